@@ -1,0 +1,90 @@
+//! The rows of a profile as the writer takes them and the reader gives them.
+
+use std::path::PathBuf;
+
+/// What was mapped where code ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ImageKind {
+    /// An ELF file; addresses are ELF virtual addresses.
+    File,
+    /// The kernel's shared object in user space; addresses as for a file.
+    Vdso,
+    /// The kernel and its modules; addresses are relative to `_text` of that boot.
+    Kernel,
+    /// Memory without a file (generated code); addresses are the process's.
+    Anon,
+}
+
+/// The natural key of an image.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Image {
+    /// What kind of image.
+    pub kind: ImageKind,
+    /// Path as mapped, or a name in brackets (`[kernel]`, `[vdso]`, `[anon]`).
+    pub path: String,
+    /// Build id in lower-case hex, where there is one.
+    pub build_id: Option<String>,
+    /// Build id, else `dev:inode`, else the path.
+    pub identity: String,
+}
+
+/// The access tag of what was collected; `None` where it could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// Real user id.
+    pub uid: Option<u32>,
+    /// Real group id.
+    pub gid: Option<u32>,
+    /// Effective user id.
+    pub euid: Option<u32>,
+    /// Effective group id.
+    pub egid: Option<u32>,
+    /// Collected in kernel mode.
+    pub kernel: bool,
+}
+
+/// A process between two execs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// Process id (tgid).
+    pub pid: u32,
+    /// Start time, nanoseconds since boot.
+    pub started: u64,
+    /// Execs seen before this program.
+    pub execs: u32,
+    /// Name of the program as the kernel has it.
+    pub comm: String,
+}
+
+/// Settings and extent of an epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Epoch {
+    /// Start, nanoseconds of the Unix epoch.
+    pub started: i64,
+    /// End; `None` while it runs, and for ever when the collector died.
+    pub ended: Option<i64>,
+    /// Host name.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// What was profiled, as typed.
+    pub command: String,
+    /// `ring` or `bpf`.
+    pub engine: String,
+    /// `cycles`, `cpu-clock` or `timer`.
+    pub clock: String,
+    /// Unit of periods and weights: `cycles` or `ns`.
+    pub unit: String,
+    /// Cycles in one unit.
+    pub cycles_per_unit: f64,
+    /// Mean interval asked for, in units.
+    pub period: u64,
+    /// Instructions per window.
+    pub window: u32,
+    /// Remaining settings, as JSON.
+    pub settings: String,
+}
+
+/// A file or a directory of files to read.
+#[derive(Clone, Debug)]
+pub struct Source(pub PathBuf);

@@ -1,0 +1,2 @@
+//! reports
+fn main() {}
