@@ -1,2 +1,7 @@
 //! reports
+mod args;
+mod code;
+mod elf;
+mod render;
+mod values;
 fn main() {}

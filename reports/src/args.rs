@@ -1,0 +1,192 @@
+//! The command line; the doc comments here are the help text.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Reports on value profiles: which instructions are hot, and with which values.
+#[derive(Debug, Parser)]
+#[command(name = "vcpi", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Options that every report takes.
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// The report.
+    #[command(subcommand)]
+    pub(crate) report: Report,
+}
+
+/// Options that every report takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Profile database, or a directory of them; may be repeated [default: ./vcpi.db].
+    #[arg(short, long = "input", value_name = "FILE|DIR", global = true)]
+    pub(crate) input: Vec<PathBuf>,
+    /// Only code of this image: its path, file name, or (the start of) its build id.
+    #[arg(long, value_name = "PATH-or-build-id", global = true)]
+    pub(crate) image: Vec<String>,
+    /// Only this function: a name, `image+0xoffset`, or a part of one name only.
+    #[arg(long = "function", value_name = "NAME", global = true)]
+    pub(crate) only_function: Option<String>,
+    /// Only what was collected in this process; may be repeated.
+    #[arg(long, value_name = "PID", global = true)]
+    pub(crate) pid: Vec<u32>,
+    /// Only processes of this user (name or id); may be repeated.
+    #[arg(long, value_name = "USER", global = true)]
+    pub(crate) user: Vec<String>,
+    /// Only this epoch, by its id in the database; may be repeated.
+    #[arg(long, value_name = "ID", global = true)]
+    pub(crate) epoch: Vec<i64>,
+    /// Only flushes from this time on: `2026-05-01 12:00`, or relative as `-5min`.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, global = true)]
+    pub(crate) since: Option<String>,
+    /// Only flushes up to this time.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, global = true)]
+    pub(crate) until: Option<String>,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
+    pub(crate) format: Format,
+    /// Leave out what rests on fewer samples than this.
+    #[arg(long, value_name = "N", default_value_t = 1, global = true)]
+    pub(crate) min_samples: u64,
+    /// Do not look for function names; print `image+0xoffset`.
+    #[arg(long, global = true)]
+    pub(crate) no_symbols: bool,
+}
+
+/// Form of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables to read.
+    Text,
+    /// JSON to process.
+    Json,
+}
+
+/// The reports.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Report {
+    /// Where the cycles are.
+    Top {
+        /// What to add up by.
+        #[arg(long, value_enum, default_value_t = TopBy::Function)]
+        by: TopBy,
+    },
+    /// The instructions of a function with cycles, samples and the values they produced.
+    List {
+        /// A name, `image+0xoffset`, or a part of one name only.
+        function: Option<String>,
+        /// Show the values of each call site of the function separately.
+        #[arg(long)]
+        by_caller: bool,
+        /// Values shown for each instruction in text.
+        #[arg(long, value_name = "N", default_value_t = 4)]
+        values: usize,
+    },
+    /// The most frequent value of each argument, per function and call site.
+    Args {
+        /// A name, `image+0xoffset`, or a part of one name only.
+        function: Option<String>,
+    },
+    /// Who calls a function from where, in percent of the time in it.
+    Cg {
+        /// A name, `image+0xoffset`, or a part of one name only.
+        function: Option<String>,
+    },
+    /// Runs of instructions whose results do not vary.
+    Blks {
+        /// Share in percent from which a result counts as invariant.
+        #[arg(long, value_name = "PCT", default_value_t = 99.0, value_parser = percentage)]
+        invariant: f64,
+    },
+    /// Directions of conditional branches.
+    Branches,
+    /// Targets of indirect calls and jumps.
+    Targets,
+    /// What was collected, and everything that was lost.
+    Status,
+}
+
+/// What `top` adds up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopBy {
+    /// Executables, libraries and the kernel.
+    Image,
+    /// Functions.
+    Function,
+    /// Single instructions.
+    Instruction,
+    /// Processes.
+    Process,
+}
+
+fn percentage(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("not a percentage between 0 and 100".to_owned()),
+    }
+}
+
+/// The arguments with the report's name put in where the program was called by
+/// the name of one report (`dcpivlist` is `vcpi list`).
+pub(crate) fn expand_program_name(mut args: Vec<OsString>) -> Vec<OsString> {
+    let report = args
+        .first()
+        .and_then(|program| std::path::Path::new(program).file_name())
+        .and_then(|name| name.to_str())
+        .and_then(|name| match name {
+            "dcpivlist" => Some("list"),
+            "dcpivargs" => Some("args"),
+            "dcpivcg" => Some("cg"),
+            "dcpivblks" => Some("blks"),
+            _ => None,
+        });
+    if let Some(report) = report {
+        args.insert(1, OsString::from(report));
+    }
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn expanded(words: &[&str]) -> Vec<OsString> {
+        expand_program_name(words.iter().map(OsString::from).collect())
+    }
+
+    /// The command line has no contradictions that clap would only find when it is used.
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// A link named as one of the classic reports runs that report.
+    #[test]
+    fn program_name_selects_report() {
+        assert_eq!(
+            expanded(&["/usr/bin/dcpivlist", "hot"]),
+            ["/usr/bin/dcpivlist", "list", "hot"]
+        );
+        assert_eq!(expanded(&["dcpivblks"]), ["dcpivblks", "blks"]);
+        assert_eq!(expanded(&["vcpi", "top"]), ["vcpi", "top"]);
+    }
+
+    /// A relative time with its leading minus is taken as a value, not as an option.
+    #[test]
+    fn relative_time_is_a_value() {
+        let cli = Cli::try_parse_from(["vcpi", "top", "--since", "-5min"]).expect("parses");
+        assert_eq!(cli.common.since.as_deref(), Some("-5min"));
+    }
+
+    /// A share outside 0 to 100 percent is a usage error.
+    #[test]
+    fn percentages_are_checked() {
+        assert!(Cli::try_parse_from(["vcpi", "blks", "--invariant", "101"]).is_err());
+        assert!(Cli::try_parse_from(["vcpi", "blks", "--invariant", "nan"]).is_err());
+        assert!(Cli::try_parse_from(["vcpi", "blks", "--invariant", "90"]).is_ok());
+    }
+}

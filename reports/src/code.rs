@@ -1,0 +1,236 @@
+//! Instructions as text, and what of them the reports need to know.
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction, InstructionInfoFactory,
+    IntelFormatter, OpAccess, OpKind, Register,
+};
+
+/// Longest encoding of an instruction, in bytes.
+pub(crate) const MAX_INSTRUCTION: usize = 15;
+
+/// Decodes the instruction at `address`; `None` if the bytes are none.
+pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Instruction> {
+    let bytes = bytes.get(..bytes.len().min(MAX_INSTRUCTION))?;
+    let instruction = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
+    (!instruction.is_invalid()).then_some(instruction)
+}
+
+/// Writes instructions in Intel syntax, lower case, numbers in hex.
+pub(crate) struct Disassembler {
+    formatter: IntelFormatter,
+}
+
+/// How tight operands stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spacing {
+    /// `mov rax, [rdi+8]`.
+    Text,
+    /// `mov rax,[rdi+8]`.
+    Json,
+}
+
+impl Disassembler {
+    /// A disassembler for one of the output forms.
+    pub(crate) fn new(spacing: Spacing) -> Disassembler {
+        let mut formatter = IntelFormatter::new();
+        let options = formatter.options_mut();
+        options.set_space_after_operand_separator(spacing == Spacing::Text);
+        options.set_hex_prefix("0x");
+        options.set_hex_suffix("");
+        options.set_uppercase_hex(false);
+        options.set_add_leading_zero_to_hex_numbers(false);
+        options.set_branch_leading_zeros(false);
+        options.set_show_branch_size(false);
+        Disassembler { formatter }
+    }
+
+    /// The instruction, a direct branch's target with `name` of it behind.
+    pub(crate) fn text(
+        &mut self,
+        instruction: &Instruction,
+        name: impl FnOnce(u64) -> Option<String>,
+    ) -> String {
+        let mut text = String::new();
+        self.formatter.format(instruction, &mut text);
+        if let Some(name) = direct_target(instruction).and_then(name) {
+            text.push_str(" <");
+            text.push_str(&name);
+            text.push('>');
+        }
+        text
+    }
+}
+
+/// Where a direct branch or call goes.
+pub(crate) fn direct_target(instruction: &Instruction) -> Option<u64> {
+    matches!(
+        instruction.op0_kind(),
+        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
+    )
+    .then(|| instruction.near_branch_target())
+}
+
+/// Whether control may go elsewhere than to the next instruction.
+pub(crate) fn transfers_control(instruction: &Instruction) -> bool {
+    instruction.flow_control() != FlowControl::Next
+}
+
+/// Whether a transfer's target is only known when it runs.
+pub(crate) fn is_indirect(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        FlowControl::IndirectBranch | FlowControl::IndirectCall
+    )
+}
+
+/// The registers an instruction computes, as full registers: not the
+/// instruction pointer, and the stack pointer only where it is named.
+pub(crate) fn destinations(
+    instruction: &Instruction,
+    factory: &mut InstructionInfoFactory,
+) -> Vec<Register> {
+    let named_stack = instruction.op_count() > 0
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register().full_register() == Register::RSP;
+    let info = factory.info(instruction);
+    let mut registers: Vec<Register> = info
+        .used_registers()
+        .iter()
+        .filter(|used| writes(used.access()))
+        .map(|used| used.register().full_register())
+        .filter(|register| register.is_gpr() || register.is_vector_register())
+        .filter(|register| *register != Register::RSP || named_stack)
+        .collect();
+    registers.sort_unstable();
+    registers.dedup();
+    registers
+}
+
+fn writes(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
+}
+
+/// The value an instruction puts into its one register whatever the machine's
+/// state: `mov eax,5`, `xor eax,eax`, `lea rax,[rip+8]`.
+pub(crate) fn constant(instruction: &Instruction) -> Option<u64> {
+    use iced_x86::Mnemonic;
+
+    if instruction.op0_kind() != OpKind::Register {
+        return None;
+    }
+    let bits = instruction.op0_register().size().checked_mul(8)?;
+    let mask = if bits >= 64 {
+        u64::MAX
+    } else {
+        (1 << bits) - 1
+    };
+    match instruction.mnemonic() {
+        Mnemonic::Mov if is_immediate(instruction.op1_kind()) => {
+            Some(instruction.immediate(1) & mask)
+        }
+        Mnemonic::Xor | Mnemonic::Sub
+            if instruction.op1_kind() == OpKind::Register
+                && instruction.op0_register() == instruction.op1_register() =>
+        {
+            Some(0)
+        }
+        // A position-independent image gives another address in every process,
+        // but within the image it is the same place.
+        Mnemonic::Lea if instruction.memory_base() == Register::RIP => {
+            Some(instruction.memory_displacement64() & mask)
+        }
+        _ => None,
+    }
+}
+
+fn is_immediate(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Immediate8
+            | OpKind::Immediate16
+            | OpKind::Immediate32
+            | OpKind::Immediate64
+            | OpKind::Immediate8to16
+            | OpKind::Immediate8to32
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(bytes: &[u8]) -> Instruction {
+        decode(bytes, 0x1000).expect("is an instruction")
+    }
+
+    fn text(spacing: Spacing, bytes: &[u8]) -> String {
+        Disassembler::new(spacing).text(&at(bytes), |_| None)
+    }
+
+    /// The spelling of both output forms.
+    #[test]
+    fn spelling() {
+        assert_eq!(
+            text(Spacing::Text, &[0x48, 0x8b, 0x47, 0x08]),
+            "mov rax, [rdi+8]"
+        );
+        assert_eq!(
+            text(Spacing::Json, &[0x48, 0x8b, 0x47, 0x08]),
+            "mov rax,[rdi+8]"
+        );
+        assert_eq!(text(Spacing::Json, &[0x83, 0xe8, 0x7f]), "sub eax,0x7f");
+        assert_eq!(
+            text(Spacing::Json, &[0x83, 0x7f, 0x04, 0xff]),
+            "cmp dword ptr [rdi+4],0xffffffff"
+        );
+        assert_eq!(text(Spacing::Json, &[0xeb, 0x0e]), "jmp 0x1010");
+    }
+
+    /// A direct call names its target; undecodable bytes are no instruction.
+    #[test]
+    fn targets() {
+        let call = at(&[0xe8, 0x0b, 0, 0, 0]);
+        let text =
+            Disassembler::new(Spacing::Json).text(&call, |address| Some(format!("f@{address:x}")));
+        assert_eq!(text, "call 0x1010 <f@1010>");
+        assert!(decode(&[0x06], 0).is_none());
+        assert!(decode(&[], 0).is_none());
+        assert!(decode(&[0xe8, 0], u64::MAX).is_none());
+    }
+
+    /// Stores and compares compute no register, loads and pops do.
+    #[test]
+    fn destination_registers() {
+        let mut factory = InstructionInfoFactory::new();
+        assert_eq!(destinations(&at(&[0x48, 0x89, 0x07]), &mut factory), []);
+        assert_eq!(destinations(&at(&[0x39, 0xd8]), &mut factory), []);
+        assert_eq!(destinations(&at(&[0x58]), &mut factory), [Register::RAX]);
+        assert_eq!(
+            destinations(&at(&[0x48, 0x83, 0xec, 8]), &mut factory),
+            [Register::RSP]
+        );
+        assert_eq!(
+            destinations(&at(&[0x66, 0x0f, 0xef, 0xc0]), &mut factory),
+            [Register::ZMM0]
+        );
+    }
+
+    /// Values that the encoding alone fixes.
+    #[test]
+    fn constants() {
+        assert_eq!(constant(&at(&[0xb8, 5, 0, 0, 0])), Some(5));
+        assert_eq!(constant(&at(&[0x31, 0xc0])), Some(0));
+        assert_eq!(
+            constant(&at(&[0x48, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff])),
+            Some(u64::MAX)
+        );
+        assert_eq!(constant(&at(&[0x48, 0x8d, 0x05, 1, 0, 0, 0])), Some(0x1008));
+        assert_eq!(constant(&at(&[0x01, 0xd8])), None);
+        assert_eq!(constant(&at(&[0xc6, 0x07, 1])), None);
+    }
+}

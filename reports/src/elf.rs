@@ -1,0 +1,406 @@
+//! One ELF image as the reports need it: its build id, code bytes by virtual
+//! address, function ranges of the unwind table, and names of PLT stubs.
+//!
+//! Files are hostile until shown otherwise: every range is checked, and what does
+//! not parse is simply not known.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use gimli::UnwindSection as _;
+use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind, Register};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _};
+
+/// Files larger than this are not read.
+const MAX_FILE: u64 = 1 << 30;
+
+/// A loaded and parsed image.
+#[derive(Debug)]
+pub(crate) struct Elf {
+    data: Vec<u8>,
+    build_id: Option<String>,
+    segments: Vec<Segment>,
+    /// Function ranges from `.eh_frame`: start to end, not overlapping.
+    frames: BTreeMap<u64, u64>,
+    /// Name of the symbol that the dynamic linker writes into a slot.
+    slots: BTreeMap<u64, String>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    address: u64,
+    start: usize,
+    size: usize,
+}
+
+/// Why an image cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ElfError {
+    /// It is no longer there, or may not be read.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// A device, a directory, or the like.
+    #[error("not a regular file")]
+    NotAFile,
+    /// Larger than any image is.
+    #[error("larger than {} MiB", MAX_FILE >> 20)]
+    TooLarge,
+    /// Not ELF, or broken.
+    #[error("not a readable ELF file: {0}")]
+    Malformed(#[from] object::Error),
+    /// Code of another machine.
+    #[error("not x86-64 code")]
+    Foreign,
+}
+
+impl Elf {
+    /// Reads and parses a file.
+    pub(crate) fn open(path: &Path) -> Result<Elf, ElfError> {
+        // Before opening: a name in a profile may be that of a pipe or a terminal.
+        let metadata = std::fs::metadata(path)?;
+        if !metadata.is_file() {
+            return Err(ElfError::NotAFile);
+        }
+        if metadata.len() > MAX_FILE {
+            return Err(ElfError::TooLarge);
+        }
+        let mut data = Vec::new();
+        File::open(path)?.take(MAX_FILE).read_to_end(&mut data)?;
+        Elf::parse(data)
+    }
+
+    /// Parses the bytes of an image.
+    pub(crate) fn parse(data: Vec<u8>) -> Result<Elf, ElfError> {
+        let file = object::File::parse(data.as_slice())?;
+        if file.format() != object::BinaryFormat::Elf
+            || file.architecture() != object::Architecture::X86_64
+        {
+            return Err(ElfError::Foreign);
+        }
+        let build_id = file.build_id().ok().flatten().map(hex);
+        let segments = file
+            .segments()
+            .filter_map(|segment| {
+                let (offset, size) = segment.file_range();
+                let start = usize::try_from(offset).ok()?;
+                let size = usize::try_from(size).ok()?;
+                data.get(start..start.checked_add(size)?)?;
+                Some(Segment {
+                    address: segment.address(),
+                    start,
+                    size,
+                })
+            })
+            .collect();
+        let frames = frames(&file);
+        let slots = slots(&file);
+        Ok(Elf {
+            build_id,
+            segments,
+            frames,
+            slots,
+            data,
+        })
+    }
+
+    /// The build id in lower-case hex.
+    pub(crate) fn build_id(&self) -> Option<&str> {
+        self.build_id.as_deref()
+    }
+
+    /// The file's bytes.
+    pub(crate) fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Bytes from a virtual address to the end of its segment's file part.
+    pub(crate) fn bytes(&self, address: u64) -> Option<&[u8]> {
+        self.segments.iter().find_map(|segment| {
+            let within = usize::try_from(address.checked_sub(segment.address)?).ok()?;
+            let left = segment.size.checked_sub(within).filter(|left| *left > 0)?;
+            let start = segment.start.checked_add(within)?;
+            self.data.get(start..start.checked_add(left)?)
+        })
+    }
+
+    /// The function range around an address by the unwind table.
+    pub(crate) fn frame(&self, address: u64) -> Option<(u64, u64)> {
+        let (start, end) = self.frames.range(..=address).next_back()?;
+        (address < *end).then_some((*start, *end))
+    }
+
+    /// The PLT stub around an address: its start, end, and the name it leads to.
+    pub(crate) fn plt(&self, address: u64) -> Option<(u64, u64, &str)> {
+        // Stubs are 16 bytes long, or 8 without the landing mark of CET.
+        [16, 8].into_iter().find_map(|size: u64| {
+            let start = address & !(size - 1);
+            let slot = self.stub_slot(start, size)?;
+            let name = self.slots.get(&slot)?;
+            Some((start, start.checked_add(size)?, name.as_str()))
+        })
+    }
+
+    /// The slot that `[endbr64] jmp [rip+slot]` at `start` jumps through.
+    fn stub_slot(&self, start: u64, size: u64) -> Option<u64> {
+        let bytes = self.bytes(start)?;
+        let bytes = bytes.get(..bytes.len().min(usize::try_from(size).ok()?))?;
+        let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+        let mut jump = decoder.decode();
+        if jump.code() == Code::Endbr64 {
+            jump = decoder.decode();
+        }
+        let through_slot = jump.mnemonic() == Mnemonic::Jmp
+            && jump.op0_kind() == OpKind::Memory
+            && jump.memory_base() == Register::RIP;
+        if !through_slot {
+            return None;
+        }
+        // What follows must be what linkers put there, so that an 8-byte stub is
+        // not taken for the second half of the one before it.
+        if decoder.can_decode() {
+            let next = decoder.decode();
+            let filler = matches!(
+                next.mnemonic(),
+                Mnemonic::Push | Mnemonic::Nop | Mnemonic::INVALID
+            );
+            if !filler {
+                return None;
+            }
+        }
+        Some(jump.memory_displacement64())
+    }
+
+    /// Functions of the symbol tables: start, size (0 where not known), mangled name.
+    pub(crate) fn symbols(&self) -> Vec<(u64, u64, String)> {
+        let Ok(file) = object::File::parse(self.data.as_slice()) else {
+            return Vec::new();
+        };
+        let mut symbols: Vec<_> = file
+            .symbols()
+            .chain(file.dynamic_symbols())
+            .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
+            .filter_map(|symbol| {
+                let name = symbol.name().ok().filter(|name| !name.is_empty())?;
+                Some((symbol.address(), symbol.size(), name.to_owned()))
+            })
+            .collect();
+        symbols.sort();
+        symbols.dedup_by_key(|symbol| symbol.0);
+        symbols
+    }
+}
+
+/// Where a distribution's debug package puts the debug information of a build id.
+pub(crate) fn debug_file(build_id: &str) -> Option<PathBuf> {
+    if !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let (head, tail) = build_id.split_at_checked(2)?;
+    Some(PathBuf::from(format!(
+        "/usr/lib/debug/.build-id/{head}/{tail}.debug"
+    )))
+    .filter(|path| !tail.is_empty() && path.is_file())
+}
+
+/// The running kernel's vdso.
+pub(crate) fn own_vdso() -> Option<Elf> {
+    use std::os::unix::fs::FileExt as _;
+
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let size = u64::from_str_radix(end, 16).ok()?.checked_sub(start)?;
+    let mut data = vec![0; usize::try_from(size.min(1 << 20)).ok()?];
+    File::open("/proc/self/mem")
+        .ok()?
+        .read_exact_at(&mut data, start)
+        .ok()?;
+    Elf::parse(data).ok()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+fn frames(file: &object::File<'_>) -> BTreeMap<u64, u64> {
+    let mut frames = BTreeMap::new();
+    let Some(section) = file.section_by_name(".eh_frame") else {
+        return frames;
+    };
+    let Ok(data) = section.data() else {
+        return frames;
+    };
+    let address_of = |name| file.section_by_name(name).map(|section| section.address());
+    let mut bases = gimli::BaseAddresses::default().set_eh_frame(section.address());
+    if let Some(text) = address_of(".text") {
+        bases = bases.set_text(text);
+    }
+    if let Some(got) = address_of(".got") {
+        bases = bases.set_got(got);
+    }
+    let mut unwind = gimli::EhFrame::new(data, gimli::LittleEndian);
+    unwind.set_address_size(8);
+    let mut entries = unwind.entries(&bases);
+    // Every entry consumes bytes of the section, so this ends.
+    while let Ok(Some(entry)) = entries.next() {
+        let gimli::CieOrFde::Fde(partial) = entry else {
+            continue;
+        };
+        let Ok(frame) = partial.parse(gimli::EhFrame::cie_from_offset) else {
+            continue;
+        };
+        let start = frame.initial_address();
+        if let Some(end) = start.checked_add(frame.len()).filter(|end| *end > start) {
+            frames.insert(start, end);
+        }
+    }
+    frames
+}
+
+fn slots(file: &object::File<'_>) -> BTreeMap<u64, String> {
+    let mut slots = BTreeMap::new();
+    let (Some(relocations), Some(table)) =
+        (file.dynamic_relocations(), file.dynamic_symbol_table())
+    else {
+        return slots;
+    };
+    for (slot, relocation) in relocations {
+        let object::RelocationTarget::Symbol(index) = relocation.target() else {
+            continue;
+        };
+        let Ok(symbol) = object::ObjectSymbolTable::symbol_by_index(&table, index) else {
+            continue;
+        };
+        if let Ok(name) = symbol.name()
+            && !name.is_empty()
+        {
+            slots.insert(slot, demangle(name));
+        }
+    }
+    slots
+}
+
+/// A name as its programmer wrote it.
+pub(crate) fn demangle(name: &str) -> String {
+    // Very long manglings expand without bound; nobody reads them either.
+    if name.len() > 4096 {
+        return name.to_owned();
+    }
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    if name.starts_with("_Z")
+        && let Ok(symbol) = cpp_demangle::Symbol::new(name)
+        && let Ok(text) = symbol.demangle()
+    {
+        return text;
+    }
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Elf {
+        Elf::open(&std::env::current_exe().expect("own path")).expect("own image parses")
+    }
+
+    /// The test's own image gives code bytes, unwind ranges and a build of its symbols.
+    #[test]
+    fn own_image_is_readable() {
+        let elf = own();
+        let (address, size, _) = elf
+            .symbols()
+            .into_iter()
+            .find(|symbol| symbol.2.contains("own_image"))
+            .expect("self");
+        assert!(size > 0);
+        assert!(
+            elf.bytes(address)
+                .is_some_and(|bytes| bytes.len() as u64 >= size)
+        );
+        let (start, end) = elf.frame(address).expect("has unwind rows");
+        assert!(start <= address && address < end);
+    }
+
+    /// The vdso of this system names the functions that programs call in it.
+    #[test]
+    fn vdso_has_symbols() {
+        // Some sandboxes map none; then there is nothing to read.
+        let Some(vdso) = own_vdso() else { return };
+        assert!(
+            vdso.symbols()
+                .iter()
+                .any(|symbol| symbol.2.contains("clock_gettime"))
+        );
+    }
+
+    /// Truncated and damaged images give errors or fewer facts, never a panic.
+    #[test]
+    fn damaged_images_are_harmless() {
+        let vdso = own_vdso().map(|vdso| vdso.data.clone()).unwrap_or_default();
+        for length in (0..vdso.len()).step_by(37) {
+            let _ = Elf::parse(vdso.get(..length).unwrap_or_default().to_vec());
+        }
+        let mut state = 1_u64;
+        for _ in 0..400 {
+            let mut damaged = vdso.clone();
+            for _ in 0..8 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let at = usize::try_from(state >> 33).unwrap_or(0) % damaged.len().max(1);
+                if let Some(byte) = damaged.get_mut(at) {
+                    *byte = u8::try_from(state & 0xff).unwrap_or(0);
+                }
+            }
+            if let Ok(elf) = Elf::parse(damaged) {
+                for (address, _, _) in elf.symbols() {
+                    let _ = (elf.bytes(address), elf.frame(address), elf.plt(address));
+                }
+            }
+        }
+    }
+
+    /// Devices and directories are not read as images.
+    #[test]
+    fn only_regular_files() {
+        assert!(matches!(
+            Elf::open(Path::new("/dev/zero")),
+            Err(ElfError::NotAFile)
+        ));
+        assert!(matches!(Elf::open(Path::new("/")), Err(ElfError::NotAFile)));
+        assert!(matches!(
+            Elf::open(Path::new("/nowhere")),
+            Err(ElfError::Io(_))
+        ));
+    }
+
+    /// A build id that is no hex number leads to no path.
+    #[test]
+    fn debug_file_needs_hex() {
+        assert_eq!(debug_file("../../etc/passwd"), None);
+        assert_eq!(debug_file(""), None);
+    }
+
+    /// C++ and Rust names are demangled, C names stay, hash suffixes go.
+    #[test]
+    fn names_demangle() {
+        assert_eq!(demangle("_Z3addii"), "add(int, int)");
+        assert_eq!(
+            demangle("_ZN4core3fmt5write17h0123456789abcdefE"),
+            "core::fmt::write"
+        );
+        assert_eq!(demangle("main"), "main");
+    }
+}

@@ -1,0 +1,207 @@
+//! How a captured value is written: its width, number class, hex or decimal.
+
+use serde::Serialize;
+
+/// What the bits of a value are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// An integer or an address of so many bits.
+    Integer(u32),
+    /// A double.
+    F64,
+    /// A float, in the low half.
+    F32,
+}
+
+/// A value as JSON has it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct JsonValue {
+    /// The bits, in hex.
+    pub(crate) value: String,
+    /// The number, where the bits are a floating-point one that JSON can hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) float: Option<f64>,
+}
+
+impl Class {
+    /// The class of what a parameter captures, told by its name.
+    pub(crate) fn of_parameter(parameter: &str) -> Class {
+        if parameter.contains(".f64[") {
+            return Class::F64;
+        }
+        if parameter.contains(".f32[") {
+            return Class::F32;
+        }
+        Class::Integer(integer_bits(parameter))
+    }
+
+    /// The value cut to the class's width.
+    pub(crate) fn mask(self, value: u64) -> u64 {
+        match self {
+            Class::Integer(bits) => mask(value, bits),
+            Class::F64 => value,
+            Class::F32 => mask(value, 32),
+        }
+    }
+
+    /// The value as a person reads it.
+    pub(crate) fn text(self, value: u64) -> String {
+        let value = self.mask(value);
+        match self {
+            Class::F64 => number(f64::from_bits(value)),
+            Class::F32 => number(f64::from(f32::from_bits(low32(value)))),
+            Class::Integer(bits) => match small_negative(value, bits) {
+                Some(distance) => format!("-{distance}"),
+                None => format!("0x{value:x}"),
+            },
+        }
+    }
+
+    /// The value as a program reads it.
+    pub(crate) fn json(self, value: u64) -> JsonValue {
+        let value = self.mask(value);
+        let float = match self {
+            Class::F64 => Some(f64::from_bits(value)),
+            Class::F32 => Some(f64::from(f32::from_bits(low32(value)))),
+            Class::Integer(_) => None,
+        };
+        JsonValue {
+            value: format!("0x{value:x}"),
+            float: float.filter(|float| float.is_finite()),
+        }
+    }
+}
+
+fn low32(value: u64) -> u32 {
+    // The mask makes the narrowing exact.
+    u32::try_from(value & 0xffff_ffff).unwrap_or(u32::MAX)
+}
+
+fn mask(value: u64, bits: u32) -> u64 {
+    match bits {
+        0 => 0,
+        1..64 => value & ((1 << bits) - 1),
+        _ => value,
+    }
+}
+
+/// Distance below zero of a value that is a small negative number in its width.
+/// How far "small" goes depends on the width, since half of all bytes would be.
+fn small_negative(value: u64, bits: u32) -> Option<u64> {
+    let distance = mask(value.wrapping_neg(), bits);
+    let limit = match bits {
+        32.. => 4096,
+        16..32 => 1024,
+        8..16 => 16,
+        _ => 0,
+    };
+    (distance != 0 && distance <= limit).then_some(distance)
+}
+
+/// Plain where that is short, else with an exponent.
+fn number(float: f64) -> String {
+    let magnitude = float.abs();
+    if float == 0.0 || (1e-4..1e15).contains(&magnitude) {
+        format!("{float}")
+    } else if float.is_finite() {
+        format!("{float:e}")
+    } else {
+        format!("{float}").to_lowercase()
+    }
+}
+
+/// Width of an integer parameter: a general register's as it is written, 1 for a
+/// direction, else a machine word.
+fn integer_bits(parameter: &str) -> u32 {
+    if parameter == "taken" {
+        return 1;
+    }
+    if let Some((_, suffix)) = parameter.split_once('.') {
+        let digits: String = suffix
+            .chars()
+            .skip(1)
+            .take_while(char::is_ascii_digit)
+            .collect();
+        return match digits.parse() {
+            Ok(bits @ 1..=64) => bits,
+            _ => 64,
+        };
+    }
+    match parameter {
+        "al" | "bl" | "cl" | "dl" | "ah" | "bh" | "ch" | "dh" | "sil" | "dil" | "bpl" | "spl" => 8,
+        "ax" | "bx" | "cx" | "dx" | "si" | "di" | "bp" | "sp" => 16,
+        "eax" | "ebx" | "ecx" | "edx" | "esi" | "edi" | "ebp" | "esp" => 32,
+        _ => {
+            let Some(rest) = parameter.strip_prefix('r') else {
+                return 64;
+            };
+            let digits = rest.chars().take_while(char::is_ascii_digit).count();
+            match (digits, rest.get(digits..)) {
+                (0, _) | (_, None) => 64,
+                (_, Some("d")) => 32,
+                (_, Some("w")) => 16,
+                (_, Some("b" | "l")) => 8,
+                _ => 64,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(parameter: &str, value: u64) -> String {
+        Class::of_parameter(parameter).text(value)
+    }
+
+    /// Zero and ordinary integers are hex, small negative ones decimal in their own width.
+    #[test]
+    fn integers() {
+        assert_eq!(text("rax", 0), "0x0");
+        assert_eq!(text("rax", 0x11ff_fd04_0), "0x11fffd040");
+        assert_eq!(text("eax", 0xffff_ffff), "-1");
+        assert_eq!(text("rax", 0xffff_ffff), "0xffffffff");
+        assert_eq!(text("rax", u64::MAX - 7), "-8");
+        assert_eq!(text("r10b", 0xff), "-1");
+        assert_eq!(text("al", 0x80), "0x80");
+        assert_eq!(text("taken", 1), "0x1");
+        assert_eq!(text("r9d", 0x8000_0000), "0x80000000");
+    }
+
+    /// Floating-point parameters are numbers in text, and bits with the number in JSON.
+    #[test]
+    fn floats() {
+        assert_eq!(text("xmm0.f64[0]", 4.0_f64.to_bits()), "4");
+        assert_eq!(text("xmm0.f64[0]", 4), "2e-323");
+        assert_eq!(text("xmm3.f32[1]", u64::from((-6.5_f32).to_bits())), "-6.5");
+        assert_eq!(text("xmm0.f64[0]", f64::NAN.to_bits()), "nan");
+        let json = Class::F64.json(1.0_f64.to_bits());
+        assert_eq!(json.value, "0x3ff0000000000000");
+        assert_eq!(json.float, Some(1.0));
+        assert_eq!(Class::F64.json(f64::INFINITY.to_bits()).float, None);
+    }
+
+    /// The width is told by the register's name, and unknown names are full words.
+    #[test]
+    fn widths() {
+        for (name, bits) in [
+            ("rax", 64),
+            ("r8", 64),
+            ("r8d", 32),
+            ("r15w", 16),
+            ("r15b", 8),
+            ("sil", 8),
+            ("ax", 16),
+            ("ea", 64),
+            ("arg0", 64),
+            ("ret", 64),
+            ("r", 64),
+            ("xmm0.u32[1]", 32),
+            ("xmm0.é", 64),
+            ("", 64),
+        ] {
+            assert_eq!(integer_bits(name), bits, "{name}");
+        }
+    }
+}
