@@ -1,1 +1,51 @@
-//! sampler
+//! From the clock interrupt to a [`RawSample`]: clocks, per-CPU buffers and loss counters.
+//!
+//! Responsible for: opening one sampling event per online CPU (or per CPU and thread of a target),
+//! draining its ring buffer, decoding what the kernel wrote, drawing random intervals, and
+//! counting everything that was lost on the way. Not responsible for: what a sample means. This
+//! crate reads no memory of the sampled process, knows no image and no instruction, and keeps
+//! nothing once a [`Batch`] is sent.
+//!
+//! The way of a sample: the kernel writes it into the ring of the CPU it was taken on; a reader
+//! thread pinned to that CPU wakes up every few samples, decodes what lies in the ring, draws the
+//! next interval, and sends one [`Batch`] through a bounded channel. When the consumer is slow the
+//! reader blocks there, the ring overflows, and the kernel counts the loss ([`Record::Lost`]).
+//!
+//! It is cheap because nothing crosses CPUs on the way: the ring, its reader and the event whose
+//! interval is redrawn all belong to one CPU, records are decoded in place in the ring, and a
+//! wake-up is shared by many samples.
+//!
+//! ```no_run
+//! use std::sync::mpsc::sync_channel;
+//!
+//! let config = sampler::Config::new(sampler::Target::System, sampler::Clock::CpuClock, 1_000_000);
+//! let (sender, receiver) = sync_channel(64);
+//! let running = sampler::Sampler::open(&config)?.start(sender)?;
+//! for batch in receiver.iter().take(100) {
+//!     println!("cpu {}: {} records", batch.cpu, batch.records.len());
+//! }
+//! drop(receiver);
+//! println!("{:?}", running.stop());
+//! # Ok::<(), sampler::Error>(())
+//! ```
+
+mod attr;
+mod config;
+mod cpus;
+pub mod decode;
+mod error;
+mod intervals;
+pub mod probe;
+mod reader;
+mod ring;
+mod sys;
+mod types;
+
+pub use config::{CPU_CLOCK_FLOOR, Clock, Config, Target};
+pub use error::Error;
+pub use intervals::Intervals;
+pub use ring::{Running, Sampler, Setup, Stats};
+pub use sys::clock_now;
+pub use types::{
+    Batch, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
+};

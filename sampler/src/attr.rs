@@ -1,0 +1,85 @@
+//! The `perf_event_attr` of a sampling event: what the decoder relies on is fixed here.
+
+use perf_event_open_sys::bindings as b;
+
+use crate::{Clock, Config, Target};
+
+/// What a sample holds; [`crate::decode`] reads exactly this.
+const SAMPLE_TYPE: u64 = (b::PERF_SAMPLE_IDENTIFIER
+    | b::PERF_SAMPLE_IP
+    | b::PERF_SAMPLE_TID
+    | b::PERF_SAMPLE_TIME
+    | b::PERF_SAMPLE_STREAM_ID
+    | b::PERF_SAMPLE_CPU
+    | b::PERF_SAMPLE_PERIOD
+    | b::PERF_SAMPLE_REGS_USER
+    | b::PERF_SAMPLE_STACK_USER
+    | b::PERF_SAMPLE_REGS_INTR) as u64;
+
+/// The registers of a sample: ax bx cx dx si di bp sp ip flags cs ss, then r8 to r15.
+const REGISTERS: u64 = 0x00ff_0fff;
+
+/// How many bits [`REGISTERS`] has.
+pub(crate) const REGISTER_COUNT: usize = 20;
+const _: () = assert!(REGISTERS.count_ones() as usize == REGISTER_COUNT);
+
+/// What the running kernel and our privileges allow; narrowed step by step while opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Features {
+    /// Build ids in mapping records (Linux 5.12).
+    pub(crate) build_id: bool,
+    /// A count of lost records that can be read from the event (Linux 6.0).
+    pub(crate) lost: bool,
+    /// The kernel's own code is left out.
+    pub(crate) user_only: bool,
+}
+
+/// Builds the attributes of an event that begins disabled with the interval `period`.
+pub(crate) fn attributes(config: &Config, period: u64, features: Features) -> b::perf_event_attr {
+    let mut attr = b::perf_event_attr {
+        // The size is that of a small fixed struct.
+        size: size_of::<b::perf_event_attr>() as u32,
+        sample_type: SAMPLE_TYPE,
+        sample_regs_user: REGISTERS,
+        sample_regs_intr: REGISTERS,
+        sample_stack_user: config.stack_bytes,
+        clockid: libc::CLOCK_MONOTONIC,
+        read_format: if features.lost {
+            b::PERF_FORMAT_LOST.into()
+        } else {
+            0
+        },
+        ..Default::default()
+    };
+    match config.clock {
+        Clock::Cycles => {
+            attr.type_ = b::PERF_TYPE_HARDWARE;
+            attr.config = b::PERF_COUNT_HW_CPU_CYCLES.into();
+        }
+        Clock::CpuClock => {
+            attr.type_ = b::PERF_TYPE_SOFTWARE;
+            attr.config = b::PERF_COUNT_SW_CPU_CLOCK.into();
+            attr.set_exclude_idle(1);
+        }
+    }
+    attr.sample_period = period;
+    attr.wakeup_events = config.wake_up_samples.max(1);
+    attr.set_disabled(1);
+    attr.set_use_clockid(1);
+    attr.set_sample_id_all(1);
+    attr.set_mmap(1);
+    attr.set_mmap2(1);
+    attr.set_mmap_data(1);
+    attr.set_comm(1);
+    attr.set_comm_exec(1);
+    attr.set_task(1);
+    attr.set_build_id(u64::from(features.build_id));
+    attr.set_exclude_kernel(u64::from(features.user_only));
+    attr.set_exclude_hv(u64::from(features.user_only));
+    attr.set_inherit(u64::from(config.target != Target::System));
+    attr.set_enable_on_exec(u64::from(matches!(config.target, Target::Command(_))));
+    // An interrupt a little after the counter ran over, with the registers of where it fell:
+    // where the hardware moves the PC back (AMD's IBS), the registers no longer belong to it.
+    attr.set_precise_ip(0);
+    attr
+}

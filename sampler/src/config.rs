@@ -1,0 +1,170 @@
+//! What to sample, with which clock and how often.
+
+use crate::{Error, Pid};
+
+/// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one.
+pub const CPU_CLOCK_FLOOR: u64 = 10_000;
+
+/// The longest mean interval, in any clock's unit.
+const LONGEST: u64 = 1 << 46;
+
+/// The most the kernel copies of a stack, in bytes: a record's size is a 16-bit number.
+const MOST_STACK: u32 = 65_528;
+
+/// What ends an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Clock {
+    /// The hardware cycle counter; its unit is a cycle of the CPU while not halted.
+    Cycles,
+    /// The kernel's software clock; its unit is a nanosecond. It is blind to code that runs with
+    /// interrupts off, and idle time is not sampled.
+    CpuClock,
+}
+
+/// Whom to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Everything on every CPU.
+    System,
+    /// A forked child that waits before its `exec`: sampling begins with the `exec` and covers all
+    /// its descendants.
+    Command(Pid),
+    /// All threads of these processes, and everything they create from now on.
+    Processes(Vec<Pid>),
+}
+
+/// How to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Whom.
+    pub target: Target,
+    /// With which clock.
+    pub clock: Clock,
+    /// Mean interval between interrupts of one CPU, in the clock's unit.
+    pub period: u64,
+    /// Makes the drawn intervals repeatable; each CPU draws its own sequence from it.
+    pub seed: u64,
+    /// How much of the user stack to copy with each sample, in bytes: a multiple of 8, 0 for none.
+    pub stack_bytes: u32,
+    /// Pages of 4 KiB for each CPU's ring: a power of two. Where the memory that may be locked
+    /// does not suffice, the largest smaller power of two is taken; see `Setup::ring_pages`.
+    pub ring_pages: u32,
+    /// Leave the kernel's code out. Taken by itself where the privilege for more is missing.
+    pub user_only: bool,
+    /// Samples of one CPU between two wake-ups of its reader; at least 1.
+    pub wake_up_samples: u32,
+}
+
+impl Config {
+    /// A configuration with the usual sizes: 2048 bytes of stack, rings of 512 KiB, kernel
+    /// included, seed 0, and wake-ups for every sample, but not more than about 100 a second.
+    ///
+    /// `period` is the mean interval in the clock's unit.
+    pub fn new(target: Target, clock: Clock, period: u64) -> Config {
+        // A CPU runs at some 3 GHz; a bit more or less changes only how often the reader wakes up.
+        let units_per_second: u64 = match clock {
+            Clock::Cycles => 3_000_000_000,
+            Clock::CpuClock => 1_000_000_000,
+        };
+        let rate = units_per_second / period.max(1);
+        Config {
+            target,
+            clock,
+            period,
+            seed: 0,
+            stack_bytes: 2048,
+            ring_pages: 128,
+            user_only: false,
+            wake_up_samples: u32::try_from((rate / 100).max(1)).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Says what the kernel would refuse, or silently change, before it is asked.
+    ///
+    /// # Errors
+    /// [`Error::Period`], [`Error::StackBytes`], [`Error::RingPages`], [`Error::NoTarget`].
+    pub fn validate(&self) -> Result<(), Error> {
+        let shortest = match self.clock {
+            Clock::Cycles => 1,
+            Clock::CpuClock => CPU_CLOCK_FLOOR,
+        };
+        if !(shortest..=LONGEST).contains(&self.period) {
+            return Err(Error::Period {
+                period: self.period,
+                shortest,
+                longest: LONGEST,
+            });
+        }
+        if !self.stack_bytes.is_multiple_of(8) || self.stack_bytes > MOST_STACK {
+            return Err(Error::StackBytes {
+                bytes: self.stack_bytes,
+                most: MOST_STACK,
+            });
+        }
+        if !self.ring_pages.is_power_of_two() || self.ring_pages > 1 << 18 {
+            return Err(Error::RingPages(self.ring_pages));
+        }
+        if self.target == Target::Processes(Vec::new()) {
+            return Err(Error::NoTarget);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each limit of a configuration has its own error, and the usual values pass.
+    #[test]
+    fn validates() {
+        let good = Config::new(Target::System, Clock::CpuClock, 1_000_000);
+        assert!(good.validate().is_ok());
+        assert_eq!(good.wake_up_samples, 10);
+        for period in [0, 9_999, u64::MAX] {
+            let bad = Config {
+                period,
+                ..good.clone()
+            };
+            assert!(
+                matches!(bad.validate(), Err(Error::Period { .. })),
+                "{period}"
+            );
+        }
+        for stack_bytes in [1, 2047, 65_536, u32::MAX] {
+            let bad = Config {
+                stack_bytes,
+                ..good.clone()
+            };
+            assert!(
+                matches!(bad.validate(), Err(Error::StackBytes { .. })),
+                "{stack_bytes}"
+            );
+        }
+        for ring_pages in [0, 3, 1 << 31] {
+            let bad = Config {
+                ring_pages,
+                ..good.clone()
+            };
+            assert!(
+                matches!(bad.validate(), Err(Error::RingPages(_))),
+                "{ring_pages}"
+            );
+        }
+        let bad = Config {
+            target: Target::Processes(Vec::new()),
+            ..good
+        };
+        assert!(matches!(bad.validate(), Err(Error::NoTarget)));
+    }
+
+    /// An absurd period gives a configuration that is refused, not an overflow.
+    #[test]
+    fn new_takes_any_period() {
+        for period in [0, 1, u64::MAX] {
+            for clock in [Clock::Cycles, Clock::CpuClock] {
+                assert!(Config::new(Target::System, clock, period).wake_up_samples >= 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Which CPUs are online, and which threads a process has: the kernel's text files.
+
+use std::fs;
+use std::io;
+
+use crate::{Error, Pid, Tid};
+
+/// The most CPUs a list may name; Linux on x86-64 supports 8192.
+const MOST_CPUS: u32 = 1 << 16;
+
+/// The CPUs that are online now, in ascending order.
+pub(crate) fn online() -> Result<Vec<u32>, Error> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online")
+        .map_err(|error| Error::Cpus(error.to_string()))?;
+    parse_list(&text).ok_or_else(|| Error::Cpus(format!("{:?} is not a list", text.trim())))
+}
+
+/// Parses a list like `0-3,8,10-11`; `None` for anything else, and for an empty one.
+fn parse_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= MOST_CPUS {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Some(cpus)
+}
+
+/// The threads that a process has now, in ascending order; empty if it has gone.
+pub(crate) fn threads(pid: Pid) -> io::Result<Vec<Tid>> {
+    let entries = match fs::read_dir(format!("/proc/{pid}/task")) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut tids: Vec<Tid> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Tid))
+        .collect();
+    tids.sort_unstable();
+    Ok(tids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Single CPUs and ranges are read, in any order and with duplicates.
+    #[test]
+    fn lists() {
+        assert_eq!(parse_list("0\n"), Some(vec![0]));
+        assert_eq!(
+            parse_list("0-3,8,10-11\n"),
+            Some(vec![0, 1, 2, 3, 8, 10, 11])
+        );
+        assert_eq!(parse_list("4,0-1,1"), Some(vec![0, 1, 4]));
+    }
+
+    /// What is not a list is refused, and a huge range does not fill the memory.
+    #[test]
+    fn not_lists() {
+        for text in [
+            "",
+            "a",
+            "1-",
+            "-1",
+            "3-2",
+            "0,,1",
+            "0-4294967295",
+            "99999999999",
+        ] {
+            assert_eq!(parse_list(text), None, "{text:?}");
+        }
+    }
+
+    /// The calling thread is among the threads of its process.
+    #[test]
+    fn own_threads() {
+        let own = Tid(nix::unistd::gettid().as_raw().cast_unsigned());
+        assert!(threads(Pid(std::process::id())).unwrap().contains(&own));
+        assert!(threads(Pid(u32::MAX)).unwrap().is_empty());
+    }
+}

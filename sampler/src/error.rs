@@ -1,0 +1,65 @@
+//! What can go wrong before samples flow.
+
+use crate::probe::ProbeError;
+use crate::{Pid, decode};
+
+/// Why sampling cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The mean interval is outside what the clock can do.
+    #[error("a mean interval of {period} is not between {shortest} and {longest}")]
+    Period {
+        /// What was asked for, in the clock's unit.
+        period: u64,
+        /// The clock's shortest.
+        shortest: u64,
+        /// The longest.
+        longest: u64,
+    },
+    /// The stack copy has a size the kernel does not take.
+    #[error("a stack copy of {bytes} bytes is not a multiple of 8 up to {most}")]
+    StackBytes {
+        /// What was asked for.
+        bytes: u32,
+        /// The largest possible.
+        most: u32,
+    },
+    /// The ring size is not a power of two, or far too large.
+    #[error("a ring of {0} pages: it must be a power of two of at most 2^18")]
+    RingPages(u32),
+    /// There is nobody to sample.
+    #[error("no process to sample was named")]
+    NoTarget,
+    /// A process that is to be sampled does not exist.
+    #[error("there is no process {0}")]
+    NoSuchProcess(Pid),
+    /// The kernel refused the event.
+    #[error(transparent)]
+    Refused(#[from] ProbeError),
+    /// Not even the smallest ring could be mapped.
+    #[error(
+        "cannot map a ring of {pages} pages for each of {cpus} CPUs: {source}; raise kernel.perf_event_mlock_kb or the limit of locked memory (ulimit -l)"
+    )]
+    Ring {
+        /// The smallest size that was tried.
+        pages: u32,
+        /// How many rings are needed.
+        cpus: usize,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// The list of online CPUs cannot be used.
+    #[error("cannot learn which CPUs are online: {0}")]
+    Cpus(String),
+    /// Another system call failed.
+    #[error("cannot {what}: {source}")]
+    Os {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// A record could not be decoded.
+    #[error(transparent)]
+    Decode(#[from] decode::Error),
+}

@@ -1,0 +1,235 @@
+//! What works here: which clocks the kernel grants to whom, and what would mend it where it does
+//! not.
+
+use std::fs;
+use std::io;
+
+use perf_event_open_sys::bindings as b;
+
+use crate::attr::Features;
+use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
+
+/// Whose samples are meant, as far as privileges go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The whole machine.
+    System,
+    /// The caller's own processes.
+    Own,
+}
+
+/// What an event that works can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Only user code can be sampled with the caller's privileges.
+    pub user_only: bool,
+    /// Mapping records carry build ids.
+    pub build_ids: bool,
+    /// The kernel's total of lost records can be read, so that losses at the very end count too.
+    pub lost_totals: bool,
+}
+
+/// What was refused, why, and what would mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} ({}): {mend}", io::Error::from_raw_os_error(*.errno))]
+pub struct ProbeError {
+    /// What does not work.
+    pub what: String,
+    /// The kernel's answer: an `errno`.
+    pub errno: i32,
+    /// What would mend it: a sentence for the person at the terminal.
+    pub mend: String,
+}
+
+/// Tries to open an event of this clock and scope, as sampling would, and closes it again.
+///
+/// # Errors
+/// The kernel's refusal, with what would mend it.
+pub fn probe_clock(clock: Clock, scope: Scope) -> Result<Capabilities, ProbeError> {
+    let target = match scope {
+        Scope::System => Target::System,
+        Scope::Own => Target::Processes(vec![Pid(std::process::id())]),
+    };
+    let task = if scope == Scope::System { -1 } else { 0 };
+    let config = Config::new(target, clock, 1_000_000_000);
+    // Where the list of CPUs is hidden there is still a first one.
+    let cpu = cpus::online()
+        .ok()
+        .and_then(|cpus| cpus.first().copied())
+        .unwrap_or(0);
+    let mut features = Features {
+        build_id: true,
+        lost: true,
+        user_only: false,
+    };
+    match ring::open_event(&config, config.period, &mut features, task, cpu) {
+        Ok(_) => Ok(Capabilities {
+            user_only: features.user_only,
+            build_ids: features.build_id,
+            lost_totals: features.lost,
+        }),
+        Err(error) => Err(refusal(clock, scope, &error)),
+    }
+}
+
+/// Puts a refusal into words.
+pub(crate) fn refusal(clock: Clock, scope: Scope, error: &io::Error) -> ProbeError {
+    let errno = error.raw_os_error().unwrap_or(0);
+    let event = match clock {
+        Clock::Cycles => "the hardware cycle counter",
+        Clock::CpuClock => "the software clock",
+    };
+    let whom = match scope {
+        Scope::System => "the whole machine",
+        Scope::Own => "a process",
+    };
+    let what = format!("cannot sample {whom} with {event}");
+    let mend = match (errno, clock, scope) {
+        (libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV, Clock::Cycles, _) => {
+            "this machine has no such counter, as is common in virtual machines: use the clock \
+             cpu-clock"
+                .to_owned()
+        }
+        (libc::EACCES | libc::EPERM, _, Scope::System) => format!(
+            "run as root or with CAP_PERFMON, or set the sysctl kernel.perf_event_paranoid to 0 \
+             (it is {}), or profile an own command",
+            paranoid_text()
+        ),
+        (libc::EACCES | libc::EPERM, _, Scope::Own) => format!(
+            "set the sysctl kernel.perf_event_paranoid to 2 or less (it is {}), or give \
+             CAP_PERFMON; another user's process also needs CAP_SYS_PTRACE; a container may \
+             forbid perf_event_open by seccomp",
+            paranoid_text()
+        ),
+        (libc::EMFILE, ..) => {
+            "raise the limit of open files (ulimit -n): each thread needs one per CPU".to_owned()
+        }
+        (libc::ENOSYS, ..) => "the kernel was built without CONFIG_PERF_EVENTS".to_owned(),
+        (libc::EBUSY, ..) => "another user holds the counter: end it, or wait".to_owned(),
+        (libc::ESRCH, ..) => "the process has ended".to_owned(),
+        _ => "the kernel gives no further reason; see perf_event_open(2)".to_owned(),
+    };
+    ProbeError { what, errno, mend }
+}
+
+fn paranoid_text() -> String {
+    perf_event_paranoid().map_or_else(|| "unknown".to_owned(), |level| level.to_string())
+}
+
+fn sysctl<T: std::str::FromStr>(name: &str) -> Option<T> {
+    fs::read_to_string(format!("/proc/sys/kernel/{name}"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// `kernel.perf_event_paranoid`: what users without privilege may do; -1 everything, 0 the whole
+/// machine, 1 also the kernel in own processes, 2 own user code, 3 (Debian's patch) nothing.
+pub fn perf_event_paranoid() -> Option<i32> {
+    sysctl("perf_event_paranoid")
+}
+
+/// `kernel.perf_event_max_sample_rate`: samples per second and CPU above which the kernel
+/// throttles. The kernel lowers it by itself when interrupts take too long.
+pub fn max_sample_rate() -> Option<u64> {
+    sysctl("perf_event_max_sample_rate")
+}
+
+/// `kernel.perf_event_mlock_kb`: KiB of rings that each user may lock per CPU, above the limit of
+/// locked memory.
+pub fn mlock_kb() -> Option<u64> {
+    sysctl("perf_event_mlock_kb")
+}
+
+/// `kernel.perf_cpu_time_max_percent`: the share of CPU time that interrupts may take before the
+/// kernel lowers the sample rate; 0 for no limit.
+pub fn cpu_time_max_percent() -> Option<u32> {
+    sysctl("perf_cpu_time_max_percent")
+}
+
+/// The nominal frequency of the time stamp counter in cycles per second: a fair estimate of the
+/// CPU's own, by which nanoseconds of the software clock can be scaled to cycles.
+///
+/// `None` where neither the kernel's perf page nor `/proc/cpuinfo` says.
+pub fn cycles_per_second() -> Option<u64> {
+    perf_page_hz().or_else(|| cpuinfo_hz(&fs::read_to_string("/proc/cpuinfo").ok()?))
+}
+
+fn perf_page_hz() -> Option<u64> {
+    let mut attr = b::perf_event_attr {
+        type_: b::PERF_TYPE_SOFTWARE,
+        config: b::PERF_COUNT_SW_DUMMY.into(),
+        // The size is that of a small fixed struct.
+        size: size_of::<b::perf_event_attr>() as u32,
+        ..Default::default()
+    };
+    attr.set_disabled(1);
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    let event = sys::open(attr, 0, -1).ok()?;
+    use std::os::fd::AsFd;
+    sys::Ring::map(event.as_fd(), 1).ok()?.tsc_hz()
+}
+
+/// The first CPU's frequency in a text like `/proc/cpuinfo`.
+fn cpuinfo_hz(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("cpu MHz"))?;
+    let (whole, fraction) = line.split_once(':')?.1.trim().split_once('.')?;
+    let khz: u64 = fraction.get(..3)?.parse().ok()?;
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1000)?
+        .checked_add(khz)?
+        .checked_mul(1000)
+}
+
+impl Scope {
+    /// The scope of a target.
+    pub(crate) fn of(target: &Target) -> Scope {
+        match target {
+            Target::System => Scope::System,
+            Target::Command(_) | Target::Processes(_) => Scope::Own,
+        }
+    }
+}
+
+impl Error {
+    /// The kernel's refusal of an event for this configuration.
+    pub(crate) fn refused(config: &Config, error: &io::Error) -> Error {
+        refusal(config.clock, Scope::of(&config.target), error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The frequency in /proc/cpuinfo is read in its units, and nonsense gives none.
+    #[test]
+    fn cpuinfo() {
+        let text = "processor\t: 0\ncpu MHz\t\t: 2596.122\nprocessor\t: 1\ncpu MHz\t\t: 1.000\n";
+        assert_eq!(cpuinfo_hz(text), Some(2_596_122_000));
+        for bad in [
+            "",
+            "cpu MHz",
+            "cpu MHz : x.y",
+            "cpu MHz : 1.2",
+            "cpu MHz : 9999999999999999999.000",
+        ] {
+            assert_eq!(cpuinfo_hz(bad), None, "{bad:?}");
+        }
+    }
+
+    /// A missing counter points to the software clock; a missing privilege names the sysctl.
+    #[test]
+    fn mends() {
+        let error = |errno| io::Error::from_raw_os_error(errno);
+        let missing = refusal(Clock::Cycles, Scope::Own, &error(libc::ENOENT));
+        assert!(missing.mend.contains("cpu-clock"), "{missing}");
+        let refused = refusal(Clock::CpuClock, Scope::System, &error(libc::EACCES));
+        assert!(refused.mend.contains("perf_event_paranoid"), "{refused}");
+        assert_eq!(refused.errno, libc::EACCES);
+    }
+}

@@ -1,0 +1,253 @@
+//! The reader of one CPU: waits, drains, redraws the interval, sends.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+
+use crate::ring::{Stats, Stop};
+use crate::sys::{self, Ring};
+use crate::{Batch, Clock, Intervals, Record, Tid, decode};
+
+/// How long a reader waits for samples before it sends what there is, in milliseconds.
+const TIMEOUT: u16 = 50;
+
+/// How far the kernel's clock in interrupts can differ from the one that is read here, in
+/// nanoseconds: it is read without a lock, and may be off by the step of an adjustment.
+const CLOCK_SLACK: u64 = 10_000;
+
+/// How long a record can be on its way into the ring of another CPU, in nanoseconds. It is
+/// written without preemption, within microseconds; on the reader's own CPU never while it runs.
+const DISPLACED_SLACK: u64 = 10_000_000;
+
+pub(crate) struct Reader {
+    cpu: u32,
+    events: Arc<[OwnedFd]>,
+    /// Id and present interval of each event, in the order of `events`.
+    own: Vec<(u64, u64)>,
+    intervals: Intervals,
+    ring: Ring,
+    /// The events tell their total of lost records.
+    lost_totals: bool,
+    clock: Clock,
+    stop: Arc<Stop>,
+    /// Which event is polled: the first one whose threads have not all ended.
+    polled: usize,
+    /// Intervals drawn since the last batch.
+    drawn: Vec<u64>,
+    scratch: Vec<u8>,
+    stats: Stats,
+}
+
+impl Reader {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called once, with what belongs to one CPU"
+    )]
+    pub(crate) fn new(
+        cpu: u32,
+        events: Arc<[OwnedFd]>,
+        own: Vec<(u64, u64)>,
+        intervals: Intervals,
+        ring: Ring,
+        lost_totals: bool,
+        clock: Clock,
+        stop: Arc<Stop>,
+    ) -> Reader {
+        let drawn = own.iter().map(|(_, interval)| *interval).collect();
+        Reader {
+            cpu,
+            events,
+            own,
+            intervals,
+            ring,
+            lost_totals,
+            clock,
+            stop,
+            polled: 0,
+            drawn,
+            scratch: Vec::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Reads until it is told to stop or nobody receives any more.
+    pub(crate) fn run(mut self, sender: &SyncSender<Batch>, ready: &SyncSender<Tid>) -> Stats {
+        self.pin();
+        let tid = nix::unistd::gettid().as_raw().cast_unsigned();
+        // Whoever started us may have failed with another reader, and be gone.
+        let _ = ready.send(Tid(tid));
+        loop {
+            self.wait();
+            // Before the drain: what was written until the events were stopped is then drained.
+            let stopping = self.stop.requested();
+            let batch = self.drain(stopping);
+            let records = batch.records.len() as u64;
+            if sender.send(batch).is_err() {
+                self.stats.undelivered += records;
+                break;
+            }
+            self.stats.batches += 1;
+            if stopping {
+                break;
+            }
+        }
+        self.stats
+    }
+
+    /// Moves to the CPU whose ring this is. Where that is not allowed the reader works from
+    /// elsewhere; see `drained_to`.
+    fn pin(&self) {
+        let mut set = CpuSet::new();
+        let pinned = set
+            .set(self.cpu as usize)
+            .and_then(|()| sched_setaffinity(nix::unistd::Pid::from_raw(0), &set));
+        if let Err(error) = pinned {
+            tracing::warn!(cpu = self.cpu, %error, "a reader cannot be pinned to its CPU");
+        }
+    }
+
+    /// Waits for samples, the end, or the time-out.
+    fn wait(&mut self) {
+        let stop = PollFd::new(self.stop.wake.as_fd(), PollFlags::POLLIN);
+        let Some(event) = self.events.get(self.polled) else {
+            // All threads have ended; the last records are in the ring, or drained.
+            let _ = poll(&mut [stop], TIMEOUT);
+            return;
+        };
+        let mut fds = [stop, PollFd::new(event.as_fd(), PollFlags::POLLIN)];
+        // An error is that of a signal's interruption: it is as good as a time-out.
+        if poll(&mut fds, TIMEOUT).is_ok()
+            && let Some(happened) = fds[1].revents()
+            && happened.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL)
+        {
+            self.polled += 1;
+        }
+    }
+
+    fn drain(&mut self, stopping: bool) -> Batch {
+        let drained_to = self.drained_to();
+        let mut batch = Batch {
+            cpu: self.cpu,
+            records: Vec::new(),
+            drained_to,
+            malformed: 0,
+            inherited: 0,
+            intervals: Vec::new(),
+        };
+        // One flag for each own event: it had a sample, so its interval is at its beginning.
+        let mut sampled = vec![false; self.own.len()];
+        let (own, scratch, stats) = (&self.own, &mut self.scratch, &mut self.stats);
+        let mut take = |bytes: &[u8]| match decode::record(bytes) {
+            Ok(decode::Decoded { record, stream }) => {
+                match &record {
+                    Record::Sample(_) => {
+                        stats.samples += 1;
+                        match own.iter().position(|(id, _)| *id == stream) {
+                            Some(event) => sampled[event] = true,
+                            None => batch.inherited += 1,
+                        }
+                    }
+                    Record::Throttle { .. } => stats.throttled += 1,
+                    Record::Lost { count, .. } => stats.lost = stats.lost.saturating_add(*count),
+                    Record::LostSamples { count, .. } => {
+                        stats.lost_samples = stats.lost_samples.saturating_add(*count);
+                    }
+                    _ => {}
+                }
+                batch.records.push(record);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "malformed record");
+                batch.malformed += 1;
+            }
+        };
+        let uncut = self
+            .ring
+            .drain(|first, second| decode::split(first, second, scratch, &mut take));
+        if uncut > 0 {
+            batch.malformed += 1;
+        }
+        if stopping {
+            self.count_last_losses(&mut batch);
+        } else {
+            self.redraw(&sampled);
+        }
+        batch.intervals = std::mem::take(&mut self.drawn);
+        self.stats.records += batch.records.len() as u64;
+        self.stats.malformed += batch.malformed;
+        self.stats.inherited += batch.inherited;
+        self.stats.intervals += batch.intervals.len() as u64;
+        batch
+    }
+
+    /// A time before which nothing can appear in this ring any more.
+    fn drained_to(&mut self) -> u64 {
+        let now = sys::clock_now();
+        // On its own CPU no record is half written while the reader runs.
+        let at_home = sched_getcpu().is_ok_and(|cpu| cpu == self.cpu as usize);
+        if !at_home {
+            self.stats.displaced += 1;
+        }
+        now.saturating_sub(if at_home {
+            CLOCK_SLACK
+        } else {
+            DISPLACED_SLACK
+        })
+    }
+
+    /// Draws a new interval for each event that had a sample. For others, which are in the middle
+    /// of theirs, a new one would discard what they have counted: an event that is slow to fill
+    /// its interval would never be sampled.
+    fn redraw(&mut self, sampled: &[bool]) {
+        for ((event, own), sampled) in self.events.iter().zip(&mut self.own).zip(sampled) {
+            if !sampled {
+                continue;
+            }
+            let interval = self.intervals.draw();
+            match sys::set_period(event.as_fd(), interval) {
+                Ok(()) => {
+                    own.1 = interval;
+                    self.drawn.push(interval);
+                }
+                // Its thread or CPU has gone.
+                Err(_) => self.stats.redraws_failed += 1,
+            }
+        }
+    }
+
+    /// Counts what was lost after the last record found room: the kernel would report it with the
+    /// next one, which does not come.
+    fn count_last_losses(&mut self, batch: &mut Batch) {
+        if !self.lost_totals {
+            return;
+        }
+        let total: u64 = self
+            .events
+            .iter()
+            .filter_map(|event| lost_total(event).ok())
+            .fold(0, u64::saturating_add);
+        let count = total.saturating_sub(self.stats.lost);
+        if count > 0 {
+            self.stats.lost = total;
+            batch.records.push(Record::Lost {
+                time: sys::clock_now(),
+                count,
+            });
+        }
+    }
+}
+
+/// The kernel's total of an event's lost records.
+fn lost_total(event: &OwnedFd) -> io::Result<u64> {
+    // The count, then the total of lost records, as the event's read format says.
+    let mut values = [0_u8; 16];
+    let read = nix::unistd::read(event, &mut values)?;
+    match values.last_chunk() {
+        Some(lost) if read == values.len() => Ok(u64::from_ne_bytes(*lost)),
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,493 @@
+//! The engine `ring`: opens the events, maps a ring per CPU, and starts and stops their readers.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::attr::{Features, attributes};
+use crate::reader::Reader;
+use crate::sys::{self, Ring};
+use crate::{Batch, Config, Error, Intervals, Pid, Target, Tid, cpus};
+
+/// The smallest ring that is still of use: room for a dozen samples with their stacks.
+const FEWEST_PAGES: u32 = 8;
+
+/// How often the threads of a process are listed anew while it keeps making new ones.
+const LISTINGS: u32 = 20;
+
+/// What the machine and our privileges made of a [`Config`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The CPUs that are sampled, in ascending order.
+    pub cpus: Vec<u32>,
+    /// Pages of 4 KiB of each ring; fewer than configured where memory could not be locked.
+    pub ring_pages: u32,
+    /// The kernel's code is left out.
+    pub user_only: bool,
+    /// Mapping records carry build ids.
+    pub build_ids: bool,
+    /// How many events were opened.
+    pub events: usize,
+    /// A process made threads faster than they could be listed: some are not sampled.
+    pub threads_missed: bool,
+}
+
+/// What came of a run, summed over all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Samples delivered.
+    pub samples: u64,
+    /// Records delivered, samples included.
+    pub records: u64,
+    /// Batches delivered.
+    pub batches: u64,
+    /// Records the kernel lost because a ring was full.
+    pub lost: u64,
+    /// Samples the kernel lost before they reached a ring.
+    pub lost_samples: u64,
+    /// Records delivered to a consumer that had gone.
+    pub undelivered: u64,
+    /// How often the kernel stopped an event because its interrupts came too fast.
+    pub throttled: u64,
+    /// Records that could not be decoded.
+    pub malformed: u64,
+    /// Samples of inherited events, which redraws do not reach.
+    pub inherited: u64,
+    /// Intervals drawn, the first one of each event included.
+    pub intervals: u64,
+    /// Intervals that were drawn but refused by the kernel.
+    pub redraws_failed: u64,
+    /// Drains that ran on another CPU than their own, because the reader could not stay there.
+    pub displaced: u64,
+    /// Readers that ended by a defect of this program.
+    pub readers_failed: u64,
+}
+
+impl Stats {
+    fn add(&mut self, other: &Stats) {
+        let Stats {
+            samples,
+            records,
+            batches,
+            lost,
+            lost_samples,
+            undelivered,
+            throttled,
+            malformed,
+            inherited,
+            intervals,
+            redraws_failed,
+            displaced,
+            readers_failed,
+        } = other;
+        self.samples += samples;
+        self.records += records;
+        self.batches += batches;
+        self.lost += lost;
+        self.lost_samples += lost_samples;
+        self.undelivered += undelivered;
+        self.throttled += throttled;
+        self.malformed += malformed;
+        self.inherited += inherited;
+        self.intervals += intervals;
+        self.redraws_failed += redraws_failed;
+        self.displaced += displaced;
+        self.readers_failed += readers_failed;
+    }
+}
+
+/// One event, and the interval it has now.
+pub(crate) struct Event {
+    pub(crate) fd: OwnedFd,
+    /// The kernel's id of it.
+    pub(crate) id: u64,
+    /// In the clock's unit.
+    pub(crate) interval: u64,
+}
+
+/// The events of one CPU, whose first one has the ring of all.
+struct CpuEvents {
+    cpu: u32,
+    events: Vec<Event>,
+    intervals: Intervals,
+}
+
+/// Opened events that do not count yet.
+pub struct Sampler {
+    config: Config,
+    setup: Setup,
+    features: Features,
+    cpus: Vec<(CpuEvents, Ring)>,
+}
+
+impl Sampler {
+    /// Opens the events and maps their rings; nothing is sampled before [`Sampler::start`].
+    ///
+    /// # Errors
+    /// An impossible configuration, a refusal by the kernel (with what would mend it), a process
+    /// that does not exist, or rings that cannot be mapped.
+    pub fn open(config: &Config) -> Result<Sampler, Error> {
+        config.validate()?;
+        let online = cpus::online()?;
+        let mut features = Features {
+            build_id: true,
+            lost: true,
+            user_only: config.user_only,
+        };
+        let (mut cpus, threads_missed) = open_events(config, &online, &mut features)?;
+        let (rings, ring_pages) = map_rings(&cpus, config.ring_pages)?;
+        for cpu in &mut cpus {
+            join_outputs(cpu)?;
+        }
+        let setup = Setup {
+            cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
+            ring_pages,
+            user_only: features.user_only,
+            build_ids: features.build_id,
+            events: cpus.iter().map(|cpu| cpu.events.len()).sum(),
+            threads_missed,
+        };
+        tracing::debug!(?setup, "events opened");
+        let cpus = cpus.into_iter().zip(rings).collect();
+        Ok(Sampler {
+            config: config.clone(),
+            setup,
+            features,
+            cpus,
+        })
+    }
+
+    /// What the machine made of the configuration.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Starts a reader for each CPU, then the events; those of [`Target::Command`] start by
+    /// themselves when the child calls `exec`.
+    ///
+    /// Each reader sends a batch at least every 50 ms or so, be it empty, so that a consumer can
+    /// merge the CPUs by time. Sending blocks while the channel is full; the rings then run over,
+    /// and what is lost is counted.
+    ///
+    /// # Errors
+    /// [`Error::Os`] if a thread cannot be made.
+    pub fn start(self, sender: SyncSender<Batch>) -> Result<Running, Error> {
+        let os = |what| move |source| Error::Os { what, source };
+        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+            .map_err(|errno| os("make an eventfd")(errno.into()))?;
+        let stop = Arc::new(Stop {
+            requested: AtomicBool::new(false),
+            wake,
+        });
+        // From here on an early return drops `running`, which ends the readers made so far.
+        let mut running = Running {
+            readers: Vec::new(),
+            events: Vec::new(),
+            tids: Vec::new(),
+            stop,
+            setup: self.setup,
+        };
+        let (tid_sender, tid_receiver) = sync_channel(self.cpus.len());
+        for (
+            CpuEvents {
+                cpu,
+                events,
+                intervals,
+            },
+            ring,
+        ) in self.cpus
+        {
+            let (fds, own) = events
+                .into_iter()
+                .map(|event| (event.fd, (event.id, event.interval)))
+                .unzip::<_, _, Vec<_>, Vec<_>>();
+            let fds: Arc<[OwnedFd]> = fds.into();
+            let reader = Reader::new(
+                cpu,
+                Arc::clone(&fds),
+                own,
+                intervals,
+                ring,
+                self.features.lost,
+                self.config.clock,
+                Arc::clone(&running.stop),
+            );
+            let (sender, tid_sender) = (sender.clone(), tid_sender.clone());
+            let reader = thread::Builder::new()
+                .name(format!("sampler/{cpu}"))
+                .spawn(move || reader.run(&sender, &tid_sender))
+                .map_err(os("start a reader thread"))?;
+            running.events.push(fds);
+            running.readers.push(reader);
+        }
+        drop(tid_sender);
+        // Each reader sends its id once it is where it belongs.
+        running.tids = tid_receiver.iter().collect();
+        if !matches!(self.config.target, Target::Command(_)) {
+            for event in running.events.iter().flat_map(|events| events.iter()) {
+                // A CPU or a thread that has gone since then is no reason to leave the others.
+                if let Err(error) = sys::enable(event.as_fd()) {
+                    tracing::warn!(%error, "an event cannot be enabled");
+                }
+            }
+        }
+        Ok(running)
+    }
+}
+
+/// Opens an event, narrowing `features` until the kernel takes it.
+pub(crate) fn open_event(
+    config: &Config,
+    interval: u64,
+    features: &mut Features,
+    task: i32,
+    cpu: u32,
+) -> io::Result<OwnedFd> {
+    let cpu = i32::try_from(cpu).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    loop {
+        let error = match sys::open(attributes(config, interval, *features), task, cpu) {
+            Ok(event) => return Ok(event),
+            Err(error) => error,
+        };
+        match error.raw_os_error() {
+            // An older kernel; the newest feature goes first.
+            Some(libc::EINVAL | libc::E2BIG) if features.lost => features.lost = false,
+            Some(libc::EINVAL | libc::E2BIG) if features.build_id => features.build_id = false,
+            Some(libc::EACCES | libc::EPERM)
+                if !features.user_only && config.target != Target::System =>
+            {
+                features.user_only = true;
+            }
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Opens an event for each CPU and task. The flag says that threads may have been missed.
+fn open_events(
+    config: &Config,
+    online: &[u32],
+    features: &mut Features,
+) -> Result<(Vec<CpuEvents>, bool), Error> {
+    let Target::Processes(pids) = &config.target else {
+        let task = match config.target {
+            Target::Command(pid) => task_id(pid.0).ok_or(Error::NoSuchProcess(pid))?,
+            _ => -1,
+        };
+        return Ok((open_tasks(config, online, &[task], features)?, false));
+    };
+    // A thread made while the events are being opened is either inherited by one of them or
+    // missed, and nothing tells which. So the list must be the same before and after.
+    let mut before = list_threads(pids)?;
+    for _ in 0..LISTINGS {
+        let opened = open_tasks(config, online, &before, features)?;
+        let after = list_threads(pids)?;
+        if after.iter().all(|task| before.contains(task)) {
+            return Ok((opened, false));
+        }
+        before = after;
+    }
+    Ok((open_tasks(config, online, &before, features)?, true))
+}
+
+/// A thread id as the system call takes it; `None` for what is none.
+fn task_id(id: u32) -> Option<i32> {
+    i32::try_from(id).ok().filter(|id| *id > 0)
+}
+
+fn list_threads(pids: &[Pid]) -> Result<Vec<i32>, Error> {
+    let mut tasks = Vec::new();
+    for pid in pids {
+        let threads = cpus::threads(*pid).map_err(|source| Error::Os {
+            what: "list threads",
+            source,
+        })?;
+        if threads.is_empty() {
+            return Err(Error::NoSuchProcess(*pid));
+        }
+        tasks.extend(threads.iter().filter_map(|tid| task_id(tid.0)));
+    }
+    tasks.sort_unstable();
+    tasks.dedup();
+    Ok(tasks)
+}
+
+fn open_tasks(
+    config: &Config,
+    online: &[u32],
+    tasks: &[i32],
+    features: &mut Features,
+) -> Result<Vec<CpuEvents>, Error> {
+    let mut opened = Vec::new();
+    let mut last = None;
+    for cpu in online.iter().copied() {
+        let mut intervals = Intervals::new(config.clock, config.period, config.seed, cpu);
+        let mut events = Vec::new();
+        for task in tasks.iter().copied() {
+            let interval = intervals.draw();
+            let fd = match open_event(config, interval, features, task, cpu) {
+                Ok(fd) => fd,
+                // The thread has ended, or the CPU went offline.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH)) => {
+                    last = Some(error);
+                    continue;
+                }
+                Err(error)
+                    if matches!(error.raw_os_error(), Some(libc::ENODEV)) && online.len() > 1 =>
+                {
+                    last = Some(error);
+                    break;
+                }
+                Err(error) => return Err(Error::refused(config, &error)),
+            };
+            let id = sys::id(fd.as_fd()).map_err(|source| Error::Os {
+                what: "ask for an event's id",
+                source,
+            })?;
+            events.push(Event { fd, id, interval });
+        }
+        if !events.is_empty() {
+            opened.push(CpuEvents {
+                cpu,
+                events,
+                intervals,
+            });
+        }
+    }
+    match last {
+        Some(error) if opened.is_empty() => Err(Error::refused(config, &error)),
+        _ => Ok(opened),
+    }
+}
+
+/// Maps the ring of each CPU's first event, all of one size: `pages`, or as much of it as may be
+/// locked.
+fn map_rings(cpus: &[CpuEvents], pages: u32) -> Result<(Vec<Ring>, u32), Error> {
+    let mut size = pages;
+    loop {
+        let rings: io::Result<Vec<Ring>> = cpus
+            .iter()
+            .filter_map(|cpu| cpu.events.first())
+            .map(|event| Ring::map(event.fd.as_fd(), size))
+            .collect();
+        match rings {
+            Ok(rings) => {
+                if size < pages {
+                    tracing::info!(
+                        wanted = pages,
+                        got = size,
+                        "rings are smaller than asked for"
+                    );
+                }
+                return Ok((rings, size));
+            }
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM))
+                    && size / 2 >= FEWEST_PAGES =>
+            {
+                size /= 2;
+            }
+            Err(source) => {
+                return Err(Error::Ring {
+                    pages: size,
+                    cpus: cpus.len(),
+                    source,
+                });
+            }
+        }
+    }
+}
+
+/// Lets all events of a CPU write into the ring of the first.
+fn join_outputs(cpu: &mut CpuEvents) -> Result<(), Error> {
+    let Some((first, others)) = cpu.events.split_first() else {
+        return Ok(());
+    };
+    for event in others {
+        sys::set_output(event.fd.as_fd(), first.fd.as_fd()).map_err(|source| Error::Os {
+            what: "join the rings of two events",
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// How the readers are told to end.
+pub(crate) struct Stop {
+    requested: AtomicBool,
+    /// Readable once they are to end; never read, so that it wakes all of them.
+    pub(crate) wake: EventFd,
+}
+
+impl Stop {
+    pub(crate) fn requested(&self) -> bool {
+        self.requested.load(Ordering::Acquire)
+    }
+}
+
+/// Sampling that goes on until it is stopped or dropped.
+pub struct Running {
+    readers: Vec<JoinHandle<Stats>>,
+    events: Vec<Arc<[OwnedFd]>>,
+    tids: Vec<Tid>,
+    stop: Arc<Stop>,
+    setup: Setup,
+}
+
+impl Running {
+    /// What the machine made of the configuration.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The threads that read the rings, so that their own time can be told apart.
+    pub fn reader_tids(&self) -> Vec<Tid> {
+        self.tids.clone()
+    }
+
+    /// Stops the events and tells the readers to drain what is left, to send a last batch each,
+    /// and to end; the channel is disconnected when the last one has. Does not block.
+    pub fn request_stop(&self) {
+        for event in self.events.iter().flat_map(|events| events.iter()) {
+            // An event that has gone is stopped.
+            if let Err(error) = sys::disable(event.as_fd()) {
+                tracing::debug!(%error, "an event cannot be disabled");
+            }
+        }
+        self.stop.requested.store(true, Ordering::Release);
+        // The counter cannot overflow by one: it was 0, or the readers are awake already.
+        if let Err(error) = self.stop.wake.write(1) {
+            tracing::debug!(%error, "the readers wake up at their time-out");
+        }
+    }
+
+    /// Stops as [`Running::request_stop`] does and waits for the readers' ends.
+    ///
+    /// Somebody else must receive meanwhile, or the receiver be gone: a reader that finds the
+    /// channel full waits. A consumer that stops by itself calls `request_stop`, receives until
+    /// the channel is disconnected, and then calls this for the figures.
+    pub fn stop(mut self) -> Stats {
+        self.request_stop();
+        let mut stats = Stats::default();
+        for reader in mem::take(&mut self.readers) {
+            match reader.join() {
+                Ok(of_one) => stats.add(&of_one),
+                Err(_) => stats.readers_failed += 1,
+            }
+        }
+        stats
+    }
+}
+
+impl Drop for Running {
+    /// Lets the readers end by themselves.
+    fn drop(&mut self) {
+        self.request_stop();
+    }
+}

@@ -1,0 +1,194 @@
+//! The system calls and the shared memory: the only unsafe code of the crate.
+#![expect(
+    unsafe_code,
+    reason = "perf_event_open, its ioctls and its ring buffer have no safe wrapper"
+)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use perf_event_open_sys as perf;
+use perf_event_open_sys::bindings::{perf_event_attr, perf_event_mmap_page};
+
+/// Size of a page on x86-64.
+const PAGE: usize = 4096;
+
+/// The present time in nanoseconds of `CLOCK_MONOTONIC`, the clock of every record.
+pub fn clock_now() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a timespec that the call may write to.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    // The call cannot fail for this clock, and its fields are not negative.
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// Opens an event. `pid` is a thread id, 0 for the caller, or -1 for everybody.
+pub(crate) fn open(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    // SAFETY: `attr` is initialised, states its own size, and outlives the call, which may write
+    // to its `size` field.
+    let fd = unsafe {
+        perf::perf_event_open(
+            &raw mut attr,
+            pid,
+            cpu,
+            -1,
+            libc::c_ulong::from(perf::bindings::PERF_FLAG_FD_CLOEXEC),
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn checked(result: i32) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Lets an event, and all its inherited copies, count.
+pub(crate) fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open; the request takes a plain number.
+    checked(unsafe { perf::ioctls::ENABLE(event.as_raw_fd(), 0) })
+}
+
+/// Stops an event, and all its inherited copies.
+pub(crate) fn disable(event: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: as for `enable`.
+    checked(unsafe { perf::ioctls::DISABLE(event.as_raw_fd(), 0) })
+}
+
+/// Begins a new interval now; inherited copies keep theirs.
+pub(crate) fn set_period(event: BorrowedFd<'_>, period: u64) -> io::Result<()> {
+    // The request takes the address of the number, though the binding asks for a number.
+    let address = (&raw const period).expose_provenance() as u64;
+    // SAFETY: the descriptor is open; the kernel reads the number at `address` during the call.
+    checked(unsafe { perf::ioctls::PERIOD(event.as_raw_fd(), address) })
+}
+
+/// Lets an event write into the ring of another event of the same CPU.
+pub(crate) fn set_output(event: BorrowedFd<'_>, ring: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both descriptors are open; the request takes a descriptor's number.
+    checked(unsafe { perf::ioctls::SET_OUTPUT(event.as_raw_fd(), ring.as_raw_fd()) })
+}
+
+/// The kernel's id of an event: the stream id of its own samples.
+pub(crate) fn id(event: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut id = 0_u64;
+    // SAFETY: the descriptor is open; the kernel writes one number to `id`.
+    checked(unsafe { perf::ioctls::ID(event.as_raw_fd(), &raw mut id) })?;
+    Ok(id)
+}
+
+/// The ring of an event, shared with the kernel: one control page, then the data.
+pub(crate) struct Ring {
+    base: NonNull<perf_event_mmap_page>,
+    /// Of the data, in bytes: a power of two.
+    size: usize,
+    /// Up to where we have read; counts on and on, as the kernel's head does.
+    tail: u64,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; `Ring` is its only user.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps the ring of an event with `pages` pages of data, a power of two.
+    pub(crate) fn map(event: BorrowedFd<'_>, pages: u32) -> io::Result<Ring> {
+        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+        let size = (pages as usize).checked_mul(PAGE).ok_or_else(invalid)?;
+        let len = size.checked_add(PAGE).ok_or_else(invalid)?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                event.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(invalid)?;
+        Ok(Ring {
+            base,
+            size,
+            tail: 0,
+        })
+    }
+
+    /// Hands what the ring holds to `read`, in two parts because it may wrap around the end, and
+    /// gives the room back to the kernel.
+    pub(crate) fn drain<T>(&mut self, read: impl FnOnce(&[u8], &[u8]) -> T) -> T {
+        let page = self.base.as_ptr();
+        // SAFETY: the control page is mapped, and its head is aligned and accessed atomically, as
+        // the kernel writes it.
+        let head = unsafe { AtomicU64::from_ptr(&raw mut (*page).data_head) };
+        // Acquire: the records below the head are read after it.
+        let head = head.load(Ordering::Acquire);
+        // The kernel never runs further ahead than the ring is long; were it so, the bound keeps
+        // the reads within the mapping.
+        let held = usize::try_from(head.wrapping_sub(self.tail)).unwrap_or(self.size);
+        let held = held.min(self.size);
+        // The size is a power of two, and the remainder is less than it.
+        let start = (self.tail & (self.size as u64 - 1)) as usize;
+        let first = held.min(self.size - start);
+        // SAFETY: the data follows the control page. Both parts lie within its `size` bytes:
+        // `start + first <= size` and `held - first <= start`. The kernel has written them before
+        // it moved the head (acquire above) and does not write there again before the tail has
+        // moved past them, which happens below, when the slices are gone.
+        let result = unsafe {
+            let data = page.cast::<u8>().add(PAGE);
+            read(
+                std::slice::from_raw_parts(data.add(start), first),
+                std::slice::from_raw_parts(data, held - first),
+            )
+        };
+        self.tail = head;
+        // SAFETY: as for the head; only we write the tail.
+        let tail = unsafe { AtomicU64::from_ptr(&raw mut (*page).data_tail) };
+        // Release: the records were read before the kernel may overwrite them.
+        tail.store(head, Ordering::Release);
+        result
+    }
+
+    /// Cycles of the time stamp counter per second, if the kernel says how it scales them.
+    pub(crate) fn tsc_hz(&self) -> Option<u64> {
+        let page = self.base.as_ptr();
+        // SAFETY: the control page is mapped; the fields are aligned, and written by the kernel
+        // only when the event changes, which it does not while it is disabled.
+        let (shift, mult, capable) = unsafe {
+            let capabilities = (*page).__bindgen_anon_1.__bindgen_anon_1;
+            (
+                ptr::read_volatile(&raw const (*page).time_shift),
+                ptr::read_volatile(&raw const (*page).time_mult),
+                capabilities.cap_user_time() != 0,
+            )
+        };
+        if !capable || mult == 0 || shift >= 64 {
+            return None;
+        }
+        // Nanoseconds are (cycles * mult) >> shift.
+        let hz = (1_000_000_000_u128 << shift) / u128::from(mult);
+        u64::try_from(hz).ok()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, has this length, and is not used after this.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.size + PAGE) };
+    }
+}

@@ -1,0 +1,303 @@
+//! What the sampler delivers: samples, the records that explain them, and the batches they come in.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A process (thread group) id as the sampler's own pid namespace sees it.
+///
+/// The kernel writes 0 for the idle task and for processes outside the namespace, and
+/// [`Pid::GONE`] for a task that had already been released when the record was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pid(pub u32);
+
+/// A thread id; the same remarks as for [`Pid`] hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tid(pub u32);
+
+impl Pid {
+    /// What the kernel writes for a task that no longer has an id.
+    pub const GONE: Pid = Pid(u32::MAX);
+}
+
+impl Tid {
+    /// What the kernel writes for a task that no longer has an id.
+    pub const GONE: Tid = Tid(u32::MAX);
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Tid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The integer registers of a 64-bit thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Registers {
+    /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15: the order of instruction encodings.
+    pub gpr: [u64; 16],
+    /// The instruction pointer: the next instruction to be executed.
+    pub ip: u64,
+    /// RFLAGS.
+    pub flags: u64,
+    /// The code segment selector.
+    pub cs: u64,
+    /// The stack segment selector.
+    pub ss: u64,
+}
+
+const _: () = assert!(size_of::<Registers>() == 160);
+
+impl Registers {
+    /// Index of rsp in [`Registers::gpr`].
+    pub const RSP: usize = 4;
+    /// Index of rbp in [`Registers::gpr`].
+    pub const RBP: usize = 5;
+
+    /// The stack pointer.
+    pub fn sp(&self) -> u64 {
+        self.gpr[Self::RSP]
+    }
+
+    /// The frame pointer register, whatever the code uses it for.
+    pub fn bp(&self) -> u64 {
+        self.gpr[Self::RBP]
+    }
+}
+
+/// What the CPU was doing when the sample was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Code of a process.
+    User,
+    /// Code of the kernel.
+    Kernel,
+    /// Code of a hypervisor below this kernel.
+    Hypervisor,
+    /// User code of a virtual machine that this kernel hosts.
+    GuestUser,
+    /// Kernel code of a virtual machine that this kernel hosts.
+    GuestKernel,
+    /// The kernel does not say.
+    Unknown,
+}
+
+/// The registers with which the thread left, or would leave, user mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserRegisters {
+    /// There are none: a kernel thread, or an interrupt while the kernel was just saving them.
+    None,
+    /// The thread was running 32-bit code.
+    Compat,
+    /// The thread was running 64-bit code.
+    ///
+    /// In a sample of [`Mode::User`] these are the interrupted registers. In a sample of the
+    /// kernel they are what it saved on entry, and only `ip`, rsp, rbp, `flags`, `cs` and `ss` can
+    /// be relied on: within a system call rax holds no value of the program, rcx and r11 were
+    /// overwritten by the entry, and an interrupt that cannot be masked leaves rbx and r12 to r15
+    /// as all ones.
+    Long(Registers),
+}
+
+/// One interrupt: what was executing, with which registers and which stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawSample {
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// The CPU that was interrupted.
+    pub cpu: u32,
+    /// The process that was running.
+    pub pid: Pid,
+    /// The thread that was running.
+    pub tid: Tid,
+    /// The interval that ended here, in the clock's unit (cycles, or nanoseconds of cpu-clock).
+    pub period: u64,
+    /// The interrupted PC.
+    pub ip: u64,
+    /// What was interrupted.
+    pub mode: Mode,
+    /// The interrupted registers; `None` for 32-bit code, and where the kernel gives none.
+    pub interrupted: Option<Registers>,
+    /// The user registers, also where the kernel was interrupted.
+    pub user: UserRegisters,
+    /// User memory from the user stack pointer upward, as much of it as could be copied (it may be
+    /// nothing); never padded.
+    pub stack: Box<[u8]>,
+}
+
+/// How a mapping's file is identified.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MmapIdentity {
+    /// The build id of the mapped ELF file: 1 to 20 bytes.
+    BuildId(Vec<u8>),
+    /// Device and inode; all zero for a mapping without a file.
+    Inode {
+        /// Major device number.
+        major: u32,
+        /// Minor device number.
+        minor: u32,
+        /// Inode number.
+        inode: u64,
+        /// Inode generation.
+        generation: u64,
+    },
+}
+
+/// A range of addresses was mapped, or its protection was changed.
+///
+/// The kernel reports no unmapping: a later mapping over the same addresses replaces this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mmap {
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// The process.
+    pub pid: Pid,
+    /// The thread that made the mapping.
+    pub tid: Tid,
+    /// First address.
+    pub address: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Where in the file the mapping begins, in bytes.
+    pub offset: u64,
+    /// Which file it is.
+    pub identity: MmapIdentity,
+    /// `PROT_READ`, `PROT_WRITE` and `PROT_EXEC`.
+    pub prot: u32,
+    /// `MAP_PRIVATE`, `MAP_SHARED` and the like.
+    pub flags: u32,
+    /// The path as the kernel gives it: a file, or a name like `[heap]`, `[vdso]`, `//anon`.
+    pub path: PathBuf,
+}
+
+impl Mmap {
+    /// Whether the mapping may be executed.
+    pub fn executable(&self) -> bool {
+        self.prot & libc::PROT_EXEC.cast_unsigned() != 0
+    }
+
+    /// Whether the mapping may be written.
+    pub fn writable(&self) -> bool {
+        self.prot & libc::PROT_WRITE.cast_unsigned() != 0
+    }
+
+    /// Whether writes go to the mapped file and to whoever else maps it.
+    pub fn shared(&self) -> bool {
+        self.flags & libc::MAP_SHARED.cast_unsigned() != 0
+    }
+}
+
+/// One record of a CPU's buffer. All times are nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// An interrupt.
+    Sample(RawSample),
+    /// A mapping, executable or not.
+    Mmap(Mmap),
+    /// A thread has a new name.
+    Comm {
+        /// When.
+        time: u64,
+        /// The process.
+        pid: Pid,
+        /// The thread.
+        tid: Tid,
+        /// The name; bytes that are not UTF-8 are replaced.
+        name: String,
+        /// Whether the name changed because the process executed a new program.
+        exec: bool,
+    },
+    /// A process or thread was made.
+    Fork {
+        /// When.
+        time: u64,
+        /// The process of the new thread; equal to `ppid` for a new thread of the same process.
+        pid: Pid,
+        /// The process of the thread that made it.
+        ppid: Pid,
+        /// The new thread.
+        tid: Tid,
+        /// The thread that made it.
+        ptid: Tid,
+    },
+    /// A thread ended.
+    Exit {
+        /// When.
+        time: u64,
+        /// The process.
+        pid: Pid,
+        /// The parent process.
+        ppid: Pid,
+        /// The thread.
+        tid: Tid,
+        /// The parent's thread.
+        ptid: Tid,
+    },
+    /// The kernel stopped an event because its interrupts came too fast.
+    Throttle {
+        /// When.
+        time: u64,
+    },
+    /// The kernel let a throttled event go on.
+    Unthrottle {
+        /// When.
+        time: u64,
+    },
+    /// Records were lost because the ring was full.
+    Lost {
+        /// When this was noticed, which is after the loss.
+        time: u64,
+        /// How many records, samples and others.
+        count: u64,
+    },
+    /// Samples were lost before they reached the ring.
+    LostSamples {
+        /// When this was noticed.
+        time: u64,
+        /// How many samples.
+        count: u64,
+    },
+}
+
+impl Record {
+    /// When the record was written, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub fn time(&self) -> u64 {
+        match self {
+            Record::Sample(sample) => sample.time,
+            Record::Mmap(mmap) => mmap.time,
+            Record::Comm { time, .. }
+            | Record::Fork { time, .. }
+            | Record::Exit { time, .. }
+            | Record::Throttle { time }
+            | Record::Unthrottle { time }
+            | Record::Lost { time, .. }
+            | Record::LostSamples { time, .. } => *time,
+        }
+    }
+}
+
+/// What one drain of one CPU's ring gave; it may hold no record at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The CPU.
+    pub cpu: u32,
+    /// The records in the order they were written, which is nearly, but not always, that of time:
+    /// an interrupt between a record's time stamp and its place in the ring turns two around.
+    pub records: Vec<Record>,
+    /// No later batch of this CPU holds a record with an earlier time (nanoseconds of
+    /// `CLOCK_MONOTONIC`). Records of this batch may be later than it.
+    pub drained_to: u64,
+    /// Records that could not be decoded.
+    pub malformed: u64,
+    /// Samples of inherited events: their thread keeps the interval that was current when it was
+    /// made, and is not reached by redraws.
+    pub inherited: u64,
+    /// The mean intervals' random companions: each interval drawn since the last batch of this
+    /// CPU, in the clock's unit. Its length says how often intervals were redrawn.
+    pub intervals: Vec<u64>,
+}

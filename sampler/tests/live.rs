@@ -1,0 +1,2 @@
+//! Live tests.
+fn main() {}
