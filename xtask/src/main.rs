@@ -1,2 +1,86 @@
-//! xtask
-fn main() {}
+//! The project's front door: `cargo xtask demo | test | bench | ci | check-layers | setup`.
+//!
+//! Each command does all set-up that it needs, so that one command on a fresh
+//! machine suffices. There are no shell scripts beside it.
+
+mod bench;
+mod ci;
+mod demo;
+mod harness;
+mod layers;
+mod process;
+mod setup;
+mod test;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Sets up, builds, shows, tests and measures vcpi.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Set up, build, profile a fixture and a real program, and print the reports.
+    Demo,
+    /// Set up, build, and run every test that this machine can run.
+    Test {
+        /// Passed on to `cargo test` (`-p interpreter`, or `-- NAME` to choose tests).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Set up, build, and measure what profiling costs, next to perf.
+    Bench {
+        /// Runs of each kind; medians are printed.
+        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        runs: u32,
+        /// Seed of the random order.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Everything a change must pass: formatting, lints, docs, layers, tests.
+    Ci,
+    /// Check that the crates depend on each other in one direction only.
+    CheckLayers,
+    /// Install what is missing on this machine.
+    Setup,
+    /// Run a command and write its times to a file: how `bench` measures.
+    #[command(hide = true)]
+    Measure {
+        /// Where to write the times, as JSON.
+        output: PathBuf,
+        /// The command.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Demo => demo::run()?,
+        Command::Test { args } => return test::run(&args),
+        Command::Bench { runs, seed } => bench::run(runs, seed)?,
+        Command::Ci => ci::run()?,
+        Command::CheckLayers => layers::run()?,
+        Command::Setup => setup::run(setup::Need::Bench)?,
+        Command::Measure { output, command } => return bench::measure(&output, &command),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,73 @@
+//! `cargo xtask ci`: everything a change must pass.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use vcpi_tests::programs::root;
+
+use crate::layers;
+use crate::process::{cargo, run as run_command};
+
+/// Formatting, lints, docs, layers, and then the README's test command.
+pub(crate) fn run() -> Result<()> {
+    run_command(&mut cargo(["fmt", "--all", "--check"]))?;
+    run_command(&mut cargo([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    run_command(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    layers::run()?;
+
+    // What the README tells people is what is run, so that the two cannot drift.
+    let readme = std::fs::read_to_string(root().join("README.md")).context("reading README.md")?;
+    let words = test_command(&readme).context("README.md shows no `cargo xtask test`")?;
+    let (program, args) = words.split_first().context("an empty command")?;
+    run_command(Command::new(program).args(args).current_dir(root()))
+}
+
+/// The words of the first line in a code block that starts with `cargo xtask
+/// test`, without its comment.
+fn test_command(readme: &str) -> Option<Vec<String>> {
+    let mut in_block = false;
+    for line in readme.lines() {
+        let line = line.trim();
+        if line.starts_with("```") {
+            in_block = !in_block;
+            continue;
+        }
+        let command = line.split('#').next().unwrap_or_default();
+        let words: Vec<&str> = command.split_whitespace().collect();
+        if in_block && words.starts_with(&["cargo", "xtask", "test"]) {
+            return Some(words.into_iter().map(str::to_owned).collect());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command is taken from a code block, without its comment, never from prose.
+    #[test]
+    fn command_of_a_readme() {
+        let readme = "run\ncargo xtask test --prose\n```sh\ncargo xtask demo\n\
+                      cargo xtask test   # all\n```\n";
+        assert_eq!(test_command(readme).unwrap(), ["cargo", "xtask", "test"]);
+        assert_eq!(
+            test_command("```\ncargo test\n```\ncargo xtask test\n"),
+            None
+        );
+    }
+
+    /// The project's own README shows the command.
+    #[test]
+    fn command_of_our_readme() {
+        let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+        assert!(test_command(&readme).is_some());
+    }
+}

@@ -1,0 +1,258 @@
+//! `cargo xtask demo`: what the profiler finds, first in a program whose values
+//! are known exactly, then in a program of this machine that nobody changed.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use vcpi_tests::fixture;
+use vcpi_tests::programs::{Programs, target_dir};
+use vcpi_tests::shares::{Comparison, table};
+
+use crate::process::{progress, shown};
+use crate::setup::{self, Need};
+use crate::test::build;
+
+/// Bytes of real data for the real program: more than it reads in [`SECONDS`].
+const DATA_BYTES: u64 = 256 << 20;
+/// How long the real program is profiled.
+const SECONDS: u32 = 10;
+/// Columns shown of a report.
+const COLUMNS: usize = 150;
+
+/// Sets up, builds, profiles both programs, and prints the reports.
+pub(crate) fn run() -> Result<()> {
+    setup::run(Need::Test)?;
+    build()?;
+    let programs = Programs::find()?;
+    let folder = target_dir()?.join("demo");
+    std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+
+    title("1. A program whose values are known exactly (tests/fixtures/shares.c)");
+    let comparisons = known_values(&programs, &folder)?;
+    title("2. A program of this machine, unmodified: xz, compressing real data");
+    real_program(&programs, &folder)?;
+
+    // The verdict comes last, where it is not overlooked.
+    let wrong: Vec<String> = comparisons
+        .iter()
+        .filter_map(|comparison| comparison.verdict().err())
+        .collect();
+    if !wrong.is_empty() {
+        bail!(
+            "the fixture's shares are not as they should be:\n  {}",
+            wrong.join("\n  ")
+        );
+    }
+    println!(
+        "\nBoth databases are kept: {0}/fixture.db, {0}/xz.db. To look further:\n  \
+         {1} list FUNCTION -i {0}/xz.db",
+        relative(&folder),
+        relative(&programs.vcpi)
+    );
+    Ok(())
+}
+
+fn known_values(programs: &Programs, folder: &Path) -> Result<Vec<Comparison>> {
+    let settings = fixture::DEFAULT;
+    let mut command = Command::new(&programs.vcpid);
+    command.args(fixture::record_args(
+        &folder.join("shares"),
+        &folder.join("fixture.db"),
+        settings,
+    ));
+    command_line(&command);
+    let comparisons = fixture::profile(programs, folder, settings)?;
+    println!(
+        "\nEven-tempered functions: they take the same time whatever the value, so the share of\n\
+         the windows that see a value estimates the share of the executions that have it.\n"
+    );
+    print!("{}", table(&comparisons, true));
+    println!(
+        "\nBiased functions: here the value decides how long the processor stays. Windows begin\n\
+         where interrupts fall, and interrupts fall where time is spent.\n\
+         - At the call, or at the branch, the time has not been spent yet: a window that runs into\n  \
+           it began before the value could matter, and the share is close to the true one.\n\
+         - Behind the slow part most windows began inside it, so what is seen there weighs\n  \
+           executions by their time: the slow value is far above its true share. That is the time\n  \
+           base at work, not an error in any single value; each value that was recorded is right.\n"
+    );
+    print!("{}", table(&comparisons, false));
+    Ok(comparisons)
+}
+
+fn real_program(programs: &Programs, folder: &Path) -> Result<()> {
+    let data = folder.join("data");
+    progress("gathering data to compress");
+    gather(
+        &["/usr/include", "/usr/share", "/usr/lib", "/usr/bin"],
+        &data,
+        DATA_BYTES,
+    )?;
+    let database = folder.join("xz.db");
+    for suffix in ["", "-wal", "-shm"] {
+        let old = folder.join(format!("xz.db{suffix}"));
+        if old.exists() {
+            std::fs::remove_file(&old).with_context(|| format!("removing {}", old.display()))?;
+        }
+    }
+    let mut record = Command::new(&programs.vcpid);
+    record
+        .args(["record", "-o"])
+        .arg(&database)
+        .args(["-d", &SECONDS.to_string(), "--", "xz", "-T1", "-c"])
+        .arg(&data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command_line(&record);
+    let status = record.status().context("running vcpid")?;
+    let _ = std::fs::remove_file(&data);
+    // 143: xz was still at work after ten seconds and was told to end.
+    if !matches!(status.code(), Some(0 | 143)) {
+        bail!("vcpid record failed ({status}); its message is above");
+    }
+
+    let top = programs.report(&database, &["top"])?;
+    let hottest = top[0]["key"]
+        .as_str()
+        .context("vcpi top has no first row")?
+        .to_owned();
+    show(programs, &database, &["top"], 12)?;
+    show(programs, &database, &["list", &hottest], 40)?;
+    show(programs, &database, &["args"], 24)?;
+    show(programs, &database, &["branches"], 16)?;
+    show(programs, &database, &["status"], 60)
+}
+
+/// Prints a report, trimmed to `lines`, under the command that made it.
+fn show(programs: &Programs, database: &Path, args: &[&str], lines: usize) -> Result<()> {
+    let mut command = Command::new(&programs.vcpi);
+    command
+        .args(args)
+        .arg("-i")
+        .arg(database)
+        .stdin(Stdio::null());
+    command_line(&command);
+    let output = command.output().context("running vcpi")?;
+    // Exit code 1 is "nothing matched", which it says itself.
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        bail!(
+            "vcpi failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+    }
+    let text = if output.status.success() {
+        &output.stdout
+    } else {
+        &output.stderr
+    };
+    print!("{}", trimmed(&String::from_utf8_lossy(text), lines));
+    Ok(())
+}
+
+/// The first `lines` lines, none longer than [`COLUMNS`]; says what was cut off.
+fn trimmed(text: &str, lines: usize) -> String {
+    let mut short = String::new();
+    for line in text.lines().take(lines) {
+        match line.char_indices().nth(COLUMNS) {
+            Some((end, _)) => short.extend([line.get(..end).unwrap_or(line), "...\n"]),
+            None => short.extend([line, "\n"]),
+        }
+    }
+    let left = text.lines().count().saturating_sub(lines);
+    if left > 0 {
+        short += &format!("[{left} more lines]\n");
+    }
+    short
+}
+
+/// Writes the contents of regular files under `folders` one after the other
+/// into `output`, up to `limit` bytes. What cannot be read is passed over.
+fn gather(folders: &[&str], output: &Path, limit: u64) -> Result<()> {
+    let mut out = File::create(output).with_context(|| format!("creating {}", output.display()))?;
+    let mut left = limit;
+    let mut folders: Vec<PathBuf> = folders.iter().rev().map(PathBuf::from).collect();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        let mut entries: Vec<_> = entries.flatten().collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            // Of the entry itself: symbolic links are not followed.
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                let Ok(file) = File::open(entry.path()) else {
+                    continue;
+                };
+                let copied = std::io::copy(&mut file.take(left), &mut out)
+                    .with_context(|| format!("writing {}", output.display()))?;
+                left = left.saturating_sub(copied);
+                if left == 0 {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn title(text: &str) {
+    println!("\n{text}\n{}", "=".repeat(text.chars().count()));
+    let _ = std::io::stdout().flush();
+}
+
+/// Prints the command as one would type it in the project's folder.
+fn command_line(command: &Command) {
+    let program = relative(Path::new(command.get_program()));
+    let mut short = Command::new("x");
+    short.args(command.get_args().map(|word| relative(Path::new(word))));
+    println!("\n$ {program}{}", shown(&short).trim_start_matches('x'));
+    let _ = std::io::stdout().flush();
+}
+
+/// The path as seen from the project's folder.
+fn relative(path: &Path) -> String {
+    let root = vcpi_tests::programs::root();
+    path.strip_prefix(root)
+        .unwrap_or(path)
+        .display()
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long report is cut, and says how much is missing.
+    #[test]
+    fn trimming() {
+        assert_eq!(trimmed("a\nb\nc\n", 2), "a\nb\n[1 more lines]\n");
+        assert_eq!(trimmed("a\n", 2), "a\n");
+        let long = "ä".repeat(COLUMNS + 1);
+        assert_eq!(trimmed(&long, 1), format!("{}...\n", "ä".repeat(COLUMNS)));
+    }
+
+    /// Gathered data ends exactly at its limit, whatever lies in the folders.
+    #[test]
+    fn gathering() {
+        let folder = std::env::temp_dir().join(format!("vcpi-gather-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("in/sub")).unwrap();
+        std::fs::write(folder.join("in/b"), "bbb").unwrap();
+        std::fs::write(folder.join("in/sub/c"), "ccc").unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.join("in/a")).unwrap();
+        let input = folder.join("in");
+        let out = folder.join("out");
+        gather(&[input.to_str().unwrap(), "/nowhere"], &out, 5).unwrap();
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "bbbcc");
+        gather(&[input.to_str().unwrap()], &out, 100).unwrap();
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "bbbccc");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

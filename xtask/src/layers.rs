@@ -1,0 +1,211 @@
+//! `cargo xtask check-layers`: the crates depend on each other in one direction
+//! only, and the pure ones on no operating system.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+use vcpi_tests::programs::root;
+
+use crate::process::progress;
+
+/// What a crate of ours may depend on, besides other people's crates.
+struct Layer {
+    name: &'static str,
+    /// Crates of ours that it may use.
+    may_use: &'static [&'static str],
+    /// It knows no operating system: no file, no clock, no perf.
+    pure: bool,
+}
+
+const LAYERS: &[Layer] = &[
+    Layer {
+        name: "interpreter",
+        may_use: &[],
+        pure: true,
+    },
+    Layer {
+        name: "hotlist",
+        may_use: &[],
+        pure: true,
+    },
+    Layer {
+        name: "sampler",
+        may_use: &[],
+        pure: false,
+    },
+    Layer {
+        name: "profiledb",
+        may_use: &["hotlist"],
+        pure: false,
+    },
+    Layer {
+        name: "vcpid",
+        may_use: &["sampler", "interpreter", "hotlist", "profiledb"],
+        pure: false,
+    },
+    Layer {
+        name: "vcpi",
+        may_use: &["profiledb", "hotlist"],
+        pure: false,
+    },
+    // The tests' library serves the demo too; its tests may use everything.
+    Layer {
+        name: "vcpi-tests",
+        may_use: &[],
+        pure: false,
+    },
+    Layer {
+        name: "xtask",
+        may_use: &["vcpi-tests"],
+        pure: false,
+    },
+];
+
+/// Crates that reach for the operating system; not for the pure crates.
+const OPERATING_SYSTEM: &[&str] = &[
+    "blazesym",
+    "libbpf-rs",
+    "libbpf-sys",
+    "libc",
+    "memmap2",
+    "mio",
+    "nix",
+    "perf-event-open-sys",
+    "rusqlite",
+    "rustix",
+    "sd-notify",
+    "signal-hook",
+    "tempfile",
+    "tokio",
+    "tracing-subscriber",
+];
+
+/// A dependency as a manifest declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Dependency {
+    from: String,
+    to: String,
+    /// Only for tests and benches.
+    dev: bool,
+}
+
+/// Checks this workspace.
+pub(crate) fn run() -> Result<()> {
+    progress("checking the layers of the crates");
+    let metadata = MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .context("running cargo metadata")?;
+    let members: BTreeSet<String> = metadata
+        .workspace_packages()
+        .iter()
+        .map(|package| package.name.to_string())
+        .collect();
+    let complaints = check(&members, &dependencies(&metadata));
+    if !complaints.is_empty() {
+        bail!("the layers are broken:\n  {}", complaints.join("\n  "));
+    }
+    Ok(())
+}
+
+fn dependencies(metadata: &Metadata) -> Vec<Dependency> {
+    metadata
+        .workspace_packages()
+        .iter()
+        .flat_map(|package| {
+            package.dependencies.iter().map(|dependency| Dependency {
+                from: package.name.to_string(),
+                to: dependency.name.clone(),
+                dev: dependency.kind == DependencyKind::Development,
+            })
+        })
+        .collect()
+}
+
+/// A sentence for each dependency that breaks a rule.
+fn check(members: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for member in members {
+        if !LAYERS.iter().any(|layer| layer.name == member) {
+            complaints.push(format!(
+                "{member} has no place among the layers: give it one"
+            ));
+        }
+    }
+    for Dependency { from, to, dev } in dependencies {
+        let Some(layer) = LAYERS.iter().find(|layer| layer.name == from) else {
+            continue;
+        };
+        if members.contains(to) {
+            let tests_only = *dev && from == "vcpi-tests";
+            if !tests_only && !layer.may_use.contains(&to.as_str()) {
+                complaints.push(format!("{from} must not depend on {to}"));
+            }
+        } else if layer.pure && !dev && OPERATING_SYSTEM.contains(&to.as_str()) {
+            complaints.push(format!("{from} knows no operating system: not {to}"));
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members() -> BTreeSet<String> {
+        LAYERS.iter().map(|layer| layer.name.to_owned()).collect()
+    }
+
+    fn complaints(from: &str, to: &str, dev: bool) -> usize {
+        let dependency = Dependency {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            dev,
+        };
+        check(&members(), &[dependency]).len()
+    }
+
+    /// The way of a sample is allowed, the way back is not.
+    #[test]
+    fn one_direction() {
+        assert_eq!(complaints("vcpid", "sampler", false), 0);
+        assert_eq!(complaints("profiledb", "hotlist", false), 0);
+        assert_eq!(complaints("vcpi", "sampler", false), 1);
+        assert_eq!(complaints("hotlist", "profiledb", false), 1);
+        assert_eq!(complaints("profiledb", "vcpid", false), 1);
+    }
+
+    /// Development dependencies on our crates are for the end-to-end tests alone.
+    #[test]
+    fn development_dependencies() {
+        assert_eq!(complaints("vcpi-tests", "interpreter", true), 0);
+        assert_eq!(complaints("vcpi-tests", "interpreter", false), 1);
+        assert_eq!(complaints("interpreter", "sampler", true), 1);
+    }
+
+    /// The pure crates take no operating system's crate but in their tests.
+    #[test]
+    fn pure_crates() {
+        assert_eq!(complaints("interpreter", "libc", false), 1);
+        assert_eq!(complaints("hotlist", "rusqlite", false), 1);
+        assert_eq!(complaints("interpreter", "nix", true), 0);
+        assert_eq!(complaints("interpreter", "iced-x86", false), 0);
+        assert_eq!(complaints("sampler", "libc", false), 0);
+    }
+
+    /// A crate that nobody placed among the layers is noticed.
+    #[test]
+    fn unknown_members() {
+        let mut members = members();
+        members.insert("newcomer".to_owned());
+        assert_eq!(check(&members, &[]).len(), 1);
+    }
+
+    /// This workspace keeps to its layers.
+    #[test]
+    fn this_workspace() {
+        run().unwrap();
+    }
+}

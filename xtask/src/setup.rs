@@ -1,0 +1,202 @@
+//! Set-up of a fresh machine: installs the Debian packages of tools that are
+//! missing. A tool counts as there if its program or header is, whoever
+//! installed it, so that other distributions are served by a clear message.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{progress, run as run_command};
+
+/// What is going to be done, from little to much: each needs what comes before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Need {
+    /// Building, and what demo and tests profile.
+    Test,
+    /// Measuring against perf, too.
+    Bench,
+}
+
+/// How to tell that a tool is there.
+#[derive(Debug, Clone, Copy)]
+enum Evidence {
+    /// A program on the search path.
+    Program(&'static str),
+    /// A header that the C compiler finds.
+    Header(&'static str),
+}
+
+/// A tool and the Debian package that holds it.
+#[derive(Debug, Clone, Copy)]
+struct Tool {
+    package: &'static str,
+    evidence: Evidence,
+    need: Need,
+}
+
+const fn tool(package: &'static str, evidence: Evidence, need: Need) -> Tool {
+    Tool {
+        package,
+        evidence,
+        need,
+    }
+}
+
+const TOOLS: &[Tool] = &[
+    tool("gcc", Evidence::Program("gcc"), Need::Test),
+    tool("libc6-dev", Evidence::Header("stdio.h"), Need::Test),
+    tool("binutils", Evidence::Program("ld"), Need::Test),
+    tool("xz-utils", Evidence::Program("xz"), Need::Test),
+    tool("python3", Evidence::Program("python3"), Need::Test),
+    tool("perl-base", Evidence::Program("perl"), Need::Test),
+    tool("sqlite3", Evidence::Program("sqlite3"), Need::Test),
+    tool("util-linux", Evidence::Program("setpriv"), Need::Test),
+    tool("procps", Evidence::Program("ps"), Need::Test),
+    tool("linux-perf", Evidence::Program("perf"), Need::Bench),
+];
+
+/// Installs what is missing for `need`; prints what it does.
+///
+/// # Errors
+/// If something is missing and cannot be installed; the message names the
+/// packages and the command that would install them.
+pub(crate) fn run(need: Need) -> Result<()> {
+    progress("checking that the needed tools are there");
+    let packages = missing(need, is_there);
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let list = packages.join(" ");
+    progress(&format!("missing: {list}"));
+    if !on_path("apt-get") {
+        bail!(
+            "missing tools; this machine has no apt-get: please install what your \
+             distribution calls {list}, then try again"
+        );
+    }
+    let prefix = privilege().with_context(|| {
+        format!(
+            "missing packages: {list}\nThis user may not install them. As root, run\n    \
+             apt-get update && apt-get install -y --no-install-recommends {list}\nthen try again"
+        )
+    })?;
+    run_command(&mut apt_get(prefix, &["update", "-q"]))?;
+    let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
+    args.extend(&packages);
+    run_command(&mut apt_get(prefix, &args))?;
+    let still = missing(need, is_there);
+    if !still.is_empty() {
+        bail!(
+            "still missing after their packages were installed: {}",
+            still.join(" ")
+        );
+    }
+    Ok(())
+}
+
+/// The packages of the tools that `is_there` does not find.
+fn missing(need: Need, is_there: impl Fn(Evidence) -> bool) -> Vec<&'static str> {
+    TOOLS
+        .iter()
+        .filter(|tool| tool.need <= need && !is_there(tool.evidence))
+        .map(|tool| tool.package)
+        .collect()
+}
+
+fn is_there(evidence: Evidence) -> bool {
+    match evidence {
+        Evidence::Program(name) => on_path(name),
+        Evidence::Header(name) => {
+            let folders = [
+                "/usr/include",
+                "/usr/local/include",
+                "/usr/include/x86_64-linux-gnu",
+            ];
+            folders
+                .iter()
+                .any(|folder| Path::new(folder).join(name).is_file())
+        }
+    }
+}
+
+/// Whether a program is on the search path, or where only root has a search path to.
+fn on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(Into::into))
+        .any(|folder| folder.join(name).is_file())
+}
+
+/// What to put before a command that needs root: nothing for root, `sudo` where
+/// it asks for no password.
+fn privilege() -> Result<&'static [&'static str]> {
+    if nix::unistd::geteuid().is_root() {
+        return Ok(&[]);
+    }
+    let sudo = Command::new("sudo")
+        .args(["-n", "true"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match sudo {
+        Ok(status) if status.success() => Ok(&["sudo", "-n"]),
+        Ok(_) => bail!("sudo asks for a password"),
+        Err(_) => bail!("not root, and no sudo here"),
+    }
+}
+
+/// `apt-get` that asks no questions.
+fn apt_get(prefix: &[&str], args: &[&str]) -> Command {
+    let words: Vec<&str> = prefix
+        .iter()
+        .chain(&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"])
+        .chain(args)
+        .copied()
+        .collect();
+    let mut command = Command::new(words.first().copied().unwrap_or("env"));
+    command
+        .args(words.get(1..).unwrap_or_default())
+        .stdin(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Perf is asked for by the bench alone; nothing is asked for twice.
+    #[test]
+    fn packages_by_need() {
+        let nothing_there = |_: Evidence| false;
+        let test = missing(Need::Test, nothing_there);
+        let bench = missing(Need::Bench, nothing_there);
+        assert!(test.contains(&"gcc") && !test.contains(&"linux-perf"));
+        assert_eq!(bench.len(), test.len() + 1);
+        assert!(bench.contains(&"linux-perf"));
+        let distinct: std::collections::BTreeSet<_> = bench.iter().collect();
+        assert_eq!(distinct.len(), bench.len());
+    }
+
+    /// A tool that is there is not asked for, whichever package it came with.
+    #[test]
+    fn present_tools_are_left_alone() {
+        let all_but_headers = |evidence| matches!(evidence, Evidence::Program(_));
+        assert_eq!(missing(Need::Bench, all_but_headers), ["libc6-dev"]);
+        assert!(missing(Need::Bench, |_| true).is_empty());
+    }
+
+    /// The command that installs asks nothing, and goes through sudo only where told.
+    #[test]
+    fn apt_get_command() {
+        let plain = apt_get(&[], &["update"]);
+        assert_eq!(plain.get_program(), "env");
+        let through_sudo = apt_get(&["sudo", "-n"], &["update"]);
+        assert_eq!(through_sudo.get_program(), "sudo");
+        assert_eq!(
+            crate::process::shown(&through_sudo),
+            "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get update"
+        );
+    }
+}
