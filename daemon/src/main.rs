@@ -1,2 +1,50 @@
-//! daemon
-fn main() {}
+//! `vcpid`: collects, aggregates and stores value profiles.
+//!
+//! The way of a sample: the readers' batches (`sampler`) are merged by time (`merge`), attributed
+//! by the loadmap (`loadmap`, `images`), given a caller (`unwind`), accepted or thinned
+//! (`blocks`), interpreted (`window`, crate `interpreter`), counted (`tables`, crate `hotlist`)
+//! and flushed (`flush`, crate `profiledb`). `collector` holds these together, `record` drives
+//! them for one recording.
+
+mod args;
+mod blocks;
+mod check;
+mod collector;
+mod command;
+mod flush;
+mod images;
+mod kernel;
+mod loadmap;
+mod merge;
+mod output;
+mod procfs;
+mod record;
+mod tables;
+mod unwind;
+mod window;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let result = match &args.command {
+        Command::Record(args) => record::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Exec { command } => {
+            let error = command::stand_in(command);
+            eprintln!("vcpid: {}", error.message);
+            return ExitCode::from(error.status);
+        }
+    };
+    match result {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("vcpid: {error:#}");
+            ExitCode::from(record::OWN_FAILURE)
+        }
+    }
+}

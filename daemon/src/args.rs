@@ -1,0 +1,162 @@
+//! The command line of `vcpid`. Doc comments are the help text.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use interpreter::Capture;
+
+/// Profiles with which values hot code runs.
+#[derive(Debug, Parser)]
+#[command(name = "vcpid", version, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Profile a command and all its descendants, processes, or the whole machine.
+    ///
+    /// Ends with the command, at SIGINT or SIGTERM, or after SECONDS; exits with the command's
+    /// status (128 + signal number if a signal ended it), or 125 if what was collected could not
+    /// be saved. A command that still runs after SECONDS or SIGINT is sent SIGTERM.
+    Record(RecordArgs),
+    /// Say which engines, clocks and reports work on this machine, and what would mend the rest.
+    Check(CheckArgs),
+    /// Wait for SIGCONT, then become the command: how `record` starts what it profiles.
+    #[command(name = "__exec", hide = true)]
+    Exec {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordArgs {
+    /// Where to write; a vcpi database is appended to as a new epoch, any other file is refused.
+    #[arg(short, long, value_name = "FILE", default_value = "vcpi.db")]
+    pub(crate) output: PathBuf,
+
+    /// Profile every process and the kernel, on every CPU.
+    #[arg(short, long, conflicts_with_all = ["pid", "command"])]
+    pub(crate) all: bool,
+
+    /// Profile this running process and what it starts from now on; may be repeated.
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pub(crate) pid: Vec<u32>,
+
+    /// Stop after this many seconds.
+    #[arg(short, long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) duration: Option<f64>,
+
+    /// How samples are taken.
+    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
+    pub(crate) engine: EngineArg,
+
+    /// What makes the interrupts.
+    #[arg(long, value_enum, default_value_t = ClockArg::Auto)]
+    pub(crate) clock: ClockArg,
+
+    /// Samples per second per CPU.
+    #[arg(long, value_name = "HZ", conflicts_with = "period", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+
+    /// Mean interval in the clock's unit (cycles, or nanoseconds for cpu-clock).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000_000))]
+    pub(crate) period: Option<u64>,
+
+    /// Instructions to interpret from each sample.
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) window: u32,
+
+    /// Kinds of values: dest, operands, ea, mem, branch, target, args, ret; comma-separated.
+    #[arg(long, value_name = "KIND,...", default_value_t)]
+    pub(crate) capture: Capture,
+
+    /// Key value profiles by the call site of their function too.
+    #[arg(long, value_enum, default_value_t = ContextArg::None)]
+    pub(crate) context: ContextArg,
+
+    /// Make the random part of the intervals (and every other coin) repeatable.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// Bytes of the user stack to copy with each sample (a multiple of 8).
+    #[arg(long, value_name = "BYTES", default_value_t = 2048,
+          value_parser = stack_bytes)]
+    pub(crate) stack_bytes: u32,
+
+    /// Memory for value profiles before they are flushed to FILE, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) memory: u32,
+
+    /// Seconds between flushes to FILE.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive_seconds)]
+    pub(crate) flush: f64,
+
+    /// Say nothing but errors.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// The command to profile.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// Text for people, JSON for programs.
+    #[arg(long, value_enum, default_value_t = FormatArg::Text)]
+    pub(crate) format: FormatArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineArg {
+    /// The best that works here; says which and why.
+    Auto,
+    /// BPF programs on the interrupt (not in this version).
+    Bpf,
+    /// Plain perf ring buffers.
+    Ring,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClockArg {
+    /// Hardware cycles where the machine has them, else cpu-clock.
+    Auto,
+    /// The hardware cycle counter.
+    Cycles,
+    /// The kernel's software clock.
+    CpuClock,
+    /// A BPF timer (not in this version).
+    Timer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ContextArg {
+    None,
+    Caller,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    Text,
+    Json,
+}
+
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
+        _ => Err("expected a number of seconds above 0".to_owned()),
+    }
+}
+
+fn stack_bytes(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(bytes) if bytes % 8 == 0 && bytes <= 32_768 => Ok(bytes),
+        _ => Err("expected a multiple of 8, at most 32768".to_owned()),
+    }
+}

@@ -1,0 +1,150 @@
+//! Which windows are accepted for values.
+//!
+//! Interrupts fall where time is spent, so windows that start behind a stall are
+//! over-represented, and with them the value that causes the stall. All instructions of a basic
+//! block are executed equally often; so a window that starts at PC s is accepted for values with
+//! probability min(1, m / c(s)), where c(s) counts the cycle samples at s and m is their mean
+//! over the instructions of its basic block. Cycles always count.
+//!
+//! Both counts start at one sample an instruction: with the first few samples of a block, m / c
+//! says nothing yet, and would turn away nearly all of them.
+//!
+//! Blocks come from decoding a function, as the unwind rules delimit it, from start to end:
+//! targets of its direct jumps and instructions behind a transfer of control begin one. A call
+//! comes back to the same block. Targets of indirect jumps are not known; most of them stand
+//! behind a jump and so begin a block anyway. Code without unwind rules has no known blocks, and
+//! its windows are all accepted.
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::images::{ImageId, Images};
+
+/// Cycle samples per PC and per basic block.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    functions: FxHashMap<(ImageId, u64), Option<Function>>,
+    pcs: FxHashMap<(ImageId, u64), u32>,
+}
+
+#[derive(Debug, Default)]
+struct Function {
+    /// Sorted by address.
+    blocks: Vec<Block>,
+}
+
+#[derive(Debug)]
+struct Block {
+    start: u64,
+    instructions: u32,
+    samples: u32,
+}
+
+/// Functions larger than this are taken for broken unwind rules.
+const MAX_FUNCTION: u64 = 4 << 20;
+/// PCs and functions kept; when full, all counts begin anew.
+const MAX_PCS: usize = 1 << 20;
+const MAX_FUNCTIONS: usize = 1 << 17;
+
+impl Blocks {
+    /// Counts a cycle sample at an ELF virtual address of an opened image and returns the
+    /// probability with which the window that starts there is to be accepted.
+    pub(crate) fn sample(&mut self, images: &mut Images, image: ImageId, address: u64) -> f64 {
+        let Some((start, end)) = images.opened(image).and_then(|elf| elf.unwind.function(address))
+        else {
+            return 1.0;
+        };
+        if self.pcs.len() >= MAX_PCS || self.functions.len() >= MAX_FUNCTIONS {
+            self.pcs.clear();
+            self.functions.clear();
+        }
+        let function = self
+            .functions
+            .entry((image, start))
+            .or_insert_with(|| Function::decode(images, image, start, end));
+        let Some(block) = function.as_mut().and_then(|function| function.block(address)) else {
+            return 1.0;
+        };
+        let here = self.pcs.entry((image, address)).or_insert(0);
+        *here = here.saturating_add(1);
+        block.samples = block.samples.saturating_add(1);
+        let mean = f64::from(block.samples) / f64::from(block.instructions.max(1));
+        ((mean + 1.0) / (f64::from(*here) + 1.0)).min(1.0)
+    }
+
+    /// Forgets an image that was replaced.
+    pub(crate) fn forget(&mut self, image: ImageId) {
+        self.functions.retain(|(id, _), _| *id != image);
+        self.pcs.retain(|(id, _), _| *id != image);
+    }
+}
+
+impl Function {
+    fn decode(images: &mut Images, image: ImageId, start: u64, end: u64) -> Option<Self> {
+        let size = end.checked_sub(start).filter(|&size| size > 0 && size <= MAX_FUNCTION)?;
+        let mut bytes = vec![0; usize::try_from(size).ok()?];
+        let read = images.read(image, start, &mut bytes);
+        Some(Self::of_bytes(&bytes[..read], start))
+    }
+
+    fn of_bytes(bytes: &[u8], start: u64) -> Self {
+        let mut leaders = FxHashSet::from_iter([start]);
+        let mut addresses = Vec::new();
+        let end = start.saturating_add(bytes.len() as u64);
+        for instruction in &mut Decoder::with_ip(64, bytes, start, DecoderOptions::NONE) {
+            addresses.push(instruction.ip());
+            let near = matches!(
+                instruction.op0_kind(),
+                OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16
+            );
+            match instruction.flow_control() {
+                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => continue,
+                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch if near => {
+                    let target = instruction.near_branch_target();
+                    if (start..end).contains(&target) {
+                        leaders.insert(target);
+                    }
+                }
+                _ => {}
+            }
+            leaders.insert(instruction.next_ip());
+        }
+        let mut blocks: Vec<Block> = Vec::new();
+        for address in addresses {
+            match blocks.last_mut() {
+                Some(block) if !leaders.contains(&address) => block.instructions += 1,
+                _ => blocks.push(Block { start: address, instructions: 1, samples: 0 }),
+            }
+        }
+        Self { blocks }
+    }
+
+    fn block(&mut self, address: u64) -> Option<&mut Block> {
+        let behind = self.blocks.partition_point(|block| block.start <= address);
+        self.blocks.get_mut(behind.checked_sub(1)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Jump targets and what follows a jump begin blocks; a call does not.
+    #[test]
+    fn leaders() {
+        // 100: nop; 101: je 106; 103: nop; 104: jmp 100; 106: call 0; 10b: nop; 10c: ret
+        let bytes = [0x90, 0x74, 0x03, 0x90, 0xeb, 0xfa, 0xe8, 0, 0, 0, 0, 0x90, 0xc3];
+        let function = Function::of_bytes(&bytes, 0x100);
+        let shape: Vec<_> = function.blocks.iter().map(|b| (b.start, b.instructions)).collect();
+        assert_eq!(shape, [(0x100, 2), (0x103, 2), (0x106, 3)]);
+    }
+
+    /// Bytes that are no instructions end in small blocks, not in a panic.
+    #[test]
+    fn nonsense() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
+        let mut function = Function::of_bytes(&bytes, u64::MAX - 5000);
+        assert!(function.block(u64::MAX - 4000).is_some());
+        assert!(Function::of_bytes(&[], 0).blocks.is_empty());
+    }
+}

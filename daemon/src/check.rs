@@ -1,0 +1,173 @@
+//! `vcpid check`: what works on this machine, and what would mend the rest.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use sampler::Clock;
+use sampler::probe::{self, Scope};
+use serde::Serialize;
+
+use crate::args::{CheckArgs, FormatArg};
+
+/// One thing that works here, or not.
+#[derive(Debug, Serialize)]
+struct Finding {
+    name: &'static str,
+    works: bool,
+    /// What it can do, or why it does not work.
+    note: String,
+    /// What would make it work; absent where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+/// All findings.
+#[derive(Debug, Serialize)]
+struct Findings {
+    engines: Vec<Finding>,
+    clocks: Vec<Finding>,
+    targets: Vec<Finding>,
+    reports: Vec<Finding>,
+    limits: Vec<Limit>,
+}
+
+/// A setting of the kernel that sampling meets.
+#[derive(Debug, Serialize)]
+struct Limit {
+    name: &'static str,
+    value: Option<i64>,
+    meaning: &'static str,
+}
+
+/// Prints the findings. Succeeds whatever they are: to find out is what it is for.
+pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
+    let findings = Findings::look();
+    let text = match args.format {
+        FormatArg::Text => findings.text(),
+        FormatArg::Json => serde_json::to_string_pretty(&findings)? + "\n",
+    };
+    crate::output::print(&text)?;
+    Ok(0)
+}
+
+fn works(name: &'static str, note: impl Into<String>) -> Finding {
+    Finding { name, works: true, note: note.into(), mend: None }
+}
+
+fn fails(name: &'static str, note: impl Into<String>, mend: impl Into<String>) -> Finding {
+    Finding { name, works: false, note: note.into(), mend: Some(mend.into()) }
+}
+
+impl Findings {
+    fn look() -> Self {
+        let clock = |name, clock| match probe::probe_clock(clock, Scope::Own) {
+            Ok(can) if can.user_only => works(name, "user code of own processes"),
+            Ok(_) => works(name, "user code and the kernel"),
+            Err(error) => fails(name, error.what.clone() + ": " + &os_text(error.errno), error.mend),
+        };
+        let clocks = vec![
+            clock("cycles", Clock::Cycles),
+            clock("cpu-clock", Clock::CpuClock),
+            fails("timer", "needs the engine bpf", "use cycles or cpu-clock"),
+        ];
+        let usable = if clocks[0].works { Clock::Cycles } else { Clock::CpuClock };
+        let target = |name, scope, note: &str| match probe::probe_clock(usable, scope) {
+            Ok(_) => works(name, note),
+            Err(error) => fails(name, error.what.clone() + ": " + &os_text(error.errno), error.mend),
+        };
+        let targets = vec![
+            target("command", Scope::Own, "vcpid record -- CMD, vcpid record -p PID"),
+            target("system", Scope::System, "vcpid record -a"),
+        ];
+        let ring = if targets[0].works {
+            works("ring", "registers, stack copy, never-written image pages")
+        } else {
+            fails("ring", "no event can be opened", targets[0].mend.clone().unwrap_or_default())
+        };
+        let engines = vec![fails("bpf", "not in this version", "use --engine ring"), ring];
+        Self { engines, clocks, targets, reports: reports(), limits: limits() }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let sections =
+            [("engines", &self.engines), ("clocks", &self.clocks), ("targets", &self.targets), ("reports", &self.reports)];
+        for (title, findings) in sections {
+            text += title;
+            text.push('\n');
+            for finding in findings {
+                let state = if finding.works { "yes" } else { "no" };
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "  {:<12} {state:<4} {}", finding.name, finding.note);
+                if let Some(mend) = &finding.mend {
+                    let _ = writeln!(text, "  {:<12}      to mend it: {mend}", "");
+                }
+            }
+        }
+        text += "limits\n";
+        for limit in &self.limits {
+            let value = limit.value.map_or_else(|| "?".to_owned(), |value| value.to_string());
+            let _ = writeln!(text, "  {:<40} {value:>8}  {}", limit.name, limit.meaning);
+        }
+        text
+    }
+}
+
+fn os_text(errno: i32) -> String {
+    std::io::Error::from_raw_os_error(errno).to_string()
+}
+
+fn reports() -> Vec<Finding> {
+    let kernel = crate::kernel::Kernel::read();
+    let names = if kernel.has_addresses() {
+        works("kernel names", "from /proc/kallsyms")
+    } else {
+        fails(
+            "kernel names",
+            "the kernel hides its addresses from this user",
+            "run as root, or set the sysctl kernel.kptr_restrict to 0",
+        )
+    };
+    let own = sampler::Pid(std::process::id());
+    let pages = if crate::procfs::Pagemap::open(own).is_some() {
+        works("values", "/proc/PID/pagemap tells which pages were never written")
+    } else {
+        fails(
+            "values",
+            "/proc/PID/pagemap cannot be read, so no image page can be trusted",
+            "mount /proc, and allow reading of own processes there",
+        )
+    };
+    vec![
+        works("top", "cycles by image, function, instruction, process"),
+        pages,
+        works("call graph", "by the unwind rules of the images, else by the frame pointer"),
+        names,
+    ]
+}
+
+fn limits() -> Vec<Limit> {
+    let limit = |name, value, meaning| Limit { name, value, meaning };
+    vec![
+        limit(
+            "kernel.perf_event_paranoid",
+            probe::perf_event_paranoid().map(i64::from),
+            "what users without privilege may sample (2: own user code)",
+        ),
+        limit(
+            "kernel.perf_event_max_sample_rate",
+            probe::max_sample_rate().and_then(|n| i64::try_from(n).ok()),
+            "samples per second and CPU above which the kernel throttles",
+        ),
+        limit(
+            "kernel.perf_cpu_time_max_percent",
+            probe::cpu_time_max_percent().map(i64::from),
+            "share of time in interrupts above which it lowers that rate",
+        ),
+        limit(
+            "kernel.perf_event_mlock_kb",
+            probe::mlock_kb().and_then(|n| i64::try_from(n).ok()),
+            "KiB of buffers a user may lock per CPU",
+        ),
+    ]
+}

@@ -1,0 +1,130 @@
+//! Tables into the database: one transaction a flush.
+
+use hotlist::Parts;
+use profiledb::{Error, Flush, HotlistRow, ImageId as ImageRow, PcId as PcRow, ProcessId, Writer};
+use rustc_hash::FxHashMap;
+
+use crate::images::{ImageId, Images};
+use crate::kernel::Kernel;
+use crate::loadmap::ProcessId as Process;
+use crate::tables::{Owner, PcId, Tables};
+
+/// Writes the tables; `started` and `ended` are wall-clock nanoseconds. Nothing is written
+/// unless all of it is.
+pub(crate) fn write(
+    writer: &mut Writer,
+    tables: &Tables,
+    images: &mut Images,
+    kernel: &mut Kernel,
+    started: i64,
+    ended: i64,
+) -> Result<(), Error> {
+    let mut flush = writer.begin(started, ended)?;
+    let pcs = write_pcs(&mut flush, tables, images, kernel)?;
+    let pc = |id: PcId| pcs.get(id.0 as usize).copied().flatten();
+
+    let mut subjects = Vec::with_capacity(tables.subjects.len());
+    for subject in &tables.subjects {
+        subjects.push(flush.subject(subject)?);
+    }
+    let mut processes: FxHashMap<Process, ProcessId> = FxHashMap::default();
+    for (&id, process) in &tables.processes {
+        processes.insert(id, flush.process(process)?);
+    }
+    let owner = |owner: &Owner| {
+        Some((*processes.get(&owner.process)?, *subjects.get(owner.subject.0 as usize)?))
+    };
+
+    for ((who, at, caller), cycles) in &tables.cycles {
+        if let (Some((process, subject)), Some(at)) = (owner(who), pc(*at)) {
+            let caller = caller.and_then(pc);
+            flush.cycles(process, subject, at, caller, cycles.samples, cycles.weight)?;
+        }
+    }
+    for (key, profile) in &tables.profiles {
+        let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else { continue };
+        let parts = match &profile.list {
+            Some(list) => list.to_parts(),
+            None => Parts::empty(&hotlist::Config::default()),
+        };
+        flush.hotlist(&HotlistRow {
+            process,
+            subject,
+            pc: at,
+            caller: key.caller.and_then(pc),
+            parameter: &key.parameter.to_string(),
+            reached: profile.reached,
+            unknown: profile.unknown,
+            windows: profile.windows,
+            parts,
+        })?;
+    }
+    for ((who, at), directions) in &tables.branches {
+        if let (Some((process, subject)), Some(at)) = (owner(who), pc(*at)) {
+            let (taken, not_taken) = (directions.taken, directions.not_taken);
+            flush.branch(process, subject, at, taken, not_taken, directions.unknown)?;
+        }
+    }
+    for ((who, site, callee), calls) in &tables.calls {
+        if let (Some((process, subject)), Some(site)) = (owner(who), pc(*site)) {
+            flush.call(process, subject, site, callee.and_then(pc), *calls)?;
+        }
+    }
+    for ((kind, name), value) in &tables.counters {
+        flush.counter(kind, name, *value)?;
+    }
+    flush.commit()
+}
+
+fn write_pcs(
+    flush: &mut Flush<'_>,
+    tables: &Tables,
+    images: &mut Images,
+    kernel: &mut Kernel,
+) -> Result<Vec<Option<PcRow>>, Error> {
+    let mut rows: FxHashMap<ImageId, Option<(ImageRow, bool)>> = FxHashMap::default();
+    let mut pcs = Vec::with_capacity(tables.pcs.len());
+    let mut in_kernel = Vec::new();
+    let mut kernel_row = None;
+    for pc in &tables.pcs {
+        let row = match rows.get(&pc.image) {
+            Some(row) => *row,
+            None => {
+                let row = match images.row(pc.image) {
+                    Some(image) => {
+                        let kernel = image.kind == profiledb::ImageKind::Kernel;
+                        Some((flush.image(&image)?, kernel))
+                    }
+                    None => None,
+                };
+                rows.insert(pc.image, row);
+                row
+            }
+        };
+        let Some((image, is_kernel)) = row else {
+            pcs.push(None);
+            continue;
+        };
+        if is_kernel {
+            kernel_row = Some(image);
+            in_kernel.push(pc.address);
+        }
+        let mut bytes = [0; 15];
+        let read = images.read(pc.image, pc.address, &mut bytes);
+        let length = instruction_length(&bytes[..read]);
+        let bytes = (length > 0).then_some(&bytes[..length]);
+        pcs.push(Some(flush.pc(image, pc.address, bytes)?));
+    }
+    if let Some(image) = kernel_row {
+        for symbol in kernel.symbols(&in_kernel).into_iter().flatten() {
+            flush.symbol(image, symbol.address, symbol.size, &symbol.name)?;
+        }
+    }
+    Ok(pcs)
+}
+
+fn instruction_length(bytes: &[u8]) -> usize {
+    use iced_x86::{Decoder, DecoderOptions};
+    let instruction = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).decode();
+    if instruction.is_invalid() { 0 } else { instruction.len() }
+}

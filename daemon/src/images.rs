@@ -1,0 +1,499 @@
+//! Images: the files (and the vdso) that code and constants are mapped from.
+//!
+//! An image is its build id; without one, its device and inode. Its bytes may stand in for
+//! memory only where that memory cannot differ from them, which is decided by the caller per
+//! page (`loadmap`); here it is made sure that the file is the one that was mapped, and that it
+//! has not changed since.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use object::elf::{PF_W, PF_X, PT_LOAD};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
+use profiledb::ImageKind;
+use rustc_hash::FxHashMap;
+use sampler::Pid;
+
+use crate::procfs::MapsLine;
+use crate::unwind::UnwindInfo;
+
+/// Index of an image in [`Images`]; also the code space of the decode cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ImageId(pub(crate) u32);
+
+/// What tells images apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Identity {
+    /// The ELF build id.
+    BuildId(Vec<u8>),
+    /// Device and inode, where there is no build id.
+    Inode { major: u32, minor: u32, inode: u64 },
+    /// The kernel's own object in user space.
+    Vdso,
+    /// The kernel, with its modules.
+    Kernel,
+    /// Memory without a file.
+    Anon,
+}
+
+/// One loadable segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) address: u64,
+    pub(crate) offset: u64,
+    pub(crate) file_size: u64,
+    pub(crate) writable: bool,
+    pub(crate) executable: bool,
+}
+
+#[derive(Debug)]
+enum Contents {
+    File { file: File, modified: (i64, i64), size: u64 },
+    Bytes(Vec<u8>),
+}
+
+/// An image whose contents could be had.
+#[derive(Debug)]
+pub(crate) struct Elf {
+    contents: Contents,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) unwind: UnwindInfo,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not looked for, or not found so many times.
+    Closed { attempts: u8 },
+    Open(Box<Elf>),
+    /// Another file, not ELF, changed since: given up.
+    Unusable,
+}
+
+/// An image and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) identity: Identity,
+    pub(crate) path: String,
+    state: State,
+}
+
+/// All images seen, with a bounded cache of their pages.
+#[derive(Debug, Default)]
+pub(crate) struct Images {
+    images: Vec<Image>,
+    by_key: FxHashMap<(Identity, String), ImageId>,
+    pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
+    mapped: FxHashMap<(u32, u32, u64), Identity>,
+}
+
+const PAGE: usize = 4096;
+/// Pages kept: 64 MiB. When it is full it is emptied; the decode cache stands before it.
+const MAX_PAGES: usize = 16_384;
+/// Identities of inodes kept while running processes are read.
+const MAX_MAPPED: usize = 65_536;
+/// Processes through which a file is looked for before it is given up.
+const MAX_ATTEMPTS: u8 = 8;
+/// Unwind sections above this are not read: nothing real is near it.
+const MAX_SECTION: u64 = 256 << 20;
+
+impl Images {
+    /// The image with this identity and path, new or known.
+    pub(crate) fn intern(&mut self, identity: Identity, path: &str) -> ImageId {
+        let key = (identity, path.to_owned());
+        if let Some(&id) = self.by_key.get(&key) {
+            return id;
+        }
+        let id = ImageId(u32::try_from(self.images.len()).unwrap_or(u32::MAX));
+        self.images.push(Image {
+            identity: key.0.clone(),
+            path: key.1.clone(),
+            state: State::Closed { attempts: 0 },
+        });
+        self.by_key.insert(key, id);
+        id
+    }
+
+    /// The identity of a file that was mapped before the start: its build id, if the file is
+    /// still there and has one, so that it is the same image for later processes; else its inode.
+    pub(crate) fn identity_of_mapped(&mut self, line: &MapsLine) -> Identity {
+        let inode = Identity::Inode { major: line.major, minor: line.minor, inode: line.inode };
+        if self.mapped.len() >= MAX_MAPPED {
+            self.mapped.clear();
+        }
+        self.mapped
+            .entry((line.major, line.minor, line.inode))
+            .or_insert_with(|| build_id_of_mapped(line).map_or(inode, Identity::BuildId))
+            .clone()
+    }
+
+    fn get(&self, id: ImageId) -> Option<&Image> {
+        self.images.get(id.0 as usize)
+    }
+
+    /// The row that the database keeps of it.
+    pub(crate) fn row(&self, id: ImageId) -> Option<profiledb::Image> {
+        let image = self.get(id)?;
+        let (kind, build_id, identity) = match &image.identity {
+            Identity::BuildId(id) => (ImageKind::File, Some(hex(id)), hex(id)),
+            Identity::Inode { major, minor, inode } => {
+                (ImageKind::File, None, format!("{major:x}:{minor:x}:{inode}"))
+            }
+            Identity::Vdso => (ImageKind::Vdso, None, image.path.clone()),
+            Identity::Kernel => {
+                let id = kernel_build_id().map(|id| hex(&id));
+                (ImageKind::Kernel, id.clone(), id.unwrap_or_else(|| image.path.clone()))
+            }
+            Identity::Anon => (ImageKind::Anon, None, image.path.clone()),
+        };
+        Some(profiledb::Image { kind, path: image.path.clone(), build_id, identity })
+    }
+
+    /// The contents of an image, opened when first wanted, through the process that maps it.
+    pub(crate) fn elf(&mut self, id: ImageId, through: Option<(Pid, u64, u64)>) -> Option<&Elf> {
+        let image = self.images.get_mut(id.0 as usize)?;
+        if let State::Closed { attempts } = image.state {
+            image.state = match find(image, through) {
+                Found::Elf(elf) => State::Open(elf),
+                Found::Wrong => State::Unusable,
+                Found::Missing if attempts + 1 < MAX_ATTEMPTS => {
+                    State::Closed { attempts: attempts + 1 }
+                }
+                Found::Missing => State::Unusable,
+            };
+        }
+        match &image.state {
+            State::Open(elf) => Some(elf),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::elf`], for an image that has been opened before.
+    pub(crate) fn opened(&mut self, id: ImageId) -> Option<&mut Elf> {
+        match &mut self.images.get_mut(id.0 as usize)?.state {
+            State::Open(elf) => Some(elf),
+            _ => None,
+        }
+    }
+
+    /// Bytes from the image file at an ELF virtual address, as many as the segment has of them;
+    /// 0 where there are none. Writable segments have none: memory differs from them.
+    pub(crate) fn read(&mut self, id: ImageId, address: u64, bytes: &mut [u8]) -> usize {
+        let Some(elf) = self.opened(id) else { return 0 };
+        let Some(segment) = elf.segments.iter().find(|s| {
+            !s.writable && address >= s.address && address - s.address < s.file_size
+        }) else {
+            return 0;
+        };
+        let inside = address - segment.address;
+        let wanted = (bytes.len() as u64).min(segment.file_size - inside) as usize;
+        let Some(offset) = segment.offset.checked_add(inside) else { return 0 };
+        self.read_file(id, offset, &mut bytes[..wanted])
+    }
+
+    fn read_file(&mut self, id: ImageId, offset: u64, bytes: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let Some(page) = self.page(id, at / PAGE as u64) else { break };
+            let inside = (at % PAGE as u64) as usize;
+            let n = (bytes.len() - done).min(PAGE - inside);
+            bytes[done..done + n].copy_from_slice(&page[inside..inside + n]);
+            done += n;
+        }
+        done
+    }
+
+    fn page(&mut self, id: ImageId, number: u64) -> Option<&[u8; PAGE]> {
+        let key = (id, number);
+        if !self.pages.contains_key(&key) {
+            let elf = match &self.images.get(id.0 as usize)?.state {
+                State::Open(elf) => elf,
+                _ => return None,
+            };
+            let page = elf.contents.page(number)?;
+            if self.pages.len() >= MAX_PAGES {
+                self.pages.clear();
+            }
+            self.pages.insert(key, page);
+        }
+        self.pages.get(&key).map(|page| &**page)
+    }
+
+    /// Gives up images whose file was changed in place since it was opened, and returns them:
+    /// what was decoded from them must go too.
+    pub(crate) fn drop_changed(&mut self) -> Vec<ImageId> {
+        let mut changed = Vec::new();
+        for (index, image) in (0_u32..).zip(&mut self.images) {
+            if matches!(&image.state, State::Open(elf) if elf.contents.changed()) {
+                image.state = State::Unusable;
+                changed.push(ImageId(index));
+            }
+        }
+        if !changed.is_empty() {
+            self.pages.retain(|(id, _), _| !changed.contains(id));
+        }
+        changed
+    }
+}
+
+impl Contents {
+    fn page(&self, number: u64) -> Option<Box<[u8; PAGE]>> {
+        let mut page = Box::new([0; PAGE]);
+        let start = number.checked_mul(PAGE as u64)?;
+        match self {
+            Self::File { file, .. } => {
+                let mut done = 0;
+                while done < PAGE {
+                    match file.read_at(&mut page[done..], start + done as u64) {
+                        Ok(0) => break,
+                        Ok(n) => done += n,
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(_) => return None,
+                    }
+                }
+                // The rest of the last page is zero in memory as well.
+                (done > 0).then_some(page)
+            }
+            Self::Bytes(bytes) => {
+                let rest = bytes.get(usize::try_from(start).ok()?..)?;
+                let n = rest.len().min(PAGE);
+                page[..n].copy_from_slice(&rest[..n]);
+                Some(page)
+            }
+        }
+    }
+
+    fn changed(&self) -> bool {
+        match self {
+            Self::File { file, modified, size } => file
+                .metadata()
+                .map_or(true, |now| (now.mtime(), now.mtime_nsec()) != *modified || now.size() != *size),
+            Self::Bytes(_) => false,
+        }
+    }
+}
+
+enum Found {
+    Elf(Box<Elf>),
+    Missing,
+    Wrong,
+}
+
+fn find(image: &Image, through: Option<(Pid, u64, u64)>) -> Found {
+    match &image.identity {
+        Identity::Kernel | Identity::Anon => return Found::Wrong,
+        Identity::Vdso => {
+            return match own_vdso() {
+                Some(bytes) => parse(bytes.as_slice(), None)
+                    .map(|(segments, unwind, _)| Elf { contents: Contents::Bytes(bytes.clone()), segments, unwind })
+                    .map_or(Found::Wrong, |elf| Found::Elf(Box::new(elf))),
+                None => Found::Wrong,
+            };
+        }
+        Identity::BuildId(_) | Identity::Inode { .. } => {}
+    }
+    let mut candidates = Vec::new();
+    if let Some((pid, start, end)) = through {
+        // Exactly the file that is mapped, even if it was deleted since; privileged.
+        candidates.push(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+        // In the mount namespace of the process.
+        candidates.push(format!("/proc/{pid}/root{}", image.path));
+    }
+    candidates.push(image.path.clone());
+    let mut wrong = false;
+    for candidate in candidates {
+        match open(Path::new(&candidate), &image.identity) {
+            Found::Elf(elf) => return Found::Elf(elf),
+            Found::Wrong => wrong = true,
+            Found::Missing => {}
+        }
+    }
+    if wrong && through.is_none() { Found::Wrong } else { Found::Missing }
+}
+
+fn open(path: &Path, identity: &Identity) -> Found {
+    // A path may have become a pipe or a device meanwhile: look before opening.
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        _ => return Found::Missing,
+    }
+    let Ok(file) = File::open(path) else { return Found::Missing };
+    let Ok(metadata) = file.metadata() else { return Found::Missing };
+    if !metadata.is_file() {
+        return Found::Missing;
+    }
+    let (Ok(other), size) = (file.try_clone(), metadata.size()) else { return Found::Missing };
+    let cache = ReadCache::new(other);
+    let Ok((segments, unwind, build_id)) = parse_or(&cache, Some(size)) else {
+        return Found::Wrong;
+    };
+    let same = match identity {
+        Identity::BuildId(expected) => build_id.as_ref() == Some(expected),
+        Identity::Inode { major, minor, inode } => {
+            // Overlay and btrfs report other devices in stat than in maps; then there is no way
+            // to be sure, and the image stays closed.
+            let device = metadata.dev();
+            metadata.ino() == *inode
+                && nix::sys::stat::major(device) == u64::from(*major)
+                && nix::sys::stat::minor(device) == u64::from(*minor)
+        }
+        Identity::Vdso | Identity::Kernel | Identity::Anon => false,
+    };
+    if !same {
+        return Found::Wrong;
+    }
+    let modified = (metadata.mtime(), metadata.mtime_nsec());
+    Found::Elf(Box::new(Elf { contents: Contents::File { file, modified, size }, segments, unwind }))
+}
+
+/// Build id of the file behind a line of `/proc/PID/maps`, if the file there now is that file.
+fn build_id_of_mapped(line: &MapsLine) -> Option<Vec<u8>> {
+    let metadata = fs::metadata(&line.path).ok()?;
+    let device = metadata.dev();
+    let same = metadata.is_file()
+        && metadata.ino() == line.inode
+        && nix::sys::stat::major(device) == u64::from(line.major)
+        && nix::sys::stat::minor(device) == u64::from(line.minor);
+    if !same {
+        return None;
+    }
+    let cache = ReadCache::new(File::open(&line.path).ok()?);
+    let elf = ElfFile64::<LittleEndian, _>::parse(&cache).ok()?;
+    elf.build_id().ok().flatten().map(<[u8]>::to_vec)
+}
+
+type Parsed = (Vec<Segment>, UnwindInfo, Option<Vec<u8>>);
+
+fn parse_or<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Result<Parsed, ()> {
+    parse(data, size).ok_or(())
+}
+
+/// Segments, unwind rules and build id of a 64-bit little-endian ELF.
+fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Option<Parsed> {
+    let elf = ElfFile64::<LittleEndian, R>::parse(data).ok()?;
+    let endian = LittleEndian;
+    let segments = elf
+        .elf_program_headers()
+        .iter()
+        .filter(|header| header.p_type(endian) == PT_LOAD)
+        .map(|header| Segment {
+            address: header.p_vaddr(endian),
+            offset: header.p_offset(endian),
+            file_size: header.p_filesz(endian),
+            writable: header.p_flags(endian) & PF_W != 0,
+            executable: header.p_flags(endian) & PF_X != 0,
+        })
+        // A segment that would wrap around, or lies outside its file, is a broken file's.
+        .filter(|s| {
+            s.address.checked_add(s.file_size).is_some()
+                && s.offset.checked_add(s.file_size).is_some_and(|end| size.is_none_or(|n| end <= n))
+        })
+        .collect();
+    let section = |name: &str| {
+        let section = elf.section_by_name(name)?;
+        if section.size() > MAX_SECTION {
+            return None;
+        }
+        Some((section.data().ok()?.to_vec(), section.address()))
+    };
+    let text = elf.section_by_name(".text").map_or(0, |section| section.address());
+    let unwind = UnwindInfo::new(section(".eh_frame"), text);
+    let build_id = elf.build_id().ok().flatten().map(<[u8]>::to_vec);
+    Some((segments, unwind, build_id))
+}
+
+/// The vdso of this process, which is every process's (their time namespaces apart, whose data
+/// is elsewhere).
+fn own_vdso() -> Option<Vec<u8>> {
+    let pid = Pid(std::process::id());
+    let line = crate::procfs::maps(pid)?.into_iter().find(|line| line.path == "[vdso]")?;
+    let mut bytes = vec![0; usize::try_from(line.end.checked_sub(line.start)?).ok()?];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, line.start).ok()?;
+    Some(bytes)
+}
+
+/// Build id of the running kernel.
+pub(crate) fn kernel_build_id() -> Option<Vec<u8>> {
+    let notes = fs::read("/sys/kernel/notes").ok()?;
+    parse_gnu_build_id(&notes)
+}
+
+fn parse_gnu_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    while notes.len() >= 12 {
+        let word = |i: usize| {
+            notes.get(i..i + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)
+        };
+        let (name_size, size, kind) = (word(0)?, word(4)?, word(8)?);
+        let name_end = 12_usize.checked_add(name_size)?;
+        let start = name_end.checked_next_multiple_of(4)?;
+        let end = start.checked_add(size)?;
+        if kind == 3 && notes.get(12..name_end)? == b"GNU\0" {
+            return notes.get(start..end).map(<[u8]>::to_vec);
+        }
+        notes = notes.get(end.checked_next_multiple_of(4)?..)?;
+    }
+    None
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build_id_of(path: &str) -> Option<Vec<u8>> {
+        let bytes = fs::read(path).ok()?;
+        parse(bytes.as_slice(), None)?.2
+    }
+
+    /// A file is taken for an image only if its build id is the mapped one.
+    #[test]
+    fn wrong_build_id_is_refused() {
+        let path = "/proc/self/exe";
+        let mut images = Images::default();
+        let wrong = images.intern(Identity::BuildId(vec![1, 2, 3]), path);
+        assert!(images.elf(wrong, None).is_none());
+        if let Some(id) = build_id_of(path) {
+            let right = images.intern(Identity::BuildId(id), path);
+            assert!(images.elf(right, None).is_some());
+        }
+    }
+
+    /// Truncated and foreign files are no images, and do no harm.
+    #[test]
+    fn truncated_and_foreign_files() {
+        let whole = fs::read("/proc/self/exe").expect("own file");
+        for end in [0, 1, 16, 63, 64, 65, 200, 4096, 100_000] {
+            let cut = &whole[..end.min(whole.len())];
+            if let Some((segments, _, _)) = parse(cut, Some(cut.len() as u64)) {
+                assert!(segments.iter().all(|s| s.offset + s.file_size <= cut.len() as u64));
+            }
+        }
+        assert!(parse(b"#!/bin/sh\necho\n".as_slice(), None).is_none());
+    }
+
+    /// The vdso of this very process can be read, and has code and unwind rules.
+    #[test]
+    fn vdso_is_an_image() {
+        let mut images = Images::default();
+        let id = images.intern(Identity::Vdso, "[vdso]");
+        let segments = images.elf(id, None).expect("vdso").segments.clone();
+        let code = segments.iter().find(|s| s.executable).expect("code");
+        let mut bytes = [0; 16];
+        assert_eq!(images.read(id, code.address, &mut bytes), 16);
+        assert_eq!(&bytes[..4], b"\x7fELF");
+    }
+
+    /// Notes with absurd sizes end the search.
+    #[test]
+    fn hostile_notes() {
+        assert_eq!(parse_gnu_build_id(&[0xff; 64]), None);
+        let mut note = vec![4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
+        note.extend_from_slice(b"GNU\0\xab\xcd\0\0");
+        assert_eq!(parse_gnu_build_id(&note), Some(vec![0xab, 0xcd]));
+    }
+}

@@ -1,0 +1,98 @@
+//! The running kernel: where it lies, and its function names, as far as this user may see them.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use blazesym::MaybeDefault;
+use blazesym::symbolize::source::{Kernel as KernelSource, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+
+/// A function of the kernel; the address is relative to `_text`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KernelSymbol {
+    pub(crate) address: u64,
+    /// In bytes; 0 where it is not known.
+    pub(crate) size: u64,
+    pub(crate) name: String,
+}
+
+/// The running kernel.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// Address of `_text`; 0 where addresses are hidden from this user.
+    text: u64,
+    symbolizer: Option<Symbolizer>,
+}
+
+impl Kernel {
+    /// Looks for `_text` in `/proc/kallsyms`.
+    pub(crate) fn read() -> Self {
+        let text = File::open("/proc/kallsyms")
+            .ok()
+            .and_then(|file| find_text(BufReader::new(file)))
+            .unwrap_or(0);
+        Self { text, symbolizer: None }
+    }
+
+    /// Whether this user may see where the kernel lies.
+    pub(crate) fn has_addresses(&self) -> bool {
+        self.text != 0
+    }
+
+    /// An address of this boot as one that the next boot understands too.
+    pub(crate) fn relative(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.text)
+    }
+
+    /// The functions around addresses relative to `_text`; `None` for those without a name.
+    pub(crate) fn symbols(&mut self, relative: &[u64]) -> Vec<Option<KernelSymbol>> {
+        let nothing = || vec![None; relative.len()];
+        if self.text == 0 || relative.is_empty() {
+            return nothing();
+        }
+        let absolute: Vec<u64> = relative.iter().map(|a| a.wrapping_add(self.text)).collect();
+        let mut source = KernelSource::default();
+        // What runs is told by kallsyms alone; an image lying about may be another build.
+        source.vmlinux = MaybeDefault::None;
+        let symbolizer = self.symbolizer.get_or_insert_with(Symbolizer::new);
+        let found = symbolizer.symbolize(&Source::Kernel(source), Input::AbsAddr(&absolute));
+        let Ok(found) = found else { return nothing() };
+        found
+            .into_iter()
+            .map(|symbolized| match symbolized {
+                Symbolized::Sym(symbol) => Some(KernelSymbol {
+                    address: symbol.addr.wrapping_sub(self.text),
+                    size: symbol.size.map_or(0, |size| size as u64),
+                    name: symbol.name.into_owned(),
+                }),
+                Symbolized::Unknown(_) => None,
+            })
+            .collect()
+    }
+}
+
+fn find_text(kallsyms: impl BufRead) -> Option<u64> {
+    // `_text` stands near the top, behind the per-CPU symbols.
+    for line in kallsyms.lines().map_while(Result::ok) {
+        let mut fields = line.split_ascii_whitespace();
+        if let (Some(address), Some(_), Some("_text")) = (fields.next(), fields.next(), fields.next())
+        {
+            return u64::from_str_radix(address, 16).ok().filter(|&address| address != 0);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `_text` is found behind other symbols; a hidden one (all zero) is none.
+    #[test]
+    fn text_of_kallsyms() {
+        let kallsyms = "0000000000000000 A fixed\nffffffff81000000 T _text\n";
+        assert_eq!(find_text(kallsyms.as_bytes()), Some(0xffff_ffff_8100_0000));
+        assert_eq!(find_text("0000000000000000 T _text\n".as_bytes()), None);
+        assert_eq!(find_text("\nnonsense\n".as_bytes()), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Brings the records of all CPUs into one order of time.
+//!
+//! A mapping is reported on the CPU where it was made, and a sample taken a moment later in the
+//! same process may sit in another CPU's buffer. Each batch says up to which time its CPU has
+//! been drained; what is older than the least of these is complete and can be given out.
+
+use std::collections::VecDeque;
+
+use sampler::{Batch, Record};
+
+/// Merges per-CPU batches by time. Memory is bounded by what the slowest CPU lets the others
+/// pile up, which the readers' time-outs limit to a fraction of a second.
+#[derive(Debug)]
+pub(crate) struct Merge {
+    cpus: Vec<Cpu>,
+}
+
+#[derive(Debug)]
+struct Cpu {
+    number: u32,
+    queue: VecDeque<Record>,
+    drained_to: u64,
+}
+
+impl Merge {
+    /// For the CPUs named, all of which must deliver before anything is given out.
+    pub(crate) fn new(cpus: &[u32]) -> Self {
+        let cpu = |&number| Cpu { number, queue: VecDeque::new(), drained_to: 0 };
+        Self { cpus: cpus.iter().map(cpu).collect() }
+    }
+
+    /// Takes a batch.
+    pub(crate) fn push(&mut self, batch: Batch) {
+        let Some(cpu) = self.cpus.iter_mut().find(|cpu| cpu.number == batch.cpu) else { return };
+        cpu.drained_to = cpu.drained_to.max(batch.drained_to);
+        let unsorted = cpu.queue.len();
+        cpu.queue.extend(batch.records);
+        // One CPU's records are all but sorted: an interrupt may write its record between the
+        // time stamp and the writing of another. Insertion from the right costs nothing then.
+        let queue = cpu.queue.make_contiguous();
+        for i in unsorted.max(1)..queue.len() {
+            let mut j = i;
+            while j > 0 && queue[j - 1].time() > queue[j].time() {
+                queue.swap(j - 1, j);
+                j -= 1;
+            }
+        }
+    }
+
+    /// All readers ended: give out what is left.
+    pub(crate) fn finish_all(&mut self) {
+        for cpu in &mut self.cpus {
+            cpu.drained_to = u64::MAX;
+        }
+    }
+
+    /// The next record in order of time, if it is certain that no older one can follow.
+    pub(crate) fn pop(&mut self) -> Option<Record> {
+        let safe = self.cpus.iter().map(|cpu| cpu.drained_to).min()?;
+        let oldest = self
+            .cpus
+            .iter_mut()
+            .filter(|cpu| !cpu.queue.is_empty())
+            .min_by_key(|cpu| cpu.queue.front().map(Record::time))?;
+        if oldest.queue.front()?.time() > safe {
+            return None;
+        }
+        oldest.queue.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(cpu: u32, drained_to: u64, times: &[u64]) -> Batch {
+        let records = times.iter().map(|&time| Record::Throttle { time }).collect();
+        Batch { cpu, records, drained_to, malformed: 0, inherited: 0, intervals: Vec::new() }
+    }
+
+    fn pop_all(merge: &mut Merge) -> Vec<u64> {
+        std::iter::from_fn(|| merge.pop().map(|record| record.time())).collect()
+    }
+
+    /// Nothing is given out before every CPU has been drained up to its time.
+    #[test]
+    fn waits_for_the_slowest() {
+        let mut merge = Merge::new(&[0, 1]);
+        merge.push(batch(0, 10, &[1, 5, 9]));
+        assert_eq!(pop_all(&mut merge), []);
+        merge.push(batch(1, 6, &[3]));
+        assert_eq!(pop_all(&mut merge), [1, 3, 5]);
+        merge.push(batch(1, 20, &[]));
+        assert_eq!(pop_all(&mut merge), [9]);
+    }
+
+    /// Records of one CPU that arrive slightly out of order are put right.
+    #[test]
+    fn sorts_within_a_cpu() {
+        let mut merge = Merge::new(&[4]);
+        merge.push(batch(4, 4, &[2, 1, 4]));
+        merge.push(batch(4, 9, &[3, 8]));
+        assert_eq!(pop_all(&mut merge), [1, 2, 3, 4, 8]);
+    }
+
+    /// At the end everything comes out, whatever the marks said.
+    #[test]
+    fn finish_gives_out_the_rest() {
+        let mut merge = Merge::new(&[0, 1, 2]);
+        merge.push(batch(2, 0, &[7]));
+        merge.push(batch(0, 0, &[6]));
+        merge.finish_all();
+        assert_eq!(pop_all(&mut merge), [6, 7]);
+    }
+}

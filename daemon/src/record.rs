@@ -1,0 +1,476 @@
+//! `vcpid record`: one collection from start to end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use profiledb::{Epoch, Writer};
+use sampler::probe::{self, Scope};
+use sampler::{Batch, Clock, Pid, Sampler, Target};
+
+use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
+use crate::collector::{Collector, Settings};
+use crate::command::{self, Waiting};
+use crate::flush;
+use crate::merge::Merge;
+use crate::tables::Tables;
+
+/// Exit status when vcpid itself failed: it could not begin, or could not save.
+pub(crate) const OWN_FAILURE: u8 = 125;
+
+/// Batches that may wait for the collector. With batches of some ten samples of 2.5 KB this is
+/// well below 100 MB, and a flush of several seconds loses nothing.
+const QUEUE: usize = 2048;
+/// How often the loop looks at what no batch announces: signals, the command, the time.
+const TICK: Duration = Duration::from_millis(20);
+/// How often images are looked at for changes of their file.
+const CHORES: Duration = Duration::from_secs(1);
+/// How long a command that was asked to end is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs a recording; returns the exit status.
+pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
+    if args.command.is_empty() && args.pid.is_empty() && !args.all {
+        eprintln!(
+            "vcpid: nothing to profile: name a command (vcpid record -- CMD), processes \
+             (-p PID), or everything (-a)"
+        );
+        return Ok(2);
+    }
+    match args.engine {
+        EngineArg::Auto | EngineArg::Ring => {}
+        EngineArg::Bpf => bail!("this version has no engine 'bpf'; use --engine ring"),
+    }
+    if let Some(name) = args.command.first()
+        && let Err(error) = command::resolve(name)
+    {
+        eprintln!("vcpid: {}", error.message);
+        return Ok(error.status);
+    }
+    let plan = Plan::new(args)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .context("cannot handle signals")?;
+    }
+    // The file first: one that is to be refused must be refused before anything runs.
+    let writer = Writer::create_epoch(&args.output, &plan.epoch(args))
+        .with_context(|| format!("cannot write to '{}'", args.output.display()))?;
+    let mut waiting = match args.command.as_slice() {
+        [] => None,
+        command => Some(Waiting::spawn(command)?),
+    };
+    let target = match &waiting {
+        Some(waiting) => Target::Command(Pid(waiting.pid().as_raw().unsigned_abs())),
+        None if args.all => Target::System,
+        None => Target::Processes(args.pid.iter().copied().map(Pid).collect()),
+    };
+    let mut config = sampler::Config::new(target, plan.clock, plan.period);
+    config.seed = plan.seed;
+    config.stack_bytes = args.stack_bytes;
+    let sampler = match Sampler::open(&config) {
+        Ok(sampler) => sampler,
+        Err(error) => {
+            if let Some(waiting) = waiting.take() {
+                waiting.abandon();
+            }
+            return Err(anyhow!(error).context("cannot sample"));
+        }
+    };
+    let setup = sampler.setup().clone();
+    if !args.quiet {
+        plan.announce(&setup);
+    }
+    let (sender, batches) = sync_channel(QUEUE);
+    let settings = Settings {
+        window: args.window,
+        capture: args.capture,
+        by_caller: args.context == ContextArg::Caller,
+        seed: plan.seed,
+        memory: args.memory as usize * (1 << 20),
+        clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
+    };
+    let running = sampler.start(sender).context("cannot sample")?;
+    let mut session = Session {
+        args,
+        merge: Merge::new(&setup.cpus),
+        collector: Collector::new(settings),
+        store: Store::new(writer),
+        cpus: setup.cpus.len(),
+    };
+    session.scan();
+    let child = match waiting {
+        Some(waiting) => Some(waiting.go()?),
+        None => None,
+    };
+    let mut ending = Ending { child, running: Some(running), stopper: None };
+    session.collect(&batches, &mut ending, &interrupted)?;
+    let saved = session.finish();
+    let status = ending.status()?;
+    let unsaved = match saved {
+        Ok(()) => false,
+        Err(error) => {
+            eprintln!("vcpid: what was collected could not be saved: {error:#}");
+            true
+        }
+    };
+    session.say_result();
+    Ok(if unsaved { OWN_FAILURE } else { status })
+}
+
+/// What is decided before anything is opened.
+#[derive(Debug)]
+struct Plan {
+    clock: Clock,
+    reason: Option<String>,
+    period: u64,
+    seed: u64,
+    cycles_per_unit: f64,
+}
+
+impl Plan {
+    fn new(args: &RecordArgs) -> Result<Self> {
+        let (clock, reason) = match args.clock {
+            ClockArg::Cycles => (Clock::Cycles, None),
+            ClockArg::CpuClock => (Clock::CpuClock, None),
+            ClockArg::Timer => bail!("this version has no clock 'timer'; use cycles or cpu-clock"),
+            ClockArg::Auto => match probe::probe_clock(Clock::Cycles, Scope::Own) {
+                Ok(_) => (Clock::Cycles, None),
+                Err(error) => (Clock::CpuClock, Some(error.to_string())),
+            },
+        };
+        // Where nothing tells, a nanosecond counts as a cycle.
+        let hz = probe::cycles_per_second().map_or(1e9, |hz| hz as f64);
+        let (per_second, cycles_per_unit) = match clock {
+            Clock::Cycles => (hz, 1.0),
+            Clock::CpuClock => (1e9, hz / 1e9),
+        };
+        let period = match args.period {
+            Some(period) => period,
+            // The rate is at most 1e5, so the period fits easily.
+            None => (per_second / f64::from(args.rate)).round() as u64,
+        };
+        let seed = args.seed.unwrap_or_else(rand::random);
+        Ok(Self { clock, reason, period, seed, cycles_per_unit })
+    }
+
+    fn unit(&self) -> &'static str {
+        match self.clock {
+            Clock::Cycles => "cycles",
+            Clock::CpuClock => "ns",
+        }
+    }
+
+    fn clock_name(&self) -> &'static str {
+        match self.clock {
+            Clock::Cycles => "cycles",
+            Clock::CpuClock => "cpu-clock",
+        }
+    }
+
+    fn announce(&self, setup: &sampler::Setup) {
+        let mut line = format!("vcpid: engine ring, clock {}", self.clock_name());
+        if let Some(reason) = &self.reason {
+            line += &format!(" (no hardware cycles: {reason})");
+        }
+        line += &format!(", one sample in {} {} on average", self.period, self.unit());
+        if setup.user_only {
+            line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
+        }
+        eprintln!("{line}");
+    }
+
+    fn epoch(&self, args: &RecordArgs) -> Epoch {
+        let read = |path: &str| {
+            std::fs::read_to_string(path).map_or_else(|_| String::new(), |s| s.trim().to_owned())
+        };
+        let command = if args.all {
+            "-a".to_owned()
+        } else if args.command.is_empty() {
+            let pids: Vec<_> = args.pid.iter().map(|pid| format!("-p {pid}")).collect();
+            pids.join(" ")
+        } else {
+            let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+            words.join(" ")
+        };
+        let settings = serde_json::json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "seed": self.seed,
+            "capture": args.capture.to_string(),
+            "context": match args.context { ContextArg::None => "none", ContextArg::Caller => "caller" },
+            "stack_bytes": args.stack_bytes,
+            "hotlist": { "capacity": 16, "min_end": 0, "max_end": 50 },
+        });
+        Epoch {
+            started: wall_now(),
+            ended: None,
+            host: read("/proc/sys/kernel/hostname"),
+            kernel: read("/proc/sys/kernel/osrelease"),
+            command,
+            engine: "ring".to_owned(),
+            clock: self.clock_name().to_owned(),
+            unit: self.unit().to_owned(),
+            cycles_per_unit: self.cycles_per_unit,
+            period: self.period,
+            window: args.window,
+            settings: settings.to_string(),
+        }
+    }
+}
+
+/// What ends a collection, and how it is brought to its end.
+struct Ending {
+    child: Option<command::Running>,
+    running: Option<sampler::Running>,
+    stopper: Option<JoinHandle<sampler::Stats>>,
+}
+
+impl Ending {
+    /// Stops sampling; the readers' last batches still come.
+    fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            // On a thread of its own: the readers may be waiting for room in the queue.
+            self.stopper = Some(std::thread::spawn(move || running.stop()));
+        }
+    }
+
+    /// The command's exit status, or success where there is none. A command that still runs is
+    /// asked to end.
+    fn status(mut self) -> Result<u8> {
+        if let Some(stopper) = self.stopper.take() {
+            // A reader that died has been reported by its losses; nothing is left to be done.
+            let _ = stopper.join();
+        }
+        let Some(child) = &mut self.child else { return Ok(0) };
+        if let Some(status) = child.try_wait()? {
+            return Ok(command::exit_code(status));
+        }
+        child.terminate();
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait()? {
+                return Ok(command::exit_code(status));
+            }
+            std::thread::sleep(TICK);
+        }
+        eprintln!("vcpid: the command did not end at SIGTERM and is left running");
+        Ok(128 + 15)
+    }
+}
+
+/// A running collection.
+struct Session<'a> {
+    args: &'a RecordArgs,
+    merge: Merge,
+    collector: Collector,
+    store: Store,
+    cpus: usize,
+}
+
+impl Session<'_> {
+    /// Reads the processes that run already. Their records come since before, so nothing is
+    /// missed between.
+    fn scan(&mut self) {
+        let pids = if self.args.all {
+            crate::procfs::all_pids()
+        } else {
+            self.args.pid.iter().copied().map(Pid).collect()
+        };
+        for pid in pids {
+            let now = sampler::clock_now();
+            let collector = &mut self.collector;
+            collector.loadmap.scan(pid, now, &mut collector.images);
+        }
+    }
+
+    fn collect(
+        &mut self,
+        batches: &Receiver<Batch>,
+        ending: &mut Ending,
+        interrupted: &AtomicBool,
+    ) -> Result<()> {
+        let deadline = self.args.duration.map(|s| Instant::now() + Duration::from_secs_f64(s));
+        let interval = Duration::from_secs_f64(self.args.flush);
+        let mut next_flush = Instant::now() + interval;
+        let mut next_chores = Instant::now() + CHORES;
+        let mut next_look = Instant::now();
+        loop {
+            match batches.recv_timeout(TICK) {
+                Ok(batch) => self.take(batch),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let now = Instant::now();
+            if now >= next_look {
+                next_look = now + TICK;
+                let command_ended = match &mut ending.child {
+                    Some(child) => child.try_wait()?.is_some(),
+                    None => {
+                        let pids: Vec<Pid> = self.args.pid.iter().copied().map(Pid).collect();
+                        !self.args.all && self.collector.loadmap.all_exited(&pids)
+                    }
+                };
+                let timeout = deadline.is_some_and(|deadline| now >= deadline);
+                if command_ended || timeout || interrupted.load(Ordering::Relaxed) {
+                    ending.stop();
+                }
+            }
+            if now >= next_chores {
+                next_chores = now + CHORES;
+                self.collector.drop_changed_images();
+            }
+            // A failed flush is tried again at the next interval only: a full disk stays full.
+            if now >= next_flush || (self.collector.tables.is_full() && !self.store.is_failing()) {
+                next_flush = now + interval;
+                if let Err(error) = self.flush() {
+                    eprintln!("vcpid: {error:#}; kept in memory, and tried again");
+                }
+            }
+        }
+        self.merge.finish_all();
+        self.drain();
+        Ok(())
+    }
+
+    fn take(&mut self, batch: Batch) {
+        let tables = &mut self.collector.tables;
+        tables.count("interval", "redraws", batch.intervals.len() as u64);
+        tables.count("interval", "inherited_samples", batch.inherited);
+        self.collector.lost("malformed_records", batch.malformed);
+        self.merge.push(batch);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(record) = self.merge.pop() {
+            self.collector.record(record);
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.store.measure(&mut self.collector.tables, self.cpus);
+        self.store.flush(&mut self.collector)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.flush()?;
+        self.store.end()
+    }
+
+    fn say_result(&self) {
+        let totals = &self.collector.totals;
+        if totals.throttled > 0 {
+            eprintln!(
+                "vcpid: the kernel throttled sampling {} times (kernel.perf_event_max_sample_rate \
+                 is {}): times are underestimated; sample less often, or raise the limit",
+                totals.throttled,
+                probe::max_sample_rate().map_or_else(|| "unknown".to_owned(), |n| n.to_string()),
+            );
+        }
+        if !self.args.quiet {
+            eprintln!(
+                "vcpid: {} samples, {} values, {} lost; written to {}",
+                totals.samples,
+                totals.values,
+                totals.lost,
+                self.args.output.display()
+            );
+        }
+    }
+}
+
+/// The database and what could not be written to it yet.
+struct Store {
+    writer: Option<Writer>,
+    /// Tables of a flush that failed, with its times.
+    pending: Option<(Tables, i64, i64)>,
+    started: i64,
+    measured_at: Instant,
+    measured_cpu: Duration,
+}
+
+impl Store {
+    fn new(writer: Writer) -> Self {
+        Self {
+            writer: Some(writer),
+            pending: None,
+            started: wall_now(),
+            measured_at: Instant::now(),
+            measured_cpu: cpu_time(),
+        }
+    }
+
+    fn is_failing(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Counts what collecting has cost since the last time.
+    fn measure(&mut self, tables: &mut Tables, cpus: usize) {
+        let (now, cpu) = (Instant::now(), cpu_time());
+        let wall = nanoseconds(now - self.measured_at);
+        tables.count("overhead", "wall_ns", wall);
+        tables.count("overhead", "machine_cpu_ns", wall.saturating_mul(cpus as u64));
+        let spent = cpu.saturating_sub(self.measured_cpu);
+        tables.count("overhead", "collector_cpu_ns", nanoseconds(spent));
+        (self.measured_at, self.measured_cpu) = (now, cpu);
+    }
+
+    /// Writes what is pending, then the tables, which are empty afterwards.
+    fn flush(&mut self, collector: &mut Collector) -> Result<()> {
+        if let Some((tables, started, ended)) = &self.pending {
+            self.write(tables, *started, *ended, collector)?;
+            self.pending = None;
+        }
+        let (started, ended) = (self.started, wall_now());
+        let tables = collector.take_tables();
+        self.started = ended;
+        let result = self.write(&tables, started, ended, collector);
+        if result.is_err() {
+            self.pending = Some((tables, started, ended));
+        }
+        result
+    }
+
+    fn write(
+        &mut self,
+        tables: &Tables,
+        started: i64,
+        ended: i64,
+        collector: &mut Collector,
+    ) -> Result<()> {
+        let Some(writer) = &mut self.writer else { bail!("the database is closed") };
+        flush::write(writer, tables, &mut collector.images, &mut collector.kernel, started, ended)
+            .context("flush failed")
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        writer.end_epoch(wall_now())?;
+        writer.close()?;
+        Ok(())
+    }
+}
+
+fn cpu_time() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
+    let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Duration::from_micros(microseconds.unsigned_abs())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Wall-clock time in nanoseconds of the Unix epoch.
+fn wall_now() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_nanos()).ok())
+        .unwrap_or(0)
+}

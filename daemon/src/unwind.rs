@@ -1,0 +1,195 @@
+//! Where the return address of a function lies: one step of unwinding by `.eh_frame`.
+
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, EvaluationResult, LittleEndian,
+    Location, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection, Value,
+};
+use rustc_hash::FxHashMap;
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+
+/// DWARF number of the return-address column on x86-64.
+const RETURN_ADDRESS: Register = Register(16);
+/// DWARF register numbers 0..=15 in the order of `sampler::Registers::gpr`.
+const GPR_OF_DWARF: [usize; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/// How to find the return address at one PC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// At `gpr[register] + offset`.
+    At { register: usize, offset: i64 },
+    /// The canonical frame address is an expression (PLT stubs); it lies `offset` from there.
+    Expression { offset: i64 },
+    /// There are no rules for this PC: a frame pointer may be tried.
+    None,
+    /// There are rules, and they say that there is no caller, or need what is not to be had.
+    NoCaller,
+}
+
+/// Unwind rules of one image.
+#[derive(Debug, Default)]
+pub(crate) struct UnwindInfo {
+    section: Vec<u8>,
+    bases: BaseAddresses,
+    /// Start, end and section offset of every function's rules, sorted.
+    functions: Vec<(u64, u64, usize)>,
+    rules: FxHashMap<u64, Rule>,
+}
+
+/// Rules kept per image; emptied when full.
+const MAX_RULES: usize = 65_536;
+/// Functions indexed per image: far more than any real program has.
+const MAX_FUNCTIONS: usize = 4_000_000;
+
+impl UnwindInfo {
+    /// From the `.eh_frame` section (its bytes and address), and the address of `.text`.
+    pub(crate) fn new(section: Option<(Vec<u8>, u64)>, text: u64) -> Self {
+        let Some((section, address)) = section else { return Self::default() };
+        let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
+        let functions = index(&section, &bases);
+        Self { section, bases, functions, rules: FxHashMap::default() }
+    }
+
+    /// The function around an ELF virtual address, as the rules delimit it.
+    pub(crate) fn function(&self, address: u64) -> Option<(u64, u64)> {
+        self.find(address).map(|(start, end, _)| (start, end))
+    }
+
+    fn find(&self, address: u64) -> Option<(u64, u64, usize)> {
+        let behind = self.functions.partition_point(|f| f.0 <= address);
+        let function = *self.functions.get(behind.checked_sub(1)?)?;
+        (address < function.1).then_some(function)
+    }
+
+    /// The rule at an ELF virtual address.
+    pub(crate) fn rule(&mut self, address: u64) -> Rule {
+        if let Some(&rule) = self.rules.get(&address) {
+            return rule;
+        }
+        let rule = self.evaluate(address);
+        if self.rules.len() >= MAX_RULES {
+            self.rules.clear();
+        }
+        self.rules.insert(address, rule);
+        rule
+    }
+
+    fn evaluate(&self, address: u64) -> Rule {
+        if self.find(address).is_none() {
+            return Rule::None;
+        }
+        self.with_row(address, |cfa, return_address, _| match (cfa, return_address) {
+            (CfaRule::RegisterAndOffset { register, offset }, RegisterRule::Offset(n)) => {
+                let gpr = GPR_OF_DWARF.get(usize::from(register.0));
+                match (gpr, offset.checked_add(n)) {
+                    (Some(&register), Some(offset)) => Rule::At { register, offset },
+                    _ => Rule::NoCaller,
+                }
+            }
+            (CfaRule::Expression(_), RegisterRule::Offset(offset)) => Rule::Expression { offset },
+            _ => Rule::NoCaller,
+        })
+        .unwrap_or(Rule::NoCaller)
+    }
+
+    /// Address of the return address at this PC, from the general registers there.
+    pub(crate) fn return_slot(&mut self, address: u64, pc: u64, gpr: &[u64; 16]) -> Slot {
+        match self.rule(address) {
+            Rule::At { register, offset } => {
+                Slot::At(gpr[register & 15].wrapping_add_signed(offset))
+            }
+            Rule::Expression { offset } => self
+                .with_row(address, |cfa, _, eh_frame| match cfa {
+                    CfaRule::Expression(expression) => {
+                        evaluate_expression(eh_frame, expression, pc, gpr)
+                    }
+                    CfaRule::RegisterAndOffset { .. } => None,
+                })
+                .flatten()
+                .map_or(Slot::NoCaller, |cfa| Slot::At(cfa.wrapping_add_signed(offset))),
+            Rule::None => Slot::NoRules,
+            Rule::NoCaller => Slot::NoCaller,
+        }
+    }
+
+    fn with_row<T>(
+        &self,
+        address: u64,
+        f: impl FnOnce(CfaRule<usize>, RegisterRule<usize>, &EhFrame<Reader<'_>>) -> T,
+    ) -> Option<T> {
+        let (_, _, offset) = self.find(address)?;
+        let eh_frame = EhFrame::new(&self.section, LittleEndian);
+        let fde = eh_frame
+            .fde_from_offset(&self.bases, offset.into(), EhFrame::cie_from_offset)
+            .ok()?;
+        let mut context = UnwindContext::new();
+        let row = fde
+            .unwind_info_for_address(&eh_frame, &self.bases, &mut context, address)
+            .ok()?;
+        let return_address = row.register(RETURN_ADDRESS)?;
+        Some(f(row.cfa().clone(), return_address, &eh_frame))
+    }
+}
+
+/// Where the return address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// At this process address.
+    At(u64),
+    /// The image has no rules for this PC.
+    NoRules,
+    /// The rules say that there is none, or cannot be followed.
+    NoCaller,
+}
+
+fn index(section: &[u8], bases: &BaseAddresses) -> Vec<(u64, u64, usize)> {
+    let eh_frame = EhFrame::new(section, LittleEndian);
+    let mut functions = Vec::new();
+    let mut entries = eh_frame.entries(bases);
+    // An error ends the walk: what came before it is good, the rest has no rules.
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        let start = fde.initial_address();
+        if let Some(end) = start.checked_add(fde.len()) {
+            functions.push((start, end, fde.offset()));
+        }
+        if functions.len() >= MAX_FUNCTIONS {
+            break;
+        }
+    }
+    functions.sort_unstable();
+    functions
+}
+
+fn evaluate_expression(
+    eh_frame: &EhFrame<Reader<'_>>,
+    expression: UnwindExpression<usize>,
+    pc: u64,
+    gpr: &[u64; 16],
+) -> Option<u64> {
+    let expression = expression.get(eh_frame).ok()?;
+    let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
+    let mut evaluation = expression.evaluation(encoding);
+    // A hostile expression may loop by branching backwards.
+    evaluation.set_max_iterations(100);
+    let mut result = evaluation.evaluate().ok()?;
+    loop {
+        result = match result {
+            EvaluationResult::Complete => break,
+            EvaluationResult::RequiresRegister { register, .. } => {
+                let value = match register {
+                    RETURN_ADDRESS => pc,
+                    Register(n) => gpr[*GPR_OF_DWARF.get(usize::from(n))?],
+                };
+                evaluation.resume_with_register(Value::Generic(value)).ok()?
+            }
+            // Memory could be asked for; the real expressions (PLT stubs) do not.
+            _ => return None,
+        };
+    }
+    match evaluation.result().first()?.location {
+        Location::Address { address } => Some(address),
+        _ => None,
+    }
+}

@@ -1,0 +1,228 @@
+//! From a sample to value events: what the interpreter sees of the process, and what it says.
+
+use std::cell::RefCell;
+
+use hotlist::Generator;
+use interpreter::{
+    Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, StopReason,
+};
+
+use crate::images::Images;
+use crate::loadmap::{Mapping, Maps, Pages};
+use crate::procfs::PageState;
+use crate::tables::{Owner, Pc, PcId, ProfileKey, Tables};
+
+/// What a window may look at: the sampled process as it is mapped.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) maps: &'a Maps,
+    pub(crate) images: RefCell<&'a mut Images>,
+    pub(crate) pages: RefCell<&'a mut Pages>,
+    pub(crate) pid: sampler::Pid,
+    /// Time of the sample.
+    pub(crate) time: u64,
+}
+
+/// A process address as an address of an image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Located {
+    pub(crate) pc: Pc,
+    pub(crate) bias: u64,
+    pub(crate) mapping: Mapping,
+}
+
+impl View<'_> {
+    /// Image and address of code or data in this process; `None` where nothing is mapped.
+    pub(crate) fn locate(&self, address: u64) -> Option<Located> {
+        let mapping = *self.maps.find(address)?;
+        let image = mapping.image;
+        let bias = if mapping.is_anon() {
+            Some(0)
+        } else {
+            let through = Some((self.pid, mapping.start, mapping.end));
+            let mut images = self.images.borrow_mut();
+            images.elf(image, through).and_then(|elf| mapping.bias(&elf.segments))
+        };
+        // Of a file that cannot be read the segments are not known: take the usual case, in
+        // which ELF addresses are file offsets, so that cycles are told apart at least.
+        let bias = bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset));
+        Some(Located { pc: Pc { image, address: address.wrapping_sub(bias) }, bias, mapping })
+    }
+
+    /// Whether the bytes at `address` are certainly those of the image file; else why not.
+    fn is_pristine(&self, address: u64, mapping: &Mapping) -> Result<(), StopReason> {
+        if mapping.is_anon() {
+            return Err(StopReason::AnonymousCode);
+        }
+        if !mapping.never_writable {
+            return Err(StopReason::PageWritten);
+        }
+        match self.pages.borrow_mut().state(address, self.time, sampler::clock_now) {
+            PageState::Clean => Ok(()),
+            PageState::Written => Err(StopReason::PageWritten),
+            PageState::Unknown => Err(StopReason::ProcessGone),
+        }
+    }
+
+    /// Reads bytes that the image file can vouch for. True if all of them were had.
+    pub(crate) fn read_image(&self, address: u64, bytes: &mut [u8]) -> bool {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = address.wrapping_add(done as u64);
+            let Some(located) = self.locate(at) else { return false };
+            if self.is_pristine(at, &located.mapping).is_err() {
+                return false;
+            }
+            let in_page = 4096 - (at % 4096) as usize;
+            let n = (bytes.len() - done).min(in_page);
+            let part = &mut bytes[done..done + n];
+            let Pc { image, address } = located.pc;
+            if self.images.borrow_mut().read(image, address, part) != n {
+                return false;
+            }
+            done += n;
+        }
+        true
+    }
+}
+
+/// Code of the sampled process, decoded through the cache.
+#[derive(Debug)]
+pub(crate) struct ProcessCode<'a> {
+    pub(crate) view: &'a View<'a>,
+    pub(crate) cache: &'a mut DecodeCache,
+}
+
+impl Code for ProcessCode<'_> {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
+        if !located.mapping.executable && !located.mapping.is_anon() {
+            return Err(StopReason::NotMapped);
+        }
+        self.view.is_pristine(pc, &located.mapping)?;
+        let Pc { image, address } = located.pc;
+        let decoded: &Decoded = self.cache.get_or_decode(image.0, address, |bytes| {
+            match self.view.images.borrow_mut().read(image, address, bytes) {
+                0 => Err(StopReason::ImageUnreadable),
+                n => Ok(n),
+            }
+        })?;
+        // The instruction may reach into the next page, which may have been written.
+        let last = pc.wrapping_add(decoded.len() as u64).wrapping_sub(1);
+        if last / 4096 != pc / 4096 {
+            let end = self.view.locate(last).ok_or(StopReason::NotMapped)?;
+            self.view.is_pristine(last, &end.mapping)?;
+        }
+        Ok(Fetched { instruction: decoded, bias: located.bias })
+    }
+}
+
+/// Memory as of the interrupt: the stack copy of the sample, and pristine image pages.
+#[derive(Debug)]
+pub(crate) struct SampleMemory<'a> {
+    pub(crate) view: &'a View<'a>,
+    /// Address of the first byte of `stack`.
+    pub(crate) stack_start: u64,
+    pub(crate) stack: &'a [u8],
+}
+
+impl Memory for SampleMemory<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        let copied = address
+            .checked_sub(self.stack_start)
+            .and_then(|start| usize::try_from(start).ok())
+            .and_then(|start| self.stack.get(start..start.checked_add(bytes.len())?));
+        match copied {
+            Some(copied) => {
+                bytes.copy_from_slice(copied);
+                true
+            }
+            None => self.view.read_image(address, bytes),
+        }
+    }
+}
+
+/// Takes the value events of a window into the tables.
+#[derive(Debug)]
+pub(crate) struct Recorder<'a> {
+    pub(crate) view: &'a View<'a>,
+    pub(crate) tables: &'a mut Tables,
+    pub(crate) coins: &'a mut Generator,
+    pub(crate) owner: Owner,
+    /// Number of this window, from 1.
+    pub(crate) window: u64,
+    /// Wall-clock time of the sample, ns of the Unix epoch.
+    pub(crate) time: u64,
+    /// Whether hotlists are keyed by the call site.
+    pub(crate) by_caller: bool,
+    /// Call sites of the frames of this window, the innermost last; `None`: not known.
+    pub(crate) callers: &'a mut Vec<Option<PcId>>,
+    pub(crate) current: Option<(u64, PcId)>,
+    pub(crate) values: u64,
+    pub(crate) destinations: u64,
+    pub(crate) destinations_known: u64,
+}
+
+impl Recorder<'_> {
+    fn pc(&mut self, address: u64) -> Option<PcId> {
+        if let Some((known, id)) = self.current
+            && known == address
+        {
+            return Some(id);
+        }
+        let pc = self.view.locate(address)?.pc;
+        Some(self.tables.pc(pc))
+    }
+
+    fn caller(&self) -> Option<PcId> {
+        self.callers.last().copied().flatten().filter(|_| self.by_caller)
+    }
+
+    fn add(&mut self, pc: PcId, caller: Option<PcId>, parameter: Parameter, value: Option<u64>) {
+        let key = ProfileKey { owner: self.owner, pc, caller, parameter };
+        self.tables.add_value(key, value, self.window, self.time, self.coins);
+        self.values += u64::from(value.is_some());
+    }
+}
+
+impl Sink for Recorder<'_> {
+    fn reached(&mut self, pc: u64) {
+        self.current = self.pc(pc).map(|id| (pc, id));
+    }
+
+    fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
+        if let Parameter::Dest(_) = parameter {
+            self.destinations += 1;
+            self.destinations_known += u64::from(value.is_some());
+        }
+        if let Some(id) = self.pc(pc) {
+            let caller = self.caller();
+            self.add(id, caller, parameter, value);
+        }
+    }
+
+    fn branch(&mut self, pc: u64, taken: Option<bool>) {
+        if let Some(id) = self.pc(pc) {
+            self.tables.add_branch(self.owner, id, taken);
+        }
+    }
+
+    fn call(&mut self, call: &Call) {
+        let site = self.pc(call.site);
+        let callee = call.target.and_then(|target| self.view.locate(target)).map(|at| at.pc);
+        let callee = callee.map(|pc| self.tables.pc(pc));
+        if let Some(site) = site {
+            self.tables.add_call(self.owner, site, callee);
+            if let Some(callee) = callee {
+                for (number, value) in (0..).zip(call.arguments) {
+                    self.add(callee, Some(site), Parameter::Arg(number), value);
+                }
+            }
+        }
+        self.callers.push(site);
+    }
+
+    fn returned(&mut self, _pc: u64) {
+        self.callers.pop();
+    }
+}
