@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::programs::{Programs, check, root};
+use crate::programs::{Programs, check, remove_database, root};
 use crate::shares::{Comparison, Measure, Share, compare, parse_truth};
 
 /// How the fixture is profiled.
@@ -63,12 +63,7 @@ pub fn record_args(program: &Path, database: &Path, settings: Settings) -> Vec<S
 pub fn profile(programs: &Programs, folder: &Path, settings: Settings) -> Result<Vec<Comparison>> {
     let program = build(folder)?;
     let database = folder.join("fixture.db");
-    for suffix in ["", "-wal", "-shm"] {
-        let old = folder.join(format!("fixture.db{suffix}"));
-        if old.exists() {
-            std::fs::remove_file(&old).with_context(|| format!("removing {}", old.display()))?;
-        }
-    }
+    remove_database(&database)?;
     let output = Command::new(&programs.vcpid)
         .args(record_args(&program, &database, settings))
         .stdin(Stdio::null())

@@ -1,6 +1,7 @@
 //! Where the programs under test are, and how to call them.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -86,6 +87,24 @@ pub fn target_dir() -> Result<PathBuf> {
         .and_then(Path::parent)
         .map(Path::to_path_buf)
         .with_context(|| format!("{} is not in cargo's target folder", own.display()))
+}
+
+/// Removes a database of an earlier run, with what SQLite left beside it.
+///
+/// # Errors
+/// If it is there and cannot be removed.
+pub fn remove_database(database: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("removing {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Turns a failed run into an error that shows what the program said.

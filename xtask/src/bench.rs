@@ -19,7 +19,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use serde_json::{Value, json};
 use vcpi_tests::fixture;
-use vcpi_tests::programs::{Programs, target_dir};
+use vcpi_tests::programs::{Programs, remove_database, target_dir};
 
 use crate::process::progress;
 use crate::setup::{self, Need};
@@ -121,15 +121,7 @@ impl Bench {
     fn run(&self, kind: Kind) -> Result<Run> {
         let times = self.folder.join("times.json");
         let output = self.folder.join("output");
-        for old in [
-            "times.json",
-            "output",
-            "output-wal",
-            "output-shm",
-            "output.old",
-        ] {
-            let _ = std::fs::remove_file(self.folder.join(old));
-        }
+        remove_database(&output)?;
         let mut words: Vec<String> = Vec::new();
         match kind {
             Kind::Nothing => {}

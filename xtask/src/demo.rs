@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use vcpi_tests::fixture;
-use vcpi_tests::programs::{Programs, target_dir};
+use vcpi_tests::programs::{Programs, remove_database, target_dir};
 use vcpi_tests::shares::{Comparison, table};
 
 use crate::process::{progress, shown};
@@ -92,12 +92,7 @@ fn real_program(programs: &Programs, folder: &Path) -> Result<()> {
         DATA_BYTES,
     )?;
     let database = folder.join("xz.db");
-    for suffix in ["", "-wal", "-shm"] {
-        let old = folder.join(format!("xz.db{suffix}"));
-        if old.exists() {
-            std::fs::remove_file(&old).with_context(|| format!("removing {}", old.display()))?;
-        }
-    }
+    remove_database(&database)?;
     let mut record = Command::new(&programs.vcpid);
     record
         .args(["record", "-o"])

@@ -31,11 +31,7 @@ enum Command {
     /// Set up, build, profile a fixture and a real program, and print the reports.
     Demo,
     /// Set up, build, and run every test that this machine can run.
-    Test {
-        /// Passed on to `cargo test` (`-p interpreter`, or `-- NAME` to choose tests).
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
-    },
+    Test,
     /// Set up, build, and measure what profiling costs, next to perf.
     Bench {
         /// Runs of each kind; medians are printed.
@@ -75,7 +71,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Demo => demo::run()?,
-        Command::Test { args } => return test::run(&args),
+        Command::Test => return test::run(),
         Command::Bench { runs, seed } => bench::run(runs, seed)?,
         Command::Ci => ci::run()?,
         Command::CheckLayers => layers::run()?,

@@ -12,12 +12,12 @@ use crate::setup::{self, Need};
 /// Sets up, builds both programs for release (the end-to-end tests run those),
 /// and runs the tests. Ends unsuccessfully if a test fails or is skipped for any
 /// reason but the missing hardware counter.
-pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
+pub(crate) fn run() -> Result<ExitCode> {
     setup::run(Need::Test)?;
     build()?;
 
     let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
-    command.args(args).stdout(Stdio::piped());
+    command.stdout(Stdio::piped());
     progress(&shown(&command));
     let mut child = command.spawn().context("running cargo test")?;
     let output = child.stdout.take().context("the output of cargo test")?;
