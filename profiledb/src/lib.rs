@@ -1,1 +1,40 @@
-//! profiledb
+//! The profile database: one SQLite file that a collector appends to and reports read.
+//!
+//! Responsible for the schema (`schema/0001.sql` is its one explanation), for
+//! [`Writer`], which saves whole flushes or nothing of them, and for [`Profile`],
+//! which gives the rows of one or many files as plain vectors. It knows neither how
+//! values arise nor how they are shown.
+//!
+//! What makes it fast: ids of what recurs (images, processes, PCs) are remembered
+//! between flushes, statements are prepared once, a flush is one transaction, and a
+//! reader goes through each table once, in the order in which it lies in the file.
+//!
+//! A file is not trusted. What is no vcpi database is never written to; a table that
+//! is not declared exactly as this crate declares it, a value of the wrong type and a
+//! reference to nowhere are errors that say so.
+
+mod error;
+mod intern;
+mod open;
+mod profile;
+mod read;
+pub mod rows;
+mod writer;
+
+pub use error::{Error, ReadError};
+pub use profile::{BranchRow, CallRow, CyclesRow, Filter, Pc, Profile, SymbolRow};
+pub use rows::{Epoch, Image, ImageKind, Process, Source, Subject};
+pub use writer::{Flush, ImageId, PcId, ProcessId, SubjectId, Writer};
+
+/// The longest encoding of an x86 instruction, in bytes.
+const MAX_INSTRUCTION: usize = 15;
+
+/// A machine word as SQLite stores it: the signed integer with the same bits.
+const fn to_sql(word: u64) -> i64 {
+    word.cast_signed()
+}
+
+/// The machine word that [`to_sql`] made this integer of.
+const fn from_sql(integer: i64) -> u64 {
+    integer.cast_unsigned()
+}

@@ -1,0 +1,346 @@
+//! Opening: what is a vcpi database, what is not, and the pragmas of both sides.
+//!
+//! Whether a file is ours is found out through SQLite with `immutable=1`, which reads
+//! the main file alone, locks nothing and leaves nothing behind. It is not read
+//! directly: closing a file drops every lock that the process holds on it, those of
+//! a writer in another thread included.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+
+use crate::Error;
+
+/// SQLite's application id of a profile database: "vcpi".
+const APPLICATION_ID: i64 = 0x7663_7069;
+
+/// Schema changes in their order; the number of those applied is the schema version.
+const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql")];
+
+/// How long another program may hold a lock before it counts as an error.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a `-wal` file is cut back to after a large flush, in bytes.
+const WAL_LIMIT: i64 = 16 << 20;
+
+/// For URIs of [`immutable_uri`].
+const IMMUTABLE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY
+    .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
+    .union(OpenFlags::SQLITE_OPEN_URI);
+
+fn newest() -> i64 {
+    // One file per migration: their number is far from any limit.
+    MIGRATIONS.len() as i64
+}
+
+/// Path without special meanings to SQLite (`:memory:`, the empty name, `file:`).
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|e| Error::io(path, e))
+}
+
+/// Opens or creates the database, brings its schema up to date and sets it up for a
+/// writer. Whatever is not a vcpi database is left as it was.
+pub(crate) fn for_writing(path: &Path) -> Result<Connection, Error> {
+    let created = match kind_of(path) {
+        Ok(Content::Empty) => false,
+        Ok(Content::Some) => {
+            probe(path)?;
+            false
+        }
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            // Values are as secret as the memory they come from: for the owner alone.
+            // SQLite gives its journals the same mode.
+            OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(path)
+                .map_err(|e| Error::io(path, e))?;
+            true
+        }
+        Err(error) => return Err(error),
+    };
+    let opened = set_up_writer(path);
+    if opened.is_err() && created {
+        // Nothing but an empty file that was not there before. If it stays, the next
+        // run takes it as it takes any empty file.
+        let _ = fs::remove_file(path);
+    }
+    opened
+}
+
+fn set_up_writer(path: &Path) -> Result<Connection, Error> {
+    let failed = |e| Error::sqlite(path, e);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
+    harden(&conn).map_err(failed)?;
+    if conn.is_readonly("main").map_err(failed)? {
+        return Err(Error::ReadOnly {
+            path: path.to_owned(),
+        });
+    }
+    conn.pragma_update(None, "foreign_keys", true)
+        .map_err(failed)?;
+    migrate(path, &mut conn)?;
+    check_schema(path, &conn)?;
+    // Only now: the application id has to be in the main file, not in its -wal.
+    conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
+        .map_err(failed)?;
+    conn.pragma_update(None, "synchronous", "NORMAL")
+        .map_err(failed)?;
+    conn.pragma_update_and_check(None, "journal_size_limit", WAL_LIMIT, |_| Ok(()))
+        .map_err(failed)?;
+    Ok(conn)
+}
+
+/// Opens the database for reading and starts the transaction that sees one state of it.
+pub(crate) fn for_reading(path: &Path) -> Result<Connection, Error> {
+    match kind_of(path)? {
+        Content::Empty => return Err(Error::not_a_database(path, "an empty file")),
+        Content::Some => probe(path)?,
+    }
+    let conn = match open_read_only(path) {
+        // A directory that cannot be written, in which SQLite cannot make the -shm file
+        // of a database in WAL mode. Without a -wal there is nothing to share.
+        Err(error) if lacks_shm(&error) && unused_wal(path) => open_immutable(path),
+        Err(error) if lacks_shm(&error) => {
+            return Err(Error::WalUnreadable {
+                path: path.to_owned(),
+            });
+        }
+        other => other,
+    };
+    let conn = conn.map_err(|e| Error::sqlite(path, e))?;
+    check_version(path, &conn)?;
+    check_schema(path, &conn)?;
+    Ok(conn)
+}
+
+fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    start_reading(Connection::open_with_flags(path, flags)?)
+}
+
+fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
+    start_reading(Connection::open_with_flags(immutable_uri(path), IMMUTABLE)?)
+}
+
+/// Whether SQLite failed because it could neither find nor make a -shm file.
+fn lacks_shm(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        let other_cause = error.extended_code == ffi::SQLITE_READONLY_ROLLBACK;
+        matches!(error.code, ErrorCode::CannotOpen | ErrorCode::ReadOnly) && !other_cause
+    })
+}
+
+fn start_reading(conn: Connection) -> rusqlite::Result<Connection> {
+    harden(&conn)?;
+    conn.pragma_update(None, "query_only", true)?;
+    conn.execute_batch("BEGIN")?;
+    // The transaction begins, and the first page is looked at, with the first read.
+    number(&conn, "schema_version")?;
+    Ok(conn)
+}
+
+/// A file may come from anybody: nothing in its schema gets to run.
+fn harden(conn: &Connection) -> rusqlite::Result<()> {
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    conn.pragma_update(None, "cell_size_check", true)
+}
+
+enum Content {
+    Empty,
+    Some,
+}
+
+/// Tells a file with something in it from everything that cannot be a database.
+fn kind_of(path: &Path) -> Result<Content, Error> {
+    let metadata = fs::metadata(path).map_err(|e| Error::io(path, e))?;
+    let kind = metadata.file_type();
+    let found = if kind.is_dir() {
+        "a directory"
+    } else if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else if kind.is_char_device() || kind.is_block_device() {
+        "a device"
+    } else if metadata.len() == 0 {
+        return Ok(Content::Empty);
+    } else {
+        return Ok(Content::Some);
+    };
+    Err(Error::not_a_database(path, found))
+}
+
+/// Whether the main file says that it is a vcpi database of a version known here.
+fn probe(path: &Path) -> Result<(), Error> {
+    let conn = Connection::open_with_flags(immutable_uri(path), IMMUTABLE)
+        .map_err(|e| cannot_open(path, e))?;
+    check_version(path, &conn)
+}
+
+/// SQLite does not say why a file cannot be opened; the file system does.
+fn cannot_open(path: &Path, error: rusqlite::Error) -> Error {
+    if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) {
+        // Nobody of this process can have a file open that it may not open.
+        if let Err(source) = OpenOptions::new().read(true).open(path) {
+            return Error::io(path, source);
+        }
+    }
+    Error::sqlite(path, error)
+}
+
+fn number(conn: &Connection, pragma: &str) -> rusqlite::Result<i64> {
+    conn.pragma_query_value(None, pragma, |row| row.get(0))
+}
+
+fn check_version(path: &Path, conn: &Connection) -> Result<(), Error> {
+    let failed = |e| Error::sqlite(path, e);
+    let application = number(conn, "application_id").map_err(failed)?;
+    let version = number(conn, "user_version").map_err(failed)?;
+    if application != APPLICATION_ID {
+        let found = match application {
+            0 => "an SQLite database of another program".to_owned(),
+            id => format!("an SQLite database of another program (application id {id:#x})"),
+        };
+        return Err(Error::not_a_database(path, found));
+    }
+    if version > newest() {
+        return Err(Error::NewerSchema {
+            path: path.to_owned(),
+            found: version,
+            known: newest(),
+        });
+    }
+    if version < 1 {
+        return Err(Error::corrupt(path, format!("schema version {version}")));
+    }
+    Ok(())
+}
+
+/// Applies the migrations that the file lacks, all or none.
+fn migrate(path: &Path, conn: &mut Connection) -> Result<(), Error> {
+    let failed = |e| Error::sqlite(path, e);
+    let transaction = conn
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed)?;
+    let tables: i64 = transaction
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(failed)?;
+    let fresh = tables == 0 && number(&transaction, "application_id").map_err(failed)? == 0;
+    let applied = if fresh {
+        transaction
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(failed)?;
+        0
+    } else {
+        check_version(path, &transaction)?;
+        number(&transaction, "user_version").map_err(failed)?
+    };
+    let skip = usize::try_from(applied).unwrap_or(usize::MAX);
+    for migration in MIGRATIONS.iter().skip(skip) {
+        transaction.execute_batch(migration).map_err(failed)?;
+    }
+    if applied < newest() {
+        transaction
+            .pragma_update(None, "user_version", newest())
+            .map_err(failed)?;
+    }
+    transaction.commit().map_err(failed)
+}
+
+/// Compares the declarations of all tables with those of a database made here. Views,
+/// generated columns and missing constraints under the names of tables are found so.
+fn check_schema(path: &Path, conn: &Connection) -> Result<(), Error> {
+    let failed = |e| Error::sqlite(path, e);
+    let version = number(conn, "user_version").map_err(failed)?;
+    let reference = Connection::open_in_memory().map_err(failed)?;
+    for migration in MIGRATIONS
+        .iter()
+        .take(usize::try_from(version).unwrap_or(0))
+    {
+        reference.execute_batch(migration).map_err(failed)?;
+    }
+    let expected = tables(&reference).map_err(failed)?;
+    let found = tables(conn).map_err(failed)?;
+    for (name, declaration) in expected {
+        match found.iter().find(|(found_name, _)| *found_name == name) {
+            None => return Err(Error::corrupt(path, format!("table {name} is missing"))),
+            Some((_, found)) if *found != declaration => {
+                return Err(Error::corrupt(
+                    path,
+                    format!("table {name} is declared differently"),
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Name and declaration of every table, without comments.
+fn tables(conn: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut statement = conn
+        .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL")?;
+    let rows = statement.query_map([], |row| {
+        Ok((
+            row.get::<_, String>(0)?,
+            without_comments(&row.get::<_, String>(1)?),
+        ))
+    })?;
+    rows.collect()
+}
+
+/// Comments may be reworded without making old files unreadable. Cutting at `--` even
+/// inside quotes cannot make another declaration look like ours: a line end stays a
+/// space, and ours has no space inside quotes.
+fn without_comments(sql: &str) -> String {
+    let mut words = Vec::new();
+    for line in sql.lines() {
+        let code = line.split_once("--").map_or(line, |(code, _)| code);
+        words.extend(code.split_ascii_whitespace());
+    }
+    words.join(" ")
+}
+
+/// Whether there is no `-wal` file, or nothing in it.
+fn unused_wal(path: &Path) -> bool {
+    match fs::metadata(wal_of(path)) {
+        Ok(metadata) => metadata.len() == 0,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// The name of the write-ahead log of a database.
+pub(crate) fn wal_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}
+
+/// The URI under which SQLite reads the main file alone. Every byte that could mean
+/// something in a URI is escaped.
+fn immutable_uri(path: &Path) -> PathBuf {
+    let mut uri = b"file:".to_vec();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => uri.push(byte),
+            _ => uri.extend(format!("%{byte:02X}").bytes()),
+        }
+    }
+    uri.extend(b"?immutable=1");
+    PathBuf::from(OsString::from_vec(uri))
+}

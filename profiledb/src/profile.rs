@@ -1,0 +1,190 @@
+//! What a reader gets: plain vectors that refer to each other by index.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::rows::{Epoch, Image, Process, Subject};
+use crate::{Error, read};
+
+/// Which rows to read; everything left empty or `None` lets all through.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Epochs, by their ids in their file.
+    pub epochs: Vec<i64>,
+    /// Process ids.
+    pub pids: Vec<u32>,
+    /// Real user ids; what has none that is known is left out then.
+    pub uids: Vec<u32>,
+    /// Leaves out flushes that ended before or at this, in nanoseconds of the Unix epoch.
+    pub since: Option<i64>,
+    /// Leaves out flushes that began at or after this, in nanoseconds of the Unix epoch.
+    pub until: Option<i64>,
+    /// Images by path, by file name, or by the first four or more digits of the build id.
+    pub images: Vec<String>,
+}
+
+/// An instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pc {
+    /// Index of its image.
+    pub image: usize,
+    /// Address, in what the image's kind counts from.
+    pub address: u64,
+    /// Its encoding of 1 to 15 bytes, where it was read.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// Interrupts at a PC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CyclesRow {
+    /// Index of the process.
+    pub process: usize,
+    /// Index of the access tag.
+    pub subject: usize,
+    /// Index of the PC.
+    pub pc: usize,
+    /// Index of the PC of the call site; `None` where it is not known.
+    pub caller: Option<usize>,
+    /// Interrupts.
+    pub samples: u64,
+    /// What they stand for, in cycles.
+    pub cycles: f64,
+}
+
+/// Directions of a conditional branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchRow {
+    /// Index of the process.
+    pub process: usize,
+    /// Index of the access tag.
+    pub subject: usize,
+    /// Index of the PC of the branch.
+    pub pc: usize,
+    /// Times it was taken.
+    pub taken: u64,
+    /// Times it was not.
+    pub not_taken: u64,
+    /// Times the window could not tell.
+    pub unknown: u64,
+}
+
+/// Calls that windows ran into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRow {
+    /// Index of the process.
+    pub process: usize,
+    /// Index of the access tag.
+    pub subject: usize,
+    /// Index of the PC of the call.
+    pub site: usize,
+    /// Index of the PC of the entry; `None` where it is not known.
+    pub callee: Option<usize>,
+    /// Calls.
+    pub calls: u64,
+}
+
+/// A function's name that no file can tell afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SymbolRow {
+    /// Index of the image.
+    pub image: usize,
+    /// Where it begins.
+    pub address: u64,
+    /// Its bytes; 0 where that is not known.
+    pub size: u64,
+    /// Its name.
+    pub name: String,
+}
+
+/// The rows of one or many databases. All cross references are indices into the vectors;
+/// an image, an access tag or an instruction that occurs in several files, epochs and
+/// flushes is there once. What no row refers to is left out.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// The epochs read, in the order of the files.
+    pub epochs: Vec<Epoch>,
+    /// Images, known by kind, identity and path.
+    pub images: Vec<Image>,
+    /// Access tags.
+    pub subjects: Vec<Subject>,
+    /// Processes; one that ran in two epochs is there twice.
+    pub processes: Vec<Process>,
+    /// Instructions.
+    pub pcs: Vec<Pc>,
+    /// Interrupts, one row for each flush.
+    pub cycles: Vec<CyclesRow>,
+    /// Branch directions, one row for each flush.
+    pub branches: Vec<BranchRow>,
+    /// Calls, one row for each flush.
+    pub calls: Vec<CallRow>,
+    /// Sums of the flushes' counters by kind and name. They belong to no process: only the
+    /// filter's epochs and times choose among them.
+    pub counters: BTreeMap<(String, String), u64>,
+    /// Function names, by image and address.
+    pub symbols: Vec<SymbolRow>,
+}
+
+impl Profile {
+    /// Reads databases: files, and directories, of which every `*.db` is read. A file that
+    /// is named twice is read once.
+    ///
+    /// Each file is read in one transaction, so a collector that is at work at the same
+    /// time is seen between two of its flushes.
+    ///
+    /// # Errors
+    /// Whatever keeps any of the files from being read in full: there are no partial
+    /// profiles. Damage is found as far as it makes rows contradict each other.
+    pub fn load(paths: &[PathBuf], filter: &Filter) -> Result<Profile, Error> {
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        read::load(&paths, filter)
+    }
+}
+
+impl Filter {
+    pub(crate) fn takes_time(&self, started: i64, ended: i64) -> bool {
+        // A flush without extent belongs to the moment it has.
+        let after = self
+            .since
+            .is_none_or(|since| ended > since || started >= since);
+        let before = self
+            .until
+            .is_none_or(|until| started < until || ended < until);
+        after && before
+    }
+
+    pub(crate) fn is_timed(&self) -> bool {
+        self.since.is_some() || self.until.is_some()
+    }
+
+    pub(crate) fn takes_epoch(&self, id: i64) -> bool {
+        self.epochs.is_empty() || self.epochs.contains(&id)
+    }
+
+    pub(crate) fn takes_pid(&self, pid: u32) -> bool {
+        self.pids.is_empty() || self.pids.contains(&pid)
+    }
+
+    pub(crate) fn takes_subject(&self, subject: &Subject) -> bool {
+        self.uids.is_empty() || subject.uid.is_some_and(|uid| self.uids.contains(&uid))
+    }
+
+    pub(crate) fn takes_image(&self, image: &Image) -> bool {
+        self.images.is_empty() || self.images.iter().any(|wanted| names(wanted, image))
+    }
+}
+
+/// Shorter beginnings of build ids would meet images by chance.
+const LEAST_DIGITS: usize = 4;
+
+fn names(wanted: &str, image: &Image) -> bool {
+    let file_name = image.path.rsplit('/').next();
+    let by_build_id = || {
+        let id = image.build_id.as_deref().unwrap_or_default().as_bytes();
+        let digits = wanted.as_bytes();
+        digits.len() >= LEAST_DIGITS
+            && id
+                .get(..digits.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(digits))
+    };
+    !wanted.is_empty() && (image.path == wanted || file_name == Some(wanted) || by_build_id())
+}

@@ -1,0 +1,555 @@
+//! The collector's side: epochs, and flushes that are saved whole or not at all.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, named_params, params};
+
+use crate::intern::{Caches, Generation, KnownPc};
+use crate::rows::{Epoch, Image, ImageKind, Process, Subject};
+use crate::{Error, MAX_INSTRUCTION, open, to_sql};
+
+/// Defines the id of a table's row. Ids serve the writer that gave them, until a
+/// flush of it is dropped without being saved.
+macro_rules! id {
+    ($name:ident, $what:literal) => {
+        #[doc = concat!("Stands for ", $what, " in the rows of a writer.")]
+        ///
+        /// Good until a flush of that writer is lost; asked for again after that, since
+        /// the row it stood for may be gone. A stale one is refused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name {
+            generation: Generation,
+            row: i64,
+        }
+    };
+}
+
+id!(ImageId, "an image");
+id!(SubjectId, "an access tag");
+id!(ProcessId, "a process of the epoch");
+id!(PcId, "an instruction");
+
+/// Appends one epoch to a profile database.
+///
+/// Dropped without [`Writer::close`], everything committed is still readable; a `-wal`
+/// file may stay beside the database.
+pub struct Writer {
+    conn: Connection,
+    path: PathBuf,
+    epoch: i64,
+    caches: Caches,
+}
+
+impl Writer {
+    /// Opens the database at `path`, or creates it for its owner alone (mode 0600), and
+    /// appends `epoch`. An empty file is taken for a database yet to be created.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] and [`Error::NewerSchema`] leave the file as it was, byte
+    /// for byte. [`Error::Invalid`] where `cycles_per_unit` is no positive number. Else
+    /// what the file system says.
+    pub fn create_epoch(path: &Path, epoch: &Epoch) -> Result<Writer, Error> {
+        if !(epoch.cycles_per_unit.is_finite() && epoch.cycles_per_unit > 0.0) {
+            let what = format!("{} cycles per {}", epoch.cycles_per_unit, epoch.unit);
+            return Err(Error::Invalid { what });
+        }
+        let path = open::absolute(path)?;
+        let conn = open::for_writing(&path)?;
+        let inserted = conn.execute(
+            "INSERT INTO epoch (started, ended, host, kernel, command, engine, clock, unit,
+                                cycles_per_unit, period, window, settings)
+             VALUES (:started, :ended, :host, :kernel, :command, :engine, :clock, :unit,
+                     :cycles_per_unit, :period, :window, :settings)",
+            named_params! {
+                ":started": epoch.started,
+                ":ended": epoch.ended,
+                ":host": epoch.host,
+                ":kernel": epoch.kernel,
+                ":command": epoch.command,
+                ":engine": epoch.engine,
+                ":clock": epoch.clock,
+                ":unit": epoch.unit,
+                ":cycles_per_unit": epoch.cycles_per_unit,
+                ":period": to_sql(epoch.period),
+                ":window": epoch.window,
+                ":settings": epoch.settings,
+            },
+        );
+        inserted.map_err(|e| Error::sqlite(&path, e))?;
+        let epoch = conn.last_insert_rowid();
+        Ok(Writer {
+            conn,
+            path,
+            epoch,
+            caches: Caches::new(),
+        })
+    }
+
+    /// The database, as an absolute path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins the flush of what was collected from `started` to `ended`, in nanoseconds of
+    /// the Unix epoch.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another writer keeps the database, [`Error::DiskFull`] and the
+    /// like.
+    pub fn begin(&mut self, started: i64, ended: i64) -> Result<Flush<'_>, Error> {
+        self.conn
+            .execute_batch("BEGIN IMMEDIATE")
+            .map_err(|e| Error::sqlite(&self.path, e))?;
+        // From here on, dropping the flush rolls back.
+        let mut flush = Flush {
+            writer: self,
+            row: 0,
+            failed: false,
+            committed: false,
+            counters: BTreeMap::new(),
+        };
+        let epoch = flush.writer.epoch;
+        flush.row = flush.insert(
+            "INSERT INTO flush (epoch, started, ended) VALUES (?1, ?2, ?3)",
+            params![epoch, started, ended],
+        )?;
+        Ok(flush)
+    }
+
+    /// Notes the end of the epoch, in nanoseconds of the Unix epoch.
+    ///
+    /// # Errors
+    /// As for [`Writer::begin`].
+    pub fn end_epoch(&mut self, ended: i64) -> Result<(), Error> {
+        self.conn
+            .execute(
+                "UPDATE epoch SET ended = ?1 WHERE id = ?2",
+                params![ended, self.epoch],
+            )
+            .map_err(|e| Error::sqlite(&self.path, e))?;
+        Ok(())
+    }
+
+    /// Brings everything into the one file and closes it. If a reader is at work, a `-wal`
+    /// file stays beside it, which is part of the database; that is no error.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] and the like. What was committed is safe in the `-wal` file
+    /// even then.
+    pub fn close(self) -> Result<(), Error> {
+        let Writer { conn, path, .. } = self;
+        // A database that is not in WAL mode can be read where nothing can be written.
+        let closed = conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()));
+        match closed.map_err(|e| Error::sqlite(&path, e)) {
+            Ok(()) | Err(Error::Busy { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        conn.close().map_err(|(_, e)| Error::sqlite(&path, e))
+    }
+}
+
+/// One transaction of a [`Writer`]. Dropped without [`Flush::commit`], nothing of it is
+/// saved.
+///
+/// After an error of the database every further call fails with [`Error::FlushFailed`].
+/// [`Error::Invalid`] and [`Error::StaleId`] only concern the row at hand.
+pub struct Flush<'w> {
+    writer: &'w mut Writer,
+    row: i64,
+    failed: bool,
+    committed: bool,
+    counters: BTreeMap<(String, String), u64>,
+}
+
+impl Flush<'_> {
+    /// The id of an image, known by kind, identity and path.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn image(&mut self, image: &Image) -> Result<ImageId, Error> {
+        if let Some(row) = self.writer.caches.images.get(image) {
+            return Ok(ImageId {
+                generation: self.generation(),
+                row,
+            });
+        }
+        let kind = kind_name(image.kind);
+        let found = self.select(
+            "SELECT id FROM image WHERE kind = ?1 AND identity = ?2 AND path = ?3",
+            params![kind, image.identity, image.path],
+        )?;
+        let row = match found {
+            Some(row) => row,
+            None => self.insert(
+                "INSERT INTO image (kind, path, build_id, identity) VALUES (?1, ?2, ?3, ?4)",
+                params![kind, image.path, image.build_id, image.identity],
+            )?,
+        };
+        self.writer.caches.images.put(image.clone(), row);
+        Ok(ImageId {
+            generation: self.generation(),
+            row,
+        })
+    }
+
+    /// The id of an access tag.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn subject(&mut self, subject: &Subject) -> Result<SubjectId, Error> {
+        if let Some(row) = self.writer.caches.subjects.get(subject) {
+            return Ok(SubjectId {
+                generation: self.generation(),
+                row,
+            });
+        }
+        let Subject {
+            uid,
+            gid,
+            euid,
+            egid,
+            kernel,
+        } = *subject;
+        let found = self.select(
+            "SELECT id FROM subject
+             WHERE uid IS ?1 AND gid IS ?2 AND euid IS ?3 AND egid IS ?4 AND kernel = ?5",
+            params![uid, gid, euid, egid, kernel],
+        )?;
+        let row = match found {
+            Some(row) => row,
+            None => self.insert(
+                "INSERT INTO subject (uid, gid, euid, egid, kernel) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![uid, gid, euid, egid, kernel],
+            )?,
+        };
+        self.writer.caches.subjects.put(*subject, row);
+        Ok(SubjectId {
+            generation: self.generation(),
+            row,
+        })
+    }
+
+    /// The id of a process, known by pid, start and execs; its first name stays.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn process(&mut self, process: &Process) -> Result<ProcessId, Error> {
+        let key = (process.pid, process.started, process.execs);
+        if let Some(row) = self.writer.caches.processes.get(&key) {
+            return Ok(ProcessId {
+                generation: self.generation(),
+                row,
+            });
+        }
+        let epoch = self.writer.epoch;
+        let started = to_sql(process.started);
+        let found = self.select(
+            "SELECT id FROM process
+             WHERE epoch = ?1 AND pid = ?2 AND started = ?3 AND execs = ?4",
+            params![epoch, process.pid, started, process.execs],
+        )?;
+        let row = match found {
+            Some(row) => row,
+            None => self.insert(
+                "INSERT INTO process (epoch, pid, started, execs, comm)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![epoch, process.pid, started, process.execs, process.comm],
+            )?,
+        };
+        self.writer.caches.processes.put(key, row);
+        Ok(ProcessId {
+            generation: self.generation(),
+            row,
+        })
+    }
+
+    /// The id of the instruction at `address` of an image, with its encoding where it was
+    /// read. The first encoding that is given stays.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an encoding of no or more than 15 bytes, [`Error::StaleId`],
+    /// and those of the database.
+    pub fn pc(
+        &mut self,
+        image: ImageId,
+        address: u64,
+        bytes: Option<&[u8]>,
+    ) -> Result<PcId, Error> {
+        self.check(image.generation)?;
+        if let Some(bytes) = bytes
+            && !(1..=MAX_INSTRUCTION).contains(&bytes.len())
+        {
+            return Err(Error::Invalid {
+                what: format!("an instruction of {} bytes", bytes.len()),
+            });
+        }
+        let generation = image.generation;
+        let key = (image.row, address);
+        let known = match self.writer.caches.pcs.get(&key) {
+            Some(known) => Some(known),
+            None => self.find_pc(image.row, address)?,
+        };
+        let row = match known {
+            Some(KnownPc { row, has_bytes }) => {
+                if bytes.is_some() && !has_bytes {
+                    self.execute(
+                        "UPDATE pc SET bytes = ?1 WHERE id = ?2",
+                        params![bytes, row],
+                    )?;
+                }
+                row
+            }
+            None => self.insert(
+                "INSERT INTO pc (image, address, bytes) VALUES (?1, ?2, ?3)",
+                params![image.row, to_sql(address), bytes],
+            )?,
+        };
+        let has_bytes = bytes.is_some() || known.is_some_and(|known| known.has_bytes);
+        self.writer.caches.pcs.put(key, KnownPc { row, has_bytes });
+        Ok(PcId { generation, row })
+    }
+
+    fn find_pc(&mut self, image: i64, address: u64) -> Result<Option<KnownPc>, Error> {
+        self.run(
+            "SELECT id, bytes IS NOT NULL FROM pc WHERE image = ?1 AND address = ?2",
+            |statement| {
+                statement
+                    .query_row(params![image, to_sql(address)], |row| {
+                        Ok(KnownPc {
+                            row: row.get(0)?,
+                            has_bytes: row.get(1)?,
+                        })
+                    })
+                    .optional()
+            },
+        )
+    }
+
+    /// Names the function at `address`; `size` is 0 where it is not known. The first name
+    /// of an address stays.
+    ///
+    /// # Errors
+    /// [`Error::StaleId`], and those of the database.
+    pub fn symbol(
+        &mut self,
+        image: ImageId,
+        address: u64,
+        size: u64,
+        name: &str,
+    ) -> Result<(), Error> {
+        self.check(image.generation)?;
+        self.execute(
+            "INSERT INTO symbol (image, address, size, name) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO NOTHING",
+            params![image.row, to_sql(address), to_sql(size), name],
+        )
+    }
+
+    /// Adds interrupts at a PC: their number, and the sum of the sampled intervals in the
+    /// epoch's unit. `caller` is the call site of the interrupted function.
+    ///
+    /// # Errors
+    /// [`Error::StaleId`], and those of the database.
+    pub fn cycles(
+        &mut self,
+        process: ProcessId,
+        subject: SubjectId,
+        pc: PcId,
+        caller: Option<PcId>,
+        samples: u64,
+        weight: u64,
+    ) -> Result<(), Error> {
+        self.check_all(process, subject, pc, caller)?;
+        let flush = self.row;
+        self.execute(
+            "INSERT INTO cycles (flush, process, subject, pc, caller, samples, weight)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                flush,
+                process.row,
+                subject.row,
+                pc.row,
+                caller.map(|caller| caller.row),
+                to_sql(samples),
+                to_sql(weight),
+            ],
+        )
+    }
+
+    /// Adds directions of a conditional branch: how often windows saw it taken, not taken,
+    /// and going where they could not tell.
+    ///
+    /// # Errors
+    /// [`Error::StaleId`], and those of the database.
+    pub fn branch(
+        &mut self,
+        process: ProcessId,
+        subject: SubjectId,
+        pc: PcId,
+        taken: u64,
+        not_taken: u64,
+        unknown: u64,
+    ) -> Result<(), Error> {
+        self.check_all(process, subject, pc, None)?;
+        let flush = self.row;
+        self.execute(
+            "INSERT INTO branch (flush, process, subject, pc, taken, not_taken, unknown)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                flush,
+                process.row,
+                subject.row,
+                pc.row,
+                to_sql(taken),
+                to_sql(not_taken),
+                to_sql(unknown),
+            ],
+        )
+    }
+
+    /// Adds calls that windows ran into; `callee` is the entry, where it is known.
+    ///
+    /// # Errors
+    /// [`Error::StaleId`], and those of the database.
+    pub fn call(
+        &mut self,
+        process: ProcessId,
+        subject: SubjectId,
+        site: PcId,
+        callee: Option<PcId>,
+        calls: u64,
+    ) -> Result<(), Error> {
+        self.check_all(process, subject, site, callee)?;
+        let flush = self.row;
+        self.execute(
+            "INSERT INTO call (flush, process, subject, site, callee, calls)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![
+                flush,
+                process.row,
+                subject.row,
+                site.row,
+                callee.map(|callee| callee.row),
+                to_sql(calls),
+            ],
+        )
+    }
+
+    /// Counts `value` more of what has no PC. Given several times in one flush, the values
+    /// add up.
+    ///
+    /// # Errors
+    /// None today: counters are written by [`Flush::commit`].
+    pub fn counter(&mut self, kind: &str, name: &str, value: u64) -> Result<(), Error> {
+        let sum = self
+            .counters
+            .entry((kind.to_owned(), name.to_owned()))
+            .or_insert(0);
+        *sum = sum.saturating_add(value);
+        Ok(())
+    }
+
+    /// Saves the flush.
+    ///
+    /// # Errors
+    /// Those of the database; nothing of the flush is saved then.
+    pub fn commit(mut self) -> Result<(), Error> {
+        let flush = self.row;
+        for ((kind, name), value) in std::mem::take(&mut self.counters) {
+            self.execute(
+                "INSERT INTO counter (flush, kind, name, value) VALUES (?1, ?2, ?3, ?4)",
+                params![flush, kind, name, to_sql(value)],
+            )?;
+        }
+        self.run("COMMIT", |statement| statement.execute([]))?;
+        self.committed = true;
+        Ok(())
+    }
+
+    fn generation(&self) -> Generation {
+        self.writer.caches.generation
+    }
+
+    fn check(&self, generation: Generation) -> Result<(), Error> {
+        if generation == self.generation() {
+            Ok(())
+        } else {
+            Err(Error::StaleId)
+        }
+    }
+
+    fn check_all(
+        &self,
+        process: ProcessId,
+        subject: SubjectId,
+        pc: PcId,
+        other: Option<PcId>,
+    ) -> Result<(), Error> {
+        self.check(process.generation)?;
+        self.check(subject.generation)?;
+        self.check(pc.generation)?;
+        other.map_or(Ok(()), |other| self.check(other.generation))
+    }
+
+    /// Runs one statement. SQLite may have rolled back after an error, and would then save
+    /// each further row by itself: therefore none is let through.
+    fn run<T>(
+        &mut self,
+        sql: &str,
+        work: impl FnOnce(&mut CachedStatement<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        if self.failed {
+            return Err(Error::FlushFailed {
+                path: self.writer.path.clone(),
+            });
+        }
+        let result = self
+            .writer
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut statement| work(&mut statement));
+        result.map_err(|e| {
+            self.failed = true;
+            Error::sqlite(&self.writer.path, e)
+        })
+    }
+
+    fn execute(&mut self, sql: &str, params: impl rusqlite::Params) -> Result<(), Error> {
+        self.run(sql, |statement| statement.execute(params))
+            .map(drop)
+    }
+
+    fn insert(&mut self, sql: &str, params: impl rusqlite::Params) -> Result<i64, Error> {
+        self.run(sql, |statement| statement.insert(params))
+    }
+
+    fn select(&mut self, sql: &str, params: impl rusqlite::Params) -> Result<Option<i64>, Error> {
+        self.run(sql, |statement| {
+            statement.query_row(params, |row| row.get(0)).optional()
+        })
+    }
+}
+
+impl Drop for Flush<'_> {
+    fn drop(&mut self) {
+        if self.committed {
+            return;
+        }
+        // The caches hold ids of rows that are about to go.
+        self.writer.caches = Caches::new();
+        if !self.writer.conn.is_autocommit() {
+            // Should it fail, the next BEGIN fails and says why.
+            let _ = self.writer.conn.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+fn kind_name(kind: ImageKind) -> &'static str {
+    match kind {
+        ImageKind::File => "file",
+        ImageKind::Vdso => "vdso",
+        ImageKind::Kernel => "kernel",
+        ImageKind::Anon => "anon",
+    }
+}
