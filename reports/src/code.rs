@@ -41,6 +41,7 @@ impl Disassembler {
         options.set_add_leading_zero_to_hex_numbers(false);
         options.set_branch_leading_zeros(false);
         options.set_show_branch_size(false);
+        options.set_signed_immediate_operands(true);
         Disassembler { formatter }
     }
 
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(text(Spacing::Json, &[0x83, 0xe8, 0x7f]), "sub eax,0x7f");
         assert_eq!(
             text(Spacing::Json, &[0x83, 0x7f, 0x04, 0xff]),
-            "cmp dword ptr [rdi+4],0xffffffff"
+            "cmp dword ptr [rdi+4],-1"
         );
         assert_eq!(text(Spacing::Json, &[0xeb, 0x0e]), "jmp 0x1010");
     }

@@ -308,8 +308,35 @@ pub(crate) fn demangle(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A minimal image: one executable segment with `code` at `address`.
+    pub(crate) fn image_of(code: &[u8], address: u64) -> Vec<u8> {
+        let size = u64::try_from(code.len()).expect("fits");
+        let mut image = Vec::new();
+        image.extend(b"\x7fELF\x02\x01\x01");
+        image.resize(16, 0);
+        // Type, machine, version, entry, program headers, no sections, flags.
+        image.extend([3_u16, 62].iter().flat_map(|half| half.to_le_bytes()));
+        image.extend(1_u32.to_le_bytes());
+        image.extend([address, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
+        image.extend(0_u32.to_le_bytes());
+        image.extend(
+            [64_u16, 56, 1, 64, 0, 0]
+                .iter()
+                .flat_map(|half| half.to_le_bytes()),
+        );
+        // PT_LOAD, readable and executable; the code follows the header.
+        image.extend([1_u32, 5].iter().flat_map(|word| word.to_le_bytes()));
+        image.extend(
+            [120, address, address, size, size, 1]
+                .iter()
+                .flat_map(|word| word.to_le_bytes()),
+        );
+        image.extend(code);
+        image
+    }
 
     fn own() -> Elf {
         Elf::open(&std::env::current_exe().expect("own path")).expect("own image parses")

@@ -1,7 +1,122 @@
-//! reports
+//! `vcpi`: reports on profile databases.
+//!
+//! A run reads the inputs as one [`profiledb::Profile`], names its addresses
+//! ([`symbols`]), adds up what was asked for ([`session`]) and prints one report
+//! ([`report`]). It needs no privilege but to read its inputs and, for names and
+//! instructions, the images that were profiled. Databases and images may be
+//! hostile; reports are written only when they are whole.
+
 mod args;
 mod code;
+mod dwarf;
 mod elf;
+mod failure;
+mod guard;
+mod listing;
+mod liveness;
 mod render;
+mod report;
+mod session;
+mod source;
+mod symbols;
 mod values;
-fn main() {}
+
+use std::io::{ErrorKind, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Report};
+use crate::failure::Failure;
+use crate::render::clean;
+use crate::session::Session;
+
+/// What a shell shows for a program that SIGPIPE ended.
+const PIPE_CLOSED: u8 = 128 + 13;
+/// Notes on missing names that are printed before the rest is only counted.
+const MAX_NOTES: usize = 4;
+
+fn main() -> ExitCode {
+    guard::install();
+    let cli = Cli::parse_from(args::expand_program_name(std::env::args_os().collect()));
+    let result = run(&cli).and_then(|text| {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(Failure::from)
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {
+            ExitCode::from(PIPE_CLOSED)
+        }
+        Err(failure) => {
+            say(&failure.to_string());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// The report as text.
+fn run(cli: &Cli) -> Result<String, Failure> {
+    let function = match &cli.report {
+        Report::List { function, .. } | Report::Args { function } | Report::Cg { function } => {
+            function.as_deref()
+        }
+        _ => None,
+    };
+    if matches!(cli.report, Report::List { .. })
+        && function.is_none()
+        && cli.common.only_function.is_none()
+    {
+        return Err(Failure::Usage(
+            "list: which function? (`vcpi top` names the hot ones)".into(),
+        ));
+    }
+    let filter = source::filter(&cli.common)?;
+    let inputs = source::inputs(&cli.common)?;
+    let profile = source::load(&inputs, &filter)?;
+    say(&source::describe(&inputs, &profile));
+    let format = cli.common.format;
+    if matches!(cli.report, Report::Status) {
+        return report::status::report(&profile, format);
+    }
+    let mut session = Session::new(&profile, &cli.common, function)?;
+    let text = match cli.report {
+        Report::Top { by } => report::top::report(&mut session, by, format),
+        Report::List {
+            by_caller, values, ..
+        } => {
+            let options = report::list::Options { by_caller, values };
+            report::list::report(&mut session, options, format)
+        }
+        Report::Args { .. } => report::args::report(&mut session, format),
+        Report::Cg { .. } => report::cg::report(&session, format),
+        Report::Blks { invariant } => report::blks::report(&mut session, invariant, format),
+        Report::Branches => report::branches::report(&mut session, format),
+        Report::Targets => report::targets::report(&mut session, format),
+        Report::Status => report::status::report(&profile, format),
+    };
+    for note in session.symbols.notes().iter().take(MAX_NOTES) {
+        say(note);
+    }
+    if let Some(more) = session
+        .symbols
+        .notes()
+        .len()
+        .checked_sub(MAX_NOTES)
+        .filter(|more| *more > 0)
+    {
+        say(&format!("{more} more images without names"));
+    }
+    text
+}
+
+/// One message on stderr, each of its lines marked. Whether it arrives is not
+/// worth failing for.
+fn say(message: &str) {
+    let mut err = std::io::stderr().lock();
+    for line in message.lines() {
+        let _ = writeln!(err, "vcpi: {}", clean(line));
+    }
+}

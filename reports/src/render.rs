@@ -46,12 +46,13 @@ impl Table {
 
     /// Adds a row, one cell for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(Row::Cells(cells));
+        self.rows
+            .push(Row::Cells(cells.iter().map(|cell| clean(cell)).collect()));
     }
 
     /// Adds a line that keeps to no column.
-    pub(crate) fn line(&mut self, text: String) {
-        self.rows.push(Row::Line(text));
+    pub(crate) fn line(&mut self, text: &str) {
+        self.rows.push(Row::Line(clean(text)));
     }
 
     /// Appends the table to `out`.
@@ -215,7 +216,7 @@ mod tests {
     fn table_is_aligned() {
         let mut table = Table::new(&[("n", Align::Right), ("name", Align::Left)]);
         table.row(vec!["7".into(), "a".into()]);
-        table.line("across".into());
+        table.line("across");
         table.row(vec!["123".into(), "bcdef".into()]);
         let mut out = String::new();
         table.print(&mut out);

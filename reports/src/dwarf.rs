@@ -1,0 +1,267 @@
+//! Integer arguments of functions as the debug information declares them.
+//!
+//! A declaration is believed only where the calling convention leaves no choice:
+//! functions of C and C++ that other files may call (a compiler may change what
+//! it alone calls), whose parameters are integers, pointers, and floating-point
+//! numbers. A structure among them ends the belief, since how it is passed
+//! depends on what is in it.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, EndianSlice, LittleEndian, Unit, UnitOffset,
+};
+use object::{Object as _, ObjectSection as _};
+
+use crate::liveness::Argument;
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+
+/// Debug information larger than this, unpacked, is not read.
+const MAX_SECTION: u64 = 1 << 30;
+/// Typedefs, qualifiers and origins followed before giving up.
+const MAX_CHAIN: usize = 32;
+
+/// The declared integer arguments of the functions at `entries`, of those that
+/// are declared beyond doubt. Broken debug information declares nothing.
+pub(crate) fn declared(image: &[u8], entries: &BTreeSet<u64>) -> BTreeMap<u64, Vec<Argument>> {
+    let mut found = BTreeMap::new();
+    // What was found before a broken unit stays found.
+    let _ = search(image, entries, &mut found);
+    found
+}
+
+fn search(
+    image: &[u8],
+    entries: &BTreeSet<u64>,
+    found: &mut BTreeMap<u64, Vec<Argument>>,
+) -> Option<()> {
+    let file = object::File::parse(image).ok()?;
+    let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
+        let data = file.section_by_name(id.name()).and_then(|section| {
+            let size = section.compressed_file_range().ok()?.uncompressed_size;
+            if size > MAX_SECTION {
+                None
+            } else {
+                section.uncompressed_data().ok()
+            }
+        });
+        Ok(data.unwrap_or_default())
+    };
+    let sections = gimli::DwarfSections::load(load).ok()?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let mut headers = dwarf.units();
+    while let Ok(Some(header)) = headers.next() {
+        let Ok(unit) = dwarf.unit(header) else {
+            continue;
+        };
+        if covers_any(&dwarf, &unit, entries) {
+            let _ = search_unit(&dwarf, &unit, entries, found);
+        }
+    }
+    Some(())
+}
+
+/// Whether a unit has code at one of the entries; yes where it does not say.
+fn covers_any(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    entries: &BTreeSet<u64>,
+) -> bool {
+    let Ok(mut ranges) = dwarf.unit_ranges(unit) else {
+        return true;
+    };
+    while let Ok(Some(range)) = ranges.next() {
+        if range.begin < range.end && entries.range(range.begin..range.end).next().is_some() {
+            return true;
+        }
+    }
+    false
+}
+
+fn search_unit<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    entries: &BTreeSet<u64>,
+    found: &mut BTreeMap<u64, Vec<Argument>>,
+) -> gimli::Result<()> {
+    let mut cursor = unit.entries();
+    while let Some(entry) = cursor.next_dfs()? {
+        if entry.depth() == 0 && !is_c(entry) {
+            return Ok(());
+        }
+        if entry.tag() != gimli::DW_TAG_subprogram {
+            continue;
+        }
+        let Some(low) = entry.attr_value(gimli::DW_AT_low_pc) else {
+            continue;
+        };
+        let Some(address) = dwarf.attr_address(unit, low)? else {
+            continue;
+        };
+        if entries.contains(&address)
+            && let Some(arguments) = arguments(unit, entry.offset())
+        {
+            found.insert(address, arguments);
+        }
+    }
+    Ok(())
+}
+
+fn is_c(root: &Entry<'_>) -> bool {
+    let language = match root.attr_value(gimli::DW_AT_language) {
+        Some(AttributeValue::Language(language)) => language,
+        _ => return false,
+    };
+    matches!(
+        language,
+        gimli::DW_LANG_C
+            | gimli::DW_LANG_C89
+            | gimli::DW_LANG_C99
+            | gimli::DW_LANG_C11
+            | gimli::DW_LANG_C17
+            | gimli::DW_LANG_C_plus_plus
+            | gimli::DW_LANG_C_plus_plus_03
+            | gimli::DW_LANG_C_plus_plus_11
+            | gimli::DW_LANG_C_plus_plus_14
+            | gimli::DW_LANG_C_plus_plus_17
+            | gimli::DW_LANG_C_plus_plus_20
+    )
+}
+
+/// What kind of value a parameter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// In an integer register, so many bits.
+    Integer(u32),
+    /// In a vector register, or in memory: no integer register is used.
+    Elsewhere,
+}
+
+fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argument>> {
+    let declaration = unit.entry(function).ok()?;
+    attribute(unit, &declaration, gimli::DW_AT_external)?;
+    // A result in memory takes the first register.
+    if let Some(result) = attribute(unit, &declaration, gimli::DW_AT_type) {
+        kind(unit, result)?;
+    }
+    let mut tree = unit.entries_tree(Some(function)).ok()?;
+    let mut children = tree.root().ok()?.children();
+    let mut arguments = Vec::new();
+    let mut next = 0_u8;
+    while let Ok(Some(child)) = children.next() {
+        let entry = child.entry();
+        if entry.tag() != gimli::DW_TAG_formal_parameter {
+            continue;
+        }
+        match kind(unit, attribute(unit, entry, gimli::DW_AT_type)?)? {
+            Kind::Integer(bits) if next < 6 => {
+                arguments.push(Argument { index: next, bits });
+                next += 1;
+            }
+            Kind::Integer(_) | Kind::Elsewhere => {}
+        }
+    }
+    Some(arguments)
+}
+
+/// An attribute of an entry, of its declaration, or of what it is an instance of.
+fn attribute<'a>(
+    unit: &Unit<Slice<'a>>,
+    entry: &Entry<'a>,
+    name: gimli::DwAt,
+) -> Option<AttributeValue<Slice<'a>>> {
+    let mut entry = entry.clone();
+    for _ in 0..MAX_CHAIN {
+        if let Some(value) = entry.attr_value(name) {
+            return Some(value);
+        }
+        let origin = entry
+            .attr_value(gimli::DW_AT_abstract_origin)
+            .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
+        let AttributeValue::UnitRef(offset) = origin else {
+            return None;
+        };
+        entry = unit.entry(offset).ok()?;
+    }
+    None
+}
+
+/// The kind of a type; `None` where how it is passed is not plain.
+fn kind<'a>(unit: &Unit<Slice<'a>>, mut reference: AttributeValue<Slice<'a>>) -> Option<Kind> {
+    for _ in 0..MAX_CHAIN {
+        let AttributeValue::UnitRef(offset) = reference else {
+            return None;
+        };
+        let entry = unit.entry(offset).ok()?;
+        let size = entry
+            .attr_value(gimli::DW_AT_byte_size)
+            .and_then(|size| size.udata_value());
+        match entry.tag() {
+            gimli::DW_TAG_typedef
+            | gimli::DW_TAG_const_type
+            | gimli::DW_TAG_volatile_type
+            | gimli::DW_TAG_restrict_type
+            | gimli::DW_TAG_atomic_type => reference = entry.attr_value(gimli::DW_AT_type)?,
+            gimli::DW_TAG_pointer_type
+            | gimli::DW_TAG_reference_type
+            | gimli::DW_TAG_rvalue_reference_type => return Some(Kind::Integer(64)),
+            gimli::DW_TAG_enumeration_type => return integer(size?),
+            gimli::DW_TAG_base_type => {
+                let AttributeValue::Encoding(encoding) = entry.attr_value(gimli::DW_AT_encoding)?
+                else {
+                    return None;
+                };
+                return match encoding {
+                    gimli::DW_ATE_float => Some(Kind::Elsewhere),
+                    gimli::DW_ATE_boolean
+                    | gimli::DW_ATE_signed
+                    | gimli::DW_ATE_signed_char
+                    | gimli::DW_ATE_unsigned
+                    | gimli::DW_ATE_unsigned_char
+                    | gimli::DW_ATE_UTF
+                    | gimli::DW_ATE_address => integer(size?),
+                    _ => None,
+                };
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn integer(bytes: u64) -> Option<Kind> {
+    match bytes {
+        1 | 2 | 4 | 8 => Some(Kind::Integer(u32::try_from(bytes * 8).ok()?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::Elf;
+
+    /// Declarations of another language, as this program's own, are not believed.
+    #[test]
+    fn foreign_convention_is_not_believed() {
+        let elf = Elf::open(&std::env::current_exe().expect("own path")).expect("parses");
+        let (address, ..) = elf
+            .symbols()
+            .into_iter()
+            .find(|symbol| symbol.2.contains("foreign_conv"))
+            .expect("self");
+        assert_eq!(
+            declared(elf.data(), &BTreeSet::from([address])),
+            BTreeMap::new()
+        );
+    }
+
+    /// Bytes that are no image declare nothing.
+    #[test]
+    fn broken_images_declare_nothing() {
+        assert!(declared(b"\x7fELF", &BTreeSet::from([0])).is_empty());
+    }
+}

@@ -1,0 +1,33 @@
+//! Why there is no report, and the exit code that says so.
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The question has no answer in the input.
+    #[error("{0}")]
+    Nothing(String),
+    /// The question makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The input cannot be read.
+    #[error("{0}")]
+    Input(String),
+    /// The report cannot be written.
+    #[error("cannot write the report: {0}")]
+    Output(#[from] std::io::Error),
+    /// The report cannot be put into JSON.
+    #[error("cannot write the report: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl Failure {
+    /// The process's exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Failure::Nothing(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Input(_) => 3,
+            Failure::Output(_) | Failure::Json(_) => 4,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The instructions of a function, from its image or from what the profile holds.
+
+use iced_x86::Instruction;
+
+use crate::code::decode;
+use crate::session::Session;
+use crate::symbols::{Function, FunctionId};
+
+/// Functions longer than this, in bytes, are cut off.
+const MAX_FUNCTION: u64 = 4 << 20;
+
+/// An instruction of a function.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    /// Its address in the image.
+    pub(crate) address: u64,
+    /// What it is, where its bytes are known.
+    pub(crate) instruction: Option<Instruction>,
+    /// Its index in the profile, if it was ever seen.
+    pub(crate) pc: Option<usize>,
+}
+
+/// All instructions of a function by address if its image can be read, else those
+/// that the profile saw. A PC of the profile that the disassembly does not meet
+/// (code after data, or a jump into an instruction) is listed as well.
+pub(crate) fn lines(session: &Session<'_>, id: FunctionId) -> Vec<Line> {
+    let seen = session.pcs_of(id);
+    let mut lines: Vec<Line> = Vec::new();
+    if let Some(Function {
+        image,
+        start: Some(start),
+        end: Some(end),
+        ..
+    }) = session.symbols.function(id)
+        && let Some(code) = session
+            .symbols
+            .elf(*image)
+            .and_then(|elf| elf.bytes(*start))
+    {
+        let end = (*end).min(start.saturating_add(MAX_FUNCTION));
+        let mut address = *start;
+        while address < end {
+            let within = usize::try_from(address - start).ok();
+            let bytes = within
+                .and_then(|within| code.get(within..))
+                .unwrap_or_default();
+            if bytes.is_empty() {
+                break;
+            }
+            let instruction = decode(bytes, address);
+            // Bytes that are no instruction are passed over one by one, in silence.
+            if instruction.is_some() {
+                lines.push(Line {
+                    address,
+                    instruction,
+                    pc: seen.get(&address).copied(),
+                });
+            }
+            let length = instruction.map_or(1, |instruction| instruction.len() as u64);
+            address = address.saturating_add(length);
+        }
+    }
+    let met: std::collections::BTreeSet<u64> = lines.iter().map(|line| line.address).collect();
+    for (address, index) in seen {
+        if !met.contains(&address) {
+            let pc = session.profile.pcs.get(index);
+            let bytes = pc.and_then(|pc| pc.bytes.as_deref()).unwrap_or_default();
+            lines.push(Line {
+                address,
+                instruction: decode(bytes, address),
+                pc: Some(index),
+            });
+        }
+    }
+    lines.sort_by_key(|line| line.address);
+    lines
+}

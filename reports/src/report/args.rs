@@ -1,0 +1,284 @@
+//! `args`: the most frequent value of each argument, per function and call site.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{JsonShare, finish, nothing, shares_text};
+use crate::args::Format;
+use crate::failure::Failure;
+use crate::liveness::{Argument, all, live_arguments};
+use crate::render::{clean, count};
+use crate::session::{Session, Values};
+use crate::values::Class;
+
+/// Calls of one function, from all sites together or from one.
+#[derive(Debug, Serialize)]
+struct Row {
+    function: String,
+    image: String,
+    caller: Option<String>,
+    call_site: Option<String>,
+    calls: u64,
+    base: &'static str,
+    args: Vec<JsonArgument>,
+    #[serde(skip)]
+    text: Vec<(u8, String)>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonArgument {
+    arg: u8,
+    bits: u32,
+    reached: u64,
+    unknown: u64,
+    samples: u64,
+    values: Vec<JsonShare>,
+}
+
+/// Calls of a function (PC index) from a site; `None`: all sites together.
+type Calls = BTreeMap<(usize, Option<usize>), u64>;
+/// Arguments by the same key.
+type Arguments = BTreeMap<(usize, Option<usize>), Vec<Values>>;
+
+/// The report.
+pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String, Failure> {
+    let mut calls = Calls::new();
+    for row in &session.profile.calls {
+        let Some(callee) = row.callee.filter(|callee| session.wants(*callee)) else {
+            continue;
+        };
+        for key in [(callee, None), (callee, Some(row.site))] {
+            let sum = calls.entry(key).or_default();
+            *sum = sum.saturating_add(row.calls);
+        }
+    }
+    let mut arguments = Arguments::new();
+    for values in session.values(false) {
+        if values.argument().is_some() {
+            arguments.entry((values.pc, None)).or_default().push(values);
+        }
+    }
+    for values in session.values(true) {
+        if values.argument().is_some() && values.caller.is_some() {
+            arguments
+                .entry((values.pc, values.caller))
+                .or_default()
+                .push(values);
+        }
+    }
+    // Calls without a single argument captured have nothing to show here.
+    let callees: BTreeSet<usize> = arguments.keys().map(|(callee, _)| *callee).collect();
+    let live = live(session, &callees);
+    let mut order: Vec<(usize, u64)> = callees
+        .iter()
+        .map(|callee| (*callee, calls_at(&calls, &arguments, (*callee, None))))
+        .filter(|(_, calls)| *calls >= session.min_samples)
+        .collect();
+    order.sort_by_key(|(callee, calls)| (std::cmp::Reverse(*calls), *callee));
+    let mut rows = Vec::new();
+    for (callee, _) in order {
+        let nothing_live = Vec::new();
+        let live = live.get(&callee).unwrap_or(&nothing_live);
+        if live.is_empty() && session.selected().is_none() {
+            continue;
+        }
+        let mut sites: Vec<(Option<usize>, u64)> = calls
+            .keys()
+            .chain(arguments.keys())
+            .filter(|(of, _)| *of == callee)
+            .map(|(_, site)| *site)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .map(|site| (site, calls_at(&calls, &arguments, (callee, site))))
+            .filter(|(_, calls)| *calls >= session.min_samples)
+            .collect();
+        sites.sort_by_key(|(site, calls)| (site.is_some(), std::cmp::Reverse(*calls), *site));
+        for (site, calls) in sites {
+            let values = arguments
+                .get(&(callee, site))
+                .map(Vec::as_slice)
+                .unwrap_or_default();
+            rows.push(row(session, (callee, site), calls, live, values));
+        }
+    }
+    if rows.is_empty() {
+        return Err(nothing("calls with arguments"));
+    }
+    finish(&rows, format, text)
+}
+
+/// Calls counted, or where none were (the site is not recorded), those whose
+/// arguments were looked at.
+fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -> u64 {
+    let reached = arguments
+        .get(&key)
+        .and_then(|values| values.iter().map(|values| values.reached).max())
+        .unwrap_or(0);
+    calls.get(&key).copied().unwrap_or(reached)
+}
+
+fn row(
+    session: &mut Session<'_>,
+    (callee, site): (usize, Option<usize>),
+    calls: u64,
+    live: &[Argument],
+    values: &[Values],
+) -> Row {
+    let mut args = Vec::new();
+    let mut text = Vec::new();
+    for argument in live {
+        let captured = values
+            .iter()
+            .find(|values| values.argument() == Some(argument.index));
+        let Some(values) = captured.filter(|values| values.samples() > 0) else {
+            continue;
+        };
+        let class = Class::Integer(argument.bits);
+        let values = values.narrowed(class);
+        args.push(JsonArgument {
+            arg: argument.index,
+            bits: argument.bits,
+            reached: values.reached,
+            unknown: values.unknown,
+            samples: values.samples(),
+            values: values
+                .shares
+                .iter()
+                .map(|share| JsonShare::new(class, share))
+                .collect(),
+        });
+        // The classic report has one value each; the rest is in JSON and in `list`.
+        text.push((
+            argument.index,
+            shares_text(&values, class, 1).replace(" ...", ""),
+        ));
+    }
+    let image = session
+        .profile
+        .pcs
+        .get(callee)
+        .map_or("?", |pc| session.image_path(pc.image));
+    Row {
+        function: session.symbols.name_of(callee),
+        image: image.to_owned(),
+        caller: site.map(|pc| session.symbols.name_of(pc)),
+        call_site: site.map(|pc| session.address(pc)),
+        calls,
+        base: "calls",
+        args,
+        text,
+    }
+}
+
+/// The live integer arguments of each callee.
+fn live(session: &Session<'_>, callees: &BTreeSet<usize>) -> BTreeMap<usize, Vec<Argument>> {
+    let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for callee in callees {
+        if let Some(pc) = session.profile.pcs.get(*callee)
+            && !is_clone(&session.symbols.name_of(*callee))
+        {
+            by_image.entry(pc.image).or_default().insert(pc.address);
+        }
+    }
+    let declared: BTreeMap<usize, BTreeMap<u64, Vec<Argument>>> = by_image
+        .into_iter()
+        .map(|(image, entries)| (image, session.symbols.declared(image, &entries)))
+        .collect();
+    callees
+        .iter()
+        .filter_map(|callee| {
+            let pc = session.profile.pcs.get(*callee)?;
+            let declared = declared
+                .get(&pc.image)
+                .and_then(|image| image.get(&pc.address));
+            let live = declared
+                .cloned()
+                .or_else(|| live_arguments(session.symbols.elf(pc.image)?, pc.address))
+                .unwrap_or_else(all);
+            Some((*callee, live))
+        })
+        .collect()
+}
+
+/// Whether a compiler made this function from another one, and may have changed
+/// its parameters.
+fn is_clone(name: &str) -> bool {
+    [
+        ".isra.",
+        ".constprop.",
+        ".part.",
+        ".specialized.",
+        ".argprom",
+    ]
+    .iter()
+    .any(|mark| name.contains(mark))
+}
+
+fn text(rows: &Vec<Row>, out: &mut String) {
+    out.push_str(
+        "Calls seen in windows: for each argument in its order its most frequent value and that\n\
+         value's share; (-) not known or not an argument. Below a function, its call sites.\n\n",
+    );
+    for row in rows {
+        let values = positional(&row.text);
+        match (&row.caller, &row.call_site) {
+            (Some(caller), Some(site)) => out.push_str(&format!(
+                "    {} from {} ({site}): {values}\n",
+                count(row.calls),
+                clean(caller)
+            )),
+            _ => out.push_str(&format!(
+                "{}: {values}  [{}]\n",
+                clean(&row.function),
+                calls_text(row.calls)
+            )),
+        }
+    }
+}
+
+fn calls_text(calls: u64) -> String {
+    if calls == 1 {
+        "1 call".to_owned()
+    } else {
+        format!("{} calls", count(calls))
+    }
+}
+
+/// The arguments in their positions, gaps filled.
+fn positional(arguments: &[(u8, String)]) -> String {
+    let Some((last, _)) = arguments.last() else {
+        return "no argument known".to_owned();
+    };
+    let at = |index: u8| {
+        arguments
+            .iter()
+            .find(|(of, _)| *of == index)
+            .map(|(_, text)| text.as_str())
+    };
+    (0..=*last)
+        .map(|index| at(index).unwrap_or("(-)"))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arguments stand in their positions, and gaps show.
+    #[test]
+    fn arguments_keep_their_positions() {
+        assert_eq!(positional(&[]), "no argument known");
+        let some = [(1, "(1.0% 0x1)".to_owned()), (3, "(2.0% 0x2)".to_owned())];
+        assert_eq!(positional(&some), "(-) (1.0% 0x1) (-) (2.0% 0x2)");
+    }
+
+    /// Functions that a compiler derived are not taken at their declaration.
+    #[test]
+    fn clones_are_told_by_name() {
+        assert!(is_clone("hot.constprop.0"));
+        assert!(is_clone("f.isra.0.cold"));
+        assert!(!is_clone("f.cold"));
+    }
+}

@@ -1,0 +1,424 @@
+//! `blks`: runs of instructions whose results do not vary.
+//!
+//! A run stays within straight-line code: transfers of control end it, and a
+//! place that is jumped to begins another. Its first instruction may have any
+//! values; every instruction behind it that computes a register has one value in
+//! nearly all cases. Instructions that compute none (stores, comparisons) neither
+//! break a run nor count for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iced_x86::{Instruction, InstructionInfoFactory};
+use serde::Serialize;
+
+use super::{finish, nothing};
+use crate::args::Format;
+use crate::code::{
+    Disassembler, Spacing, constant, destinations, direct_target, transfers_control,
+};
+use crate::failure::Failure;
+use crate::listing::{Line, lines};
+use crate::render::{Align, Table, clean, cycles, rounded, whole};
+use crate::session::{Heat, Session, Values, as_float};
+use crate::values::{Class, JsonValue};
+
+/// One run.
+#[derive(Debug, Serialize)]
+struct Row {
+    function: String,
+    image: String,
+    first: String,
+    last: String,
+    instructions: Vec<JsonLine>,
+    cycles: u64,
+}
+
+/// One instruction of a run.
+#[derive(Debug, Serialize)]
+struct JsonLine {
+    address: String,
+    text: String,
+    /// The most frequent result; none where the instruction has no result.
+    value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    float: Option<f64>,
+    percent: Option<f64>,
+    samples: u64,
+    cycles: u64,
+    #[serde(skip)]
+    shown: String,
+    #[serde(skip)]
+    readable: String,
+}
+
+/// What a run makes of an instruction.
+#[derive(Debug, Clone, PartialEq)]
+enum Effect {
+    /// Computes no register.
+    Nothing,
+    /// Computes a register that nothing is known of.
+    Unknown,
+    /// Computes a register with these values.
+    Result(Outcome),
+}
+
+/// The most frequent result of an instruction.
+#[derive(Debug, Clone, PartialEq)]
+struct Outcome {
+    parameter: String,
+    class: Class,
+    value: u64,
+    percent: f64,
+    samples: u64,
+    invariant: bool,
+}
+
+/// The report.
+pub(crate) fn report(
+    session: &mut Session<'_>,
+    invariant: f64,
+    format: Format,
+) -> Result<String, Failure> {
+    let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
+    for values in session.values(false) {
+        if is_destination(&values.parameter) {
+            by_pc.entry(values.pc).or_default().push(values);
+        }
+    }
+    let functions: BTreeSet<usize> = by_pc
+        .keys()
+        .filter_map(|pc| session.symbols.function_of(*pc))
+        .collect();
+    let mut factory = InstructionInfoFactory::new();
+    let mut rows: Vec<(Heat, Row)> = Vec::new();
+    for id in functions {
+        let lines = lines(session, id);
+        let effects: Vec<Effect> = lines
+            .iter()
+            .map(|line| {
+                let values = line
+                    .pc
+                    .and_then(|pc| by_pc.get(&pc))
+                    .map(Vec::as_slice)
+                    .unwrap_or_default();
+                effect(line, values, invariant, &mut factory)
+            })
+            .collect();
+        for block in blocks(&lines) {
+            let Some(effects) = effects.get(block.clone()) else {
+                continue;
+            };
+            for run in runs(effects) {
+                let run = block.start + run.start..block.start + run.end;
+                if let (Some(lines), Some(effects)) = (
+                    lines.get(run.clone()),
+                    effects.get(run.start - block.start..run.end - block.start),
+                ) {
+                    rows.extend(row(session, id, lines, effects));
+                }
+            }
+        }
+    }
+    rows.sort_by(|a, b| b.0.cycles.total_cmp(&a.0.cycles));
+    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
+    if rows.is_empty() {
+        return Err(nothing("invariant runs"));
+    }
+    finish(&rows, format, text)
+}
+
+/// Whether a parameter is a register that an instruction computes.
+fn is_destination(parameter: &str) -> bool {
+    !matches!(parameter, "taken" | "ea" | "mem" | "target" | "ret")
+        && !parameter.starts_with("arg")
+        && !parameter.starts_with("op")
+}
+
+fn effect(
+    line: &Line,
+    values: &[Values],
+    invariant: f64,
+    factory: &mut InstructionInfoFactory,
+) -> Effect {
+    let Some(instruction) = line.instruction else {
+        return Effect::Unknown;
+    };
+    let computed = destinations(&instruction, factory).len();
+    if computed == 0 {
+        return Effect::Nothing;
+    }
+    // The outcome that varies most stands for an instruction with several.
+    let captured = values.iter().filter_map(|values| {
+        let top = values.shares.first()?;
+        Some(Outcome {
+            parameter: values.parameter.clone(),
+            class: values.class(),
+            value: top.value,
+            percent: top.percent,
+            samples: values.samples(),
+            // With a tenth unknown, nothing can be called invariant.
+            invariant: values.mostly_known() && top.percent >= invariant,
+        })
+    });
+    if let Some(outcome) = captured.min_by(|a, b| a.percent.total_cmp(&b.percent)) {
+        if values.len() < computed && outcome.invariant && computed > 1 {
+            return Effect::Unknown;
+        }
+        return Effect::Result(outcome);
+    }
+    match constant(&instruction) {
+        Some(value) => Effect::Result(Outcome {
+            parameter: format!("{:?}", instruction.op0_register()).to_lowercase(),
+            class: Class::of_parameter(&format!("{:?}", instruction.op0_register()).to_lowercase()),
+            value,
+            percent: 100.0,
+            samples: 0,
+            invariant: true,
+        }),
+        None => Effect::Unknown,
+    }
+}
+
+/// Ranges of lines that run from first to last without a transfer in or out.
+fn blocks(lines: &[Line]) -> Vec<std::ops::Range<usize>> {
+    let targets: BTreeSet<u64> = lines
+        .iter()
+        .filter_map(|line| line.instruction.as_ref().and_then(direct_target))
+        .collect();
+    let mut blocks = Vec::new();
+    let mut start = 0;
+    for (index, line) in lines.iter().enumerate() {
+        let follows = index
+            .checked_sub(1)
+            .and_then(|before| lines.get(before))
+            .is_some_and(|before| {
+                before
+                    .instruction
+                    .is_some_and(|before| before.next_ip() == line.address)
+            });
+        if !follows || targets.contains(&line.address) {
+            blocks.push(start..index);
+            start = index;
+        }
+        let ends = line
+            .instruction
+            .as_ref()
+            .is_none_or(|instruction: &Instruction| transfers_control(instruction));
+        if ends {
+            // The transfer itself belongs to no run.
+            blocks.push(start..index);
+            start = index + 1;
+        }
+    }
+    blocks.push(start..lines.len());
+    blocks.retain(|block| block.len() > 1);
+    blocks
+}
+
+/// Maximal runs in one block.
+fn runs(effects: &[Effect]) -> Vec<std::ops::Range<usize>> {
+    let mut runs = Vec::new();
+    let mut index = 0;
+    while index < effects.len() {
+        // The first instruction of a run is any with known values.
+        let Some(Effect::Result(_)) = effects.get(index) else {
+            index += 1;
+            continue;
+        };
+        let mut last = index;
+        let mut next = index + 1;
+        while let Some(effect) = effects.get(next) {
+            match effect {
+                Effect::Result(outcome) if outcome.invariant => last = next,
+                Effect::Nothing => {}
+                Effect::Result(_) | Effect::Unknown => break,
+            }
+            next += 1;
+        }
+        let run = index..last + 1;
+        // Constants of the encoding alone tell nothing new.
+        let captured = effects
+            .get(run.clone())
+            .unwrap_or_default()
+            .iter()
+            .skip(1)
+            .any(|effect| matches!(effect, Effect::Result(outcome) if outcome.samples > 0));
+        if last > index && captured {
+            runs.push(run);
+        }
+        // What ended this run may be the first of another.
+        index = next.max(index + 1);
+    }
+    runs
+}
+
+fn row(
+    session: &mut Session<'_>,
+    id: usize,
+    lines: &[Line],
+    effects: &[Effect],
+) -> Option<(Heat, Row)> {
+    let function = session.symbols.function(id)?.clone();
+    let mut json = Disassembler::new(Spacing::Json);
+    let mut text = Disassembler::new(Spacing::Text);
+    let mut sum = Heat::default();
+    let mut instructions = Vec::new();
+    for (line, effect) in lines.iter().zip(effects) {
+        let heat = line
+            .pc
+            .and_then(|pc| session.heat.get(pc).copied())
+            .unwrap_or_default();
+        sum.add(heat);
+        let instruction = line.instruction?;
+        let outcome = match effect {
+            Effect::Result(outcome) => Some(outcome),
+            Effect::Nothing | Effect::Unknown => None,
+        };
+        let value: Option<JsonValue> = outcome.map(|outcome| outcome.class.json(outcome.value));
+        let shown = outcome.map(|outcome| {
+            let note = if outcome.samples == 0 {
+                " by its encoding"
+            } else {
+                ""
+            };
+            format!(
+                "{}: ({:.1}% {}){note}",
+                outcome.parameter,
+                outcome.percent,
+                outcome.class.text(outcome.value)
+            )
+        });
+        instructions.push(JsonLine {
+            address: format!("0x{:x}", line.address),
+            text: json.text(&instruction, |_| None),
+            float: value.as_ref().and_then(|value| value.float),
+            value: value.map(|value| value.value),
+            percent: outcome.map(|outcome| rounded(outcome.percent, 1)),
+            samples: outcome.map_or(0, |outcome| outcome.samples),
+            cycles: whole(heat.cycles),
+            shown: shown.unwrap_or_default(),
+            readable: text.text(&instruction, |_| None),
+        });
+    }
+    let row = Row {
+        function: function.name,
+        image: session.image_path(function.image).to_owned(),
+        first: format!("0x{:x}", lines.first()?.address),
+        last: format!("0x{:x}", lines.last()?.address),
+        instructions,
+        cycles: whole(sum.cycles),
+    };
+    Some((sum, row))
+}
+
+fn text(rows: &Vec<Row>, out: &mut String) {
+    out.push_str(
+        "Runs of instructions whose results do not vary: behind its first instruction, each result\n\
+         of a run is nearly always the one shown.\n",
+    );
+    for row in rows {
+        out.push_str(&format!(
+            "\n{} {}..{}  ({})  {} cycles\n",
+            clean(&row.function),
+            row.first,
+            row.last,
+            clean(&row.image),
+            cycles(as_float(row.cycles))
+        ));
+        let mut table = Table::new(&[
+            ("cycles", Align::Right),
+            ("address", Align::Right),
+            ("instruction", Align::Left),
+            ("value profile", Align::Left),
+        ]);
+        for line in &row.instructions {
+            table.row(vec![
+                cycles(as_float(line.cycles)),
+                line.address.clone(),
+                line.readable.clone(),
+                line.shown.clone(),
+            ]);
+        }
+        table.print(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::decode;
+
+    fn result(percent: f64, samples: u64) -> Effect {
+        Effect::Result(Outcome {
+            parameter: "eax".to_owned(),
+            class: Class::Integer(32),
+            value: 2,
+            percent,
+            samples,
+            invariant: percent >= 99.0,
+        })
+    }
+
+    /// A run begins with the last varying result before the invariant ones, as in the
+    /// load that is shifted to a constant, and passes over what has no result.
+    #[test]
+    fn runs_begin_with_any_result() {
+        let effects = [
+            result(33.4, 9),
+            result(27.9, 9),
+            result(100.0, 9),
+            Effect::Nothing,
+            result(99.5, 9),
+        ];
+        assert_eq!(runs(&effects), [1..5]);
+    }
+
+    /// An unknown result ends a run; trailing instructions without result stay outside.
+    #[test]
+    fn unknown_results_end_runs() {
+        let effects = [
+            result(100.0, 9),
+            result(100.0, 9),
+            Effect::Nothing,
+            Effect::Unknown,
+            result(100.0, 9),
+            Effect::Nothing,
+        ];
+        assert_eq!(runs(&effects), [0..2]);
+    }
+
+    /// Constants by encoding lengthen a run, but make none by themselves.
+    #[test]
+    fn constants_alone_are_no_run() {
+        assert_eq!(runs(&[result(100.0, 0), result(100.0, 0)]), []);
+        assert_eq!(
+            runs(&[result(50.0, 7), result(100.0, 0), result(100.0, 7)]),
+            [0..3]
+        );
+        assert_eq!(runs(&[]), []);
+    }
+
+    /// Jumps, jump targets and gaps cut the code into blocks.
+    #[test]
+    fn blocks_end_at_transfers() {
+        // nop; nop; jmp to the second nop; nop; nop; gap; nop; nop
+        let code: [(u64, &[u8]); 7] = [
+            (0, &[0x90]),
+            (1, &[0x90]),
+            (2, &[0xeb, 0xfd]),
+            (4, &[0x90]),
+            (5, &[0x90]),
+            (9, &[0x90]),
+            (10, &[0x90]),
+        ];
+        let lines: Vec<Line> = code
+            .iter()
+            .map(|(address, bytes)| Line {
+                address: *address,
+                instruction: decode(bytes, *address),
+                pc: None,
+            })
+            .collect();
+        assert_eq!(blocks(&lines), [3..5, 5..7]);
+    }
+}

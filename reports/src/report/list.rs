@@ -1,0 +1,382 @@
+//! `list`: the instructions of a function with cycles and value profiles.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{JsonShare, JsonSite, finish, nothing, shares_text, threshold_text};
+use crate::args::Format;
+use crate::code::{Disassembler, Spacing};
+use crate::failure::Failure;
+use crate::listing::{Line, lines};
+use crate::render::{Align, Table, clean, count, cycles, percent, rounded, whole};
+use crate::session::{Heat, Session, Values};
+use crate::symbols::{FunctionId, Place};
+
+/// How to list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    /// Keep the values of different callers apart.
+    pub(crate) by_caller: bool,
+    /// Values shown per parameter in text.
+    pub(crate) values: usize,
+}
+
+/// One instruction in JSON.
+#[derive(Debug, Serialize)]
+struct Row {
+    image: String,
+    build_id: Option<String>,
+    function: String,
+    address: String,
+    offset: Option<u64>,
+    text: Option<String>,
+    cycles: u64,
+    cycle_samples: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inlined: Vec<String>,
+    profiles: Vec<JsonProfile>,
+}
+
+/// One value profile in JSON.
+#[derive(Debug, Serialize)]
+struct JsonProfile {
+    parameter: String,
+    caller: Option<JsonSite>,
+    reached: u64,
+    unknown: u64,
+    samples: u64,
+    windows: u64,
+    distinct: usize,
+    threshold: f64,
+    values: Vec<JsonShare>,
+}
+
+/// The report.
+pub(crate) fn report(
+    session: &mut Session<'_>,
+    options: Options,
+    format: Format,
+) -> Result<String, Failure> {
+    let functions: Vec<FunctionId> = session
+        .selected()
+        .map(|ids| ids.iter().copied().collect())
+        .unwrap_or_default();
+    let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
+    for values in session.values(options.by_caller) {
+        by_pc.entry(values.pc).or_default().push(values);
+    }
+    for profiles in by_pc.values_mut() {
+        profiles.sort_by(|a, b| (&a.parameter, a.caller).cmp(&(&b.parameter, b.caller)));
+        // What an instruction computes is why it is listed; it comes first.
+        profiles.sort_by_key(|values| rank(&values.parameter));
+    }
+    let mut rows = Vec::new();
+    let mut text = String::new();
+    for id in functions {
+        let lines = lines(session, id);
+        if lines.is_empty() {
+            continue;
+        }
+        match format {
+            Format::Json => rows.extend(json_rows(session, id, &lines, &by_pc)),
+            Format::Text => {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                function_text(session, id, &lines, &by_pc, options, &mut text);
+            }
+        }
+    }
+    match format {
+        Format::Text if text.is_empty() => Err(nothing("instructions")),
+        Format::Text => Ok(text),
+        Format::Json if rows.is_empty() => Err(nothing("instructions")),
+        Format::Json => finish(&rows, format, |_, _| {}),
+    }
+}
+
+/// Order of the parameters of one instruction.
+fn rank(parameter: &str) -> u8 {
+    match parameter {
+        "taken" | "target" | "ret" => 1,
+        "ea" | "mem" => 2,
+        _ if parameter.starts_with("arg") => 0,
+        _ if parameter.starts_with("op") => 3,
+        _ => 0,
+    }
+}
+
+fn heat(session: &Session<'_>, line: &Line) -> Heat {
+    line.pc
+        .and_then(|pc| session.heat.get(pc).copied())
+        .unwrap_or_default()
+}
+
+/// The name behind a direct branch's target.
+fn name_target(
+    session: &mut Session<'_>,
+    image: usize,
+    function: FunctionId,
+    target: u64,
+) -> String {
+    match session.symbols.function(function) {
+        // A jump within the function: its address says enough with the offset.
+        Some(own)
+            if own.start.is_some_and(|start| start < target)
+                && own.end.is_some_and(|end| target < end) =>
+        {
+            format!("+0x{:x}", target - own.start.unwrap_or(0))
+        }
+        _ => session.symbols.describe(image, target),
+    }
+}
+
+fn places(session: &Session<'_>, image: usize, lines: &[Line]) -> Vec<Place> {
+    let addresses: Vec<u64> = lines.iter().map(|line| line.address).collect();
+    session.symbols.places(image, &addresses)
+}
+
+fn source_text(place: &Place) -> Option<String> {
+    let file = place.file.as_ref()?.display();
+    Some(match place.line {
+        Some(line) => format!("{file}:{line}"),
+        None => file.to_string(),
+    })
+}
+
+fn json_rows(
+    session: &mut Session<'_>,
+    id: FunctionId,
+    lines: &[Line],
+    by_pc: &BTreeMap<usize, Vec<Values>>,
+) -> Vec<Row> {
+    let Some(function) = session.symbols.function(id).cloned() else {
+        return Vec::new();
+    };
+    let places = places(session, function.image, lines);
+    let mut disassembler = Disassembler::new(Spacing::Json);
+    let image = session.profile.images.get(function.image);
+    let mut rows = Vec::new();
+    for (line, place) in lines.iter().zip(places) {
+        let heat = heat(session, line);
+        let profiles = line
+            .pc
+            .and_then(|pc| by_pc.get(&pc))
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        rows.push(Row {
+            image: session.image_path(function.image).to_owned(),
+            build_id: image.and_then(|image| image.build_id.clone()),
+            function: function.name.clone(),
+            address: format!("0x{:x}", line.address),
+            offset: function
+                .start
+                .and_then(|start| line.address.checked_sub(start)),
+            text: line.instruction.map(|instruction| {
+                disassembler.text(&instruction, |target| {
+                    Some(name_target(session, function.image, id, target))
+                })
+            }),
+            cycles: whole(heat.cycles),
+            cycle_samples: heat.samples,
+            source: source_text(&place),
+            inlined: place.inlined,
+            profiles: profiles
+                .iter()
+                .map(|values| json_profile(session, values))
+                .collect(),
+        });
+    }
+    rows
+}
+
+fn json_profile(session: &Session<'_>, values: &Values) -> JsonProfile {
+    JsonProfile {
+        parameter: values.parameter.clone(),
+        caller: values.caller.map(|pc| JsonSite::new(session, pc)),
+        reached: values.reached,
+        unknown: values.unknown,
+        samples: values.samples(),
+        windows: values.windows,
+        distinct: values.shares.len(),
+        threshold: rounded(values.threshold, 3),
+        values: values
+            .shares
+            .iter()
+            .map(|share| JsonShare::new(values.class(), share))
+            .collect(),
+    }
+}
+
+fn function_text(
+    session: &mut Session<'_>,
+    id: FunctionId,
+    lines: &[Line],
+    by_pc: &BTreeMap<usize, Vec<Values>>,
+    options: Options,
+    out: &mut String,
+) {
+    let Some(function) = session.symbols.function(id).cloned() else {
+        return;
+    };
+    heading(session, id, lines, out);
+    let mut table = Table::new(&[
+        ("cycles", Align::Right),
+        ("s#", Align::Right),
+        ("v#", Align::Right),
+        ("1/p", Align::Right),
+        ("address", Align::Right),
+        ("instruction", Align::Left),
+        ("value profile", Align::Left),
+    ]);
+    let places = places(session, function.image, lines);
+    let mut disassembler = Disassembler::new(Spacing::Text);
+    let mut last = Place::default();
+    let mut sources = Sources::default();
+    for (line, place) in lines.iter().zip(places) {
+        if place != last {
+            if let Some(text) = place_line(&place, &mut sources) {
+                table.line(&text);
+            }
+            last = place;
+        }
+        let text = match line.instruction {
+            Some(instruction) => disassembler.text(&instruction, |target| {
+                Some(name_target(session, function.image, id, target))
+            }),
+            None => "?".to_owned(),
+        };
+        let profiles = line
+            .pc
+            .and_then(|pc| by_pc.get(&pc))
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let cycles = cycles(heat(session, line).cycles);
+        let address = format!("0x{:x}", line.address);
+        let Some((first, rest)) = profiles.split_first() else {
+            let blank = String::new;
+            table.row(vec![
+                cycles,
+                blank(),
+                blank(),
+                blank(),
+                address,
+                text,
+                blank(),
+            ]);
+            continue;
+        };
+        table.row(cells(session, first, options, [cycles, address, text]));
+        for values in rest {
+            table.row(cells(session, values, options, Default::default()));
+        }
+    }
+    table.print(out);
+}
+
+fn heading(session: &Session<'_>, id: FunctionId, lines: &[Line], out: &mut String) {
+    let Some(function) = session.symbols.function(id) else {
+        return;
+    };
+    let mut sum = Heat::default();
+    for line in lines {
+        sum.add(heat(session, line));
+    }
+    let build = session
+        .profile
+        .images
+        .get(function.image)
+        .and_then(|image| image.build_id.as_deref())
+        .map(|id| format!(", build id {id}"))
+        .unwrap_or_default();
+    out.push_str(&format!(
+        "{}  ({}{build})\n{:.1}% of all cycles, {} samples. Shares are of the values known in windows;\n\
+         s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
+         from..to%: less than 90% known, the unknown may be this value or not.\n\n",
+        clean(&function.name),
+        clean(session.image_path(function.image)),
+        percent(sum.cycles, session.total().cycles),
+        count(sum.samples),
+    ));
+}
+
+/// One line of the table: an instruction with its first profile, or a further one.
+fn cells(
+    session: &Session<'_>,
+    values: &Values,
+    options: Options,
+    [cycles, address, text]: [String; 3],
+) -> Vec<String> {
+    let from = match values.caller {
+        Some(pc) => format!(
+            " from {} ({})",
+            session.symbols.name_of(pc),
+            session.address(pc)
+        ),
+        None => String::new(),
+    };
+    let shares = shares_text(values, values.class(), options.values);
+    vec![
+        cycles,
+        count(values.samples()),
+        values.shares.len().to_string(),
+        threshold_text(values.threshold),
+        address,
+        text,
+        format!("{}{from}: {shares}", values.parameter),
+    ]
+}
+
+/// The source line above the instructions made from it.
+fn place_line(place: &Place, sources: &mut Sources) -> Option<String> {
+    let mut text = source_text(place)?;
+    if !place.inlined.is_empty() {
+        text.push_str(&format!(" (inlined: {})", place.inlined.join(" > ")));
+    }
+    if let Some(source) = place
+        .file
+        .as_deref()
+        .zip(place.line)
+        .and_then(|(f, l)| sources.line(f, l))
+    {
+        text.push_str("  ");
+        text.push_str(source);
+    }
+    Some(text)
+}
+
+/// Source files, read once.
+#[derive(Default)]
+struct Sources {
+    files: BTreeMap<std::path::PathBuf, Vec<String>>,
+}
+
+impl Sources {
+    /// Largest source file that is read, in bytes.
+    const MAX: u64 = 16 << 20;
+
+    fn line(&mut self, file: &std::path::Path, line: u32) -> Option<&str> {
+        let lines = self.files.entry(file.to_owned()).or_insert_with(|| {
+            // What debug information names need not be a file, or small.
+            let small = std::fs::metadata(file)
+                .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= Self::MAX);
+            let text = if small {
+                std::fs::read(file).unwrap_or_default()
+            } else {
+                Vec::new()
+            };
+            String::from_utf8_lossy(&text)
+                .lines()
+                .map(|line| line.trim().to_owned())
+                .collect()
+        });
+        let index = usize::try_from(line).ok()?.checked_sub(1)?;
+        lines
+            .get(index)
+            .map(String::as_str)
+            .filter(|line| !line.is_empty())
+    }
+}

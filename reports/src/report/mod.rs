@@ -1,0 +1,107 @@
+//! The reports, one file each, and what several of them share.
+
+pub(crate) mod args;
+pub(crate) mod blks;
+pub(crate) mod branches;
+pub(crate) mod cg;
+pub(crate) mod list;
+pub(crate) mod status;
+pub(crate) mod targets;
+pub(crate) mod top;
+
+use serde::Serialize;
+
+use crate::args::Format;
+use crate::failure::Failure;
+use crate::render::{json, rounded};
+use crate::session::{Session, Share, Values};
+use crate::values::{Class, JsonValue};
+
+/// A share as JSON has it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct JsonShare {
+    #[serde(flatten)]
+    value: JsonValue,
+    estimate: f64,
+    percent: f64,
+    low: f64,
+    high: f64,
+}
+
+impl JsonShare {
+    fn new(class: Class, share: &Share) -> JsonShare {
+        JsonShare {
+            value: class.json(share.value),
+            estimate: rounded(share.estimate, 1),
+            percent: rounded(share.percent, 1),
+            low: rounded(share.low, 1),
+            high: rounded(share.high, 1),
+        }
+    }
+}
+
+/// The most frequent values as text: `(26.9% 0x4) (25.7% 0x1) ...`, with bounds
+/// in place of the share where less than 90 % is known: `(20.1..45.3% 0x4)`.
+fn shares_text(values: &Values, class: Class, most: usize) -> String {
+    let mut parts: Vec<String> = values
+        .shares
+        .iter()
+        .take(most)
+        .map(|share| {
+            let value = class.text(share.value);
+            if values.mostly_known() {
+                format!("({:.1}% {value})", share.percent)
+            } else {
+                format!("({:.1}..{:.1}% {value})", share.low, share.high)
+            }
+        })
+        .collect();
+    if values.shares.len() > most {
+        parts.push("...".to_owned());
+    }
+    parts.join(" ")
+}
+
+/// 1/p as a short number.
+fn threshold_text(threshold: f64) -> String {
+    if threshold < 100.0 {
+        format!("{threshold:.1}")
+    } else {
+        format!("{threshold:.0}")
+    }
+}
+
+/// A code location of the profile as JSON: function and address.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct JsonSite {
+    function: String,
+    address: String,
+}
+
+impl JsonSite {
+    fn new(session: &Session<'_>, pc: usize) -> JsonSite {
+        JsonSite {
+            function: session.symbols.name_of(pc),
+            address: session.address(pc),
+        }
+    }
+}
+
+/// Nothing of what was asked for is in the profile.
+fn nothing(what: &str) -> Failure {
+    Failure::Nothing(format!("the profile holds no {what} that match"))
+}
+
+/// The report in the form asked for.
+fn finish<T: Serialize>(
+    rows: &T,
+    format: Format,
+    text: impl FnOnce(&T, &mut String),
+) -> Result<String, Failure> {
+    let mut out = String::new();
+    match format {
+        Format::Text => text(rows, &mut out),
+        Format::Json => json(rows, &mut out)?,
+    }
+    Ok(out)
+}

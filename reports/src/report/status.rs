@@ -1,0 +1,272 @@
+//! `status`: what was collected, and everything that was lost on the way.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::finish;
+use crate::args::Format;
+use crate::failure::Failure;
+use crate::render::{Align, Table, clean, count, percent, rounded};
+use crate::session::as_float;
+
+type Counters = BTreeMap<String, u64>;
+
+/// The report in JSON.
+#[derive(Debug, Serialize)]
+struct Status {
+    samples: u64,
+    windows: u64,
+    value_events: u64,
+    /// The other counters of the run, whatever they are.
+    run: Counters,
+    lost: Counters,
+    stops: Counters,
+    engine: String,
+    clock: String,
+    epochs: Vec<Value>,
+    intervals: Map<String, Value>,
+    throttled: u64,
+    throttle: Counters,
+    coverage: Map<String, Value>,
+    overhead: Map<String, Value>,
+    /// Counters of kinds that this program does not know.
+    other: BTreeMap<String, Counters>,
+}
+
+/// The report; it takes the profile as it is, since counters belong to no PC.
+pub(crate) fn report(profile: &profiledb::Profile, format: Format) -> Result<String, Failure> {
+    if profile.epochs.is_empty() && profile.counters.is_empty() {
+        return Err(Failure::Nothing("no epoch matches".to_owned()));
+    }
+    let mut kinds: BTreeMap<String, Counters> = BTreeMap::new();
+    for ((kind, name), value) in &profile.counters {
+        kinds
+            .entry(kind.clone())
+            .or_default()
+            .insert(name.clone(), *value);
+    }
+    let mut take = |kind: &str| kinds.remove(kind).unwrap_or_default();
+    let mut run = take("run");
+    let interval = take("interval");
+    let throttle = take("throttle");
+    let status = Status {
+        samples: run.remove("samples").unwrap_or(0),
+        windows: run.remove("windows").unwrap_or(0),
+        value_events: run.remove("value_events").unwrap_or(0),
+        run,
+        lost: take("lost"),
+        stops: take("stop"),
+        engine: joined(profile.epochs.iter().map(|epoch| epoch.engine.as_str())),
+        clock: joined(profile.epochs.iter().map(|epoch| epoch.clock.as_str())),
+        epochs: profile.epochs.iter().map(epoch).collect(),
+        intervals: intervals(&interval, profile),
+        throttled: throttle.get("throttled").copied().unwrap_or(0),
+        throttle,
+        coverage: coverage(&take("coverage")),
+        overhead: overhead(&take("overhead")),
+        other: kinds,
+    };
+    finish(&status, format, text)
+}
+
+/// Each different word once.
+fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let mut seen: Vec<&str> = Vec::new();
+    for word in words {
+        if !seen.contains(&word) {
+            seen.push(word);
+        }
+    }
+    seen.join(",")
+}
+
+fn epoch(epoch: &profiledb::rows::Epoch) -> Value {
+    let seconds = epoch.ended.and_then(|ended| {
+        let nanoseconds = u64::try_from(ended.checked_sub(epoch.started)?).ok()?;
+        Some(rounded(as_float(nanoseconds) / 1e9, 3))
+    });
+    json!({
+        "started": timestamp(epoch.started),
+        "ended": epoch.ended.map(timestamp),
+        "seconds": seconds,
+        "host": epoch.host,
+        "kernel": epoch.kernel,
+        "command": epoch.command,
+        "engine": epoch.engine,
+        "clock": epoch.clock,
+        "unit": epoch.unit,
+        "period": epoch.period,
+        "window": epoch.window,
+    })
+}
+
+fn timestamp(nanoseconds: i64) -> String {
+    match jiff::Timestamp::from_nanosecond(i128::from(nanoseconds)) {
+        Ok(time) => format!("{time:.0}"),
+        Err(_) => nanoseconds.to_string(),
+    }
+}
+
+fn shown(counters: &Counters) -> Map<String, Value> {
+    counters
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(value)))
+        .collect()
+}
+
+fn intervals(counters: &Counters, profile: &profiledb::Profile) -> Map<String, Value> {
+    let mut map = shown(counters);
+    let get = |name| as_float(counters.get(name).copied().unwrap_or(0));
+    let mean = (get("count") > 0.0).then(|| rounded(get("sum") / get("count"), 1));
+    map.insert("mean".to_owned(), json!(mean));
+    map.insert(
+        "distinct".to_owned(),
+        json!(counters.get("distinct").copied().unwrap_or(0)),
+    );
+    map.insert(
+        "unit".to_owned(),
+        json!(joined(
+            profile.epochs.iter().map(|epoch| epoch.unit.as_str())
+        )),
+    );
+    map
+}
+
+/// Shares of what windows reached, and the counters that they are made of.
+fn coverage(counters: &Counters) -> Map<String, Value> {
+    const SHARES: [(&str, &str); 3] = [
+        ("destinations_known", "destinations_reached"),
+        ("loads_captured", "loads_reached"),
+        ("user_samples_with_caller", "user_samples"),
+    ];
+    let mut map = Map::new();
+    for (part, whole) in SHARES {
+        let part_count = counters.get(part).copied();
+        let whole_count = counters.get(whole).copied().filter(|count| *count > 0);
+        // Of nothing reached, no share is known.
+        let share = part_count
+            .zip(whole_count)
+            .map(|(part, whole)| rounded(as_float(part) / as_float(whole), 4));
+        map.insert(part.to_owned(), json!(share));
+    }
+    map.insert("counts".to_owned(), Value::Object(shown(counters)));
+    map
+}
+
+fn overhead(counters: &Counters) -> Map<String, Value> {
+    let mut map = shown(counters);
+    let get = |name| as_float(counters.get(name).copied().unwrap_or(0));
+    let capacity = get("wall_ns") * get("cpus").max(1.0);
+    let share = (capacity > 0.0).then(|| rounded(percent(get("collector_cpu_ns"), capacity), 3));
+    map.insert("cpu_percent".to_owned(), json!(share));
+    map
+}
+
+fn text(status: &Status, out: &mut String) {
+    for epoch in &status.epochs {
+        let get = |name: &str| match epoch.get(name) {
+            Some(Value::String(text)) => clean(text),
+            Some(Value::Null) | None => "not closed (running, or the collector died)".to_owned(),
+            Some(other) => other.to_string(),
+        };
+        out.push_str(&format!(
+            "{}\n  from {} to {}, on {} ({})\n  engine {}, clock {}, one sample per {} {}, windows of {} instructions\n\n",
+            get("command"),
+            get("started"),
+            get("ended"),
+            get("host"),
+            get("kernel"),
+            get("engine"),
+            get("clock"),
+            get("period"),
+            get("unit"),
+            get("window"),
+        ));
+    }
+    let mut table = Table::new(&[
+        ("counter", Align::Left),
+        ("count", Align::Right),
+        ("", Align::Left),
+    ]);
+    let plain = |table: &mut Table, name: &str, value: u64| {
+        table.row(vec![format!("  {name}"), count(value), String::new()]);
+    };
+    table.line("collected");
+    plain(&mut table, "samples", status.samples);
+    plain(&mut table, "windows", status.windows);
+    plain(&mut table, "value_events", status.value_events);
+    for (name, value) in &status.run {
+        plain(&mut table, name, *value);
+    }
+    section(&mut table, "lost", &status.lost, None);
+    section(
+        &mut table,
+        "why windows ended",
+        &status.stops,
+        Some(status.stops.values().copied().fold(0, u64::saturating_add)),
+    );
+    table.line("coverage, of what windows reached");
+    for (name, value) in &status.coverage {
+        if let Some(share) = value.as_f64() {
+            table.row(vec![
+                format!("  {name}"),
+                String::new(),
+                format!("{:.1}%", share * 100.0),
+            ]);
+        }
+    }
+    if let Some(Value::Object(counts)) = status.coverage.get("counts") {
+        values(&mut table, counts);
+    }
+    table.line("intervals between samples");
+    values(&mut table, &status.intervals);
+    section(
+        &mut table,
+        "throttling by the kernel",
+        &status.throttle,
+        None,
+    );
+    table.line("overhead of the collector");
+    values(&mut table, &status.overhead);
+    for (kind, counters) in &status.other {
+        section(&mut table, kind, counters, None);
+    }
+    table.print(out);
+}
+
+fn section(table: &mut Table, title: &str, counters: &Counters, whole: Option<u64>) {
+    table.line(title);
+    if counters.is_empty() {
+        table.row(vec![
+            "  none counted".to_owned(),
+            String::new(),
+            String::new(),
+        ]);
+    }
+    let mut ordered: Vec<(&String, &u64)> = counters.iter().collect();
+    if whole.is_some() {
+        ordered.sort_by_key(|(_, value)| std::cmp::Reverse(**value));
+    }
+    for (name, value) in ordered {
+        let share =
+            whole.map(|whole| format!("{:.1}%", percent(as_float(*value), as_float(whole))));
+        table.row(vec![
+            format!("  {name}"),
+            count(*value),
+            share.unwrap_or_default(),
+        ]);
+    }
+}
+
+fn values(table: &mut Table, values: &Map<String, Value>) {
+    for (name, value) in values {
+        let cell = match value {
+            Value::Null => "not known".to_owned(),
+            Value::String(text) => text.clone(),
+            other => other.as_u64().map_or_else(|| other.to_string(), count),
+        };
+        table.row(vec![format!("  {name}"), cell, String::new()]);
+    }
+}

@@ -1,0 +1,195 @@
+//! `targets`: where indirect calls and jumps went.
+//!
+//! Calls tell their callee as an address in an image, which has a name. The
+//! values of the parameter `target` are addresses in a process; they stand in
+//! where no callee was recorded, which is so for jumps.
+
+use std::collections::BTreeMap;
+
+use iced_x86::FlowControl;
+use serde::Serialize;
+
+use super::{finish, nothing};
+use crate::args::Format;
+use crate::code::{decode, is_indirect};
+use crate::failure::Failure;
+use crate::render::{Align, Table, count, percent, rounded, whole};
+use crate::session::{Session, as_float};
+
+/// One indirect call or jump.
+#[derive(Debug, Serialize)]
+struct Row {
+    address: String,
+    function: String,
+    image: String,
+    kind: &'static str,
+    targets: Vec<Target>,
+    /// Times it was reached without a known target.
+    unknown: u64,
+    #[serde(skip)]
+    place: String,
+    #[serde(skip)]
+    total: u64,
+}
+
+/// One of its targets.
+#[derive(Debug, Serialize)]
+struct Target {
+    target: Option<String>,
+    address: String,
+    count: u64,
+    percent: f64,
+}
+
+/// The report.
+pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String, Failure> {
+    let mut calls: BTreeMap<usize, BTreeMap<Option<usize>, u64>> = BTreeMap::new();
+    for row in &session.profile.calls {
+        if session.wants(row.site) && kind(session, row.site) == Some("call") {
+            let sum = calls
+                .entry(row.site)
+                .or_default()
+                .entry(row.callee)
+                .or_default();
+            *sum = sum.saturating_add(row.calls);
+        }
+    }
+    let mut rows = Vec::new();
+    for (site, callees) in &calls {
+        rows.extend(from_calls(session, *site, callees));
+    }
+    for values in session.values(false) {
+        let told = calls
+            .get(&values.pc)
+            .is_some_and(|callees| callees.keys().any(Option::is_some));
+        if values.parameter != "target" || told {
+            continue;
+        }
+        let kind = kind(session, values.pc).unwrap_or("unknown");
+        let targets: Vec<Target> = values
+            .shares
+            .iter()
+            .map(|share| Target {
+                target: None,
+                address: format!("0x{:x}", share.value),
+                count: whole(share.estimate),
+                percent: rounded(share.percent, 1),
+            })
+            .collect();
+        rows.extend(row(
+            session,
+            values.pc,
+            kind,
+            targets,
+            values.samples(),
+            values.unknown,
+        ));
+    }
+    rows.retain(|row| row.total >= session.min_samples);
+    rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.place.cmp(&b.place)));
+    if rows.is_empty() {
+        return Err(nothing("indirect calls or jumps"));
+    }
+    finish(&rows, format, text)
+}
+
+fn from_calls(
+    session: &mut Session<'_>,
+    site: usize,
+    callees: &BTreeMap<Option<usize>, u64>,
+) -> Option<Row> {
+    let known: u64 = callees
+        .iter()
+        .filter(|(callee, _)| callee.is_some())
+        .map(|(_, calls)| *calls)
+        .fold(0, u64::saturating_add);
+    if known == 0 {
+        return None;
+    }
+    let mut targets: Vec<Target> = callees
+        .iter()
+        .filter_map(|(callee, calls)| {
+            let pc = session.profile.pcs.get((*callee)?)?;
+            Some(Target {
+                target: Some(session.symbols.describe(pc.image, pc.address)),
+                address: format!("0x{:x}", pc.address),
+                count: *calls,
+                percent: rounded(percent(as_float(*calls), as_float(known)), 1),
+            })
+        })
+        .collect();
+    targets.sort_by_key(|target| std::cmp::Reverse(target.count));
+    let unknown = callees.get(&None).copied().unwrap_or(0);
+    row(session, site, "call", targets, known, unknown)
+}
+
+fn row(
+    session: &mut Session<'_>,
+    index: usize,
+    kind: &'static str,
+    targets: Vec<Target>,
+    total: u64,
+    unknown: u64,
+) -> Option<Row> {
+    let pc = session.profile.pcs.get(index)?;
+    Some(Row {
+        address: session.address(index),
+        function: session.symbols.name_of(index),
+        image: session.image_path(pc.image).to_owned(),
+        kind,
+        targets,
+        unknown,
+        place: session.symbols.describe(pc.image, pc.address),
+        total,
+    })
+}
+
+/// What an indirect transfer is; `None` for other instructions and unread ones.
+fn kind(session: &Session<'_>, index: usize) -> Option<&'static str> {
+    let pc = session.profile.pcs.get(index)?;
+    let bytes = match pc.bytes.as_deref() {
+        Some(bytes) => bytes,
+        None => session.symbols.elf(pc.image)?.bytes(pc.address)?,
+    };
+    let instruction = decode(bytes, pc.address).filter(is_indirect)?;
+    match instruction.flow_control() {
+        FlowControl::IndirectCall => Some("call"),
+        _ => Some("jump"),
+    }
+}
+
+fn text(rows: &Vec<Row>, out: &mut String) {
+    out.push_str(
+        "Indirect calls and jumps that windows came by, and where they went;\n\
+         percent is of the known targets.\n\n",
+    );
+    let mut table = Table::new(&[
+        ("percent", Align::Right),
+        ("count", Align::Right),
+        ("target", Align::Left),
+        ("address", Align::Right),
+    ]);
+    for row in rows {
+        table.line(&format!(
+            "{} at {} in {} ({}), {} known, {} unknown",
+            row.kind,
+            row.address,
+            row.place,
+            row.image,
+            count(row.total),
+            count(row.unknown)
+        ));
+        for target in &row.targets {
+            table.row(vec![
+                format!("{:.1}", target.percent),
+                count(target.count),
+                target
+                    .target
+                    .clone()
+                    .unwrap_or_else(|| "address in the process".to_owned()),
+                target.address.clone(),
+            ]);
+        }
+    }
+    table.print(out);
+}

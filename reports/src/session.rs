@@ -1,0 +1,396 @@
+//! A profile as the reports ask for it: named, filtered, added up over processes,
+//! subjects and flushes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use profiledb::Profile;
+
+use crate::args::Common;
+use crate::failure::Failure;
+use crate::symbols::{Function, FunctionId, Symbols};
+use crate::values::Class;
+
+/// Interrupts at a PC.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Heat {
+    /// Interrupts.
+    pub(crate) samples: u64,
+    /// What they stand for.
+    pub(crate) cycles: f64,
+}
+
+impl Heat {
+    /// Adds more of the same.
+    pub(crate) fn add(&mut self, other: Heat) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.cycles += other.cycles;
+    }
+}
+
+/// A value and its share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Share {
+    /// The captured bits.
+    pub(crate) value: u64,
+    /// Estimated occurrences.
+    pub(crate) estimate: f64,
+    /// Of the known values, 0 to 100.
+    pub(crate) percent: f64,
+    /// Lower end of the 95 % interval, in percent.
+    pub(crate) low: f64,
+    /// Upper end of it.
+    pub(crate) high: f64,
+}
+
+/// The values of one parameter at one PC.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Values {
+    /// Index of the PC.
+    pub(crate) pc: usize,
+    /// Index of the caller's PC, where kept apart by it.
+    pub(crate) caller: Option<usize>,
+    /// What was captured.
+    pub(crate) parameter: String,
+    /// Times a window came by.
+    pub(crate) reached: u64,
+    /// Of those, without a known value.
+    pub(crate) unknown: u64,
+    /// Windows that gave a known value.
+    pub(crate) windows: u64,
+    /// Reciprocal of the probability of entering the list.
+    pub(crate) threshold: f64,
+    /// Values, the most frequent first.
+    pub(crate) shares: Vec<Share>,
+}
+
+impl Values {
+    /// Value events: reached with a known value.
+    pub(crate) fn samples(&self) -> u64 {
+        self.reached.saturating_sub(self.unknown)
+    }
+
+    /// At least 90 % of the values are known, so that shares stand without bounds.
+    pub(crate) fn mostly_known(&self) -> bool {
+        u128::from(self.samples()) * 10 >= u128::from(self.reached) * 9
+    }
+
+    /// How to print the values.
+    pub(crate) fn class(&self) -> Class {
+        Class::of_parameter(&self.parameter)
+    }
+
+    /// The argument's position, for the parameters `arg0` to `arg5`.
+    pub(crate) fn argument(&self) -> Option<u8> {
+        let digits = self.parameter.strip_prefix("arg")?;
+        digits.parse().ok().filter(|index| *index < 6)
+    }
+
+    /// The same values seen in fewer bits: those that become the same are one.
+    pub(crate) fn narrowed(&self, class: Class) -> Values {
+        let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
+        for share in &self.shares {
+            *sums.entry(class.mask(share.value)).or_default() += share.estimate;
+        }
+        let mut narrowed = self.clone();
+        narrowed.set_shares(sums.into_iter().collect());
+        narrowed
+    }
+
+    fn set_shares(&mut self, mut estimates: Vec<(u64, f64)>) {
+        estimates.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let samples = self.samples();
+        let p = if self.threshold > 0.0 {
+            1.0 / self.threshold
+        } else {
+            1.0
+        };
+        let shares = estimates.into_iter().map(|(value, estimate)| {
+            let _ = p;
+            let (low, high) = (0.0, 100.0);
+            let percent = crate::render::percent(estimate, as_float(samples)).clamp(0.0, 100.0);
+            Share {
+                value,
+                estimate,
+                percent,
+                low,
+                high,
+            }
+        });
+        self.shares = shares.collect();
+    }
+}
+
+/// A count as a float; exact below 2^53, and counts are.
+pub(crate) fn as_float(count: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+    let float = count as f64;
+    float
+}
+
+/// A named and filtered profile.
+pub(crate) struct Session<'p> {
+    /// The rows.
+    pub(crate) profile: &'p Profile,
+    /// Names for its addresses.
+    pub(crate) symbols: Symbols<'p>,
+    /// Interrupts of each PC.
+    pub(crate) heat: Vec<Heat>,
+    /// Least samples that a line of a report rests on.
+    pub(crate) min_samples: u64,
+    /// PCs of each function, by address.
+    of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>>,
+    /// Images asked for; `None`: all.
+    images: Option<BTreeSet<usize>>,
+    /// Functions asked for; `None`: all.
+    functions: Option<BTreeSet<FunctionId>>,
+}
+
+impl<'p> Session<'p> {
+    /// Names the PCs of a profile and finds what the options ask for.
+    pub(crate) fn new(
+        profile: &'p Profile,
+        common: &Common,
+        function: Option<&str>,
+    ) -> Result<Session<'p>, Failure> {
+        let images = images(profile, &common.image)?;
+        let symbols = Symbols::new(profile, !common.no_symbols);
+        let mut heat = vec![Heat::default(); profile.pcs.len()];
+        for row in &profile.cycles {
+            if let Some(heat) = heat.get_mut(row.pc) {
+                heat.add(Heat {
+                    samples: row.samples,
+                    cycles: row.cycles,
+                });
+            }
+        }
+        let mut of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>> = BTreeMap::new();
+        for (index, pc) in profile.pcs.iter().enumerate() {
+            if let Some(function) = symbols.function_of(index) {
+                of_function
+                    .entry(function)
+                    .or_default()
+                    .insert(pc.address, index);
+            }
+        }
+        let mut session = Session {
+            profile,
+            symbols,
+            heat,
+            of_function,
+            min_samples: common.min_samples,
+            images,
+            functions: None,
+        };
+        if let Some(name) = function.or(common.only_function.as_deref()) {
+            session.functions = Some(session.select(name)?);
+        }
+        Ok(session)
+    }
+
+    /// Whether a PC is in what was asked for.
+    pub(crate) fn wants(&self, pc: usize) -> bool {
+        let image_wanted = match (&self.images, self.profile.pcs.get(pc)) {
+            (Some(images), Some(pc)) => images.contains(&pc.image),
+            (_, None) => false,
+            (None, Some(_)) => true,
+        };
+        let function_wanted = match (&self.functions, self.symbols.function_of(pc)) {
+            (Some(functions), Some(function)) => functions.contains(&function),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        image_wanted && function_wanted
+    }
+
+    /// The functions asked for by name.
+    pub(crate) fn selected(&self) -> Option<&BTreeSet<FunctionId>> {
+        self.functions.as_ref()
+    }
+
+    /// All interrupts.
+    pub(crate) fn total(&self) -> Heat {
+        let mut total = Heat::default();
+        for heat in &self.heat {
+            total.add(*heat);
+        }
+        total
+    }
+
+    /// PCs of a function, by address.
+    pub(crate) fn pcs_of(&self, function: FunctionId) -> BTreeMap<u64, usize> {
+        self.of_function.get(&function).cloned().unwrap_or_default()
+    }
+
+    /// The values of all parameters at the PCs asked for, merged over processes,
+    /// subjects and flushes, and over callers unless kept apart.
+    pub(crate) fn values(&self, by_caller: bool) -> Vec<Values> {
+        let _ = by_caller;
+        Vec::new()
+    }
+
+    /// The address of a PC as reports print it.
+    pub(crate) fn address(&self, pc: usize) -> String {
+        match self.profile.pcs.get(pc) {
+            Some(pc) => format!("0x{:x}", pc.address),
+            None => "?".to_owned(),
+        }
+    }
+
+    /// The path of an image.
+    pub(crate) fn image_path(&self, image: usize) -> &'p str {
+        self.profile
+            .images
+            .get(image)
+            .map_or("?", |image| image.path.as_str())
+    }
+
+    /// Functions by name: exactly, else `image+0xoffset`, else by a part that is
+    /// in one name only.
+    fn select(&self, name: &str) -> Result<BTreeSet<FunctionId>, Failure> {
+        let in_images = |function: &Function| {
+            self.images
+                .as_ref()
+                .is_none_or(|images| images.contains(&function.image))
+        };
+        let matching = |test: &dyn Fn(&Function) -> bool| -> BTreeSet<FunctionId> {
+            let functions = self.symbols.functions().iter().enumerate();
+            functions
+                .filter(|(_, function)| in_images(function) && test(function))
+                .map(|(id, _)| id)
+                .collect()
+        };
+        let exact = matching(&|function| {
+            function.name == name || without_parameters(&function.name) == name
+        });
+        if !exact.is_empty() {
+            return Ok(exact);
+        }
+        if let Some((image, address)) = name.rsplit_once("+0x")
+            && let Ok(address) = u64::from_str_radix(address, 16)
+        {
+            let around = matching(&|function| {
+                let row = self.profile.images.get(function.image);
+                let short = self.symbols.short_name(function.image);
+                (short == image || row.is_some_and(|row| row.path == image))
+                    && function.start.is_some_and(|start| start <= address)
+                    && function.end.is_none_or(|end| address < end)
+            });
+            if !around.is_empty() {
+                return Ok(around);
+            }
+        }
+        let parts = matching(&|function| function.name.contains(name));
+        let names: BTreeSet<&str> = parts
+            .iter()
+            .filter_map(|id| self.symbols.function(*id))
+            .map(|function| function.name.as_str())
+            .collect();
+        match names.len() {
+            0 => Err(Failure::Nothing(format!(
+                "no function {name:?} in this profile"
+            ))),
+            1 => Ok(parts),
+            number => {
+                let mut text = format!("{name:?} is part of {number} names:");
+                for name in names.iter().take(20) {
+                    text.push_str("\n  ");
+                    text.push_str(name);
+                }
+                if number > 20 {
+                    text.push_str(&format!("\n  and {} more", number - 20));
+                }
+                Err(Failure::Nothing(text))
+            }
+        }
+    }
+}
+
+/// `f` of `f(int, char)`: a function without its parameters.
+fn without_parameters(name: &str) -> &str {
+    match name.find('(') {
+        // `(anonymous namespace)::f` begins with one.
+        Some(0) | None => name,
+        Some(at) => name.split_at(at).0,
+    }
+}
+
+/// The images that one of the names means.
+fn images(profile: &Profile, names: &[String]) -> Result<Option<BTreeSet<usize>>, Failure> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let mut found = BTreeSet::new();
+    for name in names {
+        let lower = name.to_lowercase();
+        for (index, image) in profile.images.iter().enumerate() {
+            let file_name = image.path.rsplit('/').next();
+            let by_id = lower.len() >= 4
+                && image
+                    .build_id
+                    .as_deref()
+                    .is_some_and(|id| id.starts_with(&lower));
+            if image.path == *name || file_name == Some(name.as_str()) || by_id {
+                found.insert(index);
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::Nothing(format!(
+            "no image {} in this profile",
+            names.join(", ")
+        )));
+    }
+    Ok(Some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
+        let mut values = Values {
+            pc: 0,
+            caller: None,
+            parameter: "arg1".to_owned(),
+            reached,
+            unknown,
+            windows: reached - unknown,
+            threshold: 1.0,
+            shares: Vec::new(),
+        };
+        values.set_shares(estimates.to_vec());
+        values
+    }
+
+    /// Values that differ only in bits a callee ignores count as one.
+    #[test]
+    fn narrowing_joins_values() {
+        let wide = values(&[(0x1_0000_0004, 30.0), (7, 40.0), (4, 30.0)], 100, 0);
+        let narrow = wide.narrowed(Class::Integer(32));
+        let seen: Vec<(u64, f64)> = narrow.shares.iter().map(|s| (s.value, s.percent)).collect();
+        assert_eq!(seen, [(4, 60.0), (7, 40.0)]);
+        assert_eq!(narrow.argument(), Some(1));
+    }
+
+    /// Estimates above the number of samples are shown as 100 %, no samples as none.
+    #[test]
+    fn shares_stay_within_bounds() {
+        let over = values(&[(1, 120.0)], 100, 0);
+        assert_eq!(over.shares.first().map(|share| share.percent), Some(100.0));
+        let none = values(&[(1, 5.0)], 10, 10);
+        assert_eq!(none.shares.first().map(|share| share.percent), Some(0.0));
+        assert!(!none.mostly_known());
+        assert!(values(&[], 10, 1).mostly_known());
+    }
+
+    /// A C++ function is found without its parameters.
+    #[test]
+    fn parameters_are_cut() {
+        assert_eq!(without_parameters("ns::f(int)"), "ns::f");
+        assert_eq!(
+            without_parameters("(anonymous namespace)::f"),
+            "(anonymous namespace)::f"
+        );
+        assert_eq!(without_parameters("main"), "main");
+    }
+}
