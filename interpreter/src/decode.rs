@@ -1,0 +1,381 @@
+//! Decoding, and what is worth working out once per instruction.
+
+use iced_x86::{
+    CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
+    InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register,
+    RflagsBits,
+};
+
+use crate::exec::dispatch;
+use crate::machine::{Flow, Machine};
+use crate::rflags::Flag;
+use crate::stop::StopReason;
+
+/// What executes an instruction.
+pub(crate) type Handler = fn(&mut Machine<'_>, &Decoded) -> Result<Flow, StopReason>;
+
+/// What to do with an instruction that is reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Run(Handler),
+    /// Only its effects are known: what it writes becomes unknown.
+    Skip(Effects),
+    Stop(StopReason),
+}
+
+/// What an instruction that is skipped leaves unknown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effects {
+    /// General registers written, by number.
+    pub(crate) registers: u16,
+    /// Bytes of the explicit memory operand that are stored, from its effective address on.
+    pub(crate) stored: u16,
+    /// It stores elsewhere, or an unknown number of bytes.
+    pub(crate) stores_anywhere: bool,
+    /// Flags changed, cleared and set, as bits of [`RflagsBits`].
+    pub(crate) flags_changed: u16,
+    pub(crate) flags_cleared: u16,
+    pub(crate) flags_set: u16,
+}
+
+/// A decoded instruction with what its interpretation needs.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    instruction: Instruction,
+    pub(crate) action: Action,
+    /// The values it writes are constants of its encoding: no news.
+    pub(crate) constant: bool,
+    /// It accesses an explicit memory operand.
+    pub(crate) accesses_memory: bool,
+    /// The effective address is made from a register: a value worth an event.
+    pub(crate) variable_address: bool,
+}
+
+impl Decoded {
+    /// Decodes the instruction that starts `bytes`, as if it lay at `image_address`.
+    ///
+    /// # Errors
+    /// [`StopReason::Undecodable`] if the bytes are no instruction, [`StopReason::TruncatedCode`]
+    /// if it needs more of them.
+    pub fn new(bytes: &[u8], image_address: u64) -> Result<Self, StopReason> {
+        let mut decoder = Decoder::with_ip(64, bytes, image_address, DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        match decoder.last_error() {
+            DecoderError::None => Ok(Self::from_instruction(instruction)),
+            DecoderError::NoMoreBytes => Err(StopReason::TruncatedCode),
+            _ => Err(StopReason::Undecodable),
+        }
+    }
+
+    fn from_instruction(instruction: Instruction) -> Self {
+        let action = action(&instruction);
+        let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
+        let registers = [instruction.memory_base(), instruction.memory_index()];
+        let from_register = registers
+            .iter()
+            .any(|r| !matches!(r, Register::None | Register::RIP | Register::EIP));
+        Self {
+            instruction,
+            action,
+            constant: is_constant(&instruction),
+            accesses_memory: has_memory && !only_computes_address(instruction.mnemonic()),
+            variable_address: has_memory && from_register,
+        }
+    }
+
+    /// Length in bytes, 1 to 15.
+    #[expect(clippy::len_without_is_empty, reason = "no instruction is empty")]
+    pub fn len(&self) -> usize {
+        self.instruction.len()
+    }
+
+    /// The instruction; its addresses are image addresses.
+    pub fn instruction(&self) -> &Instruction {
+        &self.instruction
+    }
+}
+
+/// Memory operands of these are addresses only.
+fn only_computes_address(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Lea
+            | M::Nop
+            | M::Prefetch
+            | M::Prefetchit0
+            | M::Prefetchit1
+            | M::Prefetchnta
+            | M::Prefetcht0
+            | M::Prefetcht1
+            | M::Prefetcht2
+            | M::Prefetchw
+            | M::Prefetchwt1
+            | M::Clflush
+            | M::Clflushopt
+            | M::Clwb
+            | M::Cldemote
+    )
+}
+
+/// Whether the values that an instruction writes follow from its encoding alone.
+fn is_constant(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    let immediate = |operand: u32| instruction.try_immediate(operand).ok();
+    let same = instruction.op_count() >= 2
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op0_register() == instruction.op1_register();
+    match instruction.mnemonic() {
+        M::Mov => immediate(1).is_some(),
+        M::Lea => {
+            matches!(
+                instruction.memory_base(),
+                Register::None | Register::RIP | Register::EIP
+            ) && instruction.memory_index() == Register::None
+        }
+        M::Xor | M::Sub => same,
+        M::And => immediate(1) == Some(0),
+        M::Or => immediate(1) == Some(u64::MAX),
+        M::Imul => instruction.op_count() == 3 && immediate(2) == Some(0),
+        _ => false,
+    }
+}
+
+fn action(instruction: &Instruction) -> Action {
+    if let Some(reason) = stop_reason(instruction) {
+        return Action::Stop(reason);
+    }
+    if let Some(handler) = dispatch::handler(instruction)
+        && has_integer_operands(instruction)
+    {
+        return Action::Run(handler);
+    }
+    if is_skippable(instruction) {
+        return Action::Skip(effects(instruction));
+    }
+    Action::Stop(StopReason::Unsupported)
+}
+
+/// Whether every operand is a general register, memory, an immediate or a near branch.
+fn has_integer_operands(instruction: &Instruction) -> bool {
+    (0..instruction.op_count()).all(|i| match instruction.op_kind(i) {
+        OpKind::Register => instruction.op_register(i).is_gpr(),
+        _ => true,
+    })
+}
+
+/// Instructions that end a window whatever the state.
+fn stop_reason(instruction: &Instruction) -> Option<StopReason> {
+    use Mnemonic as M;
+    match instruction.mnemonic() {
+        M::Syscall
+        | M::Sysenter
+        | M::Sysexit
+        | M::Sysret
+        | M::Sysexitq
+        | M::Sysretq
+        | M::Int
+        | M::Int1
+        | M::Int3
+        | M::Into => return Some(StopReason::SystemCall),
+        M::Cpuid
+        | M::Rdtsc
+        | M::Rdtscp
+        | M::Rdpmc
+        | M::Xgetbv
+        | M::Rdrand
+        | M::Rdseed
+        | M::Rdpid
+        | M::Rdpkru
+        | M::Rdpru
+        | M::Rdfsbase
+        | M::Rdgsbase
+        | M::Wrfsbase
+        | M::Wrgsbase
+        | M::Wrpkru
+        | M::Sgdt
+        | M::Sidt
+        | M::Sldt
+        | M::Str
+        | M::Smsw => {
+            return Some(StopReason::MachineState);
+        }
+        M::In
+        | M::Out
+        | M::Insb
+        | M::Insw
+        | M::Insd
+        | M::Outsb
+        | M::Outsw
+        | M::Outsd
+        | M::Cli
+        | M::Sti
+        | M::Hlt
+        | M::Swapgs
+        | M::Monitor
+        | M::Mwait
+        | M::Monitorx
+        | M::Mwaitx => {
+            return Some(StopReason::Privileged);
+        }
+        M::Ud0 | M::Ud1 | M::Ud2 => return Some(StopReason::FaultingInstruction),
+        M::Xbegin | M::Xend | M::Xabort | M::Xtest => return Some(StopReason::Transaction),
+        M::Iret | M::Iretd | M::Iretq | M::Retf | M::Lss | M::Lfs | M::Lgs => {
+            return Some(StopReason::FarTransfer);
+        }
+        _ => {}
+    }
+    let far = matches!(
+        instruction.op0_kind(),
+        OpKind::FarBranch16 | OpKind::FarBranch32
+    ) || matches!(
+        instruction.memory_size(),
+        iced_x86::MemorySize::SegPtr16
+            | iced_x86::MemorySize::SegPtr32
+            | iced_x86::MemorySize::SegPtr64
+    );
+    if far || (instruction.op_count() > 0 && instruction.op0_register().is_segment_register()) {
+        Some(StopReason::FarTransfer)
+    } else if instruction.is_privileged() {
+        Some(StopReason::Privileged)
+    } else if instruction.is_save_restore_instruction() {
+        Some(StopReason::StateSave)
+    } else {
+        None
+    }
+}
+
+/// Whether the instruction only moves or computes data in registers that are not kept (vector,
+/// x87, mask), besides what its operands and flags say.
+fn is_skippable(instruction: &Instruction) -> bool {
+    use CpuidFeature as F;
+    if instruction.flow_control() != FlowControl::Next || instruction.is_stack_instruction() {
+        return false;
+    }
+    // Reading a segment register, and the shadow-stack pointer, touch nothing but the destination.
+    let reads_segment = instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op1_register().is_segment_register();
+    if reads_segment || matches!(instruction.mnemonic(), Mnemonic::Rdsspd | Mnemonic::Rdsspq) {
+        return true;
+    }
+    instruction.cpuid_features().iter().any(|feature| {
+        matches!(
+            feature,
+            F::FPU
+                | F::FPU287
+                | F::FPU387
+                | F::MMX
+                | F::SSE
+                | F::SSE2
+                | F::SSE3
+                | F::SSSE3
+                | F::SSE4_1
+                | F::SSE4_2
+                | F::SSE4A
+                | F::AVX
+                | F::AVX2
+                | F::AVX_VNNI
+                | F::AVX_IFMA
+                | F::AVX_VNNI_INT8
+                | F::AVX_VNNI_INT16
+                | F::AVX_NE_CONVERT
+                | F::AVX512F
+                | F::AVX512BW
+                | F::AVX512CD
+                | F::AVX512DQ
+                | F::AVX512VL
+                | F::AVX512ER
+                | F::AVX512PF
+                | F::AVX512_4FMAPS
+                | F::AVX512_4VNNIW
+                | F::AVX512_BF16
+                | F::AVX512_BITALG
+                | F::AVX512_FP16
+                | F::AVX512_IFMA
+                | F::AVX512_VBMI
+                | F::AVX512_VBMI2
+                | F::AVX512_VNNI
+                | F::AVX512_VP2INTERSECT
+                | F::AVX512_VPOPCNTDQ
+                | F::AES
+                | F::VAES
+                | F::PCLMULQDQ
+                | F::VPCLMULQDQ
+                | F::GFNI
+                | F::SHA
+                | F::SHA512
+                | F::SM3
+                | F::SM4
+                | F::F16C
+                | F::FMA
+                | F::FMA4
+                | F::XOP
+                | F::D3NOW
+                | F::D3NOWEXT
+        )
+    })
+}
+
+fn effects(instruction: &Instruction) -> Effects {
+    let writes = |access: OpAccess| {
+        !matches!(
+            access,
+            OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+        )
+    };
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info_options(instruction, InstructionInfoOptions::NONE);
+    let mut effects = Effects {
+        registers: 0,
+        stored: 0,
+        stores_anywhere: false,
+        flags_changed: instruction.rflags_modified() as u16,
+        flags_cleared: instruction.rflags_cleared() as u16,
+        flags_set: instruction.rflags_set() as u16,
+    };
+    for used in info.used_registers() {
+        if writes(used.access()) && used.register().is_gpr() {
+            effects.registers |= 1 << (used.register().full_register().number() & 15);
+        }
+    }
+    let explicit = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
+    for used in info
+        .used_memory()
+        .iter()
+        .filter(|used| writes(used.access()))
+    {
+        let is_operand = explicit
+            && !instruction.is_vsib()
+            && used.base() == instruction.memory_base()
+            && used.index() == instruction.memory_index();
+        let size = used
+            .memory_size()
+            .size()
+            .max(instruction.memory_size().size());
+        if is_operand && used.memory_size().size() > 0 {
+            effects.stored = effects.stored.max(u16::try_from(size).unwrap_or(u16::MAX));
+        } else {
+            effects.stores_anywhere = true;
+        }
+    }
+    effects
+}
+
+/// The flags that a set of [`RflagsBits`] names.
+pub(crate) fn flags_of(bits: u16) -> impl Iterator<Item = Flag> {
+    let bits = u32::from(bits);
+    [
+        (RflagsBits::CF, Flag::Cf),
+        (RflagsBits::PF, Flag::Pf),
+        (RflagsBits::AF, Flag::Af),
+        (RflagsBits::ZF, Flag::Zf),
+        (RflagsBits::SF, Flag::Sf),
+        (RflagsBits::DF, Flag::Df),
+        (RflagsBits::OF, Flag::Of),
+    ]
+    .into_iter()
+    .filter(move |(bit, _)| bits & bit != 0)
+    .map(|(_, flag)| flag)
+}

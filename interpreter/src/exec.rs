@@ -1,0 +1,14 @@
+//! The meaning of instructions, a file per family.
+
+mod arith;
+mod bit;
+mod control;
+mod convert;
+pub(crate) mod dispatch;
+mod flag;
+mod logic;
+mod mov;
+mod muldiv;
+mod shift_rotate;
+mod stack;
+mod string;

@@ -1,0 +1,183 @@
+//! Addition, subtraction, comparison and their atomic relatives.
+
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX};
+use crate::rflags::{Flag, Flags};
+use crate::stop::StopReason;
+use crate::word::{Width, Word};
+
+type Done = Result<Flow, StopReason>;
+
+/// Reads two operands, applies, and writes the first unless only flags are wanted.
+///
+/// An operand combined with itself is zero as far as subtraction and comparison go, whatever it
+/// is; `self_cancels` says so.
+fn binary(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    self_cancels: bool,
+    writes: bool,
+    apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
+) -> Done {
+    let width = m.width(d, 0)?;
+    let mut a = m.read(d, 0)?;
+    let mut b = m.read_as(d, 1, width)?;
+    if self_cancels && Machine::same_register(d) {
+        (a, b) = (Word::ZERO, Word::ZERO);
+    }
+    let result = apply(m.flags(), width, a, b);
+    if writes {
+        m.write(d, 0, result)?;
+    }
+    Ok(Flow::Next)
+}
+
+/// Reads one operand, applies, writes it.
+fn unary(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl FnOnce(&mut Flags, Width, Word) -> Word,
+) -> Done {
+    let width = m.width(d, 0)?;
+    let a = m.read(d, 0)?;
+    let result = apply(m.flags(), width, a);
+    m.write(d, 0, result)?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn add(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary(m, d, false, true, |f, w, a, b| f.add(w, a, b, Some(false)))
+}
+
+pub(super) fn adc(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary(m, d, false, true, |f, w, a, b| {
+        let carry = f.get(Flag::Cf);
+        f.add(w, a, b, carry)
+    })
+}
+
+pub(super) fn sub(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary(m, d, true, true, |f, w, a, b| f.sub(w, a, b, Some(false)))
+}
+
+pub(super) fn sbb(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary(m, d, true, true, |f, w, a, b| {
+        let borrow = f.get(Flag::Cf);
+        f.sub(w, a, b, borrow)
+    })
+}
+
+pub(super) fn cmp(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary(m, d, true, false, |f, w, a, b| f.sub(w, a, b, Some(false)))
+}
+
+pub(super) fn inc(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    unary(m, d, Flags::inc)
+}
+
+pub(super) fn dec(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    unary(m, d, Flags::dec)
+}
+
+pub(super) fn neg(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    unary(m, d, Flags::neg)
+}
+
+/// `adcx`: adds with CF and changes no other flag.
+pub(super) fn adcx(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    add_with(m, d, Flag::Cf)
+}
+
+/// `adox`: adds with OF and changes no other flag.
+pub(super) fn adox(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    add_with(m, d, Flag::Of)
+}
+
+fn add_with(m: &mut Machine<'_>, d: &Decoded, flag: Flag) -> Done {
+    binary(m, d, false, true, |f, w, a, b| {
+        let carry = f.get(flag);
+        let mut scratch = *f;
+        let result = scratch.add(w, a, b, carry);
+        f.set(flag, scratch.get(Flag::Cf));
+        result
+    })
+}
+
+/// `xadd`: the source takes the old destination, then the destination the sum.
+pub(super) fn xadd(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
+    let a = m.read(d, 0)?;
+    let b = m.read(d, 1)?;
+    let sum = m.flags().add(width, a, b, Some(false));
+    m.write(d, 1, a)?;
+    m.write(d, 0, sum)?;
+    Ok(Flow::Next)
+}
+
+/// `cmpxchg`: compares with the accumulator; equal: the source is stored; else the accumulator
+/// takes the destination, which is written back.
+pub(super) fn cmpxchg(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
+    let old = m.read(d, 0)?;
+    let new = m.read(d, 1)?;
+    let expected = m.part(RAX, width);
+    m.flags().sub(width, expected, old, Some(false));
+    let equal = m.registers.rflags.get(Flag::Zf);
+    let (stored, accumulator) = match equal {
+        Some(true) => (new, expected),
+        Some(false) => (old, old),
+        // Either way the accumulator holds the old value afterwards.
+        None => (old.either(new), old),
+    };
+    let before = m.registers.gpr;
+    if equal != Some(true) {
+        m.write_part(d, RAX, width, accumulator);
+    }
+    m.write(d, 0, stored)?;
+    if width == Width::B32 {
+        // Whether an operand that keeps its value has its upper half cleared differs.
+        for (now, before) in m.registers.gpr.iter_mut().zip(before) {
+            *now = now.either_upper(before);
+        }
+    }
+    Ok(Flow::Next)
+}
+
+/// `cmpxchg8b` and `cmpxchg16b`: rdx:rax is compared, rcx:rbx stored. Only ZF changes.
+pub(super) fn cmpxchg_pair(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let bytes = d.instruction().memory_size().size();
+    let width = Width::from_bytes(bytes / 2).ok_or(StopReason::Unsupported)?;
+    let low_at = m.address();
+    if bytes == 16 && low_at.is_some_and(|address| address % 16 != 0) {
+        return Err(StopReason::FaultingInstruction);
+    }
+    let high_at = low_at.map(|address| address.wrapping_add(u64::from(width.bytes())));
+    let old = [m.load(low_at, width)?, m.load(high_at, width)?];
+    let expected = [m.part(RAX, width), m.part(RDX, width)];
+    let new = [m.part(RBX, width), m.part(RCX, width)];
+    let equal = match (old[0].equals(expected[0]), old[1].equals(expected[1])) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    };
+    let pick = |i: usize| match equal {
+        Some(true) => new[i],
+        Some(false) => old[i],
+        None => old[i].either(new[i]),
+    };
+    m.store(low_at, width, pick(0))?;
+    if low_at.is_some() {
+        m.store(high_at, width, pick(1))?;
+    }
+    m.flags().set(Flag::Zf, equal);
+    if equal != Some(true) {
+        for (number, old) in [(RAX, old[0]), (RDX, old[1])] {
+            let before = m.registers.gpr[number];
+            m.write_part(d, number, width, old);
+            if equal.is_none() && width == Width::B32 {
+                m.registers.gpr[number] = m.registers.gpr[number].either_upper(before);
+            }
+        }
+    }
+    Ok(Flow::Next)
+}

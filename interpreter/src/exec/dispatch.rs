@@ -1,0 +1,193 @@
+//! From mnemonic to what executes it.
+
+use iced_x86::{Instruction, Mnemonic};
+
+use super::{arith, bit, control, convert, flag, logic, mov, muldiv, shift_rotate, stack, string};
+use crate::decode::Handler;
+
+/// The handler of an instruction's mnemonic. Operands other than general registers, memory,
+/// immediates and near branches are not its business.
+pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
+    use Mnemonic as M;
+    // `movsd` and `cmpsd` are also vector instructions.
+    if matches!(instruction.mnemonic(), M::Movsd | M::Cmpsd) && !instruction.is_string_instruction()
+    {
+        return None;
+    }
+    let handler: Handler = match instruction.mnemonic() {
+        M::Mov | M::Movnti | M::Movdiri => mov::mov,
+        M::Movzx => mov::movzx,
+        M::Movsx | M::Movsxd => mov::movsx,
+        M::Lea => mov::lea,
+        M::Xchg => mov::xchg,
+        M::Movbe => mov::movbe,
+        M::Bswap => mov::bswap,
+        M::Xlatb => mov::xlat,
+        M::Cmova
+        | M::Cmovae
+        | M::Cmovb
+        | M::Cmovbe
+        | M::Cmove
+        | M::Cmovg
+        | M::Cmovge
+        | M::Cmovl
+        | M::Cmovle
+        | M::Cmovne
+        | M::Cmovno
+        | M::Cmovnp
+        | M::Cmovns
+        | M::Cmovo
+        | M::Cmovp
+        | M::Cmovs => mov::cmov,
+        M::Seta
+        | M::Setae
+        | M::Setb
+        | M::Setbe
+        | M::Sete
+        | M::Setg
+        | M::Setge
+        | M::Setl
+        | M::Setle
+        | M::Setne
+        | M::Setno
+        | M::Setnp
+        | M::Setns
+        | M::Seto
+        | M::Setp
+        | M::Sets => mov::setcc,
+        M::Nop
+        | M::Fnop
+        | M::Pause
+        | M::Endbr64
+        | M::Endbr32
+        | M::Lfence
+        | M::Mfence
+        | M::Sfence
+        | M::Prefetch
+        | M::Prefetchnta
+        | M::Prefetcht0
+        | M::Prefetcht1
+        | M::Prefetcht2
+        | M::Prefetchw
+        | M::Prefetchwt1
+        | M::Prefetchit0
+        | M::Prefetchit1
+        | M::Clflush
+        | M::Clflushopt
+        | M::Clwb
+        | M::Cldemote
+        | M::Serialize
+        | M::Wait => mov::nop,
+
+        M::Cbw => convert::cbw,
+        M::Cwde => convert::cwde,
+        M::Cdqe => convert::cdqe,
+        M::Cwd => convert::cwd,
+        M::Cdq => convert::cdq,
+        M::Cqo => convert::cqo,
+
+        M::Add => arith::add,
+        M::Adc => arith::adc,
+        M::Sub => arith::sub,
+        M::Sbb => arith::sbb,
+        M::Cmp => arith::cmp,
+        M::Inc => arith::inc,
+        M::Dec => arith::dec,
+        M::Neg => arith::neg,
+        M::Adcx => arith::adcx,
+        M::Adox => arith::adox,
+        M::Xadd => arith::xadd,
+        M::Cmpxchg => arith::cmpxchg,
+        M::Cmpxchg8b | M::Cmpxchg16b => arith::cmpxchg_pair,
+
+        M::And => logic::and,
+        M::Or => logic::or,
+        M::Xor => logic::xor,
+        M::Test => logic::test,
+        M::Not => logic::not,
+        M::Andn => logic::andn,
+
+        M::Shl | M::Sal => shift_rotate::shl,
+        M::Shr => shift_rotate::shr,
+        M::Sar => shift_rotate::sar,
+        M::Rol => shift_rotate::rol,
+        M::Ror => shift_rotate::ror,
+        M::Rcl => shift_rotate::rcl,
+        M::Rcr => shift_rotate::rcr,
+        M::Shld => shift_rotate::shld,
+        M::Shrd => shift_rotate::shrd,
+        M::Shlx => shift_rotate::shlx,
+        M::Shrx => shift_rotate::shrx,
+        M::Sarx => shift_rotate::sarx,
+        M::Rorx => shift_rotate::rorx,
+
+        M::Mul => muldiv::mul,
+        M::Imul => muldiv::imul,
+        M::Mulx => muldiv::mulx,
+        M::Div => muldiv::div,
+        M::Idiv => muldiv::idiv,
+
+        M::Bt => bit::bt,
+        M::Bts => bit::bts,
+        M::Btr => bit::btr,
+        M::Btc => bit::btc,
+        M::Bsf => bit::bsf,
+        M::Bsr => bit::bsr,
+        M::Tzcnt => bit::tzcnt,
+        M::Lzcnt => bit::lzcnt,
+        M::Popcnt => bit::popcnt,
+        M::Bextr => bit::bextr,
+        M::Blsi => bit::blsi,
+        M::Blsr => bit::blsr,
+        M::Blsmsk => bit::blsmsk,
+        M::Bzhi => bit::bzhi,
+        M::Pdep => bit::pdep,
+        M::Pext => bit::pext,
+        M::Crc32 => bit::crc32,
+
+        M::Movsb | M::Movsw | M::Movsd | M::Movsq => string::movs,
+        M::Stosb | M::Stosw | M::Stosd | M::Stosq => string::stos,
+        M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq => string::lods,
+        M::Scasb | M::Scasw | M::Scasd | M::Scasq => string::scas,
+        M::Cmpsb | M::Cmpsw | M::Cmpsd | M::Cmpsq => string::cmps,
+
+        M::Ja
+        | M::Jae
+        | M::Jb
+        | M::Jbe
+        | M::Je
+        | M::Jg
+        | M::Jge
+        | M::Jl
+        | M::Jle
+        | M::Jne
+        | M::Jno
+        | M::Jnp
+        | M::Jns
+        | M::Jo
+        | M::Jp
+        | M::Js => control::jcc,
+        M::Jecxz | M::Jrcxz => control::jcxz,
+        M::Loop | M::Loope | M::Loopne => control::loops,
+        M::Jmp => control::jmp,
+        M::Call => control::call,
+        M::Ret => control::ret,
+
+        M::Push => stack::push,
+        M::Pop => stack::pop,
+        M::Pushf | M::Pushfq => stack::pushf,
+        M::Popf | M::Popfq => stack::popf,
+        M::Leave => stack::leave,
+        M::Enter => stack::enter,
+
+        M::Clc => flag::clc,
+        M::Stc => flag::stc,
+        M::Cmc => flag::cmc,
+        M::Cld => flag::cld,
+        M::Std => flag::std,
+        M::Lahf => flag::lahf,
+        M::Sahf => flag::sahf,
+        _ => return None,
+    };
+    Some(handler)
+}

@@ -1,0 +1,62 @@
+//! Bitwise logic.
+
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine};
+use crate::stop::StopReason;
+use crate::word::Word;
+
+type Done = Result<Flow, StopReason>;
+
+fn binary(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    writes: bool,
+    apply: impl FnOnce(Word, Word) -> Word,
+) -> Done {
+    let width = m.width(d, 0)?;
+    let a = m.read(d, 0)?;
+    let b = m.read_as(d, 1, width)?;
+    let result = apply(a, b);
+    m.flags().logic(width, result);
+    if writes {
+        m.write(d, 0, result)?;
+    }
+    Ok(Flow::Next)
+}
+
+pub(super) fn and(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary(m, d, true, |a, b| a & b)
+}
+
+pub(super) fn or(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary(m, d, true, |a, b| a | b)
+}
+
+/// A register combined with itself is zero, known or not.
+pub(super) fn xor(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let same = Machine::same_register(d);
+    binary(m, d, true, |a, b| if same { Word::ZERO } else { a ^ b })
+}
+
+pub(super) fn test(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary(m, d, false, |a, b| a & b)
+}
+
+/// Changes no flags.
+pub(super) fn not(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
+    let a = m.read(d, 0)?;
+    m.write(d, 0, (!a).truncate(width))?;
+    Ok(Flow::Next)
+}
+
+/// `andn`: the complement of the first source and the second.
+pub(super) fn andn(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
+    let a = m.read(d, 1)?;
+    let b = m.read(d, 2)?;
+    let result = (!a & b).truncate(width);
+    m.flags().bit_result(width, result, Some(false));
+    m.write(d, 0, result)?;
+    Ok(Flow::Next)
+}

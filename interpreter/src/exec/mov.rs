@@ -1,0 +1,103 @@
+//! Moves, addresses, conditional moves, exchanges.
+
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine, RAX};
+use crate::stop::StopReason;
+use crate::word::{Width, Word};
+
+type Done = Result<Flow, StopReason>;
+
+pub(super) fn mov(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
+    let value = m.read_as(d, 1, width)?;
+    m.write(d, 0, value)?;
+    Ok(Flow::Next)
+}
+
+/// Operands are read zero-extended already.
+pub(super) fn movzx(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let value = m.read(d, 1)?;
+    m.write(d, 0, value)?;
+    Ok(Flow::Next)
+}
+
+/// `movsx` and `movsxd`.
+pub(super) fn movsx(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let (to, from) = (m.width(d, 0)?, m.width(d, 1)?);
+    let value = m.read(d, 1)?;
+    m.write(d, 0, value.sign_extend(from, to))?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn lea(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
+    let value = m.effective_address(d).truncate(width);
+    m.write(d, 0, value)?;
+    Ok(Flow::Next)
+}
+
+/// The destination is written in any case: 32 bits clear the upper half, moved or not.
+pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let old = m.read(d, 0)?;
+    let new = m.read(d, 1)?;
+    let value = match m
+        .registers
+        .rflags
+        .condition(d.instruction().condition_code())
+    {
+        Some(true) => new,
+        Some(false) => old,
+        None => old.either(new),
+    };
+    m.write(d, 0, value)?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn setcc(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let holds = m
+        .registers
+        .rflags
+        .condition(d.instruction().condition_code());
+    m.write(d, 0, Word::of(Width::B8, holds.map(u64::from)))?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn xchg(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let a = m.read(d, 0)?;
+    let b = m.read(d, 1)?;
+    m.write(d, 1, a)?;
+    m.write(d, 0, b)?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn movbe(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
+    let value = m.read(d, 1)?;
+    m.write(d, 0, value.swap_bytes(width))?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn bswap(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
+    let value = m.read(d, 0)?;
+    // Of 16 bits it is undefined.
+    let swapped = if width == Width::B16 {
+        Word::unknown(width)
+    } else {
+        value.swap_bytes(width)
+    };
+    m.write(d, 0, swapped)?;
+    Ok(Flow::Next)
+}
+
+/// `xlatb`: al from the table at rbx.
+pub(super) fn xlat(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let value = m.load(m.address(), Width::B8)?;
+    m.write_part(d, RAX, Width::B8, value);
+    Ok(Flow::Next)
+}
+
+/// Nothing that is kept changes.
+pub(super) fn nop(_: &mut Machine<'_>, _: &Decoded) -> Done {
+    Ok(Flow::Next)
+}

@@ -1,0 +1,152 @@
+//! Shifts and rotations.
+
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine};
+use crate::rflags::{Flag, Flags, rotate};
+use crate::stop::StopReason;
+use crate::word::{Width, Word};
+
+type Done = Result<Flow, StopReason>;
+
+/// Bits of the count that the processor looks at.
+fn count_mask(width: Width) -> u64 {
+    if width == Width::B64 { 63 } else { 31 }
+}
+
+/// Reads the operand and the count, applies, writes. An unknown count leaves the result and
+/// `flags` unknown.
+fn shift(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    flags: &[Flag],
+    apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
+) -> Done {
+    let width = m.width(d, 0)?;
+    let a = m.read(d, 0)?;
+    let count = m.read_as(d, 1, Width::B8)?.all();
+    let result = match count {
+        Some(count) => apply(m.flags(), width, a, (count & count_mask(width)) as u32),
+        None => {
+            m.flags().forget(flags);
+            // However far it is moved, zero is zero; with a carry shifted in it may not be.
+            let zero = flags.len() > ROTATE.len() && a.is_zero() == Some(true);
+            if zero {
+                Word::ZERO
+            } else {
+                Word::unknown(width)
+            }
+        }
+    };
+    m.write(d, 0, result)?;
+    Ok(Flow::Next)
+}
+
+const SHIFT: [Flag; 6] = [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
+const ROTATE: [Flag; 2] = [Flag::Cf, Flag::Of];
+
+pub(super) fn shl(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    shift(m, d, &SHIFT, Flags::shl)
+}
+
+pub(super) fn shr(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    shift(m, d, &SHIFT, Flags::shr)
+}
+
+pub(super) fn sar(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    shift(m, d, &SHIFT, Flags::sar)
+}
+
+pub(super) fn rol(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    shift(m, d, &ROTATE, Flags::rol)
+}
+
+pub(super) fn ror(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    shift(m, d, &ROTATE, Flags::ror)
+}
+
+pub(super) fn rcl(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    shift(m, d, &ROTATE, Flags::rcl)
+}
+
+pub(super) fn rcr(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    shift(m, d, &ROTATE, Flags::rcr)
+}
+
+fn double(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl FnOnce(&mut Flags, Width, Word, Word, u32) -> Word,
+) -> Done {
+    let width = m.width(d, 0)?;
+    let a = m.read(d, 0)?;
+    let fill = m.read(d, 1)?;
+    let count = m.read_as(d, 2, Width::B8)?.all();
+    let result = match count {
+        Some(count) => apply(
+            m.flags(),
+            width,
+            a,
+            fill,
+            (count & count_mask(width)) as u32,
+        ),
+        None => {
+            m.flags().forget_arithmetic();
+            Word::unknown(width)
+        }
+    };
+    m.write(d, 0, result)?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn shld(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    double(m, d, Flags::shld)
+}
+
+pub(super) fn shrd(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    double(m, d, Flags::shrd)
+}
+
+/// The BMI2 forms: a separate destination and no flags.
+fn without_flags(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl FnOnce(Width, Word, u32) -> Word,
+) -> Done {
+    let width = m.width(d, 0)?;
+    let a = m.read(d, 1)?;
+    let count = m.read(d, 2)?.get(1);
+    let result = match count {
+        Some(count) => apply(width, a, (count & count_mask(width)) as u32),
+        None if a.is_zero() == Some(true) => Word::ZERO,
+        None => Word::unknown(width),
+    };
+    m.write(d, 0, result)?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn shlx(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    without_flags(m, d, |width, a, count| {
+        let mut none = Flags::UNKNOWN;
+        none.shl(width, a, count)
+    })
+}
+
+pub(super) fn shrx(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    without_flags(m, d, |width, a, count| {
+        let mut none = Flags::UNKNOWN;
+        none.shr(width, a, count)
+    })
+}
+
+pub(super) fn sarx(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    without_flags(m, d, |width, a, count| {
+        let mut none = Flags::UNKNOWN;
+        none.sar(width, a, count)
+    })
+}
+
+pub(super) fn rorx(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    without_flags(m, d, |width, a, count| {
+        rotate(width, a, (width.bits() - count) % width.bits())
+    })
+}

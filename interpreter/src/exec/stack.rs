@@ -1,0 +1,110 @@
+//! The stack.
+
+use iced_x86::{Code, OpKind};
+
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine, RBP, RSP};
+use crate::rflags::Flag;
+use crate::stop::StopReason;
+use crate::word::{Width, Word};
+
+type Done = Result<Flow, StopReason>;
+
+impl Machine<'_> {
+    /// Pushes the low `width` of a word.
+    pub(super) fn push(&mut self, width: Width, value: Word) -> Result<(), StopReason> {
+        let down = Word::known(u64::from(width.bytes()).wrapping_neg());
+        let rsp = self.registers.gpr[RSP].wrapping_add(down);
+        self.store(rsp.all(), width, value)?;
+        self.registers.gpr[RSP] = rsp;
+        Ok(())
+    }
+
+    /// Pops an operand of that width.
+    pub(super) fn pop(&mut self, width: Width) -> Result<Word, StopReason> {
+        let rsp = self.registers.gpr[RSP];
+        let value = self.load(rsp.all(), width)?;
+        self.registers.gpr[RSP] = rsp.wrapping_add(Word::known(u64::from(width.bytes())));
+        Ok(value)
+    }
+}
+
+/// The width that an instruction moves rsp by.
+fn moved(d: &Decoded) -> Result<Width, StopReason> {
+    let bytes = d.instruction().stack_pointer_increment().unsigned_abs() as usize;
+    match Width::from_bytes(bytes) {
+        Some(width @ (Width::B16 | Width::B64)) => Ok(width),
+        _ => Err(StopReason::Unsupported),
+    }
+}
+
+/// The value is read before rsp moves: `push rsp` stores the old one.
+pub(super) fn push(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = moved(d)?;
+    let value = m.read_as(d, 0, width)?;
+    m.push(width, value)?;
+    Ok(Flow::Next)
+}
+
+/// The value is written after rsp moved: `pop rsp` keeps what was popped, and an address made
+/// from rsp uses the new one.
+pub(super) fn pop(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = moved(d)?;
+    let value = m.pop(width)?;
+    if d.instruction().op0_kind() == OpKind::Memory {
+        let address = m.linear_address(d);
+        m.set_address(address);
+    }
+    m.write(d, 0, value)?;
+    Ok(Flow::Next)
+}
+
+/// The flags of the system in the upper bytes are not kept.
+pub(super) fn pushf(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = moved(d)?;
+    let flags = m.registers.rflags.low_byte();
+    m.push(width, Word::UNKNOWN.with_low(Width::B8, flags))?;
+    Ok(Flow::Next)
+}
+
+pub(super) fn popf(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let value = m.pop(moved(d)?)?;
+    // The trap flag would interrupt after the next instruction.
+    if value.bit(8) == Some(true) {
+        return Err(StopReason::Unsupported);
+    }
+    m.flags().set_low_byte(value);
+    m.flags().set(Flag::Df, value.bit(10));
+    m.flags().set(Flag::Of, value.bit(11));
+    Ok(Flow::Next)
+}
+
+pub(super) fn leave(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = moved_by_leave(d)?;
+    m.registers.gpr[RSP] = m.registers.gpr[RBP];
+    let value = m.pop(width)?;
+    m.registers.gpr[RBP] = value;
+    Ok(Flow::Next)
+}
+
+fn moved_by_leave(d: &Decoded) -> Result<Width, StopReason> {
+    match d.instruction().code() {
+        Code::Leaveq => Ok(Width::B64),
+        _ => Err(StopReason::Unsupported),
+    }
+}
+
+/// `enter` without nested frames.
+pub(super) fn enter(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let instruction = d.instruction();
+    if instruction.code() != Code::Enterq_imm16_imm8 || instruction.immediate8_2nd() != 0 {
+        return Err(StopReason::Unsupported);
+    }
+    let size = u64::from(instruction.immediate16());
+    let frame = m.registers.gpr[RBP];
+    m.push(Width::B64, frame)?;
+    m.registers.gpr[RBP] = m.registers.gpr[RSP];
+    let down = Word::known(size.wrapping_neg());
+    m.registers.gpr[RSP] = m.registers.gpr[RSP].wrapping_add(down);
+    Ok(Flow::Next)
+}

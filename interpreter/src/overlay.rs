@@ -1,0 +1,229 @@
+//! What a window has stored: a small memory laid over the memory of the interrupt.
+
+use crate::word::{Width, Word};
+
+/// Aligned 8-byte pieces of memory that the overlay can hold.
+const CHUNKS: usize = 64;
+/// Ranges of unknown bytes that the overlay can hold.
+const HOLES: usize = 8;
+
+#[derive(Clone, Copy)]
+struct Chunk {
+    /// Address of the first byte, a multiple of 8.
+    base: u64,
+    value: Word,
+    /// Which bytes were stored here.
+    stored: u8,
+}
+
+/// Memory whose content is unknown: `last` is its last byte.
+#[derive(Clone, Copy)]
+struct Hole {
+    first: u64,
+    last: u64,
+}
+
+/// Stores of a window, byte by byte known or unknown. A fixed size: what no longer fits turns into
+/// unknown memory, never into memory as it was before.
+///
+/// A byte is, in this order: in a chunk that stored it; in a hole, then unknown; unknown if a store
+/// went to an unknown address; else as in the memory of the interrupt.
+pub(crate) struct Overlay {
+    chunks: [Chunk; CHUNKS],
+    len: usize,
+    /// The chunk to give up next when all are taken.
+    victim: usize,
+    holes: [Hole; HOLES],
+    hole_len: usize,
+    /// A store went to an unknown address, or a hole found no place.
+    all_unknown: bool,
+}
+
+/// One bit per byte: the `count` bytes from `first` on, within 8.
+fn byte_set(first: u32, count: u32) -> u8 {
+    let set = if count >= 8 {
+        u8::MAX
+    } else {
+        (1 << count) - 1
+    };
+    set << first
+}
+
+impl Overlay {
+    pub(crate) fn new() -> Self {
+        Self {
+            chunks: [Chunk {
+                base: 0,
+                value: Word::UNKNOWN,
+                stored: 0,
+            }; CHUNKS],
+            len: 0,
+            victim: 0,
+            holes: [Hole { first: 0, last: 0 }; HOLES],
+            hole_len: 0,
+            all_unknown: false,
+        }
+    }
+
+    /// Which bytes of the `width` at `address` a load must not take from the memory of the
+    /// interrupt, and what is known of these.
+    pub(crate) fn load(&self, address: u64, width: Width) -> (u8, Word) {
+        let bytes = width.bytes();
+        if self.len == 0 && self.hole_len == 0 && !self.all_unknown {
+            return (0, Word::UNKNOWN);
+        }
+        let mut covered = self.unknown_bytes(address, bytes);
+        let (mut bits, mut known) = (0u64, 0u8);
+        for chunk in &self.chunks[..self.len] {
+            // Distance from the load's first byte to the chunk's: both orders can overlap.
+            let offset = chunk.base.wrapping_sub(address) as i64;
+            if !(-7..i64::from(bytes)).contains(&offset) {
+                continue;
+            }
+            let (stored, knows, value) = (
+                chunk.stored,
+                chunk.value.known_bytes(),
+                chunk.value.known_bits(),
+            );
+            let (stored, knows, value) = if offset >= 0 {
+                let by = offset as u32;
+                (stored << by, knows << by, value << (8 * by))
+            } else {
+                let by = offset.unsigned_abs() as u32;
+                (stored >> by, knows >> by, value >> (8 * by))
+            };
+            covered |= stored;
+            known |= knows & stored;
+            bits |= Word::partial(value, knows & stored).known_bits();
+        }
+        let wanted = byte_set(0, bytes);
+        (covered & wanted, Word::partial(bits, known & wanted))
+    }
+
+    /// The bytes from `address` on (at most 8) that lie in unknown memory, chunks aside.
+    fn unknown_bytes(&self, address: u64, count: u32) -> u8 {
+        if self.all_unknown {
+            return byte_set(0, count);
+        }
+        let mut set = 0;
+        for hole in &self.holes[..self.hole_len] {
+            for i in 0..count {
+                let byte = address.wrapping_add(u64::from(i));
+                if (hole.first..=hole.last).contains(&byte) {
+                    set |= 1 << i;
+                }
+            }
+        }
+        set
+    }
+
+    /// Whether the window may have stored to any of these bytes at a known address.
+    pub(crate) fn touches(&self, address: u64, bytes: u64) -> bool {
+        let last = address.saturating_add(bytes.saturating_sub(1));
+        self.chunks[..self.len].iter().any(|chunk| {
+            chunk.stored != 0 && chunk.base <= last && chunk.base.saturating_add(7) >= address
+        }) || self.holes[..self.hole_len]
+            .iter()
+            .any(|hole| hole.first <= last && hole.last >= address)
+    }
+
+    /// Stores the low `width` of a word.
+    pub(crate) fn store(&mut self, address: u64, width: Width, value: Word) {
+        let base = address & !7;
+        let offset = (address & 7) as u32;
+        let first = width.bytes().min(8 - offset);
+        self.store_chunk(base, value.shifted_up(offset), byte_set(offset, first));
+        let rest = width.bytes() - first;
+        if rest > 0 {
+            self.store_chunk(
+                base.wrapping_add(8),
+                value.shifted_down(first),
+                byte_set(0, rest),
+            );
+        }
+    }
+
+    fn store_chunk(&mut self, base: u64, value: Word, stored: u8) {
+        let index = match self.chunks[..self.len]
+            .iter()
+            .position(|chunk| chunk.base == base)
+        {
+            Some(index) => index,
+            None => self.new_chunk(base),
+        };
+        let chunk = &mut self.chunks[index];
+        chunk.value = chunk.value.with_bytes(stored, value);
+        chunk.stored |= stored;
+    }
+
+    /// The index of a fresh chunk; the oldest place is given up when there is none.
+    fn new_chunk(&mut self, base: u64) -> usize {
+        let index = if self.len < CHUNKS {
+            self.len += 1;
+            self.len - 1
+        } else {
+            let index = self.victim;
+            self.victim = (index + 1) % CHUNKS;
+            let old = self.chunks[index].base;
+            self.add_hole(Hole {
+                first: old,
+                last: old.saturating_add(7),
+            });
+            index
+        };
+        self.chunks[index] = Chunk {
+            base,
+            value: Word::UNKNOWN,
+            stored: 0,
+        };
+        index
+    }
+
+    /// Unknown bytes are stored to a range. A range that wraps makes all memory unknown.
+    pub(crate) fn store_unknown(&mut self, address: u64, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let Some(last) = address.checked_add(bytes - 1) else {
+            self.store_anywhere();
+            return;
+        };
+        for chunk in &mut self.chunks[..self.len] {
+            for i in 0..8u32 {
+                if (address..=last).contains(&chunk.base.wrapping_add(u64::from(i))) {
+                    chunk.stored &= !(1 << i);
+                }
+            }
+        }
+        self.add_hole(Hole {
+            first: address,
+            last,
+        });
+    }
+
+    fn add_hole(&mut self, hole: Hole) {
+        for old in &mut self.holes[..self.hole_len] {
+            let apart =
+                hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);
+            if !apart {
+                old.first = old.first.min(hole.first);
+                old.last = old.last.max(hole.last);
+                return;
+            }
+        }
+        if self.hole_len < HOLES {
+            self.holes[self.hole_len] = hole;
+            self.hole_len += 1;
+        } else {
+            self.all_unknown = true;
+        }
+    }
+
+    /// Something is stored at an unknown address: nothing stored or read so far holds any more.
+    pub(crate) fn store_anywhere(&mut self) {
+        self.len = 0;
+        self.victim = 0;
+        self.hole_len = 0;
+        self.all_unknown = true;
+    }
+}

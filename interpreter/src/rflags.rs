@@ -1,0 +1,467 @@
+//! The flags, each known or unknown, and all arithmetic that yields flags.
+//!
+//! Operations that leave a flag undefined make it unknown: processors differ there.
+
+use iced_x86::ConditionCode;
+
+use crate::word::{Width, Word};
+
+/// One flag of RFLAGS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Flag {
+    /// Carry.
+    Cf = 1 << 0,
+    /// Parity of the low byte.
+    Pf = 1 << 2,
+    /// Carry out of bit 3.
+    Af = 1 << 4,
+    /// Zero.
+    Zf = 1 << 6,
+    /// Sign.
+    Sf = 1 << 7,
+    /// Direction of string instructions.
+    Df = 1 << 10,
+    /// Signed overflow.
+    Of = 1 << 11,
+}
+
+impl Flag {
+    /// Every flag that is kept.
+    pub const ALL: [Self; 7] = [
+        Self::Cf,
+        Self::Pf,
+        Self::Af,
+        Self::Zf,
+        Self::Sf,
+        Self::Df,
+        Self::Of,
+    ];
+}
+
+/// The flags that programs compute with (CF PF AF ZF SF DF OF), each known or unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flags {
+    /// Known flags at their places in RFLAGS; unknown ones are zero.
+    bits: u64,
+    known: u64,
+}
+
+impl Flags {
+    /// All flags unknown.
+    pub const UNKNOWN: Self = Self { bits: 0, known: 0 };
+
+    /// All flags as in a value of RFLAGS.
+    pub const fn from_rflags(rflags: u64) -> Self {
+        let known = Flag::Cf as u64
+            | Flag::Pf as u64
+            | Flag::Af as u64
+            | Flag::Zf as u64
+            | Flag::Sf as u64
+            | Flag::Df as u64
+            | Flag::Of as u64;
+        Self {
+            bits: rflags & known,
+            known,
+        }
+    }
+
+    /// A flag, if known.
+    pub fn get(self, flag: Flag) -> Option<bool> {
+        let bit = flag as u64;
+        (self.known & bit != 0).then_some(self.bits & bit != 0)
+    }
+
+    /// Sets a flag; `None` makes it unknown.
+    pub fn set(&mut self, flag: Flag, value: Option<bool>) {
+        let bit = flag as u64;
+        self.bits = if value == Some(true) {
+            self.bits | bit
+        } else {
+            self.bits & !bit
+        };
+        self.known = if value.is_some() {
+            self.known | bit
+        } else {
+            self.known & !bit
+        };
+    }
+
+    /// Makes flags unknown.
+    pub(crate) fn forget(&mut self, flags: &[Flag]) {
+        for &flag in flags {
+            self.set(flag, None);
+        }
+    }
+
+    /// The low byte of RFLAGS as `lahf` and `pushf` see it: known if all its flags are.
+    pub(crate) fn low_byte(self) -> Word {
+        const STATUS: u64 = 0b1101_0101;
+        let known = u8::from(self.known & STATUS == STATUS);
+        Word::partial(self.bits & STATUS | 2, known).truncate(Width::B8)
+    }
+
+    /// Sets SF ZF AF PF CF from a byte (`sahf`, `popf`).
+    pub(crate) fn set_low_byte(&mut self, byte: Word) {
+        for flag in [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf] {
+            self.set(flag, byte.bit((flag as u64).trailing_zeros()));
+        }
+    }
+
+    /// Whether a condition holds; combinations use what decides them.
+    pub(crate) fn condition(self, condition: ConditionCode) -> Option<bool> {
+        use ConditionCode as C;
+        let flag = |flag| self.get(flag);
+        let or = |a: Option<bool>, b: Option<bool>| match (a, b) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
+        };
+        let less = || flag(Flag::Sf).zip(flag(Flag::Of)).map(|(s, o)| s != o);
+        let not = |value: Option<bool>| value.map(|v| !v);
+        match condition {
+            C::None => None,
+            C::o => flag(Flag::Of),
+            C::no => not(flag(Flag::Of)),
+            C::b => flag(Flag::Cf),
+            C::ae => not(flag(Flag::Cf)),
+            C::e => flag(Flag::Zf),
+            C::ne => not(flag(Flag::Zf)),
+            C::be => or(flag(Flag::Cf), flag(Flag::Zf)),
+            C::a => not(or(flag(Flag::Cf), flag(Flag::Zf))),
+            C::s => flag(Flag::Sf),
+            C::ns => not(flag(Flag::Sf)),
+            C::p => flag(Flag::Pf),
+            C::np => not(flag(Flag::Pf)),
+            C::l => less(),
+            C::ge => not(less()),
+            C::le => or(flag(Flag::Zf), less()),
+            C::g => not(or(flag(Flag::Zf), less())),
+        }
+    }
+
+    /// SF, ZF and PF of a result.
+    pub(crate) fn set_result(&mut self, width: Width, result: Word) {
+        self.set(Flag::Zf, result.is_zero());
+        self.set(Flag::Sf, result.bit(width.bits() - 1));
+        self.set(Flag::Pf, result.get(1).map(|low| low.count_ones() % 2 == 0));
+    }
+
+    /// `a + b + carry`.
+    pub(crate) fn add(&mut self, width: Width, a: Word, b: Word, carry: Option<bool>) -> Word {
+        let known = if carry.is_some() {
+            a.prefix().min(b.prefix())
+        } else {
+            0
+        };
+        let wide = u128::from(a.known_bits())
+            + u128::from(b.known_bits())
+            + u128::from(carry == Some(true));
+        // Truncation to 64 bits is what the processor does; the carry is taken from `wide`.
+        let result = Word::low_known(wide as u64, known).truncate(width);
+        let complete = known == 8;
+        let (x, y, r) = (a.known_bits(), b.known_bits(), result.known_bits());
+        self.set_result(width, result);
+        self.set(Flag::Af, (known > 0).then_some((x ^ y ^ r) & 0x10 != 0));
+        self.set(Flag::Cf, complete.then_some(wide >> width.bits() != 0));
+        self.set(
+            Flag::Of,
+            complete.then_some((x ^ r) & (y ^ r) & width.sign() != 0),
+        );
+        result
+    }
+
+    /// `a - b - borrow`.
+    pub(crate) fn sub(&mut self, width: Width, a: Word, b: Word, borrow: Option<bool>) -> Word {
+        let known = if borrow.is_some() {
+            a.prefix().min(b.prefix())
+        } else {
+            0
+        };
+        let (x, y) = (a.known_bits(), b.known_bits());
+        let difference = x
+            .wrapping_sub(y)
+            .wrapping_sub(u64::from(borrow == Some(true)));
+        let result = Word::low_known(difference, known).truncate(width);
+        let complete = known == 8;
+        let r = result.known_bits();
+        self.set_result(width, result);
+        self.set(Flag::Af, (known > 0).then_some((x ^ y ^ r) & 0x10 != 0));
+        self.set(
+            Flag::Of,
+            complete.then_some((x ^ y) & (x ^ r) & width.sign() != 0),
+        );
+        if borrow == Some(false) {
+            // A comparison may be decided by less than all bytes.
+            self.set(Flag::Zf, a.equals(b));
+            self.set(Flag::Cf, a.below(b));
+        } else {
+            let wide = u128::from(y) + u128::from(borrow == Some(true));
+            self.set(Flag::Cf, complete.then_some(u128::from(x) < wide));
+        }
+        result
+    }
+
+    /// `a + 1`: the carry stays.
+    pub(crate) fn inc(&mut self, width: Width, a: Word) -> Word {
+        let carry = self.get(Flag::Cf);
+        let result = self.add(width, a, Word::known(1), Some(false));
+        self.set(Flag::Cf, carry);
+        result
+    }
+
+    /// `a - 1`: the carry stays.
+    pub(crate) fn dec(&mut self, width: Width, a: Word) -> Word {
+        let carry = self.get(Flag::Cf);
+        let result = self.sub(width, a, Word::known(1), Some(false));
+        self.set(Flag::Cf, carry);
+        result
+    }
+
+    /// `0 - a`.
+    pub(crate) fn neg(&mut self, width: Width, a: Word) -> Word {
+        let result = self.sub(width, Word::ZERO, a, Some(false));
+        self.set(Flag::Cf, a.is_zero().map(|zero| !zero));
+        result
+    }
+
+    /// Flags of `and`, `or`, `xor`, `test`.
+    pub(crate) fn logic(&mut self, width: Width, result: Word) {
+        self.set_result(width, result);
+        self.set(Flag::Cf, Some(false));
+        self.set(Flag::Of, Some(false));
+        self.set(Flag::Af, None);
+    }
+
+    /// Flags of the bit-manipulation instructions that define SF, ZF, CF and OF = 0 only.
+    pub(crate) fn bit_result(&mut self, width: Width, result: Word, carry: Option<bool>) {
+        self.set_result(width, result);
+        self.set(Flag::Cf, carry);
+        self.set(Flag::Of, Some(false));
+        self.forget(&[Flag::Af, Flag::Pf]);
+    }
+
+    /// Flags of a multiplication: CF = OF = the result does not fit, the rest is undefined.
+    pub(crate) fn multiply(&mut self, overflow: Option<bool>) {
+        self.set(Flag::Cf, overflow);
+        self.set(Flag::Of, overflow);
+        self.forget(&[Flag::Sf, Flag::Zf, Flag::Af, Flag::Pf]);
+    }
+
+    /// Flags after an instruction that leaves all arithmetic flags undefined.
+    pub(crate) fn forget_arithmetic(&mut self) {
+        self.forget(&[Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of]);
+    }
+
+    /// `a << count`, count already masked.
+    pub(crate) fn shl(&mut self, width: Width, a: Word, count: u32) -> Word {
+        if count == 0 {
+            return a;
+        }
+        let filled = (1u64 << count) - 1;
+        let result =
+            Word::masked(a.known_bits() << count, a.mask() << count | filled).truncate(width);
+        let carry = if count < width.bits() {
+            a.bit(width.bits() - count)
+        } else {
+            None
+        };
+        let sign = result.bit(width.bits() - 1);
+        self.shifted(
+            width,
+            result,
+            carry,
+            if count == 1 {
+                differ(sign, carry)
+            } else {
+                None
+            },
+        );
+        result
+    }
+
+    /// `a >> count`, count already masked.
+    pub(crate) fn shr(&mut self, width: Width, a: Word, count: u32) -> Word {
+        if count == 0 {
+            return a;
+        }
+        let result = Word::masked(
+            a.known_bits() >> count,
+            a.mask() >> count | !(u64::MAX >> count),
+        );
+        let carry = if count < width.bits() {
+            a.bit(count - 1)
+        } else {
+            None
+        };
+        let overflow = if count == 1 {
+            a.bit(width.bits() - 1)
+        } else {
+            None
+        };
+        self.shifted(width, result, carry, overflow);
+        result
+    }
+
+    /// `a >> count` with the sign shifted in, count already masked.
+    pub(crate) fn sar(&mut self, width: Width, a: Word, count: u32) -> Word {
+        if count == 0 {
+            return a;
+        }
+        let wide = a.sign_extend(width, Width::B64);
+        // An unknown sign makes the bits that it fills unknown: shift the mask with its sign too.
+        let mask = (wide.mask() as i64 >> count) as u64;
+        let result = Word::masked((wide.known_bits() as i64 >> count) as u64, mask).truncate(width);
+        let carry = wide.bit(count - 1);
+        self.shifted(width, result, carry, (count == 1).then_some(false));
+        result
+    }
+
+    /// Flags of a shift by at least one.
+    fn shifted(&mut self, width: Width, result: Word, carry: Option<bool>, over: Option<bool>) {
+        self.set_result(width, result);
+        self.set(Flag::Cf, carry);
+        self.set(Flag::Of, over);
+        self.set(Flag::Af, None);
+    }
+
+    /// `a` rotated left; `count` is masked but not yet reduced to the width.
+    pub(crate) fn rol(&mut self, width: Width, a: Word, count: u32) -> Word {
+        if count == 0 {
+            return a;
+        }
+        let result = rotate(width, a, count % width.bits());
+        let carry = result.bit(0);
+        let sign = result.bit(width.bits() - 1);
+        self.set(Flag::Cf, carry);
+        self.set(
+            Flag::Of,
+            if count == 1 {
+                differ(sign, carry)
+            } else {
+                None
+            },
+        );
+        result
+    }
+
+    /// `a` rotated right; `count` is masked but not yet reduced to the width.
+    pub(crate) fn ror(&mut self, width: Width, a: Word, count: u32) -> Word {
+        if count == 0 {
+            return a;
+        }
+        let bits = width.bits();
+        let result = rotate(width, a, (bits - count % bits) % bits);
+        let sign = result.bit(bits - 1);
+        self.set(Flag::Cf, sign);
+        let next = result.bit(bits - 2);
+        self.set(Flag::Of, if count == 1 { differ(sign, next) } else { None });
+        result
+    }
+
+    /// `a` rotated left through the carry; `count` is masked but not yet reduced.
+    pub(crate) fn rcl(&mut self, width: Width, a: Word, count: u32) -> Word {
+        self.rotate_carry(width, a, count, true)
+    }
+
+    /// `a` rotated right through the carry; `count` is masked but not yet reduced.
+    pub(crate) fn rcr(&mut self, width: Width, a: Word, count: u32) -> Word {
+        self.rotate_carry(width, a, count, false)
+    }
+
+    fn rotate_carry(&mut self, width: Width, a: Word, count: u32, left: bool) -> Word {
+        if count == 0 {
+            return a;
+        }
+        let bits = width.bits();
+        let places = count % (bits + 1);
+        if places == 0 {
+            self.set(Flag::Of, None);
+            return a;
+        }
+        let (Some(value), Some(carry)) = (a.all(), self.get(Flag::Cf)) else {
+            self.forget(&[Flag::Cf, Flag::Of]);
+            return Word::unknown(width);
+        };
+        let ring = u128::from(value) | u128::from(carry) << bits;
+        let places = if left { places } else { bits + 1 - places };
+        let turned = ring << places | ring >> (bits + 1 - places);
+        let result = turned as u64 & width.mask();
+        let carry_out = turned >> bits & 1 != 0;
+        let sign = result & width.sign() != 0;
+        let overflow = if left {
+            sign != carry_out
+        } else {
+            (value & width.sign() != 0) != carry
+        };
+        self.set(Flag::Cf, Some(carry_out));
+        self.set(Flag::Of, (count == 1).then_some(overflow));
+        Word::known(result)
+    }
+
+    /// `a << count` filled from the top of `fill` (`shld`), count already masked.
+    pub(crate) fn shld(&mut self, width: Width, a: Word, fill: Word, count: u32) -> Word {
+        self.shift_double(width, a, fill, count, true)
+    }
+
+    /// `a >> count` filled from the bottom of `fill` (`shrd`), count already masked.
+    pub(crate) fn shrd(&mut self, width: Width, a: Word, fill: Word, count: u32) -> Word {
+        self.shift_double(width, a, fill, count, false)
+    }
+
+    fn shift_double(&mut self, width: Width, a: Word, fill: Word, count: u32, left: bool) -> Word {
+        if count == 0 {
+            return a;
+        }
+        let bits = width.bits();
+        // Only 16-bit operands can be shifted further than they are wide: undefined.
+        if count > bits {
+            self.forget_arithmetic();
+            return Word::unknown(width);
+        }
+        let shift = |x: u64, y: u64| {
+            let joined = |low: u64, high: u64| u128::from(low) | u128::from(high) << bits;
+            let out = if left {
+                joined(y, x) >> (bits - count)
+            } else {
+                joined(x, y) >> count
+            };
+            out as u64 & width.mask()
+        };
+        let mask = shift(a.mask() & width.mask(), fill.mask() & width.mask());
+        let result = Word::masked(
+            shift(a.known_bits(), fill.known_bits()),
+            mask | !width.mask(),
+        );
+        let carry = if left {
+            a.bit(bits - count)
+        } else {
+            a.bit(count - 1)
+        };
+        let sign = bits - 1;
+        let overflow = if count == 1 {
+            differ(a.bit(sign), result.bit(sign))
+        } else {
+            None
+        };
+        self.shifted(width, result, carry, overflow);
+        result
+    }
+}
+
+/// Whether two flags differ, if both are known.
+fn differ(a: Option<bool>, b: Option<bool>) -> Option<bool> {
+    a.zip(b).map(|(a, b)| a != b)
+}
+
+/// An operand rotated left by `places`, fewer than its width.
+pub(crate) fn rotate(width: Width, a: Word, places: u32) -> Word {
+    if places == 0 {
+        return a;
+    }
+    let turn = |x: u64| {
+        let x = x & width.mask();
+        (x << places | x >> (width.bits() - places)) & width.mask()
+    };
+    Word::masked(turn(a.known_bits()), turn(a.mask()) | !width.mask())
+}

@@ -1,0 +1,255 @@
+//! A window: instructions from the sample's PC on, along the path that the thread takes.
+
+use iced_x86::{Mnemonic, OpKind};
+
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine, RAX, RCX, RDI, RDX, RSI, check_canonical};
+use crate::parameter::{Capture, Parameter};
+use crate::rflags::Flags;
+use crate::stop::StopReason;
+use crate::word::Word;
+
+/// Stubs that a call's target is followed through (`jmp` in a procedure linkage table and the
+/// like).
+const MAX_STUBS: u32 = 4;
+
+/// The registers that a window starts from, and ends with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Registers {
+    /// rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
+    pub gpr: [Word; 16],
+    /// Process address of the instruction to be executed next.
+    pub rip: u64,
+    /// The arithmetic flags and the direction flag.
+    pub rflags: Flags,
+    /// Base of the FS segment, if known.
+    pub fs_base: Option<u64>,
+    /// Base of the GS segment, if known.
+    pub gs_base: Option<u64>,
+}
+
+impl Registers {
+    /// Registers as an interrupt shows them: all known but the segment bases. `gpr` in the
+    /// processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
+    pub fn from_sample(gpr: [u64; 16], rip: u64, rflags: u64) -> Self {
+        Self {
+            gpr: gpr.map(Word::known),
+            rip,
+            rflags: Flags::from_rflags(rflags),
+            fs_base: None,
+            gs_base: None,
+        }
+    }
+}
+
+/// Memory as of the interrupt.
+pub trait Memory {
+    /// Fills `bytes` (1 to 8 of them) with the memory from a process address on. Returns true only
+    /// if every byte is known and was filled.
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool;
+}
+
+/// Code by process address.
+pub trait Code {
+    /// The instruction at a process address.
+    ///
+    /// # Errors
+    /// Why there is none; the window ends with that reason.
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason>;
+}
+
+/// An instruction and where its image lies.
+pub struct Fetched<'a> {
+    /// Decoded at an image address.
+    pub instruction: &'a Decoded,
+    /// Process address = image address + bias (modulo 2^64).
+    pub bias: u64,
+}
+
+/// A call that a window ran into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// Process address of the call instruction.
+    pub site: u64,
+    /// Where it leads in the end, procedure-linkage stubs followed; a stub whose own target is
+    /// unknown is itself the target. `None`: an indirect call to an unknown address.
+    pub target: Option<u64>,
+    /// The call instruction names a register or memory, not an address.
+    pub indirect: bool,
+    /// rdi rsi rdx rcx r8 r9 at the call.
+    pub arguments: [Option<u64>; 6],
+}
+
+/// Receives what a window finds. `pc` is the process address of the instruction.
+pub trait Sink {
+    /// An instruction was fetched and is about to be interpreted.
+    fn reached(&mut self, _pc: u64) {}
+
+    /// A value event, zero-extended; `None`: reached, but the value is unknown. An instruction
+    /// that faults has none.
+    fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>);
+
+    /// A conditional branch (jcc, jrcxz, loop); `None`: its direction is unknown and the window
+    /// ends there.
+    fn branch(&mut self, _pc: u64, _taken: Option<bool>) {}
+
+    /// A call.
+    fn call(&mut self, _call: &Call) {}
+
+    /// A return was interpreted: the caller's frame is current again.
+    fn returned(&mut self, _pc: u64) {}
+
+    /// A load of at most 8 bytes by an interpreted instruction; `known` if all of them were.
+    fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _known: bool) {}
+
+    /// A store of at most 8 bytes by an interpreted instruction, with its value if all of it is
+    /// known.
+    fn store(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _value: Option<u64>) {}
+}
+
+/// How far a window goes and what it captures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Instructions after which the window is complete.
+    pub max_instructions: u32,
+    /// The kinds of value events.
+    pub capture: Capture,
+}
+
+impl Default for Window {
+    /// 16 instructions.
+    fn default() -> Self {
+        Self {
+            max_instructions: 16,
+            capture: Capture::default(),
+        }
+    }
+}
+
+/// How a window ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Instructions interpreted to their end.
+    pub instructions: u32,
+    /// Why no more.
+    pub stop: StopReason,
+    /// What is known of the registers before the instruction that was not interpreted. Of no use
+    /// when that instruction itself was begun: after a fault, `rip` alone is meant.
+    pub registers: Registers,
+}
+
+impl Window {
+    /// Interprets from `registers` on and tells `sink` what happens. Allocates nothing.
+    pub fn run(
+        &self,
+        registers: &Registers,
+        code: &mut dyn Code,
+        memory: &mut dyn Memory,
+        sink: &mut dyn Sink,
+    ) -> Outcome {
+        let mut machine = Machine::new(registers, memory, sink, self.capture);
+        let mut instructions = 0;
+        let stop = loop {
+            if instructions >= self.max_instructions {
+                break StopReason::Complete;
+            }
+            match step(&mut machine, code) {
+                Ok(()) => instructions += 1,
+                Err(reason) => break reason,
+            }
+        };
+        Outcome {
+            instructions,
+            stop,
+            registers: machine.registers,
+        }
+    }
+}
+
+/// One instruction.
+fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason> {
+    let pc = machine.registers.rip;
+    let Fetched { instruction, bias } = code.fetch(pc)?;
+    let flow = machine.execute(instruction, bias)?;
+    let next = machine.next_pc(instruction);
+    let next = match flow {
+        Flow::Next => next,
+        Flow::Jump(target) => target,
+        Flow::Branch { taken, target } => {
+            machine.sink().branch(pc, taken);
+            if taken.ok_or(StopReason::UnknownBranch)? {
+                target
+            } else {
+                next
+            }
+        }
+        Flow::JumpIndirect(target) => target.ok_or(StopReason::UnknownTarget)?,
+        Flow::Call { target, indirect } => {
+            // The stub is looked at in the state after the call: its return address is stored.
+            let end = target.map(|target| follow_stubs(machine, code, target));
+            let arguments = [RDI, RSI, RDX, RCX, 8, 9].map(|i| machine.registers.gpr[i].get(8));
+            machine.sink().call(&Call {
+                site: pc,
+                target: end,
+                indirect,
+                arguments,
+            });
+            target.ok_or(StopReason::UnknownTarget)?
+        }
+        Flow::Return(target) => {
+            let target = target.ok_or(StopReason::UnknownTarget)?;
+            machine.sink().returned(pc);
+            target
+        }
+    };
+    machine.registers.rip = next;
+    Ok(())
+}
+
+/// Where a call to `target` ends up when it leads to stubs that only jump on.
+fn follow_stubs(machine: &mut Machine<'_>, code: &mut dyn Code, target: u64) -> u64 {
+    let mut end = target;
+    for _ in 0..MAX_STUBS {
+        match stub_target(machine, code, end) {
+            Some(next) => end = next,
+            None => break,
+        }
+    }
+    end
+}
+
+/// The target of the stub at `pc`, if it is one and its target is known.
+fn stub_target(machine: &mut Machine<'_>, code: &mut dyn Code, pc: u64) -> Option<u64> {
+    let mut at = pc;
+    let mut fetched = code.fetch(at).ok()?;
+    if fetched.instruction.instruction().mnemonic() == Mnemonic::Endbr64 {
+        at = at.wrapping_add(fetched.instruction.len() as u64);
+        fetched = code.fetch(at).ok()?;
+    }
+    let decoded = fetched.instruction;
+    if decoded.instruction().mnemonic() != Mnemonic::Jmp {
+        return None;
+    }
+    let target = machine.peek_jump(decoded, fetched.bias)?;
+    check_canonical(target).ok()?;
+    // A lazily bound entry jumps to code that pushes its index and calls the binder: the stub is
+    // the best name of what is called.
+    if decoded.instruction().op0_kind() == OpKind::Memory {
+        let mut at = target;
+        let mut fetched = code.fetch(at).ok()?;
+        if fetched.instruction.instruction().mnemonic() == Mnemonic::Endbr64 {
+            at = at.wrapping_add(fetched.instruction.len() as u64);
+            fetched = code.fetch(at).ok()?;
+        }
+        let binds = fetched.instruction.instruction();
+        if binds.mnemonic() == Mnemonic::Push && binds.try_immediate(0).is_ok() {
+            return None;
+        }
+    }
+    Some(target)
+}
+
+/// `rax` as the value of a return.
+pub(crate) fn return_value(machine: &Machine<'_>) -> Option<u64> {
+    machine.registers.gpr[RAX].get(8)
+}
