@@ -75,11 +75,13 @@ impl Reader {
     }
 
     /// Reads until it is told to stop or nobody receives any more.
-    pub(crate) fn run(mut self, sender: &SyncSender<Batch>, ready: &SyncSender<Tid>) -> Stats {
+    pub(crate) fn run(mut self, sender: &SyncSender<Batch>, ready: SyncSender<Tid>) -> Stats {
         self.pin();
         let tid = nix::unistd::gettid().as_raw().cast_unsigned();
         // Whoever started us may have failed with another reader, and be gone.
         let _ = ready.send(Tid(tid));
+        // The starter waits until every reader has let go of this.
+        drop(ready);
         loop {
             self.wait();
             // Before the drain: what was written until the events were stopped is then drained.

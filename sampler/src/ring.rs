@@ -221,7 +221,7 @@ impl Sampler {
             let (sender, tid_sender) = (sender.clone(), tid_sender.clone());
             let reader = thread::Builder::new()
                 .name(format!("sampler/{cpu}"))
-                .spawn(move || reader.run(&sender, &tid_sender))
+                .spawn(move || reader.run(&sender, tid_sender))
                 .map_err(os("start a reader thread"))?;
             running.events.push(fds);
             running.readers.push(reader);
