@@ -1,0 +1,56 @@
+//! What can be wrong with what a caller hands in.
+
+/// Why a configuration or the stored parts of a list were refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A list of no or one tuple cannot tell a frequent value from a new one.
+    #[error("a hotlist needs room for 2 to {max} tuples, not {0}", max = crate::Config::MAX_CAPACITY)]
+    Capacity(usize),
+    /// The factor by which p falls does not make it fall, or is no number.
+    #[error("the factor by which p falls must be a finite number above 1, not {0}")]
+    Factor(f64),
+    /// The ends of SatCount leave no range to count in.
+    #[error("SatCount needs MinEnd < MaxEnd <= {max}, not {min_end} and {max_end}", max = crate::Config::MAX_END)]
+    Ends {
+        /// MinEnd as given.
+        min_end: u32,
+        /// MaxEnd as given.
+        max_end: u32,
+    },
+    /// p is no probability that a list can have come to.
+    #[error("p must lie in (0, 1] and not be vanishingly small, not {0}")]
+    Probability(f64),
+    /// SatCount is outside its ends, or where the other method would be in use.
+    #[error("SatCount {0} does not fit the ends or the method of the list")]
+    SatCount(u32),
+    /// More tuples than the list has room for.
+    #[error("{tuples} tuples in a list with room for {capacity}")]
+    TooManyTuples {
+        /// Tuples given.
+        tuples: usize,
+        /// N of the list.
+        capacity: usize,
+    },
+    /// A tuple that counts nothing, or more than a list can count.
+    #[error("tuple {index} has counts that no list can have: {counted} and {certain}")]
+    Counts {
+        /// Position of the tuple.
+        index: usize,
+        /// Its events counted with probability p.
+        counted: u64,
+        /// Its events counted surely.
+        certain: u64,
+    },
+    /// One value has two tuples.
+    #[error("tuple {0} repeats the value of an earlier one")]
+    Duplicate(usize),
+    /// The tuples count more events than were offered.
+    #[error("the tuples count {counted} events of {events} offered")]
+    MoreThanOffered {
+        /// Sum over the tuples.
+        counted: u64,
+        /// Events offered to the list.
+        events: u64,
+    },
+}

@@ -1,0 +1,411 @@
+//! The hotlist and its update.
+
+use crate::coins::Coins;
+use crate::config::{Config, Method};
+use crate::interval::share_interval;
+use crate::store::{Counts, Store};
+use crate::words::Words;
+
+/// Set in a run that ends without an acceptance; alone, a run that has yet to be drawn.
+const UNDRAWN: u32 = 1 << 31;
+/// The longest run that is drawn at once.
+const LONGEST: u32 = UNDRAWN - 1;
+/// Below this p the list takes nothing new: it would no longer be a number to divide by.
+pub(crate) const LEAST_P: f64 = f64::MIN_POSITIVE * 65_536.0;
+
+/// A list of at most N tuples that stands for a stream of any length.
+///
+/// See the [crate's page](crate) for the method and for why its estimates are unbiased.
+#[derive(Clone, Debug)]
+pub struct Hotlist<V = u64> {
+    pub(crate) store: Store<V>,
+    pub(crate) p: f64,
+    pub(crate) events: u64,
+    pub(crate) factor: f64,
+    /// Refusals left before the next acceptance; see [`UNDRAWN`].
+    pub(crate) run: u32,
+    pub(crate) sat_count: u8,
+    pub(crate) min_end: u8,
+    pub(crate) max_end: u8,
+    pub(crate) mode: Mode,
+}
+
+/// How the next event is counted, and whether that may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Counting,
+    Concise,
+    AlwaysCounting,
+    AlwaysConcise,
+}
+
+// Lists are many: 64 bytes and, for 16 tuples of one word, 320 on the heap.
+const _: () = assert!(size_of::<Hotlist<u64>>() == 64);
+
+/// A value of a list with what is known about it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuple<V = u64> {
+    /// The value.
+    pub value: V,
+    /// B: its events counted with probability p.
+    pub counted: u64,
+    /// D: its events counted surely.
+    pub certain: u64,
+    /// S: estimated time of the first event still counted, in the caller's unit.
+    pub first: u64,
+    p: f64,
+}
+
+impl<V> Tuple<V> {
+    /// Unbiased estimate of how many events had this value: B/p + D.
+    pub fn estimate(&self) -> f64 {
+        self.counted as f64 / self.p + self.certain as f64
+    }
+
+    /// Unbiased estimate of the variance that thinning has put into [`Tuple::estimate`]:
+    /// B (1-p) / p^2, zero while p is one.
+    pub fn variance(&self) -> f64 {
+        self.counted as f64 * (1.0 - self.p) / (self.p * self.p)
+    }
+
+    /// A 95 % interval, in percent, of this value's share; the arguments and the rest are as for
+    /// [`interval`](crate::interval), the thinning is this tuple's own.
+    pub fn interval(&self, samples: u64, windows: u64, reached: u64) -> (f64, f64) {
+        share_interval(self.estimate(), self.variance(), samples, windows, reached)
+    }
+}
+
+impl<V: Words> Hotlist<V> {
+    /// An empty list: p = 1, SatCount = MinEnd. Allocates once, here.
+    pub fn new(config: &Config) -> Self {
+        let (capacity, min_end, max_end) = config.bytes();
+        Self {
+            store: Store::new(capacity),
+            p: 1.0,
+            events: 0,
+            factor: config.factor(),
+            run: UNDRAWN,
+            sat_count: min_end,
+            min_end,
+            max_end,
+            mode: match config.methods() {
+                Method::Switching => Mode::Counting,
+                Method::Counting => Mode::AlwaysCounting,
+                Method::Concise => Mode::AlwaysConcise,
+            },
+        }
+    }
+
+    /// The settings of this list.
+    pub fn config(&self) -> Config {
+        let method = match self.mode {
+            Mode::Counting | Mode::Concise => Method::Switching,
+            Mode::AlwaysCounting => Method::Counting,
+            Mode::AlwaysConcise => Method::Concise,
+        };
+        Config::of(
+            self.factor,
+            (self.store.capacity, self.min_end, self.max_end),
+            method,
+        )
+    }
+
+    /// Events offered so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The probability with which an event of a value that is not in the list enters it.
+    pub fn p(&self) -> f64 {
+        self.p
+    }
+
+    /// 1/p: about the number of events below which a value may be missing.
+    pub fn threshold(&self) -> f64 {
+        1.0 / self.p
+    }
+
+    /// Tuples in the list.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether no event has been counted.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the next event is counted by concise samples (else by counting samples).
+    pub fn is_concise(&self) -> bool {
+        matches!(self.mode, Mode::Concise | Mode::AlwaysConcise)
+    }
+
+    /// The saturating counter of values found less values not found.
+    pub fn sat_count(&self) -> u32 {
+        u32::from(self.sat_count)
+    }
+
+    /// Bytes that the list takes, in itself and on the heap.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.store.heap()
+    }
+
+    /// The tuples, highest estimate first.
+    pub fn tuples(&self) -> impl Iterator<Item = Tuple<V>> + '_ {
+        (0..self.len()).map(|index| {
+            let Counts {
+                counted,
+                certain,
+                first,
+            } = self.store.counts(index);
+            Tuple {
+                value: self.store.value(index),
+                counted,
+                certain,
+                first,
+                p: self.p,
+            }
+        })
+    }
+
+    /// Offers an event. `time` is in any unit that does not run backwards; it is kept as S.
+    ///
+    /// Allocates nothing, and draws no random number unless one is needed: none while p = 1, none
+    /// for a value that counting samples find in the list, and one per acceptance else.
+    #[inline]
+    pub fn update(&mut self, value: V, time: u64, coins: &mut impl Coins) {
+        self.events = self.events.saturating_add(1);
+        if !self.is_concise() {
+            match self.store.find(value) {
+                Some(index) => {
+                    let full = self.store.count_surely(index);
+                    self.found(index, full, time, coins);
+                }
+                None => {
+                    self.not_found();
+                    if self.offer(coins) {
+                        self.enter(value, time, coins);
+                    }
+                }
+            }
+        } else if self.offer(coins) {
+            match self.store.find(value) {
+                Some(index) => {
+                    let full = self.store.count(index);
+                    self.found(index, full, time, coins);
+                }
+                None => {
+                    self.not_found();
+                    self.enter(value, time, coins);
+                }
+            }
+        }
+    }
+
+    /// Whether an event that is counted with probability p is counted.
+    ///
+    /// What is left of a run says so. Runs are drawn when first needed and end with an acceptance,
+    /// which is what changes p, so none is left over from another p.
+    #[inline]
+    fn offer(&mut self, coins: &mut impl Coins) -> bool {
+        if self.p >= 1.0 {
+            return true;
+        }
+        if self.run == UNDRAWN {
+            let run = coins.gap(self.p, u64::from(LONGEST));
+            // A run of the full length says nothing of the event behind it: another run does.
+            self.run = u32::try_from(run).map_or(LONGEST, |run| run.min(LONGEST));
+            if self.run == LONGEST {
+                self.run |= UNDRAWN;
+            }
+        }
+        if self.run == 0 {
+            self.run = UNDRAWN;
+            return true;
+        }
+        self.run -= 1;
+        false
+    }
+
+    /// After an event was added to a tuple.
+    #[inline]
+    fn found(&mut self, index: usize, full: bool, time: u64, coins: &mut impl Coins) {
+        self.store.saw(time);
+        self.store.rise(index, self.p);
+        if self.sat_count < self.max_end {
+            self.sat_count += 1;
+            if self.sat_count == self.max_end && self.mode == Mode::Counting {
+                self.mode = Mode::Concise;
+            }
+        }
+        if full {
+            self.make_room(time, coins);
+        }
+    }
+
+    #[inline]
+    fn not_found(&mut self) {
+        if self.sat_count > self.min_end {
+            self.sat_count -= 1;
+            if self.sat_count == self.min_end && self.mode == Mode::Concise {
+                self.mode = Mode::Counting;
+            }
+        }
+    }
+
+    /// A new tuple, for which p may have to fall until one of N + 1 is gone. The newcomer waits
+    /// outside the list as its last tuple.
+    fn enter(&mut self, value: V, time: u64, coins: &mut impl Coins) {
+        let mut newcomer = Counts {
+            counted: 1,
+            certain: 0,
+            first: time,
+        };
+        while self.store.is_full() {
+            let p = self.p / self.factor;
+            if p < LEAST_P {
+                return;
+            }
+            let lose = 1.0 - 1.0 / self.factor;
+            self.thin(p, lose, time, coins);
+            newcomer = newcomer.thinned(lose, p, time, coins);
+            if newcomer.counted == 0 {
+                return;
+            }
+        }
+        self.store.push(value, newcomer);
+        self.store.saw(time);
+    }
+
+    /// Lowers p: every event counted with probability p stays with probability 1 - `lose`, which
+    /// must be the new p over the old one.
+    fn thin(&mut self, p: f64, lose: f64, now: u64, coins: &mut impl Coins) {
+        self.p = p;
+        let mut kept = 0;
+        for index in 0..self.store.len() {
+            let old = self.store.counts(index);
+            let new = old.thinned(lose, p, now, coins);
+            if new.counted == 0 {
+                continue;
+            }
+            if kept != index {
+                self.store.copy(index, kept);
+            }
+            if new != old {
+                self.store.set(kept, new);
+            }
+            kept += 1;
+        }
+        self.store.truncate(kept);
+        self.store.sort(p);
+    }
+
+    /// Lowers p to this value at once. Whatever run was drawn for the old p is void.
+    pub(crate) fn thin_to(&mut self, p: f64, now: u64, coins: &mut impl Coins) {
+        if p < self.p {
+            self.thin(p, 1.0 - p / self.p, now, coins);
+            self.forget_run();
+        }
+    }
+
+    /// What was drawn for another p is void.
+    pub(crate) fn forget_run(&mut self) {
+        self.run = UNDRAWN;
+    }
+
+    /// Brings counts that are at the end of their 32 bits back into range.
+    fn make_room(&mut self, now: u64, coins: &mut impl Coins) {
+        while let Some(index) = (0..self.len()).find(|&index| self.store.counts(index).is_at_end())
+        {
+            let counts = self.store.counts(index);
+            if self.p < LEAST_P {
+                // No fair coins come here: 2^32 events were counted with a p of all but zero.
+                let most = Counts::MAX;
+                let (counted, certain) = (counts.counted.min(most), counts.certain.min(most));
+                self.store.set(
+                    index,
+                    Counts {
+                        counted,
+                        certain,
+                        ..counts
+                    },
+                );
+            } else if let Some(folded) = counts.folded(self.p, coins) {
+                self.store.set(index, folded);
+                self.store.sort(self.p);
+            } else {
+                self.thin_to(self.p / 2.0, now, coins);
+            }
+        }
+    }
+}
+
+impl Counts {
+    /// What is left of a tuple when p falls to `p`, by the rule derived on the crate's page.
+    ///
+    /// The events of B are kept or lost one by one; if none is kept, the events of D are offered
+    /// with the new p one by one until one is accepted, which begins B anew. S moves on past the
+    /// events that were lost from the front, as if the events were spread evenly from S to now:
+    /// S = now - (now - S) * (what is left behind the front) / (what there was).
+    pub(crate) fn thinned(self, lose: f64, p: f64, now: u64, coins: &mut impl Coins) -> Self {
+        let Self {
+            counted: b,
+            certain: d,
+            first,
+        } = self;
+        // Losses before the first survivor, then the others.
+        let front = coins.gap(1.0 - lose, b).min(b);
+        let behind = (b - front).saturating_sub(1);
+        let left = if front < b {
+            1 + behind - coins.losses(behind, lose).min(behind)
+        } else {
+            0
+        };
+        if left > 0 {
+            return Self {
+                counted: left,
+                certain: d,
+                first: later(first, now, b - front, b),
+            };
+        }
+        let refused = coins.gap(p, d).min(d);
+        if refused == d {
+            return Self {
+                counted: 0,
+                certain: 0,
+                first,
+            };
+        }
+        let certain = d - refused - 1;
+        Self {
+            counted: 1,
+            certain,
+            first: later(first, now, certain + 1, b.saturating_add(d)),
+        }
+    }
+
+    /// The same tuple with its sure events counted with probability p like the others, which
+    /// leaves its expected estimate as it is; `None` where that would not fit either.
+    pub(crate) fn folded(self, p: f64, coins: &mut impl Coins) -> Option<Self> {
+        let expected = self.counted as f64 + p * self.certain as f64;
+        if expected > Self::MAX as f64 / 2.0 {
+            return None;
+        }
+        let accepted = self.certain - coins.losses(self.certain, 1.0 - p).min(self.certain);
+        let counted = self.counted.saturating_add(accepted).min(Self::MAX);
+        Some(Self {
+            counted,
+            certain: 0,
+            ..self
+        })
+    }
+}
+
+/// now - (now - first) * new/old, in whole units.
+fn later(first: u64, now: u64, new: u64, old: u64) -> u64 {
+    let span = u128::from(now.saturating_sub(first));
+    let left = span * u128::from(new) / u128::from(old.max(1));
+    // At most the span, as new <= old.
+    now.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
+        .max(first)
+}
