@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
+/// What a file is that SQLite does not know.
+pub(crate) const NO_SQLITE: &str = "no SQLite database";
+
 /// Why a profile database could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -161,7 +164,7 @@ impl Error {
             (ErrorCode::ReadOnly | ErrorCode::PermissionDenied, _) => {
                 Error::ReadOnly { path: path_of() }
             }
-            (ErrorCode::NotADatabase, _) => Error::not_a_database(path, "no SQLite database"),
+            (ErrorCode::NotADatabase, _) => Error::not_a_database(path, NO_SQLITE),
             (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => {
                 Error::Busy { path: path_of() }
             }

@@ -15,6 +15,7 @@
 
 mod error;
 mod intern;
+mod lists;
 mod open;
 mod profile;
 mod read;
@@ -22,9 +23,11 @@ pub mod rows;
 mod writer;
 
 pub use error::{Error, ReadError};
-pub use profile::{BranchRow, CallRow, CyclesRow, Filter, Pc, Profile, SymbolRow};
+pub use profile::{
+    BranchRow, CallRow, CyclesRow, Filter, HotlistRow, Merged, Pc, Profile, SymbolRow,
+};
 pub use rows::{Epoch, Image, ImageKind, Process, Source, Subject};
-pub use writer::{Flush, ImageId, PcId, ProcessId, SubjectId, Writer};
+pub use writer::{Flush, ImageId, NewHotlist, PcId, ProcessId, SubjectId, Writer};
 
 /// The longest encoding of an x86 instruction, in bytes.
 const MAX_INSTRUCTION: usize = 15;

@@ -17,6 +17,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
 use crate::Error;
+use crate::error::NO_SQLITE;
 
 /// SQLite's application id of a profile database: "vcpi".
 const APPLICATION_ID: i64 = 0x7663_7069;
@@ -29,6 +30,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a `-wal` file is cut back to after a large flush, in bytes.
 const WAL_LIMIT: i64 = 16 << 20;
+
+/// Bytes of the smallest SQLite database: one page of the smallest size.
+const SMALLEST: u64 = 512;
 
 /// For URIs of [`immutable_uri`].
 const IMMUTABLE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -179,6 +183,9 @@ fn kind_of(path: &Path) -> Result<Content, Error> {
         "a device"
     } else if metadata.len() == 0 {
         return Ok(Content::Empty);
+    } else if metadata.len() < SMALLEST {
+        // SQLite itself takes a very short file for an empty database.
+        NO_SQLITE
     } else {
         return Ok(Content::Some);
     };

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use hotlist::{Coins, Hotlist};
+
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::{Error, read};
 
@@ -49,6 +51,29 @@ pub struct CyclesRow {
     pub samples: u64,
     /// What they stand for, in cycles.
     pub cycles: f64,
+}
+
+/// The values of one parameter at one PC, as one flush has them.
+#[derive(Clone, Debug)]
+pub struct HotlistRow {
+    /// Index of the process.
+    pub process: usize,
+    /// Index of the access tag.
+    pub subject: usize,
+    /// Index of the PC.
+    pub pc: usize,
+    /// Index of the PC of the call site; `None` where the list is not keyed by it.
+    pub caller: Option<usize>,
+    /// What was captured, for instance `eax` or `arg0`.
+    pub parameter: String,
+    /// How often a window came by.
+    pub reached: u64,
+    /// How often of these the value was unknown.
+    pub unknown: u64,
+    /// Distinct windows that the known values came from.
+    pub windows: u64,
+    /// The values.
+    pub list: Hotlist<u64>,
 }
 
 /// Directions of a conditional branch.
@@ -113,6 +138,8 @@ pub struct Profile {
     pub pcs: Vec<Pc>,
     /// Interrupts, one row for each flush.
     pub cycles: Vec<CyclesRow>,
+    /// Value profiles, one row for each flush; see [`Profile::merged`].
+    pub hotlists: Vec<HotlistRow>,
     /// Branch directions, one row for each flush.
     pub branches: Vec<BranchRow>,
     /// Calls, one row for each flush.
@@ -122,6 +149,25 @@ pub struct Profile {
     pub counters: BTreeMap<(String, String), u64>,
     /// Function names, by image and address.
     pub symbols: Vec<SymbolRow>,
+}
+
+/// The value profile of a parameter over all processes, access tags and flushes.
+#[derive(Clone, Debug)]
+pub struct Merged<'p> {
+    /// Index of the PC.
+    pub pc: usize,
+    /// What was captured.
+    pub parameter: &'p str,
+    /// Index of the PC of the call site, if it was asked for and is known.
+    pub caller: Option<usize>,
+    /// How often a window came by.
+    pub reached: u64,
+    /// How often of these the value was unknown.
+    pub unknown: u64,
+    /// Distinct windows that the known values came from.
+    pub windows: u64,
+    /// The values.
+    pub list: Hotlist<u64>,
 }
 
 impl Profile {
@@ -137,6 +183,35 @@ impl Profile {
     pub fn load(paths: &[PathBuf], filter: &Filter) -> Result<Profile, Error> {
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         read::load(&paths, filter)
+    }
+
+    /// Merges the hotlists of each PC and parameter, and of each call site as well if
+    /// `group_by_caller`: counts add up, lists are merged as [`Hotlist::merge`] does it.
+    /// In the order of the PCs' indices, then of the parameters and callers.
+    pub fn merged(&self, group_by_caller: bool, coins: &mut impl Coins) -> Vec<Merged<'_>> {
+        let mut groups = BTreeMap::new();
+        for row in &self.hotlists {
+            let caller = if group_by_caller { row.caller } else { None };
+            let key = (row.pc, row.parameter.as_str(), caller);
+            groups
+                .entry(key)
+                .and_modify(|merged: &mut Merged<'_>| {
+                    merged.reached = merged.reached.saturating_add(row.reached);
+                    merged.unknown = merged.unknown.saturating_add(row.unknown);
+                    merged.windows = merged.windows.saturating_add(row.windows);
+                    merged.list = merged.list.merge(&row.list, coins);
+                })
+                .or_insert_with(|| Merged {
+                    pc: row.pc,
+                    parameter: &row.parameter,
+                    caller,
+                    reached: row.reached,
+                    unknown: row.unknown,
+                    windows: row.windows,
+                    list: row.list.clone(),
+                });
+        }
+        groups.into_values().collect()
     }
 }
 

@@ -189,6 +189,7 @@ struct ProcessOfFile {
 
 struct FlushOfFile {
     epoch: i64,
+    ended: i64,
     taken: bool,
 }
 
@@ -224,6 +225,7 @@ pub(crate) struct Place {
     pub(crate) pc: usize,
     pub(crate) other: Option<usize>,
     cycles_per_unit: f64,
+    pub(crate) flush_ended: i64,
 }
 
 impl File<'_> {
@@ -235,13 +237,14 @@ impl File<'_> {
         self.read_processes(&mut referred)?;
         self.read_pcs(&mut referred)?;
         self.read_cycles(&mut referred)?;
+        self.read_hotlists(&mut referred)?;
         self.read_branches(&mut referred)?;
         self.read_calls(&mut referred)?;
         self.read_counters(&referred)?;
         self.read_symbols(&referred)
     }
 
-    /// Goes through a query's rows; `take` gets the row and the bytes it has charged.
+    /// Gives a query's rows to `take`, one by one.
     pub(crate) fn each(
         &mut self,
         sql: &str,
@@ -252,10 +255,14 @@ impl File<'_> {
         let mut statement = conn.prepare(sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            self.charge(ROW)?;
+            self.charge_row()?;
             take(self, row)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn charge_row(&mut self) -> Result<(), Error> {
+        self.charge(ROW)
     }
 
     fn charge(&mut self, bytes: u64) -> Result<(), Error> {
@@ -355,12 +362,19 @@ impl File<'_> {
                 let Some(EpochOfFile { taken, .. }) = referred.epochs.get(&epoch) else {
                     return Err(file.dangling("epoch", epoch));
                 };
-                let (started, ended) = (file.get(row, 2)?, file.get(row, 3)?);
+                let (started, ended): (i64, i64) = (file.get(row, 2)?, file.get(row, 3)?);
                 let taken = *taken && file.filter.takes_time(started, ended);
                 if taken {
                     with_flushes.insert(epoch);
                 }
-                referred.flushes.insert(id, FlushOfFile { epoch, taken });
+                referred.flushes.insert(
+                    id,
+                    FlushOfFile {
+                        epoch,
+                        ended,
+                        taken,
+                    },
+                );
                 Ok(())
             },
         )?;
@@ -491,6 +505,7 @@ impl File<'_> {
                     pc,
                     other: caller,
                     cycles_per_unit,
+                    ..
                 } = place;
                 let cycles = weight as f64 * cycles_per_unit;
                 let row = CyclesRow {
@@ -613,7 +628,12 @@ impl File<'_> {
         let pc: i64 = self.get(row, first + 3)?;
         let other: Option<i64> = self.get(row, first + 4)?;
 
-        let Some(&FlushOfFile { epoch, taken }) = referred.flushes.get(&flush) else {
+        let Some(&FlushOfFile {
+            epoch,
+            ended,
+            taken,
+        }) = referred.flushes.get(&flush)
+        else {
             return Err(self.dangling("flush", flush));
         };
         let Some(&EpochOfFile {
@@ -668,6 +688,7 @@ impl File<'_> {
             pc,
             other,
             cycles_per_unit,
+            flush_ended: ended,
         }))
     }
 

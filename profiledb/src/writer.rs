@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use hotlist::{Parts, PartsTuple};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, named_params, params};
 
 use crate::intern::{Caches, Generation, KnownPc};
 use crate::rows::{Epoch, Image, ImageKind, Process, Subject};
-use crate::{Error, MAX_INSTRUCTION, open, to_sql};
+use crate::{Error, MAX_INSTRUCTION, lists, open, to_sql};
 
 /// Defines the id of a table's row. Ids serve the writer that gave them, until a
 /// flush of it is dropped without being saved.
@@ -147,6 +148,29 @@ impl Writer {
         }
         conn.close().map_err(|(_, e)| Error::sqlite(&path, e))
     }
+}
+
+/// The hotlist of one parameter at one PC, as a flush takes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewHotlist<'a> {
+    /// Where it ran.
+    pub process: ProcessId,
+    /// Who may see it.
+    pub subject: SubjectId,
+    /// The instruction; for `arg0` to `arg5` the callee's entry.
+    pub pc: PcId,
+    /// The call site, where the list is keyed by it.
+    pub caller: Option<PcId>,
+    /// What was captured, for instance `eax`, `taken` or `arg0`.
+    pub parameter: &'a str,
+    /// How often a window came by.
+    pub reached: u64,
+    /// How often of these the value was unknown.
+    pub unknown: u64,
+    /// Distinct windows that the known values came from.
+    pub windows: u64,
+    /// The list, of all `reached - unknown` known values.
+    pub parts: Parts<u64>,
 }
 
 /// One transaction of a [`Writer`]. Dropped without [`Flush::commit`], nothing of it is
@@ -375,6 +399,55 @@ impl Flush<'_> {
                 to_sql(weight),
             ],
         )
+    }
+
+    /// Adds a value profile.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for counts that contradict each other, parts that no list can
+    /// have, and settings other than N that are not the usual ones (which are not stored);
+    /// [`Error::StaleId`], and those of the database.
+    pub fn hotlist(&mut self, row: &NewHotlist<'_>) -> Result<(), Error> {
+        self.check_all(row.process, row.subject, row.pc, row.caller)?;
+        lists::check(row)?;
+        let flush = self.row;
+        let parts = &row.parts;
+        let hotlist = self.insert(
+            "INSERT INTO hotlist (flush, process, subject, pc, caller, parameter, reached,
+                                  unknown, windows, capacity, p, concise, sat_count)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            params![
+                flush,
+                row.process.row,
+                row.subject.row,
+                row.pc.row,
+                row.caller.map(|caller| caller.row),
+                row.parameter,
+                to_sql(row.reached),
+                to_sql(row.unknown),
+                to_sql(row.windows),
+                // At most `Config::MAX_CAPACITY`.
+                parts.config.capacity() as i64,
+                parts.p,
+                parts.concise,
+                parts.sat_count,
+            ],
+        )?;
+        for (rank, tuple) in (0_i64..).zip(&parts.tuples) {
+            let &PartsTuple {
+                value,
+                counted,
+                certain,
+                first,
+            } = tuple;
+            let [value, counted, certain, first] = [value, counted, certain, first].map(to_sql);
+            self.execute(
+                "INSERT INTO tuple (hotlist, rank, value, counted, certain, first)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![hotlist, rank, value, counted, certain, first],
+            )?;
+        }
+        Ok(())
     }
 
     /// Adds directions of a conditional branch: how often windows saw it taken, not taken,

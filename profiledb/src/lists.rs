@@ -1,0 +1,166 @@
+//! Hotlists in the tables `hotlist` and `tuple`.
+//!
+//! Of a list's settings only N is stored: f is N/(N-1), SatCount runs from 0 to 50 and
+//! the method switches, and a list of other settings is not taken. The events offered
+//! are not stored either: they are the known values, reached less unknown.
+
+use hotlist::{Config, Hotlist, Parts, PartsTuple};
+use rusqlite::Row;
+
+use crate::profile::HotlistRow;
+use crate::read::{File, Place, Referred};
+use crate::writer::NewHotlist;
+use crate::{Error, from_sql};
+
+/// Whether the row can be stored such that the same list is read again.
+pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
+    let NewHotlist {
+        parameter,
+        reached,
+        unknown,
+        windows,
+        parts,
+        ..
+    } = row;
+    let invalid = |what: String| {
+        Err(Error::Invalid {
+            what: format!("{parameter}: {what}"),
+        })
+    };
+    let Some(known) = reached.checked_sub(*unknown) else {
+        return invalid(format!("{unknown} of {reached} values unknown"));
+    };
+    if parts.events != known {
+        return invalid(format!(
+            "a list of {} events for {known} known values",
+            parts.events
+        ));
+    }
+    if *windows > known {
+        return invalid(format!("{known} known values from {windows} windows"));
+    }
+    if Config::with_capacity(parts.config.capacity()).as_ref() != Ok(&parts.config) {
+        return invalid("a list of unusual settings".to_owned());
+    }
+    match Hotlist::from_parts(parts.clone()) {
+        Ok(_) => Ok(()),
+        Err(error) => invalid(error.to_string()),
+    }
+}
+
+impl File<'_> {
+    /// Both tables lie in the order of the lists' ids, so they are read side by side.
+    pub(crate) fn read_hotlists(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let (conn, path) = (self.conn, self.path);
+        let failed = |e| Error::sqlite(path, e);
+        let sql = "SELECT hotlist, value, counted, certain, first
+                   FROM tuple NOT INDEXED ORDER BY hotlist, rank";
+        let mut statement = conn.prepare(sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        let mut fetch = || -> Result<_, Error> {
+            rows.next()
+                .and_then(|row| row.map(tuple).transpose())
+                .map_err(failed)
+        };
+        let mut next = fetch()?;
+
+        let sql = "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
+                          windows, capacity, p, concise, sat_count
+                   FROM hotlist NOT INDEXED ORDER BY id";
+        self.each(sql, |file, row| {
+            let id: i64 = file.get(row, 5)?;
+            let parameter = file.text(row, 6)?;
+            let place = file.place(referred, row, 0)?;
+            let mut tuples = Vec::new();
+            while let Some((hotlist, tuple)) = next.filter(|(hotlist, _)| *hotlist <= id) {
+                if hotlist < id {
+                    return Err(file.stray(hotlist));
+                }
+                file.charge_row()?;
+                tuples.push(tuple);
+                next = fetch()?;
+            }
+            if let Some(place) = place {
+                let row = file.hotlist(id, place, parameter, row, tuples)?;
+                file.builder.profile.hotlists.push(row);
+            }
+            Ok(())
+        })?;
+        next.map_or(Ok(()), |(hotlist, _)| Err(self.stray(hotlist)))
+    }
+
+    fn hotlist(
+        &mut self,
+        id: i64,
+        place: Place,
+        parameter: String,
+        row: &Row<'_>,
+        tuples: Vec<PartsTuple<u64>>,
+    ) -> Result<HotlistRow, Error> {
+        let reached = self.word(row, 7)?;
+        let unknown = self.word(row, 8)?;
+        let windows = self.word(row, 9)?;
+        let capacity: u32 = self.get(row, 10)?;
+        let Some(events) = reached.checked_sub(unknown) else {
+            return Err(self.bad(id, format!("{unknown} of {reached} values unknown")));
+        };
+        if windows > events {
+            return Err(self.bad(id, format!("{events} known values from {windows} windows")));
+        }
+        // Every u32 is a usize on the one architecture there is.
+        let config = Config::with_capacity(capacity as usize)
+            .map_err(|error| self.bad(id, error.to_string()))?;
+        let parts = Parts {
+            config,
+            p: self.get(row, 11)?,
+            concise: self.get(row, 12)?,
+            sat_count: self.get(row, 13)?,
+            events,
+            // Not stored; no event of the list came later.
+            last: u64::try_from(place.flush_ended).unwrap_or(0),
+            tuples,
+        };
+        let list = Hotlist::from_parts(parts).map_err(|error| self.bad(id, error.to_string()))?;
+        self.charge_list(list.bytes() as u64)?;
+        let Place {
+            process,
+            subject,
+            pc,
+            other: caller,
+            ..
+        } = place;
+        Ok(HotlistRow {
+            process,
+            subject,
+            pc,
+            caller,
+            parameter,
+            reached,
+            unknown,
+            windows,
+            list,
+        })
+    }
+
+    fn bad(&self, id: i64, detail: String) -> Error {
+        self.corrupt(format!("hotlist {id}: {detail}"))
+    }
+
+    fn stray(&self, hotlist: i64) -> Error {
+        self.corrupt(format!(
+            "a tuple belongs to hotlist {hotlist}, which is missing"
+        ))
+    }
+}
+
+/// The list that a tuple belongs to, and the tuple.
+fn tuple(row: &Row<'_>) -> rusqlite::Result<(i64, PartsTuple<u64>)> {
+    let word = |column| row.get(column).map(from_sql);
+    let tuple = PartsTuple {
+        value: word(1)?,
+        counted: word(2)?,
+        certain: word(3)?,
+        first: word(4)?,
+    };
+    Ok((row.get(0)?, tuple))
+}

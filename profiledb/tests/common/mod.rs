@@ -1,0 +1,101 @@
+//! A small database that the tests of this crate share.
+
+use std::path::{Path, PathBuf};
+
+use profiledb::{Epoch, Error, Filter, Flush, Image, ImageKind, Process, Profile, Subject, Writer};
+
+/// An epoch of a nanosecond clock on a machine of 2.5 GHz.
+pub(crate) fn epoch(command: &str) -> Epoch {
+    Epoch {
+        started: 1_000,
+        ended: None,
+        host: "host".to_owned(),
+        kernel: "6.1.0".to_owned(),
+        command: command.to_owned(),
+        engine: "ring".to_owned(),
+        clock: "cpu-clock".to_owned(),
+        unit: "ns".to_owned(),
+        cycles_per_unit: 2.5,
+        period: 1_000_000,
+        window: 16,
+        settings: "{}".to_owned(),
+    }
+}
+
+/// A file with a build id.
+pub(crate) fn program() -> Image {
+    Image {
+        kind: ImageKind::File,
+        path: "/usr/bin/program".to_owned(),
+        build_id: Some("ab12cd34".to_owned()),
+        identity: "ab12cd34".to_owned(),
+    }
+}
+
+/// A file without a build id.
+pub(crate) fn library() -> Image {
+    Image {
+        kind: ImageKind::File,
+        path: "/usr/lib/library.so".to_owned(),
+        build_id: None,
+        identity: "8:1:77".to_owned(),
+    }
+}
+
+/// User code of one uid.
+pub(crate) fn user(uid: u32) -> Subject {
+    Subject {
+        uid: Some(uid),
+        gid: Some(uid),
+        euid: Some(uid),
+        egid: Some(uid),
+        kernel: false,
+    }
+}
+
+/// The first program of a process.
+pub(crate) fn process(pid: u32) -> Process {
+    Process {
+        pid,
+        started: 5_000,
+        execs: 0,
+        comm: format!("program {pid}"),
+    }
+}
+
+/// Interrupts at two PCs of the program, called from the library; a branch, calls, names
+/// and counters with them.
+pub(crate) fn fill(flush: &mut Flush<'_>, pid: u32, uid: u32) -> Result<(), Error> {
+    let program = flush.image(&program())?;
+    let library = flush.image(&library())?;
+    let process = flush.process(&process(pid))?;
+    let subject = flush.subject(&user(uid))?;
+    let hot = flush.pc(program, 0x1193, Some(&[0x48, 0x8b, 0x47, 0x08]))?;
+    let warm = flush.pc(program, 0x1197, None)?;
+    let site = flush.pc(library, 0x2000, None)?;
+    flush.cycles(process, subject, hot, Some(site), 30, 30_000)?;
+    flush.cycles(process, subject, warm, None, 10, 10_000)?;
+    flush.branch(process, subject, warm, 9, 1, 2)?;
+    flush.call(process, subject, site, Some(hot), 7)?;
+    flush.call(process, subject, site, None, 1)?;
+    flush.symbol(library, 0x2000, 64, "caller")?;
+    flush.counter("run", "samples", 40)?;
+    flush.counter("lost", "ring", 0)
+}
+
+/// A database of one epoch with `flushes` flushes of a minute each, closed.
+pub(crate) fn database(path: &Path, flushes: i64) -> Result<(), Error> {
+    let mut writer = Writer::create_epoch(path, &epoch("demo"))?;
+    for number in 0..flushes {
+        let mut flush = writer.begin(number * 60, (number + 1) * 60)?;
+        fill(&mut flush, 42, 1000)?;
+        flush.commit()?;
+    }
+    writer.end_epoch(flushes * 60)?;
+    writer.close()
+}
+
+/// Everything in one file.
+pub(crate) fn load(path: &Path) -> Result<Profile, Error> {
+    Profile::load(&[PathBuf::from(path)], &Filter::default())
+}

@@ -1,0 +1,324 @@
+//! What is written comes back, over flushes, epochs, files and crashes.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::{database, epoch, fill, library, load, process, program, user};
+use profiledb::{Error, Filter, Profile, Writer};
+use tempfile::tempdir;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Every kind of row is read as it was written, and refers to the right rows.
+#[test]
+fn round_trip() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    database(&path, 1)?;
+    let profile = load(&path)?;
+
+    let mut expected = epoch("demo");
+    expected.ended = Some(60);
+    assert_eq!(profile.epochs, [expected]);
+    assert_eq!(profile.images, [program(), library()]);
+    assert_eq!(profile.subjects, [user(1000)]);
+    assert_eq!(profile.processes, [process(42)]);
+    let hot = &profile.pcs[profile.cycles[0].pc];
+    assert_eq!((hot.image, hot.address), (0, 0x1193));
+    assert_eq!(
+        hot.bytes.as_deref(),
+        Some([0x48, 0x8b, 0x47, 0x08].as_slice())
+    );
+    let site = profile.cycles[0].caller.ok_or("the caller is known")?;
+    assert_eq!(
+        (profile.pcs[site].image, profile.pcs[site].address),
+        (1, 0x2000)
+    );
+    assert_eq!(profile.pcs[site].bytes, None);
+    assert_eq!(profile.cycles[0].samples, 30);
+    assert_eq!(profile.cycles[0].cycles, 75_000.0);
+    assert_eq!(profile.cycles[1].caller, None);
+    let branch = &profile.branches[0];
+    assert_eq!((branch.taken, branch.not_taken, branch.unknown), (9, 1, 2));
+    assert_eq!(branch.pc, profile.cycles[1].pc);
+    assert_eq!(profile.calls.len(), 2);
+    assert_eq!((profile.calls[0].site, profile.calls[0].calls), (site, 7));
+    assert_eq!(profile.calls[0].callee, Some(profile.cycles[0].pc));
+    assert_eq!(profile.calls[1].callee, None);
+    let symbol = &profile.symbols[0];
+    assert_eq!((symbol.image, symbol.address, symbol.size), (1, 0x2000, 64));
+    assert_eq!(symbol.name, "caller");
+    assert_eq!(
+        profile.counters[&("run".to_owned(), "samples".to_owned())],
+        40
+    );
+    assert_eq!(profile.counters[&("lost".to_owned(), "ring".to_owned())], 0);
+    Ok(())
+}
+
+/// A second run appends an epoch; what recurs is stored and read once, what is new to the
+/// second run (here the encoding of a PC) is added to it.
+#[test]
+fn appended_epoch() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    database(&path, 2)?;
+    let mut writer = Writer::create_epoch(&path, &epoch("again"))?;
+    let mut flush = writer.begin(500, 600)?;
+    fill(&mut flush, 43, 1000)?;
+    let image = flush.image(&program())?;
+    flush.pc(image, 0x1197, Some(&[0x90]))?;
+    flush.pc(image, 0x1197, Some(&[0xcc]))?;
+    flush.commit()?;
+    writer.close()?;
+
+    let profile = load(&path)?;
+    assert_eq!(profile.epochs.len(), 2);
+    assert_eq!(profile.epochs[1].command, "again");
+    assert_eq!(profile.epochs[1].ended, None);
+    assert_eq!((profile.images.len(), profile.subjects.len()), (2, 1));
+    assert_eq!(profile.pcs.len(), 3);
+    let warm = profile
+        .pcs
+        .iter()
+        .find(|pc| pc.address == 0x1197)
+        .ok_or("it is there")?;
+    assert_eq!(warm.bytes.as_deref(), Some([0x90].as_slice()));
+    assert_eq!(profile.processes, [process(42), process(43)]);
+    assert_eq!(profile.cycles.len(), 6);
+    assert_eq!(
+        profile.counters[&("run".to_owned(), "samples".to_owned())],
+        120
+    );
+    Ok(())
+}
+
+/// A directory stands for its databases, a file named twice is read once, and rows of
+/// several files share images, access tags and PCs.
+#[test]
+fn several_files() -> Outcome {
+    let dir = tempdir()?;
+    let (first, second) = (dir.path().join("1.db"), dir.path().join("2.db"));
+    database(&first, 1)?;
+    database(&second, 1)?;
+    fs::write(dir.path().join("notes.txt"), "no database")?;
+    let paths = [dir.path().to_owned(), first, dir.path().join("./2.db")];
+    let profile = Profile::load(&paths, &Filter::default())?;
+    assert_eq!(profile.epochs.len(), 2);
+    assert_eq!(
+        (
+            profile.images.len(),
+            profile.subjects.len(),
+            profile.pcs.len()
+        ),
+        (2, 1, 3)
+    );
+    assert_eq!((profile.processes.len(), profile.cycles.len()), (2, 4));
+    assert_eq!(profile.symbols.len(), 1);
+
+    let empty = dir.path().join("empty");
+    fs::create_dir(&empty)?;
+    let error = Profile::load(&[empty], &Filter::default());
+    assert!(matches!(error, Err(Error::NoDatabase { .. })), "{error:?}");
+    Ok(())
+}
+
+/// Each condition of a filter leaves out the rows that do not meet it, and what only
+/// those refer to.
+#[test]
+fn filters() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    database(&path, 3)?;
+    let mut writer = Writer::create_epoch(&path, &epoch("other"))?;
+    let mut flush = writer.begin(1_000, 1_060)?;
+    fill(&mut flush, 43, 1001)?;
+    let (process, subject) = (flush.process(&process(43))?, flush.subject(&user(1001))?);
+    let library = flush.image(&library())?;
+    let inside = flush.pc(library, 0x3000, None)?;
+    flush.cycles(process, subject, inside, None, 1, 1)?;
+    flush.commit()?;
+    writer.close()?;
+    Writer::create_epoch(&path, &epoch("nothing yet"))?.close()?;
+
+    let read = |filter: Filter| Profile::load(std::slice::from_ref(&path), &filter);
+    let rows = |filter: Filter| -> Result<_, Error> {
+        let profile = read(filter)?;
+        Ok((
+            profile.epochs.len(),
+            profile.processes.len(),
+            profile.cycles.len(),
+        ))
+    };
+    let all = Filter::default;
+    assert_eq!(rows(all())?, (3, 2, 9));
+    assert_eq!(
+        rows(Filter {
+            epochs: vec![2],
+            ..all()
+        })?,
+        (1, 1, 3)
+    );
+    assert_eq!(
+        rows(Filter {
+            epochs: vec![3],
+            ..all()
+        })?,
+        (1, 0, 0)
+    );
+    assert_eq!(
+        rows(Filter {
+            pids: vec![42],
+            ..all()
+        })?,
+        (3, 1, 6)
+    );
+    assert_eq!(
+        rows(Filter {
+            uids: vec![1001],
+            ..all()
+        })?,
+        (3, 1, 3)
+    );
+    assert_eq!(
+        rows(Filter {
+            since: Some(60),
+            until: Some(120),
+            ..all()
+        })?,
+        (1, 1, 2)
+    );
+    assert_eq!(
+        rows(Filter {
+            since: Some(61),
+            until: Some(119),
+            ..all()
+        })?,
+        (1, 1, 2)
+    );
+    assert_eq!(
+        rows(Filter {
+            since: Some(59),
+            until: Some(121),
+            ..all()
+        })?,
+        (1, 1, 6)
+    );
+    assert_eq!(
+        rows(Filter {
+            since: Some(9_999),
+            ..all()
+        })?,
+        (0, 0, 0)
+    );
+    for name in ["/usr/lib/library.so", "library.so"] {
+        assert_eq!(
+            rows(Filter {
+                images: vec![name.to_owned()],
+                ..all()
+            })?,
+            (3, 2, 1)
+        );
+    }
+    for name in ["/usr/bin/program", "program", "ab12cd34", "AB12"] {
+        assert_eq!(
+            rows(Filter {
+                images: vec![name.to_owned()],
+                ..all()
+            })?,
+            (3, 2, 8)
+        );
+    }
+    for name in ["", "ab1", "ab12cd345", "rogram", "bin/program"] {
+        assert_eq!(
+            rows(Filter {
+                images: vec![name.to_owned()],
+                ..all()
+            })?,
+            (3, 0, 0)
+        );
+    }
+    let profile = read(Filter {
+        epochs: vec![1],
+        since: Some(120),
+        ..all()
+    })?;
+    assert_eq!(
+        profile.counters[&("run".to_owned(), "samples".to_owned())],
+        40
+    );
+    Ok(())
+}
+
+/// What was flushed before a collector died, or while it still runs, is there for readers
+/// and for the next collector.
+#[test]
+fn died_writer() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    let mut writer = Writer::create_epoch(&path, &epoch("dies"))?;
+    let mut flush = writer.begin(0, 60)?;
+    fill(&mut flush, 42, 1000)?;
+    flush.commit()?;
+    assert_eq!(load(&path)?.cycles.len(), 2, "beside a live writer");
+
+    // What a dead process leaves is the files as they are now.
+    let copy = dir.path().join("copy.db");
+    fs::copy(&path, &copy)?;
+    fs::copy(
+        dir.path().join("vcpi.db-wal"),
+        dir.path().join("copy.db-wal"),
+    )?;
+    drop(writer);
+    assert_eq!(load(&copy)?.cycles.len(), 2, "after its death");
+
+    let mut writer = Writer::create_epoch(&copy, &epoch("next"))?;
+    let mut flush = writer.begin(60, 120)?;
+    fill(&mut flush, 42, 1000)?;
+    flush.commit()?;
+    writer.close()?;
+    let profile = load(&copy)?;
+    assert_eq!((profile.epochs.len(), profile.cycles.len()), (2, 4));
+    assert_eq!(profile.epochs[0].ended, None);
+    Ok(())
+}
+
+/// A closed database is one file for its owner alone, which needs no write-ahead log.
+#[test]
+fn closed_is_one_file() -> Outcome {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempdir()?;
+    let path = dir.path().join("a ?#%file.db");
+    database(&path, 1)?;
+    let names: Vec<PathBuf> = fs::read_dir(dir.path())?
+        .map(|entry| entry.map(|e| e.path()))
+        .collect::<Result<_, _>>()?;
+    assert_eq!(names, std::slice::from_ref(&path));
+    assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
+    load(&path)?;
+    assert_eq!(
+        fs::read_dir(dir.path())?.count(),
+        1,
+        "reading leaves nothing behind"
+    );
+    Ok(())
+}
+
+/// A reader that is at work keeps nobody from closing, and loses nothing.
+#[test]
+fn closing_beside_another_writer() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    let first = Writer::create_epoch(&path, &epoch("first"))?;
+    let mut second = Writer::create_epoch(&path, &epoch("second"))?;
+    let mut flush = second.begin(0, 60)?;
+    fill(&mut flush, 42, 1000)?;
+    flush.commit()?;
+    drop(first);
+    second.close()?;
+    let profile = load(&path)?;
+    assert_eq!((profile.epochs.len(), profile.cycles.len()), (2, 2));
+    Ok(())
+}
