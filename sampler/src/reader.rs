@@ -23,11 +23,37 @@ const CLOCK_SLACK: u64 = 10_000;
 /// written without preemption, within microseconds; on the reader's own CPU never while it runs.
 const DISPLACED_SLACK: u64 = 10_000_000;
 
+/// What the reader knows of one of its events.
+struct Own {
+    /// The kernel's id of it.
+    id: u64,
+    /// The present interval and the one before, in the clock's unit.
+    interval: u64,
+    previous: u64,
+    /// When the present interval was set, in nanoseconds of `CLOCK_MONOTONIC`.
+    set_at: u64,
+}
+
+impl Own {
+    /// The interval that ended with a sample of [`Clock::CpuClock`] at `time`.
+    ///
+    /// A ring that was drained just before the interval was set holds samples of two intervals at
+    /// most. Those of the present one are at least its length away from when it was set; half of
+    /// it is taken, because the two clock readings are not of the same instant.
+    fn interval_at(&self, time: u64) -> u64 {
+        if time >= self.set_at.saturating_add(self.interval / 2) {
+            self.interval
+        } else {
+            self.previous
+        }
+    }
+}
+
 pub(crate) struct Reader {
     cpu: u32,
     events: Arc<[OwnedFd]>,
-    /// Id and present interval of each event, in the order of `events`.
-    own: Vec<(u64, u64)>,
+    /// In the order of `events`.
+    own: Vec<Own>,
     intervals: Intervals,
     ring: Ring,
     /// The events tell their total of lost records.
@@ -50,7 +76,7 @@ impl Reader {
     pub(crate) fn new(
         cpu: u32,
         events: Arc<[OwnedFd]>,
-        own: Vec<(u64, u64)>,
+        own: &[(u64, u64)],
         intervals: Intervals,
         ring: Ring,
         lost_totals: bool,
@@ -58,6 +84,15 @@ impl Reader {
         stop: Arc<Stop>,
     ) -> Reader {
         let drawn = own.iter().map(|(_, interval)| *interval).collect();
+        let own = own
+            .iter()
+            .map(|&(id, interval)| Own {
+                id,
+                interval,
+                previous: interval,
+                set_at: 0,
+            })
+            .collect();
         Reader {
             cpu,
             events,
@@ -142,15 +177,26 @@ impl Reader {
         };
         // One flag for each own event: it had a sample, so its interval is at its beginning.
         let mut sampled = vec![false; self.own.len()];
-        let (own, scratch, stats) = (&self.own, &mut self.scratch, &mut self.stats);
+        let (own, clock, scratch, stats) =
+            (&self.own, self.clock, &mut self.scratch, &mut self.stats);
         let mut take = |bytes: &[u8]| match decode::record(bytes) {
-            Ok(decode::Decoded { record, stream }) => {
-                match &record {
-                    Record::Sample(_) => {
+            Ok(decode::Decoded { mut record, stream }) => {
+                match &mut record {
+                    Record::Sample(sample) => {
                         stats.samples += 1;
-                        match own.iter().position(|(id, _)| *id == stream) {
-                            Some(event) => sampled[event] = true,
-                            None => batch.inherited += 1,
+                        let known = own
+                            .iter()
+                            .zip(&mut sampled)
+                            .find(|(own, _)| own.id == stream);
+                        if let Some((own, sampled)) = known {
+                            *sampled = true;
+                            // The kernel goes on reporting the first interval of this clock's
+                            // event. Of an inherited one that is the only one.
+                            if clock == Clock::CpuClock {
+                                sample.period = own.interval_at(sample.time);
+                            }
+                        } else {
+                            batch.inherited += 1;
                         }
                     }
                     Record::Throttle { .. } => stats.throttled += 1,
@@ -210,9 +256,15 @@ impl Reader {
                 continue;
             }
             let interval = self.intervals.draw();
+            let set_at = sys::clock_now();
             match sys::set_period(event.as_fd(), interval) {
                 Ok(()) => {
-                    own.1 = interval;
+                    *own = Own {
+                        id: own.id,
+                        interval,
+                        previous: own.interval,
+                        set_at,
+                    };
                     self.drawn.push(interval);
                 }
                 // Its thread or CPU has gone.
@@ -251,5 +303,30 @@ fn lost_total(event: &OwnedFd) -> io::Result<u64> {
     match values.last_chunk() {
         Some(lost) if read == values.len() => Ok(u64::from_ne_bytes(*lost)),
         _ => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample of the software clock belongs to the interval that was current when it was taken.
+    #[test]
+    fn interval_at() {
+        let own = Own {
+            id: 0,
+            interval: 1000,
+            previous: 700,
+            set_at: 50_000,
+        };
+        assert_eq!(own.interval_at(49_000), 700);
+        assert_eq!(own.interval_at(50_003), 700);
+        assert_eq!(own.interval_at(50_999), 1000);
+        assert_eq!(own.interval_at(u64::MAX), 1000);
+        let late = Own {
+            set_at: u64::MAX,
+            ..own
+        };
+        assert_eq!(late.interval_at(49_000), 700);
     }
 }

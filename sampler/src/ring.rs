@@ -211,7 +211,7 @@ impl Sampler {
             let reader = Reader::new(
                 cpu,
                 Arc::clone(&fds),
-                own,
+                &own,
                 intervals,
                 ring,
                 self.features.lost,

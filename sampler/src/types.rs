@@ -194,6 +194,10 @@ impl Mmap {
 
 /// One record of a CPU's buffer. All times are nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all records are samples: a box would cost"
+)]
 pub enum Record {
     /// An interrupt.
     Sample(RawSample),
