@@ -7,6 +7,7 @@
 //! hostile; reports are written only when they are whole.
 
 mod args;
+mod callee;
 mod code;
 mod dwarf;
 mod elf;

@@ -59,6 +59,8 @@ pub(crate) struct Values {
     pub(crate) windows: u64,
     /// Reciprocal of the probability of entering the list.
     pub(crate) threshold: f64,
+    /// Width of the values, if it is another than the parameter's name says.
+    pub(crate) bits: Option<u32>,
     /// Values, the most frequent first.
     pub(crate) shares: Vec<Share>,
 }
@@ -76,7 +78,10 @@ impl Values {
 
     /// How to print the values.
     pub(crate) fn class(&self) -> Class {
-        Class::of_parameter(&self.parameter)
+        match self.bits {
+            Some(bits) => Class::Integer(bits),
+            None => Class::of_parameter(&self.parameter),
+        }
     }
 
     /// The argument's position, for the parameters `arg0` to `arg5`.
@@ -86,37 +91,50 @@ impl Values {
     }
 
     /// The same values seen in fewer bits: those that become the same are one.
-    pub(crate) fn narrowed(&self, class: Class) -> Values {
-        let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
+    pub(crate) fn narrowed(&self, bits: u32) -> Values {
+        let class = Class::Integer(bits);
+        let mut joined: BTreeMap<u64, Share> = BTreeMap::new();
         for share in &self.shares {
-            *sums.entry(class.mask(share.value)).or_default() += share.estimate;
+            let value = class.mask(share.value);
+            match joined.get_mut(&value) {
+                None => {
+                    joined.insert(value, Share { value, ..*share });
+                }
+                Some(sum) => {
+                    sum.estimate += share.estimate;
+                    sum.percent = self.percent(sum.estimate);
+                    let p = if self.threshold > 0.0 {
+                        1.0 / self.threshold
+                    } else {
+                        1.0
+                    };
+                    (sum.low, sum.high) = hotlist::interval(
+                        sum.estimate,
+                        self.samples(),
+                        self.windows,
+                        self.reached,
+                        p,
+                    );
+                }
+            }
         }
         let mut narrowed = self.clone();
-        narrowed.set_shares(sums.into_iter().collect());
+        narrowed.bits = Some(bits);
+        narrowed.shares = joined.into_values().collect();
+        narrowed.sort();
         narrowed
     }
 
-    fn set_shares(&mut self, mut estimates: Vec<(u64, f64)>) {
-        estimates.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let samples = self.samples();
-        let p = if self.threshold > 0.0 {
-            1.0 / self.threshold
-        } else {
-            1.0
-        };
-        let shares = estimates.into_iter().map(|(value, estimate)| {
-            let _ = p;
-            let (low, high) = (0.0, 100.0);
-            let percent = crate::render::percent(estimate, as_float(samples)).clamp(0.0, 100.0);
-            Share {
-                value,
-                estimate,
-                percent,
-                low,
-                high,
-            }
+    fn percent(&self, estimate: f64) -> f64 {
+        crate::render::percent(estimate, as_float(self.samples())).clamp(0.0, 100.0)
+    }
+
+    fn sort(&mut self) {
+        self.shares.sort_by(|a, b| {
+            b.estimate
+                .total_cmp(&a.estimate)
+                .then(a.value.cmp(&b.value))
         });
-        self.shares = shares.collect();
     }
 }
 
@@ -224,8 +242,45 @@ impl<'p> Session<'p> {
     /// The values of all parameters at the PCs asked for, merged over processes,
     /// subjects and flushes, and over callers unless kept apart.
     pub(crate) fn values(&self, by_caller: bool) -> Vec<Values> {
-        let _ = by_caller;
-        Vec::new()
+        // The same input gives the same report: the merge's coins are seeded.
+        let mut coins = hotlist::Generator::new(0x7663_7069);
+        let rows = self.profile.merged(by_caller, &mut coins);
+        rows.into_iter()
+            .filter(|row| self.wants(row.pc))
+            .map(|row| {
+                let mut values = Values {
+                    pc: row.pc,
+                    caller: row.caller,
+                    parameter: row.parameter.to_owned(),
+                    reached: row.reached,
+                    unknown: row.unknown,
+                    windows: row.windows,
+                    threshold: row.list.threshold(),
+                    bits: None,
+                    shares: Vec::new(),
+                };
+                values.shares = row
+                    .list
+                    .tuples()
+                    .map(|tuple| {
+                        let (low, high) =
+                            tuple.interval(values.samples(), values.windows, values.reached);
+                        let estimate = tuple.estimate();
+                        let percent = values.percent(estimate);
+                        Share {
+                            value: tuple.value,
+                            estimate,
+                            percent,
+                            low,
+                            high,
+                        }
+                    })
+                    .collect();
+                values.sort();
+                values
+            })
+            .filter(|values| values.samples() >= self.min_samples)
+            .collect()
     }
 
     /// The address of a PC as reports print it.
@@ -356,9 +411,17 @@ mod tests {
             unknown,
             windows: reached - unknown,
             threshold: 1.0,
+            bits: None,
             shares: Vec::new(),
         };
-        values.set_shares(estimates.to_vec());
+        let share = |(value, estimate): &(u64, f64)| Share {
+            value: *value,
+            estimate: *estimate,
+            percent: values.percent(*estimate),
+            low: 0.0,
+            high: 100.0,
+        };
+        values.shares = estimates.iter().map(share).collect();
         values
     }
 
@@ -366,7 +429,7 @@ mod tests {
     #[test]
     fn narrowing_joins_values() {
         let wide = values(&[(0x1_0000_0004, 30.0), (7, 40.0), (4, 30.0)], 100, 0);
-        let narrow = wide.narrowed(Class::Integer(32));
+        let narrow = wide.narrowed(32);
         let seen: Vec<(u64, f64)> = narrow.shares.iter().map(|s| (s.value, s.percent)).collect();
         assert_eq!(seen, [(4, 60.0), (7, 40.0)]);
         assert_eq!(narrow.argument(), Some(1));

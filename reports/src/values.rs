@@ -122,10 +122,11 @@ fn integer_bits(parameter: &str) -> u32 {
             .skip(1)
             .take_while(char::is_ascii_digit)
             .collect();
-        return match digits.parse() {
-            Ok(bits @ 1..=64) => bits,
-            _ => 64,
-        };
+        return digits
+            .parse()
+            .ok()
+            .filter(|bits| (1..=64).contains(bits))
+            .unwrap_or(64);
     }
     match parameter {
         "al" | "bl" | "cl" | "dl" | "ah" | "bh" | "ch" | "dh" | "sil" | "dil" | "bpl" | "spl" => 8,
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn integers() {
         assert_eq!(text("rax", 0), "0x0");
-        assert_eq!(text("rax", 0x11ff_fd04_0), "0x11fffd040");
+        assert_eq!(text("rax", 0x1_1fff_d040), "0x11fffd040");
         assert_eq!(text("eax", 0xffff_ffff), "-1");
         assert_eq!(text("rax", 0xffff_ffff), "0xffffffff");
         assert_eq!(text("rax", u64::MAX - 7), "-8");

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::{JsonShare, finish, nothing, shares_text};
 use crate::args::Format;
+use crate::callee::live;
 use crate::failure::Failure;
-use crate::liveness::{Argument, all, live_arguments};
+use crate::liveness::Argument;
 use crate::render::{clean, count};
 use crate::session::{Session, Values};
 use crate::values::Class;
@@ -135,7 +136,7 @@ fn row(
             continue;
         };
         let class = Class::Integer(argument.bits);
-        let values = values.narrowed(class);
+        let values = values.narrowed(argument.bits);
         args.push(JsonArgument {
             arg: argument.index,
             bits: argument.bits,
@@ -169,50 +170,6 @@ fn row(
         args,
         text,
     }
-}
-
-/// The live integer arguments of each callee.
-fn live(session: &Session<'_>, callees: &BTreeSet<usize>) -> BTreeMap<usize, Vec<Argument>> {
-    let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for callee in callees {
-        if let Some(pc) = session.profile.pcs.get(*callee)
-            && !is_clone(&session.symbols.name_of(*callee))
-        {
-            by_image.entry(pc.image).or_default().insert(pc.address);
-        }
-    }
-    let declared: BTreeMap<usize, BTreeMap<u64, Vec<Argument>>> = by_image
-        .into_iter()
-        .map(|(image, entries)| (image, session.symbols.declared(image, &entries)))
-        .collect();
-    callees
-        .iter()
-        .filter_map(|callee| {
-            let pc = session.profile.pcs.get(*callee)?;
-            let declared = declared
-                .get(&pc.image)
-                .and_then(|image| image.get(&pc.address));
-            let live = declared
-                .cloned()
-                .or_else(|| live_arguments(session.symbols.elf(pc.image)?, pc.address))
-                .unwrap_or_else(all);
-            Some((*callee, live))
-        })
-        .collect()
-}
-
-/// Whether a compiler made this function from another one, and may have changed
-/// its parameters.
-fn is_clone(name: &str) -> bool {
-    [
-        ".isra.",
-        ".constprop.",
-        ".part.",
-        ".specialized.",
-        ".argprom",
-    ]
-    .iter()
-    .any(|mark| name.contains(mark))
 }
 
 fn text(rows: &Vec<Row>, out: &mut String) {
@@ -272,13 +229,5 @@ mod tests {
         assert_eq!(positional(&[]), "no argument known");
         let some = [(1, "(1.0% 0x1)".to_owned()), (3, "(2.0% 0x2)".to_owned())];
         assert_eq!(positional(&some), "(-) (1.0% 0x1) (-) (2.0% 0x2)");
-    }
-
-    /// Functions that a compiler derived are not taken at their declaration.
-    #[test]
-    fn clones_are_told_by_name() {
-        assert!(is_clone("hot.constprop.0"));
-        assert!(is_clone("f.isra.0.cold"));
-        assert!(!is_clone("f.cold"));
     }
 }

@@ -348,6 +348,14 @@ mod tests {
     use super::*;
     use crate::code::decode;
 
+    /// First and last of each run.
+    fn run_ends(effects: &[Effect]) -> Vec<(usize, usize)> {
+        runs(effects)
+            .into_iter()
+            .map(|run| (run.start, run.end - 1))
+            .collect()
+    }
+
     fn result(percent: f64, samples: u64) -> Effect {
         Effect::Result(Outcome {
             parameter: "eax".to_owned(),
@@ -370,7 +378,7 @@ mod tests {
             Effect::Nothing,
             result(99.5, 9),
         ];
-        assert_eq!(runs(&effects), [1..5]);
+        assert_eq!(run_ends(&effects), [(1, 4)]);
     }
 
     /// An unknown result ends a run; trailing instructions without result stay outside.
@@ -384,18 +392,16 @@ mod tests {
             result(100.0, 9),
             Effect::Nothing,
         ];
-        assert_eq!(runs(&effects), [0..2]);
+        assert_eq!(run_ends(&effects), [(0, 1)]);
     }
 
     /// Constants by encoding lengthen a run, but make none by themselves.
     #[test]
     fn constants_alone_are_no_run() {
-        assert_eq!(runs(&[result(100.0, 0), result(100.0, 0)]), []);
-        assert_eq!(
-            runs(&[result(50.0, 7), result(100.0, 0), result(100.0, 7)]),
-            [0..3]
-        );
-        assert_eq!(runs(&[]), []);
+        assert_eq!(run_ends(&[result(100.0, 0), result(100.0, 0)]), []);
+        let known = [result(50.0, 7), result(100.0, 0), result(100.0, 7)];
+        assert_eq!(run_ends(&known), [(0, 2)]);
+        assert_eq!(run_ends(&[]), []);
     }
 
     /// Jumps, jump targets and gaps cut the code into blocks.

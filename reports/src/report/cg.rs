@@ -23,6 +23,9 @@ struct Row {
     base: &'static str,
 }
 
+/// Call site, where known, and the time under it.
+type Site = (Option<usize>, Heat);
+
 /// The report.
 pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Failure> {
     let mut callers: BTreeMap<FunctionId, BTreeMap<Option<usize>, Heat>> = BTreeMap::new();
@@ -37,7 +40,7 @@ pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Fa
             });
         }
     }
-    let mut functions: Vec<(FunctionId, Heat, Vec<(Option<usize>, Heat)>)> = callers
+    let mut functions: Vec<(FunctionId, Heat, Vec<Site>)> = callers
         .into_iter()
         .map(|(function, sites)| {
             let mut total = Heat::default();

@@ -1,11 +1,12 @@
 //! `list`: the instructions of a function with cycles and value profiles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::{JsonShare, JsonSite, finish, nothing, shares_text, threshold_text};
 use crate::args::Format;
+use crate::callee::live;
 use crate::code::{Disassembler, Spacing};
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
@@ -64,15 +65,7 @@ pub(crate) fn report(
         .selected()
         .map(|ids| ids.iter().copied().collect())
         .unwrap_or_default();
-    let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
-    for values in session.values(options.by_caller) {
-        by_pc.entry(values.pc).or_default().push(values);
-    }
-    for profiles in by_pc.values_mut() {
-        profiles.sort_by(|a, b| (&a.parameter, a.caller).cmp(&(&b.parameter, b.caller)));
-        // What an instruction computes is why it is listed; it comes first.
-        profiles.sort_by_key(|values| rank(&values.parameter));
-    }
+    let by_pc = profiles(session, options);
     let mut rows = Vec::new();
     let mut text = String::new();
     for id in functions {
@@ -98,13 +91,43 @@ pub(crate) fn report(
     }
 }
 
-/// Order of the parameters of one instruction.
+/// The value profiles of each PC. Of a function's arguments only the live ones, as
+/// in the report about them: the rest is what happened to be in the registers.
+fn profiles(session: &Session<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
+    let all = session.values(options.by_caller);
+    let entries: BTreeSet<usize> = all
+        .iter()
+        .filter(|values| values.argument().is_some())
+        .map(|values| values.pc)
+        .collect();
+    let live = live(session, &entries);
+    let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
+    for mut values in all {
+        if let Some(index) = values.argument() {
+            let argument = live
+                .get(&values.pc)
+                .and_then(|live| live.iter().find(|live| live.index == index));
+            let Some(argument) = argument else { continue };
+            values = values.narrowed(argument.bits);
+        }
+        by_pc.entry(values.pc).or_default().push(values);
+    }
+    for profiles in by_pc.values_mut() {
+        profiles.sort_by(|a, b| {
+            let rank = rank(&a.parameter).cmp(&rank(&b.parameter));
+            rank.then_with(|| (&a.parameter, a.caller).cmp(&(&b.parameter, b.caller)))
+        });
+    }
+    by_pc
+}
+
+/// Order of the parameters of one instruction: what it computes is why it is listed.
 fn rank(parameter: &str) -> u8 {
     match parameter {
         "taken" | "target" | "ret" => 1,
         "ea" | "mem" => 2,
-        _ if parameter.starts_with("arg") => 0,
         _ if parameter.starts_with("op") => 3,
+        _ if parameter.starts_with("arg") => 4,
         _ => 0,
     }
 }

@@ -134,13 +134,15 @@ fn intervals(counters: &Counters, profile: &profiledb::Profile) -> Map<String, V
     map
 }
 
+/// Counters that are parts of others.
+const SHARES: [(&str, &str); 3] = [
+    ("destinations_known", "destinations_reached"),
+    ("loads_captured", "loads_reached"),
+    ("user_samples_with_caller", "user_samples"),
+];
+
 /// Shares of what windows reached, and the counters that they are made of.
 fn coverage(counters: &Counters) -> Map<String, Value> {
-    const SHARES: [(&str, &str); 3] = [
-        ("destinations_known", "destinations_reached"),
-        ("loads_captured", "loads_reached"),
-        ("user_samples_with_caller", "user_samples"),
-    ];
     let mut map = Map::new();
     for (part, whole) in SHARES {
         let part_count = counters.get(part).copied();
@@ -158,7 +160,12 @@ fn coverage(counters: &Counters) -> Map<String, Value> {
 fn overhead(counters: &Counters) -> Map<String, Value> {
     let mut map = shown(counters);
     let get = |name| as_float(counters.get(name).copied().unwrap_or(0));
-    let capacity = get("wall_ns") * get("cpus").max(1.0);
+    let machine = get("machine_cpu_ns");
+    let capacity = if machine > 0.0 {
+        machine
+    } else {
+        get("wall_ns") * get("cpus").max(1.0)
+    };
     let share = (capacity > 0.0).then(|| rounded(percent(get("collector_cpu_ns"), capacity), 3));
     map.insert("cpu_percent".to_owned(), json!(share));
     map
@@ -207,19 +214,8 @@ fn text(status: &Status, out: &mut String) {
         &status.stops,
         Some(status.stops.values().copied().fold(0, u64::saturating_add)),
     );
-    table.line("coverage, of what windows reached");
-    for (name, value) in &status.coverage {
-        if let Some(share) = value.as_f64() {
-            table.row(vec![
-                format!("  {name}"),
-                String::new(),
-                format!("{:.1}%", share * 100.0),
-            ]);
-        }
-    }
-    if let Some(Value::Object(counts)) = status.coverage.get("counts") {
-        values(&mut table, counts);
-    }
+    table.line("coverage");
+    coverage_rows(&mut table, &status.coverage);
     table.line("intervals between samples");
     values(&mut table, &status.intervals);
     section(
@@ -234,6 +230,29 @@ fn text(status: &Status, out: &mut String) {
         section(&mut table, kind, counters, None);
     }
     table.print(out);
+}
+
+fn coverage_rows(table: &mut Table, coverage: &Map<String, Value>) {
+    let Some(Value::Object(counts)) = coverage.get("counts") else {
+        return;
+    };
+    for (name, value) in counts {
+        let whole = SHARES
+            .iter()
+            .find(|(part, _)| part == name)
+            .map(|(_, whole)| *whole);
+        let share = coverage.get(name).and_then(Value::as_f64).zip(whole);
+        let share = share.map(|(share, whole)| format!("{:.1}% of {whole}", share * 100.0));
+        let number = value.as_u64().map_or_else(|| value.to_string(), count);
+        table.row(vec![format!("  {name}"), number, share.unwrap_or_default()]);
+    }
+    if counts.is_empty() {
+        table.row(vec![
+            "  none counted".to_owned(),
+            String::new(),
+            String::new(),
+        ]);
+    }
 }
 
 fn section(table: &mut Table, title: &str, counters: &Counters, whole: Option<u64>) {
@@ -265,7 +284,13 @@ fn values(table: &mut Table, values: &Map<String, Value>) {
         let cell = match value {
             Value::Null => "not known".to_owned(),
             Value::String(text) => text.clone(),
-            other => other.as_u64().map_or_else(|| other.to_string(), count),
+            other => match other.as_u64() {
+                Some(nanoseconds) if name.ends_with("_ns") => {
+                    format!("{:.3} s", as_float(nanoseconds) / 1e9)
+                }
+                Some(number) => count(number),
+                None => other.to_string(),
+            },
         };
         table.row(vec![format!("  {name}"), cell, String::new()]);
     }

@@ -1,0 +1,244 @@
+//! The command line: exit codes, inputs, filters, hostile input.
+
+mod common;
+
+use std::io::Read as _;
+use std::process::{Command, Output, Stdio};
+
+use common::Fixture;
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("no signal ends vcpi")
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(fixture: &Fixture, args: &[&str]) -> serde_json::Value {
+    let text = fixture.report(&[args, &["--format", "json"]].concat());
+    serde_json::from_str(&text).expect("reports are JSON")
+}
+
+fn samples(report: &serde_json::Value) -> u64 {
+    let rows = report.as_array().expect("a report of rows");
+    rows.iter()
+        .map(|row| row["samples"].as_u64().expect("a count"))
+        .sum()
+}
+
+/// A report goes to stdout with 0, and the source that was read is named on stderr.
+#[test]
+fn source_is_named() {
+    let fixture = Fixture::new();
+    let output = fixture.run(&["top"]);
+    assert_eq!(code(&output), 0);
+    assert!(errors(&output).contains("reading ./vcpi.db (1 epoch: fixture --loop)"));
+    assert!(
+        errors(&output).contains("/nowhere/libgone.so"),
+        "missing names are explained"
+    );
+}
+
+/// What matches nothing exits with 1, says so, and prints nothing.
+#[test]
+fn nothing_matches() {
+    let fixture = Fixture::new();
+    for args in [
+        &["list", "no_such_function"][..],
+        &["top", "--image", "no-such-image"],
+        &["top", "--pid", "4242"],
+        &["top", "--min-samples", "100000000"],
+        &["top", "--since", "2030-01-01"],
+        &["top", "--epoch", "99"],
+        &["branches", "--function", "helper"],
+    ] {
+        let output = fixture.run(args);
+        assert_eq!(code(&output), 1, "{args:?}: {}", errors(&output));
+        assert!(output.stdout.is_empty(), "{args:?}");
+        assert!(errors(&output).lines().count() > 0, "{args:?}");
+    }
+}
+
+/// Questions that make no sense exit with 2.
+#[test]
+fn usage_errors() {
+    let fixture = Fixture::new();
+    for args in [
+        &["no-such-report"][..],
+        &[],
+        &["list"],
+        &["top", "--since", "whenever"],
+        &["top", "--user", "no such user"],
+        &["top", "--by", "weather"],
+        &["blks", "--invariant", "200"],
+    ] {
+        let output = fixture.run(args);
+        assert_eq!(code(&output), 2, "{args:?}: {}", errors(&output));
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+/// Inputs that cannot be read exit with 3, and no input is explained.
+#[test]
+fn unreadable_inputs() {
+    let fixture = Fixture::new();
+    let foreign = fixture.dir().join("foreign.db");
+    std::fs::write(&foreign, "no database at all").expect("writes");
+    for input in ["missing.db", "foreign.db", "fixture", "/dev/null"] {
+        let output = fixture.run(&["-i", input, "top"]);
+        assert_eq!(code(&output), 3, "{input}: {}", errors(&output));
+        assert!(output.stdout.is_empty(), "{input}");
+    }
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_vcpi"))
+        .arg("top")
+        .current_dir(empty.path())
+        .output()
+        .expect("vcpi runs");
+    assert_eq!(code(&output), 3);
+    assert!(
+        errors(&output).contains("vcpid record"),
+        "says what to do: {}",
+        errors(&output)
+    );
+}
+
+/// A directory is all databases in it; a file named twice counts once.
+#[test]
+fn directories_are_inputs() {
+    let fixture = Fixture::new();
+    let once = samples(&json(&fixture, &["top"]));
+    assert_eq!(samples(&json(&fixture, &["-i", ".", "top"])), once);
+    assert_eq!(
+        samples(&json(&fixture, &["-i", "vcpi.db", "-i", "vcpi.db", "top"])),
+        once
+    );
+    std::fs::copy(fixture.database(), fixture.dir().join("copy.db")).expect("copies");
+    assert_eq!(samples(&json(&fixture, &["-i", ".", "top"])), 2 * once);
+}
+
+/// Filters choose processes, images, functions and whole flushes.
+#[test]
+fn filters() {
+    let fixture = Fixture::new();
+    assert_eq!(samples(&json(&fixture, &["top", "--pid", "101"])), 10);
+    assert_eq!(
+        samples(&json(&fixture, &["top", "--image", "libgone.so"])),
+        30
+    );
+    assert_eq!(
+        samples(&json(&fixture, &["top", "--function", "helper"])),
+        50
+    );
+    let all = samples(&json(&fixture, &["top"]));
+    let half = json(&fixture, &["top", "--since", "2026-05-01 12:01"]);
+    assert_eq!(samples(&half) * 2, all);
+    let half = json(&fixture, &["top", "--until", "2026-05-01T12:01:00Z"]);
+    assert_eq!(samples(&half) * 2, all);
+    assert_eq!(samples(&json(&fixture, &["top", "--user", "1000"])), all);
+}
+
+/// A part of one name is enough; of several, they are listed.
+#[test]
+fn functions_by_part_and_address() {
+    let fixture = Fixture::new();
+    for name in ["help", "fixture+0x1044", "helper"] {
+        let rows = json(&fixture, &["list", name]);
+        assert_eq!(rows[0]["function"], "helper", "{name}");
+    }
+    let output = fixture.run(&["list", "h"]);
+    assert_eq!(code(&output), 1);
+    assert!(errors(&output).contains("hotter"), "{}", errors(&output));
+    // A whole name is not ambiguous because another begins with it.
+    assert_eq!(json(&fixture, &["list", "hot"])[0]["function"], "hot");
+}
+
+/// Called by a classic name, the program is that report.
+#[test]
+fn classic_names() {
+    let fixture = Fixture::new();
+    let link = fixture.dir().join("dcpivlist");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_vcpi"), &link).expect("links");
+    let output = Command::new(&link)
+        .arg("hot")
+        .current_dir(fixture.dir())
+        .output()
+        .expect("runs");
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("value profile"), "{text}");
+}
+
+/// When the reader of the report goes away, the program ends without a word about it.
+#[test]
+fn closed_pipe_is_quiet() {
+    let fixture = Fixture::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vcpi"))
+        .args(["top", "--format", "json"])
+        .current_dir(fixture.dir())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("vcpi runs");
+    // Nobody reads: the first write meets a closed pipe.
+    drop(child.stdout.take());
+    let mut errors = String::new();
+    let mut stderr = child.stderr.take().expect("is piped");
+    stderr.read_to_string(&mut errors).expect("is UTF-8");
+    let status = child.wait().expect("ends");
+    assert_eq!(status.code(), Some(141));
+    assert!(
+        !errors.contains("panicked") && !errors.contains("ipe"),
+        "{errors}"
+    );
+}
+
+/// An image that changed since gives no names and no instructions of the new one.
+#[test]
+fn changed_image_is_not_believed() {
+    let fixture = Fixture::new();
+    let mut image = std::fs::read(fixture.image()).expect("reads");
+    let at = image.len() - 0x60 + 0x20;
+    image[at] = 0x90;
+    std::fs::write(fixture.image(), image).expect("writes");
+    let output = fixture.run(&["list", "hot", "--format", "json"]);
+    assert!(
+        errors(&output).contains("not what was profiled"),
+        "{}",
+        errors(&output)
+    );
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+    assert_eq!(
+        rows[0]["text"], "mov rax,[rsi+8]",
+        "the recorded instruction"
+    );
+}
+
+/// Damaged databases give an error or a report, never a panic or a signal.
+#[test]
+fn damaged_databases_are_harmless() {
+    let fixture = Fixture::new();
+    let good = std::fs::read(fixture.database()).expect("reads");
+    let mut state = 9_u64;
+    for round in 0..40 {
+        let mut bad = good.clone();
+        for _ in 0..1 + round % 8 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let at = usize::try_from(state >> 33).expect("fits") % bad.len();
+            bad[at] ^= u8::try_from(state >> 24 & 0xff).expect("a byte");
+        }
+        std::fs::write(fixture.database(), bad).expect("writes");
+        for args in [&["list", "hot"][..], &["args"], &["status"]] {
+            let output = fixture.run(args);
+            assert!(
+                (0..=3).contains(&code(&output)),
+                "{args:?}: {}",
+                errors(&output)
+            );
+            assert!(!errors(&output).contains("panicked"), "{}", errors(&output));
+        }
+    }
+}
