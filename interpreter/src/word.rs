@@ -71,8 +71,8 @@ const fn expand(bytes: u8) -> u64 {
     // The product puts bit i of `bytes` at bit i of every byte; the mask keeps it in byte i alone;
     // the addition carries it to bit 7 of its byte unless it is bit 7 already.
     let spread = (bytes as u64).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
-    let high =
-        ((spread & 0x7f7f_7f7f_7f7f_7f7f) + 0x7f7f_7f7f_7f7f_7f7f | spread) & 0x8080_8080_8080_8080;
+    let high = (((spread & 0x7f7f_7f7f_7f7f_7f7f) + 0x7f7f_7f7f_7f7f_7f7f) | spread)
+        & 0x8080_8080_8080_8080;
     (high >> 7).wrapping_mul(0xff)
 }
 

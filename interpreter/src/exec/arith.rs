@@ -109,7 +109,9 @@ pub(super) fn xadd(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let a = m.read(d, 0)?;
     let b = m.read(d, 1)?;
     let sum = m.flags().add(width, a, b, Some(false));
-    m.write(d, 1, a)?;
+    if !Machine::same_register(d) {
+        m.write(d, 1, a)?;
+    }
     m.write(d, 0, sum)?;
     Ok(Flow::Next)
 }

@@ -65,7 +65,9 @@ pub(super) fn setcc(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn xchg(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let a = m.read(d, 0)?;
     let b = m.read(d, 1)?;
-    m.write(d, 1, a)?;
+    if !Machine::same_register(d) {
+        m.write(d, 1, a)?;
+    }
     m.write(d, 0, b)?;
     Ok(Flow::Next)
 }
