@@ -1,0 +1,613 @@
+//! Comparison of the interpreter with the processor.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+
+use anyhow::{Context as _, Result};
+use iced_x86::{OpKind, Register};
+use interpreter::{
+    Call, Capture, Code, Decoded, Fetched, Flag, Flags, Memory, Parameter, Registers, Sink,
+    StopReason, Window, Word,
+};
+use nix::libc::user_regs_struct;
+
+use crate::tracee::{Step, Tracee};
+
+/// Image addresses differ from process addresses by this, to see that both are kept apart.
+const BIAS: u64 = 0x5550_0000_7000;
+/// Instructions of a window.
+const WINDOW: u32 = 16;
+/// Differences after which the watch ends.
+const MAX_DIFFERENCES: usize = 12;
+/// Steps within which a call must have arrived at its final target.
+const STUB_STEPS: u32 = 12;
+
+/// What was seen.
+#[derive(Default)]
+pub struct Report {
+    steps: u64,
+    windows: u64,
+    window_instructions: u64,
+    compared: u64,
+    destinations: u64,
+    destinations_known: u64,
+    stops: BTreeMap<&'static str, u64>,
+    pub differences: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+        write!(
+            f,
+            "{} steps, {} windows of {:.1} instructions, {} facts compared, {} differences; \
+             destinations known {:.1} %; stops:",
+            self.steps,
+            self.windows,
+            self.window_instructions as f64 / self.windows.max(1) as f64,
+            self.compared,
+            self.differences.len(),
+            share(self.destinations_known, self.destinations),
+        )?;
+        for (key, count) in &self.stops {
+            write!(f, " {key} {:.2} %", share(*count, self.windows))?;
+        }
+        Ok(())
+    }
+}
+
+/// Random numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.next().is_multiple_of(n)
+    }
+}
+
+/// How much the interpreter is not told.
+#[derive(Clone, Copy, PartialEq)]
+enum Hide {
+    Nothing,
+    /// Whole registers, flags and pieces of memory.
+    Some,
+    /// Single bytes of registers as well.
+    Bytes,
+}
+
+/// Memory of the stopped process.
+struct TraceeMemory<'a> {
+    tracee: &'a Tracee,
+    volatile: &'a [(u64, u64)],
+    /// Hides one in so many pieces of memory, by this seed.
+    hide: Option<u64>,
+}
+
+impl Memory for TraceeMemory<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        let end = address.saturating_add(bytes.len() as u64);
+        if self
+            .volatile
+            .iter()
+            .any(|&(first, past)| address < past && end > first)
+        {
+            return false;
+        }
+        if let Some(seed) = self.hide
+            && ((address >> 3) ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0
+        {
+            return false;
+        }
+        self.tracee.read(address, bytes) == bytes.len()
+    }
+}
+
+/// Code of the stopped process.
+struct TraceeCode<'a> {
+    tracee: &'a Tracee,
+    decoded: &'a mut HashMap<u64, ([u8; 15], Decoded)>,
+}
+
+impl Code for TraceeCode<'_> {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let mut bytes = [0; 15];
+        let mut len = self.tracee.read(pc, &mut bytes);
+        if len == 0 {
+            // The code may end before 15 bytes do, at the end of its page.
+            let rest = (0x1000 - (pc & 0xfff)).min(15) as usize;
+            len = self.tracee.read(pc, &mut bytes[..rest]);
+        }
+        if len == 0 {
+            return Err(StopReason::NotMapped);
+        }
+        if self.decoded.get(&pc).is_none_or(|(held, _)| *held != bytes) {
+            let decoded = Decoded::new(&bytes[..len], pc.wrapping_sub(BIAS))?;
+            self.decoded.insert(pc, (bytes, decoded));
+        }
+        match self.decoded.get(&pc) {
+            Some((_, instruction)) => Ok(Fetched {
+                instruction,
+                bias: BIAS,
+            }),
+            None => Err(StopReason::NotMapped),
+        }
+    }
+}
+
+/// What the interpreter says of one instruction.
+#[derive(Default)]
+struct Claims {
+    pc: u64,
+    values: Vec<(Parameter, Option<u64>)>,
+    branch: Option<Option<bool>>,
+    call: Option<Call>,
+    stores: Vec<(Option<u64>, u32, Option<u64>)>,
+}
+
+/// Collects what the interpreter says, per instruction.
+#[derive(Default)]
+struct Recorder {
+    instructions: VecDeque<Claims>,
+}
+
+impl Recorder {
+    fn last(&mut self, pc: u64) -> &mut Claims {
+        let last = self
+            .instructions
+            .back_mut()
+            .expect("an instruction is reached first");
+        assert_eq!(
+            last.pc, pc,
+            "an event of another instruction than the one reached"
+        );
+        last
+    }
+}
+
+impl Sink for Recorder {
+    fn reached(&mut self, pc: u64) {
+        self.instructions.push_back(Claims {
+            pc,
+            ..Claims::default()
+        });
+    }
+
+    fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
+        self.last(pc).values.push((parameter, value));
+    }
+
+    fn branch(&mut self, pc: u64, taken: Option<bool>) {
+        self.last(pc).branch = Some(taken);
+    }
+
+    fn call(&mut self, call: &Call) {
+        self.last(call.site).call = Some(*call);
+    }
+
+    fn store(&mut self, pc: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
+        self.last(pc).stores.push((address, bytes, value));
+    }
+}
+
+/// A window that runs ahead of the processor.
+struct Ahead {
+    instructions: VecDeque<Claims>,
+    outcome: interpreter::Outcome,
+}
+
+/// A call whose final target is still to be seen.
+struct Pending {
+    target: u64,
+    site: u64,
+    steps: u32,
+}
+
+const GENERAL: [Register; 16] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RBX,
+    Register::RSP,
+    Register::RBP,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+
+fn general(regs: &user_regs_struct) -> [u64; 16] {
+    [
+        regs.rax, regs.rcx, regs.rdx, regs.rbx, regs.rsp, regs.rbp, regs.rsi, regs.rdi, regs.r8,
+        regs.r9, regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
+    ]
+}
+
+/// The value of a general register, whatever part of one it is.
+fn value_of(regs: &user_regs_struct, register: Register) -> Option<u64> {
+    let number = GENERAL
+        .iter()
+        .position(|r| *r == register.full_register())?;
+    let full = general(regs)[number];
+    Some(match register {
+        Register::AH | Register::BH | Register::CH | Register::DH => full >> 8 & 0xff,
+        _ => full & u64::MAX >> (64 - 8 * register.size()),
+    })
+}
+
+/// The registers that the interpreter is told.
+fn told(regs: &user_regs_struct, hide: Hide, random: &mut Random) -> Registers {
+    let mut registers = Registers::from_sample(general(regs), regs.rip, regs.eflags);
+    registers.fs_base = Some(regs.fs_base);
+    registers.gs_base = Some(regs.gs_base);
+    if hide == Hide::Nothing {
+        return registers;
+    }
+    for word in &mut registers.gpr {
+        if random.one_in(4) {
+            let known = if hide == Hide::Bytes {
+                random.next() as u8
+            } else {
+                0
+            };
+            *word = Word::partial(word.known_bits(), known);
+        }
+    }
+    for flag in Flag::ALL {
+        if random.one_in(4) {
+            registers.rflags.set(flag, None);
+        }
+    }
+    if random.one_in(2) {
+        registers.fs_base = None;
+    }
+    registers
+}
+
+struct Watch {
+    tracee: Tracee,
+    volatile: Vec<(u64, u64)>,
+    decoded: HashMap<u64, ([u8; 15], Decoded)>,
+    random: Random,
+    report: Report,
+    ahead: Vec<Ahead>,
+    pending: Vec<Pending>,
+}
+
+/// Runs a program for a number of steps from behind its `skip`-th system call on.
+pub fn run(command: &[String], skip: u32, steps: u64) -> Result<Report> {
+    let mut tracee = Tracee::start(command).with_context(|| format!("running {command:?}"))?;
+    tracee.skip_system_calls(skip)?;
+    let volatile = tracee.volatile_ranges()?;
+    let mut watch = Watch {
+        tracee,
+        volatile,
+        decoded: HashMap::new(),
+        random: Random(0x1234_5678_9abc_def1),
+        report: Report::default(),
+        ahead: Vec::new(),
+        pending: Vec::new(),
+    };
+    let mut before = watch.tracee.registers()?;
+    while watch.report.steps < steps && watch.report.differences.len() < MAX_DIFFERENCES {
+        match watch.one_step(&before)? {
+            Some(after) => before = after,
+            None => break,
+        }
+    }
+    Ok(watch.report)
+}
+
+impl Watch {
+    /// Interprets, steps, compares. Returns the registers after the step, or nothing at the end.
+    fn one_step(&mut self, before: &user_regs_struct) -> Result<Option<user_regs_struct>> {
+        let singles: Vec<_> = [Hide::Nothing, Hide::Some, Hide::Bytes]
+            .into_iter()
+            .map(|hide| self.interpret(before, 1, hide))
+            .collect();
+        if self.ahead.is_empty() && self.report.steps.is_multiple_of(5) {
+            for hide in [Hide::Nothing, Hide::Some, Hide::Bytes] {
+                let ahead = self.interpret(before, WINDOW, hide);
+                if hide == Hide::Nothing {
+                    self.count(&ahead);
+                }
+                self.ahead.push(ahead);
+            }
+        }
+        let repeated = self.decoded.get(&before.rip).is_some_and(|(_, decoded)| {
+            let instruction = decoded.instruction();
+            instruction.is_string_instruction()
+                && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+        });
+        let after = loop {
+            match self.tracee.step()? {
+                Step::Stopped => {}
+                Step::Signal => {
+                    // A handler runs next, or another program: nothing to compare with.
+                    self.ahead.clear();
+                    self.pending.clear();
+                    return self.tracee.registers().map(Some);
+                }
+                Step::Gone => return Ok(None),
+            }
+            let after = self.tracee.registers()?;
+            // A repeated instruction stops after each iteration.
+            if !repeated || after.rip != before.rip {
+                break after;
+            }
+        };
+        self.report.steps += 1;
+        for mut single in singles {
+            if let Some(claims) = single.instructions.pop_front() {
+                self.compare_events(&claims, before, &after);
+            }
+            if single.outcome.stop == StopReason::Complete {
+                self.compare_state(before.rip, &single.outcome.registers, &after);
+            }
+        }
+        let mut ahead = std::mem::take(&mut self.ahead);
+        ahead.retain_mut(|window| self.follow(window, before, &after));
+        self.ahead = ahead;
+        self.compare_calls(&after);
+        Ok(Some(after))
+    }
+
+    fn interpret(&mut self, regs: &user_regs_struct, instructions: u32, hide: Hide) -> Ahead {
+        let registers = told(regs, hide, &mut self.random);
+        let seed = self.random.next();
+        let mut memory = TraceeMemory {
+            tracee: &self.tracee,
+            volatile: &self.volatile,
+            hide: (hide != Hide::Nothing).then_some(seed),
+        };
+        let mut code = TraceeCode {
+            tracee: &self.tracee,
+            decoded: &mut self.decoded,
+        };
+        let mut recorder = Recorder::default();
+        let window = Window {
+            max_instructions: instructions,
+            capture: Capture::all(),
+        };
+        let outcome = window.run(&registers, &mut code, &mut memory, &mut recorder);
+        Ahead {
+            instructions: recorder.instructions,
+            outcome,
+        }
+    }
+
+    /// Counts what a window with all knowledge achieved.
+    fn count(&mut self, window: &Ahead) {
+        self.report.windows += 1;
+        self.report.window_instructions += u64::from(window.outcome.instructions);
+        *self
+            .report
+            .stops
+            .entry(window.outcome.stop.key())
+            .or_default() += 1;
+        for (parameter, value) in window.instructions.iter().flat_map(|i| &i.values) {
+            if matches!(parameter, Parameter::Dest(_)) {
+                self.report.destinations += 1;
+                self.report.destinations_known += u64::from(value.is_some());
+            }
+        }
+    }
+
+    /// Compares the next instruction of a window; says whether there is more to follow.
+    fn follow(
+        &mut self,
+        window: &mut Ahead,
+        before: &user_regs_struct,
+        after: &user_regs_struct,
+    ) -> bool {
+        let Some(claims) = window.instructions.pop_front() else {
+            return false;
+        };
+        if claims.pc != before.rip {
+            self.differ(before.rip, format!("the window is at {:#x}", claims.pc));
+            return false;
+        }
+        self.compare_events(&claims, before, after);
+        if let Some(call) = claims.call
+            && let Some(target) = call.target
+        {
+            self.pending.push(Pending {
+                target,
+                site: call.site,
+                steps: STUB_STEPS,
+            });
+        }
+        if window.instructions.is_empty() && window.outcome.stop == StopReason::Complete {
+            self.compare_state(before.rip, &window.outcome.registers, after);
+        }
+        !window.instructions.is_empty()
+    }
+
+    fn compare_events(
+        &mut self,
+        claims: &Claims,
+        before: &user_regs_struct,
+        after: &user_regs_struct,
+    ) {
+        let pc = claims.pc;
+        let Some((_, decoded)) = self.decoded.get(&pc) else {
+            return;
+        };
+        let instruction = *decoded.instruction();
+        let next = pc.wrapping_add(instruction.len() as u64);
+        let goes_to = instruction.near_branch_target().wrapping_add(BIAS);
+        let taken = (goes_to != next).then_some(after.rip == goes_to);
+        for &(parameter, claimed) in &claims.values {
+            let Some(claimed) = claimed else { continue };
+            let real = match parameter {
+                Parameter::Dest(register) => value_of(after, register),
+                Parameter::Taken => taken.map(u64::from),
+                Parameter::Ea => self.effective_address(&instruction, before, after),
+                // Stores are compared below, byte by byte.
+                Parameter::Mem | Parameter::Arg(_) => None,
+                Parameter::Target => Some(after.rip),
+                Parameter::Ret => Some(before.rax),
+                Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {
+                    OpKind::Register => value_of(before, instruction.op_register(u32::from(i))),
+                    _ => None,
+                },
+            };
+            self.expect(pc, || format!("{parameter}"), claimed, real);
+        }
+        if let Some(Some(claimed)) = claims.branch {
+            self.expect(
+                pc,
+                || "direction".into(),
+                u64::from(claimed),
+                taken.map(u64::from),
+            );
+        }
+        if let Some(call) = claims.call {
+            let real = [
+                before.rdi, before.rsi, before.rdx, before.rcx, before.r8, before.r9,
+            ];
+            for (claimed, real) in call.arguments.into_iter().zip(real) {
+                if let Some(claimed) = claimed {
+                    self.expect(pc, || "argument".into(), claimed, Some(real));
+                }
+            }
+        }
+        self.compare_stores(claims);
+    }
+
+    /// Every byte stored must be in memory now, unless a later store went over it.
+    fn compare_stores(&mut self, claims: &Claims) {
+        let mut bytes = HashMap::new();
+        for &(address, size, value) in &claims.stores {
+            let Some(address) = address else {
+                bytes.clear();
+                continue;
+            };
+            for i in 0..size {
+                let byte = value.map(|value| (value >> (8 * i)) as u8);
+                bytes.insert(address.wrapping_add(u64::from(i)), byte);
+            }
+        }
+        for (address, claimed) in bytes {
+            let mut real = [0];
+            if let Some(claimed) = claimed
+                && self.tracee.read(address, &mut real) == 1
+            {
+                let what = || format!("stored at {address:#x}");
+                self.expect(
+                    claims.pc,
+                    what,
+                    u64::from(claimed),
+                    Some(u64::from(real[0])),
+                );
+            }
+        }
+    }
+
+    /// The address of the memory operand, worked out by the decoder's own rules.
+    fn effective_address(
+        &self,
+        instruction: &iced_x86::Instruction,
+        before: &user_regs_struct,
+        after: &user_regs_struct,
+    ) -> Option<u64> {
+        use iced_x86::Mnemonic as M;
+        let bits = matches!(instruction.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc);
+        if bits && instruction.op1_kind() == OpKind::Register {
+            return None;
+        }
+        let regs = if instruction.mnemonic() == M::Pop {
+            after
+        } else {
+            before
+        };
+        let operand = (0..instruction.op_count()).find(|i| {
+            !matches!(
+                instruction.op_kind(*i),
+                OpKind::Register
+                    | OpKind::Immediate8
+                    | OpKind::Immediate8_2nd
+                    | OpKind::Immediate8to16
+                    | OpKind::Immediate8to32
+                    | OpKind::Immediate8to64
+                    | OpKind::Immediate16
+                    | OpKind::Immediate32
+                    | OpKind::Immediate32to64
+                    | OpKind::Immediate64
+            )
+        })?;
+        instruction.virtual_address(operand, 0, |register, _, _| match register {
+            Register::FS => Some(before.fs_base),
+            Register::GS => Some(before.gs_base),
+            Register::ES | Register::DS | Register::SS | Register::CS => Some(0),
+            _ => value_of(regs, register),
+        })
+    }
+
+    /// Every known byte and flag must agree.
+    fn compare_state(&mut self, pc: u64, claimed: &Registers, after: &user_regs_struct) {
+        self.expect(pc, || "rip".into(), claimed.rip, Some(after.rip));
+        for ((word, real), register) in claimed.gpr.into_iter().zip(general(after)).zip(GENERAL) {
+            let known = Word::partial(real, word.known_bytes());
+            let what = || format!("{register:?} (known bytes {:#04x})", word.known_bytes());
+            self.expect(pc, what, word.known_bits(), Some(known.known_bits()));
+        }
+        let real = Flags::from_rflags(after.eflags);
+        for flag in Flag::ALL {
+            if let Some(claimed) = claimed.rflags.get(flag) {
+                let real = real.get(flag).map(u64::from);
+                self.expect(pc, || format!("{flag:?}"), u64::from(claimed), real);
+            }
+        }
+    }
+
+    /// A call must arrive at the target that was reported for it.
+    fn compare_calls(&mut self, after: &user_regs_struct) {
+        let mut missed = Vec::new();
+        self.pending.retain_mut(|pending| {
+            if pending.target == after.rip {
+                return false;
+            }
+            pending.steps -= 1;
+            if pending.steps == 0 {
+                missed.push((pending.site, pending.target));
+            }
+            pending.steps > 0
+        });
+        for (site, target) in missed {
+            self.differ(site, format!("the call did not arrive at {target:#x}"));
+        }
+    }
+
+    fn expect(&mut self, pc: u64, what: impl FnOnce() -> String, claimed: u64, real: Option<u64>) {
+        let Some(real) = real else { return };
+        self.report.compared += 1;
+        if claimed != real {
+            let what = what();
+            self.differ(pc, format!("{what}: claimed {claimed:#x}, is {real:#x}"));
+        }
+    }
+
+    fn differ(&mut self, pc: u64, what: String) {
+        let code = self.decoded.get(&pc).map(|(bytes, decoded)| {
+            let instruction = decoded.instruction();
+            format!("{:?} {:02x?}", instruction.code(), &bytes[..decoded.len()])
+        });
+        let step = self.report.steps;
+        self.report
+            .differences
+            .push(format!("step {step}, {pc:#x} {code:?}: {what}"));
+    }
+}

@@ -1,0 +1,354 @@
+//! A program that runs every integer instruction on edge and random values.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+/// Names of a register by width: 8, 16, 32, 64 bits.
+const A: [&str; 4] = ["al", "ax", "eax", "rax"];
+const B: [&str; 4] = ["bl", "bx", "ebx", "rbx"];
+const C: [&str; 4] = ["cl", "cx", "ecx", "rcx"];
+const D: [&str; 4] = ["dl", "dx", "edx", "rdx"];
+const SIZE: [&str; 4] = ["byte ptr", "word ptr", "dword ptr", "qword ptr"];
+const CONDITIONS: [&str; 16] = [
+    "o", "no", "b", "ae", "e", "ne", "be", "a", "s", "ns", "p", "np", "l", "ge", "le", "g",
+];
+
+/// Values that arithmetic is likely to get wrong.
+const EDGES: [u64; 22] = [
+    0,
+    1,
+    2,
+    0x0f,
+    0x10,
+    0x7f,
+    0x80,
+    0xff,
+    0x100,
+    0x7fff,
+    0x8000,
+    0xffff,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    0x1_0000_0000,
+    0x7fff_ffff_ffff_ffff,
+    0x8000_0000_0000_0000,
+    0xffff_ffff_ffff_ffff,
+    0xffff_ffff_0000_0000,
+    0x0123_4567_89ab_cdef,
+    0xfedc_ba98_7654_3210,
+];
+
+/// Every flag that a program can set but the direction: CF PF AF ZF SF OF.
+const FLAGS: u64 = 0x8d5;
+
+/// The instructions, in Intel syntax. Between them rax, rbx, rcx, rdx and the flags are fresh; rsi
+/// and rdi point to scratch memory; r8 is a second scratch register.
+fn instructions() -> Vec<String> {
+    let mut all = Vec::new();
+    let mut add = |text: String| all.push(text);
+    for width in 0..4 {
+        let (a, b, c, d, size) = (A[width], B[width], C[width], D[width], SIZE[width]);
+        for op in [
+            "add", "adc", "sub", "sbb", "cmp", "and", "or", "xor", "test",
+        ] {
+            add(format!("{op} {a}, {b}"));
+            add(format!("{op} {size} [rsi+8], {d}"));
+            add(format!("{op} {c}, 0x7f"));
+            add(format!("{op} {b}, {b}"));
+            if op != "test" {
+                add(format!("{op} {a}, {size} [rsi+24]"));
+                add(format!("{op} {size} [rsi], -1"));
+            }
+        }
+        for op in ["adc", "sub", "xor"] {
+            if width == 0 {
+                add(format!("{op} ah, bl"));
+                add(format!("{op} ch, dh"));
+            } else {
+                add(format!("lock {op} {size} [rdi], {b}"));
+            }
+        }
+        for op in ["inc", "dec", "neg", "not", "mul", "imul"] {
+            add(format!("{op} {b}"));
+            add(format!("{op} {size} [rdi+16]"));
+        }
+        for op in ["shl", "shr", "sar", "rol", "ror", "rcl", "rcr"] {
+            add(format!("{op} {a}, cl"));
+            add(format!("{op} {a}, 1"));
+            add(format!("{op} {b}, 7"));
+            add(format!("{op} {b}, 8"));
+            add(format!("{op} {b}, 0"));
+            add(format!("{op} {a}, 31"));
+            add(format!("{op} {size} [rsi+3], cl"));
+        }
+        add(format!("xadd {a}, {b}"));
+        add(format!("lock xadd {size} [rsi], {b}"));
+        add(format!("xadd {a}, {a}"));
+        add(format!("cmpxchg {b}, {c}"));
+        add(format!("cmpxchg {size} [rsi+8], {d}"));
+        add(format!(
+            "mov {a}, {size} [rsi+8]\ncmpxchg {size} [rsi+8], {d}"
+        ));
+        add(format!("xchg {a}, {b}"));
+        add(format!("xchg {size} [rdi], {c}"));
+        add(format!("xchg {a}, {a}"));
+        add(format!("mov {size} [rsi+rcx*0], 1\nmov {a}, {size} [rsi]").replace("+rcx*0", ""));
+        let s = ["b", "w", "d", "q"][width];
+        for (prefix, count) in [("", 1), ("rep ", 0), ("rep ", 3), ("rep ", 70)] {
+            for op in ["movs", "stos", "lods"] {
+                add(format!("mov ecx, {count}\n{prefix}{op}{s}"));
+            }
+        }
+        add(format!(
+            "lea rsi, [rsi+800]\nlea rdi, [rsi+5]\nstd\nmov ecx, 9\nrep movs{s}\ncld"
+        ));
+        add(format!(
+            "lea rdi, [rdi+800]\nstd\nmov ecx, 4\nrep stos{s}\nstos{s}\ncld"
+        ));
+        for prefix in ["", "repe ", "repne "] {
+            add(format!("and ecx, 15\n{prefix}scas{s}"));
+            add(format!("and ecx, 15\n{prefix}cmps{s}"));
+            add(format!("mov rdi, rsi\nand ecx, 15\n{prefix}cmps{s}"));
+        }
+        if width == 0 {
+            continue;
+        }
+        for op in ["shld", "shrd"] {
+            add(format!("{op} {a}, {b}, 1"));
+            add(format!("{op} {a}, {b}, 13"));
+            if width > 1 {
+                add(format!("{op} {a}, {b}, cl"));
+                add(format!("{op} {size} [rsi], {b}, cl"));
+            }
+        }
+        for op in ["bt", "bts", "btr", "btc"] {
+            add(format!("{op} {a}, {b}"));
+            add(format!("{op} {a}, 11"));
+            add(format!("{op} {size} [rsi], 9"));
+            // Within some hundred bytes of the pointer, either side.
+            let keep = [
+                "",
+                "movsx bx, bl",
+                "movsx ebx, bx\nsar ebx, 4",
+                "movsx rbx, bx",
+            ][width];
+            add(format!(
+                "lea rsi, [rsi+2048]\n{keep}\nsar {b}, 1\n{op} {size} [rsi], {b}"
+            ));
+        }
+        for op in ["bsf", "bsr", "tzcnt", "lzcnt", "popcnt"] {
+            add(format!("{op} {a}, {b}"));
+            add(format!("{op} {c}, {size} [rsi+8]"));
+        }
+        add(format!("imul {a}, {b}"));
+        add(format!("imul {a}, {b}, -3"));
+        add(format!("imul {a}, {size} [rsi+8], 77"));
+        add(format!("movsx {a}, bl"));
+        if width < 3 {
+            add(format!("movzx {a}, bh"));
+        }
+        add(format!("movzx {a}, byte ptr [rsi+1]"));
+        add(format!("movsx {a}, byte ptr [rsi+9]"));
+        add(format!("lea {a}, [rbx+rcx*4-77]"));
+        add(format!("lea {a}, [ebx+ecx*8+5]"));
+        add(format!("movbe {a}, {size} [rsi]"));
+        add(format!("movbe {size} [rsi+8], {a}"));
+        for condition in CONDITIONS {
+            add(format!("cmov{condition} {a}, {b}"));
+        }
+        add(format!("mov {d}, 0\nor {b}, 1\ndiv {b}"));
+        let spread = ["", "cwd", "cdq", "cqo"][width];
+        add(format!("{spread}\nshr {b}, 1\nor {b}, 1\nidiv {b}"));
+        add(format!("shr {d}, 1\nmov {b}, -1\ndiv {b}"));
+        if width >= 2 {
+            add(format!("bswap {a}"));
+            add(format!("movsx {a}, word ptr [rsi+2]"));
+            add(format!(
+                "cmpxchg{}b [rsi]",
+                if width == 2 { "8" } else { "16" }
+            ));
+            let at = if width == 2 { "8b" } else { "16b" };
+            let second = if width == 2 { 4 } else { 8 };
+            add(format!(
+                "mov {a}, {size} [rsi]\nmov {d}, {size} [rsi+{second}]\ncmpxchg{at} [rsi]"
+            ));
+            for op in ["andn", "pdep", "pext", "mulx"] {
+                add(format!("{op} {a}, {b}, {c}"));
+            }
+            add(format!("mulx {a}, {a}, {size} [rsi]"));
+            for op in ["bextr", "bzhi", "shlx", "shrx", "sarx"] {
+                add(format!("{op} {a}, {b}, {c}"));
+                add(format!("{op} {a}, {size} [rsi], {d}"));
+            }
+            for op in ["blsi", "blsr", "blsmsk"] {
+                add(format!("{op} {a}, {b}"));
+            }
+            add(format!("rorx {a}, {b}, 21"));
+            for op in ["adcx", "adox"] {
+                add(format!("{op} {a}, {b}"));
+            }
+        }
+    }
+    for condition in CONDITIONS {
+        add(format!("set{condition} al"));
+        add(format!("set{condition} byte ptr [rsi]"));
+        add(format!("j{condition} 1f\ninc r8\n1:"));
+    }
+    for text in [
+        "movzx eax, al\nor bl, 1\ndiv bl",
+        "movsx ax, al\nshr bl, 1\nor bl, 1\nidiv bl",
+        "movsxd rax, ebx",
+        "mov ah, bl\nmov dl, ah",
+        "cbw",
+        "cwde",
+        "cdqe",
+        "cwd",
+        "cdq",
+        "cqo",
+        "clc",
+        "stc",
+        "cmc",
+        "lahf",
+        "sahf",
+        "push rax\npop rbx",
+        "push rsp\npop r8",
+        "push rsp\npop rsp",
+        "push ax\npop bx",
+        "push -5\npop rdx",
+        "push qword ptr [rsi]\npop qword ptr [rdi]",
+        "push rbx\npop qword ptr [rsp-8]",
+        "push rbx\npush qword ptr [rsp]\npop qword ptr [rsp]\npop rcx",
+        "enter 64, 0\nleave",
+        "pushfq\npop r8\npopcnt r8d, r8d",
+        "mov ecx, 3\n1: dec eax\nloop 1b",
+        "mov ecx, 3\n1: cmp al, bl\nloope 1b",
+        "mov ecx, 3\n1: cmp al, bl\nloopne 1b",
+        "movzx ecx, cl\njrcxz 1f\ninc eax\n1:",
+        "jecxz 1f\ninc eax\n1:",
+        "call 1f\njmp 2f\n1: inc rax\nret\n2:",
+        "lea r8, [rip+1f]\ncall r8\njmp 2f\n1: dec rax\nret\n2:",
+        "lea r8, [rip+1f]\njmp r8\nud2\n1:",
+        "push rax\nlea r8, [rip+1f]\ncall r8\njmp 2f\n1: ret 8\n2:",
+        "mov rbx, rsi\nand eax, 255\nxlatb",
+        "crc32 eax, bl",
+        "crc32 eax, bx",
+        "crc32 eax, ebx",
+        "crc32 rax, rbx",
+        "crc32 rax, byte ptr [rsi]",
+        "mov eax, [esi]",
+        "mov fs:[r14], al\nmov al, fs:[r14]",
+        "movd xmm0, eax\nmovd ebx, xmm0",
+        "movq xmm0, rax\nmovq [rsi], xmm0\nmov rbx, [rsi]",
+        "ptest xmm0, xmm1",
+        "ucomisd xmm0, xmm1",
+        "pmovmskb eax, xmm0",
+        "movdqu xmm2, [rsi]\nmovdqu [rdi], xmm2\nmov rax, [rdi+4]",
+        "cvttsd2si rax, xmm0",
+        "fld1\nfstp qword ptr [rsi]\nmov rax, [rsi]",
+        "fstsw ax",
+        "fld1\nfld1\nfcomip st, st(1)\nfstp st(0)",
+        "maskmovdqu xmm0, xmm1",
+        "pextrw eax, xmm0, 1",
+        "movnti [rsi], rax",
+        "rdtsc",
+        "xor eax, eax\ncpuid",
+        "xor ecx, ecx\nxgetbv",
+        "nop dword ptr [rax]",
+        "prefetcht0 [rax]",
+        "xchg eax, eax\nxchg ax, ax\nxchg rax, rax",
+        "mov ax, ds\nmov ecx, ds",
+    ] {
+        add(text.to_owned());
+    }
+    all
+}
+
+/// Whether this processor lacks what an instruction needs.
+fn missing(text: &str) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let bmi1 = is_x86_feature_detected!("bmi1");
+    let bmi2 = is_x86_feature_detected!("bmi2");
+    has(&["andn", "bextr", "bls", "tzcnt"]) && !bmi1
+        || has(&[
+            "pdep", "pext", "mulx", "bzhi", "shlx", "shrx", "sarx", "rorx",
+        ]) && !bmi2
+        || has(&["lzcnt"]) && !is_x86_feature_detected!("lzcnt")
+        || has(&["adcx", "adox"]) && !is_x86_feature_detected!("adx")
+        || has(&["movbe"]) && !is_x86_feature_detected!("movbe")
+        || has(&["crc32"]) && !is_x86_feature_detected!("sse4.2")
+}
+
+/// The whole program: the instructions in a loop that walks through the tables of values.
+fn source() -> String {
+    let mut text = String::from(
+        ".intel_syntax noprefix\n.globl _start\n.text\n_start:\nlea r15, [rip+values]\n\
+         lea r13, [rip+area]\nlea rsp, [rip+stack_end]\nxor r12d, r12d\nxor ebp, ebp\n\
+         mov eax, 158\nmov edi, 0x1002\nlea rsi, [rip+local]\nsyscall\nagain:\n",
+    );
+    for (i, instruction) in instructions()
+        .iter()
+        .filter(|text| !missing(text))
+        .enumerate()
+    {
+        // Operands come from different places of the table each time; the flags as well.
+        let _ = writeln!(
+            text,
+            "add r12, {}\nand r12, 1023\nlea rsi, [r13+1024]\nlea rdi, [r13+8192]\n\
+             mov rax, [r15+r12*8]\nmov rbx, [r15+r12*8+{}]\nmov rcx, [r15+r12*8+{}]\n\
+             mov rdx, [r15+r12*8+{}]\nxor r14d, r14d\nmov [rsi+8], rdx\nmov [rdi+16], rbx\n\
+             push [r15+r12*8+8192]\npopfq\n{instruction}",
+            1 + i % 7,
+            8 * (1 + i % 5),
+            8 * (6 + i % 11),
+            8 * (17 + i % 3),
+        );
+    }
+    text.push_str("jmp again\n.data\n.balign 64\nvalues:\n");
+    let mut state = 0x0dd_ba11_5eedu64;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        state ^ state >> 29
+    };
+    for i in 0..1024 {
+        // Half of them edges; small numbers, too, as counts.
+        let value = match i % 4 {
+            0 | 1 => EDGES[random() as usize % EDGES.len()],
+            2 => random() % 80,
+            _ => random(),
+        };
+        let _ = writeln!(text, ".quad {value:#x}");
+    }
+    for _ in 0..1100 {
+        let _ = writeln!(text, ".quad {:#x}", random() & FLAGS | 2);
+    }
+    text.push_str(
+        ".bss\n.balign 64\narea: .skip 65536\nlocal: .skip 4096\nstack: .skip 65536\nstack_end:\n",
+    );
+    text
+}
+
+/// Builds the program; returns its path.
+pub fn build(folder: &Path) -> Result<String> {
+    let (assembly, program) = (folder.join("integer.s"), folder.join("integer"));
+    std::fs::write(&assembly, source())?;
+    let built = Command::new("gcc")
+        .args(["-nostdlib", "-static", "-o"])
+        .args([&program, &assembly])
+        .output()
+        .context("running gcc")?;
+    ensure!(
+        built.status.success(),
+        "gcc: {}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    Ok(program
+        .to_str()
+        .context("the folder's name is no text")?
+        .to_owned())
+}

@@ -1,0 +1,149 @@
+//! A process that is single-stepped.
+
+use std::ffi::OsStr;
+use std::io::IoSliceMut;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use nix::libc::user_regs_struct;
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+/// What a step led to.
+pub enum Step {
+    /// The next instruction is due.
+    Stopped,
+    /// A signal interrupted; it is delivered with the next step.
+    Signal,
+    /// The process is gone.
+    Gone,
+}
+
+/// A stopped process. All calls must come from the thread that made it. Killed when dropped.
+pub struct Tracee {
+    child: Child,
+    pid: Pid,
+    /// A signal to deliver when the process goes on.
+    pending: Option<Signal>,
+}
+
+impl Tracee {
+    /// Starts a program and stops it at its first instruction.
+    pub fn start<S: AsRef<OsStr>>(command: &[S]) -> Result<Self> {
+        // The shell stops itself, so that it can be seized before it becomes the program.
+        let child = Command::new("sh")
+            .args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""])
+            .args(command)
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| name != "LD_PRELOAD"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("starting sh")?;
+        let pid = Pid::from_raw(i32::try_from(child.id())?);
+        let mut tracee = Self {
+            child,
+            pid,
+            pending: None,
+        };
+        match waitpid(pid, Some(WaitPidFlag::WUNTRACED))? {
+            WaitStatus::Stopped(_, Signal::SIGSTOP) => {}
+            status => bail!("the shell did not stop: {status:?}"),
+        }
+        let options = ptrace::Options::PTRACE_O_TRACEEXEC
+            | ptrace::Options::PTRACE_O_TRACESYSGOOD
+            | ptrace::Options::PTRACE_O_EXITKILL;
+        ptrace::seize(pid, options).context("PTRACE_SEIZE")?;
+        nix::sys::signal::kill(pid, Signal::SIGCONT)?;
+        tracee.run_to_exec()?;
+        Ok(tracee)
+    }
+
+    fn run_to_exec(&mut self) -> Result<()> {
+        loop {
+            match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
+                WaitStatus::PtraceEvent(_, _, event)
+                    if event == ptrace::Event::PTRACE_EVENT_EXEC as i32 =>
+                {
+                    return Ok(());
+                }
+                WaitStatus::PtraceEvent(..) => ptrace::cont(self.pid, None)?,
+                WaitStatus::Stopped(_, signal) => ptrace::cont(self.pid, signal)?,
+                status => bail!("no program was started: {status:?}"),
+            }
+        }
+    }
+
+    /// Lets the process run to the end of its `count`-th system call after the exec.
+    pub fn skip_system_calls(&mut self, count: u32) -> Result<()> {
+        // The exec itself has to be left, then each call is stopped at twice.
+        let mut stops = 2 * count + 1;
+        while stops > 0 {
+            ptrace::syscall(self.pid, self.pending.take())?;
+            match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
+                WaitStatus::PtraceSyscall(_) => stops -= 1,
+                WaitStatus::Stopped(_, signal) => self.pending = Some(signal),
+                WaitStatus::PtraceEvent(..) => {}
+                status => bail!("the program ended before it was watched: {status:?}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes one instruction (one iteration, if it is repeated).
+    pub fn step(&mut self) -> Result<Step> {
+        ptrace::step(self.pid, self.pending.take()).context("PTRACE_SINGLESTEP")?;
+        match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => Ok(Step::Stopped),
+            WaitStatus::Stopped(_, signal) => {
+                self.pending = Some(signal);
+                Ok(Step::Signal)
+            }
+            WaitStatus::PtraceEvent(..) => Ok(Step::Signal),
+            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => Ok(Step::Gone),
+            status => bail!("unexpected state of the traced program: {status:?}"),
+        }
+    }
+
+    pub fn registers(&self) -> Result<user_regs_struct> {
+        ptrace::getregs(self.pid).context("PTRACE_GETREGS")
+    }
+
+    /// Reads memory; says how many bytes from the start on it could read.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
+        let Ok(base) = usize::try_from(address) else {
+            return 0;
+        };
+        let len = bytes.len();
+        let mut local = [IoSliceMut::new(bytes)];
+        process_vm_readv(self.pid, &mut local, &[RemoteIoVec { base, len }]).unwrap_or(0)
+    }
+
+    /// First and past-the-end addresses of the pages that the kernel rewrites at any time.
+    pub fn volatile_ranges(&self) -> Result<Vec<(u64, u64)>> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid))?;
+        maps.lines()
+            .filter(|line| line.contains("[vvar"))
+            .map(|line| {
+                let range = line.split_whitespace().next().unwrap_or_default();
+                let (first, end) = range.split_once('-').context("a line of maps")?;
+                Ok((
+                    u64::from_str_radix(first, 16)?,
+                    u64::from_str_radix(end, 16)?,
+                ))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Tracee {
+    fn drop(&mut self) {
+        // It may be gone already; there is nobody to tell.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
