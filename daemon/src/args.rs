@@ -97,12 +97,21 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive_seconds)]
     pub(crate) flush: f64,
 
+    /// Capture values in images on the deny list (cryptographic libraries, ssh, gpg, sudo and the
+    /// like) and of processes that are not dumpable, too.
+    #[arg(long)]
+    pub(crate) allow_secrets: bool,
+
     /// Say nothing but errors.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
     /// The command to profile.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 

@@ -50,7 +50,9 @@ impl Blocks {
     /// Counts a cycle sample at an ELF virtual address of an opened image and returns the
     /// probability with which the window that starts there is to be accepted.
     pub(crate) fn sample(&mut self, images: &mut Images, image: ImageId, address: u64) -> f64 {
-        let Some((start, end)) = images.opened(image).and_then(|elf| elf.unwind.function(address))
+        let Some((start, end)) = images
+            .opened(image)
+            .and_then(|elf| elf.unwind.function(address))
         else {
             return 1.0;
         };
@@ -62,7 +64,10 @@ impl Blocks {
             .functions
             .entry((image, start))
             .or_insert_with(|| Function::decode(images, image, start, end));
-        let Some(block) = function.as_mut().and_then(|function| function.block(address)) else {
+        let Some(block) = function
+            .as_mut()
+            .and_then(|function| function.block(address))
+        else {
             return 1.0;
         };
         let here = self.pcs.entry((image, address)).or_insert(0);
@@ -81,7 +86,9 @@ impl Blocks {
 
 impl Function {
     fn decode(images: &mut Images, image: ImageId, start: u64, end: u64) -> Option<Self> {
-        let size = end.checked_sub(start).filter(|&size| size > 0 && size <= MAX_FUNCTION)?;
+        let size = end
+            .checked_sub(start)
+            .filter(|&size| size > 0 && size <= MAX_FUNCTION)?;
         let mut bytes = vec![0; usize::try_from(size).ok()?];
         let read = images.read(image, start, &mut bytes);
         Some(Self::of_bytes(&bytes[..read], start))
@@ -113,7 +120,11 @@ impl Function {
         for address in addresses {
             match blocks.last_mut() {
                 Some(block) if !leaders.contains(&address) => block.instructions += 1,
-                _ => blocks.push(Block { start: address, instructions: 1, samples: 0 }),
+                _ => blocks.push(Block {
+                    start: address,
+                    instructions: 1,
+                    samples: 0,
+                }),
             }
         }
         Self { blocks }
@@ -133,9 +144,15 @@ mod tests {
     #[test]
     fn leaders() {
         // 100: nop; 101: je 106; 103: nop; 104: jmp 100; 106: call 0; 10b: nop; 10c: ret
-        let bytes = [0x90, 0x74, 0x03, 0x90, 0xeb, 0xfa, 0xe8, 0, 0, 0, 0, 0x90, 0xc3];
+        let bytes = [
+            0x90, 0x74, 0x03, 0x90, 0xeb, 0xfa, 0xe8, 0, 0, 0, 0, 0x90, 0xc3,
+        ];
         let function = Function::of_bytes(&bytes, 0x100);
-        let shape: Vec<_> = function.blocks.iter().map(|b| (b.start, b.instructions)).collect();
+        let shape: Vec<_> = function
+            .blocks
+            .iter()
+            .map(|b| (b.start, b.instructions))
+            .collect();
         assert_eq!(shape, [(0x100, 2), (0x103, 2), (0x106, 3)]);
     }
 

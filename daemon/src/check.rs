@@ -51,11 +51,21 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
 }
 
 fn works(name: &'static str, note: impl Into<String>) -> Finding {
-    Finding { name, works: true, note: note.into(), mend: None }
+    Finding {
+        name,
+        works: true,
+        note: note.into(),
+        mend: None,
+    }
 }
 
 fn fails(name: &'static str, note: impl Into<String>, mend: impl Into<String>) -> Finding {
-    Finding { name, works: false, note: note.into(), mend: Some(mend.into()) }
+    Finding {
+        name,
+        works: false,
+        note: note.into(),
+        mend: Some(mend.into()),
+    }
 }
 
 impl Findings {
@@ -63,35 +73,68 @@ impl Findings {
         let clock = |name, clock| match probe::probe_clock(clock, Scope::Own) {
             Ok(can) if can.user_only => works(name, "user code of own processes"),
             Ok(_) => works(name, "user code and the kernel"),
-            Err(error) => fails(name, error.what.clone() + ": " + &os_text(error.errno), error.mend),
+            Err(error) => fails(
+                name,
+                error.what.clone() + ": " + &os_text(error.errno),
+                error.mend,
+            ),
         };
         let clocks = vec![
             clock("cycles", Clock::Cycles),
             clock("cpu-clock", Clock::CpuClock),
             fails("timer", "needs the engine bpf", "use cycles or cpu-clock"),
         ];
-        let usable = if clocks[0].works { Clock::Cycles } else { Clock::CpuClock };
+        let usable = if clocks[0].works {
+            Clock::Cycles
+        } else {
+            Clock::CpuClock
+        };
         let target = |name, scope, note: &str| match probe::probe_clock(usable, scope) {
             Ok(_) => works(name, note),
-            Err(error) => fails(name, error.what.clone() + ": " + &os_text(error.errno), error.mend),
+            Err(error) => fails(
+                name,
+                error.what.clone() + ": " + &os_text(error.errno),
+                error.mend,
+            ),
         };
         let targets = vec![
-            target("command", Scope::Own, "vcpid record -- CMD, vcpid record -p PID"),
+            target(
+                "command",
+                Scope::Own,
+                "vcpid record -- CMD, vcpid record -p PID",
+            ),
             target("system", Scope::System, "vcpid record -a"),
         ];
         let ring = if targets[0].works {
             works("ring", "registers, stack copy, never-written image pages")
         } else {
-            fails("ring", "no event can be opened", targets[0].mend.clone().unwrap_or_default())
+            fails(
+                "ring",
+                "no event can be opened",
+                targets[0].mend.clone().unwrap_or_default(),
+            )
         };
-        let engines = vec![fails("bpf", "not in this version", "use --engine ring"), ring];
-        Self { engines, clocks, targets, reports: reports(), limits: limits() }
+        let engines = vec![
+            fails("bpf", "not in this version", "use --engine ring"),
+            ring,
+        ];
+        Self {
+            engines,
+            clocks,
+            targets,
+            reports: reports(),
+            limits: limits(),
+        }
     }
 
     fn text(&self) -> String {
         let mut text = String::new();
-        let sections =
-            [("engines", &self.engines), ("clocks", &self.clocks), ("targets", &self.targets), ("reports", &self.reports)];
+        let sections = [
+            ("engines", &self.engines),
+            ("clocks", &self.clocks),
+            ("targets", &self.targets),
+            ("reports", &self.reports),
+        ];
         for (title, findings) in sections {
             text += title;
             text.push('\n');
@@ -106,7 +149,9 @@ impl Findings {
         }
         text += "limits\n";
         for limit in &self.limits {
-            let value = limit.value.map_or_else(|| "?".to_owned(), |value| value.to_string());
+            let value = limit
+                .value
+                .map_or_else(|| "?".to_owned(), |value| value.to_string());
             let _ = writeln!(text, "  {:<40} {value:>8}  {}", limit.name, limit.meaning);
         }
         text
@@ -130,7 +175,10 @@ fn reports() -> Vec<Finding> {
     };
     let own = sampler::Pid(std::process::id());
     let pages = if crate::procfs::Pagemap::open(own).is_some() {
-        works("values", "/proc/PID/pagemap tells which pages were never written")
+        works(
+            "values",
+            "/proc/PID/pagemap tells which pages were never written",
+        )
     } else {
         fails(
             "values",
@@ -141,13 +189,20 @@ fn reports() -> Vec<Finding> {
     vec![
         works("top", "cycles by image, function, instruction, process"),
         pages,
-        works("call graph", "by the unwind rules of the images, else by the frame pointer"),
+        works(
+            "call graph",
+            "by the unwind rules of the images, else by the frame pointer",
+        ),
         names,
     ]
 }
 
 fn limits() -> Vec<Limit> {
-    let limit = |name, value, meaning| Limit { name, value, meaning };
+    let limit = |name, value, meaning| Limit {
+        name,
+        value,
+        meaning,
+    };
     vec![
         limit(
             "kernel.perf_event_paranoid",

@@ -26,12 +26,13 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     /// Bytes for the tables of one flush interval.
     pub(crate) memory: usize,
+    /// Capture values of denied images and non-dumpable processes too.
+    pub(crate) allow_secrets: bool,
     /// Wall clock minus sample clock, ns.
     pub(crate) clock_offset: i64,
 }
 
 /// The state of a collection.
-#[derive(Debug)]
 pub(crate) struct Collector {
     settings: Settings,
     pub(crate) images: Images,
@@ -115,10 +116,18 @@ impl Collector {
         match record {
             Record::Sample(sample) => self.sample(&sample),
             Record::Mmap(mmap) => self.loadmap.mmap(&mmap, &mut self.images),
-            Record::Comm { time, pid, tid, name, exec } => {
+            Record::Comm {
+                time,
+                pid,
+                tid,
+                name,
+                exec,
+            } => {
                 self.loadmap.comm(pid, pid.0 == tid.0, &name, exec, time);
             }
-            Record::Fork { time, pid, ppid, .. } => self.loadmap.fork(pid, ppid, time),
+            Record::Fork {
+                time, pid, ppid, ..
+            } => self.loadmap.fork(pid, ppid, time),
             Record::Exit { pid, tid, .. } => {
                 if pid.0 == tid.0 {
                     self.loadmap.exit(pid);
@@ -153,7 +162,8 @@ impl Collector {
             self.periods.insert(sample.period);
         }
         if self.loadmap.get(sample.pid).is_none() {
-            self.loadmap.introduce(sample.pid, sample.time, &mut self.images);
+            self.loadmap
+                .introduce(sample.pid, sample.time, &mut self.images);
         }
         let kernel = sample.mode != Mode::User;
         let Some(process) = self.loadmap.get(sample.pid) else {
@@ -168,9 +178,15 @@ impl Collector {
             kernel,
         };
         let subject = self.tables.subject(subject);
-        let owner = Owner { process: process.id, subject };
+        let owner = Owner {
+            process: process.id,
+            subject,
+        };
         let row = &*process;
-        self.tables.processes.entry(process.id).or_insert_with(|| row.row());
+        self.tables
+            .processes
+            .entry(process.id)
+            .or_insert_with(|| row.row());
         if kernel {
             self.kernel_sample(sample, owner);
         } else {
@@ -181,7 +197,10 @@ impl Collector {
     fn kernel_sample(&mut self, sample: &RawSample, owner: Owner) {
         self.tables.count("run", "kernel_samples", 1);
         let address = self.kernel.relative(sample.ip);
-        let pc = self.tables.pc(Pc { image: self.kernel_image, address });
+        let pc = self.tables.pc(Pc {
+            image: self.kernel_image,
+            address,
+        });
         self.tables.add_cycles(owner, pc, None, sample.period);
         // The engine cannot read kernel code at the moment of the interrupt.
         self.stop(StopReason::KernelCode);
@@ -194,7 +213,10 @@ impl Collector {
     fn user_sample(&mut self, sample: &RawSample, owner: Owner) {
         self.tables.count("run", "user_samples", 1);
         self.tables.count("coverage", "user_samples", 1);
-        let Some(process) = self.loadmap.get(sample.pid) else { return };
+        let Some(process) = self.loadmap.get(sample.pid) else {
+            return;
+        };
+        let secret = process.keeps_memory_to_itself() && !self.settings.allow_secrets;
         let Process { maps, pages, .. } = process;
         let view = View {
             maps,
@@ -202,11 +224,15 @@ impl Collector {
             pages: RefCell::new(pages),
             pid: sample.pid,
             time: sample.time,
+            allow_secrets: self.settings.allow_secrets,
         };
         let Some(located) = view.locate(sample.ip) else {
             self.tables.count("lost", "unmapped_pc_samples", 1);
             let anon = view.images.borrow_mut().intern(Identity::Anon, "[unknown]");
-            let pc = self.tables.pc(Pc { image: anon, address: sample.ip });
+            let pc = self.tables.pc(Pc {
+                image: anon,
+                address: sample.ip,
+            });
             self.tables.add_cycles(owner, pc, None, sample.period);
             return self.stop(StopReason::NotMapped);
         };
@@ -215,16 +241,27 @@ impl Collector {
             self.tables.add_cycles(owner, pc, None, sample.period);
             return self.stop(StopReason::CompatMode);
         };
-        let mut memory =
-            SampleMemory { view: &view, stack_start: registers.gpr[4], stack: &sample.stack };
+        let mut memory = SampleMemory {
+            view: &view,
+            stack_start: registers.gpr[4],
+            stack: &sample.stack,
+        };
         let caller = call_site(&view, &mut memory, registers, located.pc, located.bias);
         let caller = caller.map(|site| self.tables.pc(site));
-        self.tables.count("coverage", "user_samples_with_caller", u64::from(caller.is_some()));
+        self.tables.count(
+            "coverage",
+            "user_samples_with_caller",
+            u64::from(caller.is_some()),
+        );
         self.tables.add_cycles(owner, pc, caller, sample.period);
 
+        if secret {
+            return self.stop(StopReason::NotDumpable);
+        }
         let probability = {
             let mut images = view.images.borrow_mut();
-            self.blocks.sample(&mut images, located.pc.image, located.pc.address)
+            self.blocks
+                .sample(&mut images, located.pc.image, located.pc.address)
         };
         if probability < 1.0 && self.acceptance.random::<f64>() >= probability {
             self.tables.count("run", "windows_thinned", 1);
@@ -239,20 +276,37 @@ impl Collector {
             coins: &mut self.coins,
             owner,
             window: self.windows,
-            time: sample.time.saturating_add_signed(self.settings.clock_offset),
+            time: sample
+                .time
+                .saturating_add_signed(self.settings.clock_offset),
             by_caller: self.settings.by_caller,
             callers: &mut self.callers,
             current: None,
             values: 0,
             destinations: 0,
             destinations_known: 0,
+            loads: 0,
+            loads_known: 0,
+            arguments: self.settings.capture.contains(Capture::ARGS),
         };
-        let mut code = ProcessCode { view: &view, cache: &mut self.cache };
-        let window =
-            Window { max_instructions: self.settings.window, capture: self.settings.capture };
+        let mut code = ProcessCode {
+            view: &view,
+            cache: &mut self.cache,
+        };
+        let window = Window {
+            max_instructions: self.settings.window,
+            capture: self.settings.capture,
+        };
         let start = Registers::from_sample(registers.gpr, registers.ip, registers.flags);
         let outcome = window.run(&start, &mut code, &mut memory, &mut recorder);
-        let Recorder { values, destinations, destinations_known, .. } = recorder;
+        let Recorder {
+            values,
+            destinations,
+            destinations_known,
+            loads,
+            loads_known,
+            ..
+        } = recorder;
         self.totals.values += values;
         let tables = &mut self.tables;
         tables.count("run", "windows", 1);
@@ -260,8 +314,8 @@ impl Collector {
         tables.count("run", "instructions", u64::from(outcome.instructions));
         tables.count("coverage", "destinations_reached", destinations);
         tables.count("coverage", "destinations_known", destinations_known);
-        tables.count("coverage", "loads_reached", u64::from(outcome.loads));
-        tables.count("coverage", "loads_captured", u64::from(outcome.loads_known));
+        tables.count("coverage", "loads_reached", loads);
+        tables.count("coverage", "loads_captured", loads_known);
         tables.count("stop", outcome.stop.key(), 1);
     }
 }
@@ -281,7 +335,10 @@ fn call_site(
         let mut images = view.images.borrow_mut();
         match images.opened(pc.image) {
             // Rules may name the PC, which they know as an ELF address.
-            Some(elf) => elf.unwind.return_slot(pc.address, pc.address.wrapping_add(bias), &registers.gpr),
+            Some(elf) => {
+                elf.unwind
+                    .return_slot(pc.address, pc.address.wrapping_add(bias), &registers.gpr)
+            }
             None => Slot::NoRules,
         }
     };
@@ -311,8 +368,13 @@ fn call_site(
         return None;
     }
     let length = call_length(&code, start)?;
-    let address = return_address.wrapping_sub(length as u64).wrapping_sub(located.bias);
-    Some(Pc { image: located.pc.image, address })
+    let address = return_address
+        .wrapping_sub(length as u64)
+        .wrapping_sub(located.bias);
+    Some(Pc {
+        image: located.pc.image,
+        address,
+    })
 }
 
 /// Length of the call instruction that ends where `code` ends.

@@ -59,7 +59,10 @@ fn executable(file: &Path) -> std::io::Result<()> {
         return Err(std::io::Error::other("is a directory"));
     }
     if metadata.permissions().mode() & 0o111 == 0 {
-        return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, "not executable"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::PermissionDenied,
+            "not executable",
+        ));
     }
     Ok(())
 }
@@ -128,8 +131,11 @@ fn nix_pid(child: &Child) -> Pid {
 
 /// Status to exit with for a command that ended so: its own, or 128 + signal number.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1)
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code & 0xff).ok())
+        .unwrap_or(1)
 }
 
 /// The stand-in: stops, and when it is continued becomes the command. Returns only on failure.
@@ -139,14 +145,23 @@ pub(crate) fn stand_in(command: &[OsString]) -> CannotRun {
     let stopped = raise(Signal::SIGSTOP);
     let _ = prctl::set_pdeathsig(None);
     let Some((name, arguments)) = command.split_first() else {
-        return CannotRun { message: "no command".to_owned(), status: NOT_FOUND };
+        return CannotRun {
+            message: "no command".to_owned(),
+            status: NOT_FOUND,
+        };
     };
     if let Err(error) = stopped {
-        return CannotRun { message: format!("cannot stop: {error}"), status: NOT_EXECUTABLE };
+        return CannotRun {
+            message: format!("cannot stop: {error}"),
+            status: NOT_EXECUTABLE,
+        };
     }
     let error = Command::new(name).args(arguments).exec();
     let shown = Path::new(name).display();
-    CannotRun { message: format!("cannot run '{shown}': {error}"), status: NOT_EXECUTABLE }
+    CannotRun {
+        message: format!("cannot run '{shown}': {error}"),
+        status: NOT_EXECUTABLE,
+    }
 }
 
 #[cfg(test)]

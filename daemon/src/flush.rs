@@ -1,7 +1,7 @@
 //! Tables into the database: one transaction a flush.
 
-use hotlist::Parts;
-use profiledb::{Error, Flush, HotlistRow, ImageId as ImageRow, PcId as PcRow, ProcessId, Writer};
+use hotlist::{Config, Hotlist};
+use profiledb::{Error, Flush, ImageId as ImageRow, NewHotlist, PcId as PcRow, ProcessId, Writer};
 use rustc_hash::FxHashMap;
 
 use crate::images::{ImageId, Images};
@@ -32,7 +32,10 @@ pub(crate) fn write(
         processes.insert(id, flush.process(process)?);
     }
     let owner = |owner: &Owner| {
-        Some((*processes.get(&owner.process)?, *subjects.get(owner.subject.0 as usize)?))
+        Some((
+            *processes.get(&owner.process)?,
+            *subjects.get(owner.subject.0 as usize)?,
+        ))
     };
 
     for ((who, at, caller), cycles) in &tables.cycles {
@@ -41,13 +44,16 @@ pub(crate) fn write(
             flush.cycles(process, subject, at, caller, cycles.samples, cycles.weight)?;
         }
     }
+    let empty = Hotlist::new(&Config::default()).to_parts();
     for (key, profile) in &tables.profiles {
-        let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else { continue };
+        let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
+            continue;
+        };
         let parts = match &profile.list {
             Some(list) => list.to_parts(),
-            None => Parts::empty(&hotlist::Config::default()),
+            None => empty.clone(),
         };
-        flush.hotlist(&HotlistRow {
+        flush.hotlist(&NewHotlist {
             process,
             subject,
             pc: at,
@@ -126,5 +132,9 @@ fn write_pcs(
 fn instruction_length(bytes: &[u8]) -> usize {
     use iced_x86::{Decoder, DecoderOptions};
     let instruction = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).decode();
-    if instruction.is_invalid() { 0 } else { instruction.len() }
+    if instruction.is_invalid() {
+        0
+    } else {
+        instruction.len()
+    }
 }

@@ -50,7 +50,11 @@ pub(crate) struct Segment {
 
 #[derive(Debug)]
 enum Contents {
-    File { file: File, modified: (i64, i64), size: u64 },
+    File {
+        file: File,
+        modified: (i64, i64),
+        size: u64,
+    },
     Bytes(Vec<u8>),
 }
 
@@ -65,7 +69,9 @@ pub(crate) struct Elf {
 #[derive(Debug)]
 enum State {
     /// Not looked for, or not found so many times.
-    Closed { attempts: u8 },
+    Closed {
+        attempts: u8,
+    },
     Open(Box<Elf>),
     /// Another file, not ELF, changed since: given up.
     Unusable,
@@ -76,6 +82,8 @@ enum State {
 pub(crate) struct Image {
     pub(crate) identity: Identity,
     pub(crate) path: String,
+    /// Its code handles secrets: cycles are counted, values are not captured.
+    denied: bool,
     state: State,
 }
 
@@ -86,6 +94,42 @@ pub(crate) struct Images {
     by_key: FxHashMap<(Identity, String), ImageId>,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
+}
+
+/// Images whose values are secrets, by the letters at the beginning of their file's name.
+const DENIED: [&str; 24] = [
+    "doas",
+    "gpg",
+    "gpgsm",
+    "keepassxc",
+    "kinit",
+    "libcrypto",
+    "libgcrypt",
+    "libgnutls",
+    "libhogweed",
+    "libkrb",
+    "libmbedcrypto",
+    "libnettle",
+    "libnss",
+    "libsodium",
+    "libssl",
+    "login",
+    "passwd",
+    "pinentry",
+    "scdaemon",
+    "ssh",
+    "sshd",
+    "su",
+    "sudo",
+    "unix_chkpwd",
+];
+
+fn is_denied(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let end = name
+        .find(|c: char| !c.is_ascii_alphabetic() && c != '_')
+        .unwrap_or(name.len());
+    DENIED.contains(&&name[..end])
 }
 
 const PAGE: usize = 4096;
@@ -108,6 +152,7 @@ impl Images {
         let id = ImageId(u32::try_from(self.images.len()).unwrap_or(u32::MAX));
         self.images.push(Image {
             identity: key.0.clone(),
+            denied: is_denied(path),
             path: key.1.clone(),
             state: State::Closed { attempts: 0 },
         });
@@ -118,7 +163,11 @@ impl Images {
     /// The identity of a file that was mapped before the start: its build id, if the file is
     /// still there and has one, so that it is the same image for later processes; else its inode.
     pub(crate) fn identity_of_mapped(&mut self, line: &MapsLine) -> Identity {
-        let inode = Identity::Inode { major: line.major, minor: line.minor, inode: line.inode };
+        let inode = Identity::Inode {
+            major: line.major,
+            minor: line.minor,
+            inode: line.inode,
+        };
         if self.mapped.len() >= MAX_MAPPED {
             self.mapped.clear();
         }
@@ -132,22 +181,42 @@ impl Images {
         self.images.get(id.0 as usize)
     }
 
+    /// Whether the image is on the deny list.
+    pub(crate) fn is_denied(&self, id: ImageId) -> bool {
+        self.get(id).is_some_and(|image| image.denied)
+    }
+
     /// The row that the database keeps of it.
     pub(crate) fn row(&self, id: ImageId) -> Option<profiledb::Image> {
         let image = self.get(id)?;
         let (kind, build_id, identity) = match &image.identity {
             Identity::BuildId(id) => (ImageKind::File, Some(hex(id)), hex(id)),
-            Identity::Inode { major, minor, inode } => {
-                (ImageKind::File, None, format!("{major:x}:{minor:x}:{inode}"))
-            }
+            Identity::Inode {
+                major,
+                minor,
+                inode,
+            } => (
+                ImageKind::File,
+                None,
+                format!("{major:x}:{minor:x}:{inode}"),
+            ),
             Identity::Vdso => (ImageKind::Vdso, None, image.path.clone()),
             Identity::Kernel => {
                 let id = kernel_build_id().map(|id| hex(&id));
-                (ImageKind::Kernel, id.clone(), id.unwrap_or_else(|| image.path.clone()))
+                (
+                    ImageKind::Kernel,
+                    id.clone(),
+                    id.unwrap_or_else(|| image.path.clone()),
+                )
             }
             Identity::Anon => (ImageKind::Anon, None, image.path.clone()),
         };
-        Some(profiledb::Image { kind, path: image.path.clone(), build_id, identity })
+        Some(profiledb::Image {
+            kind,
+            path: image.path.clone(),
+            build_id,
+            identity,
+        })
     }
 
     /// The contents of an image, opened when first wanted, through the process that maps it.
@@ -157,9 +226,9 @@ impl Images {
             image.state = match find(image, through) {
                 Found::Elf(elf) => State::Open(elf),
                 Found::Wrong => State::Unusable,
-                Found::Missing if attempts + 1 < MAX_ATTEMPTS => {
-                    State::Closed { attempts: attempts + 1 }
-                }
+                Found::Missing if attempts + 1 < MAX_ATTEMPTS => State::Closed {
+                    attempts: attempts + 1,
+                },
                 Found::Missing => State::Unusable,
             };
         }
@@ -181,14 +250,18 @@ impl Images {
     /// 0 where there are none. Writable segments have none: memory differs from them.
     pub(crate) fn read(&mut self, id: ImageId, address: u64, bytes: &mut [u8]) -> usize {
         let Some(elf) = self.opened(id) else { return 0 };
-        let Some(segment) = elf.segments.iter().find(|s| {
-            !s.writable && address >= s.address && address - s.address < s.file_size
-        }) else {
+        let Some(segment) = elf
+            .segments
+            .iter()
+            .find(|s| !s.writable && address >= s.address && address - s.address < s.file_size)
+        else {
             return 0;
         };
         let inside = address - segment.address;
         let wanted = (bytes.len() as u64).min(segment.file_size - inside) as usize;
-        let Some(offset) = segment.offset.checked_add(inside) else { return 0 };
+        let Some(offset) = segment.offset.checked_add(inside) else {
+            return 0;
+        };
         self.read_file(id, offset, &mut bytes[..wanted])
     }
 
@@ -196,7 +269,9 @@ impl Images {
         let mut done = 0;
         while done < bytes.len() {
             let at = offset + done as u64;
-            let Some(page) = self.page(id, at / PAGE as u64) else { break };
+            let Some(page) = self.page(id, at / PAGE as u64) else {
+                break;
+            };
             let inside = (at % PAGE as u64) as usize;
             let n = (bytes.len() - done).min(PAGE - inside);
             bytes[done..done + n].copy_from_slice(&page[inside..inside + n]);
@@ -267,9 +342,13 @@ impl Contents {
 
     fn changed(&self) -> bool {
         match self {
-            Self::File { file, modified, size } => file
-                .metadata()
-                .map_or(true, |now| (now.mtime(), now.mtime_nsec()) != *modified || now.size() != *size),
+            Self::File {
+                file,
+                modified,
+                size,
+            } => file.metadata().map_or(true, |now| {
+                (now.mtime(), now.mtime_nsec()) != *modified || now.size() != *size
+            }),
             Self::Bytes(_) => false,
         }
     }
@@ -287,7 +366,11 @@ fn find(image: &Image, through: Option<(Pid, u64, u64)>) -> Found {
         Identity::Vdso => {
             return match own_vdso() {
                 Some(bytes) => parse(bytes.as_slice(), None)
-                    .map(|(segments, unwind, _)| Elf { contents: Contents::Bytes(bytes.clone()), segments, unwind })
+                    .map(|(segments, unwind, _)| Elf {
+                        contents: Contents::Bytes(bytes.clone()),
+                        segments,
+                        unwind,
+                    })
                     .map_or(Found::Wrong, |elf| Found::Elf(Box::new(elf))),
                 None => Found::Wrong,
             };
@@ -310,7 +393,11 @@ fn find(image: &Image, through: Option<(Pid, u64, u64)>) -> Found {
             Found::Missing => {}
         }
     }
-    if wrong && through.is_none() { Found::Wrong } else { Found::Missing }
+    if wrong && through.is_none() {
+        Found::Wrong
+    } else {
+        Found::Missing
+    }
 }
 
 fn open(path: &Path, identity: &Identity) -> Found {
@@ -319,19 +406,29 @@ fn open(path: &Path, identity: &Identity) -> Found {
         Ok(metadata) if metadata.is_file() => {}
         _ => return Found::Missing,
     }
-    let Ok(file) = File::open(path) else { return Found::Missing };
-    let Ok(metadata) = file.metadata() else { return Found::Missing };
+    let Ok(file) = File::open(path) else {
+        return Found::Missing;
+    };
+    let Ok(metadata) = file.metadata() else {
+        return Found::Missing;
+    };
     if !metadata.is_file() {
         return Found::Missing;
     }
-    let (Ok(other), size) = (file.try_clone(), metadata.size()) else { return Found::Missing };
+    let (Ok(other), size) = (file.try_clone(), metadata.size()) else {
+        return Found::Missing;
+    };
     let cache = ReadCache::new(other);
     let Ok((segments, unwind, build_id)) = parse_or(&cache, Some(size)) else {
         return Found::Wrong;
     };
     let same = match identity {
         Identity::BuildId(expected) => build_id.as_ref() == Some(expected),
-        Identity::Inode { major, minor, inode } => {
+        Identity::Inode {
+            major,
+            minor,
+            inode,
+        } => {
             // Overlay and btrfs report other devices in stat than in maps; then there is no way
             // to be sure, and the image stays closed.
             let device = metadata.dev();
@@ -345,7 +442,15 @@ fn open(path: &Path, identity: &Identity) -> Found {
         return Found::Wrong;
     }
     let modified = (metadata.mtime(), metadata.mtime_nsec());
-    Found::Elf(Box::new(Elf { contents: Contents::File { file, modified, size }, segments, unwind }))
+    Found::Elf(Box::new(Elf {
+        contents: Contents::File {
+            file,
+            modified,
+            size,
+        },
+        segments,
+        unwind,
+    }))
 }
 
 /// Build id of the file behind a line of `/proc/PID/maps`, if the file there now is that file.
@@ -382,13 +487,15 @@ fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Option<Parsed>
             address: header.p_vaddr(endian),
             offset: header.p_offset(endian),
             file_size: header.p_filesz(endian),
-            writable: header.p_flags(endian) & PF_W != 0,
-            executable: header.p_flags(endian) & PF_X != 0,
+            writable: header.p_flags(endian).0 & PF_W.0 != 0,
+            executable: header.p_flags(endian).0 & PF_X.0 != 0,
         })
         // A segment that would wrap around, or lies outside its file, is a broken file's.
         .filter(|s| {
             s.address.checked_add(s.file_size).is_some()
-                && s.offset.checked_add(s.file_size).is_some_and(|end| size.is_none_or(|n| end <= n))
+                && s.offset
+                    .checked_add(s.file_size)
+                    .is_some_and(|end| size.is_none_or(|n| end <= n))
         })
         .collect();
     let section = |name: &str| {
@@ -398,7 +505,9 @@ fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Option<Parsed>
         }
         Some((section.data().ok()?.to_vec(), section.address()))
     };
-    let text = elf.section_by_name(".text").map_or(0, |section| section.address());
+    let text = elf
+        .section_by_name(".text")
+        .map_or(0, |section| section.address());
     let unwind = UnwindInfo::new(section(".eh_frame"), text);
     let build_id = elf.build_id().ok().flatten().map(<[u8]>::to_vec);
     Some((segments, unwind, build_id))
@@ -408,9 +517,14 @@ fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Option<Parsed>
 /// is elsewhere).
 fn own_vdso() -> Option<Vec<u8>> {
     let pid = Pid(std::process::id());
-    let line = crate::procfs::maps(pid)?.into_iter().find(|line| line.path == "[vdso]")?;
+    let line = crate::procfs::maps(pid)?
+        .into_iter()
+        .find(|line| line.path == "[vdso]")?;
     let mut bytes = vec![0; usize::try_from(line.end.checked_sub(line.start)?).ok()?];
-    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, line.start).ok()?;
+    File::open("/proc/self/mem")
+        .ok()?
+        .read_exact_at(&mut bytes, line.start)
+        .ok()?;
     Some(bytes)
 }
 
@@ -423,7 +537,9 @@ pub(crate) fn kernel_build_id() -> Option<Vec<u8>> {
 fn parse_gnu_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     while notes.len() >= 12 {
         let word = |i: usize| {
-            notes.get(i..i + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)
+            notes
+                .get(i..i + 4)
+                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)
         };
         let (name_size, size, kind) = (word(0)?, word(4)?, word(8)?);
         let name_end = 12_usize.checked_add(name_size)?;
@@ -470,7 +586,11 @@ mod tests {
         for end in [0, 1, 16, 63, 64, 65, 200, 4096, 100_000] {
             let cut = &whole[..end.min(whole.len())];
             if let Some((segments, _, _)) = parse(cut, Some(cut.len() as u64)) {
-                assert!(segments.iter().all(|s| s.offset + s.file_size <= cut.len() as u64));
+                assert!(
+                    segments
+                        .iter()
+                        .all(|s| s.offset + s.file_size <= cut.len() as u64)
+                );
             }
         }
         assert!(parse(b"#!/bin/sh\necho\n".as_slice(), None).is_none());
@@ -486,6 +606,29 @@ mod tests {
         let mut bytes = [0; 16];
         assert_eq!(images.read(id, code.address, &mut bytes), 16);
         assert_eq!(&bytes[..4], b"\x7fELF");
+    }
+
+    /// Cryptographic libraries and keepers of passwords are denied, their neighbours are not.
+    #[test]
+    fn deny_list() {
+        for path in [
+            "/usr/lib/libcrypto.so.3",
+            "/usr/sbin/sshd",
+            "/usr/bin/ssh-agent",
+            "/bin/su",
+            "/usr/bin/gpg",
+        ] {
+            assert!(is_denied(path), "{path}");
+        }
+        for path in [
+            "/usr/bin/sum",
+            "/usr/lib/libcrypt-not.so",
+            "/usr/bin/python3",
+            "[vdso]",
+            "",
+        ] {
+            assert!(!is_denied(path), "{path}");
+        }
     }
 
     /// Notes with absurd sizes end the search.

@@ -31,7 +31,10 @@ impl Kernel {
             .ok()
             .and_then(|file| find_text(BufReader::new(file)))
             .unwrap_or(0);
-        Self { text, symbolizer: None }
+        Self {
+            text,
+            symbolizer: None,
+        }
     }
 
     /// Whether this user may see where the kernel lies.
@@ -51,9 +54,11 @@ impl Kernel {
             return nothing();
         }
         let absolute: Vec<u64> = relative.iter().map(|a| a.wrapping_add(self.text)).collect();
-        let mut source = KernelSource::default();
         // What runs is told by kallsyms alone; an image lying about may be another build.
-        source.vmlinux = MaybeDefault::None;
+        let source = KernelSource {
+            vmlinux: MaybeDefault::None,
+            ..KernelSource::default()
+        };
         let symbolizer = self.symbolizer.get_or_insert_with(Symbolizer::new);
         let found = symbolizer.symbolize(&Source::Kernel(source), Input::AbsAddr(&absolute));
         let Ok(found) = found else { return nothing() };
@@ -75,9 +80,12 @@ fn find_text(kallsyms: impl BufRead) -> Option<u64> {
     // `_text` stands near the top, behind the per-CPU symbols.
     for line in kallsyms.lines().map_while(Result::ok) {
         let mut fields = line.split_ascii_whitespace();
-        if let (Some(address), Some(_), Some("_text")) = (fields.next(), fields.next(), fields.next())
+        if let (Some(address), Some(_), Some("_text")) =
+            (fields.next(), fields.next(), fields.next())
         {
-            return u64::from_str_radix(address, 16).ok().filter(|&address| address != 0);
+            return u64::from_str_radix(address, 16)
+                .ok()
+                .filter(|&address| address != 0);
         }
     }
     None

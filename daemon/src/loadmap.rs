@@ -104,11 +104,24 @@ impl Maps {
                 new.never_writable = false;
             }
             if old.start < new.start {
-                maps.insert(old.start, Mapping { end: new.start, ..old });
+                maps.insert(
+                    old.start,
+                    Mapping {
+                        end: new.start,
+                        ..old
+                    },
+                );
             }
             if old.end > new.end {
                 let offset = old.offset.wrapping_add(new.end - old.start);
-                maps.insert(new.end, Mapping { start: new.end, offset, ..old });
+                maps.insert(
+                    new.end,
+                    Mapping {
+                        start: new.end,
+                        offset,
+                        ..old
+                    },
+                );
             }
         }
         maps.insert(new.start, new);
@@ -150,7 +163,9 @@ const CREDENTIALS_NS: u64 = 1_000_000_000;
 impl Process {
     /// Credentials as near to `now` as they can be had.
     pub(crate) fn credentials(&mut self, now: u64) -> Option<Credentials> {
-        let stale = self.credentials_at.is_none_or(|at| now.saturating_sub(at) > CREDENTIALS_NS);
+        let stale = self
+            .credentials_at
+            .is_none_or(|at| now.saturating_sub(at) > CREDENTIALS_NS);
         if stale && !self.exited {
             if let Some(read) = procfs::credentials(self.pid) {
                 self.credentials = Some(read);
@@ -158,6 +173,13 @@ impl Process {
             self.credentials_at = Some(now);
         }
         self.credentials
+    }
+
+    /// Whether the process is not dumpable, as far as that shows: its files in `/proc` then belong
+    /// to root. Of root's own processes it cannot be told.
+    pub(crate) fn keeps_memory_to_itself(&self) -> bool {
+        self.credentials
+            .is_some_and(|ids| ids.euid != 0 && ids.owner == 0)
     }
 
     /// The row that the database keeps of it.
@@ -188,11 +210,21 @@ const MAX_VERDICTS: usize = 16_384;
 
 impl Pages {
     fn new(pid: Pid) -> Self {
-        Self { pid, pagemap: None, failed: false, verdicts: FxHashMap::default() }
+        Self {
+            pid,
+            pagemap: None,
+            failed: false,
+            verdicts: FxHashMap::default(),
+        }
     }
 
     /// State of the page around `address` for a sample of time `time`; `now` tells the time.
-    pub(crate) fn state(&mut self, address: u64, time: u64, now: impl FnOnce() -> u64) -> PageState {
+    pub(crate) fn state(
+        &mut self,
+        address: u64,
+        time: u64,
+        now: impl FnOnce() -> u64,
+    ) -> PageState {
         let page = address & !(PAGE - 1);
         if let Some(&(state, at)) = self.verdicts.get(&page)
             && (state == PageState::Written || at >= time)
@@ -205,7 +237,10 @@ impl Pages {
         }
         // The time before the look: the page cannot have been written before it and be clean.
         let at = now();
-        let state = self.pagemap.as_ref().map_or(PageState::Unknown, |map| map.page(page));
+        let state = self
+            .pagemap
+            .as_ref()
+            .map_or(PageState::Unknown, |map| map.page(page));
         if state != PageState::Unknown {
             if self.verdicts.len() >= MAX_VERDICTS {
                 self.verdicts.clear();
@@ -237,7 +272,12 @@ const MAX_EXITED: usize = 4096;
 
 impl Loadmap {
     pub(crate) fn new() -> Self {
-        Self { processes: FxHashMap::default(), next: 0, exited: 0, dropped: 0 }
+        Self {
+            processes: FxHashMap::default(),
+            next: 0,
+            exited: 0,
+            dropped: 0,
+        }
     }
 
     /// The process with this pid.
@@ -247,7 +287,8 @@ impl Loadmap {
 
     /// Whether all these processes have ended.
     pub(crate) fn all_exited(&self, pids: &[Pid]) -> bool {
-        pids.iter().all(|pid| self.processes.get(pid).is_none_or(|process| process.exited))
+        pids.iter()
+            .all(|pid| self.processes.get(pid).is_none_or(|process| process.exited))
     }
 
     /// Reads a process that ran before the records began. `now` is taken before the reading.
@@ -308,7 +349,11 @@ impl Loadmap {
             return;
         }
         // A process that the scan found may have been forked while the scan ran.
-        if self.processes.get(&pid).is_some_and(|known| !known.exited && known.as_of >= time) {
+        if self
+            .processes
+            .get(&pid)
+            .is_some_and(|known| !known.exited && known.as_of >= time)
+        {
             return;
         }
         let mut child = self.new_process(pid, time, 0, String::new());
@@ -345,7 +390,9 @@ impl Loadmap {
 
     /// PERF_RECORD_EXIT of a process's leader.
     pub(crate) fn exit(&mut self, pid: Pid) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return;
+        };
         if !process.exited {
             process.exited = true;
             self.exited += 1;
@@ -361,7 +408,9 @@ impl Loadmap {
         if !self.processes.contains_key(&mmap.pid) {
             self.introduce(mmap.pid, mmap.time, images);
         }
-        let Some(process) = self.processes.get_mut(&mmap.pid) else { return };
+        let Some(process) = self.processes.get_mut(&mmap.pid) else {
+            return;
+        };
         if process.as_of >= mmap.time {
             return;
         }
@@ -379,9 +428,19 @@ fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
             (Identity::Anon, MappingKind::Anon)
         }
         MmapIdentity::BuildId(id) => (Identity::BuildId(id.clone()), MappingKind::File),
-        MmapIdentity::Inode { major, minor, inode, .. } => {
-            (Identity::Inode { major: *major, minor: *minor, inode: *inode }, MappingKind::File)
-        }
+        MmapIdentity::Inode {
+            major,
+            minor,
+            inode,
+            ..
+        } => (
+            Identity::Inode {
+                major: *major,
+                minor: *minor,
+                inode: *inode,
+            },
+            MappingKind::File,
+        ),
     };
     let image = images.intern(identity, image_path(&path, kind));
     let private = mmap.flags & MAP_PRIVATE != 0 || kind == MappingKind::Vdso;
@@ -389,7 +448,11 @@ fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
     Mapping {
         start: mmap.address,
         end: mmap.address.saturating_add(mmap.len),
-        offset: if kind == MappingKind::File { mmap.offset } else { 0 },
+        offset: if kind == MappingKind::File {
+            mmap.offset
+        } else {
+            0
+        },
         image,
         executable: mmap.prot & PROT_EXEC != 0,
         never_writable: private && !writable,
@@ -413,7 +476,11 @@ fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
     Mapping {
         start: line.start,
         end: line.end,
-        offset: if kind == MappingKind::File { line.offset } else { 0 },
+        offset: if kind == MappingKind::File {
+            line.offset
+        } else {
+            0
+        },
         image,
         executable: line.executable,
         never_writable: !line.shared && !line.writable,
@@ -458,7 +525,10 @@ mod tests {
         assert_eq!(maps.len(), 3);
         assert_eq!(maps.find(0x2fff).map(|m| m.offset), Some(0));
         assert_eq!(maps.find(0x3000).map(|m| m.offset), Some(0x10_000));
-        assert_eq!(maps.find(0x5000).map(|m| (m.start, m.offset)), Some((0x5000, 0x4000)));
+        assert_eq!(
+            maps.find(0x5000).map(|m| (m.start, m.offset)),
+            Some((0x5000, 0x4000))
+        );
         assert!(maps.find(0x9000).is_none() && maps.find(0xfff).is_none());
     }
 
@@ -484,7 +554,10 @@ mod tests {
         maps.insert(mapping(0x5000, 0x9000, 0x3000, true)); // its data segment
         maps.insert(mapping(0x5000, 0x6000, 0x3000, false)); // RELRO
         assert!(maps.find(0x1000).is_some_and(|m| m.never_writable));
-        assert!(maps.find(0x5000).is_some_and(|m| !m.never_writable && !m.writable));
+        assert!(
+            maps.find(0x5000)
+                .is_some_and(|m| !m.never_writable && !m.writable)
+        );
         maps.insert(mapping(0x1000, 0x2000, 0, true)); // text is relocated
         maps.insert(mapping(0x1000, 0x2000, 0, false));
         assert!(maps.find(0x1000).is_some_and(|m| !m.never_writable));
@@ -497,7 +570,13 @@ mod tests {
     #[test]
     fn bias_of_a_segment() {
         let segments = [
-            Segment { address: 0, offset: 0, file_size: 0x1500, writable: false, executable: false },
+            Segment {
+                address: 0,
+                offset: 0,
+                file_size: 0x1500,
+                writable: false,
+                executable: false,
+            },
             Segment {
                 address: 0x2500,
                 offset: 0x1500,
@@ -527,7 +606,10 @@ mod tests {
         let before = forked.id;
         loadmap.comm(child, true, "c", true, 6);
         let execed = loadmap.get(child).expect("child");
-        assert_eq!((execed.comm.as_str(), execed.maps.len(), execed.execs), ("c", 0, 1));
+        assert_eq!(
+            (execed.comm.as_str(), execed.maps.len(), execed.execs),
+            ("c", 0, 1)
+        );
         assert_ne!(execed.id, before);
         assert_eq!(loadmap.get(parent).expect("parent").maps.len(), 1);
     }

@@ -25,13 +25,21 @@ struct Cpu {
 impl Merge {
     /// For the CPUs named, all of which must deliver before anything is given out.
     pub(crate) fn new(cpus: &[u32]) -> Self {
-        let cpu = |&number| Cpu { number, queue: VecDeque::new(), drained_to: 0 };
-        Self { cpus: cpus.iter().map(cpu).collect() }
+        let cpu = |&number| Cpu {
+            number,
+            queue: VecDeque::new(),
+            drained_to: 0,
+        };
+        Self {
+            cpus: cpus.iter().map(cpu).collect(),
+        }
     }
 
     /// Takes a batch.
     pub(crate) fn push(&mut self, batch: Batch) {
-        let Some(cpu) = self.cpus.iter_mut().find(|cpu| cpu.number == batch.cpu) else { return };
+        let Some(cpu) = self.cpus.iter_mut().find(|cpu| cpu.number == batch.cpu) else {
+            return;
+        };
         cpu.drained_to = cpu.drained_to.max(batch.drained_to);
         let unsorted = cpu.queue.len();
         cpu.queue.extend(batch.records);
@@ -74,8 +82,18 @@ mod tests {
     use super::*;
 
     fn batch(cpu: u32, drained_to: u64, times: &[u64]) -> Batch {
-        let records = times.iter().map(|&time| Record::Throttle { time }).collect();
-        Batch { cpu, records, drained_to, malformed: 0, inherited: 0, intervals: Vec::new() }
+        let records = times
+            .iter()
+            .map(|&time| Record::Throttle { time })
+            .collect();
+        Batch {
+            cpu,
+            records,
+            drained_to,
+            malformed: 0,
+            inherited: 0,
+            intervals: Vec::new(),
+        }
     }
 
     fn pop_all(merge: &mut Merge) -> Vec<u64> {
@@ -87,7 +105,7 @@ mod tests {
     fn waits_for_the_slowest() {
         let mut merge = Merge::new(&[0, 1]);
         merge.push(batch(0, 10, &[1, 5, 9]));
-        assert_eq!(pop_all(&mut merge), []);
+        assert!(pop_all(&mut merge).is_empty());
         merge.push(batch(1, 6, &[3]));
         assert_eq!(pop_all(&mut merge), [1, 3, 5]);
         merge.push(batch(1, 20, &[]));

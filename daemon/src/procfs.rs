@@ -2,7 +2,7 @@
 //! for whether a page was ever written. Parsers are pure functions of the file's text.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use sampler::Pid;
 
@@ -13,6 +13,8 @@ pub(crate) struct Credentials {
     pub(crate) euid: u32,
     pub(crate) gid: u32,
     pub(crate) egid: u32,
+    /// Whom the process's files in `/proc` belong to: root, if the process is not dumpable.
+    pub(crate) owner: u32,
 }
 
 /// One line of `/proc/PID/maps`.
@@ -32,7 +34,7 @@ pub(crate) struct MapsLine {
 }
 
 /// Credentials from the `Uid:` and `Gid:` lines of `/proc/PID/status`.
-pub(crate) fn parse_credentials(status: &str) -> Option<Credentials> {
+fn parse_credentials(status: &str, owner: u32) -> Option<Credentials> {
     let ids = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         let mut fields = line.split_whitespace().map(str::parse::<u32>);
@@ -40,7 +42,13 @@ pub(crate) fn parse_credentials(status: &str) -> Option<Credentials> {
     };
     let (uid, euid) = ids("Uid:")?;
     let (gid, egid) = ids("Gid:")?;
-    Some(Credentials { uid, euid, gid, egid })
+    Some(Credentials {
+        uid,
+        euid,
+        gid,
+        egid,
+        owner,
+    })
 }
 
 /// Start time in clock ticks since boot: field 22 of `/proc/PID/stat`, counted behind the
@@ -87,7 +95,9 @@ fn parse_maps_line(line: &str) -> Option<MapsLine> {
 
 /// Credentials of a live process.
 pub(crate) fn credentials(pid: Pid) -> Option<Credentials> {
-    parse_credentials(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+    let path = format!("/proc/{pid}/status");
+    let owner = fs::metadata(&path).ok()?.uid();
+    parse_credentials(&fs::read_to_string(path).ok()?, owner)
 }
 
 /// Start of a live process in nanoseconds since boot, to the grain of a clock tick.
@@ -112,7 +122,9 @@ pub(crate) fn maps(pid: Pid) -> Option<Vec<MapsLine>> {
 
 /// All process ids of the moment.
 pub(crate) fn all_pids() -> Vec<Pid> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .map(Pid)
@@ -184,9 +196,15 @@ mod tests {
     #[test]
     fn credentials_from_status() {
         let status = "Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n";
-        let expected = Credentials { uid: 1, euid: 2, gid: 5, egid: 6 };
-        assert_eq!(parse_credentials(status), Some(expected));
-        assert_eq!(parse_credentials("Uid:\t1\n"), None);
+        let expected = Credentials {
+            uid: 1,
+            euid: 2,
+            gid: 5,
+            egid: 6,
+            owner: 9,
+        };
+        assert_eq!(parse_credentials(status, 9), Some(expected));
+        assert_eq!(parse_credentials("Uid:\t1\n", 9), None);
     }
 
     /// Paths with blanks survive, anonymous lines have an empty path, nonsense is passed over.
@@ -197,7 +215,10 @@ mod tests {
         let lines = parse_maps(maps);
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0].path, "/a b/c (deleted)");
-        assert_eq!((lines[0].major, lines[0].inode, lines[0].offset), (0xfe, 123, 0x400));
+        assert_eq!(
+            (lines[0].major, lines[0].inode, lines[0].offset),
+            (0xfe, 123, 0x400)
+        );
         assert!(lines[0].executable && !lines[0].writable && !lines[0].shared);
         assert_eq!(lines[1].path, "");
         assert!(lines[1].shared && lines[1].writable);
@@ -216,7 +237,10 @@ mod tests {
     #[test]
     fn own_pages() {
         let pagemap = Pagemap::open(Pid(std::process::id())).expect("own page table");
-        assert_eq!(pagemap.page(own_pages as *const () as u64), PageState::Clean);
+        assert_eq!(
+            pagemap.page(own_pages as *const () as u64),
+            PageState::Clean
+        );
         let local = 0_u64;
         assert_eq!(pagemap.page(&raw const local as u64), PageState::Written);
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -90,6 +89,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     let settings = Settings {
         window: args.window,
         capture: args.capture,
+        allow_secrets: args.allow_secrets,
         by_caller: args.context == ContextArg::Caller,
         seed: plan.seed,
         memory: args.memory as usize * (1 << 20),
@@ -108,8 +108,12 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         Some(waiting) => Some(waiting.go()?),
         None => None,
     };
-    let mut ending = Ending { child, running: Some(running), stopper: None };
+    let mut ending = Ending {
+        child,
+        running: Some(running),
+    };
     session.collect(&batches, &mut ending, &interrupted)?;
+    session.close_sampling(ending.stats());
     let saved = session.finish();
     let status = ending.status()?;
     let unsaved = match saved {
@@ -156,7 +160,13 @@ impl Plan {
             None => (per_second / f64::from(args.rate)).round() as u64,
         };
         let seed = args.seed.unwrap_or_else(rand::random);
-        Ok(Self { clock, reason, period, seed, cycles_per_unit })
+        Ok(Self {
+            clock,
+            reason,
+            period,
+            seed,
+            cycles_per_unit,
+        })
     }
 
     fn unit(&self) -> &'static str {
@@ -195,7 +205,11 @@ impl Plan {
             let pids: Vec<_> = args.pid.iter().map(|pid| format!("-p {pid}")).collect();
             pids.join(" ")
         } else {
-            let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+            let words: Vec<_> = args
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy())
+                .collect();
             words.join(" ")
         };
         let settings = serde_json::json!({
@@ -227,26 +241,27 @@ impl Plan {
 struct Ending {
     child: Option<command::Running>,
     running: Option<sampler::Running>,
-    stopper: Option<JoinHandle<sampler::Stats>>,
 }
 
 impl Ending {
-    /// Stops sampling; the readers' last batches still come.
-    fn stop(&mut self) {
-        if let Some(running) = self.running.take() {
-            // On a thread of its own: the readers may be waiting for room in the queue.
-            self.stopper = Some(std::thread::spawn(move || running.stop()));
+    /// Asks sampling to stop; the readers' last batches still come.
+    fn stop(&self) {
+        if let Some(running) = &self.running {
+            running.request_stop();
         }
+    }
+
+    /// What came of sampling, once its last batch has come.
+    fn stats(&mut self) -> Option<sampler::Stats> {
+        self.running.take().map(sampler::Running::stop)
     }
 
     /// The command's exit status, or success where there is none. A command that still runs is
     /// asked to end.
     fn status(mut self) -> Result<u8> {
-        if let Some(stopper) = self.stopper.take() {
-            // A reader that died has been reported by its losses; nothing is left to be done.
-            let _ = stopper.join();
-        }
-        let Some(child) = &mut self.child else { return Ok(0) };
+        let Some(child) = &mut self.child else {
+            return Ok(0);
+        };
         if let Some(status) = child.try_wait()? {
             return Ok(command::exit_code(status));
         }
@@ -294,7 +309,10 @@ impl Session<'_> {
         ending: &mut Ending,
         interrupted: &AtomicBool,
     ) -> Result<()> {
-        let deadline = self.args.duration.map(|s| Instant::now() + Duration::from_secs_f64(s));
+        let deadline = self
+            .args
+            .duration
+            .map(|s| Instant::now() + Duration::from_secs_f64(s));
         let interval = Duration::from_secs_f64(self.args.flush);
         let mut next_flush = Instant::now() + interval;
         let mut next_chores = Instant::now() + CHORES;
@@ -350,6 +368,17 @@ impl Session<'_> {
         while let Some(record) = self.merge.pop() {
             self.collector.record(record);
         }
+    }
+
+    /// Counts what no batch could tell.
+    fn close_sampling(&mut self, stats: Option<sampler::Stats>) {
+        let Some(stats) = stats else { return };
+        self.collector.lost("readers_failed", stats.readers_failed);
+        self.collector
+            .lost("undelivered_records", stats.undelivered);
+        let tables = &mut self.collector.tables;
+        tables.count("interval", "redraws_failed", stats.redraws_failed);
+        tables.count("interval", "drains_displaced", stats.displaced);
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -414,7 +443,11 @@ impl Store {
         let (now, cpu) = (Instant::now(), cpu_time());
         let wall = nanoseconds(now - self.measured_at);
         tables.count("overhead", "wall_ns", wall);
-        tables.count("overhead", "machine_cpu_ns", wall.saturating_mul(cpus as u64));
+        tables.count(
+            "overhead",
+            "machine_cpu_ns",
+            wall.saturating_mul(cpus as u64),
+        );
         let spent = cpu.saturating_sub(self.measured_cpu);
         tables.count("overhead", "collector_cpu_ns", nanoseconds(spent));
         (self.measured_at, self.measured_cpu) = (now, cpu);
@@ -422,13 +455,22 @@ impl Store {
 
     /// Writes what is pending, then the tables, which are empty afterwards.
     fn flush(&mut self, collector: &mut Collector) -> Result<()> {
-        if let Some((tables, started, ended)) = &self.pending {
-            self.write(tables, *started, *ended, collector)?;
-            self.pending = None;
+        if let Some((tables, started, ended)) = self.pending.take() {
+            self.write_or_keep(tables, started, ended, collector)?;
         }
         let (started, ended) = (self.started, wall_now());
-        let tables = collector.take_tables();
         self.started = ended;
+        let tables = collector.take_tables();
+        self.write_or_keep(tables, started, ended, collector)
+    }
+
+    fn write_or_keep(
+        &mut self,
+        tables: Tables,
+        started: i64,
+        ended: i64,
+        collector: &mut Collector,
+    ) -> Result<()> {
         let result = self.write(&tables, started, ended, collector);
         if result.is_err() {
             self.pending = Some((tables, started, ended));
@@ -443,13 +485,24 @@ impl Store {
         ended: i64,
         collector: &mut Collector,
     ) -> Result<()> {
-        let Some(writer) = &mut self.writer else { bail!("the database is closed") };
-        flush::write(writer, tables, &mut collector.images, &mut collector.kernel, started, ended)
-            .context("flush failed")
+        let Some(writer) = &mut self.writer else {
+            bail!("the database is closed")
+        };
+        flush::write(
+            writer,
+            tables,
+            &mut collector.images,
+            &mut collector.kernel,
+            started,
+            ended,
+        )
+        .context("flush failed")
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(());
+        };
         writer.end_epoch(wall_now())?;
         writer.close()?;
         Ok(())
@@ -457,8 +510,11 @@ impl Store {
 }
 
 fn cpu_time() -> Duration {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
-    let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return Duration::ZERO;
+    };
+    let microseconds =
+        usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Duration::from_micros(microseconds.unsigned_abs())
 }
 

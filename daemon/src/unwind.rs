@@ -44,10 +44,19 @@ const MAX_FUNCTIONS: usize = 4_000_000;
 impl UnwindInfo {
     /// From the `.eh_frame` section (its bytes and address), and the address of `.text`.
     pub(crate) fn new(section: Option<(Vec<u8>, u64)>, text: u64) -> Self {
-        let Some((section, address)) = section else { return Self::default() };
-        let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
+        let Some((section, address)) = section else {
+            return Self::default();
+        };
+        let bases = BaseAddresses::default()
+            .set_eh_frame(address)
+            .set_text(text);
         let functions = index(&section, &bases);
-        Self { section, bases, functions, rules: FxHashMap::default() }
+        Self {
+            section,
+            bases,
+            functions,
+            rules: FxHashMap::default(),
+        }
     }
 
     /// The function around an ELF virtual address, as the rules delimit it.
@@ -78,16 +87,20 @@ impl UnwindInfo {
         if self.find(address).is_none() {
             return Rule::None;
         }
-        self.with_row(address, |cfa, return_address, _| match (cfa, return_address) {
-            (CfaRule::RegisterAndOffset { register, offset }, RegisterRule::Offset(n)) => {
-                let gpr = GPR_OF_DWARF.get(usize::from(register.0));
-                match (gpr, offset.checked_add(n)) {
-                    (Some(&register), Some(offset)) => Rule::At { register, offset },
-                    _ => Rule::NoCaller,
+        self.with_row(address, |cfa, return_address, _| {
+            match (cfa, return_address) {
+                (CfaRule::RegisterAndOffset { register, offset }, RegisterRule::Offset(n)) => {
+                    let gpr = GPR_OF_DWARF.get(usize::from(register.0));
+                    match (gpr, offset.checked_add(n)) {
+                        (Some(&register), Some(offset)) => Rule::At { register, offset },
+                        _ => Rule::NoCaller,
+                    }
                 }
+                (CfaRule::Expression(_), RegisterRule::Offset(offset)) => {
+                    Rule::Expression { offset }
+                }
+                _ => Rule::NoCaller,
             }
-            (CfaRule::Expression(_), RegisterRule::Offset(offset)) => Rule::Expression { offset },
-            _ => Rule::NoCaller,
         })
         .unwrap_or(Rule::NoCaller)
     }
@@ -106,7 +119,9 @@ impl UnwindInfo {
                     CfaRule::RegisterAndOffset { .. } => None,
                 })
                 .flatten()
-                .map_or(Slot::NoCaller, |cfa| Slot::At(cfa.wrapping_add_signed(offset))),
+                .map_or(Slot::NoCaller, |cfa| {
+                    Slot::At(cfa.wrapping_add_signed(offset))
+                }),
             Rule::None => Slot::NoRules,
             Rule::NoCaller => Slot::NoCaller,
         }
@@ -148,8 +163,12 @@ fn index(section: &[u8], bases: &BaseAddresses) -> Vec<(u64, u64, usize)> {
     let mut entries = eh_frame.entries(bases);
     // An error ends the walk: what came before it is good, the rest has no rules.
     while let Ok(Some(entry)) = entries.next() {
-        let CieOrFde::Fde(partial) = entry else { continue };
-        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        let CieOrFde::Fde(partial) = entry else {
+            continue;
+        };
+        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else {
+            continue;
+        };
         let start = fde.initial_address();
         if let Some(end) = start.checked_add(fde.len()) {
             functions.push((start, end, fde.offset()));
@@ -169,7 +188,11 @@ fn evaluate_expression(
     gpr: &[u64; 16],
 ) -> Option<u64> {
     let expression = expression.get(eh_frame).ok()?;
-    let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
+    let encoding = gimli::Encoding {
+        address_size: 8,
+        format: gimli::Format::Dwarf32,
+        version: 4,
+    };
     let mut evaluation = expression.evaluation(encoding);
     // A hostile expression may loop by branching backwards.
     evaluation.set_max_iterations(100);
@@ -182,7 +205,9 @@ fn evaluate_expression(
                     RETURN_ADDRESS => pc,
                     Register(n) => gpr[*GPR_OF_DWARF.get(usize::from(n))?],
                 };
-                evaluation.resume_with_register(Value::Generic(value)).ok()?
+                evaluation
+                    .resume_with_register(Value::Generic(value))
+                    .ok()?
             }
             // Memory could be asked for; the real expressions (PLT stubs) do not.
             _ => return None,

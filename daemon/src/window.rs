@@ -3,9 +3,7 @@
 use std::cell::RefCell;
 
 use hotlist::Generator;
-use interpreter::{
-    Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, StopReason,
-};
+use interpreter::{Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, StopReason};
 
 use crate::images::Images;
 use crate::loadmap::{Mapping, Maps, Pages};
@@ -21,6 +19,8 @@ pub(crate) struct View<'a> {
     pub(crate) pid: sampler::Pid,
     /// Time of the sample.
     pub(crate) time: u64,
+    /// Whether values of denied images may be captured.
+    pub(crate) allow_secrets: bool,
 }
 
 /// A process address as an address of an image.
@@ -41,12 +41,21 @@ impl View<'_> {
         } else {
             let through = Some((self.pid, mapping.start, mapping.end));
             let mut images = self.images.borrow_mut();
-            images.elf(image, through).and_then(|elf| mapping.bias(&elf.segments))
+            images
+                .elf(image, through)
+                .and_then(|elf| mapping.bias(&elf.segments))
         };
         // Of a file that cannot be read the segments are not known: take the usual case, in
         // which ELF addresses are file offsets, so that cycles are told apart at least.
         let bias = bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset));
-        Some(Located { pc: Pc { image, address: address.wrapping_sub(bias) }, bias, mapping })
+        Some(Located {
+            pc: Pc {
+                image,
+                address: address.wrapping_sub(bias),
+            },
+            bias,
+            mapping,
+        })
     }
 
     /// Whether the bytes at `address` are certainly those of the image file; else why not.
@@ -57,11 +66,20 @@ impl View<'_> {
         if !mapping.never_writable {
             return Err(StopReason::PageWritten);
         }
-        match self.pages.borrow_mut().state(address, self.time, sampler::clock_now) {
+        match self
+            .pages
+            .borrow_mut()
+            .state(address, self.time, sampler::clock_now)
+        {
             PageState::Clean => Ok(()),
             PageState::Written => Err(StopReason::PageWritten),
             PageState::Unknown => Err(StopReason::ProcessGone),
         }
+    }
+
+    /// Whether values at this PC may not be captured.
+    fn is_denied(&self, pc: Pc) -> bool {
+        !self.allow_secrets && self.images.borrow().is_denied(pc.image)
     }
 
     /// Reads bytes that the image file can vouch for. True if all of them were had.
@@ -69,7 +87,9 @@ impl View<'_> {
         let mut done = 0;
         while done < bytes.len() {
             let at = address.wrapping_add(done as u64);
-            let Some(located) = self.locate(at) else { return false };
+            let Some(located) = self.locate(at) else {
+                return false;
+            };
             if self.is_pristine(at, &located.mapping).is_err() {
                 return false;
             }
@@ -87,7 +107,6 @@ impl View<'_> {
 }
 
 /// Code of the sampled process, decoded through the cache.
-#[derive(Debug)]
 pub(crate) struct ProcessCode<'a> {
     pub(crate) view: &'a View<'a>,
     pub(crate) cache: &'a mut DecodeCache,
@@ -98,6 +117,9 @@ impl Code for ProcessCode<'_> {
         let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
         if !located.mapping.executable && !located.mapping.is_anon() {
             return Err(StopReason::NotMapped);
+        }
+        if self.view.is_denied(located.pc) {
+            return Err(StopReason::DeniedImage);
         }
         self.view.is_pristine(pc, &located.mapping)?;
         let Pc { image, address } = located.pc;
@@ -113,7 +135,10 @@ impl Code for ProcessCode<'_> {
             let end = self.view.locate(last).ok_or(StopReason::NotMapped)?;
             self.view.is_pristine(last, &end.mapping)?;
         }
-        Ok(Fetched { instruction: decoded, bias: located.bias })
+        Ok(Fetched {
+            instruction: decoded,
+            bias: located.bias,
+        })
     }
 }
 
@@ -161,6 +186,10 @@ pub(crate) struct Recorder<'a> {
     pub(crate) values: u64,
     pub(crate) destinations: u64,
     pub(crate) destinations_known: u64,
+    pub(crate) loads: u64,
+    pub(crate) loads_known: u64,
+    /// Whether the arguments of calls are wanted.
+    pub(crate) arguments: bool,
 }
 
 impl Recorder<'_> {
@@ -175,12 +204,22 @@ impl Recorder<'_> {
     }
 
     fn caller(&self) -> Option<PcId> {
-        self.callers.last().copied().flatten().filter(|_| self.by_caller)
+        self.callers
+            .last()
+            .copied()
+            .flatten()
+            .filter(|_| self.by_caller)
     }
 
     fn add(&mut self, pc: PcId, caller: Option<PcId>, parameter: Parameter, value: Option<u64>) {
-        let key = ProfileKey { owner: self.owner, pc, caller, parameter };
-        self.tables.add_value(key, value, self.window, self.time, self.coins);
+        let key = ProfileKey {
+            owner: self.owner,
+            pc,
+            caller,
+            parameter,
+        };
+        self.tables
+            .add_value(key, value, self.window, self.time, self.coins);
         self.values += u64::from(value.is_some());
     }
 }
@@ -209,11 +248,16 @@ impl Sink for Recorder<'_> {
 
     fn call(&mut self, call: &Call) {
         let site = self.pc(call.site);
-        let callee = call.target.and_then(|target| self.view.locate(target)).map(|at| at.pc);
+        let callee = call
+            .target
+            .and_then(|target| self.view.locate(target))
+            .map(|at| at.pc);
+        // What is handed to a denied image is as secret as what it makes of it.
+        let arguments = self.arguments && callee.is_none_or(|pc| !self.view.is_denied(pc));
         let callee = callee.map(|pc| self.tables.pc(pc));
         if let Some(site) = site {
             self.tables.add_call(self.owner, site, callee);
-            if let Some(callee) = callee {
+            if let Some(callee) = callee.filter(|_| arguments) {
                 for (number, value) in (0..).zip(call.arguments) {
                     self.add(callee, Some(site), Parameter::Arg(number), value);
                 }
@@ -224,5 +268,10 @@ impl Sink for Recorder<'_> {
 
     fn returned(&mut self, _pc: u64) {
         self.callers.pop();
+    }
+
+    fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, known: bool) {
+        self.loads += 1;
+        self.loads_known += u64::from(known);
     }
 }
