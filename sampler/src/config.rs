@@ -24,7 +24,8 @@ pub enum Clock {
 /// Whom to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Everything on every CPU.
+    /// Everything on every CPU that is online when the events are opened. A CPU that goes offline
+    /// is not sampled any more, even when it comes back; the others go on.
     System,
     /// A forked child that waits before its `exec`: sampling begins with the `exec` and covers all
     /// its descendants.

@@ -11,6 +11,14 @@
 //! next interval, and sends one [`Batch`] through a bounded channel. When the consumer is slow the
 //! reader blocks there, the ring overflows, and the kernel counts the loss ([`Record::Lost`]).
 //!
+//! Intervals are random: each reader draws a new one at every wake-up, for those of its events
+//! that had a sample since the last ([`Batch::intervals`]). An event that is in the middle of its
+//! interval is left alone, because a new interval would discard what it has counted, and a thread
+//! that seldom runs would never be sampled. Threads and processes that are born to a target keep
+//! the interval that was current at their birth ([`Batch::inherited`] counts their samples): the
+//! kernel gives them events of their own, which nobody outside can reach. Whatever the interval,
+//! [`RawSample::period`] is the one that ended with the sample.
+//!
 //! It is cheap because nothing crosses CPUs on the way: the ring, its reader and the event whose
 //! interval is redrawn all belong to one CPU, records are decoded in place in the ring, and a
 //! wake-up is shared by many samples.

@@ -111,7 +111,7 @@ impl Reader {
 
     /// Reads until it is told to stop or nobody receives any more.
     pub(crate) fn run(mut self, sender: &SyncSender<Batch>, ready: SyncSender<Tid>) -> Stats {
-        self.pin();
+        self.settle();
         let tid = nix::unistd::gettid().as_raw().cast_unsigned();
         // Whoever started us may have failed with another reader, and be gone.
         let _ = ready.send(Tid(tid));
@@ -135,15 +135,20 @@ impl Reader {
         self.stats
     }
 
-    /// Moves to the CPU whose ring this is. Where that is not allowed the reader works from
+    /// Moves to the CPU whose ring this is, ahead of others there. Where that is not allowed the reader works from
     /// elsewhere; see `drained_to`.
-    fn pin(&self) {
+    fn settle(&self) {
         let mut set = CpuSet::new();
         let pinned = set
             .set(self.cpu as usize)
             .and_then(|()| sched_setaffinity(nix::unistd::Pid::from_raw(0), &set));
         if let Err(error) = pinned {
             tracing::warn!(cpu = self.cpu, %error, "a reader cannot be pinned to its CPU");
+        }
+        // On a busy CPU the ring would fill while the reader waits for its turn. It runs shortly
+        // and seldom; without the privilege it is an ordinary thread, and losses are counted.
+        if let Err(error) = sys::raise_priority() {
+            tracing::debug!(cpu = self.cpu, %error, "a reader has ordinary priority");
         }
     }
 

@@ -288,7 +288,7 @@ fn open_events(
     for _ in 0..LISTINGS {
         let opened = open_tasks(config, online, &before, features)?;
         let after = list_threads(pids)?;
-        if after.iter().all(|task| before.contains(task)) {
+        if after.iter().all(|task| before.binary_search(task).is_ok()) {
             return Ok((opened, false));
         }
         before = after;
@@ -301,6 +301,7 @@ fn task_id(id: u32) -> Option<i32> {
     i32::try_from(id).ok().filter(|id| *id > 0)
 }
 
+/// The threads of all processes, in ascending order.
 fn list_threads(pids: &[Pid]) -> Result<Vec<i32>, Error> {
     let mut tasks = Vec::new();
     for pid in pids {

@@ -301,7 +301,7 @@ pub struct Batch {
     /// Samples of inherited events: their thread keeps the interval that was current when it was
     /// made, and is not reached by redraws.
     pub inherited: u64,
-    /// The mean intervals' random companions: each interval drawn since the last batch of this
-    /// CPU, in the clock's unit. Its length says how often intervals were redrawn.
+    /// Each interval drawn for this CPU since its last batch, in the clock's unit; in the first
+    /// batch those that the events began with.
     pub intervals: Vec<u64>,
 }

@@ -3,13 +3,14 @@
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Failed, Trial};
+use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use sampler::probe::{self, Scope};
-use sampler::{Clock, Mode, Sampler, Target};
+use sampler::{Clock, Config, Mode, Sampler, Target};
 
 use crate::for_clocks;
 use crate::programs::{ROLE, Waiting};
-use crate::recording::{Recording, samples};
+use crate::recording::{Recording, millisecond, samples};
 
 /// The user `nobody`, who owns nothing and may do nothing.
 const NOBODY: u32 = 65_534;
@@ -23,8 +24,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     .into()
 }
 
-/// A user without privilege gets samples of user code, is told that the kernel is left out, and
-/// is refused the whole machine with what would mend it.
+/// A user without privilege gets samples of user code, is told that the kernel is left out,
+/// gets rings as large as may be locked, and is refused the whole machine with what would mend it.
 fn test(clock: Clock) -> Result<(), Failed> {
     let clock = match clock {
         Clock::CpuClock => "cpu-clock",
@@ -74,7 +75,13 @@ fn sample(clock: Clock) -> Result<(), Failed> {
     let mut child = Waiting::shell(
         "/bin/sh -c 'while read line; do :; done; i=0; while :; do i=$((i+1)); done'",
     )?;
-    let mut recording = Recording::start(Target::Command(child.pid()), clock)?;
+    // More pages than anybody may lock without privilege, unless everything is allowed.
+    setrlimit(Resource::RLIMIT_MEMLOCK, 0, 0)?;
+    let config = Config {
+        ring_pages: 1 << 14,
+        ..Config::new(Target::Command(child.pid()), clock, millisecond(clock))
+    };
+    let mut recording = Recording::with(&config)?;
     let setup = recording.running().setup().clone();
     child.go()?;
     child.close_input();
@@ -84,13 +91,16 @@ fn sample(clock: Clock) -> Result<(), Failed> {
     if setup.user_only != (paranoid >= 2) {
         return Err(format!("{setup:?} with perf_event_paranoid {paranoid}").into());
     }
+    if paranoid >= 0 && setup.ring_pages >= config.ring_pages {
+        return Err(format!("rings beyond the locked memory: {setup:?}").into());
+    }
     if setup.user_only
         && let Some(sample) = samples(&batches).find(|sample| sample.mode != Mode::User)
     {
         return Err(format!("not of user code: {sample:?}").into());
     }
     if paranoid >= 1 {
-        let config = sampler::Config::new(Target::System, clock, 1_000_000);
+        let config = Config::new(Target::System, clock, 1_000_000);
         match Sampler::open(&config) {
             Err(sampler::Error::Refused(refusal)) if refusal.mend.contains("CAP_PERFMON") => {}
             Err(error) => return Err(error.into()),
