@@ -125,8 +125,8 @@ fn life(clock: Clock) -> Result<(), Failed> {
     }
 }
 
-/// While nobody receives, the rings run over; every sample of the command is then either
-/// delivered or counted as lost, the last ones included.
+/// While nobody receives, the rings run over, and the loss is counted, though the command has
+/// ended and no later record can report it.
 fn lost(clock: Clock) -> Result<(), Failed> {
     let mut child =
         Waiting::shell("/bin/sh -c 'i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done'")?;
