@@ -14,6 +14,7 @@
 //! reference to nowhere are errors that say so.
 
 mod error;
+mod flush;
 mod intern;
 mod lists;
 mod open;
@@ -23,11 +24,12 @@ pub mod rows;
 mod writer;
 
 pub use error::{Error, ReadError};
+pub use flush::{Flush, NewHotlist};
 pub use profile::{
     BranchRow, CallRow, CyclesRow, Filter, HotlistRow, Merged, Pc, Profile, SymbolRow,
 };
 pub use rows::{Epoch, Image, ImageKind, Process, Source, Subject};
-pub use writer::{Flush, ImageId, NewHotlist, PcId, ProcessId, SubjectId, Writer};
+pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
 
 /// The longest encoding of an x86 instruction, in bytes.
 const MAX_INSTRUCTION: usize = 15;

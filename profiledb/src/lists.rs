@@ -7,9 +7,9 @@
 use hotlist::{Config, Hotlist, Parts, PartsTuple};
 use rusqlite::Row;
 
+use crate::flush::NewHotlist;
 use crate::profile::HotlistRow;
 use crate::read::{File, Place, Referred};
-use crate::writer::NewHotlist;
 use crate::{Error, from_sql};
 
 /// Whether the row can be stored such that the same list is read again.

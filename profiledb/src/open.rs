@@ -124,7 +124,20 @@ pub(crate) fn for_reading(path: &Path) -> Result<Connection, Error> {
     let conn = conn.map_err(|e| Error::sqlite(path, e))?;
     check_version(path, &conn)?;
     check_schema(path, &conn)?;
+    check_end(path, &conn)?;
     Ok(conn)
+}
+
+/// SQLite fills up a last page that was cut off with zeros, and says nothing. With a
+/// write-ahead log such a page may be a checkpoint that the log still has in full.
+fn check_end(path: &Path, conn: &Connection) -> Result<(), Error> {
+    let page = number(conn, "page_size").map_err(|e| Error::sqlite(path, e))?;
+    let length = fs::metadata(path).map_err(|e| Error::io(path, e))?.len();
+    let whole = u64::try_from(page).is_ok_and(|page| length.is_multiple_of(page));
+    if whole || !unused_wal(path) {
+        return Ok(());
+    }
+    Err(Error::corrupt(path, "it ends in the middle of a page"))
 }
 
 fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {

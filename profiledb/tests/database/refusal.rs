@@ -1,11 +1,9 @@
 //! What is no vcpi database is refused by name, and left as it was.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{database, epoch, load};
+use crate::common::{database, epoch, load};
 use profiledb::{Error, Filter, Profile, Writer};
 use rusqlite::Connection;
 use tempfile::tempdir;

@@ -1,11 +1,9 @@
 //! What is written comes back, over flushes, epochs, files and crashes.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 
-use common::{database, epoch, fill, library, load, process, program, user};
+use crate::common::{database, epoch, fill, library, load, process, program, user};
 use profiledb::{Error, Filter, Profile, Writer};
 use tempfile::tempdir;
 

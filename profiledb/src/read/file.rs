@@ -1,0 +1,127 @@
+//! One file being read: its columns as types, and its size as a limit.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Row};
+
+use super::builder::Builder;
+use super::referred::Referred;
+use crate::profile::Filter;
+use crate::{Error, from_sql};
+
+/// What may still be read of a file before it is known to contradict its size.
+pub(super) struct Budget {
+    /// Bytes of the file: no row takes less than [`ROW`] of them, and text takes its own.
+    pub(super) left: u64,
+    /// Bytes of memory for hotlists, whose room is stated and not filled.
+    pub(super) lists: u64,
+}
+
+impl Budget {
+    /// For a file of so many bytes.
+    pub(super) fn of(size: u64) -> Budget {
+        Budget {
+            left: size,
+            lists: size.saturating_mul(64).saturating_add(64 << 20),
+        }
+    }
+}
+
+/// The least that a row takes in a file: its place in the page, its length and types.
+const ROW: u64 = 4;
+
+/// One file being read.
+pub(crate) struct File<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) conn: &'a Connection,
+    pub(super) filter: &'a Filter,
+    pub(crate) builder: &'a mut Builder,
+    pub(super) budget: Budget,
+}
+
+impl File<'_> {
+    pub(super) fn read(mut self) -> Result<(), Error> {
+        let mut referred = Referred::default();
+        self.read_epochs(&mut referred)?;
+        self.read_images(&mut referred)?;
+        self.read_subjects(&mut referred)?;
+        self.read_processes(&mut referred)?;
+        self.read_pcs(&mut referred)?;
+        self.read_cycles(&mut referred)?;
+        self.read_hotlists(&mut referred)?;
+        self.read_branches(&mut referred)?;
+        self.read_calls(&mut referred)?;
+        self.read_counters(&referred)?;
+        self.read_symbols(&referred)
+    }
+
+    /// Gives a query's rows to `take`, one by one.
+    pub(crate) fn each(
+        &mut self,
+        sql: &str,
+        mut take: impl FnMut(&mut Self, &Row<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (conn, path) = (self.conn, self.path);
+        let failed = |e| Error::sqlite(path, e);
+        let mut statement = conn.prepare(sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            self.charge_row()?;
+            take(self, row)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn charge_row(&mut self) -> Result<(), Error> {
+        self.charge(ROW)
+    }
+
+    pub(super) fn charge(&mut self, bytes: u64) -> Result<(), Error> {
+        match self.budget.left.checked_sub(bytes) {
+            Some(left) => {
+                self.budget.left = left;
+                Ok(())
+            }
+            None => Err(self.corrupt("it contains more than fits into its size")),
+        }
+    }
+
+    /// Takes memory for a hotlist.
+    pub(crate) fn charge_list(&mut self, bytes: u64) -> Result<(), Error> {
+        match self.budget.lists.checked_sub(bytes) {
+            Some(left) => {
+                self.budget.lists = left;
+                Ok(())
+            }
+            None => Err(self.corrupt("its hotlists have room for far more than they hold")),
+        }
+    }
+
+    pub(crate) fn corrupt(&self, detail: impl Into<String>) -> Error {
+        Error::corrupt(self.path, detail)
+    }
+
+    pub(super) fn dangling(&self, table: &str, id: i64) -> Error {
+        self.corrupt(format!("a row refers to {table} {id}, which is missing"))
+    }
+
+    /// A column of a plain type.
+    pub(crate) fn get<T: rusqlite::types::FromSql>(
+        &self,
+        row: &Row<'_>,
+        column: usize,
+    ) -> Result<T, Error> {
+        row.get(column).map_err(|e| Error::sqlite(self.path, e))
+    }
+
+    /// A machine word or a count.
+    pub(crate) fn word(&self, row: &Row<'_>, column: usize) -> Result<u64, Error> {
+        self.get(row, column).map(from_sql)
+    }
+
+    pub(crate) fn text(&mut self, row: &Row<'_>, column: usize) -> Result<String, Error> {
+        let text: String = self.get(row, column)?;
+        self.charge(text.len() as u64)?;
+        Ok(text)
+    }
+}

@@ -1,0 +1,337 @@
+//! What the rows of a file refer to, and where that is in the profile.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::Row;
+
+use super::builder::push;
+use super::file::File;
+use crate::rows::{Epoch, Image, ImageKind, Process, Subject};
+use crate::{Error, MAX_INSTRUCTION};
+
+/// A row that others refer to, and its place in the profile once one does.
+pub(super) struct Known<T> {
+    pub(super) row: T,
+    pub(super) index: Option<usize>,
+}
+
+pub(super) type Table<T> = HashMap<i64, Known<T>>;
+
+pub(super) struct PcOfFile {
+    pub(super) image: i64,
+    pub(super) address: u64,
+    pub(super) bytes: Option<Vec<u8>>,
+}
+
+pub(super) struct ProcessOfFile {
+    pub(super) epoch: i64,
+    pub(super) process: Process,
+}
+
+pub(super) struct FlushOfFile {
+    pub(super) epoch: i64,
+    pub(super) ended: i64,
+    pub(super) taken: bool,
+}
+
+pub(super) struct EpochOfFile {
+    pub(super) cycles_per_unit: f64,
+    pub(super) taken: bool,
+}
+
+/// What the rows of a file refer to.
+#[derive(Default)]
+pub(crate) struct Referred {
+    pub(super) epochs: HashMap<i64, EpochOfFile>,
+    pub(super) flushes: HashMap<i64, FlushOfFile>,
+    pub(super) images: Table<Image>,
+    pub(super) subjects: Table<Subject>,
+    pub(super) processes: Table<ProcessOfFile>,
+    pub(super) pcs: Table<PcOfFile>,
+}
+
+/// Where a row that passed the filter belongs.
+pub(crate) struct Place {
+    pub(crate) process: usize,
+    pub(crate) subject: usize,
+    pub(crate) pc: usize,
+    pub(crate) other: Option<usize>,
+    pub(super) cycles_per_unit: f64,
+    pub(crate) flush_ended: i64,
+}
+
+impl File<'_> {
+    pub(super) fn read_epochs(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let mut epochs = Vec::new();
+        let sql = "SELECT id, started, ended, host, kernel, command, engine, clock, unit,
+                          cycles_per_unit, period, window, settings
+                   FROM epoch NOT INDEXED ORDER BY id";
+        self.each(sql, |file, row| {
+            let id: i64 = file.get(row, 0)?;
+            let cycles_per_unit: f64 = file.get(row, 9)?;
+            if !(cycles_per_unit.is_finite() && cycles_per_unit > 0.0) {
+                return Err(
+                    file.corrupt(format!("epoch {id} has {cycles_per_unit} cycles per unit"))
+                );
+            }
+            let epoch = Epoch {
+                started: file.get(row, 1)?,
+                ended: file.get(row, 2)?,
+                host: file.text(row, 3)?,
+                kernel: file.text(row, 4)?,
+                command: file.text(row, 5)?,
+                engine: file.text(row, 6)?,
+                clock: file.text(row, 7)?,
+                unit: file.text(row, 8)?,
+                cycles_per_unit,
+                period: file.word(row, 10)?,
+                window: file.get(row, 11)?,
+                settings: file.text(row, 12)?,
+            };
+            let taken = file.filter.takes_epoch(id);
+            referred.epochs.insert(
+                id,
+                EpochOfFile {
+                    cycles_per_unit,
+                    taken,
+                },
+            );
+            epochs.push((id, epoch));
+            Ok(())
+        })?;
+
+        let mut with_flushes = HashSet::new();
+        self.each(
+            "SELECT id, epoch, started, ended FROM flush NOT INDEXED ORDER BY id",
+            |file, row| {
+                let id: i64 = file.get(row, 0)?;
+                let epoch: i64 = file.get(row, 1)?;
+                let Some(EpochOfFile { taken, .. }) = referred.epochs.get(&epoch) else {
+                    return Err(file.dangling("epoch", epoch));
+                };
+                let (started, ended): (i64, i64) = (file.get(row, 2)?, file.get(row, 3)?);
+                let taken = *taken && file.filter.takes_time(started, ended);
+                if taken {
+                    with_flushes.insert(epoch);
+                }
+                referred.flushes.insert(
+                    id,
+                    FlushOfFile {
+                        epoch,
+                        ended,
+                        taken,
+                    },
+                );
+                Ok(())
+            },
+        )?;
+
+        // Without times in the filter an epoch that has saved nothing yet is shown too.
+        let timed = self.filter.is_timed();
+        epochs.retain(|(id, _)| {
+            self.filter.takes_epoch(*id) && (!timed || with_flushes.contains(id))
+        });
+        self.builder
+            .profile
+            .epochs
+            .extend(epochs.into_iter().map(|(_, epoch)| epoch));
+        Ok(())
+    }
+
+    pub(super) fn read_images(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let sql = "SELECT id, kind, path, build_id, identity FROM image NOT INDEXED ORDER BY id";
+        self.each(sql, |file, row| {
+            let id: i64 = file.get(row, 0)?;
+            let kind = match file.text(row, 1)?.as_str() {
+                "file" => ImageKind::File,
+                "vdso" => ImageKind::Vdso,
+                "kernel" => ImageKind::Kernel,
+                "anon" => ImageKind::Anon,
+                _ => return Err(file.corrupt(format!("image {id} is of no known kind"))),
+            };
+            let path = file.text(row, 2)?;
+            let build_id: Option<String> = file.get(row, 3)?;
+            file.charge(build_id.as_ref().map_or(0, |id| id.len() as u64))?;
+            let identity = file.text(row, 4)?;
+            let row = Image {
+                kind,
+                path,
+                build_id,
+                identity,
+            };
+            referred.images.insert(id, Known { row, index: None });
+            Ok(())
+        })
+    }
+
+    pub(super) fn read_subjects(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let sql = "SELECT id, uid, gid, euid, egid, kernel FROM subject NOT INDEXED ORDER BY id";
+        self.each(sql, |file, row| {
+            let subject = Subject {
+                uid: file.get(row, 1)?,
+                gid: file.get(row, 2)?,
+                euid: file.get(row, 3)?,
+                egid: file.get(row, 4)?,
+                kernel: file.get(row, 5)?,
+            };
+            let known = Known {
+                row: subject,
+                index: None,
+            };
+            referred.subjects.insert(file.get(row, 0)?, known);
+            Ok(())
+        })
+    }
+
+    pub(super) fn read_processes(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let sql =
+            "SELECT id, epoch, pid, started, execs, comm FROM process NOT INDEXED ORDER BY id";
+        self.each(sql, |file, row| {
+            let process = Process {
+                pid: file.get(row, 2)?,
+                started: file.word(row, 3)?,
+                execs: file.get(row, 4)?,
+                comm: file.text(row, 5)?,
+            };
+            let process = ProcessOfFile {
+                epoch: file.get(row, 1)?,
+                process,
+            };
+            referred.processes.insert(
+                file.get(row, 0)?,
+                Known {
+                    row: process,
+                    index: None,
+                },
+            );
+            Ok(())
+        })
+    }
+
+    pub(super) fn read_pcs(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let sql = "SELECT id, image, address, bytes FROM pc NOT INDEXED ORDER BY id";
+        self.each(sql, |file, row| {
+            let id: i64 = file.get(row, 0)?;
+            let bytes: Option<Vec<u8>> = file.get(row, 3)?;
+            if let Some(bytes) = &bytes {
+                if !(1..=MAX_INSTRUCTION).contains(&bytes.len()) {
+                    let detail = format!("pc {id} is an instruction of {} bytes", bytes.len());
+                    return Err(file.corrupt(detail));
+                }
+                file.charge(bytes.len() as u64)?;
+            }
+            let pc = PcOfFile {
+                image: file.get(row, 1)?,
+                address: file.word(row, 2)?,
+                bytes,
+            };
+            if !referred.images.contains_key(&pc.image) {
+                return Err(file.dangling("image", pc.image));
+            }
+            referred.pcs.insert(
+                id,
+                Known {
+                    row: pc,
+                    index: None,
+                },
+            );
+            Ok(())
+        })
+    }
+
+    /// Resolves flush, process, subject, PC and a second PC, in this order from column
+    /// `first` on. `None`: the filter leaves the row out.
+    pub(crate) fn place(
+        &mut self,
+        referred: &mut Referred,
+        row: &Row<'_>,
+        first: usize,
+    ) -> Result<Option<Place>, Error> {
+        let flush: i64 = self.get(row, first)?;
+        let process: i64 = self.get(row, first + 1)?;
+        let subject: i64 = self.get(row, first + 2)?;
+        let pc: i64 = self.get(row, first + 3)?;
+        let other: Option<i64> = self.get(row, first + 4)?;
+
+        let Some(&FlushOfFile {
+            epoch,
+            ended,
+            taken,
+        }) = referred.flushes.get(&flush)
+        else {
+            return Err(self.dangling("flush", flush));
+        };
+        let Some(&EpochOfFile {
+            cycles_per_unit, ..
+        }) = referred.epochs.get(&epoch)
+        else {
+            return Err(self.dangling("epoch", epoch));
+        };
+        let Some(known_process) = referred.processes.get_mut(&process) else {
+            return Err(self.dangling("process", process));
+        };
+        let Some(known_subject) = referred.subjects.get_mut(&subject) else {
+            return Err(self.dangling("subject", subject));
+        };
+        if known_process.row.epoch != epoch {
+            let detail = format!("a row of epoch {epoch} refers to process {process} of another");
+            return Err(self.corrupt(detail));
+        }
+        for id in [Some(pc), other].into_iter().flatten() {
+            if !referred.pcs.contains_key(&id) {
+                return Err(self.dangling("pc", id));
+            }
+        }
+        let image = referred
+            .pcs
+            .get(&pc)
+            .and_then(|pc| referred.images.get(&pc.row.image));
+        let wanted = taken
+            && self.filter.takes_pid(known_process.row.process.pid)
+            && self.filter.takes_subject(&known_subject.row)
+            && image.is_some_and(|image| self.filter.takes_image(&image.row));
+        if !wanted {
+            return Ok(None);
+        }
+
+        let process = *known_process.index.get_or_insert_with(|| {
+            push(
+                &mut self.builder.profile.processes,
+                known_process.row.process.clone(),
+            )
+        });
+        let subject = *known_subject
+            .index
+            .get_or_insert_with(|| self.builder.subject(known_subject.row));
+        let pc = self.pc_index(referred, pc)?;
+        let other = other
+            .map(|other| self.pc_index(referred, other))
+            .transpose()?;
+        Ok(Some(Place {
+            process,
+            subject,
+            pc,
+            other,
+            cycles_per_unit,
+            flush_ended: ended,
+        }))
+    }
+
+    pub(super) fn pc_index(&mut self, referred: &mut Referred, id: i64) -> Result<usize, Error> {
+        let Some(pc) = referred.pcs.get_mut(&id) else {
+            return Err(self.dangling("pc", id));
+        };
+        if let Some(index) = pc.index {
+            return Ok(index);
+        }
+        let Some(image) = referred.images.get_mut(&pc.row.image) else {
+            return Err(self.dangling("image", pc.row.image));
+        };
+        let image = *image
+            .index
+            .get_or_insert_with(|| self.builder.image(&image.row));
+        let index = self.builder.pc(image, pc.row.address, &pc.row.bytes);
+        pc.index = Some(index);
+        Ok(index)
+    }
+}

@@ -1,0 +1,130 @@
+//! What was collected: interrupts, branches, calls, counters and names.
+
+use super::file::File;
+use super::referred::{FlushOfFile, Known, Place, Referred};
+use crate::Error;
+use crate::profile::{BranchRow, CallRow, CyclesRow};
+
+impl File<'_> {
+    pub(super) fn read_cycles(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let sql = "SELECT flush, process, subject, pc, caller, samples, weight
+                   FROM cycles NOT INDEXED ORDER BY rowid";
+        self.each(sql, |file, row| {
+            let samples = file.word(row, 5)?;
+            let weight = file.word(row, 6)?;
+            if let Some(place) = file.place(referred, row, 0)? {
+                let Place {
+                    process,
+                    subject,
+                    pc,
+                    other: caller,
+                    cycles_per_unit,
+                    ..
+                } = place;
+                let cycles = weight as f64 * cycles_per_unit;
+                let row = CyclesRow {
+                    process,
+                    subject,
+                    pc,
+                    caller,
+                    samples,
+                    cycles,
+                };
+                file.builder.profile.cycles.push(row);
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn read_branches(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let sql = "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown
+                   FROM branch NOT INDEXED ORDER BY rowid";
+        self.each(sql, |file, row| {
+            let taken = file.word(row, 5)?;
+            let not_taken = file.word(row, 6)?;
+            let unknown = file.word(row, 7)?;
+            if let Some(Place {
+                process,
+                subject,
+                pc,
+                ..
+            }) = file.place(referred, row, 0)?
+            {
+                let row = BranchRow {
+                    process,
+                    subject,
+                    pc,
+                    taken,
+                    not_taken,
+                    unknown,
+                };
+                file.builder.profile.branches.push(row);
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn read_calls(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let sql = "SELECT flush, process, subject, site, callee, calls
+                   FROM call NOT INDEXED ORDER BY rowid";
+        self.each(sql, |file, row| {
+            let calls = file.word(row, 5)?;
+            if let Some(place) = file.place(referred, row, 0)? {
+                let Place {
+                    process,
+                    subject,
+                    pc: site,
+                    other: callee,
+                    ..
+                } = place;
+                let row = CallRow {
+                    process,
+                    subject,
+                    site,
+                    callee,
+                    calls,
+                };
+                file.builder.profile.calls.push(row);
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn read_counters(&mut self, referred: &Referred) -> Result<(), Error> {
+        let sql = "SELECT flush, kind, name, value FROM counter NOT INDEXED";
+        self.each(sql, |file, row| {
+            let flush: i64 = file.get(row, 0)?;
+            let key = (file.text(row, 1)?, file.text(row, 2)?);
+            let value = file.word(row, 3)?;
+            let Some(FlushOfFile { taken, .. }) = referred.flushes.get(&flush) else {
+                return Err(file.dangling("flush", flush));
+            };
+            if *taken {
+                let sum = file.builder.profile.counters.entry(key).or_insert(0);
+                *sum = sum.saturating_add(value);
+            }
+            Ok(())
+        })
+    }
+
+    /// The names of images that rows have referred to.
+    pub(super) fn read_symbols(&mut self, referred: &Referred) -> Result<(), Error> {
+        let sql = "SELECT image, address, size, name FROM symbol NOT INDEXED";
+        self.each(sql, |file, row| {
+            let image: i64 = file.get(row, 0)?;
+            let address = file.word(row, 1)?;
+            let size = file.word(row, 2)?;
+            let name = file.text(row, 3)?;
+            let Some(Known { index, .. }) = referred.images.get(&image) else {
+                return Err(file.dangling("image", image));
+            };
+            if let Some(index) = *index {
+                file.builder
+                    .symbols
+                    .entry((index, address))
+                    .or_insert((size, name));
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! The profile database as its users see it: through files.
+
+mod common;
+mod hostile;
+mod hotlists;
+mod refusal;
+mod write_and_read;
