@@ -47,9 +47,9 @@ pub(crate) struct Common {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
     pub(crate) format: Format,
-    /// Leave out what rests on fewer samples than this.
-    #[arg(long, value_name = "N", default_value_t = 1, global = true)]
-    pub(crate) min_samples: u64,
+    /// Leave out what rests on fewer samples than this [default: 1; blks: 10].
+    #[arg(long, value_name = "N", global = true)]
+    pub(crate) min_samples: Option<u64>,
     /// Do not look for function names; print `image+0xoffset`.
     #[arg(long, global = true)]
     pub(crate) no_symbols: bool,
@@ -119,6 +119,17 @@ pub(crate) enum TopBy {
     Instruction,
     /// Processes.
     Process,
+}
+
+impl Report {
+    /// Least samples behind what is shown, unless asked for otherwise: of few, every
+    /// result seems invariant.
+    pub(crate) fn default_min_samples(&self) -> u64 {
+        match self {
+            Report::Blks { .. } => 10,
+            _ => 1,
+        }
+    }
 }
 
 fn percentage(text: &str) -> Result<f64, String> {

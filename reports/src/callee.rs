@@ -6,17 +6,29 @@ use crate::liveness::{Argument, all, live_arguments};
 use crate::session::Session;
 
 /// The live integer arguments of functions, by the index of their entry: as declared,
-/// else as its code reads them, else all six, for one that cannot be read.
+/// else as its code reads them, else all six, for one that cannot be read. A PLT
+/// stub has those of the function behind it.
 pub(crate) fn live(
     session: &Session<'_>,
     callees: &BTreeSet<usize>,
 ) -> BTreeMap<usize, Vec<Argument>> {
+    let at = |callee: &usize| {
+        session
+            .profile
+            .pcs
+            .get(*callee)
+            .map(|pc| (pc.image, pc.address))
+    };
+    let entries: Vec<(usize, u64)> = callees.iter().filter_map(at).collect();
+    let behind = session.symbols.behind_stubs(&entries);
     let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for callee in callees {
-        if let Some(pc) = session.profile.pcs.get(*callee)
-            && !is_clone(&session.symbols.name_of(*callee))
-        {
-            by_image.entry(pc.image).or_default().insert(pc.address);
+    for callee in callees
+        .iter()
+        .filter(|callee| !is_clone(&session.symbols.name_of(**callee)))
+    {
+        if let Some(entry) = at(callee) {
+            let (image, address) = behind.get(&entry).copied().unwrap_or(entry);
+            by_image.entry(image).or_default().insert(address);
         }
     }
     let declared: BTreeMap<usize, BTreeMap<u64, Vec<Argument>>> = by_image
@@ -26,13 +38,12 @@ pub(crate) fn live(
     callees
         .iter()
         .filter_map(|callee| {
-            let pc = session.profile.pcs.get(*callee)?;
-            let declared = declared
-                .get(&pc.image)
-                .and_then(|image| image.get(&pc.address));
+            let entry = at(callee)?;
+            let (image, address) = behind.get(&entry).copied().unwrap_or(entry);
+            let declared = declared.get(&image).and_then(|image| image.get(&address));
             let live = declared
                 .cloned()
-                .or_else(|| live_arguments(session.symbols.elf(pc.image)?, pc.address))
+                .or_else(|| live_arguments(session.symbols.elf(image)?, address))
                 .unwrap_or_else(all);
             Some((*callee, live))
         })

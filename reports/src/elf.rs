@@ -4,7 +4,7 @@
 //! Files are hostile until shown otherwise: every range is checked, and what does
 //! not parse is simply not known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -131,7 +131,7 @@ impl Elf {
         (address < *end).then_some((*start, *end))
     }
 
-    /// The PLT stub around an address: its start, end, and the name it leads to.
+    /// The PLT stub around an address: its start, end, and the symbol it leads to, mangled.
     pub(crate) fn plt(&self, address: u64) -> Option<(u64, u64, &str)> {
         // Stubs are 16 bytes long, or 8 without the landing mark of CET.
         [16, 8].into_iter().find_map(|size: u64| {
@@ -172,6 +172,22 @@ impl Elf {
         Some(jump.memory_displacement64())
     }
 
+    /// Addresses of the functions that the image offers to others under one of `names`
+    /// (mangled). Those that choose an implementation when they are bound are not
+    /// among them: their address is that of the chooser.
+    pub(crate) fn exported(&self, names: &BTreeSet<String>) -> Vec<(String, u64)> {
+        let Ok(file) = object::File::parse(self.data.as_slice()) else {
+            return Vec::new();
+        };
+        file.dynamic_symbols()
+            .filter(|symbol| symbol.is_definition() && symbol.is_global() && is_function(symbol))
+            .filter_map(|symbol| {
+                let name = symbol.name().ok().filter(|name| names.contains(*name))?;
+                Some((name.to_owned(), symbol.address()))
+            })
+            .collect()
+    }
+
     /// Functions of the symbol tables: start, size (0 where not known), mangled name.
     pub(crate) fn symbols(&self) -> Vec<(u64, u64, String)> {
         let Ok(file) = object::File::parse(self.data.as_slice()) else {
@@ -190,6 +206,14 @@ impl Elf {
         symbols.dedup_by_key(|symbol| symbol.0);
         symbols
     }
+}
+
+/// An ordinary function, not an indirect one.
+fn is_function(symbol: &object::Symbol<'_, '_>) -> bool {
+    matches!(
+        symbol.flags(),
+        object::SymbolFlags::Elf { st_info, .. } if st_info.st_type() == object::elf::STT_FUNC
+    )
 }
 
 /// Where a distribution's debug package puts the debug information of a build id.
@@ -283,7 +307,7 @@ fn slots(file: &object::File<'_>) -> BTreeMap<u64, String> {
         if let Ok(name) = symbol.name()
             && !name.is_empty()
         {
-            slots.insert(slot, demangle(name));
+            slots.insert(slot, name.to_owned());
         }
     }
     slots

@@ -19,6 +19,7 @@ mod render;
 mod report;
 mod session;
 mod source;
+mod symbolize;
 mod symbols;
 mod values;
 
@@ -82,7 +83,11 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     if matches!(cli.report, Report::Status) {
         return report::status::report(&profile, format);
     }
-    let mut session = Session::new(&profile, &cli.common, function)?;
+    let min_samples = cli
+        .common
+        .min_samples
+        .unwrap_or(cli.report.default_min_samples());
+    let mut session = Session::new(&profile, &cli.common, function, min_samples)?;
     let text = match cli.report {
         Report::Top { by } => report::top::report(&mut session, by, format),
         Report::List {

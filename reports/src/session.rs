@@ -169,6 +169,7 @@ impl<'p> Session<'p> {
         profile: &'p Profile,
         common: &Common,
         function: Option<&str>,
+        min_samples: u64,
     ) -> Result<Session<'p>, Failure> {
         let images = images(profile, &common.image)?;
         let symbols = Symbols::new(profile, !common.no_symbols);
@@ -195,7 +196,7 @@ impl<'p> Session<'p> {
             symbols,
             heat,
             of_function,
-            min_samples: common.min_samples,
+            min_samples,
             images,
             functions: None,
         };

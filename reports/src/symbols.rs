@@ -8,8 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use blazesym::symbolize::source::{Elf as ElfSource, Source};
-use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
+use blazesym::symbolize::Symbolizer;
 use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
 
@@ -17,6 +16,7 @@ use crate::dwarf;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::liveness::Argument;
+use crate::symbolize::{self, Bounds, Place};
 
 /// A function, or what has to stand for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,17 +29,8 @@ pub(crate) struct Function {
     pub(crate) end: Option<u64>,
     /// Its name, or `image+0xaddress`.
     pub(crate) name: String,
-}
-
-/// A place in the source, and the inlined functions around it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Place {
-    /// Source file.
-    pub(crate) file: Option<PathBuf>,
-    /// Line in it.
-    pub(crate) line: Option<u32>,
-    /// Functions inlined here, outermost first.
-    pub(crate) inlined: Vec<String>,
+    /// The name is one.
+    pub(crate) named: bool,
 }
 
 /// Index of a function in [`Symbols::functions`].
@@ -76,7 +67,7 @@ impl<'p> Symbols<'p> {
         let mut symbols = Symbols {
             profile,
             names,
-            symbolizer: symbolizer(false),
+            symbolizer: symbolize::symbolizer(false),
             images: Vec::new(),
             functions: Vec::new(),
             of_pc: Vec::new(),
@@ -157,16 +148,13 @@ impl<'p> Symbols<'p> {
             Some(Function {
                 start: Some(start),
                 name,
+                named: true,
                 ..
-            }) if *start == address => name.clone(),
-            Some(Function {
-                start: Some(start),
-                name,
-                ..
-            }) => {
-                format!("{name}+0x{:x}", address.wrapping_sub(*start))
-            }
-            _ => format!("{}+0x{address:x}", self.short_name(image)),
+            }) => match address.wrapping_sub(*start) {
+                0 => name.clone(),
+                offset => format!("{name}+0x{offset:x}"),
+            },
+            _ => self.plain(image, address),
         }
     }
 
@@ -208,22 +196,51 @@ impl<'p> Symbols<'p> {
         declared
     }
 
+    /// The image and address of each function that one of the PLT stubs at `stubs`
+    /// (image, address) leads to, if one image alone offers a function of that name.
+    pub(crate) fn behind_stubs(
+        &self,
+        stubs: &[(usize, u64)],
+    ) -> BTreeMap<(usize, u64), (usize, u64)> {
+        let leads: BTreeMap<(usize, u64), String> = stubs
+            .iter()
+            .filter_map(|(image, address)| {
+                let (_, _, name) = self.elf(*image)?.plt(*address)?;
+                Some(((*image, *address), name.to_owned()))
+            })
+            .collect();
+        if leads.is_empty() {
+            return BTreeMap::new();
+        }
+        let names: BTreeSet<String> = leads.values().cloned().collect();
+        let mut offers: BTreeMap<String, BTreeSet<(usize, u64)>> = BTreeMap::new();
+        for image in 0..self.images.len() {
+            for (name, address) in self
+                .elf(image)
+                .map(|elf| elf.exported(&names))
+                .unwrap_or_default()
+            {
+                offers.entry(name).or_default().insert((image, address));
+            }
+        }
+        leads
+            .into_iter()
+            .filter_map(|(stub, name)| {
+                let offers = offers.get(&name).filter(|offers| offers.len() == 1)?;
+                Some((stub, *offers.first()?))
+            })
+            .collect()
+    }
+
     /// Source places of addresses of one image, in their order.
     pub(crate) fn places(&self, image: usize, addresses: &[u64]) -> Vec<Place> {
-        let nothing = || vec![Place::default(); addresses.len()];
         let path = self
             .images
             .get(image)
             .and_then(|names| names.path.as_deref());
-        let Some(path) = path.filter(|_| self.names) else {
-            return nothing();
-        };
-        // A symbolizer of its own: lines and inlining make it parse far more.
-        let with_code = symbolizer(true);
-        symbolize(&with_code, path, addresses, |symbol| {
-            symbol.map(place).unwrap_or_default()
-        })
-        .unwrap_or_else(nothing)
+        path.filter(|_| self.names && !addresses.is_empty())
+            .and_then(|path| symbolize::places(path, addresses))
+            .unwrap_or_else(|| vec![Place::default(); addresses.len()])
     }
 
     /// A short name for an image: its file name.
@@ -244,7 +261,7 @@ impl<'p> Symbols<'p> {
                 let path = PathBuf::from(&image.path);
                 match verified(self.profile, index, image, &path) {
                     Ok(elf) => {
-                        names.path = is_plain(&elf).then_some(path);
+                        names.path = symbolize::is_plain(&elf).then_some(path);
                         names.elf = Some(elf);
                     }
                     Err(reason) => self.notes.push(format!(
@@ -289,25 +306,30 @@ impl<'p> Symbols<'p> {
 
     /// The functions around addresses of one image, in their order.
     fn resolve(&mut self, image: usize, addresses: &[u64]) -> Vec<FunctionId> {
-        let found = match self
-            .images
-            .get(image)
-            .and_then(|names| names.path.as_deref())
-        {
-            Some(path) if self.names && !addresses.is_empty() => {
-                symbolize(&self.symbolizer, path, addresses, |symbol| {
-                    symbol.map(bounds)
-                })
+        let mut found: Vec<Option<Bounds>> = addresses
+            .iter()
+            .map(|address| self.stub(image, *address))
+            .collect();
+        // Symbol tables bound functions best. Debug information, which may be in a file of
+        // its own, is asked where they say nothing.
+        for debug in [false, true] {
+            let missing: Vec<u64> = addresses
+                .iter()
+                .zip(&found)
+                .filter(|(_, found)| found.is_none())
+                .map(|(address, _)| *address)
+                .collect();
+            let named = self.look_up(image, &missing, debug);
+            let unnamed = found.iter_mut().filter(|found| found.is_none());
+            for (found, named) in unnamed.zip(named) {
+                *found = named;
             }
-            _ => None,
-        };
-        let found = found.unwrap_or_else(|| vec![None; addresses.len()]);
+        }
         addresses
             .iter()
             .zip(found)
             .map(|(address, found)| {
-                let bounds = found.filter(|bounds| bounds.covers(*address));
-                match bounds.or_else(|| self.bounds_without_library(image, *address)) {
+                match found.or_else(|| self.bounds_without_library(image, *address)) {
                     Some(bounds) => self.intern(image, bounds),
                     None => self.unbounded(image),
                 }
@@ -315,16 +337,67 @@ impl<'p> Symbols<'p> {
             .collect()
     }
 
+    /// What the symbol library says, as far as it agrees with the unwind table.
+    fn look_up(&self, image: usize, addresses: &[u64], debug: bool) -> Vec<Option<Bounds>> {
+        let path = self
+            .images
+            .get(image)
+            .and_then(|names| names.path.as_deref());
+        let found = match path {
+            Some(path) if self.names && !addresses.is_empty() => {
+                symbolize::bounds(&self.symbolizer, path, addresses, debug)
+            }
+            _ => None,
+        };
+        let Some(found) = found else {
+            return vec![None; addresses.len()];
+        };
+        let elf = self.elf(image);
+        addresses
+            .iter()
+            .zip(found)
+            .map(|(address, found)| {
+                let found = found?;
+                let frame = elf.and_then(|elf| elf.frame(*address));
+                match frame {
+                    // Debug information gives a function in several pieces one start, which
+                    // is that of none of them.
+                    Some((start, end)) if debug || found.end.is_none() => {
+                        let inside = start <= found.start && found.start <= *address;
+                        match found.end {
+                            Some(own) if inside && *address < own => Some(found),
+                            _ if found.end.is_none() && found.start != start => None,
+                            _ => Some(Bounds {
+                                start,
+                                end: Some(end),
+                                name: found.name,
+                            }),
+                        }
+                    }
+                    // A symbol without size or unwind row is known to be at its start alone.
+                    None if found.end.is_none() => (found.start == *address).then_some(found),
+                    _ => Some(found).filter(|found| found.covers(*address)),
+                }
+            })
+            .collect()
+    }
+
+    /// The PLT stub around an address.
+    fn stub(&self, image: usize, address: u64) -> Option<Bounds> {
+        let (start, end, name) = self.elf(image)?.plt(address)?;
+        Some(Bounds {
+            start,
+            end: Some(end),
+            name: Some(format!("{}@plt", elf::demangle(name))),
+        })
+    }
+
     fn bounds_without_library(&self, image: usize, address: u64) -> Option<Bounds> {
         let names = self.images.get(image)?;
         if let Some((start, (end, name))) = names.table.range(..=address).next_back() {
             // A symbol without a size reaches up to the next.
-            let next = names
-                .table
-                .range(address.saturating_add(1)..)
-                .next()
-                .map(|(next, _)| *next);
-            let end = end.or(next);
+            let next = names.table.range(address.saturating_add(1)..).next();
+            let end = end.or(next.map(|(next, _)| *next));
             if end.is_none_or(|end| address < end) {
                 return Some(Bounds {
                     start: *start,
@@ -333,16 +406,7 @@ impl<'p> Symbols<'p> {
                 });
             }
         }
-        let elf = names.elf.as_ref()?;
-        if let Some((start, end, name)) = elf.plt(address) {
-            let name = Some(format!("{name}@plt"));
-            return Some(Bounds {
-                start,
-                end: Some(end),
-                name,
-            });
-        }
-        let (start, end) = elf.frame(address)?;
+        let (start, end) = names.elf.as_ref()?.frame(address)?;
         Some(Bounds {
             start,
             end: Some(end),
@@ -354,24 +418,25 @@ impl<'p> Symbols<'p> {
         if let Some(id) = self.by_start.get(&(image, bounds.start)) {
             return *id;
         }
-        // A symbol without a size has its unwind row's.
-        let end = bounds.end.or_else(|| {
-            let (start, end) = self.elf(image)?.frame(bounds.start)?;
-            (start == bounds.start).then_some(end)
-        });
-        let name = bounds
-            .name
-            .filter(|_| self.names)
-            .unwrap_or_else(|| format!("{}+0x{:x}", self.short_name(image), bounds.start));
+        let name = bounds.name.filter(|_| self.names);
+        let named = name.is_some();
+        let name = name.unwrap_or_else(|| self.plain(image, bounds.start));
         let id = self.functions.len();
+        let (start, end) = (Some(bounds.start), bounds.end);
         self.functions.push(Function {
             image,
-            start: Some(bounds.start),
+            start,
             end,
             name,
+            named,
         });
         self.by_start.insert((image, bounds.start), id);
         id
+    }
+
+    /// An address as `image+0xaddress`.
+    fn plain(&self, image: usize, address: u64) -> String {
+        format!("{}+0x{address:x}", self.short_name(image))
     }
 
     /// The stand-in for all code of an image without known bounds.
@@ -390,23 +455,10 @@ impl<'p> Symbols<'p> {
             start: None,
             end: None,
             name,
+            named: false,
         });
         self.unbounded.insert(image, id);
         id
-    }
-}
-
-/// What is known of the function around an address.
-#[derive(Debug, Clone)]
-struct Bounds {
-    start: u64,
-    end: Option<u64>,
-    name: Option<String>,
-}
-
-impl Bounds {
-    fn covers(&self, address: u64) -> bool {
-        self.start <= address && self.end.is_none_or(|end| address < end)
     }
 }
 
@@ -415,14 +467,6 @@ fn short_name(image: &Image) -> String {
         .file_name()
         .and_then(|name| name.to_str());
     name.unwrap_or(&image.path).to_owned()
-}
-
-fn symbolizer(code: bool) -> Symbolizer {
-    Symbolizer::builder()
-        .enable_code_info(code)
-        .enable_inlined_fns(code)
-        .enable_auto_reload(false)
-        .build()
 }
 
 /// The image's file, if it is what was profiled; else a sentence why not.
@@ -453,83 +497,5 @@ fn verified(profile: &Profile, index: usize, image: &Image, path: &Path) -> Resu
                 Err("nothing tells whether the file is what was profiled".to_owned())
             }
         }
-    }
-}
-
-/// Whether a file's sections are such that a library that adds up offsets and
-/// allocates what a header asks for can be let at it.
-fn is_plain(elf: &Elf) -> bool {
-    use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-
-    let Ok(file) = object::File::parse(elf.data()) else {
-        return false;
-    };
-    let size = u64::try_from(elf.data().len()).unwrap_or(0);
-    let sections_fit = file.sections().all(|section| {
-        let in_file = section.compressed_file_range().is_ok_and(|range| {
-            range
-                .offset
-                .checked_add(range.compressed_size)
-                .is_some_and(|end| end <= size)
-                && range.uncompressed_size <= size.saturating_mul(64).saturating_add(1 << 20)
-        });
-        in_file && section.address().checked_add(section.size()).is_some()
-    });
-    let symbols_fit = file
-        .symbols()
-        .chain(file.dynamic_symbols())
-        .all(|symbol| symbol.address().checked_add(symbol.size()).is_some());
-    sections_fit && symbols_fit
-}
-
-/// Looks addresses up in a file, first with its debug information, then, where
-/// that is broken, without. `None` if nothing can be looked up.
-fn symbolize<T>(
-    symbolizer: &Symbolizer,
-    path: &Path,
-    addresses: &[u64],
-    take: impl Fn(Option<&Sym<'_>>) -> T,
-) -> Option<Vec<T>> {
-    [true, false].into_iter().find_map(|debug_syms| {
-        let mut source = ElfSource::new(path);
-        source.debug_syms = debug_syms;
-        let found: Vec<T> = fenced(|| {
-            let found = symbolizer
-                .symbolize(&Source::Elf(source), Input::VirtOffset(addresses))
-                .ok()?;
-            Some(found.iter().map(Symbolized::as_sym).map(&take).collect())
-        })??;
-        (found.len() == addresses.len()).then_some(found)
-    })
-}
-
-fn bounds(symbol: &Sym<'_>) -> Bounds {
-    let size = symbol
-        .size
-        .and_then(|size| u64::try_from(size).ok())
-        .filter(|size| *size > 0);
-    Bounds {
-        start: symbol.addr,
-        end: size.and_then(|size| symbol.addr.checked_add(size)),
-        name: Some(symbol.name.to_string()),
-    }
-}
-
-fn place(symbol: &Sym<'_>) -> Place {
-    let innermost = symbol
-        .inlined
-        .last()
-        .and_then(|inlined| inlined.code_info.as_ref());
-    let code = innermost.or(symbol.code_info.as_deref());
-    Place {
-        file: code
-            .map(CodeInfo::to_path)
-            .map(std::borrow::Cow::into_owned),
-        line: code.and_then(|code| code.line),
-        inlined: symbol
-            .inlined
-            .iter()
-            .map(|inlined| inlined.name.to_string())
-            .collect(),
     }
 }

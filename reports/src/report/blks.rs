@@ -18,7 +18,7 @@ use crate::code::{
 };
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
-use crate::render::{Align, Table, clean, cycles, rounded, whole};
+use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
 use crate::session::{Heat, Session, Values, as_float};
 use crate::values::{Class, JsonValue};
 
@@ -314,7 +314,7 @@ fn row(
 fn text(rows: &Vec<Row>, out: &mut String) {
     out.push_str(
         "Runs of instructions whose results do not vary: behind its first instruction, each result\n\
-         of a run is nearly always the one shown.\n",
+         of a run is nearly always the one shown (s#: values known).\n",
     );
     for row in rows {
         out.push_str(&format!(
@@ -327,6 +327,7 @@ fn text(rows: &Vec<Row>, out: &mut String) {
         ));
         let mut table = Table::new(&[
             ("cycles", Align::Right),
+            ("s#", Align::Right),
             ("address", Align::Right),
             ("instruction", Align::Left),
             ("value profile", Align::Left),
@@ -334,6 +335,11 @@ fn text(rows: &Vec<Row>, out: &mut String) {
         for line in &row.instructions {
             table.row(vec![
                 cycles(as_float(line.cycles)),
+                if line.samples > 0 {
+                    count(line.samples)
+                } else {
+                    String::new()
+                },
                 line.address.clone(),
                 line.readable.clone(),
                 line.shown.clone(),

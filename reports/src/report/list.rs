@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use crate::listing::{Line, lines};
 use crate::render::{Align, Table, clean, count, cycles, percent, rounded, whole};
 use crate::session::{Heat, Session, Values};
-use crate::symbols::{FunctionId, Place};
+use crate::symbolize::Place;
+use crate::symbols::FunctionId;
 
 /// How to list.
 #[derive(Debug, Clone, Copy)]
