@@ -186,6 +186,10 @@ impl Error {
                 path: path_of(),
                 source: io::ErrorKind::OutOfMemory.into(),
             },
+            (ErrorCode::CannotOpen, _) => Error::Sqlite {
+                path: path_of(),
+                detail: "cannot be opened, or its journal cannot be made beside it".to_owned(),
+            },
             _ => Error::Sqlite {
                 path: path_of(),
                 detail: error.to_string(),

@@ -375,3 +375,57 @@ fn pages_used_many_times() -> Outcome {
     }
     Ok(())
 }
+
+/// Lists that state room for many more tuples than they have cannot fill the memory.
+#[test]
+fn room_for_nothing() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    complete(&path)?;
+    let lists = |count| {
+        format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+             INSERT INTO hotlist SELECT 1000 + {count} + i, 1, 1, 1, 1, NULL, 'rax', 0, 0, 0,
+                                        {}, 1.0, 0, 0 FROM n",
+            Config::MAX_CAPACITY
+        )
+    };
+    forge(&path, &lists(100))?;
+    assert_eq!(load(&path)?.hotlists.len(), 101);
+    forge(&path, &lists(60_000))?;
+    match load(&path) {
+        Err(Error::Corrupt { detail, .. }) => assert!(detail.contains("room for"), "{detail}"),
+        other => return Err(format!("{:?}", other.map(|profile| profile.hotlists.len())).into()),
+    }
+    Ok(())
+}
+
+/// A database whose last change was cut short by a crash is not read half changed; the
+/// next writer takes the change back.
+#[test]
+fn cut_short() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    complete(&path)?;
+    let conn = Connection::open(&path)?;
+    conn.pragma_update(None, "cache_size", 1)?;
+    conn.execute_batch(
+        "BEGIN;
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+         INSERT INTO cycles SELECT 1, 1, 1, 1, NULL, i, i FROM n",
+    )?;
+    let copy = dir.path().join("copy.db");
+    fs::copy(&path, &copy)?;
+    fs::copy(
+        dir.path().join("vcpi.db-journal"),
+        dir.path().join("copy.db-journal"),
+    )?;
+    drop(conn);
+
+    let read = load(&copy).err();
+    assert!(matches!(read, Some(Error::Unrecovered { .. })), "{read:?}");
+    Writer::create_epoch(&copy, &epoch("more"))?.close()?;
+    let profile = load(&copy)?;
+    assert_eq!((profile.epochs.len(), profile.cycles.len()), (2, 2));
+    Ok(())
+}

@@ -283,6 +283,23 @@ fn died_writer() -> Outcome {
     Ok(())
 }
 
+/// A reader sees whole flushes only, while the next one is being written.
+#[test]
+fn between_two_flushes() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    let mut writer = Writer::create_epoch(&path, &epoch("runs"))?;
+    for number in 0..5 {
+        let mut flush = writer.begin(number, number + 1)?;
+        fill(&mut flush, 42, 1000)?;
+        assert_eq!(load(&path)?.cycles.len() as i64, 2 * number);
+        flush.commit()?;
+    }
+    writer.close()?;
+    assert_eq!(load(&path)?.cycles.len(), 10);
+    Ok(())
+}
+
 /// A closed database is one file for its owner alone, which needs no write-ahead log.
 #[test]
 fn closed_is_one_file() -> Outcome {
