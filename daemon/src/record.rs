@@ -25,6 +25,9 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// Batches that may wait for the collector. With batches of some ten samples of 2.5 KB this is
 /// well below 100 MB, and a flush of several seconds loses nothing.
 const QUEUE: usize = 2048;
+/// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
+/// privilege get what their allowance of locked memory permits.
+const RING_PAGES: u32 = 1024;
 /// How often the loop looks at what no batch announces: signals, the command, the time.
 const TICK: Duration = Duration::from_millis(20);
 /// How often images are looked at for changes of their file.
@@ -72,6 +75,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     let mut config = sampler::Config::new(target, plan.clock, plan.period);
     config.seed = plan.seed;
     config.stack_bytes = args.stack_bytes;
+    config.ring_pages = RING_PAGES;
     let sampler = match Sampler::open(&config) {
         Ok(sampler) => sampler,
         Err(error) => {
@@ -116,15 +120,11 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     session.close_sampling(ending.stats());
     let saved = session.finish();
     let status = ending.status()?;
-    let unsaved = match saved {
-        Ok(()) => false,
-        Err(error) => {
-            eprintln!("vcpid: what was collected could not be saved: {error:#}");
-            true
-        }
-    };
-    session.say_result();
-    Ok(if unsaved { OWN_FAILURE } else { status })
+    if let Err(error) = &saved {
+        eprintln!("vcpid: what was collected could not be saved: {error:#}");
+    }
+    session.say_result(saved.is_ok());
+    Ok(if saved.is_ok() { status } else { OWN_FAILURE })
 }
 
 /// What is decided before anything is opened.
@@ -345,9 +345,7 @@ impl Session<'_> {
             // A failed flush is tried again at the next interval only: a full disk stays full.
             if now >= next_flush || (self.collector.tables.is_full() && !self.store.is_failing()) {
                 next_flush = now + interval;
-                if let Err(error) = self.flush() {
-                    eprintln!("vcpid: {error:#}; kept in memory, and tried again");
-                }
+                self.flush_and_say();
             }
         }
         self.merge.finish_all();
@@ -386,12 +384,24 @@ impl Session<'_> {
         self.store.flush(&mut self.collector)
     }
 
+    /// A failure is said once, when it begins, and so is its end.
+    fn flush_and_say(&mut self) {
+        let was_failing = self.store.is_failing();
+        match (was_failing, self.flush()) {
+            (false, Err(error)) => eprintln!(
+                "vcpid: {error:#}; what was collected is kept in memory, and every flush tries again"
+            ),
+            (true, Ok(())) => eprintln!("vcpid: flushing works again; nothing was lost by it"),
+            _ => {}
+        }
+    }
+
     fn finish(&mut self) -> Result<()> {
         self.flush()?;
         self.store.end()
     }
 
-    fn say_result(&self) {
+    fn say_result(&self, saved: bool) {
         let totals = &self.collector.totals;
         if totals.throttled > 0 {
             eprintln!(
@@ -403,10 +413,15 @@ impl Session<'_> {
         }
         if !self.args.quiet {
             eprintln!(
-                "vcpid: {} samples, {} values, {} lost; written to {}",
+                "vcpid: {} samples, {} values, {} lost; {} {}",
                 totals.samples,
                 totals.values,
                 totals.lost,
+                if saved {
+                    "written to"
+                } else {
+                    "not all of it is in"
+                },
                 self.args.output.display()
             );
         }
