@@ -15,6 +15,18 @@ pub enum Method {
     Concise,
 }
 
+/// What happens to the tuples when p falls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Eviction {
+    /// Coins for single events, as the methods were published.
+    #[default]
+    ByEvent,
+    /// One coin for a tuple at most: its estimate stays as it is while it is at least the new
+    /// 1/p; a smaller one becomes 1/p with the probability that keeps its expectation, or goes.
+    /// As unbiased, and much less spread (see the [crate's page](crate#figures)).
+    ByWeight,
+}
+
 /// Settings of a hotlist; the defaults are N = 16, f = 16/15, MinEnd = 0, MaxEnd = 50.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
@@ -23,6 +35,7 @@ pub struct Config {
     min_end: u8,
     max_end: u8,
     method: Method,
+    eviction: Eviction,
 }
 
 impl Config {
@@ -60,6 +73,7 @@ impl Config {
             min_end: low,
             max_end: high,
             method: Method::Switching,
+            eviction: Eviction::ByEvent,
         })
     }
 
@@ -77,6 +91,12 @@ impl Config {
     #[must_use]
     pub fn method(self, method: Method) -> Self {
         Self { method, ..self }
+    }
+
+    /// The same settings with this way of eviction.
+    #[must_use]
+    pub fn eviction(self, eviction: Eviction) -> Self {
+        Self { eviction, ..self }
     }
 
     /// N, the most tuples a list holds.
@@ -104,22 +124,25 @@ impl Config {
         self.method
     }
 
+    /// What happens to the tuples when p falls.
+    pub fn evictions(&self) -> Eviction {
+        self.eviction
+    }
+
     pub(crate) fn bytes(&self) -> (u8, u8, u8) {
         (self.capacity, self.min_end, self.max_end)
     }
 
     /// The settings of a list, which were checked when it was made.
-    pub(crate) fn of(
-        factor: f64,
-        (capacity, min_end, max_end): (u8, u8, u8),
-        method: Method,
-    ) -> Self {
+    pub(crate) fn of(factor: f64, bytes: (u8, u8, u8), method: Method, eviction: Eviction) -> Self {
+        let (capacity, min_end, max_end) = bytes;
         Self {
             factor,
             capacity,
             min_end,
             max_end,
             method,
+            eviction,
         }
     }
 }
@@ -132,6 +155,7 @@ impl Default for Config {
             min_end: 0,
             max_end: 50,
             method: Method::Switching,
+            eviction: Eviction::ByEvent,
         }
     }
 }

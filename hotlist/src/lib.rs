@@ -1,8 +1,77 @@
-//! Hotlists: which values are frequent in a stream too long to keep.
+//! Hotlists: which values are frequent in a stream that is too long to keep, and how frequent.
+//!
+//! A [`Hotlist`] holds at most N tuples, each a value with its counts, and stands for any number
+//! of events. It is what makes value profiles of a whole machine fit into memory: one list per
+//! instruction and parameter, 384 bytes for N = 16 and one-word values. This crate knows nothing
+//! of machines: no file, no clock, no events but the ones it is offered.
+//!
+//! # Method
+//! While at most N distinct values have come, all counts are exact. When one more comes, the
+//! list's p falls: p is the probability with which an event of a value that is *not* in the list
+//! is counted and takes a place in it. Two ways of counting an event of a value that *is* in the
+//! list take turns. **Counting samples** count it surely, which is precise but looks into the list
+//! at every event. **Concise samples** count it with probability p like any other, so that most
+//! events are passed over without a look. SatCount goes up when a value is found and down when
+//! not; at MaxEnd concise samples take over, at MinEnd counting samples do.
+//!
+//! # Estimates, and why they are unbiased
+//! A tuple keeps B, its events counted with probability p, and D, its events counted surely. The
+//! estimate of the number of events of the value is
+//!
+//! > X = B/p + D, and X = 0 for a value that is not in the list.
+//!
+//! (A tuple of counting samples alone has B = 1, which makes this 1/p + C - 1 with C = B + D; one
+//! of concise samples alone has D = 0 and C/p.) Let n be the true number. X - n is a martingale:
+//! no step changes its expectation, whatever came before, because each step draws coins that are
+//! independent of the past.
+//!
+//! * An event counted surely adds 1 to D and so to X, and 1 to n.
+//! * An event counted with probability p (concise samples, or a value not in the list) adds 1/p
+//!   to X with probability p: 1 in expectation, and 1 to n.
+//! * When p falls to q = p/f, [`Eviction::ByEvent`] keeps each event of B with probability 1/f.
+//!   If any is left, X becomes B'/q + D, and summed over all outcomes E\[B'\]/q = (B/f)/(p/f) =
+//!   B/p. If none is left, D gives up its events one by one, each becoming the new B = 1 with
+//!   probability q, until one does. Of d events the t-th is the first accepted with probability
+//!   q(1-q)^(t-1), and leaves 1/q + d - t. The sum over t is d: for d = 1 it is q/q = 1, and from
+//!   d to d + 1 each of the terms up to d grows by its probability and the last adds
+//!   q(1-q)^d/q, together 1 - (1-q)^d + (1-q)^d = 1. So D is worth d whether it is kept or put
+//!   at stake.
+//! * [`Eviction::ByWeight`] keeps X where X >= 1/q, as B = 1 and D = X - 1/q (a fraction left over
+//!   becomes an event with that probability), and else makes it 1/q with probability Xq and 0
+//!   else. The expectation is X at sight, and only values below the threshold add to the spread.
+//! * Switching methods and closing one's eyes to events change neither X nor n.
+//!
+//! When p falls, how often, and which method is in use may depend on all that came before: a
+//! martingale does not mind. It would mind victims chosen by their age or count, which is why S
+//! is for reporting alone, and flips for D after an event of B was kept, which would take some
+//! percent off the most frequent value.
+//!
+//! Looking ahead is as good as flipping: the run of refusals before the next acceptance is drawn
+//! as a whole ([`Coins`]). p changes only at an acceptance, when no run is open.
+//!
+//! # S
+//! S is the estimated time of the first event that a tuple still counts, in the caller's unit of
+//! time and not in events, so that lists of different streams can be merged.
+//! It tells whether a value comes more or less often than it did.
+//!
+//! # Merging
+//! [`Hotlist::merge`] thins both lists to the smaller p, adds the counts value by value, and
+//! thins on until N tuples are left. Both estimates of a value are unbiased for their streams (that
+//! of a missing value is 0), thinning keeps them so, and the sum of both is unbiased for the sum
+//! of the streams; D adds to D, as both were counted surely, and B to B, as both have the same p
+//! by now. Merging is commutative and associative in what it estimates, though not coin by coin.
+//! What is lost is spread: the list that was exact (p = 1) is only as good as the other, and the
+//! union of two full lists thins further than either.
+//!
+//! # Limits
+//! B and D have 32 bits. When one comes to its end, the list thins itself further (and turns D
+//! into B at p), by the same rules and at a relative error of about 10^-5; so counts are exact up
+//! to 2^32 - 2 events a value.
 
 mod coins;
 mod config;
 mod error;
+mod evict;
 mod interval;
 mod list;
 mod merge;
@@ -11,7 +80,7 @@ mod store;
 mod words;
 
 pub use coins::{Coins, Generator, Scripted};
-pub use config::{Config, Method};
+pub use config::{Config, Eviction, Method};
 pub use error::Error;
 pub use interval::interval;
 pub use list::{Hotlist, Tuple};

@@ -80,7 +80,7 @@ impl<V: Words> Hotlist<V> {
     pub fn new(config: &Config) -> Self {
         let (capacity, min_end, max_end) = config.bytes();
         Self {
-            store: Store::new(capacity),
+            store: Store::new(capacity, config.evictions()),
             p: 1.0,
             events: 0,
             factor: config.factor(),
@@ -107,6 +107,7 @@ impl<V: Words> Hotlist<V> {
             self.factor,
             (self.store.capacity, self.min_end, self.max_end),
             method,
+            self.store.eviction,
         )
     }
 
@@ -268,7 +269,7 @@ impl<V: Words> Hotlist<V> {
             }
             let lose = 1.0 - 1.0 / self.factor;
             self.thin(p, lose, time, coins);
-            newcomer = newcomer.thinned(lose, p, time, coins);
+            newcomer = self.store.eviction.thin(newcomer, lose, p, time, coins);
             if newcomer.counted == 0 {
                 return;
             }
@@ -284,7 +285,7 @@ impl<V: Words> Hotlist<V> {
         let mut kept = 0;
         for index in 0..self.store.len() {
             let old = self.store.counts(index);
-            let new = old.thinned(lose, p, now, coins);
+            let new = self.store.eviction.thin(old, lose, p, now, coins);
             if new.counted == 0 {
                 continue;
             }
@@ -338,74 +339,4 @@ impl<V: Words> Hotlist<V> {
             }
         }
     }
-}
-
-impl Counts {
-    /// What is left of a tuple when p falls to `p`, by the rule derived on the crate's page.
-    ///
-    /// The events of B are kept or lost one by one; if none is kept, the events of D are offered
-    /// with the new p one by one until one is accepted, which begins B anew. S moves on past the
-    /// events that were lost from the front, as if the events were spread evenly from S to now:
-    /// S = now - (now - S) * (what is left behind the front) / (what there was).
-    pub(crate) fn thinned(self, lose: f64, p: f64, now: u64, coins: &mut impl Coins) -> Self {
-        let Self {
-            counted: b,
-            certain: d,
-            first,
-        } = self;
-        // Losses before the first survivor, then the others.
-        let front = coins.gap(1.0 - lose, b).min(b);
-        let behind = (b - front).saturating_sub(1);
-        let left = if front < b {
-            1 + behind - coins.losses(behind, lose).min(behind)
-        } else {
-            0
-        };
-        if left > 0 {
-            return Self {
-                counted: left,
-                certain: d,
-                first: later(first, now, b - front, b),
-            };
-        }
-        let refused = coins.gap(p, d).min(d);
-        if refused == d {
-            return Self {
-                counted: 0,
-                certain: 0,
-                first,
-            };
-        }
-        let certain = d - refused - 1;
-        Self {
-            counted: 1,
-            certain,
-            first: later(first, now, certain + 1, b.saturating_add(d)),
-        }
-    }
-
-    /// The same tuple with its sure events counted with probability p like the others, which
-    /// leaves its expected estimate as it is; `None` where that would not fit either.
-    pub(crate) fn folded(self, p: f64, coins: &mut impl Coins) -> Option<Self> {
-        let expected = self.counted as f64 + p * self.certain as f64;
-        if expected > Self::MAX as f64 / 2.0 {
-            return None;
-        }
-        let accepted = self.certain - coins.losses(self.certain, 1.0 - p).min(self.certain);
-        let counted = self.counted.saturating_add(accepted).min(Self::MAX);
-        Some(Self {
-            counted,
-            certain: 0,
-            ..self
-        })
-    }
-}
-
-/// now - (now - first) * new/old, in whole units.
-fn later(first: u64, now: u64, new: u64, old: u64) -> u64 {
-    let span = u128::from(now.saturating_sub(first));
-    let left = span * u128::from(new) / u128::from(old.max(1));
-    // At most the span, as new <= old.
-    now.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
-        .max(first)
 }

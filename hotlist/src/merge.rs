@@ -31,7 +31,7 @@ impl<V: Words> Hotlist<V> {
         let mut merged = self.clone();
         merged.events = self.events.saturating_add(other.events);
         merged.p = self.evict(&mut tuples, p, last, coins);
-        merged.store = Store::new(self.store.capacity);
+        merged.store = Store::new(self.store.capacity, self.store.eviction);
         for (value, counts) in tuples {
             merged.store.push(value, counts);
         }
@@ -84,7 +84,10 @@ impl<V: Words> Hotlist<V> {
             }
             p = next;
             for (_, counts) in tuples.iter_mut() {
-                *counts = counts.thinned(1.0 - 1.0 / self.factor, p, now, coins);
+                *counts = self
+                    .store
+                    .eviction
+                    .thin(*counts, 1.0 - 1.0 / self.factor, p, now, coins);
             }
             tuples.retain(|(_, counts)| counts.counted > 0);
         }

@@ -111,7 +111,7 @@ impl<V: Words> Hotlist<V> {
 
     fn checked_tuples(parts: &Parts<V>) -> Result<Store<V>, Error> {
         let (capacity, ..) = parts.config.bytes();
-        let mut store = Store::new(capacity);
+        let mut store = Store::new(capacity, parts.config.evictions());
         let mut sum = 0_u64;
         for (index, tuple) in parts.tuples.iter().enumerate() {
             let &PartsTuple {

@@ -11,8 +11,8 @@
 
 use std::marker::PhantomData;
 
-use crate::Words;
 use crate::words::MAX_WORDS;
+use crate::{Eviction, Words};
 
 /// One tuple without its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub(crate) struct Store<V> {
     /// Time of the last event counted.
     last: u32,
     pub(crate) capacity: u8,
+    pub(crate) eviction: Eviction,
     len: u8,
     shift: u8,
     value: PhantomData<V>,
@@ -57,7 +58,7 @@ const LOW: u64 = 0xffff_ffff;
 
 impl<V: Words> Store<V> {
     /// The only allocation of a list's life.
-    pub(crate) fn new(capacity: u8) -> Self {
+    pub(crate) fn new(capacity: u8, eviction: Eviction) -> Self {
         const {
             assert!(
                 V::WORDS >= 1 && V::WORDS <= MAX_WORDS,
@@ -71,6 +72,7 @@ impl<V: Words> Store<V> {
             base: 0,
             last: 0,
             capacity,
+            eviction,
             len: 0,
             shift: 0,
             value: PhantomData,

@@ -1,0 +1,118 @@
+//! What is left of a tuple when p falls.
+
+use crate::coins::Coins;
+use crate::config::Eviction;
+use crate::store::Counts;
+
+impl Eviction {
+    /// What is left of a tuple when p falls to `p`; nothing counted means that it goes.
+    ///
+    /// `lose` is one less the new p over the old one. Both rules leave the expected estimate as
+    /// it was; they are derived on the crate's page.
+    pub(crate) fn thin(
+        self,
+        counts: Counts,
+        lose: f64,
+        p: f64,
+        now: u64,
+        coins: &mut impl Coins,
+    ) -> Counts {
+        match self {
+            Self::ByEvent => counts.thinned(lose, p, now, coins),
+            Self::ByWeight => counts.lightened(lose, p, now, coins),
+        }
+    }
+}
+
+impl Counts {
+    /// By event: the events of B are kept or lost one by one; if none is kept, the events of D
+    /// are offered with the new p one by one until one is accepted, which begins B anew.
+    ///
+    /// S moves on past the events that were lost from the front, as if the events were spread
+    /// evenly from S to now: S = now - (now - S) * (what is left behind the front) / (what there
+    /// was). Losses behind the first survivor do not move it: they leave the first event where it
+    /// was. Where all losses are from the front, as always with counting samples, this is
+    /// S = now - (now - S) * new/old.
+    fn thinned(self, lose: f64, p: f64, now: u64, coins: &mut impl Coins) -> Self {
+        let (b, d) = (self.counted, self.certain);
+        // Losses before the first survivor, then the others.
+        let front = coins.gap(1.0 - lose, b).min(b);
+        if front < b {
+            let behind = b - front - 1;
+            let counted = 1 + behind - coins.losses(behind, lose).min(behind);
+            return Self {
+                counted,
+                certain: d,
+                first: later(self.first, now, b - front, b),
+            };
+        }
+        let refused = coins.gap(p, d).min(d);
+        if refused == d {
+            return Self {
+                counted: 0,
+                certain: 0,
+                first: self.first,
+            };
+        }
+        let certain = d - refused - 1;
+        let first = later(self.first, now, certain + 1, b.saturating_add(d));
+        Self {
+            counted: 1,
+            certain,
+            first,
+        }
+    }
+
+    /// By weight: an estimate of at least 1/p stays, one event standing for 1/p of it and sure
+    /// events for the rest; the fraction left over becomes an event with its own probability.
+    /// S stays too, as no event is lost.
+    fn lightened(self, lose: f64, p: f64, now: u64, coins: &mut impl Coins) -> Self {
+        let threshold = 1.0 / p;
+        let estimate = self.counted as f64 * threshold * (1.0 - lose) + self.certain as f64;
+        let rest = estimate - threshold;
+        if rest < 0.0 {
+            let gone = coins.gap(estimate * p, 1) > 0;
+            return Self {
+                counted: u64::from(!gone),
+                certain: 0,
+                first: self.first,
+            };
+        }
+        if rest > Self::MAX as f64 / 2.0 {
+            // Too large a number of sure events; so many events need no better rule.
+            return self.thinned(lose, p, now, coins);
+        }
+        let whole = rest.floor();
+        let certain = whole as u64 + u64::from(coins.gap(rest - whole, 1) == 0);
+        Self {
+            counted: 1,
+            certain,
+            first: self.first,
+        }
+    }
+
+    /// The same tuple with its sure events counted with probability p like the others, which
+    /// leaves its expected estimate as it is; `None` where that would not fit either.
+    pub(crate) fn folded(self, p: f64, coins: &mut impl Coins) -> Option<Self> {
+        let expected = self.counted as f64 + p * self.certain as f64;
+        if expected > Self::MAX as f64 / 2.0 {
+            return None;
+        }
+        let accepted = self.certain - coins.losses(self.certain, 1.0 - p).min(self.certain);
+        let counted = self.counted.saturating_add(accepted).min(Self::MAX);
+        Some(Self {
+            counted,
+            certain: 0,
+            ..self
+        })
+    }
+}
+
+/// now - (now - first) * new/old, in whole units.
+fn later(first: u64, now: u64, new: u64, old: u64) -> u64 {
+    let span = u128::from(now.saturating_sub(first));
+    let left = span * u128::from(new) / u128::from(old.max(1));
+    // At most the span, as new <= old.
+    now.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
+        .max(first)
+}
