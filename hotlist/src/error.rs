@@ -45,12 +45,4 @@ pub enum Error {
     /// One value has two tuples.
     #[error("tuple {0} repeats the value of an earlier one")]
     Duplicate(usize),
-    /// The tuples count more events than were offered.
-    #[error("the tuples count {counted} events of {events} offered")]
-    MoreThanOffered {
-        /// Sum over the tuples.
-        counted: u64,
-        /// Events offered to the list.
-        events: u64,
-    },
 }

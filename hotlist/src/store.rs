@@ -205,8 +205,8 @@ impl<V: Words> Store<V> {
         if let Some(words) = self.words.get_mut(index * V::WORDS..(index + 1) * V::WORDS) {
             value.write(words);
         }
-        if self.len == 0 && self.last == 0 {
-            (self.base, self.shift) = (counts.first, 0);
+        if self.len == 0 {
+            (self.base, self.shift, self.last) = (counts.first, 0, 0);
         }
         self.len += 1;
         self.set_first_offset(index, 0);
@@ -235,7 +235,11 @@ impl<V: Words> Store<V> {
 
     /// Time of the last event counted; zero for an empty list.
     pub(crate) fn last(&self) -> u64 {
-        self.time(u64::from(self.last))
+        if self.len == 0 {
+            0
+        } else {
+            self.time(u64::from(self.last))
+        }
     }
 
     fn time(&self, offset: u64) -> u64 {
