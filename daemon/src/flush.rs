@@ -44,6 +44,7 @@ pub(crate) fn write(
             flush.cycles(process, subject, at, caller, cycles.samples, cycles.weight)?;
         }
     }
+    let mut rejected = 0;
     let empty = Hotlist::new(&Config::default()).to_parts();
     for (key, profile) in &tables.profiles {
         let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
@@ -53,7 +54,7 @@ pub(crate) fn write(
             Some(list) => list.to_parts(),
             None => empty.clone(),
         };
-        flush.hotlist(&NewHotlist {
+        let written = flush.hotlist(&NewHotlist {
             process,
             subject,
             pc: at,
@@ -63,7 +64,13 @@ pub(crate) fn write(
             unknown: profile.unknown,
             windows: profile.windows,
             parts,
-        })?;
+        });
+        match written {
+            // A profile that contradicts itself is a defect of ours; it must not take the rest of
+            // the flush with it.
+            Err(Error::Invalid { .. }) => rejected += 1,
+            result => result?,
+        }
     }
     for ((who, at), directions) in &tables.branches {
         if let (Some((process, subject)), Some(at)) = (owner(who), pc(*at)) {
@@ -75,6 +82,9 @@ pub(crate) fn write(
         if let (Some((process, subject)), Some(site)) = (owner(who), pc(*site)) {
             flush.call(process, subject, site, callee.and_then(pc), *calls)?;
         }
+    }
+    if rejected > 0 {
+        flush.counter("lost", "rejected_profiles", rejected)?;
     }
     for ((kind, name), value) in &tables.counters {
         flush.counter(kind, name, *value)?;

@@ -131,7 +131,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
 #[derive(Debug)]
 struct Plan {
     clock: Clock,
-    reason: Option<String>,
+    /// Hardware cycles were wanted and are not to be had.
+    no_cycles: bool,
     period: u64,
     seed: u64,
     cycles_per_unit: f64,
@@ -139,13 +140,13 @@ struct Plan {
 
 impl Plan {
     fn new(args: &RecordArgs) -> Result<Self> {
-        let (clock, reason) = match args.clock {
-            ClockArg::Cycles => (Clock::Cycles, None),
-            ClockArg::CpuClock => (Clock::CpuClock, None),
+        let (clock, no_cycles) = match args.clock {
+            ClockArg::Cycles => (Clock::Cycles, false),
+            ClockArg::CpuClock => (Clock::CpuClock, false),
             ClockArg::Timer => bail!("this version has no clock 'timer'; use cycles or cpu-clock"),
             ClockArg::Auto => match probe::probe_clock(Clock::Cycles, Scope::Own) {
-                Ok(_) => (Clock::Cycles, None),
-                Err(error) => (Clock::CpuClock, Some(error.to_string())),
+                Ok(_) => (Clock::Cycles, false),
+                Err(_) => (Clock::CpuClock, true),
             },
         };
         // Where nothing tells, a nanosecond counts as a cycle.
@@ -162,7 +163,7 @@ impl Plan {
         let seed = args.seed.unwrap_or_else(rand::random);
         Ok(Self {
             clock,
-            reason,
+            no_cycles,
             period,
             seed,
             cycles_per_unit,
@@ -185,10 +186,14 @@ impl Plan {
 
     fn announce(&self, setup: &sampler::Setup) {
         let mut line = format!("vcpid: engine ring, clock {}", self.clock_name());
-        if let Some(reason) = &self.reason {
-            line += &format!(" (no hardware cycles: {reason})");
+        if self.no_cycles {
+            line += " (no hardware cycles here; 'vcpid check' says why)";
         }
-        line += &format!(", one sample in {} {} on average", self.period, self.unit());
+        line += &format!(
+            ", a sample every {} {} on average",
+            self.period,
+            self.unit()
+        );
         if setup.user_only {
             line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
         }
