@@ -282,6 +282,8 @@ impl<V: Words> Hotlist<V> {
     /// must be the new p over the old one.
     fn thin(&mut self, p: f64, lose: f64, now: u64, coins: &mut impl Coins) {
         self.p = p;
+        // S of what is left may come up to now, and must not pass the last event.
+        self.store.saw(now);
         let mut kept = 0;
         for index in 0..self.store.len() {
             let old = self.store.counts(index);
