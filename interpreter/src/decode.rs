@@ -47,7 +47,7 @@ pub struct Decoded {
     pub(crate) constant: bool,
     /// It accesses an explicit memory operand.
     pub(crate) accesses_memory: bool,
-    /// The effective address is made from a register: a value worth an event.
+    /// The effective address is one, and made from a register: a value worth an event.
     pub(crate) variable_address: bool,
 }
 
@@ -79,7 +79,7 @@ impl Decoded {
             action,
             constant: is_constant(&instruction),
             accesses_memory: has_memory && !only_computes_address(instruction.mnemonic()),
-            variable_address: has_memory && from_register,
+            variable_address: has_memory && from_register && !instruction.is_vsib(),
         }
     }
 

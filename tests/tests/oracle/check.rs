@@ -24,7 +24,7 @@ const STUB_STEPS: u32 = 12;
 
 /// What was seen.
 #[derive(Default)]
-pub struct Report {
+pub(crate) struct Report {
     steps: u64,
     windows: u64,
     window_instructions: u64,
@@ -32,7 +32,7 @@ pub struct Report {
     destinations: u64,
     destinations_known: u64,
     stops: BTreeMap<&'static str, u64>,
-    pub differences: Vec<String>,
+    pub(crate) differences: Vec<String>,
 }
 
 impl fmt::Display for Report {
@@ -287,7 +287,7 @@ struct Watch {
 }
 
 /// Runs a program for a number of steps from behind its `skip`-th system call on.
-pub fn run(command: &[String], skip: u32, steps: u64) -> Result<Report> {
+pub(crate) fn run(command: &[String], skip: u32, steps: u64) -> Result<Report> {
     let mut tracee = Tracee::start(command).with_context(|| format!("running {command:?}"))?;
     tracee.skip_system_calls(skip)?;
     let volatile = tracee.volatile_ranges()?;

@@ -334,7 +334,7 @@ fn source() -> String {
 }
 
 /// Builds the program; returns its path.
-pub fn build(folder: &Path) -> Result<String> {
+pub(crate) fn build(folder: &Path) -> Result<String> {
     let (assembly, program) = (folder.join("integer.s"), folder.join("integer"));
     std::fs::write(&assembly, source())?;
     let built = Command::new("gcc")

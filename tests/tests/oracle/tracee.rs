@@ -13,7 +13,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 /// What a step led to.
-pub enum Step {
+pub(crate) enum Step {
     /// The next instruction is due.
     Stopped,
     /// A signal interrupted; it is delivered with the next step.
@@ -23,7 +23,7 @@ pub enum Step {
 }
 
 /// A stopped process. All calls must come from the thread that made it. Killed when dropped.
-pub struct Tracee {
+pub(crate) struct Tracee {
     child: Child,
     pid: Pid,
     /// A signal to deliver when the process goes on.
@@ -32,7 +32,7 @@ pub struct Tracee {
 
 impl Tracee {
     /// Starts a program and stops it at its first instruction.
-    pub fn start<S: AsRef<OsStr>>(command: &[S]) -> Result<Self> {
+    pub(crate) fn start<S: AsRef<OsStr>>(command: &[S]) -> Result<Self> {
         // The shell stops itself, so that it can be seized before it becomes the program.
         let child = Command::new("sh")
             .args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""])
@@ -79,7 +79,7 @@ impl Tracee {
     }
 
     /// Lets the process run to the end of its `count`-th system call after the exec.
-    pub fn skip_system_calls(&mut self, count: u32) -> Result<()> {
+    pub(crate) fn skip_system_calls(&mut self, count: u32) -> Result<()> {
         // The exec itself has to be left, then each call is stopped at twice.
         let mut stops = 2 * count + 1;
         while stops > 0 {
@@ -95,7 +95,7 @@ impl Tracee {
     }
 
     /// Executes one instruction (one iteration, if it is repeated).
-    pub fn step(&mut self) -> Result<Step> {
+    pub(crate) fn step(&mut self) -> Result<Step> {
         ptrace::step(self.pid, self.pending.take()).context("PTRACE_SINGLESTEP")?;
         match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => Ok(Step::Stopped),
@@ -109,12 +109,12 @@ impl Tracee {
         }
     }
 
-    pub fn registers(&self) -> Result<user_regs_struct> {
+    pub(crate) fn registers(&self) -> Result<user_regs_struct> {
         ptrace::getregs(self.pid).context("PTRACE_GETREGS")
     }
 
     /// Reads memory; says how many bytes from the start on it could read.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
         let Ok(base) = usize::try_from(address) else {
             return 0;
         };
@@ -124,7 +124,7 @@ impl Tracee {
     }
 
     /// First and past-the-end addresses of the pages that the kernel rewrites at any time.
-    pub fn volatile_ranges(&self) -> Result<Vec<(u64, u64)>> {
+    pub(crate) fn volatile_ranges(&self) -> Result<Vec<(u64, u64)>> {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid))?;
         maps.lines()
             .filter(|line| line.contains("[vvar"))

@@ -1,0 +1,13 @@
+//! Instructions, family by family, against exact models and tables of edge cases.
+
+mod arith;
+mod bit;
+mod control;
+mod knowledge;
+mod lab;
+mod memory;
+mod mov;
+mod muldiv;
+mod shift_rotate;
+mod string;
+mod window;
