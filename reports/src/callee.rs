@@ -4,50 +4,124 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::liveness::{Argument, all, live_arguments};
 use crate::session::Session;
+use crate::symbols::STUB;
 
-/// The live integer arguments of functions, by the index of their entry: as declared,
-/// else as its code reads them, else all six, for one that cannot be read. A PLT
-/// stub has those of the function behind it.
-pub(crate) fn live(
-    session: &Session<'_>,
-    callees: &BTreeSet<usize>,
-) -> BTreeMap<usize, Vec<Argument>> {
-    let at = |callee: &usize| {
-        session
-            .profile
-            .pcs
-            .get(*callee)
-            .map(|pc| (pc.image, pc.address))
-    };
-    let entries: Vec<(usize, u64)> = callees.iter().filter_map(at).collect();
-    let behind = session.symbols.behind_stubs(&entries);
+/// What is known of the functions that are called.
+pub(crate) struct Callees {
+    /// The PC that stands for another one: the function behind a PLT stub, or the
+    /// first of several stubs that lead to a function without a PC of its own.
+    canonical: BTreeMap<usize, usize>,
+    /// Live arguments by the index of the entry, which is canonical.
+    live: BTreeMap<usize, Vec<Argument>>,
+}
+
+/// An address of an image.
+type Place = (usize, u64);
+
+impl Callees {
+    /// Looks at the functions with entries at these PCs.
+    pub(crate) fn new(session: &Session<'_>, callees: &BTreeSet<usize>) -> Callees {
+        let pcs = &session.profile.pcs;
+        let at = |callee: usize| pcs.get(callee).map(|pc| (pc.image, pc.address));
+        let entries: Vec<Place> = callees.iter().filter_map(|callee| at(*callee)).collect();
+        let behind = session.symbols.behind_stubs(&entries);
+        let wanted: BTreeSet<Place> = behind.values().copied().collect();
+        let mut index_of: BTreeMap<Place, usize> = pcs
+            .iter()
+            .enumerate()
+            .map(|(index, pc)| ((pc.image, pc.address), index))
+            .filter(|(place, _)| wanted.contains(place))
+            .collect();
+        let mut canonical = BTreeMap::new();
+        for callee in callees {
+            if let Some(target) = at(*callee).and_then(|stub| behind.get(&stub)) {
+                canonical.insert(*callee, *index_of.entry(*target).or_insert(*callee));
+            }
+        }
+        let targets: BTreeMap<usize, Place> = callees
+            .iter()
+            .filter_map(|callee| {
+                let entry = at(*callee)?;
+                let of = canonical.get(callee).copied().unwrap_or(*callee);
+                Some((of, behind.get(&entry).copied().unwrap_or(entry)))
+            })
+            .collect();
+        let live = live(session, &targets);
+        Callees { canonical, live }
+    }
+
+    /// The PC that stands for this one.
+    pub(crate) fn canonical(&self, callee: usize) -> usize {
+        self.canonical.get(&callee).copied().unwrap_or(callee)
+    }
+
+    /// The live integer arguments of a callee, if it is one of those looked at.
+    pub(crate) fn live(&self, callee: usize) -> &[Argument] {
+        self.live
+            .get(&self.canonical(callee))
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+}
+
+/// The live integer arguments of functions: as the C standard or debug information
+/// declares them, else as their code reads them, else all six, for one that cannot
+/// be read.
+fn live(session: &Session<'_>, targets: &BTreeMap<usize, Place>) -> BTreeMap<usize, Vec<Argument>> {
     let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for callee in callees
-        .iter()
-        .filter(|callee| !is_clone(&session.symbols.name_of(**callee)))
-    {
-        if let Some(entry) = at(callee) {
-            let (image, address) = behind.get(&entry).copied().unwrap_or(entry);
-            by_image.entry(image).or_default().insert(address);
+    for (callee, (image, address)) in targets {
+        if !is_clone(&session.symbols.name_of(*callee)) {
+            by_image.entry(*image).or_default().insert(*address);
         }
     }
     let declared: BTreeMap<usize, BTreeMap<u64, Vec<Argument>>> = by_image
         .into_iter()
         .map(|(image, entries)| (image, session.symbols.declared(image, &entries)))
         .collect();
-    callees
+    let live_at = |callee: usize, (image, address): Place| {
+        let of_image = declared.get(&image);
+        of_image
+            .and_then(|of_image| of_image.get(&address).cloned())
+            .or_else(|| standard(session.symbols.name_of(callee).strip_suffix(STUB)?))
+            .or_else(|| live_arguments(session.symbols.elf(image)?, address))
+            .unwrap_or_else(all)
+    };
+    targets
         .iter()
-        .filter_map(|callee| {
-            let entry = at(callee)?;
-            let (image, address) = behind.get(&entry).copied().unwrap_or(entry);
-            let declared = declared.get(&image).and_then(|image| image.get(&address));
-            let live = declared
-                .cloned()
-                .or_else(|| live_arguments(session.symbols.elf(image)?, address))
-                .unwrap_or_else(all);
-            Some((*callee, live))
-        })
+        .map(|(callee, place)| (*callee, live_at(*callee, *place)))
         .collect()
+}
+
+/// Widths of the integer arguments of the C standard's (and POSIX') functions on memory
+/// and strings. Programs call them through stubs, and C libraries choose their
+/// implementations at run time, so that no code can be looked at.
+const STANDARD: [(&[&str], &[u32]); 5] = [
+    (
+        &[
+            "memcpy", "memmove", "memcmp", "strncpy", "strncmp", "strncat", "stpncpy",
+        ],
+        &[64, 64, 64],
+    ),
+    (&["memset", "memchr", "memrchr"], &[64, 32, 64]),
+    (
+        &[
+            "strcpy", "strcat", "strcmp", "stpcpy", "strstr", "strspn", "strcspn",
+        ],
+        &[64, 64],
+    ),
+    (&["strchr", "strrchr"], &[64, 32]),
+    (&["strlen"], &[64]),
+];
+
+/// The arguments of a function that the standard fixes.
+fn standard(name: &str) -> Option<Vec<Argument>> {
+    let (_, widths) = STANDARD.iter().find(|(names, _)| names.contains(&name))?;
+    let arguments = widths.iter().zip(0..);
+    Some(
+        arguments
+            .map(|(bits, index)| Argument { index, bits: *bits })
+            .collect(),
+    )
 }
 
 /// Whether a compiler made this function from another one, and may have changed
@@ -74,5 +148,21 @@ mod tests {
         assert!(is_clone("hot.constprop.0"));
         assert!(is_clone("f.isra.0.cold"));
         assert!(!is_clone("f.cold"));
+    }
+
+    /// Functions that the standard fixes have their arguments in their widths.
+    #[test]
+    fn standard_functions() {
+        let widths = |name| {
+            let arguments = standard(name)?;
+            Some(
+                arguments
+                    .iter()
+                    .map(|argument| (argument.index, argument.bits))
+                    .collect(),
+            )
+        };
+        assert_eq!(widths("memset"), Some(vec![(0, 64), (1, 32), (2, 64)]));
+        assert_eq!(widths("my_memset"), None);
     }
 }

@@ -60,14 +60,17 @@ impl Elf {
     pub(crate) fn open(path: &Path) -> Result<Elf, ElfError> {
         // Before opening: a name in a profile may be that of a pipe or a terminal.
         let metadata = std::fs::metadata(path)?;
-        if !metadata.is_file() {
+        // Files of the kernel's own file systems have no length, and some never end.
+        if !metadata.is_file() || metadata.len() == 0 {
             return Err(ElfError::NotAFile);
         }
         if metadata.len() > MAX_FILE {
             return Err(ElfError::TooLarge);
         }
         let mut data = Vec::new();
-        File::open(path)?.take(MAX_FILE).read_to_end(&mut data)?;
+        File::open(path)?
+            .take(metadata.len())
+            .read_to_end(&mut data)?;
         Elf::parse(data)
     }
 
@@ -172,18 +175,25 @@ impl Elf {
         Some(jump.memory_displacement64())
     }
 
-    /// Addresses of the functions that the image offers to others under one of `names`
-    /// (mangled). Those that choose an implementation when they are bound are not
-    /// among them: their address is that of the chooser.
-    pub(crate) fn exported(&self, names: &BTreeSet<String>) -> Vec<(String, u64)> {
+    /// The functions that the image offers to others under one of `names` (mangled), with
+    /// their addresses. An indirect one, whose implementation is chosen when it is
+    /// bound, has none.
+    pub(crate) fn exported(&self, names: &BTreeSet<String>) -> Vec<(String, Option<u64>)> {
         let Ok(file) = object::File::parse(self.data.as_slice()) else {
             return Vec::new();
         };
         file.dynamic_symbols()
-            .filter(|symbol| symbol.is_definition() && symbol.is_global() && is_function(symbol))
+            .filter(|symbol| symbol.is_definition() && symbol.is_global())
             .filter_map(|symbol| {
                 let name = symbol.name().ok().filter(|name| names.contains(*name))?;
-                Some((name.to_owned(), symbol.address()))
+                let object::SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+                    return None;
+                };
+                match st_info.st_type() {
+                    object::elf::STT_FUNC => Some((name.to_owned(), Some(symbol.address()))),
+                    object::elf::STT_GNU_IFUNC => Some((name.to_owned(), None)),
+                    _ => None,
+                }
             })
             .collect()
     }
@@ -206,14 +216,6 @@ impl Elf {
         symbols.dedup_by_key(|symbol| symbol.0);
         symbols
     }
-}
-
-/// An ordinary function, not an indirect one.
-fn is_function(symbol: &object::Symbol<'_, '_>) -> bool {
-    matches!(
-        symbol.flags(),
-        object::SymbolFlags::Elf { st_info, .. } if st_info.st_type() == object::elf::STT_FUNC
-    )
 }
 
 /// Where a distribution's debug package puts the debug information of a build id.

@@ -31,7 +31,7 @@ use clap::Parser as _;
 use crate::args::{Cli, Report};
 use crate::failure::Failure;
 use crate::render::clean;
-use crate::session::Session;
+use crate::session::{Question, Session};
 
 /// What a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
@@ -83,11 +83,15 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     if matches!(cli.report, Report::Status) {
         return report::status::report(&profile, format);
     }
-    let min_samples = cli
-        .common
-        .min_samples
-        .unwrap_or(cli.report.default_min_samples());
-    let mut session = Session::new(&profile, &cli.common, function, min_samples)?;
+    let question = Question {
+        function,
+        min_samples: cli
+            .common
+            .min_samples
+            .unwrap_or(cli.report.default_min_samples()),
+        stubs: matches!(cli.report, Report::Args { .. }),
+    };
+    let mut session = Session::new(&profile, &cli.common, question)?;
     let text = match cli.report {
         Report::Top { by } => report::top::report(&mut session, by, format),
         Report::List {
@@ -96,7 +100,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             let options = report::list::Options { by_caller, values };
             report::list::report(&mut session, options, format)
         }
-        Report::Args { .. } => report::args::report(&mut session, format),
+        Report::Args { .. } => report::args::report(&session, format),
         Report::Cg { .. } => report::cg::report(&session, format),
         Report::Blks { invariant } => report::blks::report(&mut session, invariant, format),
         Report::Branches => report::branches::report(&mut session, format),

@@ -1,13 +1,14 @@
 //! A profile as the reports ask for it: named, filtered, added up over processes,
 //! subjects and flushes.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use profiledb::Profile;
+use profiledb::{Merged, Profile};
 
 use crate::args::Common;
 use crate::failure::Failure;
-use crate::symbols::{Function, FunctionId, Symbols};
+use crate::symbols::{Function, FunctionId, STUB, Symbols};
 use crate::values::Class;
 
 /// Interrupts at a PC.
@@ -66,6 +67,39 @@ pub(crate) struct Values {
 }
 
 impl Values {
+    fn new(row: &Merged<'_>) -> Values {
+        let mut values = Values {
+            pc: row.pc,
+            caller: row.caller,
+            parameter: row.parameter.to_owned(),
+            reached: row.reached,
+            unknown: row.unknown,
+            windows: row.windows,
+            threshold: row.list.threshold(),
+            bits: None,
+            shares: Vec::new(),
+        };
+        let (samples, windows, reached) = (values.samples(), values.windows, values.reached);
+        values.shares = row
+            .list
+            .tuples()
+            .map(|tuple| {
+                let estimate = tuple.estimate();
+                let percent = values.percent(estimate);
+                let (low, high) = tuple.interval(samples, windows, reached);
+                Share {
+                    value: tuple.value,
+                    estimate,
+                    percent,
+                    low,
+                    high,
+                }
+            })
+            .collect();
+        values.sort();
+        values
+    }
+
     /// Value events: reached with a known value.
     pub(crate) fn samples(&self) -> u64 {
         self.reached.saturating_sub(self.unknown)
@@ -145,6 +179,17 @@ pub(crate) fn as_float(count: u64) -> f64 {
     float
 }
 
+/// What a report asks for beyond the common options.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    /// The function named on the command line.
+    pub(crate) function: Option<&'a str>,
+    /// Least samples that a line of the report rests on.
+    pub(crate) min_samples: u64,
+    /// PLT stubs go by the names of their targets.
+    pub(crate) stubs: bool,
+}
+
 /// A named and filtered profile.
 pub(crate) struct Session<'p> {
     /// The rows.
@@ -168,9 +213,13 @@ impl<'p> Session<'p> {
     pub(crate) fn new(
         profile: &'p Profile,
         common: &Common,
-        function: Option<&str>,
-        min_samples: u64,
+        question: Question<'_>,
     ) -> Result<Session<'p>, Failure> {
+        let Question {
+            function,
+            min_samples,
+            stubs,
+        } = question;
         let images = images(profile, &common.image)?;
         let symbols = Symbols::new(profile, !common.no_symbols);
         let mut heat = vec![Heat::default(); profile.pcs.len()];
@@ -201,7 +250,7 @@ impl<'p> Session<'p> {
             functions: None,
         };
         if let Some(name) = function.or(common.only_function.as_deref()) {
-            session.functions = Some(session.select(name)?);
+            session.functions = Some(session.select(name, stubs)?);
         }
         Ok(session)
     }
@@ -243,43 +292,35 @@ impl<'p> Session<'p> {
     /// The values of all parameters at the PCs asked for, merged over processes,
     /// subjects and flushes, and over callers unless kept apart.
     pub(crate) fn values(&self, by_caller: bool) -> Vec<Values> {
+        self.values_at(by_caller, |pc| pc)
+    }
+
+    /// As [`Session::values`], with what was seen at a PC counted at `place(pc)`.
+    pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
         // The same input gives the same report: the merge's coins are seeded.
         let mut coins = hotlist::Generator::new(0x7663_7069);
-        let rows = self.profile.merged(by_caller, &mut coins);
-        rows.into_iter()
-            .filter(|row| self.wants(row.pc))
-            .map(|row| {
-                let mut values = Values {
-                    pc: row.pc,
-                    caller: row.caller,
-                    parameter: row.parameter.to_owned(),
-                    reached: row.reached,
-                    unknown: row.unknown,
-                    windows: row.windows,
-                    threshold: row.list.threshold(),
-                    bits: None,
-                    shares: Vec::new(),
-                };
-                values.shares = row
-                    .list
-                    .tuples()
-                    .map(|tuple| {
-                        let (low, high) =
-                            tuple.interval(values.samples(), values.windows, values.reached);
-                        let estimate = tuple.estimate();
-                        let percent = values.percent(estimate);
-                        Share {
-                            value: tuple.value,
-                            estimate,
-                            percent,
-                            low,
-                            high,
-                        }
-                    })
-                    .collect();
-                values.sort();
-                values
-            })
+        let mut placed: BTreeMap<(usize, &str, Option<usize>), Merged<'_>> = BTreeMap::new();
+        for row in self.profile.merged(by_caller, &mut coins) {
+            let pc = place(row.pc);
+            if !self.wants(pc) {
+                continue;
+            }
+            match placed.entry((pc, row.parameter, row.caller)) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(Merged { pc, ..row });
+                }
+                Entry::Occupied(mut occupied) => {
+                    let sum = occupied.get_mut();
+                    sum.reached = sum.reached.saturating_add(row.reached);
+                    sum.unknown = sum.unknown.saturating_add(row.unknown);
+                    sum.windows = sum.windows.saturating_add(row.windows);
+                    sum.list = sum.list.merge(&row.list, &mut coins);
+                }
+            }
+        }
+        placed
+            .into_values()
+            .map(|row| Values::new(&row))
             .filter(|values| values.samples() >= self.min_samples)
             .collect()
     }
@@ -300,9 +341,9 @@ impl<'p> Session<'p> {
             .map_or("?", |image| image.path.as_str())
     }
 
-    /// Functions by name: exactly, else `image+0xoffset`, else by a part that is
+    /// Functions by name (with `stubs`, PLT stubs by that of their target): exactly, else `image+0xoffset`, else by a part that is
     /// in one name only.
-    fn select(&self, name: &str) -> Result<BTreeSet<FunctionId>, Failure> {
+    fn select(&self, name: &str, stubs: bool) -> Result<BTreeSet<FunctionId>, Failure> {
         let in_images = |function: &Function| {
             self.images
                 .as_ref()
@@ -316,7 +357,9 @@ impl<'p> Session<'p> {
                 .collect()
         };
         let exact = matching(&|function| {
-            function.name == name || without_parameters(&function.name) == name
+            let stub = function.name.strip_suffix(STUB).filter(|_| stubs);
+            let whole = stub.unwrap_or(&function.name);
+            whole == name || without_parameters(whole) == name || function.name == name
         });
         if !exact.is_empty() {
             return Ok(exact);

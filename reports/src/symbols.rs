@@ -33,6 +33,9 @@ pub(crate) struct Function {
     pub(crate) named: bool,
 }
 
+/// What is behind the name of a PLT stub's target.
+pub(crate) const STUB: &str = "@plt";
+
 /// Index of a function in [`Symbols::functions`].
 pub(crate) type FunctionId = usize;
 
@@ -213,7 +216,8 @@ impl<'p> Symbols<'p> {
             return BTreeMap::new();
         }
         let names: BTreeSet<String> = leads.values().cloned().collect();
-        let mut offers: BTreeMap<String, BTreeSet<(usize, u64)>> = BTreeMap::new();
+        // An indirect function has no address to offer, and no other of its name is meant then.
+        let mut offers: BTreeMap<String, BTreeSet<(usize, Option<u64>)>> = BTreeMap::new();
         for image in 0..self.images.len() {
             for (name, address) in self
                 .elf(image)
@@ -227,7 +231,8 @@ impl<'p> Symbols<'p> {
             .into_iter()
             .filter_map(|(stub, name)| {
                 let offers = offers.get(&name).filter(|offers| offers.len() == 1)?;
-                Some((stub, *offers.first()?))
+                let (image, address) = offers.first()?;
+                Some((stub, (*image, (*address)?)))
             })
             .collect()
     }
@@ -388,7 +393,7 @@ impl<'p> Symbols<'p> {
         Some(Bounds {
             start,
             end: Some(end),
-            name: Some(format!("{}@plt", elf::demangle(name))),
+            name: Some(format!("{}{STUB}", elf::demangle(name))),
         })
     }
 

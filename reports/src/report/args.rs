@@ -6,18 +6,19 @@ use serde::Serialize;
 
 use super::{JsonShare, finish, nothing, shares_text};
 use crate::args::Format;
-use crate::callee::live;
+use crate::callee::Callees;
 use crate::failure::Failure;
 use crate::liveness::Argument;
 use crate::render::{clean, count};
 use crate::session::{Session, Values};
+use crate::symbols::STUB;
 use crate::values::Class;
 
 /// Calls of one function, from all sites together or from one.
 #[derive(Debug, Serialize)]
 struct Row {
     function: String,
-    image: String,
+    image: Option<String>,
     caller: Option<String>,
     call_site: Option<String>,
     calls: u64,
@@ -43,35 +44,45 @@ type Calls = BTreeMap<(usize, Option<usize>), u64>;
 type Arguments = BTreeMap<(usize, Option<usize>), Vec<Values>>;
 
 /// The report.
-pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String, Failure> {
+pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Failure> {
+    let profile = session.profile;
+    let entries: BTreeSet<usize> = profile
+        .hotlists
+        .iter()
+        .filter(|row| row.parameter.starts_with("arg"))
+        .map(|row| row.pc)
+        .chain(profile.calls.iter().filter_map(|row| row.callee))
+        .collect();
+    let callees = Callees::new(session, &entries);
     let mut calls = Calls::new();
-    for row in &session.profile.calls {
-        let Some(callee) = row.callee.filter(|callee| session.wants(*callee)) else {
+    for row in &profile.calls {
+        let Some(callee) = row.callee.map(|callee| callees.canonical(callee)) else {
             continue;
         };
+        if !session.wants(callee) {
+            continue;
+        }
         for key in [(callee, None), (callee, Some(row.site))] {
             let sum = calls.entry(key).or_default();
             *sum = sum.saturating_add(row.calls);
         }
     }
     let mut arguments = Arguments::new();
-    for values in session.values(false) {
-        if values.argument().is_some() {
-            arguments.entry((values.pc, None)).or_default().push(values);
-        }
-    }
-    for values in session.values(true) {
-        if values.argument().is_some() && values.caller.is_some() {
-            arguments
-                .entry((values.pc, values.caller))
-                .or_default()
-                .push(values);
+    for by_caller in [false, true] {
+        for values in session.values_at(by_caller, |pc| callees.canonical(pc)) {
+            // What has no caller is in the sum over all sites already.
+            let counted = !by_caller || values.caller.is_some();
+            if values.argument().is_some() && counted {
+                arguments
+                    .entry((values.pc, values.caller))
+                    .or_default()
+                    .push(values);
+            }
         }
     }
     // Calls without a single argument captured have nothing to show here.
-    let callees: BTreeSet<usize> = arguments.keys().map(|(callee, _)| *callee).collect();
-    let live = live(session, &callees);
-    let mut order: Vec<(usize, u64)> = callees
+    let captured: BTreeSet<usize> = arguments.keys().map(|(callee, _)| *callee).collect();
+    let mut order: Vec<(usize, u64)> = captured
         .iter()
         .map(|callee| (*callee, calls_at(&calls, &arguments, (*callee, None))))
         .filter(|(_, calls)| *calls >= session.min_samples)
@@ -79,16 +90,15 @@ pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String
     order.sort_by_key(|(callee, calls)| (std::cmp::Reverse(*calls), *callee));
     let mut rows = Vec::new();
     for (callee, _) in order {
-        let nothing_live = Vec::new();
-        let live = live.get(&callee).unwrap_or(&nothing_live);
+        let live = callees.live(callee);
         if live.is_empty() && session.selected().is_none() {
             continue;
         }
+        let all_sites = (callee, None)..=(callee, Some(usize::MAX));
         let mut sites: Vec<(Option<usize>, u64)> = calls
-            .keys()
-            .chain(arguments.keys())
-            .filter(|(of, _)| *of == callee)
-            .map(|(_, site)| *site)
+            .range(all_sites.clone())
+            .map(|(key, _)| key.1)
+            .chain(arguments.range(all_sites).map(|(key, _)| key.1))
             .collect::<BTreeSet<_>>()
             .into_iter()
             .map(|site| (site, calls_at(&calls, &arguments, (callee, site))))
@@ -120,7 +130,7 @@ fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -
 }
 
 fn row(
-    session: &mut Session<'_>,
+    session: &Session<'_>,
     (callee, site): (usize, Option<usize>),
     calls: u64,
     live: &[Argument],
@@ -155,14 +165,17 @@ fn row(
             shares_text(&values, class, 1).replace(" ...", ""),
         ));
     }
-    let image = session
+    let name = session.symbols.name_of(callee);
+    // A stub is not in the image of the function that it stands for.
+    let pc = session
         .profile
         .pcs
         .get(callee)
-        .map_or("?", |pc| session.image_path(pc.image));
+        .filter(|_| !name.ends_with(STUB));
+    let image = pc.map(|pc| session.image_path(pc.image).to_owned());
     Row {
-        function: session.symbols.name_of(callee),
-        image: image.to_owned(),
+        function: name.strip_suffix(STUB).unwrap_or(&name).to_owned(),
+        image,
         caller: site.map(|pc| session.symbols.name_of(pc)),
         call_site: site.map(|pc| session.address(pc)),
         calls,

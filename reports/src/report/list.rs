@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{JsonShare, JsonSite, finish, nothing, shares_text, threshold_text};
 use crate::args::Format;
-use crate::callee::live;
+use crate::callee::Callees;
 use crate::code::{Disassembler, Spacing};
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
@@ -101,13 +101,14 @@ fn profiles(session: &Session<'_>, options: Options) -> BTreeMap<usize, Vec<Valu
         .filter(|values| values.argument().is_some())
         .map(|values| values.pc)
         .collect();
-    let live = live(session, &entries);
+    let callees = Callees::new(session, &entries);
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     for mut values in all {
         if let Some(index) = values.argument() {
-            let argument = live
-                .get(&values.pc)
-                .and_then(|live| live.iter().find(|live| live.index == index));
+            let argument = callees
+                .live(values.pc)
+                .iter()
+                .find(|live| live.index == index);
             let Some(argument) = argument else { continue };
             values = values.narrowed(argument.bits);
         }
@@ -385,8 +386,9 @@ impl Sources {
     fn line(&mut self, file: &std::path::Path, line: u32) -> Option<&str> {
         let lines = self.files.entry(file.to_owned()).or_insert_with(|| {
             // What debug information names need not be a file, or small.
-            let small = std::fs::metadata(file)
-                .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= Self::MAX);
+            let small = std::fs::metadata(file).is_ok_and(|metadata| {
+                metadata.is_file() && (1..=Self::MAX).contains(&metadata.len())
+            });
             let text = if small {
                 std::fs::read(file).unwrap_or_default()
             } else {
