@@ -21,7 +21,7 @@ pub struct Settings {
 /// Enough for some 5,000 windows at each instruction that is compared.
 pub const DEFAULT: Settings = Settings {
     seconds: 12,
-    rate: 4000,
+    rate: 6000,
 };
 
 /// Compiles the fixture into `folder` and returns the program's path.

@@ -71,13 +71,14 @@ fn known_values(programs: &Programs, folder: &Path) -> Result<Vec<Comparison>> {
     );
     print!("{}", table(&comparisons, true));
     println!(
-        "\nBiased functions: here the value decides how long the processor stays. Windows begin\n\
-         where interrupts fall, and interrupts fall where time is spent.\n\
-         - At the call, or at the branch, the time has not been spent yet: a window that runs into\n  \
-           it began before the value could matter, and the share is close to the true one.\n\
-         - Behind the slow part most windows began inside it, so what is seen there weighs\n  \
-           executions by their time: the slow value is far above its true share. That is the time\n  \
-           base at work, not an error in any single value; each value that was recorded is right.\n"
+        "\nBiased functions: here the value decides how long the processor stays. Each value that\n\
+         was recorded is right, but the shares are those of windows, not of executions: windows\n\
+         begin where interrupts fall, and interrupts fall where time is spent.\n\
+         - At the end, and at the join, most windows began inside the slow part, so executions\n  \
+           are weighed by their time, and the slow value is above its true share.\n\
+         - At the call, and at the branch, that time is not spent yet. But a processor works\n  \
+           ahead: what it has begun of the code to come has a say in where an interrupt stops it.\n  \
+           (The even-tempered functions stand behind a fence that prevents this.)\n"
     );
     print!("{}", table(&comparisons, false));
     Ok(comparisons)
