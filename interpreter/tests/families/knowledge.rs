@@ -54,6 +54,9 @@ const CODE: &[&[u8]] = &[
     &[0x9f],                               // lahf
 ];
 
+/// Prefixes that change what follows.
+const PREFIXES: &[&[u8]] = &[&[], &[0xf3], &[0x66], &[0x48], &[0x67], &[0xf0]];
+
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![proptest::sample::select(&EDGES[..]), any::<u64>(), 0..80u64]
 }
@@ -121,7 +124,7 @@ proptest! {
     /// Whatever bytes stand where code should, and whatever is known, nothing panics.
     #[test]
     fn any_bytes_are_survived(
-        prefix in proptest::sample::select(&[&[][..], &[0xf3], &[0x66], &[0x48], &[0x67], &[0xf0]][..]),
+        prefix in proptest::sample::select(PREFIXES),
         bytes in any::<[u8; 15]>(),
         values in proptest::array::uniform16(value()),
         known in proptest::array::uniform16(prop_oneof![Just(0xff), Just(0), any::<u8>()]),
