@@ -243,6 +243,7 @@ fn integer(bytes: u64) -> Option<Kind> {
 mod tests {
     use super::*;
     use crate::elf::Elf;
+    use crate::elf::tests::fixture;
 
     /// Declarations of another language, as this program's own, are not believed.
     #[test]
@@ -263,5 +264,43 @@ mod tests {
     #[test]
     fn broken_images_declare_nothing() {
         assert!(declared(b"\x7fELF", &BTreeSet::from([0])).is_empty());
+    }
+
+    /// Integer arguments have their declared widths, a double takes no integer register, a
+    /// structure ends the belief, and what the compiler alone calls is not believed at all.
+    #[test]
+    fn declarations() {
+        let elf = Elf::open(&fixture()).expect("fixture parses");
+        let entries = [0x1020, 0x1040, 0x1080, 0x1090, 0x9999];
+        let found = declared(elf.data(), &BTreeSet::from(entries));
+        let widths: Vec<(u64, Vec<(u8, u32)>)> = found
+            .iter()
+            .map(|(entry, arguments)| {
+                (
+                    *entry,
+                    arguments.iter().map(|one| (one.index, one.bits)).collect(),
+                )
+            })
+            .collect();
+        let all = vec![(0, 32), (1, 64), (2, 8), (3, 32), (4, 8), (5, 16)];
+        assert_eq!(widths, [(0x1040, all), (0x1090, vec![(0, 32), (1, 64)])]);
+    }
+
+    /// Damaged debug information declares less, and ends.
+    #[test]
+    fn damaged_information_is_harmless() {
+        let good = std::fs::read(fixture()).expect("fixture is there");
+        let mut state = 3_u64;
+        for _ in 0..300 {
+            let mut bad = good.clone();
+            for _ in 0..16 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let at = usize::try_from(state >> 33).expect("fits") % bad.len();
+                bad[at] = u8::try_from(state >> 25 & 0xff).expect("a byte");
+            }
+            let _ = declared(&bad, &BTreeSet::from([0x1020, 0x1040, 0x1080, 0x1090]));
+        }
     }
 }

@@ -364,6 +364,11 @@ pub(crate) mod tests {
         image
     }
 
+    /// The checked-in image; see the README beside it.
+    pub(crate) fn fixture() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/declared.so")
+    }
+
     fn own() -> Elf {
         Elf::open(&std::env::current_exe().expect("own path")).expect("own image parses")
     }
@@ -455,5 +460,46 @@ pub(crate) mod tests {
             "core::fmt::write"
         );
         assert_eq!(demangle("main"), "main");
+    }
+
+    /// Everywhere in a PLT stub the name is that of the function behind it; the stub that
+    /// resolves the others, and ordinary code, are none.
+    #[test]
+    fn stubs_are_named() {
+        let elf = Elf::open(&fixture()).expect("fixture parses");
+        for address in [0x1010, 0x1016, 0x101f] {
+            assert_eq!(elf.plt(address), Some((0x1010, 0x1020, "imported")));
+        }
+        assert_eq!(elf.plt(0x1000), None);
+        assert_eq!(elf.plt(0x1020), None);
+        assert_eq!(elf.plt(u64::MAX), None);
+    }
+
+    /// Stubs of all shapes lead to their slot: with and without landing mark, of 8 bytes.
+    #[test]
+    fn stub_shapes() {
+        let jump = [0xff, 0x25, 0x10, 0, 0, 0];
+        let marked = [
+            &[0xf3, 0x0f, 0x1e, 0xfa][..],
+            &jump,
+            &[0x66, 0x0f, 0x1f, 0x44, 0, 0],
+        ];
+        let elf = Elf::parse(image_of(&marked.concat(), 0x1000)).expect("parses");
+        assert_eq!(elf.stub_slot(0x1000, 16), Some(0x101a));
+        let short = [&jump[..], &[0x66, 0x90], &jump, &[0x66, 0x90]].concat();
+        let elf = Elf::parse(image_of(&short, 0x1000)).expect("parses");
+        assert_eq!(elf.stub_slot(0x1000, 8), Some(0x1016));
+        assert_eq!(elf.stub_slot(0x1008, 8), Some(0x101e));
+    }
+
+    /// Only functions that other images can bind to are exported.
+    #[test]
+    fn exports() {
+        let elf = Elf::open(&fixture()).expect("fixture parses");
+        let names = ["declared", "imported", "local"].map(str::to_owned).into();
+        assert_eq!(
+            elf.exported(&names),
+            [("declared".to_owned(), Some(0x1040))]
+        );
     }
 }

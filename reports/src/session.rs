@@ -11,6 +11,9 @@ use crate::failure::Failure;
 use crate::symbols::{Function, FunctionId, STUB, Symbols};
 use crate::values::Class;
 
+/// Seed of the coins that merges of hotlists throw: the same input gives the same report.
+const SEED: u64 = 0x7663_7069;
+
 /// Interrupts at a PC.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Heat {
@@ -297,8 +300,7 @@ impl<'p> Session<'p> {
 
     /// As [`Session::values`], with what was seen at a PC counted at `place(pc)`.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
-        // The same input gives the same report: the merge's coins are seeded.
-        let mut coins = hotlist::Generator::new(0x7663_7069);
+        let mut coins = hotlist::Generator::new(SEED);
         let mut placed: BTreeMap<(usize, &str, Option<usize>), Merged<'_>> = BTreeMap::new();
         for row in self.profile.merged(by_caller, &mut coins) {
             let pc = place(row.pc);
@@ -314,6 +316,8 @@ impl<'p> Session<'p> {
                     sum.reached = sum.reached.saturating_add(row.reached);
                     sum.unknown = sum.unknown.saturating_add(row.unknown);
                     sum.windows = sum.windows.saturating_add(row.windows);
+                    // Own coins for each sum: what else is asked for changes nothing in it.
+                    let mut coins = hotlist::Generator::new(SEED);
                     sum.list = sum.list.merge(&row.list, &mut coins);
                 }
             }

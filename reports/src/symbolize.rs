@@ -140,3 +140,65 @@ fn place_of(symbol: &Sym<'_>) -> Place {
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::tests::fixture;
+
+    /// Symbol tables give names and bounds, and debug information lines and inlined names.
+    #[test]
+    fn names_and_places() {
+        let found = bounds(&symbolizer(false), &fixture(), &[0x1024, 0x1095], false);
+        let found: Vec<(u64, Option<u64>, Option<String>)> = found
+            .expect("fixture has symbols")
+            .into_iter()
+            .flatten()
+            .map(|bounds| (bounds.start, bounds.end, bounds.name))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (0x1020, Some(0x1036), Some("local".to_owned())),
+                (0x1090, Some(0x10b0), Some("through_stub".to_owned()))
+            ]
+        );
+        let places = places(&fixture(), &[0x1026, 0x10aa]).expect("fixture has lines");
+        let seen: Vec<(Option<u32>, &[String])> = places
+            .iter()
+            .map(|place| (place.line, place.inlined.as_slice()))
+            .collect();
+        assert_eq!(seen, [(Some(9), &["mix".to_owned()][..]), (Some(19), &[])]);
+        let file = places.first().and_then(|place| place.file.clone());
+        assert_eq!(file, Some(PathBuf::from("/fixture/declared.c")));
+    }
+
+    /// A damaged file gives fewer names; neither it nor a missing one ends the program.
+    #[test]
+    fn damaged_files_are_harmless() {
+        let good = std::fs::read(fixture()).expect("fixture is there");
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut state = 5_u64;
+        for round in 0..100 {
+            let mut bad = good.clone();
+            for _ in 0..16 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let at = usize::try_from(state >> 33).expect("fits") % bad.len();
+                bad[at] = u8::try_from(state >> 25 & 0xff).expect("a byte");
+            }
+            let path = dir.path().join(round.to_string());
+            std::fs::write(&path, bad).expect("writes");
+            // What is not plain never gets to the library.
+            let Ok(elf) = Elf::open(&path) else { continue };
+            if is_plain(&elf) {
+                for debug in [false, true] {
+                    let _ = bounds(&symbolizer(false), &path, &[0x1024, 0x1095, 0], debug);
+                }
+                let _ = places(&path, &[0x1024, 0x1095, u64::MAX]);
+            }
+        }
+        assert!(bounds(&symbolizer(false), Path::new("/nowhere"), &[1], true).is_none());
+    }
+}

@@ -134,6 +134,18 @@ impl<'p> Symbols<'p> {
         }
     }
 
+    /// The name of the function that begins at a PC.
+    pub(crate) fn name_of_entry(&self, pc: usize) -> String {
+        let bounded = self
+            .function_of(pc)
+            .and_then(|id| self.function(id)?.start)
+            .is_some();
+        match self.profile.pcs.get(pc) {
+            Some(pc) if !bounded => self.plain(pc.image, pc.address),
+            _ => self.name_of(pc),
+        }
+    }
+
     /// The verified file of an image.
     pub(crate) fn elf(&self, image: usize) -> Option<&Elf> {
         self.images.get(image)?.elf.as_ref()

@@ -165,7 +165,7 @@ fn row(
             shares_text(&values, class, 1).replace(" ...", ""),
         ));
     }
-    let name = session.symbols.name_of(callee);
+    let name = session.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.
     let pc = session
         .profile

@@ -1,0 +1,213 @@
+//! Reports on code of the checked-in image: its names, lines, stubs and declared arguments.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hotlist::{Config, Generator, Hotlist};
+use profiledb::{
+    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, Process, ProcessId, Subject, SubjectId,
+    Writer,
+};
+
+/// Build id of the fixture.
+const BUILD_ID: &str = "e1f25f9550ef202bf93c81815b0c8805725f20b9";
+
+fn image_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/declared.so")
+}
+
+/// A report in JSON on a profile of the fixture, which claims to have this build id.
+fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let database = dir.path().join("vcpi.db");
+    let epoch = Epoch {
+        started: 0,
+        ended: None,
+        host: "host".into(),
+        kernel: "6.12.0".into(),
+        command: "fixture".into(),
+        engine: "ring".into(),
+        clock: "cycles".into(),
+        unit: "cycles".into(),
+        cycles_per_unit: 1.0,
+        period: 1,
+        window: 16,
+        settings: "{}".into(),
+    };
+    let mut writer = Writer::create_epoch(&database, &epoch).expect("creates");
+    let mut flush = writer.begin(0, 1).expect("begins");
+    let path = image_path().to_str().expect("is UTF-8").to_owned();
+    let image = Image {
+        kind: ImageKind::File,
+        path,
+        build_id: Some(build_id.to_owned()),
+        identity: build_id.to_owned(),
+    };
+    let image = flush.image(&image).expect("image");
+    let process = Process {
+        pid: 1,
+        started: 1,
+        execs: 0,
+        comm: "fixture".into(),
+    };
+    let process = flush.process(&process).expect("process");
+    let subject = Subject {
+        uid: None,
+        gid: None,
+        euid: None,
+        egid: None,
+        kernel: false,
+    };
+    let subject = flush.subject(&subject).expect("subject");
+    write(&mut flush, image, process, subject);
+    flush.commit().expect("commits");
+    writer.close().expect("closes");
+    let output = Command::new(env!("CARGO_BIN_EXE_vcpi"))
+        .args(args)
+        .args(["--format", "json"])
+        .current_dir(dir.path())
+        .output()
+        .expect("vcpi runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    (
+        serde_json::from_slice(&output.stdout).expect(&errors),
+        errors,
+    )
+}
+
+/// Calls of `declared` and of the stub, with all six registers as a collector sees them.
+fn write(flush: &mut Flush<'_>, image: ImageId, process: ProcessId, subject: SubjectId) {
+    let site = flush.pc(image, 0x10a1, None).expect("pc");
+    for entry in [0x1040, 0x1010, 0x1020] {
+        let pc = flush.pc(image, entry, None).expect("pc");
+        flush
+            .cycles(process, subject, pc, Some(site), 1, 100)
+            .expect("cycles");
+        flush
+            .call(process, subject, site, Some(pc), 20)
+            .expect("call");
+        for index in 0..6_u64 {
+            let mut list = Hotlist::new(&Config::default());
+            let mut coins = Generator::new(1);
+            for time in 0..20 {
+                list.update(0xabcd_ef01_2345_6700 + index, time, &mut coins);
+            }
+            flush
+                .hotlist(&NewHotlist {
+                    process,
+                    subject,
+                    pc,
+                    caller: Some(site),
+                    parameter: &format!("arg{index}"),
+                    reached: 20,
+                    unknown: 0,
+                    windows: 20,
+                    parts: list.to_parts(),
+                })
+                .expect("hotlist");
+        }
+    }
+}
+
+/// Index, width and first value of each argument in a row of `args`.
+fn arguments(row: &serde_json::Value) -> Vec<(u64, u64, String)> {
+    let arguments = row["args"].as_array().expect("a list");
+    let argument = |one: &serde_json::Value| {
+        let value = one["values"][0]["value"]
+            .as_str()
+            .expect("a value")
+            .to_owned();
+        (
+            one["arg"].as_u64().expect("an index"),
+            one["bits"].as_u64().expect("a width"),
+            value,
+        )
+    };
+    arguments.iter().map(argument).collect()
+}
+
+/// Declared arguments are shown in their declared widths.
+#[test]
+fn declared_arguments() {
+    let (rows, _) = report(BUILD_ID, &["args", "declared"]);
+    assert_eq!(
+        rows.as_array().map(Vec::len),
+        Some(2),
+        "all sites, and the one"
+    );
+    assert_eq!(rows[0]["caller"], serde_json::Value::Null);
+    assert_eq!(rows[1]["caller"], "through_stub");
+    assert_eq!(rows[1]["call_site"], "0x10a1");
+    let wanted = [
+        (0, 32, "0x23456700"),
+        (1, 64, "0xabcdef0123456701"),
+        (2, 8, "0x2"),
+        (3, 32, "0x23456703"),
+        (4, 8, "0x4"),
+        (5, 16, "0x6705"),
+    ];
+    let wanted = wanted.map(|(index, bits, value)| (index, bits, value.to_owned()));
+    assert_eq!(arguments(&rows[0]), wanted);
+}
+
+/// What only its own file calls has the arguments that its code reads.
+#[test]
+fn local_arguments() {
+    let (rows, _) = report(BUILD_ID, &["args", "local"]);
+    let found: Vec<(u64, u64)> = arguments(&rows[0])
+        .into_iter()
+        .map(|(index, bits, _)| (index, bits))
+        .collect();
+    assert_eq!(found, [(0, 32), (1, 64)]);
+}
+
+/// A stub goes by the name of its target; of a target that is nowhere, all six are shown.
+#[test]
+fn stub_arguments() {
+    let (rows, _) = report(BUILD_ID, &["args", "imported"]);
+    assert_eq!(rows[0]["function"], "imported");
+    assert_eq!(rows[0]["image"], serde_json::Value::Null);
+    assert_eq!(arguments(&rows[0]).len(), 6);
+    let (top, _) = report(BUILD_ID, &["top", "--function", "imported@plt"]);
+    assert_eq!(top[0]["key"], "imported@plt");
+}
+
+/// A listing has source lines, inlined names and the targets of calls.
+#[test]
+fn lines_and_inlining() {
+    let (rows, _) = report(BUILD_ID, &["list", "local"]);
+    let rows = rows.as_array().expect("instructions");
+    assert_eq!(rows.len(), 7, "from entry to return");
+    assert_eq!(rows[0]["build_id"], BUILD_ID);
+    assert_eq!(rows[2]["text"], "shl rax,5");
+    assert_eq!(rows[2]["offset"], 6);
+    assert_eq!(rows[2]["inlined"], serde_json::json!(["mix"]));
+    assert_eq!(rows[2]["source"], "/fixture/declared.c:9");
+    let (rows, _) = report(BUILD_ID, &["list", "through_stub"]);
+    let texts: Vec<&str> = rows
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter_map(|row| row["text"].as_str())
+        .collect();
+    assert!(texts.contains(&"call 0x1010 <imported@plt>"), "{texts:?}");
+    assert!(texts.contains(&"call 0x1020 <local>"), "{texts:?}");
+}
+
+/// Another build of the image names nothing, and its code is not looked at.
+#[test]
+fn other_build() {
+    let (rows, errors) = report("00", &["top"]);
+    assert!(errors.contains("another build"), "{errors}");
+    let rows = rows.as_array().expect("rows");
+    assert!(
+        rows.iter().all(|row| row["key"] == "[declared.so]"),
+        "{rows:?}"
+    );
+    let (rows, _) = report("00", &["args"]);
+    assert_eq!(
+        arguments(&rows[0]).len(),
+        6,
+        "nothing is known of the callee"
+    );
+}
