@@ -45,4 +45,7 @@ pub enum Error {
     /// One value has two tuples.
     #[error("tuple {0} repeats the value of an earlier one")]
     Duplicate(usize),
+    /// A tuple of correlated values has 1 to 8 of them.
+    #[error("a tuple has 1 to {max} values, not {0}", max = crate::Value::MAX_TUPLE)]
+    TupleLength(usize),
 }

@@ -52,7 +52,7 @@
 //! # S
 //! S is the estimated time of the first event that a tuple still counts, in the caller's unit of
 //! time and not in events, so that lists of different streams can be merged.
-//! It tells whether a value comes more or less often than it did.
+//! [`Tuple::trend`] tells from it whether a value comes more or less often than it did.
 //!
 //! # Merging
 //! [`Hotlist::merge`] thins both lists to the smaller p, adds the counts value by value, and
@@ -77,6 +77,8 @@ mod list;
 mod merge;
 mod parts;
 mod store;
+mod trend;
+mod value;
 mod words;
 
 pub use coins::{Coins, Generator, Scripted};
@@ -85,4 +87,6 @@ pub use error::Error;
 pub use interval::interval;
 pub use list::{Hotlist, Tuple};
 pub use parts::{Parts, PartsTuple};
+pub use trend::Trend;
+pub use value::{Shape, Value};
 pub use words::{MAX_WORDS, Words};

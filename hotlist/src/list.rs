@@ -1,7 +1,7 @@
 //! The hotlist and its update.
 
 use crate::coins::Coins;
-use crate::config::{Config, Method};
+use crate::config::{Config, Eviction, Method};
 use crate::interval::share_interval;
 use crate::store::{Counts, Store};
 use crate::words::Words;
@@ -54,6 +54,7 @@ pub struct Tuple<V = u64> {
     /// S: estimated time of the first event still counted, in the caller's unit.
     pub first: u64,
     p: f64,
+    eviction: Eviction,
 }
 
 impl<V> Tuple<V> {
@@ -66,6 +67,14 @@ impl<V> Tuple<V> {
     /// B (1-p) / p^2, zero while p is one.
     pub fn variance(&self) -> f64 {
         self.counted as f64 * (1.0 - self.p) / (self.p * self.p)
+    }
+
+    pub(crate) fn p(&self) -> f64 {
+        self.p
+    }
+
+    pub(crate) fn eviction(&self) -> Eviction {
+        self.eviction
     }
 
     /// A 95 % interval, in percent, of this value's share; the arguments and the rest are as for
@@ -165,6 +174,7 @@ impl<V: Words> Hotlist<V> {
                 certain,
                 first,
                 p: self.p,
+                eviction: self.store.eviction,
             }
         })
     }
