@@ -11,7 +11,7 @@ use interpreter::{
 };
 use nix::libc::user_regs_struct;
 
-use crate::tracee::{Step, Tracee};
+use crate::tracee::{Start, Step, Tracee};
 
 /// Image addresses differ from process addresses by this, to see that both are kept apart.
 const BIAS: u64 = 0x5550_0000_7000;
@@ -25,7 +25,7 @@ const STUB_STEPS: u32 = 12;
 /// What was seen.
 #[derive(Default)]
 pub(crate) struct Report {
-    steps: u64,
+    pub(crate) steps: u64,
     windows: u64,
     window_instructions: u64,
     compared: u64,
@@ -286,10 +286,10 @@ struct Watch {
     pending: Vec<Pending>,
 }
 
-/// Runs a program for a number of steps from behind its `skip`-th system call on.
-pub(crate) fn run(command: &[String], skip: u32, steps: u64) -> Result<Report> {
+/// Watches a program for a number of steps.
+pub(crate) fn run(command: &[String], start: &Start, steps: u64) -> Result<Report> {
     let mut tracee = Tracee::start(command).with_context(|| format!("running {command:?}"))?;
-    tracee.skip_system_calls(skip)?;
+    tracee.run_to(start)?;
     let volatile = tracee.volatile_ranges()?;
     let mut watch = Watch {
         tracee,

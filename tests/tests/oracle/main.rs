@@ -7,24 +7,33 @@
 //! memory as of the window's start, and the next steps must bear out each of its events.
 //!
 //! `VCPI_ORACLE_STEPS` sets the steps per program, `VCPI_ORACLE_COMMAND` (words separated by
-//! blanks) replaces the programs, `VCPI_ORACLE_SKIP` is the number of system calls that it may do
-//! before it is watched.
+//! blanks) replaces the programs; of it, `VCPI_ORACLE_SKIP` system calls are not watched, counted
+//! from the opening of `VCPI_ORACLE_FILE` if that is set; with the file alone the watch begins
+//! when it has been read. Watch programs of one thread: what another one stores between the
+//! interpreter's look and the step shows as a difference.
 
 mod check;
 mod fixture;
 mod tracee;
 
+use std::path::Path;
+use std::process::Command;
+
 use anyhow::{Context as _, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Steps per program unless the environment says otherwise.
-const STEPS: u64 = 150_000;
+use crate::tracee::Start;
 
-/// A program to watch: a name, its words, and how many system calls it does before.
+/// Steps per program unless the environment says otherwise.
+const STEPS: u64 = 100_000;
+/// Steps of the program that runs every instruction: enough for its tables of values.
+const FIXTURE_STEPS: u64 = 250_000;
+
+/// A program to watch.
 struct Program {
     name: String,
     command: Vec<String>,
-    skip: u32,
+    start: Start,
 }
 
 fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
@@ -32,46 +41,58 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
 }
 
 /// The programs; their input lies in `folder`.
-fn programs(folder: &std::path::Path) -> Result<Vec<Program>> {
-    let program = |name: &str, command: &[&str], skip| Program {
+fn programs(folder: &Path) -> Result<Vec<Program>> {
+    let program = |name: &str, command: &[&str], start| Program {
         name: name.to_owned(),
         command: command.iter().map(|word| (*word).to_owned()).collect(),
-        skip,
+        start,
     };
     if let Some(command) = variable::<String>("VCPI_ORACLE_COMMAND") {
         let words: Vec<_> = command.split_whitespace().collect();
-        let skip = variable("VCPI_ORACLE_SKIP").unwrap_or(0);
-        return Ok(vec![program("command", &words, skip)]);
+        let start = match (variable("VCPI_ORACLE_FILE"), variable("VCPI_ORACLE_SKIP")) {
+            (Some(file), Some(calls)) => Start::Opened(file, calls),
+            (Some(file), None) => Start::EndOf(file),
+            (None, calls) => Start::Calls(calls.unwrap_or(0)),
+        };
+        return Ok(vec![program("command", &words, start)]);
     }
-    let data = folder.join("data");
-    let text: String = (0..20_000)
+    let write = |name: &str, text: &str| -> Result<String> {
+        let path = folder.join(name);
+        std::fs::write(&path, text)?;
+        Ok(path
+            .to_str()
+            .context("the folder's name is no text")?
+            .to_owned())
+    };
+    let lines: String = (0..20_000)
         .map(|i| format!("{} line {}\n", i * i % 977, i % 13))
         .collect();
-    std::fs::write(&data, text)?;
-    let data = data.to_str().context("the folder's name is no text")?;
-    let script = "print(sorted({str(i * i): i for i in range(5000)}.items())[:9])";
-    let source = folder.join("source.c");
-    std::fs::write(
-        &source,
-        "int f(int a, long b) { return a % 7 ? b / 3 : (int)b << a; }\n",
-    )?;
-    let source = source.to_str().context("the folder's name is no text")?;
+    let data = write("data", &lines)?;
+    let script = write("script.py", include_str!("script.py"))?;
+    let source = write("source.c", include_str!("source.c"))?;
     // The driver only starts the compiler proper.
-    let compiler = std::process::Command::new("gcc")
+    let compiler = Command::new("gcc")
         .arg("-print-prog-name=cc1")
-        .output()?
-        .stdout;
-    let compiler = String::from_utf8(compiler)?;
+        .output()
+        .context("gcc")?;
+    let compiler = String::from_utf8(compiler.stdout)?;
+    let compile = [compiler.trim(), "-quiet", "-O2", "-o", "/dev/null", &source];
+    let python = ["/usr/bin/python3", "-S", &script];
     Ok(vec![
-        program("dynamic_linker", &["/bin/true"], 0),
-        program("xz", &["xz", "-9e", "-T1", "-k", "-c", data], 60),
-        program("python3", &["/usr/bin/python3", "-S", "-c", script], 120),
-        program("sort", &["sort", "-n", data], 60),
+        program("dynamic_linker", &["/bin/true"], Start::Calls(0)),
         program(
-            "gcc",
-            &[compiler.trim(), "-quiet", "-O2", "-o", "/dev/null", source],
-            150,
+            "xz",
+            &["xz", "-9e", "-T1", "-k", "-c", &data],
+            Start::Opened(data.clone(), 20),
         ),
+        program("sort", &["sort", "-n", &data], Start::EndOf(data.clone())),
+        program(
+            "python3_compiling",
+            &python,
+            Start::Opened(script.clone(), 0),
+        ),
+        program("python3_running", &python, Start::EndOf(script.clone())),
+        program("gcc", &compile, Start::Opened(source.clone(), 6)),
     ])
 }
 
@@ -81,35 +102,35 @@ fn main() -> Result<()> {
     let steps = variable("VCPI_ORACLE_STEPS").unwrap_or(STEPS);
     let mut trials: Vec<_> = programs(folder.path())?
         .into_iter()
-        .map(|program| {
-            Trial::test(program.name.clone(), move || {
-                watch(&program.name, &program.command, program.skip, steps).map_err(Failed::from)
-            })
-        })
+        .map(|program| Trial::test(program.name.clone(), move || watch(&program, steps)))
         .collect();
     let path = folder.path().to_owned();
     trials.push(Trial::test("every_integer_instruction", move || {
-        let program = fixture::build(&path).map_err(|error| format!("{error:#}"))?;
-        watch(
-            "every_integer_instruction",
-            &[program],
-            0,
-            steps.max(400_000),
-        )
-        .map_err(Failed::from)
+        let built = fixture::build(&path).map_err(|error| format!("{error:#}"))?;
+        let program = Program {
+            name: "every_integer_instruction".to_owned(),
+            command: vec![built],
+            start: Start::Calls(0),
+        };
+        watch(&program, steps.max(FIXTURE_STEPS))
     }));
     let conclusion = libtest_mimic::run(&arguments, trials);
+    // `exit` runs no destructor: the folder has to go before.
     drop(folder);
     conclusion.exit()
 }
 
-/// Watches a program and prints what was seen; any difference is a failure.
-fn watch(name: &str, command: &[String], skip: u32, steps: u64) -> Result<(), String> {
-    let report = check::run(command, skip, steps).map_err(|error| format!("{error:#}"))?;
-    println!("{name}: {report}");
-    if report.differences.is_empty() {
-        Ok(())
-    } else {
-        Err(report.differences.join("\n"))
+/// Watches a program and prints what was seen; any difference is a failure, and so is a program
+/// that ended before anything much was seen of it.
+fn watch(program: &Program, steps: u64) -> Result<(), Failed> {
+    let report = check::run(&program.command, &program.start, steps)
+        .map_err(|error| format!("{error:#}"))?;
+    println!("{}: {report}", program.name);
+    if !report.differences.is_empty() {
+        return Err(report.differences.join("\n").into());
     }
+    if report.steps < steps.min(STEPS) / 10 {
+        return Err(format!("the program ended after {} steps", report.steps).into());
+    }
+    Ok(())
 }

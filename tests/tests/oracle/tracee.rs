@@ -22,6 +22,17 @@ pub(crate) enum Step {
     Gone,
 }
 
+/// Where in a program's run the watch begins.
+#[derive(Clone)]
+pub(crate) enum Start {
+    /// After so many system calls.
+    Calls(u32),
+    /// So many system calls after a file was opened by this name.
+    Opened(String, u32),
+    /// When a file that was opened by this name has been read to its end.
+    EndOf(String),
+}
+
 /// A stopped process. All calls must come from the thread that made it. Killed when dropped.
 pub(crate) struct Tracee {
     child: Child,
@@ -38,7 +49,7 @@ impl Tracee {
             .args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""])
             .args(command)
             .env_clear()
-            .envs(std::env::vars_os().filter(|(name, _)| name != "LD_PRELOAD"))
+            .envs(std::env::vars_os().filter(|(name, _)| name == "PATH"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -78,20 +89,55 @@ impl Tracee {
         }
     }
 
-    /// Lets the process run to the end of its `count`-th system call after the exec.
-    pub(crate) fn skip_system_calls(&mut self, count: u32) -> Result<()> {
-        // The exec itself has to be left, then each call is stopped at twice.
-        let mut stops = 2 * count + 1;
-        while stops > 0 {
+    /// Lets the process run to where it is to be watched from.
+    pub(crate) fn run_to(&mut self, start: &Start) -> Result<()> {
+        // The exec itself has to be left first.
+        self.next_system_call_stop()?;
+        let mut opened = matches!(start, Start::Calls(_));
+        let mut left = match start {
+            Start::Calls(count) | Start::Opened(_, count) => *count,
+            Start::EndOf(_) => 0,
+        };
+        loop {
+            if opened && left == 0 && !matches!(start, Start::EndOf(_)) {
+                return Ok(());
+            }
+            self.next_system_call_stop()?;
+            let entry = self.registers()?;
+            self.next_system_call_stop()?;
+            let call = i64::try_from(entry.orig_rax).unwrap_or(-1);
+            match start {
+                Start::Opened(path, _) | Start::EndOf(path) if !opened => {
+                    opened = call == nix::libc::SYS_openat && self.is_at(path, entry.rsi);
+                }
+                Start::EndOf(_) => {
+                    if call == nix::libc::SYS_read && self.registers()?.rax == 0 {
+                        return Ok(());
+                    }
+                }
+                _ => left -= 1,
+            }
+        }
+    }
+
+    /// Goes on to the next beginning or end of a system call.
+    fn next_system_call_stop(&mut self) -> Result<()> {
+        loop {
             ptrace::syscall(self.pid, self.pending.take())?;
             match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
-                WaitStatus::PtraceSyscall(_) => stops -= 1,
+                WaitStatus::PtraceSyscall(_) => return Ok(()),
                 WaitStatus::Stopped(_, signal) => self.pending = Some(signal),
                 WaitStatus::PtraceEvent(..) => {}
                 status => bail!("the program ended before it was watched: {status:?}"),
             }
         }
-        Ok(())
+    }
+
+    /// Whether this text stands at an address.
+    fn is_at(&self, text: &str, address: u64) -> bool {
+        let mut bytes = vec![0; text.len() + 1];
+        self.read(address, &mut bytes) == bytes.len()
+            && bytes.strip_suffix(&[0]) == Some(text.as_bytes())
     }
 
     /// Executes one instruction (one iteration, if it is repeated).
