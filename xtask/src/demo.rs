@@ -3,10 +3,12 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use vcpi_tests::fixture;
 use vcpi_tests::programs::{Programs, remove_database, target_dir};
 use vcpi_tests::shares::{Comparison, table};
@@ -15,10 +17,14 @@ use crate::process::{progress, shown};
 use crate::setup::{self, Need};
 use crate::test::build;
 
+/// Where real data is on every machine.
+pub(crate) const REAL_DATA: &[&str] = &["/usr/include", "/usr/share", "/usr/lib", "/usr/bin"];
 /// Bytes of real data for the real program: more than it reads in [`SECONDS`].
 const DATA_BYTES: u64 = 256 << 20;
 /// How long the real program is profiled.
 const SECONDS: u32 = 10;
+/// Samples per second for it: ten seconds are short.
+const RATE: &str = "4000";
 /// Columns shown of a report.
 const COLUMNS: usize = 150;
 
@@ -87,18 +93,23 @@ fn known_values(programs: &Programs, folder: &Path) -> Result<Vec<Comparison>> {
 fn real_program(programs: &Programs, folder: &Path) -> Result<()> {
     let data = folder.join("data");
     progress("gathering data to compress");
-    gather(
-        &["/usr/include", "/usr/share", "/usr/lib", "/usr/bin"],
-        &data,
-        DATA_BYTES,
-    )?;
+    gather(REAL_DATA, &data, DATA_BYTES)?;
     let database = folder.join("xz.db");
     remove_database(&database)?;
     let mut record = Command::new(&programs.vcpid);
     record
         .args(["record", "-o"])
         .arg(&database)
-        .args(["-d", &SECONDS.to_string(), "--", "xz", "-T1", "-c"])
+        .args([
+            "-d",
+            &SECONDS.to_string(),
+            "--rate",
+            RATE,
+            "--",
+            "xz",
+            "-T1",
+            "-c",
+        ])
         .arg(&data)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
@@ -115,15 +126,37 @@ fn real_program(programs: &Programs, folder: &Path) -> Result<()> {
         .as_str()
         .context("vcpi top has no first row")?
         .to_owned();
-    show(programs, &database, &["top"], 12)?;
-    show(programs, &database, &["list", &hottest], 40)?;
-    show(programs, &database, &["args"], 24)?;
-    show(programs, &database, &["branches"], 16)?;
-    show(programs, &database, &["status"], 60)
+    show(programs, &database, &["top"], |text| first_lines(text, 12))?;
+    let listing = programs.report(&database, &["list", &hottest])?;
+    let address = hottest_address(&listing).unwrap_or_default();
+    show(programs, &database, &["list", &hottest], |text| {
+        around(text, &address, 40)
+    })?;
+    show(programs, &database, &["args"], |text| first_lines(text, 20))?;
+    show(programs, &database, &["branches"], |text| {
+        first_lines(text, 16)
+    })?;
+    show(programs, &database, &["status"], |text| {
+        first_lines(text, 60)
+    })
 }
 
-/// Prints a report, trimmed to `lines`, under the command that made it.
-fn show(programs: &Programs, database: &Path, args: &[&str], lines: usize) -> Result<()> {
+/// The address of the instruction with the most cycles in a listing.
+fn hottest_address(listing: &Value) -> Option<String> {
+    let hottest = listing
+        .as_array()?
+        .iter()
+        .max_by_key(|row| row["cycles"].as_u64())?;
+    hottest["address"].as_str().map(str::to_owned)
+}
+
+/// Prints a report, trimmed by `trim`, under the command that made it.
+fn show(
+    programs: &Programs,
+    database: &Path,
+    args: &[&str],
+    trim: impl Fn(&str) -> String,
+) -> Result<()> {
     let mut command = Command::new(&programs.vcpi);
     command
         .args(args)
@@ -144,29 +177,51 @@ fn show(programs: &Programs, database: &Path, args: &[&str], lines: usize) -> Re
     } else {
         &output.stderr
     };
-    print!("{}", trimmed(&String::from_utf8_lossy(text), lines));
+    print!("{}", trim(&String::from_utf8_lossy(text)));
     Ok(())
 }
 
-/// The first `lines` lines, none longer than [`COLUMNS`]; says what was cut off.
-fn trimmed(text: &str, lines: usize) -> String {
-    let mut short = String::new();
-    for line in text.lines().take(lines) {
+/// The first `count` lines.
+fn first_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    excerpt(&lines, 0..count)
+}
+
+/// The heading of a listing (to its first empty line and the titles of its
+/// columns), and `count` lines around the one of the instruction at `address`.
+fn around(text: &str, address: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let heading = lines
+        .iter()
+        .position(|line| line.is_empty())
+        .map_or(0, |empty| empty + 2);
+    let (heading, lines) = lines.split_at(heading.min(lines.len()));
+    let is_there = |line: &&str| line.split_whitespace().any(|word| word == address);
+    let middle = lines.iter().position(is_there).unwrap_or(0);
+    let start = middle.saturating_sub(count / 2);
+    excerpt(heading, 0..heading.len()) + &excerpt(lines, start..start + count)
+}
+
+/// The lines of `range`, none longer than [`COLUMNS`]; says what is left out.
+fn excerpt(lines: &[&str], range: Range<usize>) -> String {
+    let left_out = |count: usize| match count {
+        0 => String::new(),
+        1 => "[1 line]\n".to_owned(),
+        _ => format!("[{count} lines]\n"),
+    };
+    let mut short = left_out(range.start.min(lines.len()));
+    for line in lines.iter().skip(range.start).take(range.len()) {
         match line.char_indices().nth(COLUMNS) {
             Some((end, _)) => short.extend([line.get(..end).unwrap_or(line), "...\n"]),
-            None => short.extend([line, "\n"]),
+            None => short.extend([*line, "\n"]),
         }
     }
-    let left = text.lines().count().saturating_sub(lines);
-    if left > 0 {
-        short += &format!("[{left} more lines]\n");
-    }
-    short
+    short + &left_out(lines.len().saturating_sub(range.end))
 }
 
 /// Writes the contents of regular files under `folders` one after the other
 /// into `output`, up to `limit` bytes. What cannot be read is passed over.
-fn gather(folders: &[&str], output: &Path, limit: u64) -> Result<()> {
+pub(crate) fn gather(folders: &[&str], output: &Path, limit: u64) -> Result<()> {
     let mut out = File::create(output).with_context(|| format!("creating {}", output.display()))?;
     let mut left = limit;
     let mut folders: Vec<PathBuf> = folders.iter().rev().map(PathBuf::from).collect();
@@ -225,14 +280,32 @@ fn relative(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// A long report is cut, and says how much is missing.
     #[test]
     fn trimming() {
-        assert_eq!(trimmed("a\nb\nc\n", 2), "a\nb\n[1 more lines]\n");
-        assert_eq!(trimmed("a\n", 2), "a\n");
+        assert_eq!(first_lines("a\nb\nc\n", 2), "a\nb\n[1 line]\n");
+        assert_eq!(first_lines("a\n", 2), "a\n");
         let long = "ä".repeat(COLUMNS + 1);
-        assert_eq!(trimmed(&long, 1), format!("{}...\n", "ä".repeat(COLUMNS)));
+        assert_eq!(
+            first_lines(&long, 1),
+            format!("{}...\n", "ä".repeat(COLUMNS))
+        );
+    }
+
+    /// Of a listing its heading stays, and what is around its hottest instruction.
+    #[test]
+    fn listing_around_its_hottest_instruction() {
+        let listing = json!([{"address": "0x1", "cycles": 3}, {"address": "0x3", "cycles": 7}]);
+        let address = hottest_address(&listing).unwrap();
+        let text = "f\n\ncycles\n3 0x1\n0 0x2\n7 0x3\n0 0x30\n0 0x5\n";
+        assert_eq!(
+            around(text, &address, 2),
+            "f\n\ncycles\n[1 line]\n0 0x2\n7 0x3\n[2 lines]\n"
+        );
+        assert_eq!(around("f\n", "0x3", 2), "f\n");
+        assert_eq!(hottest_address(&json!([])), None);
     }
 
     /// Gathered data ends exactly at its limit, whatever lies in the folders.
