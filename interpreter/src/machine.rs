@@ -192,11 +192,8 @@ impl<'a> Machine<'a> {
             let scaled = Word::low_known(value.known_bits() << scale, value.prefix());
             address = address.wrapping_add(scaled);
         }
-        let narrow = [base, index].iter().any(|r| r.is_gpr32())
-            || (base == Register::None
-                && index == Register::None
-                && instruction.memory_displ_size() == 4
-                && displacement >> 32 == 0);
+        // The decoder extends a displacement that stands alone as its address size asks.
+        let narrow = [base, index].iter().any(|r| r.is_gpr32());
         if narrow {
             address.truncate(Width::B32)
         } else {

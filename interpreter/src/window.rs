@@ -133,8 +133,9 @@ pub struct Outcome {
     pub instructions: u32,
     /// Why no more.
     pub stop: StopReason,
-    /// What is known of the registers before the instruction that was not interpreted. Of no use
-    /// when that instruction itself was begun: after a fault, `rip` alone is meant.
+    /// What is known of the registers at the end; `rip` is the next instruction, or the one that
+    /// ended the window. If that one was begun (it faults, or its direction or target is unknown)
+    /// registers and flags may be those in the midst of it.
     pub registers: Registers,
 }
 
