@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::liveness::{Argument, all, live_arguments};
-use crate::session::Session;
 use crate::symbols::STUB;
+use crate::view::View;
 
 /// What is known of the functions that are called.
 pub(crate) struct Callees {
@@ -20,11 +20,11 @@ type Place = (usize, u64);
 
 impl Callees {
     /// Looks at the functions with entries at these PCs.
-    pub(crate) fn new(session: &Session<'_>, callees: &BTreeSet<usize>) -> Callees {
-        let pcs = &session.profile.pcs;
+    pub(crate) fn new(view: &View<'_>, callees: &BTreeSet<usize>) -> Callees {
+        let pcs = &view.profile.pcs;
         let at = |callee: usize| pcs.get(callee).map(|pc| (pc.image, pc.address));
         let entries: Vec<Place> = callees.iter().filter_map(|callee| at(*callee)).collect();
-        let behind = session.symbols.behind_stubs(&entries);
+        let behind = view.symbols.behind_stubs(&entries);
         let wanted: BTreeSet<Place> = behind.values().copied().collect();
         let mut index_of: BTreeMap<Place, usize> = pcs
             .iter()
@@ -46,7 +46,7 @@ impl Callees {
                 Some((of, behind.get(&entry).copied().unwrap_or(entry)))
             })
             .collect();
-        let live = live(session, &targets);
+        let live = live(view, &targets);
         Callees { canonical, live }
     }
 
@@ -67,23 +67,23 @@ impl Callees {
 /// The live integer arguments of functions: as the C standard or debug information
 /// declares them, else as their code reads them, else all six, for one that cannot
 /// be read.
-fn live(session: &Session<'_>, targets: &BTreeMap<usize, Place>) -> BTreeMap<usize, Vec<Argument>> {
+fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>) -> BTreeMap<usize, Vec<Argument>> {
     let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
     for (callee, (image, address)) in targets {
-        if !is_clone(&session.symbols.name_of(*callee)) {
+        if !is_clone(&view.symbols.name_of(*callee)) {
             by_image.entry(*image).or_default().insert(*address);
         }
     }
     let declared: BTreeMap<usize, BTreeMap<u64, Vec<Argument>>> = by_image
         .into_iter()
-        .map(|(image, entries)| (image, session.symbols.declared(image, &entries)))
+        .map(|(image, entries)| (image, view.symbols.declared(image, &entries)))
         .collect();
     let live_at = |callee: usize, (image, address): Place| {
         let of_image = declared.get(&image);
         of_image
             .and_then(|of_image| of_image.get(&address).cloned())
-            .or_else(|| standard(session.symbols.name_of(callee).strip_suffix(STUB)?))
-            .or_else(|| live_arguments(session.symbols.elf(image)?, address))
+            .or_else(|| standard(view.symbols.name_of(callee).strip_suffix(STUB)?))
+            .or_else(|| live_arguments(view.symbols.elf(image)?, address))
             .unwrap_or_else(all)
     };
     targets

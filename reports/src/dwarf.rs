@@ -248,7 +248,7 @@ mod tests {
     /// Declarations of another language, as this program's own, are not believed.
     #[test]
     fn foreign_convention_is_not_believed() {
-        let elf = Elf::open(&std::env::current_exe().expect("own path")).expect("parses");
+        let elf = Elf::open(&std::env::current_exe().expect("own path"), u64::MAX).expect("parses");
         let (address, ..) = elf
             .symbols()
             .into_iter()
@@ -270,7 +270,7 @@ mod tests {
     /// structure ends the belief, and what the compiler alone calls is not believed at all.
     #[test]
     fn declarations() {
-        let elf = Elf::open(&fixture()).expect("fixture parses");
+        let elf = Elf::open(&fixture(), u64::MAX).expect("fixture parses");
         let entries = [0x1020, 0x1040, 0x1080, 0x1090, 0x9999];
         let found = declared(elf.data(), &BTreeSet::from(entries));
         let widths: Vec<(u64, Vec<(u8, u32)>)> = found

@@ -44,8 +44,8 @@ pub(crate) enum ElfError {
     /// A device, a directory, or the like.
     #[error("not a regular file")]
     NotAFile,
-    /// Larger than any image is.
-    #[error("larger than {} MiB", MAX_FILE >> 20)]
+    /// Larger than [`MAX_FILE`], or than there is room for.
+    #[error("too large to be read beside the others")]
     TooLarge,
     /// Not ELF, or broken.
     #[error("not a readable ELF file: {0}")]
@@ -56,15 +56,15 @@ pub(crate) enum ElfError {
 }
 
 impl Elf {
-    /// Reads and parses a file.
-    pub(crate) fn open(path: &Path) -> Result<Elf, ElfError> {
+    /// Reads and parses a file of no more than `room` bytes.
+    pub(crate) fn open(path: &Path, room: u64) -> Result<Elf, ElfError> {
         // Before opening: a name in a profile may be that of a pipe or a terminal.
         let metadata = std::fs::metadata(path)?;
         // Files of the kernel's own file systems have no length, and some never end.
         if !metadata.is_file() || metadata.len() == 0 {
             return Err(ElfError::NotAFile);
         }
-        if metadata.len() > MAX_FILE {
+        if metadata.len() > MAX_FILE.min(room) {
             return Err(ElfError::TooLarge);
         }
         let mut data = Vec::new();
@@ -370,7 +370,7 @@ pub(crate) mod tests {
     }
 
     fn own() -> Elf {
-        Elf::open(&std::env::current_exe().expect("own path")).expect("own image parses")
+        Elf::open(&std::env::current_exe().expect("own path"), MAX_FILE).expect("own image parses")
     }
 
     /// The test's own image gives code bytes, unwind ranges and a build of its symbols.
@@ -434,12 +434,15 @@ pub(crate) mod tests {
     #[test]
     fn only_regular_files() {
         assert!(matches!(
-            Elf::open(Path::new("/dev/zero")),
+            Elf::open(Path::new("/dev/zero"), MAX_FILE),
             Err(ElfError::NotAFile)
         ));
-        assert!(matches!(Elf::open(Path::new("/")), Err(ElfError::NotAFile)));
         assert!(matches!(
-            Elf::open(Path::new("/nowhere")),
+            Elf::open(Path::new("/"), MAX_FILE),
+            Err(ElfError::NotAFile)
+        ));
+        assert!(matches!(
+            Elf::open(Path::new("/nowhere"), MAX_FILE),
             Err(ElfError::Io(_))
         ));
     }
@@ -466,7 +469,7 @@ pub(crate) mod tests {
     /// resolves the others, and ordinary code, are none.
     #[test]
     fn stubs_are_named() {
-        let elf = Elf::open(&fixture()).expect("fixture parses");
+        let elf = Elf::open(&fixture(), MAX_FILE).expect("fixture parses");
         for address in [0x1010, 0x1016, 0x101f] {
             assert_eq!(elf.plt(address), Some((0x1010, 0x1020, "imported")));
         }
@@ -495,7 +498,7 @@ pub(crate) mod tests {
     /// Only functions that other images can bind to are exported.
     #[test]
     fn exports() {
-        let elf = Elf::open(&fixture()).expect("fixture parses");
+        let elf = Elf::open(&fixture(), MAX_FILE).expect("fixture parses");
         let names = ["declared", "imported", "local"].map(str::to_owned).into();
         assert_eq!(
             elf.exported(&names),

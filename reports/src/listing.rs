@@ -3,8 +3,8 @@
 use iced_x86::Instruction;
 
 use crate::code::decode;
-use crate::session::Session;
 use crate::symbols::{Function, FunctionId};
+use crate::view::View;
 
 /// Functions longer than this, in bytes, are cut off.
 const MAX_FUNCTION: u64 = 4 << 20;
@@ -23,19 +23,16 @@ pub(crate) struct Line {
 /// All instructions of a function by address if its image can be read, else those
 /// that the profile saw. A PC of the profile that the disassembly does not meet
 /// (code after data, or a jump into an instruction) is listed as well.
-pub(crate) fn lines(session: &Session<'_>, id: FunctionId) -> Vec<Line> {
-    let seen = session.pcs_of(id);
+pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<Line> {
+    let seen = view.pcs_of(id);
     let mut lines: Vec<Line> = Vec::new();
     if let Some(Function {
         image,
         start: Some(start),
         end: Some(end),
         ..
-    }) = session.symbols.function(id)
-        && let Some(code) = session
-            .symbols
-            .elf(*image)
-            .and_then(|elf| elf.bytes(*start))
+    }) = view.symbols.function(id)
+        && let Some(code) = view.symbols.elf(*image).and_then(|elf| elf.bytes(*start))
     {
         let end = (*end).min(start.saturating_add(MAX_FUNCTION));
         let mut address = *start;
@@ -63,7 +60,7 @@ pub(crate) fn lines(session: &Session<'_>, id: FunctionId) -> Vec<Line> {
     let met: std::collections::BTreeSet<u64> = lines.iter().map(|line| line.address).collect();
     for (address, index) in seen {
         if !met.contains(&address) {
-            let pc = session.profile.pcs.get(index);
+            let pc = view.profile.pcs.get(index);
             let bytes = pc.and_then(|pc| pc.bytes.as_deref()).unwrap_or_default();
             lines.push(Line {
                 address,

@@ -1,7 +1,7 @@
 //! `vcpi`: reports on profile databases.
 //!
 //! A run reads the inputs as one [`profiledb::Profile`], names its addresses
-//! ([`symbols`]), adds up what was asked for ([`session`]) and prints one report
+//! ([`symbols`]), adds up what was asked for ([`view`]) and prints one report
 //! ([`report`]). It needs no privilege but to read its inputs and, for names and
 //! instructions, the images that were profiled. Databases and images may be
 //! hostile; reports are written only when they are whole.
@@ -17,11 +17,11 @@ mod listing;
 mod liveness;
 mod render;
 mod report;
-mod session;
 mod source;
 mod symbolize;
 mod symbols;
 mod values;
+mod view;
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ use clap::Parser as _;
 use crate::args::{Cli, Report};
 use crate::failure::Failure;
 use crate::render::clean;
-use crate::session::{Question, Session};
+use crate::view::{Question, View};
 
 /// What a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
@@ -91,26 +91,26 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             .unwrap_or(cli.report.default_min_samples()),
         stubs: matches!(cli.report, Report::Args { .. }),
     };
-    let mut session = Session::new(&profile, &cli.common, question)?;
+    let mut view = View::new(&profile, &cli.common, question)?;
     let text = match cli.report {
-        Report::Top { by } => report::top::report(&mut session, by, format),
+        Report::Top { by } => report::top::report(&mut view, by, format),
         Report::List {
             by_caller, values, ..
         } => {
             let options = report::list::Options { by_caller, values };
-            report::list::report(&mut session, options, format)
+            report::list::report(&mut view, options, format)
         }
-        Report::Args { .. } => report::args::report(&session, format),
-        Report::Cg { .. } => report::cg::report(&session, format),
-        Report::Blks { invariant } => report::blks::report(&mut session, invariant, format),
-        Report::Branches => report::branches::report(&mut session, format),
-        Report::Targets => report::targets::report(&mut session, format),
+        Report::Args { .. } => report::args::report(&view, format),
+        Report::Cg { .. } => report::cg::report(&view, format),
+        Report::Blks { invariant } => report::blks::report(&mut view, invariant, format),
+        Report::Branches => report::branches::report(&mut view, format),
+        Report::Targets => report::targets::report(&mut view, format),
         Report::Status => report::status::report(&profile, format),
     };
-    for note in session.symbols.notes().iter().take(MAX_NOTES) {
+    for note in view.symbols.notes().iter().take(MAX_NOTES) {
         say(note);
     }
-    if let Some(more) = session
+    if let Some(more) = view
         .symbols
         .notes()
         .len()

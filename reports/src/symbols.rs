@@ -36,6 +36,9 @@ pub(crate) struct Function {
 /// What is behind the name of a PLT stub's target.
 pub(crate) const STUB: &str = "@plt";
 
+/// Bytes of images that are held at a time; the hottest come first.
+const MAX_TOTAL: u64 = 2 << 30;
+
 /// Index of a function in [`Symbols::functions`].
 pub(crate) type FunctionId = usize;
 
@@ -85,17 +88,25 @@ impl<'p> Symbols<'p> {
             }
         }
         let mut known: BTreeMap<(usize, u64), FunctionId> = BTreeMap::new();
-        for (index, image) in profile.images.iter().enumerate() {
+        symbols
+            .images
+            .resize_with(profile.images.len(), ImageNames::default);
+        let mut room = MAX_TOTAL;
+        for index in hottest_first(profile) {
+            let Some(image) = profile.images.get(index) else {
+                continue;
+            };
             let addresses: Vec<u64> = addresses
                 .get(index)
                 .map(|set| set.iter().copied().collect())
                 .unwrap_or_default();
-            let source = if addresses.is_empty() {
-                ImageNames::default()
-            } else {
-                symbols.open(index, image)
-            };
-            symbols.images.push(source);
+            if addresses.is_empty() {
+                continue;
+            }
+            let names = symbols.open(index, image, &mut room);
+            if let Some(slot) = symbols.images.get_mut(index) {
+                *slot = names;
+            }
             for (address, function) in addresses.iter().zip(symbols.resolve(index, &addresses)) {
                 known.insert((index, *address), function);
             }
@@ -203,7 +214,7 @@ impl<'p> Symbols<'p> {
         let mut declared = fenced(|| dwarf::declared(elf.data(), entries)).unwrap_or_default();
         if declared.is_empty()
             && let Some(debug) = elf.build_id().and_then(elf::debug_file)
-            && let Some(Ok(debug)) = fenced(|| Elf::open(&debug))
+            && let Some(Ok(debug)) = fenced(|| Elf::open(&debug, MAX_TOTAL))
             && debug.build_id() == elf.build_id()
         {
             declared = fenced(|| dwarf::declared(debug.data(), entries)).unwrap_or_default();
@@ -268,7 +279,8 @@ impl<'p> Symbols<'p> {
         }
     }
 
-    fn open(&mut self, index: usize, image: &Image) -> ImageNames {
+    /// Looks for an image's names; `room` is left for the bytes of images, in bytes.
+    fn open(&mut self, index: usize, image: &Image, room: &mut u64) -> ImageNames {
         let mut names = ImageNames {
             table: self.stored(index),
             ..ImageNames::default()
@@ -276,8 +288,9 @@ impl<'p> Symbols<'p> {
         match image.kind {
             ImageKind::File => {
                 let path = PathBuf::from(&image.path);
-                match verified(self.profile, index, image, &path) {
+                match verified(self.profile, index, image, &path, *room) {
                     Ok(elf) => {
+                        *room = room.saturating_sub(elf.data().len() as u64);
                         names.path = symbolize::is_plain(&elf).then_some(path);
                         names.elf = Some(elf);
                     }
@@ -479,6 +492,24 @@ impl<'p> Symbols<'p> {
     }
 }
 
+/// Images by what was sampled in them.
+fn hottest_first(profile: &Profile) -> Vec<usize> {
+    let mut samples = vec![0_u64; profile.images.len()];
+    for row in &profile.cycles {
+        let image = profile.pcs.get(row.pc).map(|pc| pc.image);
+        if let Some(sum) = image.and_then(|image| samples.get_mut(image)) {
+            *sum = sum.saturating_add(row.samples);
+        }
+    }
+    let mut order: Vec<(u64, usize)> = samples
+        .into_iter()
+        .enumerate()
+        .map(|(index, samples)| (samples, index))
+        .collect();
+    order.sort_by_key(|(samples, index)| (std::cmp::Reverse(*samples), *index));
+    order.into_iter().map(|(_, index)| index).collect()
+}
+
 fn short_name(image: &Image) -> String {
     let name = Path::new(&image.path)
         .file_name()
@@ -487,8 +518,14 @@ fn short_name(image: &Image) -> String {
 }
 
 /// The image's file, if it is what was profiled; else a sentence why not.
-fn verified(profile: &Profile, index: usize, image: &Image, path: &Path) -> Result<Elf, String> {
-    let elf = fenced(|| Elf::open(path))
+fn verified(
+    profile: &Profile,
+    index: usize,
+    image: &Image,
+    path: &Path,
+    room: u64,
+) -> Result<Elf, String> {
+    let elf = fenced(|| Elf::open(path, room))
         .unwrap_or(Err(elf::ElfError::Foreign))
         .map_err(|error| error.to_string())?;
     match (&image.build_id, elf.build_id()) {

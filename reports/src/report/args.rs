@@ -10,9 +10,9 @@ use crate::callee::Callees;
 use crate::failure::Failure;
 use crate::liveness::Argument;
 use crate::render::{clean, count};
-use crate::session::{Session, Values};
 use crate::symbols::STUB;
 use crate::values::Class;
+use crate::view::{Values, View};
 
 /// Calls of one function, from all sites together or from one.
 #[derive(Debug, Serialize)]
@@ -44,8 +44,8 @@ type Calls = BTreeMap<(usize, Option<usize>), u64>;
 type Arguments = BTreeMap<(usize, Option<usize>), Vec<Values>>;
 
 /// The report.
-pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Failure> {
-    let profile = session.profile;
+pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure> {
+    let profile = view.profile;
     let entries: BTreeSet<usize> = profile
         .hotlists
         .iter()
@@ -53,13 +53,13 @@ pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Fa
         .map(|row| row.pc)
         .chain(profile.calls.iter().filter_map(|row| row.callee))
         .collect();
-    let callees = Callees::new(session, &entries);
+    let callees = Callees::new(view, &entries);
     let mut calls = Calls::new();
     for row in &profile.calls {
         let Some(callee) = row.callee.map(|callee| callees.canonical(callee)) else {
             continue;
         };
-        if !session.wants(callee) {
+        if !view.wants(callee) {
             continue;
         }
         for key in [(callee, None), (callee, Some(row.site))] {
@@ -69,7 +69,7 @@ pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Fa
     }
     let mut arguments = Arguments::new();
     for by_caller in [false, true] {
-        for values in session.values_at(by_caller, |pc| callees.canonical(pc)) {
+        for values in view.values_at(by_caller, |pc| callees.canonical(pc)) {
             // What has no caller is in the sum over all sites already.
             let counted = !by_caller || values.caller.is_some();
             if values.argument().is_some() && counted {
@@ -85,13 +85,13 @@ pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Fa
     let mut order: Vec<(usize, u64)> = captured
         .iter()
         .map(|callee| (*callee, calls_at(&calls, &arguments, (*callee, None))))
-        .filter(|(_, calls)| *calls >= session.min_samples)
+        .filter(|(_, calls)| *calls >= view.min_samples)
         .collect();
     order.sort_by_key(|(callee, calls)| (std::cmp::Reverse(*calls), *callee));
     let mut rows = Vec::new();
     for (callee, _) in order {
         let live = callees.live(callee);
-        if live.is_empty() && session.selected().is_none() {
+        if live.is_empty() && view.selected().is_none() {
             continue;
         }
         let all_sites = (callee, None)..=(callee, Some(usize::MAX));
@@ -102,7 +102,7 @@ pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Fa
             .collect::<BTreeSet<_>>()
             .into_iter()
             .map(|site| (site, calls_at(&calls, &arguments, (callee, site))))
-            .filter(|(_, calls)| *calls >= session.min_samples)
+            .filter(|(_, calls)| *calls >= view.min_samples)
             .collect();
         sites.sort_by_key(|(site, calls)| (site.is_some(), std::cmp::Reverse(*calls), *site));
         for (site, calls) in sites {
@@ -110,7 +110,7 @@ pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Fa
                 .get(&(callee, site))
                 .map(Vec::as_slice)
                 .unwrap_or_default();
-            rows.push(row(session, (callee, site), calls, live, values));
+            rows.push(row(view, (callee, site), calls, live, values));
         }
     }
     if rows.is_empty() {
@@ -130,7 +130,7 @@ fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -
 }
 
 fn row(
-    session: &Session<'_>,
+    view: &View<'_>,
     (callee, site): (usize, Option<usize>),
     calls: u64,
     live: &[Argument],
@@ -165,19 +165,19 @@ fn row(
             shares_text(&values, class, 1).replace(" ...", ""),
         ));
     }
-    let name = session.symbols.name_of_entry(callee);
+    let name = view.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.
-    let pc = session
+    let pc = view
         .profile
         .pcs
         .get(callee)
         .filter(|_| !name.ends_with(STUB));
-    let image = pc.map(|pc| session.image_path(pc.image).to_owned());
+    let image = pc.map(|pc| view.image_path(pc.image).to_owned());
     Row {
         function: name.strip_suffix(STUB).unwrap_or(&name).to_owned(),
         image,
-        caller: site.map(|pc| session.symbols.name_of(pc)),
-        call_site: site.map(|pc| session.address(pc)),
+        caller: site.map(|pc| view.symbols.name_of(pc)),
+        call_site: site.map(|pc| view.address(pc)),
         calls,
         base: "calls",
         args,

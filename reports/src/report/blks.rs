@@ -19,8 +19,8 @@ use crate::code::{
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
 use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
-use crate::session::{Heat, Session, Values, as_float};
 use crate::values::{Class, JsonValue};
+use crate::view::{Heat, Values, View, as_float};
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -75,24 +75,24 @@ struct Outcome {
 
 /// The report.
 pub(crate) fn report(
-    session: &mut Session<'_>,
+    view: &mut View<'_>,
     invariant: f64,
     format: Format,
 ) -> Result<String, Failure> {
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
-    for values in session.values(false) {
+    for values in view.values(false) {
         if is_destination(&values.parameter) {
             by_pc.entry(values.pc).or_default().push(values);
         }
     }
     let functions: BTreeSet<usize> = by_pc
         .keys()
-        .filter_map(|pc| session.symbols.function_of(*pc))
+        .filter_map(|pc| view.symbols.function_of(*pc))
         .collect();
     let mut factory = InstructionInfoFactory::new();
     let mut rows: Vec<(Heat, Row)> = Vec::new();
     for id in functions {
-        let lines = lines(session, id);
+        let lines = lines(view, id);
         let effects: Vec<Effect> = lines
             .iter()
             .map(|line| {
@@ -114,7 +114,7 @@ pub(crate) fn report(
                     lines.get(run.clone()),
                     effects.get(run.start - block.start..run.end - block.start),
                 ) {
-                    rows.extend(row(session, id, lines, effects));
+                    rows.extend(row(view, id, lines, effects));
                 }
             }
         }
@@ -252,13 +252,8 @@ fn runs(effects: &[Effect]) -> Vec<std::ops::Range<usize>> {
     runs
 }
 
-fn row(
-    session: &mut Session<'_>,
-    id: usize,
-    lines: &[Line],
-    effects: &[Effect],
-) -> Option<(Heat, Row)> {
-    let function = session.symbols.function(id)?.clone();
+fn row(view: &mut View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option<(Heat, Row)> {
+    let function = view.symbols.function(id)?.clone();
     let mut json = Disassembler::new(Spacing::Json);
     let mut text = Disassembler::new(Spacing::Text);
     let mut sum = Heat::default();
@@ -266,7 +261,7 @@ fn row(
     for (line, effect) in lines.iter().zip(effects) {
         let heat = line
             .pc
-            .and_then(|pc| session.heat.get(pc).copied())
+            .and_then(|pc| view.heat.get(pc).copied())
             .unwrap_or_default();
         sum.add(heat);
         let instruction = line.instruction?;
@@ -302,7 +297,7 @@ fn row(
     }
     let row = Row {
         function: function.name,
-        image: session.image_path(function.image).to_owned(),
+        image: view.image_path(function.image).to_owned(),
         first: format!("0x{:x}", lines.first()?.address),
         last: format!("0x{:x}", lines.last()?.address),
         instructions,

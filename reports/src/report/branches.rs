@@ -8,7 +8,7 @@ use super::{finish, nothing};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::render::{Align, Table, count, percent};
-use crate::session::{Session, as_float};
+use crate::view::{View, as_float};
 
 /// One branch.
 #[derive(Debug, Serialize)]
@@ -24,10 +24,10 @@ struct Row {
 }
 
 /// The report.
-pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String, Failure> {
+pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
     let mut sums: BTreeMap<usize, (u64, u64, u64)> = BTreeMap::new();
-    for row in &session.profile.branches {
-        if session.wants(row.pc) {
+    for row in &view.profile.branches {
+        if view.wants(row.pc) {
             let sum = sums.entry(row.pc).or_default();
             sum.0 = sum.0.saturating_add(row.taken);
             sum.1 = sum.1.saturating_add(row.not_taken);
@@ -36,26 +36,24 @@ pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String
     }
     let mut sums: Vec<_> = sums
         .into_iter()
-        .filter(|(_, (taken, not_taken, _))| {
-            taken.saturating_add(*not_taken) >= session.min_samples
-        })
+        .filter(|(_, (taken, not_taken, _))| taken.saturating_add(*not_taken) >= view.min_samples)
         .collect();
     sums.sort_by_key(|(pc, (taken, not_taken, _))| {
         (std::cmp::Reverse(taken.saturating_add(*not_taken)), *pc)
     });
     let mut rows = Vec::new();
     for (index, (taken, not_taken, unknown)) in sums {
-        let Some(pc) = session.profile.pcs.get(index) else {
+        let Some(pc) = view.profile.pcs.get(index) else {
             continue;
         };
         rows.push(Row {
-            address: session.address(index),
-            function: session.symbols.name_of(index),
-            image: session.image_path(pc.image).to_owned(),
+            address: view.address(index),
+            function: view.symbols.name_of(index),
+            image: view.image_path(pc.image).to_owned(),
             taken,
             not_taken,
             unknown,
-            place: session.symbols.describe(pc.image, pc.address),
+            place: view.symbols.describe(pc.image, pc.address),
         });
     }
     if rows.is_empty() {

@@ -8,8 +8,8 @@ use super::{finish, nothing};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::render::{clean, percent, rounded};
-use crate::session::{Heat, Session};
 use crate::symbols::FunctionId;
+use crate::view::{Heat, View};
 
 /// One caller of one function.
 #[derive(Debug, Serialize)]
@@ -27,11 +27,11 @@ struct Row {
 type Site = (Option<usize>, Heat);
 
 /// The report.
-pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Failure> {
+pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure> {
     let mut callers: BTreeMap<FunctionId, BTreeMap<Option<usize>, Heat>> = BTreeMap::new();
-    for row in &session.profile.cycles {
-        if let Some(function) = session.symbols.function_of(row.pc)
-            && session.wants(row.pc)
+    for row in &view.profile.cycles {
+        if let Some(function) = view.symbols.function_of(row.pc)
+            && view.wants(row.pc)
         {
             let sites = callers.entry(function).or_default();
             sites.entry(row.caller).or_default().add(Heat {
@@ -53,19 +53,19 @@ pub(crate) fn report(session: &Session<'_>, format: Format) -> Result<String, Fa
     functions.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
     let mut rows = Vec::new();
     for (id, total, mut sites) in functions {
-        let Some(function) = session.symbols.function(id) else {
+        let Some(function) = view.symbols.function(id) else {
             continue;
         };
         sites.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
         for (site, heat) in sites {
-            if heat.samples < session.min_samples {
+            if heat.samples < view.min_samples {
                 continue;
             }
             rows.push(Row {
                 function: function.name.clone(),
-                image: session.image_path(function.image).to_owned(),
-                caller: site.map(|pc| session.symbols.name_of(pc)),
-                call_site: site.map(|pc| session.address(pc)),
+                image: view.image_path(function.image).to_owned(),
+                caller: site.map(|pc| view.symbols.name_of(pc)),
+                call_site: site.map(|pc| view.address(pc)),
                 samples: heat.samples,
                 percent: rounded(percent(heat.cycles, total.cycles), 1),
                 base: "time",

@@ -11,9 +11,9 @@ use crate::code::{Disassembler, Spacing};
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
 use crate::render::{Align, Table, clean, count, cycles, percent, rounded, whole};
-use crate::session::{Heat, Session, Values};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
+use crate::view::{Heat, Values, View};
 
 /// How to list.
 #[derive(Debug, Clone, Copy)]
@@ -58,29 +58,29 @@ struct JsonProfile {
 
 /// The report.
 pub(crate) fn report(
-    session: &mut Session<'_>,
+    view: &mut View<'_>,
     options: Options,
     format: Format,
 ) -> Result<String, Failure> {
-    let functions: Vec<FunctionId> = session
+    let functions: Vec<FunctionId> = view
         .selected()
         .map(|ids| ids.iter().copied().collect())
         .unwrap_or_default();
-    let by_pc = profiles(session, options);
+    let by_pc = profiles(view, options);
     let mut rows = Vec::new();
     let mut text = String::new();
     for id in functions {
-        let lines = lines(session, id);
+        let lines = lines(view, id);
         if lines.is_empty() {
             continue;
         }
         match format {
-            Format::Json => rows.extend(json_rows(session, id, &lines, &by_pc)),
+            Format::Json => rows.extend(json_rows(view, id, &lines, &by_pc)),
             Format::Text => {
                 if !text.is_empty() {
                     text.push('\n');
                 }
-                function_text(session, id, &lines, &by_pc, options, &mut text);
+                function_text(view, id, &lines, &by_pc, options, &mut text);
             }
         }
     }
@@ -94,14 +94,14 @@ pub(crate) fn report(
 
 /// The value profiles of each PC. Of a function's arguments only the live ones, as
 /// in the report about them: the rest is what happened to be in the registers.
-fn profiles(session: &Session<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
-    let all = session.values(options.by_caller);
+fn profiles(view: &View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
+    let all = view.values(options.by_caller);
     let entries: BTreeSet<usize> = all
         .iter()
         .filter(|values| values.argument().is_some())
         .map(|values| values.pc)
         .collect();
-    let callees = Callees::new(session, &entries);
+    let callees = Callees::new(view, &entries);
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     for mut values in all {
         if let Some(index) = values.argument() {
@@ -134,20 +134,15 @@ fn rank(parameter: &str) -> u8 {
     }
 }
 
-fn heat(session: &Session<'_>, line: &Line) -> Heat {
+fn heat(view: &View<'_>, line: &Line) -> Heat {
     line.pc
-        .and_then(|pc| session.heat.get(pc).copied())
+        .and_then(|pc| view.heat.get(pc).copied())
         .unwrap_or_default()
 }
 
 /// The name behind a direct branch's target.
-fn name_target(
-    session: &mut Session<'_>,
-    image: usize,
-    function: FunctionId,
-    target: u64,
-) -> String {
-    match session.symbols.function(function) {
+fn name_target(view: &mut View<'_>, image: usize, function: FunctionId, target: u64) -> String {
+    match view.symbols.function(function) {
         // A jump within the function: its address says enough with the offset.
         Some(own)
             if own.start.is_some_and(|start| start < target)
@@ -155,13 +150,13 @@ fn name_target(
         {
             format!("+0x{:x}", target - own.start.unwrap_or(0))
         }
-        _ => session.symbols.describe(image, target),
+        _ => view.symbols.describe(image, target),
     }
 }
 
-fn places(session: &Session<'_>, image: usize, lines: &[Line]) -> Vec<Place> {
+fn places(view: &View<'_>, image: usize, lines: &[Line]) -> Vec<Place> {
     let addresses: Vec<u64> = lines.iter().map(|line| line.address).collect();
-    session.symbols.places(image, &addresses)
+    view.symbols.places(image, &addresses)
 }
 
 fn source_text(place: &Place) -> Option<String> {
@@ -173,27 +168,27 @@ fn source_text(place: &Place) -> Option<String> {
 }
 
 fn json_rows(
-    session: &mut Session<'_>,
+    view: &mut View<'_>,
     id: FunctionId,
     lines: &[Line],
     by_pc: &BTreeMap<usize, Vec<Values>>,
 ) -> Vec<Row> {
-    let Some(function) = session.symbols.function(id).cloned() else {
+    let Some(function) = view.symbols.function(id).cloned() else {
         return Vec::new();
     };
-    let places = places(session, function.image, lines);
+    let places = places(view, function.image, lines);
     let mut disassembler = Disassembler::new(Spacing::Json);
-    let image = session.profile.images.get(function.image);
+    let image = view.profile.images.get(function.image);
     let mut rows = Vec::new();
     for (line, place) in lines.iter().zip(places) {
-        let heat = heat(session, line);
+        let heat = heat(view, line);
         let profiles = line
             .pc
             .and_then(|pc| by_pc.get(&pc))
             .map(Vec::as_slice)
             .unwrap_or_default();
         rows.push(Row {
-            image: session.image_path(function.image).to_owned(),
+            image: view.image_path(function.image).to_owned(),
             build_id: image.and_then(|image| image.build_id.clone()),
             function: function.name.clone(),
             address: format!("0x{:x}", line.address),
@@ -202,7 +197,7 @@ fn json_rows(
                 .and_then(|start| line.address.checked_sub(start)),
             text: line.instruction.map(|instruction| {
                 disassembler.text(&instruction, |target| {
-                    Some(name_target(session, function.image, id, target))
+                    Some(name_target(view, function.image, id, target))
                 })
             }),
             cycles: whole(heat.cycles),
@@ -211,17 +206,17 @@ fn json_rows(
             inlined: place.inlined,
             profiles: profiles
                 .iter()
-                .map(|values| json_profile(session, values))
+                .map(|values| json_profile(view, values))
                 .collect(),
         });
     }
     rows
 }
 
-fn json_profile(session: &Session<'_>, values: &Values) -> JsonProfile {
+fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
     JsonProfile {
         parameter: values.parameter.clone(),
-        caller: values.caller.map(|pc| JsonSite::new(session, pc)),
+        caller: values.caller.map(|pc| JsonSite::new(view, pc)),
         reached: values.reached,
         unknown: values.unknown,
         samples: values.samples(),
@@ -237,17 +232,17 @@ fn json_profile(session: &Session<'_>, values: &Values) -> JsonProfile {
 }
 
 fn function_text(
-    session: &mut Session<'_>,
+    view: &mut View<'_>,
     id: FunctionId,
     lines: &[Line],
     by_pc: &BTreeMap<usize, Vec<Values>>,
     options: Options,
     out: &mut String,
 ) {
-    let Some(function) = session.symbols.function(id).cloned() else {
+    let Some(function) = view.symbols.function(id).cloned() else {
         return;
     };
-    heading(session, id, lines, out);
+    heading(view, id, lines, out);
     let mut table = Table::new(&[
         ("cycles", Align::Right),
         ("s#", Align::Right),
@@ -257,7 +252,7 @@ fn function_text(
         ("instruction", Align::Left),
         ("value profile", Align::Left),
     ]);
-    let places = places(session, function.image, lines);
+    let places = places(view, function.image, lines);
     let mut disassembler = Disassembler::new(Spacing::Text);
     let mut last = Place::default();
     let mut sources = Sources::default();
@@ -270,7 +265,7 @@ fn function_text(
         }
         let text = match line.instruction {
             Some(instruction) => disassembler.text(&instruction, |target| {
-                Some(name_target(session, function.image, id, target))
+                Some(name_target(view, function.image, id, target))
             }),
             None => "?".to_owned(),
         };
@@ -279,7 +274,7 @@ fn function_text(
             .and_then(|pc| by_pc.get(&pc))
             .map(Vec::as_slice)
             .unwrap_or_default();
-        let cycles = cycles(heat(session, line).cycles);
+        let cycles = cycles(heat(view, line).cycles);
         let address = format!("0x{:x}", line.address);
         let Some((first, rest)) = profiles.split_first() else {
             let blank = String::new;
@@ -294,23 +289,23 @@ fn function_text(
             ]);
             continue;
         };
-        table.row(cells(session, first, options, [cycles, address, text]));
+        table.row(cells(view, first, options, [cycles, address, text]));
         for values in rest {
-            table.row(cells(session, values, options, Default::default()));
+            table.row(cells(view, values, options, Default::default()));
         }
     }
     table.print(out);
 }
 
-fn heading(session: &Session<'_>, id: FunctionId, lines: &[Line], out: &mut String) {
-    let Some(function) = session.symbols.function(id) else {
+fn heading(view: &View<'_>, id: FunctionId, lines: &[Line], out: &mut String) {
+    let Some(function) = view.symbols.function(id) else {
         return;
     };
     let mut sum = Heat::default();
     for line in lines {
-        sum.add(heat(session, line));
+        sum.add(heat(view, line));
     }
-    let build = session
+    let build = view
         .profile
         .images
         .get(function.image)
@@ -322,25 +317,21 @@ fn heading(session: &Session<'_>, id: FunctionId, lines: &[Line], out: &mut Stri
          s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
          from..to%: less than 90% known, the unknown may be this value or not.\n\n",
         clean(&function.name),
-        clean(session.image_path(function.image)),
-        percent(sum.cycles, session.total().cycles),
+        clean(view.image_path(function.image)),
+        percent(sum.cycles, view.total().cycles),
         count(sum.samples),
     ));
 }
 
 /// One line of the table: an instruction with its first profile, or a further one.
 fn cells(
-    session: &Session<'_>,
+    view: &View<'_>,
     values: &Values,
     options: Options,
     [cycles, address, text]: [String; 3],
 ) -> Vec<String> {
     let from = match values.caller {
-        Some(pc) => format!(
-            " from {} ({})",
-            session.symbols.name_of(pc),
-            session.address(pc)
-        ),
+        Some(pc) => format!(" from {} ({})", view.symbols.name_of(pc), view.address(pc)),
         None => String::new(),
     };
     let shares = shares_text(values, values.class(), options.values);

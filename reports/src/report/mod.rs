@@ -14,8 +14,8 @@ use serde::Serialize;
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::render::{json, rounded};
-use crate::session::{Session, Share, Values};
 use crate::values::{Class, JsonValue};
+use crate::view::{Share, Values, View};
 
 /// A share as JSON has it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -79,10 +79,10 @@ pub(crate) struct JsonSite {
 }
 
 impl JsonSite {
-    fn new(session: &Session<'_>, pc: usize) -> JsonSite {
+    fn new(view: &View<'_>, pc: usize) -> JsonSite {
         JsonSite {
-            function: session.symbols.name_of(pc),
-            address: session.address(pc),
+            function: view.symbols.name_of(pc),
+            address: view.address(pc),
         }
     }
 }

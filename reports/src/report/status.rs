@@ -9,7 +9,7 @@ use super::finish;
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::render::{Align, Table, clean, count, percent, rounded};
-use crate::session::as_float;
+use crate::view::as_float;
 
 type Counters = BTreeMap<String, u64>;
 

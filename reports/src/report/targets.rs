@@ -14,7 +14,7 @@ use crate::args::Format;
 use crate::code::{decode, is_indirect};
 use crate::failure::Failure;
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::session::{Session, as_float};
+use crate::view::{View, as_float};
 
 /// One indirect call or jump.
 #[derive(Debug, Serialize)]
@@ -42,10 +42,10 @@ struct Target {
 }
 
 /// The report.
-pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String, Failure> {
+pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
     let mut calls: BTreeMap<usize, BTreeMap<Option<usize>, u64>> = BTreeMap::new();
-    for row in &session.profile.calls {
-        if session.wants(row.site) && kind(session, row.site) == Some("call") {
+    for row in &view.profile.calls {
+        if view.wants(row.site) && kind(view, row.site) == Some("call") {
             let sum = calls
                 .entry(row.site)
                 .or_default()
@@ -56,16 +56,16 @@ pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String
     }
     let mut rows = Vec::new();
     for (site, callees) in &calls {
-        rows.extend(from_calls(session, *site, callees));
+        rows.extend(from_calls(view, *site, callees));
     }
-    for values in session.values(false) {
+    for values in view.values(false) {
         let told = calls
             .get(&values.pc)
             .is_some_and(|callees| callees.keys().any(Option::is_some));
         if values.parameter != "target" || told {
             continue;
         }
-        let kind = kind(session, values.pc).unwrap_or("unknown");
+        let kind = kind(view, values.pc).unwrap_or("unknown");
         let targets: Vec<Target> = values
             .shares
             .iter()
@@ -77,7 +77,7 @@ pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String
             })
             .collect();
         rows.extend(row(
-            session,
+            view,
             values.pc,
             kind,
             targets,
@@ -85,7 +85,7 @@ pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String
             values.unknown,
         ));
     }
-    rows.retain(|row| row.total >= session.min_samples);
+    rows.retain(|row| row.total >= view.min_samples);
     rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.place.cmp(&b.place)));
     if rows.is_empty() {
         return Err(nothing("indirect calls or jumps"));
@@ -94,7 +94,7 @@ pub(crate) fn report(session: &mut Session<'_>, format: Format) -> Result<String
 }
 
 fn from_calls(
-    session: &mut Session<'_>,
+    view: &mut View<'_>,
     site: usize,
     callees: &BTreeMap<Option<usize>, u64>,
 ) -> Option<Row> {
@@ -109,9 +109,9 @@ fn from_calls(
     let mut targets: Vec<Target> = callees
         .iter()
         .filter_map(|(callee, calls)| {
-            let pc = session.profile.pcs.get((*callee)?)?;
+            let pc = view.profile.pcs.get((*callee)?)?;
             Some(Target {
-                target: Some(session.symbols.describe(pc.image, pc.address)),
+                target: Some(view.symbols.describe(pc.image, pc.address)),
                 address: format!("0x{:x}", pc.address),
                 count: *calls,
                 percent: rounded(percent(as_float(*calls), as_float(known)), 1),
@@ -120,36 +120,36 @@ fn from_calls(
         .collect();
     targets.sort_by_key(|target| std::cmp::Reverse(target.count));
     let unknown = callees.get(&None).copied().unwrap_or(0);
-    row(session, site, "call", targets, known, unknown)
+    row(view, site, "call", targets, known, unknown)
 }
 
 fn row(
-    session: &mut Session<'_>,
+    view: &mut View<'_>,
     index: usize,
     kind: &'static str,
     targets: Vec<Target>,
     total: u64,
     unknown: u64,
 ) -> Option<Row> {
-    let pc = session.profile.pcs.get(index)?;
+    let pc = view.profile.pcs.get(index)?;
     Some(Row {
-        address: session.address(index),
-        function: session.symbols.name_of(index),
-        image: session.image_path(pc.image).to_owned(),
+        address: view.address(index),
+        function: view.symbols.name_of(index),
+        image: view.image_path(pc.image).to_owned(),
         kind,
         targets,
         unknown,
-        place: session.symbols.describe(pc.image, pc.address),
+        place: view.symbols.describe(pc.image, pc.address),
         total,
     })
 }
 
 /// What an indirect transfer is; `None` for other instructions and unread ones.
-fn kind(session: &Session<'_>, index: usize) -> Option<&'static str> {
-    let pc = session.profile.pcs.get(index)?;
+fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
+    let pc = view.profile.pcs.get(index)?;
     let bytes = match pc.bytes.as_deref() {
         Some(bytes) => bytes,
-        None => session.symbols.elf(pc.image)?.bytes(pc.address)?,
+        None => view.symbols.elf(pc.image)?.bytes(pc.address)?,
     };
     let instruction = decode(bytes, pc.address).filter(is_indirect)?;
     match instruction.flow_control() {

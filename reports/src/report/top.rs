@@ -8,7 +8,7 @@ use super::{finish, nothing};
 use crate::args::{Format, TopBy};
 use crate::failure::Failure;
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
-use crate::session::{Heat, Session, as_float};
+use crate::view::{Heat, View, as_float};
 
 /// One line of the report.
 #[derive(Debug, Serialize)]
@@ -35,20 +35,16 @@ enum Key {
 }
 
 /// The report.
-pub(crate) fn report(
-    session: &mut Session<'_>,
-    by: TopBy,
-    format: Format,
-) -> Result<String, Failure> {
-    let profile = session.profile;
+pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<String, Failure> {
+    let profile = view.profile;
     let mut sums: BTreeMap<Key, Heat> = BTreeMap::new();
     for row in &profile.cycles {
-        if !session.wants(row.pc) {
+        if !view.wants(row.pc) {
             continue;
         }
         let key = match by {
             TopBy::Image => profile.pcs.get(row.pc).map(|pc| Key::Image(pc.image)),
-            TopBy::Function => session.symbols.function_of(row.pc).map(Key::Function),
+            TopBy::Function => view.symbols.function_of(row.pc).map(Key::Function),
             TopBy::Instruction => Some(Key::Instruction(row.pc)),
             TopBy::Process => Some(Key::Process(row.process)),
         };
@@ -60,15 +56,15 @@ pub(crate) fn report(
         }
     }
     // Shares are of all that was collected, not of what is shown.
-    let total = session.total();
+    let total = view.total();
     let mut sums: Vec<(Key, Heat)> = sums
         .into_iter()
-        .filter(|(_, heat)| heat.samples >= session.min_samples)
+        .filter(|(_, heat)| heat.samples >= view.min_samples)
         .collect();
     sums.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
     let rows: Vec<Row> = sums
         .into_iter()
-        .map(|(key, heat)| row(session, key, heat, total))
+        .map(|(key, heat)| row(view, key, heat, total))
         .collect();
     if rows.is_empty() {
         return Err(nothing("samples"));
@@ -76,8 +72,8 @@ pub(crate) fn report(
     finish(&rows, format, |rows, out| text(rows, by, total, out))
 }
 
-fn row(session: &mut Session<'_>, key: Key, heat: Heat, total: Heat) -> Row {
-    let profile = session.profile;
+fn row(view: &mut View<'_>, key: Key, heat: Heat, total: Heat) -> Row {
+    let profile = view.profile;
     let mut row = Row {
         key: String::new(),
         cycles: whole(heat.cycles),
@@ -88,18 +84,18 @@ fn row(session: &mut Session<'_>, key: Key, heat: Heat, total: Heat) -> Row {
         pid: None,
     };
     match key {
-        Key::Image(image) => row.key = session.image_path(image).to_owned(),
+        Key::Image(image) => row.key = view.image_path(image).to_owned(),
         Key::Function(id) => {
-            if let Some(function) = session.symbols.function(id) {
+            if let Some(function) = view.symbols.function(id) {
                 row.key = function.name.clone();
-                row.image = Some(session.image_path(function.image).to_owned());
+                row.image = Some(view.image_path(function.image).to_owned());
                 row.address = function.start.map(|start| format!("0x{start:x}"));
             }
         }
         Key::Instruction(index) => {
             if let Some(pc) = profile.pcs.get(index) {
-                row.key = session.symbols.describe(pc.image, pc.address);
-                row.image = Some(session.image_path(pc.image).to_owned());
+                row.key = view.symbols.describe(pc.image, pc.address);
+                row.image = Some(view.image_path(pc.image).to_owned());
                 row.address = Some(format!("0x{:x}", pc.address));
             }
         }

@@ -194,7 +194,7 @@ pub(crate) struct Question<'a> {
 }
 
 /// A named and filtered profile.
-pub(crate) struct Session<'p> {
+pub(crate) struct View<'p> {
     /// The rows.
     pub(crate) profile: &'p Profile,
     /// Names for its addresses.
@@ -211,13 +211,13 @@ pub(crate) struct Session<'p> {
     functions: Option<BTreeSet<FunctionId>>,
 }
 
-impl<'p> Session<'p> {
+impl<'p> View<'p> {
     /// Names the PCs of a profile and finds what the options ask for.
     pub(crate) fn new(
         profile: &'p Profile,
         common: &Common,
         question: Question<'_>,
-    ) -> Result<Session<'p>, Failure> {
+    ) -> Result<View<'p>, Failure> {
         let Question {
             function,
             min_samples,
@@ -243,7 +243,7 @@ impl<'p> Session<'p> {
                     .insert(pc.address, index);
             }
         }
-        let mut session = Session {
+        let mut view = View {
             profile,
             symbols,
             heat,
@@ -253,9 +253,9 @@ impl<'p> Session<'p> {
             functions: None,
         };
         if let Some(name) = function.or(common.only_function.as_deref()) {
-            session.functions = Some(session.select(name, stubs)?);
+            view.functions = Some(view.select(name, stubs)?);
         }
-        Ok(session)
+        Ok(view)
     }
 
     /// Whether a PC is in what was asked for.
@@ -298,7 +298,7 @@ impl<'p> Session<'p> {
         self.values_at(by_caller, |pc| pc)
     }
 
-    /// As [`Session::values`], with what was seen at a PC counted at `place(pc)`.
+    /// As [`View::values`], with what was seen at a PC counted at `place(pc)`.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
         let mut coins = hotlist::Generator::new(SEED);
         let mut placed: BTreeMap<(usize, &str, Option<usize>), Merged<'_>> = BTreeMap::new();
