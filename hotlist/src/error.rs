@@ -48,4 +48,44 @@ pub enum Error {
     /// A tuple of correlated values has 1 to 8 of them.
     #[error("a tuple has 1 to {max} values, not {0}", max = crate::Value::MAX_TUPLE)]
     TupleLength(usize),
+    /// Linear buckets of no width, or wider than all of the range.
+    #[error("a step of {step} makes no buckets in a range of {range}")]
+    LinearStep {
+        /// The step.
+        step: u16,
+        /// The values between the bounds.
+        range: i64,
+    },
+    /// Linear buckets over nothing, or too many of them.
+    #[error("no linear buckets from {base} to {limit}: 1 to 65535 steps are possible")]
+    LinearRange {
+        /// The lower bound.
+        base: i32,
+        /// The upper bound.
+        limit: i32,
+    },
+    /// Magnitudes that do not grow.
+    #[error("the factor of log-linear buckets must be at least 2, not {0}")]
+    LogLinearFactor(u16),
+    /// Magnitudes in the wrong order, or beyond 63 bits.
+    #[error("no magnitudes from {factor}^{low} to {factor}^{high} in 63 bits")]
+    LogLinearRange {
+        /// The factor.
+        factor: u16,
+        /// The lowest exponent.
+        low: u16,
+        /// The highest exponent.
+        high: u16,
+    },
+    /// Steps that do not cut every magnitude into whole numbers.
+    #[error("{steps} steps do not fit magnitudes of a factor of {factor}")]
+    LogLinearSteps {
+        /// The factor.
+        factor: u16,
+        /// The steps.
+        steps: u16,
+    },
+    /// Two aggregations have one id.
+    #[error("aggregation {0} is there twice")]
+    SameAggregation(u32),
 }

@@ -68,6 +68,7 @@
 //! into B at p), by the same rules and at a relative error of about 10^-5; so counts are exact up
 //! to 2^32 - 2 events a value.
 
+pub mod aggregate;
 mod coins;
 mod config;
 mod error;
