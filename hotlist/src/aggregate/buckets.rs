@@ -125,7 +125,7 @@ impl LogLinear {
             // Both are below 2^16.
             power *= wide;
         }
-        if steps < factor || steps % factor != 0 || power % wide_steps != 0 {
+        if steps < factor || !steps.is_multiple_of(factor) || !power.is_multiple_of(wide_steps) {
             return Err(Error::LogLinearSteps { factor, steps });
         }
         Ok(Self {

@@ -18,11 +18,15 @@ pub struct Aggregation {
     pub function: Function,
 }
 
+/// Aggregation id and the words of the key.
+type Key = (u32, Box<[u64]>);
+type Data = Box<[u64]>;
+
 /// The data of all keys, from all writers.
 #[derive(Clone, Debug)]
 pub struct Table {
     dictionary: HashMap<u32, Aggregation>,
-    entries: BTreeMap<(u32, Box<[u64]>), Box<[u64]>>,
+    entries: BTreeMap<Key, Data>,
     most_entries: usize,
     drops: u64,
     foreign: u64,
