@@ -240,7 +240,7 @@ fn instructions() -> Vec<String> {
         "crc32 rax, rbx",
         "crc32 rax, byte ptr [rsi]",
         "mov eax, [esi]",
-        "mov fs:[r14], al\nmov al, fs:[r14]",
+        "xor r14d, r14d\nmov fs:[r14], al\nmov al, fs:[r14]",
         "movd xmm0, eax\nmovd ebx, xmm0",
         "movq xmm0, rax\nmovq [rsi], xmm0\nmov rbx, [rsi]",
         "ptest xmm0, xmm1",
@@ -254,6 +254,17 @@ fn instructions() -> Vec<String> {
         "maskmovdqu xmm0, xmm1",
         "pextrw eax, xmm0, 1",
         "movnti [rsi], rax",
+        // Stores and loads that overlap through pointers of which one may be hidden.
+        "lea rdi, [rsi+3]\nnop\nnop\nmov [rdi], rax\nmov rbx, [rsi]\nmov [rsi+2], cl\n\
+         mov rdx, [rdi-1]\nmov [rdi], ebx\nadd rax, [rsi]",
+        "lea rdi, [rsi+9]\nnop\nnop\nnop\nmov [rsi+8], rdx\nmovdqu [rdi], xmm0\nmov rax, [rsi+8]\n\
+         mov [rdi+4], bx\nmov rcx, [rsi+12]",
+        "lea rdi, [rsi+16]\nlea r8, [rsi+8]\nnop\nmov [r8], rbx\nmov [rdi], rdx\nmov ecx, 70\n\
+         rep movsb\nmov rax, [r8]\nmov rbx, [r8+16]",
+        "call 1f\npush rax\ncall 1f\npop rbx\ncall 1f\njmp 2f\n1: push rcx\npop rdx\nret\n2:",
+        "mov [rsi], rax\nmov [rsi+4], ebx\nmov [rsi+6], cx\nmov [rsi+5], dl\nmov rax, [rsi]\n\
+         xchg [rsi+1], rbx\nmov rcx, [rsi]",
+        "push rax\npush rbx\nmov [rsp+4], rdx\nxadd [rsp+2], rcx\npop r8\npop r8",
         "rdtsc",
         "xor eax, eax\ncpuid",
         "xor ecx, ecx\nxgetbv",
@@ -264,7 +275,100 @@ fn instructions() -> Vec<String> {
     ] {
         add(text.to_owned());
     }
+    all.extend(combinations());
     all
+}
+
+/// Random combinations of instructions with all registers, immediates and address forms.
+fn combinations() -> Vec<String> {
+    /// Registers that hold no pointer of the fixture's own; r8 to r11 are derived.
+    const REGISTERS: [[&str; 4]; 10] = [
+        A,
+        B,
+        C,
+        D,
+        ["bpl", "bp", "ebp", "rbp"],
+        ["r8b", "r8w", "r8d", "r8"],
+        ["r9b", "r9w", "r9d", "r9"],
+        ["r10b", "r10w", "r10d", "r10"],
+        ["r11b", "r11w", "r11d", "r11"],
+        ["r14b", "r14w", "r14d", "r14"],
+    ];
+    const TWO: [&str; 13] = [
+        "add", "adc", "sub", "sbb", "cmp", "and", "or", "xor", "test", "mov", "xchg", "xadd",
+        "cmpxchg",
+    ];
+    const ONE: [&str; 11] = [
+        "inc", "dec", "neg", "not", "shl", "shr", "sar", "rol", "ror", "rcl", "rcr",
+    ];
+    let mut state = 0x5eed_0f_c0de;
+    (0..250)
+        .map(|_| {
+            let mut pick = |n: usize| {
+                state = next_random(state);
+                (state >> 33) as usize % n
+            };
+            let width = pick(4);
+            let [a, b, index] = [pick(10), pick(10), pick(10)].map(|i| REGISTERS[i]);
+            let size = SIZE[width];
+            let index_low = index[0];
+            let scale = 1 << pick(4);
+            // Some indices are negative.
+            let address = [
+                format!(
+                    "movsx {}, {index_low}\nADDR[rsi+{}*{scale}+128]",
+                    index[3], index[3]
+                ),
+                format!(
+                    "movzx {}, {index_low}\nADDR[esi+{}*{scale}]",
+                    index[2], index[2]
+                ),
+                format!(
+                    "movsx {}, {index_low}\nADDR[{}*{scale}+area+2048]",
+                    index[3], index[3]
+                ),
+                "ADDR[rip+area+72]".to_owned(),
+            ];
+            let immediate = [1, -1, 0x7f, -0x80, 0x1234, -0x5432_1234][pick(6)];
+            let immediate = match width {
+                0 => i64::from(immediate as i8),
+                1 => i64::from(immediate as i16),
+                _ => i64::from(immediate),
+            };
+            let two = TWO[pick(TWO.len())];
+            let one = ONE[pick(ONE.len())];
+            let (prefix, memory) = match address[pick(4)].split_once("ADDR") {
+                Some((prefix, memory)) => (prefix.to_owned(), format!("{size} {memory}")),
+                None => unreachable!("every address has the mark"),
+            };
+            let shifted = match one {
+                "inc" | "dec" | "neg" | "not" => String::new(),
+                _ if pick(2) == 0 => ", cl".to_owned(),
+                _ => format!(", {}", 1 + pick(40)),
+            };
+            match pick(5) {
+                0 => format!("{two} {}, {}", a[width], b[width]),
+                1 => format!("{prefix}{two} {memory}, {}", b[width]),
+                2 => {
+                    let two = if matches!(two, "xadd" | "cmpxchg" | "xchg") {
+                        "sbb"
+                    } else {
+                        two
+                    };
+                    format!("{two} {}, {immediate}", a[width])
+                }
+                3 => format!("{one} {}{shifted}", a[width]),
+                _ => format!("{prefix}{one} {memory}{shifted}"),
+            }
+        })
+        .collect()
+}
+
+/// The next of a row of random numbers that is the same in every run.
+fn next_random(state: u64) -> u64 {
+    state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407)
 }
 
 /// Whether this processor lacks what an instruction needs.
@@ -299,7 +403,7 @@ fn source() -> String {
             text,
             "add r12, {}\nand r12, 1023\nlea rsi, [r13+1024]\nlea rdi, [r13+8192]\n\
              mov rax, [r15+r12*8]\nmov rbx, [r15+r12*8+{}]\nmov rcx, [r15+r12*8+{}]\n\
-             mov rdx, [r15+r12*8+{}]\nxor r14d, r14d\nmov [rsi+8], rdx\nmov [rdi+16], rbx\n\
+             mov rdx, [r15+r12*8+{}]\nmov [rsi+8], rdx\nmov [rdi+16], rbx\n\
              push [r15+r12*8+8192]\npopfq\n{instruction}",
             1 + i % 7,
             8 * (1 + i % 5),
@@ -310,9 +414,7 @@ fn source() -> String {
     text.push_str("jmp again\n.data\n.balign 64\nvalues:\n");
     let mut state = 0x0dd_ba11_5eedu64;
     let mut random = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = next_random(state);
         state ^ state >> 29
     };
     for i in 0..1024 {

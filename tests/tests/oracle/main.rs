@@ -27,7 +27,7 @@ use crate::tracee::Start;
 /// Steps per program unless the environment says otherwise.
 const STEPS: u64 = 100_000;
 /// Steps of the program that runs every instruction: enough for its tables of values.
-const FIXTURE_STEPS: u64 = 250_000;
+const FIXTURE_STEPS: u64 = 300_000;
 
 /// A program to watch.
 struct Program {
@@ -99,7 +99,8 @@ fn programs(folder: &Path) -> Result<Vec<Program>> {
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let folder = tempfile::tempdir()?;
-    let steps = variable("VCPI_ORACLE_STEPS").unwrap_or(STEPS);
+    let wanted = variable("VCPI_ORACLE_STEPS");
+    let steps = wanted.unwrap_or(STEPS);
     let mut trials: Vec<_> = programs(folder.path())?
         .into_iter()
         .map(|program| Trial::test(program.name.clone(), move || watch(&program, steps)))
@@ -112,7 +113,7 @@ fn main() -> Result<()> {
             command: vec![built],
             start: Start::Calls(0),
         };
-        watch(&program, steps.max(FIXTURE_STEPS))
+        watch(&program, wanted.unwrap_or(FIXTURE_STEPS))
     }));
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` runs no destructor: the folder has to go before.
