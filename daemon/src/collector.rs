@@ -288,6 +288,7 @@ impl Collector {
             loads: 0,
             loads_known: 0,
             arguments: self.settings.capture.contains(Capture::ARGS),
+            transfer: None,
         };
         let mut code = ProcessCode {
             view: &view,
@@ -299,6 +300,7 @@ impl Collector {
         };
         let start = Registers::from_sample(registers.gpr, registers.ip, registers.flags);
         let outcome = window.run(&start, &mut code, &mut memory, &mut recorder);
+        recorder.finish();
         let Recorder {
             values,
             destinations,

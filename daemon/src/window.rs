@@ -190,6 +190,8 @@ pub(crate) struct Recorder<'a> {
     pub(crate) loads_known: u64,
     /// Whether the arguments of calls are wanted.
     pub(crate) arguments: bool,
+    /// An indirect transfer at this PC, which is a jump unless a call is reported next.
+    pub(crate) transfer: Option<(u64, Option<u64>)>,
 }
 
 impl Recorder<'_> {
@@ -211,6 +213,22 @@ impl Recorder<'_> {
             .filter(|_| self.by_caller)
     }
 
+    /// Ends the window.
+    pub(crate) fn finish(&mut self) {
+        self.settle_jump();
+    }
+
+    fn settle_jump(&mut self) {
+        let Some((pc, target)) = self.transfer.take() else {
+            return;
+        };
+        let target = target.and_then(|target| self.view.locate(target));
+        if let Some(site) = self.pc(pc) {
+            let target = target.map(|at| self.tables.pc(at.pc));
+            self.tables.add_call(self.owner, site, target);
+        }
+    }
+
     fn add(&mut self, pc: PcId, caller: Option<PcId>, parameter: Parameter, value: Option<u64>) {
         let key = ProfileKey {
             owner: self.owner,
@@ -226,6 +244,7 @@ impl Recorder<'_> {
 
 impl Sink for Recorder<'_> {
     fn reached(&mut self, pc: u64) {
+        self.settle_jump();
         self.current = self.pc(pc).map(|id| (pc, id));
     }
 
@@ -233,6 +252,9 @@ impl Sink for Recorder<'_> {
         if let Parameter::Dest(_) = parameter {
             self.destinations += 1;
             self.destinations_known += u64::from(value.is_some());
+        }
+        if parameter == Parameter::Target {
+            self.transfer = Some((pc, value));
         }
         if let Some(id) = self.pc(pc) {
             let caller = self.caller();
@@ -247,6 +269,7 @@ impl Sink for Recorder<'_> {
     }
 
     fn call(&mut self, call: &Call) {
+        self.transfer = None;
         let site = self.pc(call.site);
         let callee = call
             .target

@@ -36,7 +36,7 @@ pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
             parts.events
         ));
     }
-    if *windows > known {
+    if *windows > known || (*windows == 0) != (known == 0) {
         return invalid(format!("{known} known values from {windows} windows"));
     }
     if Config::with_capacity(parts.config.capacity()).as_ref() != Ok(&parts.config) {
@@ -104,7 +104,7 @@ impl File<'_> {
         let Some(events) = reached.checked_sub(unknown) else {
             return Err(self.bad(id, format!("{unknown} of {reached} values unknown")));
         };
-        if windows > events {
+        if windows > events || (windows == 0) != (events == 0) {
             return Err(self.bad(id, format!("{events} known values from {windows} windows")));
         }
         // Every u32 is a usize on the one architecture there is.

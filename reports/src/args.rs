@@ -83,6 +83,9 @@ pub(crate) enum Report {
         /// Values shown for each instruction in text.
         #[arg(long, value_name = "N", default_value_t = 4)]
         values: usize,
+        /// Show every instruction, also where many in a row were neither sampled nor reached.
+        #[arg(long)]
+        all: bool,
     },
     /// The most frequent value of each argument, per function and call site.
     Args {

@@ -95,9 +95,16 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     let text = match cli.report {
         Report::Top { by } => report::top::report(&mut view, by, format),
         Report::List {
-            by_caller, values, ..
+            by_caller,
+            values,
+            all,
+            ..
         } => {
-            let options = report::list::Options { by_caller, values };
+            let options = report::list::Options {
+                by_caller,
+                values,
+                all,
+            };
             report::list::report(&mut view, options, format)
         }
         Report::Args { .. } => report::args::report(&view, format),

@@ -139,13 +139,13 @@ CREATE TABLE branch (
     unknown   INTEGER NOT NULL           -- the direction could not be told
 ) STRICT;
 
--- Calls that windows ran into.
+-- Calls and indirect jumps that windows ran into.
 CREATE TABLE call (
     flush   INTEGER NOT NULL REFERENCES flush(id),
     process INTEGER NOT NULL REFERENCES process(id),
     subject INTEGER NOT NULL REFERENCES subject(id),
     site    INTEGER NOT NULL REFERENCES pc(id),
-    callee  INTEGER REFERENCES pc(id),   -- entry; NULL: an indirect call to who knows where
+    callee  INTEGER REFERENCES pc(id),   -- entry or target; NULL: it could not be told
     calls   INTEGER NOT NULL
 ) STRICT;
 

@@ -95,7 +95,7 @@ fn forged_rows() -> Outcome {
         ("UPDATE hotlist SET sat_count = 51", "hotlist 1: SatCount 51"),
         ("UPDATE hotlist SET unknown = reached + 1", "511 of 510 values unknown"),
         ("UPDATE hotlist SET windows = 501", "500 known values from 501 windows"),
-        ("UPDATE hotlist SET reached = 12, windows = 0", "of 2 offered"),
+        ("UPDATE hotlist SET reached = 12, windows = 0", "2 known values from 0 windows"),
         ("UPDATE tuple SET counted = -1 WHERE rank = 0", "tuple 0 has counts"),
         ("UPDATE tuple SET counted = 0 WHERE rank = 0", "tuple 0 has counts"),
         ("UPDATE tuple SET value = 5", "repeats the value"),

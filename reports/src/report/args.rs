@@ -51,11 +51,21 @@ pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure>
         .iter()
         .filter(|row| row.parameter.starts_with("arg"))
         .map(|row| row.pc)
-        .chain(profile.calls.iter().filter_map(|row| row.callee))
+        .chain(
+            profile
+                .calls
+                .iter()
+                .filter(|row| super::targets::kind(view, row.site) != Some("jump"))
+                .filter_map(|row| row.callee),
+        )
         .collect();
     let callees = Callees::new(view, &entries);
     let mut calls = Calls::new();
     for row in &profile.calls {
+        // Jumps through a table stay within their function.
+        if super::targets::kind(view, row.site) == Some("jump") {
+            continue;
+        }
         let Some(callee) = row.callee.map(|callee| callees.canonical(callee)) else {
             continue;
         };

@@ -22,7 +22,12 @@ pub(crate) struct Options {
     pub(crate) by_caller: bool,
     /// Values shown per parameter in text.
     pub(crate) values: usize,
+    /// Leave nothing out of the text.
+    pub(crate) all: bool,
 }
+
+/// As many instructions in a row, none of which was sampled or reached, are listed in text.
+const QUIET: usize = 6;
 
 /// One instruction in JSON.
 #[derive(Debug, Serialize)]
@@ -256,7 +261,22 @@ fn function_text(
     let mut disassembler = Disassembler::new(Spacing::Text);
     let mut last = Place::default();
     let mut sources = Sources::default();
-    for (line, place) in lines.iter().zip(places) {
+    let quiet = if options.all {
+        vec![0; lines.len()]
+    } else {
+        quiet_runs(view, lines, by_pc)
+    };
+    let mut skip = 0;
+    for ((line, place), run) in lines.iter().zip(places).zip(quiet) {
+        if skip > 0 {
+            skip -= 1;
+            continue;
+        }
+        if run > QUIET {
+            table.line(&format!("  ... {run} instructions without samples"));
+            skip = run - 1;
+            continue;
+        }
         if place != last {
             if let Some(text) = place_line(&place, &mut sources) {
                 table.line(&text);
@@ -295,6 +315,24 @@ fn function_text(
         }
     }
     table.print(out);
+}
+
+/// For each line that begins a run of instructions without samples and values: the length of
+/// the run; 0 for the other lines.
+fn quiet_runs(view: &View<'_>, lines: &[Line], by_pc: &BTreeMap<usize, Vec<Values>>) -> Vec<usize> {
+    let is_quiet = |line: &Line| {
+        heat(view, line).samples == 0 && line.pc.is_none_or(|pc| !by_pc.contains_key(&pc))
+    };
+    let mut runs = vec![0; lines.len()];
+    let mut start = None;
+    for (index, line) in lines.iter().enumerate() {
+        if is_quiet(line) {
+            runs[*start.get_or_insert(index)] += 1;
+        } else {
+            start = None;
+        }
+    }
+    runs
 }
 
 fn heading(view: &View<'_>, id: FunctionId, lines: &[Line], out: &mut String) {

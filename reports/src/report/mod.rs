@@ -42,9 +42,17 @@ impl JsonShare {
 
 /// The most frequent values as text: `(26.9% 0x4) (25.7% 0x1) ...`, with bounds
 /// in place of the share where less than 90 % is known: `(20.1..45.3% 0x4)`.
+///
+/// Where not every event enters the list (1/p above 1), what is in it by a lucky draw
+/// or two stands for 1/p events each. Such an estimate is right on average and says
+/// nothing alone, so a value is shown only if its interval keeps away from 0.
 fn shares_text(values: &Values, class: Class, most: usize) -> String {
-    let mut parts: Vec<String> = values
+    let frequent: Vec<&Share> = values
         .shares
+        .iter()
+        .filter(|share| values.threshold <= 1.0 || share.low > 0.0)
+        .collect();
+    let mut parts: Vec<String> = frequent
         .iter()
         .take(most)
         .map(|share| {
@@ -56,7 +64,9 @@ fn shares_text(values: &Values, class: Class, most: usize) -> String {
             }
         })
         .collect();
-    if values.shares.len() > most {
+    if frequent.is_empty() && !values.shares.is_empty() {
+        parts.push("(varies)".to_owned());
+    } else if values.shares.len() > parts.len() {
         parts.push("...".to_owned());
     }
     parts.join(" ")

@@ -45,7 +45,7 @@ struct Target {
 pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
     let mut calls: BTreeMap<usize, BTreeMap<Option<usize>, u64>> = BTreeMap::new();
     for row in &view.profile.calls {
-        if view.wants(row.site) && kind(view, row.site) == Some("call") {
+        if view.wants(row.site) && kind(view, row.site).is_some() {
             let sum = calls
                 .entry(row.site)
                 .or_default()
@@ -120,7 +120,8 @@ fn from_calls(
         .collect();
     targets.sort_by_key(|target| std::cmp::Reverse(target.count));
     let unknown = callees.get(&None).copied().unwrap_or(0);
-    row(view, site, "call", targets, known, unknown)
+    let kind = kind(view, site)?;
+    row(view, site, kind, targets, known, unknown)
 }
 
 fn row(
@@ -145,7 +146,7 @@ fn row(
 }
 
 /// What an indirect transfer is; `None` for other instructions and unread ones.
-fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
+pub(super) fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
     let pc = view.profile.pcs.get(index)?;
     let bytes = match pc.bytes.as_deref() {
         Some(bytes) => bytes,
