@@ -15,6 +15,7 @@
 mod check;
 mod fixture;
 mod tracee;
+mod view;
 
 use std::path::Path;
 use std::process::Command;

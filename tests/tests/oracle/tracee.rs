@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 pub(crate) enum Step {
     /// The next instruction is due.
     Stopped,
-    /// A signal interrupted; it is delivered with the next step.
+    /// A signal came or was delivered: the step is not one of the program.
     Signal,
     /// The process is gone.
     Gone,
@@ -142,8 +142,11 @@ impl Tracee {
 
     /// Executes one instruction (one iteration, if it is repeated).
     pub(crate) fn step(&mut self) -> Result<Step> {
-        ptrace::step(self.pid, self.pending.take()).context("PTRACE_SINGLESTEP")?;
+        let delivered = self.pending.take();
+        ptrace::step(self.pid, delivered).context("PTRACE_SINGLESTEP")?;
         match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
+            // If it has a handler, no instruction was executed: the handler's first is due.
+            WaitStatus::Stopped(_, Signal::SIGTRAP) if delivered.is_some() => Ok(Step::Signal),
             WaitStatus::Stopped(_, Signal::SIGTRAP) => Ok(Step::Stopped),
             WaitStatus::Stopped(_, signal) => {
                 self.pending = Some(signal);

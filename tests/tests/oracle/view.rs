@@ -1,0 +1,221 @@
+//! What the interpreter is shown of the stopped process, and what it says.
+
+use std::collections::{HashMap, VecDeque};
+
+use iced_x86::Register;
+use interpreter::{
+    Call, Code, Decoded, Fetched, Flag, Memory, Parameter, Registers, Sink, StopReason, Word,
+};
+use nix::libc::user_regs_struct;
+
+use crate::tracee::Tracee;
+
+/// Image addresses differ from process addresses by this, to see that both are kept apart.
+pub(crate) const BIAS: u64 = 0x5550_0000_7000;
+/// Random numbers that are the same in every run.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+    }
+
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.next().is_multiple_of(n)
+    }
+}
+
+/// How much the interpreter is not told.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Hide {
+    Nothing,
+    /// Whole registers, flags and pieces of memory.
+    Some,
+    /// Single bytes of registers as well.
+    Bytes,
+}
+
+/// Memory of the stopped process.
+pub(crate) struct TraceeMemory<'a> {
+    pub(crate) tracee: &'a Tracee,
+    pub(crate) volatile: &'a [(u64, u64)],
+    /// Hides one in so many pieces of memory, by this seed.
+    pub(crate) hide: Option<u64>,
+}
+
+impl Memory for TraceeMemory<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        let end = address.saturating_add(bytes.len() as u64);
+        if self
+            .volatile
+            .iter()
+            .any(|&(first, past)| address < past && end > first)
+        {
+            return false;
+        }
+        if let Some(seed) = self.hide
+            && ((address >> 3) ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0
+        {
+            return false;
+        }
+        self.tracee.read(address, bytes) == bytes.len()
+    }
+}
+
+/// Code of the stopped process.
+pub(crate) struct TraceeCode<'a> {
+    pub(crate) tracee: &'a Tracee,
+    pub(crate) decoded: &'a mut HashMap<u64, ([u8; 15], Decoded)>,
+}
+
+impl Code for TraceeCode<'_> {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let mut bytes = [0; 15];
+        let mut len = self.tracee.read(pc, &mut bytes);
+        if len == 0 {
+            // The code may end before 15 bytes do, at the end of its page.
+            let rest = (0x1000 - (pc & 0xfff)).min(15) as usize;
+            len = self.tracee.read(pc, &mut bytes[..rest]);
+        }
+        if len == 0 {
+            return Err(StopReason::NotMapped);
+        }
+        if self.decoded.get(&pc).is_none_or(|(held, _)| *held != bytes) {
+            let decoded = Decoded::new(&bytes[..len], pc.wrapping_sub(BIAS))?;
+            self.decoded.insert(pc, (bytes, decoded));
+        }
+        match self.decoded.get(&pc) {
+            Some((_, instruction)) => Ok(Fetched {
+                instruction,
+                bias: BIAS,
+            }),
+            None => Err(StopReason::NotMapped),
+        }
+    }
+}
+
+/// What the interpreter says of one instruction.
+#[derive(Default)]
+pub(crate) struct Claims {
+    pub(crate) pc: u64,
+    pub(crate) values: Vec<(Parameter, Option<u64>)>,
+    pub(crate) branch: Option<Option<bool>>,
+    pub(crate) call: Option<Call>,
+    pub(crate) stores: Vec<(Option<u64>, u32, Option<u64>)>,
+}
+
+/// Collects what the interpreter says, per instruction.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) instructions: VecDeque<Claims>,
+}
+
+impl Recorder {
+    fn last(&mut self, pc: u64) -> &mut Claims {
+        let last = self
+            .instructions
+            .back_mut()
+            .expect("an instruction is reached first");
+        assert_eq!(
+            last.pc, pc,
+            "an event of another instruction than the one reached"
+        );
+        last
+    }
+}
+
+impl Sink for Recorder {
+    fn reached(&mut self, pc: u64) {
+        self.instructions.push_back(Claims {
+            pc,
+            ..Claims::default()
+        });
+    }
+
+    fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
+        self.last(pc).values.push((parameter, value));
+    }
+
+    fn branch(&mut self, pc: u64, taken: Option<bool>) {
+        self.last(pc).branch = Some(taken);
+    }
+
+    fn call(&mut self, call: &Call) {
+        self.last(call.site).call = Some(*call);
+    }
+
+    fn store(&mut self, pc: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
+        self.last(pc).stores.push((address, bytes, value));
+    }
+}
+
+pub(crate) const GENERAL: [Register; 16] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RBX,
+    Register::RSP,
+    Register::RBP,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+
+/// rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
+pub(crate) fn general(regs: &user_regs_struct) -> [u64; 16] {
+    [
+        regs.rax, regs.rcx, regs.rdx, regs.rbx, regs.rsp, regs.rbp, regs.rsi, regs.rdi, regs.r8,
+        regs.r9, regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
+    ]
+}
+
+/// The value of a general register, whatever part of one it is.
+pub(crate) fn value_of(regs: &user_regs_struct, register: Register) -> Option<u64> {
+    let number = GENERAL
+        .iter()
+        .position(|r| *r == register.full_register())?;
+    let full = general(regs)[number];
+    Some(match register {
+        Register::AH | Register::BH | Register::CH | Register::DH => full >> 8 & 0xff,
+        _ => full & u64::MAX >> (64 - 8 * register.size()),
+    })
+}
+
+/// The registers that the interpreter is told.
+pub(crate) fn told(regs: &user_regs_struct, hide: Hide, random: &mut Random) -> Registers {
+    let mut registers = Registers::from_sample(general(regs), regs.rip, regs.eflags);
+    registers.fs_base = Some(regs.fs_base);
+    registers.gs_base = Some(regs.gs_base);
+    if hide == Hide::Nothing {
+        return registers;
+    }
+    for word in &mut registers.gpr {
+        if random.one_in(4) {
+            let known = if hide == Hide::Bytes {
+                random.next() as u8
+            } else {
+                0
+            };
+            *word = Word::partial(word.known_bits(), known);
+        }
+    }
+    for flag in Flag::ALL {
+        if random.one_in(4) {
+            registers.rflags.set(flag, None);
+        }
+    }
+    if random.one_in(2) {
+        registers.fs_base = None;
+    }
+    registers
+}
