@@ -23,6 +23,17 @@ pub(crate) enum Action {
     Stop(StopReason),
 }
 
+/// How far the interpreter understands an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Support {
+    /// It is interpreted. Branches and frames with an operand-size prefix still end a window.
+    Interpreted,
+    /// What it writes becomes unknown, and the window goes on.
+    Skipped,
+    /// The window ends before it.
+    Stops(StopReason),
+}
+
 /// What an instruction that is skipped leaves unknown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effects {
@@ -37,6 +48,9 @@ pub(crate) struct Effects {
     pub(crate) flags_cleared: u16,
     pub(crate) flags_set: u16,
 }
+
+// Caches hold tens of thousands of them.
+const _: () = assert!(size_of::<Decoded>() <= 64);
 
 /// A decoded instruction with what its interpretation needs.
 #[derive(Clone, Debug)]
@@ -87,6 +101,15 @@ impl Decoded {
     #[expect(clippy::len_without_is_empty, reason = "no instruction is empty")]
     pub fn len(&self) -> usize {
         self.instruction.len()
+    }
+
+    /// How far the interpreter understands it.
+    pub fn support(&self) -> Support {
+        match self.action {
+            Action::Run(_) => Support::Interpreted,
+            Action::Skip(_) => Support::Skipped,
+            Action::Stop(reason) => Support::Stops(reason),
+        }
     }
 
     /// The instruction; its addresses are image addresses.
@@ -253,11 +276,12 @@ fn is_skippable(instruction: &Instruction) -> bool {
     if instruction.flow_control() != FlowControl::Next || instruction.is_stack_instruction() {
         return false;
     }
-    // Reading a segment register, and the shadow-stack pointer, touch nothing but the destination.
+    // These touch nothing but the destination. Where there is no shadow stack `rdssp` leaves it as
+    // it was; the 32-bit form, which then keeps the upper half, is not worth the care.
     let reads_segment = instruction.mnemonic() == Mnemonic::Mov
         && instruction.op1_kind() == OpKind::Register
         && instruction.op1_register().is_segment_register();
-    if reads_segment || matches!(instruction.mnemonic(), Mnemonic::Rdsspd | Mnemonic::Rdsspq) {
+    if reads_segment || instruction.mnemonic() == Mnemonic::Rdsspq {
         return true;
     }
     instruction.cpuid_features().iter().any(|feature| {

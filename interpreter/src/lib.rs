@@ -13,6 +13,46 @@
 //!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
 //! executing it is one call through a function pointer.
+//!
+//! ```
+//! use interpreter::*;
+//!
+//! /// `imul edi, edi, 3; lea eax, [rdi+1]`, at address 0.
+//! struct Program(Vec<Decoded>);
+//!
+//! impl Code for Program {
+//!     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+//!         let found = self.0.iter().find(|decoded| decoded.instruction().ip() == pc);
+//!         Ok(Fetched { instruction: found.ok_or(StopReason::NotMapped)?, bias: 0 })
+//!     }
+//! }
+//!
+//! struct NoMemory;
+//!
+//! impl Memory for NoMemory {
+//!     fn read(&mut self, _: u64, _: &mut [u8]) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! struct Print;
+//!
+//! impl Sink for Print {
+//!     fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
+//!         println!("{pc:#x} {parameter}: {value:?}"); // 0x0 edi: Some(12), 0x3 eax: Some(13)
+//!     }
+//! }
+//!
+//! let code = [Decoded::new(&[0x6b, 0xff, 3], 0)?, Decoded::new(&[0x8d, 0x47, 1], 3)?];
+//! let mut gpr = [0; 16];
+//! gpr[7] = 4;
+//! let registers = Registers::from_sample(gpr, 0, 0);
+//! let outcome =
+//!     Window::default().run(&registers, &mut Program(code.into()), &mut NoMemory, &mut Print);
+//! assert_eq!(outcome.registers.gpr[0].get(4), Some(13));
+//! assert_eq!(outcome.stop, StopReason::NotMapped);
+//! # Ok::<(), StopReason>(())
+//! ```
 
 mod cache;
 mod decode;
@@ -26,7 +66,7 @@ mod window;
 mod word;
 
 pub use cache::DecodeCache;
-pub use decode::Decoded;
+pub use decode::{Decoded, Support};
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
