@@ -97,7 +97,7 @@ impl Collector {
         self.periods.clear();
         self.tables.count("interval", "distinct", distinct);
         let dropped = std::mem::take(&mut self.loadmap.dropped);
-        self.tables.count("lost", "process_table_full", dropped);
+        self.tables.count("image", "processes_not_kept", dropped);
         let empty = Tables::new(Config::default(), self.settings.memory);
         std::mem::replace(&mut self.tables, empty)
     }
@@ -107,7 +107,7 @@ impl Collector {
         for image in self.images.drop_changed() {
             self.cache.invalidate(image.0);
             self.blocks.forget(image);
-            self.tables.count("lost", "images_changed", 1);
+            self.tables.count("image", "files_changed", 1);
         }
     }
 

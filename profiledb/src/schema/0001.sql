@@ -151,7 +151,7 @@ CREATE TABLE call (
 
 -- Everything that is counted but not per PC. kind: 'run' (samples, windows,
 -- value_events, ...), 'lost', 'stop' (why windows ended), 'coverage', 'interval',
--- 'throttle', 'overhead'.
+-- 'throttle', 'overhead', 'image' (files that changed under the collector, ...).
 CREATE TABLE counter (
     flush INTEGER NOT NULL REFERENCES flush(id),
     kind  TEXT NOT NULL,
