@@ -585,7 +585,9 @@ int main(void) {
         "the file's value of a page that was written".to_owned()
     })?;
     let unrelocated = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    ensure(values(&unrelocated)? == 0, || format!("the file's value of RELRO, {unrelocated}"))?;
+    ensure(values(&unrelocated)? == 0, || {
+        format!("the file's value of RELRO, {unrelocated}")
+    })?;
     let loads = "SELECT count(*) FROM tuple JOIN hotlist ON hotlist.id = tuple.hotlist \
                  WHERE value = 3333 AND parameter IN ('rax', 'rdi', 'rdx', 'rcx', 'rsi')";
     ensure(bench.query::<i64>(loads)? > 0, || {
