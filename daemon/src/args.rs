@@ -83,7 +83,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// Bytes of the user stack to copy with each sample (a multiple of 8).
+    /// Bytes of the user stack to copy with each sample (a multiple of 8, at least 64).
     #[arg(long, value_name = "BYTES", default_value_t = 2048,
           value_parser = stack_bytes)]
     pub(crate) stack_bytes: u32,
@@ -165,7 +165,7 @@ fn positive_seconds(text: &str) -> Result<f64, String> {
 
 fn stack_bytes(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
-        Ok(bytes) if bytes % 8 == 0 && bytes <= 32_768 => Ok(bytes),
-        _ => Err("expected a multiple of 8, at most 32768".to_owned()),
+        Ok(bytes) if bytes % 8 == 0 && (64..=32_768).contains(&bytes) => Ok(bytes),
+        _ => Err("expected a multiple of 8 from 64 to 32768".to_owned()),
     }
 }

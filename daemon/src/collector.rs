@@ -258,6 +258,10 @@ impl Collector {
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
+        let readable = !sample.stack.is_empty();
+        if !readable || !view.pages.borrow_mut().is_same_space(registers.gpr[4]) {
+            return self.stop(StopReason::ProcessGone);
+        }
         let probability = {
             let mut images = view.images.borrow_mut();
             self.blocks

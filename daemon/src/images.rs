@@ -68,9 +68,10 @@ pub(crate) struct Elf {
 
 #[derive(Debug)]
 enum State {
-    /// Not looked for, or not found so many times.
+    /// Not looked for, or not found so many times, the last time through this process.
     Closed {
         attempts: u8,
+        last: Option<Pid>,
     },
     Open(Box<Elf>),
     /// Another file, not ELF, changed since: given up.
@@ -154,7 +155,10 @@ impl Images {
             identity: key.0.clone(),
             denied: is_denied(path),
             path: key.1.clone(),
-            state: State::Closed { attempts: 0 },
+            state: State::Closed {
+                attempts: 0,
+                last: None,
+            },
         });
         self.by_key.insert(key, id);
         id
@@ -222,14 +226,18 @@ impl Images {
     /// The contents of an image, opened when first wanted, through the process that maps it.
     pub(crate) fn elf(&mut self, id: ImageId, through: Option<(Pid, u64, u64)>) -> Option<&Elf> {
         let image = self.images.get_mut(id.0 as usize)?;
-        if let State::Closed { attempts } = image.state {
+        if let State::Closed { attempts, last } = image.state {
+            let pid = through.map(|(pid, ..)| pid);
+            if attempts > 0 && pid == last {
+                return None; // it would not be found this time either
+            }
             image.state = match find(image, through) {
                 Found::Elf(elf) => State::Open(elf),
-                Found::Wrong => State::Unusable,
                 Found::Missing if attempts + 1 < MAX_ATTEMPTS => State::Closed {
                     attempts: attempts + 1,
+                    last: pid,
                 },
-                Found::Missing => State::Unusable,
+                Found::Wrong | Found::Missing => State::Unusable,
             };
         }
         match &image.state {

@@ -231,16 +231,9 @@ impl Pages {
         {
             return state;
         }
-        if self.pagemap.is_none() && !self.failed {
-            self.pagemap = Pagemap::open(self.pid);
-            self.failed = self.pagemap.is_none();
-        }
         // The time before the look: the page cannot have been written before it and be clean.
         let at = now();
-        let state = self
-            .pagemap
-            .as_ref()
-            .map_or(PageState::Unknown, |map| map.page(page));
+        let state = self.look(page);
         if state != PageState::Unknown {
             if self.verdicts.len() >= MAX_VERDICTS {
                 self.verdicts.clear();
@@ -248,6 +241,24 @@ impl Pages {
             self.verdicts.insert(page, (state, at));
         }
         state
+    }
+
+    /// Whether the page table that can be read now is still that of the sampled program, and not
+    /// one that it executed since, or of another process with its pid: the page around its stack
+    /// pointer, which the interrupt could read, is there, and anonymous. Each exec draws another
+    /// place for the stack.
+    pub(crate) fn is_same_space(&mut self, stack: u64) -> bool {
+        self.look(stack & !(PAGE - 1)) == PageState::Written
+    }
+
+    fn look(&mut self, page: u64) -> PageState {
+        if self.pagemap.is_none() && !self.failed {
+            self.pagemap = Pagemap::open(self.pid);
+            self.failed = self.pagemap.is_none();
+        }
+        self.pagemap
+            .as_ref()
+            .map_or(PageState::Unknown, |map| map.page(page))
     }
 
     fn forget(&mut self, start: u64, end: u64) {

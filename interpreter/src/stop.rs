@@ -46,7 +46,7 @@ stop_reasons! {
     AnonymousCode, "anonymous_code", "The code lies in memory without a file (generated code), whose bytes were not available.";
     DeniedImage, "denied_image", "The image is on the deny list: its values are not captured.";
     NotDumpable, "not_dumpable", "The process keeps its memory to itself (not dumpable): its values are not captured.";
-    ProcessGone, "process_gone", "The process had ended before its code could be read.";
+    ProcessGone, "process_gone", "The process had ended, or executed another program, before its code could be read.";
     CompatMode, "compat_mode", "The thread runs 32-bit code.";
     KernelCode, "kernel_code", "The PC lies in the kernel, whose code was not available.";
 }
