@@ -301,7 +301,7 @@ fn combinations() -> Vec<String> {
     const ONE: [&str; 11] = [
         "inc", "dec", "neg", "not", "shl", "shr", "sar", "rol", "ror", "rcl", "rcr",
     ];
-    let mut state = 0x5eed_0f_c0de;
+    let mut state = 0x5eed_c0de;
     (0..250)
         .map(|_| {
             let mut pick = |n: usize| {

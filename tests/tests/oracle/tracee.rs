@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use nix::libc::user_regs_struct;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -39,6 +40,8 @@ pub(crate) struct Tracee {
     pid: Pid,
     /// A signal to deliver when the process goes on.
     pending: Option<Signal>,
+    /// The CPUs that this thread had before it was pinned.
+    allowed: Option<CpuSet>,
 }
 
 impl Tracee {
@@ -60,6 +63,7 @@ impl Tracee {
             child,
             pid,
             pending: None,
+            allowed: None,
         };
         match waitpid(pid, Some(WaitPidFlag::WUNTRACED))? {
             WaitStatus::Stopped(_, Signal::SIGSTOP) => {}
@@ -69,6 +73,7 @@ impl Tracee {
             | ptrace::Options::PTRACE_O_TRACESYSGOOD
             | ptrace::Options::PTRACE_O_EXITKILL;
         ptrace::seize(pid, options).context("PTRACE_SEIZE")?;
+        tracee.allowed = Some(pin(pid)?);
         nix::sys::signal::kill(pid, Signal::SIGCONT)?;
         tracee.run_to_exec()?;
         Ok(tracee)
@@ -189,10 +194,29 @@ impl Tracee {
     }
 }
 
+/// Keeps a process and this thread on one CPU: a step is then a plain switch, and the number of
+/// the CPU, which the kernel stores in the process's memory, does not change under the oracle.
+/// Returns the CPUs that were allowed before.
+fn pin(pid: Pid) -> Result<CpuSet> {
+    let allowed = sched_getaffinity(pid)?;
+    let cpus: Vec<_> = (0..CpuSet::count())
+        .filter(|cpu| allowed.is_set(*cpu) == Ok(true))
+        .collect();
+    let index = usize::try_from(pid.as_raw())? % cpus.len().max(1);
+    let mut one = CpuSet::new();
+    one.set(*cpus.get(index).context("a CPU to run on")?)?;
+    sched_setaffinity(pid, &one)?;
+    sched_setaffinity(Pid::from_raw(0), &one)?;
+    Ok(allowed)
+}
+
 impl Drop for Tracee {
     fn drop(&mut self) {
         // It may be gone already; there is nobody to tell.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(allowed) = &self.allowed {
+            let _ = sched_setaffinity(Pid::from_raw(0), allowed);
+        }
     }
 }
