@@ -5,7 +5,7 @@
 #[path = "../tests/streams/mod.rs"]
 mod streams;
 
-use hotlist::{Config, Generator, Hotlist};
+use hotlist::{Config, Eviction, Generator, Hotlist, Method};
 use streams::{ALL, Source, Stream, ZIPF_VALUES};
 
 /// What was seen over all runs of one stream. Errors are in percent of the stream's length.
@@ -26,18 +26,17 @@ struct Figures {
     concise: usize,
 }
 
-fn measure(stream: Stream, runs: usize, length: usize) -> Figures {
+fn measure(config: &Config, stream: Stream, runs: usize, length: usize) -> Figures {
     let source = Source::new(stream);
     let mut random = Generator::new(1);
     let mut coins = Generator::new(2);
-    let config = Config::default();
     let percent = 100.0 / length as f64;
     let mut errors = vec![0.0; ZIPF_VALUES];
     let (mut sum, mut squares) = (0.0, 0.0);
     let (mut dominant, mut dominant_first, mut concise, mut thresholds) = (0, 0, 0, 0.0);
     for _ in 0..runs {
         let mut exact = vec![0_u32; ZIPF_VALUES];
-        let mut list = Hotlist::new(&config);
+        let mut list = Hotlist::new(config);
         for (time, value) in (0..).zip(source.draw(length, &mut random)) {
             list.update(value, time, &mut coins);
             exact[value as usize] += 1;
@@ -93,24 +92,32 @@ fn main() {
     };
     println!("{runs} runs of {length} events; errors in percent of the stream's length\n");
     println!(
-        "| stream | bias of the top value | its error (RMS) | largest bias of any value | top listed first | mean 1/p | concise at the end |"
+        "| stream | bias of the top value | its error (RMS) | largest bias of any value \
+         | top listed first | mean 1/p | concise at the end |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for stream in ALL {
-        let f = measure(stream, runs.max(1), length.max(1));
-        let first = match f.dominant {
-            0 => "never > 20 %".to_owned(),
-            n => format!("{:.2} % of {n}", 100.0 * f.dominant_first as f64 / n as f64),
-        };
-        println!(
-            "| {} | {:+.3} ± {:.3} | {:.2} | {:.3} | {first} | {:.1} | {:.0} % |",
-            stream.name(),
-            f.top_bias,
-            f.top_bias_error,
-            f.top_error,
-            f.any_bias,
-            f.mean_threshold,
-            100.0 * f.concise as f64 / runs.max(1) as f64,
-        );
+    let by_weight = Config::default()
+        .method(Method::Counting)
+        .eviction(Eviction::ByWeight);
+    for (name, config) in [
+        ("", Config::default()),
+        (", counting, by weight", by_weight),
+    ] {
+        for stream in ALL {
+            let f = measure(&config, stream, runs.max(1), length.max(1));
+            let first = match f.dominant {
+                0 => "never > 20 %".to_owned(),
+                n => format!("{:.2} % of {n}", 100.0 * f.dominant_first as f64 / n as f64),
+            };
+            println!(
+                "| {stream}{name} | {:+.3} ± {:.3} | {:.2} | {:.3} | {first} | {:.1} | {:.0} % |",
+                f.top_bias,
+                f.top_bias_error,
+                f.top_error,
+                f.any_bias,
+                f.mean_threshold,
+                100.0 * f.concise as f64 / runs.max(1) as f64,
+            );
+        }
     }
 }

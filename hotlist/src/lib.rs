@@ -63,6 +63,68 @@
 //! What is lost is spread: the list that was exact (p = 1) is only as good as the other, and the
 //! union of two full lists thins further than either.
 //!
+//! # Figures
+//! "By weight" is `Config::default().method(Method::Counting).eviction(Eviction::ByWeight)`.
+//!
+//! Bias: `cargo run --release -p hotlist --example statistics`, 10,000 runs of 10,000 events of
+//! each stream (constant; 70 % and 30 %; Zipf over 10,000 values; 1,000 values as likely; Zipf(1.5)
+//! whose common values are others after 3/5 and again after 4/5). All errors are in percent of
+//! the stream's length, the bias with its standard error; "top listed first" is over the runs
+//! whose most frequent value has more than a fifth of the stream.
+//!
+//! | stream | bias of the top value | its error (RMS) | largest bias of any value | top listed first | mean 1/p | concise at the end |
+//! |---|---|---|---|---|---|---|
+//! | constant | +0.000 ± 0.000 | 0.00 | 0.000 | 100.00 % of 10000 | 1.0 | 100 % |
+//! | two-valued | +0.000 ± 0.000 | 0.00 | 0.000 | 100.00 % of 10000 | 1.0 | 100 % |
+//! | Zipf(1.0) | -0.056 ± 0.054 | 5.39 | 0.056 | never > 20 % | 575.1 | 0 % |
+//! | Zipf(1.5) | +0.066 ± 0.097 | 9.68 | 0.066 | 99.00 % of 10000 | 252.2 | 100 % |
+//! | uniform | -0.002 ± 0.012 | 1.22 | 0.026 | never > 20 % | 641.9 | 0 % |
+//! | phases | -0.024 ± 0.092 | 9.23 | 0.036 | 87.43 % of 10000 | 384.6 | 100 % |
+//! | constant, counting, by weight | +0.000 ± 0.000 | 0.00 | 0.000 | 100.00 % of 10000 | 1.0 | 0 % |
+//! | two-valued, counting, by weight | +0.000 ± 0.000 | 0.00 | 0.000 | 100.00 % of 10000 | 1.0 | 0 % |
+//! | Zipf(1.0), counting, by weight | -0.003 ± 0.010 | 1.04 | 0.051 | never > 20 % | 607.4 | 0 % |
+//! | Zipf(1.5), counting, by weight | -0.000 ± 0.000 | 0.04 | 0.020 | 100.00 % of 10000 | 285.7 | 0 % |
+//! | uniform, counting, by weight | -0.002 ± 0.012 | 1.19 | 0.028 | never > 20 % | 646.6 | 0 % |
+//! | phases, counting, by weight | +0.000 ± 0.000 | 0.04 | 0.062 | 100.00 % of 10000 | 435.2 | 0 % |
+//!
+//! No bias is told from zero. The spread is another matter: with concise samples a list of 16
+//! tuples stands on some forty counted events, so its largest shares are right to about a quarter of
+//! themselves once there are many more values than tuples, and [`Tuple::interval`] says so. Where
+//! that is too little, counting by weight keeps the shares of frequent values to a fraction of a
+//! percent, at some ten nanoseconds an event. A value that is
+//! missing has had some multiple of 1/p events at most: more than 3/p in one case of twenty.
+//!
+//! Bytes, error and time beside others: `cargo bench -p hotlist`, streams of 100,000 events;
+//! errors are the mean over the five most frequent values, in points of share, over 20 streams.
+//!
+//! | | bytes | constant | two-valued | Zipf(1.0) | Zipf(1.5) | uniform | phases |
+//! |---|---|---|---|---|---|---|---|
+//! | hotlist | 384 | 0.00 | 0.00 | 4.15 | 4.17 | 0.27 | 3.76 |
+//! | hotlist, counting, by weight | 384 | 0.00 | 0.00 | 2.60 | 0.15 | 0.20 | 0.79 |
+//! | exact hash map | 69696 | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 |
+//! | Space-Saving, 1 counters | 564 | 0.00 | 36.02 | 8.11 | 20.67 | 0.13 | 17.84 |
+//! | Space-Saving, 16 counters | 3328 | 0.00 | 0.00 | 1.94 | 0.00 | 0.19 | 0.89 |
+//! | Misra-Gries, 8 places | 344 | 0.00 | 0.00 | 4.76 | 3.35 | 0.13 | 6.29 |
+//! | Misra-Gries, 16 places | 552 | 0.00 | 0.00 | 2.56 | 0.51 | 0.13 | 2.41 |
+//! | Space-Saving array, 23 counters | 376 | 0.00 | 0.00 | 0.92 | 0.00 | 0.17 | 0.52 |
+//!
+//! Nanoseconds per update, the least of 100 runs, on a virtual machine of 2 CPUs:
+//!
+//! | | constant | two-valued | Zipf(1.0) | Zipf(1.5) | uniform | phases |
+//! |---|---|---|---|---|---|---|
+//! | hotlist | 2.1 | 5.3 | 6.7 | 1.6 | 5.8 | 1.6 |
+//! | hotlist, counting, by weight | 2.1 | 5.7 | 7.2 | 11.3 | 6.3 | 9.8 |
+//! | exact hash map | 9.2 | 9.4 | 11.7 | 10.1 | 9.7 | 10.3 |
+//! | Space-Saving, 1 counters | 18.8 | 30.0 | 32.8 | 32.5 | 33.3 | 32.9 |
+//! | Space-Saving, 16 counters | 18.9 | 23.8 | 31.7 | 33.3 | 29.9 | 31.5 |
+//! | Misra-Gries, 8 places | 4.4 | 9.6 | 22.9 | 22.0 | 19.4 | 21.8 |
+//! | Misra-Gries, 16 places | 4.5 | 9.7 | 27.2 | 19.6 | 22.3 | 20.0 |
+//! | Space-Saving array, 23 counters | 0.6 | 2.8 | 20.8 | 12.3 | 23.9 | 12.5 |
+//!
+//! The last line is the hardest to beat: an array of value and count without an index. It shows
+//! what being unbiased costs, as Space-Saving never estimates too low and for rare values
+//! far too high, and its lists cannot be merged without adding up what they are too high by.
+//!
 //! # Limits
 //! B and D have 32 bits. When one comes to its end, the list thins itself further (and turns D
 //! into B at p), by the same rules and at a relative error of about 10^-5; so counts are exact up

@@ -266,6 +266,7 @@ impl<V: Words> Hotlist<V> {
 
     /// A new tuple, for which p may have to fall until one of N + 1 is gone. The newcomer waits
     /// outside the list as its last tuple.
+    #[inline(never)]
     fn enter(&mut self, value: V, time: u64, coins: &mut impl Coins) {
         let mut newcomer = Counts {
             counted: 1,
@@ -327,6 +328,8 @@ impl<V: Words> Hotlist<V> {
     }
 
     /// Brings counts that are at the end of their 32 bits back into range.
+    #[cold]
+    #[inline(never)]
     fn make_room(&mut self, now: u64, coins: &mut impl Coins) {
         while let Some(index) = (0..self.len()).find(|&index| self.store.counts(index).is_at_end())
         {

@@ -247,6 +247,8 @@ impl<V: Words> Store<V> {
     }
 
     /// A time in units since the base, both of which change where they do not fit.
+    #[cold]
+    #[inline(never)]
     fn offset(&mut self, time: u64) -> u64 {
         if time < self.base {
             self.rebase(time);

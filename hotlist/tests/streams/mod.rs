@@ -1,5 +1,7 @@
 //! The streams on which the hotlist is measured: for tests, benches and the statistics.
 
+use std::fmt;
+
 use hotlist::Generator;
 
 /// Distinct values of the Zipf streams.
@@ -16,8 +18,8 @@ pub(crate) enum Stream {
     Zipf(f64),
     /// 1,000 values, each as likely.
     Uniform,
-    /// Zipf(1.5) whose most frequent values are others after one half of the stream and again
-    /// after four fifths.
+    /// Zipf(1.5) whose most frequent values are others after three fifths of the stream and
+    /// again after four fifths.
     Phases,
 }
 
@@ -31,15 +33,15 @@ pub(crate) const ALL: [Stream; 6] = [
     Stream::Phases,
 ];
 
-impl Stream {
-    /// Name in tables.
-    pub(crate) fn name(self) -> String {
+/// Its name in tables.
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Constant => "constant".into(),
-            Self::TwoValued => "two-valued".into(),
-            Self::Zipf(s) => format!("Zipf({s:.1})"),
-            Self::Uniform => "uniform".into(),
-            Self::Phases => "phases".into(),
+            Self::Constant => f.write_str("constant"),
+            Self::TwoValued => f.write_str("two-valued"),
+            Self::Zipf(s) => write!(f, "Zipf({s:.1})"),
+            Self::Uniform => f.write_str("uniform"),
+            Self::Phases => f.write_str("phases"),
         }
     }
 }
@@ -74,7 +76,7 @@ impl Source {
             Stream::Zipf(_) => self.zipf(random.uniform()),
             Stream::Uniform => random.next_u64() % 1_000,
             Stream::Phases => {
-                let phase = u64::from(2 * at >= length) + u64::from(5 * at >= 4 * length);
+                let phase = u64::from(5 * at >= 3 * length) + u64::from(5 * at >= 4 * length);
                 (self.zipf(random.uniform()) + 3_000 * phase) % ZIPF_VALUES as u64
             }
         };

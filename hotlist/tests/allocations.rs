@@ -1,0 +1,75 @@
+//! What is on the way of every event allocates when it is made and never again.
+
+#[path = "streams/mod.rs"]
+mod streams;
+
+use allocation_counter::measure;
+use hotlist::aggregate::{Buffer, Function, LogLinear, Snapshot, pair};
+use hotlist::{Config, Eviction, Generator, Hotlist, Method, Value, Words};
+
+const LENGTH: usize = 20_000;
+
+/// Allocations of a list of this kind while it is offered all streams.
+fn allocations<V: Words>(config: &Config, value: impl Fn(u64) -> V) -> u64 {
+    let mut list = Hotlist::new(config);
+    let mut coins = Generator::new(5);
+    let mut random = Generator::new(6);
+    let kinds = streams::ALL.map(|stream| streams::Source::new(stream).draw(LENGTH, &mut random));
+    let counted = measure(|| {
+        for (time, &event) in (0..).zip(kinds.iter().flatten()) {
+            list.update(value(event), time << 30, &mut coins);
+        }
+        assert!(list.p() < 1.0);
+    });
+    counted.count_total
+}
+
+/// Updates allocate nothing, whatever the method, the eviction, and the shape of the values.
+#[test]
+fn updates() {
+    for method in [Method::Switching, Method::Counting, Method::Concise] {
+        for eviction in [Eviction::ByEvent, Eviction::ByWeight] {
+            let config = Config::default().method(method).eviction(eviction);
+            assert_eq!(allocations(&config, |value| value), 0);
+            assert_eq!(allocations(&config, |value| [value, !value, 0, 1]), 0);
+            assert_eq!(allocations(&config, |value| Value::f64(value as f64)), 0);
+        }
+    }
+}
+
+/// A list is one allocation, and with N = 16 and one-word values takes 384 bytes in all.
+#[test]
+fn one_list() {
+    let made = measure(|| {
+        let list = Hotlist::<u64>::new(&Config::default());
+        assert_eq!(list.bytes(), 384);
+    });
+    assert_eq!((made.count_total, made.bytes_total), (1, 320));
+}
+
+/// An aggregation buffer allocates nothing while it is written, and taking it nothing either once
+/// the snapshot has grown to its size.
+#[test]
+fn aggregation() {
+    let functions = [Function::Count, Function::Stddev, Function::Quantize];
+    let log_linear = Function::Llquantize(LogLinear::new(10, 0, 6, 20).unwrap());
+    let mut buffer = Buffer::new(1 << 14);
+    let (mut writer, mut reader) = pair(1 << 14);
+    let mut snapshot = Snapshot::default();
+    let mut rounds = |count: i64| {
+        for value in 0..count {
+            for (id, function) in (0..).zip(functions.iter().chain([&log_linear])) {
+                let key = [value.unsigned_abs() % 7, 1];
+                assert!(buffer.update(id, function, &key, value));
+                assert!(writer.update(id, function, &key, value));
+            }
+            if value % 100 == 99 {
+                reader.take(&mut snapshot);
+                buffer.copy_to(&mut snapshot);
+                buffer.clear();
+            }
+        }
+    };
+    rounds(100);
+    assert_eq!(measure(|| rounds(1_000)).count_total, 0);
+}
