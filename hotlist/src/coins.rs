@@ -82,9 +82,9 @@ impl Generator {
 const BY_FLIPS: f64 = 0.2;
 
 /// From so many expected losses on, and as many expected survivors, the number lost is drawn from
-/// the normal distribution of the same mean and variance: its shape is then off by less than a
-/// thousandth of its own width, its mean not at all.
-const NORMAL: f64 = 1_048_576.0;
+/// the normal distribution of the same mean and variance: its distribution function is then off by
+/// less than a thousandth, its mean not at all, and no list takes long to thin.
+const NORMAL: f64 = 65_536.0;
 
 impl Coins for Generator {
     #[inline]
@@ -112,7 +112,7 @@ impl Coins for Generator {
         let mean = trials as f64 * bad;
         if mean.min(trials as f64 - mean) >= NORMAL {
             let deviation = (mean * (1.0 - bad)).sqrt();
-            // The cast saturates at zero; the mean is a thousand deviations away from both ends.
+            // The cast saturates at zero; the mean is 256 deviations away from both ends.
             return ((mean + deviation * self.normal()).round() as u64).min(trials);
         }
         // Waiting for whichever side is the rarer.

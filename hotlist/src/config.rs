@@ -23,6 +23,8 @@ pub enum Eviction {
     ByEvent,
     /// One coin for a tuple at most: its estimate stays as it is while it is at least the new
     /// 1/p; a smaller one becomes 1/p with the probability that keeps its expectation, or goes.
+    /// Tuples that concise samples or a merge gave several events of B are thinned by event, so
+    /// this goes best with [`Method::Counting`].
     /// As unbiased, and much less spread (see the [crate's page](crate#figures)).
     ByWeight,
 }
@@ -44,6 +46,11 @@ impl Config {
     /// The largest MaxEnd: SatCount is one byte.
     pub const MAX_END: u32 = 255;
 
+    /// The least f: closer to one, making room for a value takes thousands of rounds.
+    pub const MIN_FACTOR: f64 = 1.001;
+    /// The largest f: it throws away all but one event in a million.
+    pub const MAX_FACTOR: f64 = 1e6;
+
     /// A list of at most `capacity` tuples whose p falls by `factor` when it is full.
     ///
     /// SatCount runs from `min_end` (where counting samples take over) to `max_end` (where
@@ -51,14 +58,14 @@ impl Config {
     ///
     /// # Errors
     /// [`Error::Capacity`] below 2 tuples or above [`Config::MAX_CAPACITY`], [`Error::Factor`]
-    /// unless finite and above 1, [`Error::Ends`] unless
+    /// outside [`Config::MIN_FACTOR`] to [`Config::MAX_FACTOR`], [`Error::Ends`] unless
     /// `min_end < max_end <= `[`Config::MAX_END`].
     pub fn new(capacity: usize, factor: f64, min_end: u32, max_end: u32) -> Result<Self, Error> {
         let tuples = u8::try_from(capacity).map_err(|_| Error::Capacity(capacity))?;
         if capacity < 2 {
             return Err(Error::Capacity(capacity));
         }
-        if !factor.is_finite() || factor <= 1.0 {
+        if !(Self::MIN_FACTOR..=Self::MAX_FACTOR).contains(&factor) {
             return Err(Error::Factor(factor));
         }
         let ends = || Error::Ends { min_end, max_end };
@@ -184,7 +191,7 @@ mod tests {
                 Err(Error::Capacity(capacity))
             );
         }
-        for factor in [1.0, 0.5, 0.0, -2.0, f64::INFINITY] {
+        for factor in [1.0, 1.000_1, 0.5, 0.0, -2.0, 1e7, f64::INFINITY] {
             assert_eq!(Config::new(16, factor, 0, 50), Err(Error::Factor(factor)));
         }
         assert!(matches!(

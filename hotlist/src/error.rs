@@ -7,8 +7,12 @@ pub enum Error {
     /// A list of no or one tuple cannot tell a frequent value from a new one.
     #[error("a hotlist needs room for 2 to {max} tuples, not {0}", max = crate::Config::MAX_CAPACITY)]
     Capacity(usize),
-    /// The factor by which p falls does not make it fall, or is no number.
-    #[error("the factor by which p falls must be a finite number above 1, not {0}")]
+    /// The factor by which p falls does not make it fall, or too little or far to be of use.
+    #[error(
+        "the factor by which p falls must lie between {min} and {max}, not {0}",
+        min = crate::Config::MIN_FACTOR,
+        max = crate::Config::MAX_FACTOR
+    )]
     Factor(f64),
     /// The ends of SatCount leave no range to count in.
     #[error("SatCount needs MinEnd < MaxEnd <= {max}, not {min_end} and {max_end}", max = crate::Config::MAX_END)]

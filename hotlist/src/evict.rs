@@ -66,10 +66,18 @@ impl Counts {
     /// By weight: an estimate of at least 1/p stays, one event standing for 1/p of it and sure
     /// events for the rest; the fraction left over becomes an event with its own probability.
     /// S stays too, as no event is lost.
+    ///
+    /// Only a tuple with one event counted with probability p can be kept so. Each of several,
+    /// which come from concise samples and from merging, brings a spread of its own, and B is what
+    /// tells of it ([`Tuple::variance`](crate::Tuple::variance)): they are thinned by event.
     fn lightened(self, lose: f64, p: f64, now: u64, coins: &mut impl Coins) -> Self {
         let threshold = 1.0 / p;
-        let estimate = self.counted as f64 * threshold * (1.0 - lose) + self.certain as f64;
+        let estimate = threshold * (1.0 - lose) + self.certain as f64;
         let rest = estimate - threshold;
+        // Too large a number of sure events must not arise; so many need no better rule.
+        if self.counted > 1 || rest > Self::MAX as f64 / 2.0 {
+            return self.thinned(lose, p, now, coins);
+        }
         if rest < 0.0 {
             let gone = coins.gap(estimate * p, 1) > 0;
             return Self {
@@ -77,10 +85,6 @@ impl Counts {
                 certain: 0,
                 first: self.first,
             };
-        }
-        if rest > Self::MAX as f64 / 2.0 {
-            // Too large a number of sure events; so many events need no better rule.
-            return self.thinned(lose, p, now, coins);
         }
         let whole = rest.floor();
         let certain = whole as u64 + u64::from(coins.gap(rest - whole, 1) == 0);

@@ -36,9 +36,10 @@
 //!   d to d + 1 each of the terms up to d grows by its probability and the last adds
 //!   q(1-q)^d/q, together 1 - (1-q)^d + (1-q)^d = 1. So D is worth d whether it is kept or put
 //!   at stake.
-//! * [`Eviction::ByWeight`] keeps X where X >= 1/q, as B = 1 and D = X - 1/q (a fraction left over
-//!   becomes an event with that probability), and else makes it 1/q with probability Xq and 0
-//!   else. The expectation is X at sight, and only values below the threshold add to the spread.
+//! * [`Eviction::ByWeight`] does, for a tuple with B = 1, what leaves X alone: where X >= 1/q it
+//!   keeps X, as B = 1 and D = X - 1/q (a fraction left over becomes an event with that
+//!   probability); else X becomes 1/q with probability Xq, and 0 else. Either way the expectation
+//!   is X at sight, and only values below the threshold add to the spread.
 //! * Switching methods and closing one's eyes to events change neither X nor n.
 //!
 //! When p falls, how often, and which method is in use may depend on all that came before: a
@@ -91,8 +92,8 @@
 //! tuples stands on some forty counted events, so its largest shares are right to about a quarter of
 //! themselves once there are many more values than tuples, and [`Tuple::interval`] says so. Where
 //! that is too little, counting by weight keeps the shares of frequent values to a fraction of a
-//! percent, at some ten nanoseconds an event. A value that is
-//! missing has had some multiple of 1/p events at most: more than 3/p in one case of twenty.
+//! percent, at some ten nanoseconds an event. A value of n
+//! events is missing with a probability of about e^(-np): one of 3/p events in one case of twenty.
 //!
 //! Bytes, error and time beside others: `cargo bench -p hotlist`, streams of 100,000 events;
 //! errors are the mean over the five most frequent values, in points of share, over 20 streams.
@@ -126,9 +127,13 @@
 //! far too high, and its lists cannot be merged without adding up what they are too high by.
 //!
 //! # Limits
-//! B and D have 32 bits. When one comes to its end, the list thins itself further (and turns D
-//! into B at p), by the same rules and at a relative error of about 10^-5; so counts are exact up
-//! to 2^32 - 2 events a value.
+//! B and D have 32 bits. When one comes to its end, the list thins itself further and turns that D
+//! into B at p, by the same rules and at a relative error of about 1/sqrt(2^32 p): 10^-5 while p is
+//! near one, a percent at a p of 10^-6. So counts are exact up to 2^32 - 2 events a value.
+//!
+//! # Aggregating functions
+//! The second half of the same idea, for numbers of which the summary is wanted and not the values
+//! themselves, is in [`aggregate`].
 
 pub mod aggregate;
 mod coins;

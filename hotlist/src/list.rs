@@ -355,3 +355,79 @@ impl<V: Words> Hotlist<V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Eviction, Generator, Parts, PartsTuple};
+
+    /// A list in which one value has been counted almost as far as 32 bits go.
+    fn nearly_full(p: f64, concise: bool, eviction: Eviction) -> Hotlist {
+        let most = u64::from(u32::MAX) - 3;
+        let (counted, certain) = if concise { (most, 7) } else { (1, most) };
+        Hotlist::from_parts(Parts {
+            config: Config::default().eviction(eviction),
+            p,
+            concise,
+            sat_count: 25,
+            events: 1 << 40,
+            last: 100,
+            tuples: vec![
+                PartsTuple {
+                    value: 1,
+                    counted,
+                    certain,
+                    first: 0,
+                },
+                PartsTuple {
+                    value: 2,
+                    counted: 1 << 20,
+                    certain: 1 << 20,
+                    first: 0,
+                },
+            ],
+        })
+        .unwrap()
+    }
+
+    fn estimates(list: &Hotlist) -> Vec<(u64, f64)> {
+        list.tuples()
+            .map(|tuple| (tuple.value, tuple.estimate()))
+            .collect()
+    }
+
+    /// Counts that come to the end of their 32 bits make room and stay right to about
+    /// 1/sqrt(2^32 p); so do merged ones that would lie beyond it.
+    #[test]
+    fn counts_at_their_end() {
+        let mut coins = Generator::new(1);
+        for (p, concise) in [
+            (1.0, false),
+            (1.0, true),
+            (0.25, false),
+            (0.25, true),
+            (1e-6, false),
+        ] {
+            for eviction in [Eviction::ByEvent, Eviction::ByWeight] {
+                let mut list = nearly_full(p, concise, eviction);
+                let before = estimates(&list);
+                let merged = estimates(&list.merge(&list, &mut coins));
+                for time in 100..200 {
+                    list.update(1, time, &mut coins);
+                }
+                for (found, times) in [(estimates(&list), 1.0), (merged, 2.0)] {
+                    assert_eq!(found.len(), 2);
+                    for (&(value, estimate), &(same, wanted)) in found.iter().zip(&before) {
+                        assert_eq!(value, same);
+                        let off = (estimate / (times * wanted) - 1.0).abs();
+                        let allowed = if value == 1 && p > 0.1 { 1e-4 } else { 6e-2 };
+                        assert!(
+                            off < allowed,
+                            "{p} {concise} {eviction:?}: {estimate} for {wanted}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

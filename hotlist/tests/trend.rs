@@ -94,9 +94,14 @@ fn by_weight() {
             rising < 0.06 && falling == 0.0,
             "{config:?}: {rising} {falling}"
         );
+        let often = if config.methods() == Method::Concise {
+            0.1
+        } else {
+            0.3
+        };
         let (rising, falling) = told(&config, 0.0, 0.3, LENGTH * 2 / 3);
         assert!(
-            rising > 0.3 && falling == 0.0,
+            rising > often && falling == 0.0,
             "{config:?}: {rising} {falling}"
         );
     }
