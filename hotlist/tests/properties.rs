@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hotlist::{Coins, Config, Eviction, Generator, Hotlist, Method, interval};
+use hotlist::{
+    Coins, Config, Eviction, Generator, Hotlist, Method, Parts, PartsTuple, Trend, interval,
+};
 use proptest::prelude::*;
 
 fn config() -> impl Strategy<Value = Config> {
@@ -105,6 +107,57 @@ impl Coins for Hostile {
     }
 }
 
+/// Numbers that somebody may have written into a file, likely ones and the extremes.
+fn number() -> impl Strategy<Value = u64> {
+    let edges = [
+        0,
+        1,
+        u64::from(u32::MAX) - 2,
+        u64::from(u32::MAX),
+        1 << 53,
+        u64::MAX,
+    ];
+    prop_oneof![
+        0..200_u64,
+        prop::sample::select(edges.to_vec()),
+        any::<u64>()
+    ]
+}
+
+fn parts() -> impl Strategy<Value = Parts> {
+    let p = prop_oneof![Just(1.0), 0.0..1.0, Just(1e-9), Just(1e-60), any::<f64>()];
+    let tuple =
+        (number(), number(), number(), number()).prop_map(|(value, counted, certain, first)| {
+            PartsTuple {
+                value,
+                counted,
+                certain,
+                first,
+            }
+        });
+    let tuples = prop::collection::vec(tuple, 0..6);
+    (
+        config(),
+        p,
+        any::<bool>(),
+        0..60_u32,
+        number(),
+        number(),
+        tuples,
+    )
+        .prop_map(
+            |(config, p, concise, sat_count, events, last, tuples)| Parts {
+                config,
+                p,
+                concise,
+                sat_count,
+                events,
+                last,
+                tuples,
+            },
+        )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -164,6 +217,30 @@ proptest! {
             again.update(value, time, &mut coins);
         }
         check(&again, &counted(&stream));
+    }
+
+    /// Parts from anywhere are refused or make a list that goes on, merges and reports.
+    #[test]
+    fn any_parts(a in parts(), b in parts(), stream in stream(), seed: u64) {
+        let mut coins = Generator::new(seed);
+        let lists: Vec<_> = [a, b].into_iter().filter_map(|parts| Hotlist::from_parts(parts).ok()).collect();
+        for list in &lists {
+            let mut merged = list.merge(&lists[0], &mut coins);
+            for &(value, time) in &stream {
+                merged.update(value, time, &mut coins);
+            }
+            prop_assert!(merged.len() <= merged.config().capacity());
+            for tuple in merged.tuples() {
+                prop_assert!(tuple.estimate().is_finite() && tuple.variance().is_finite());
+                let (low, high) = tuple.interval(merged.events(), 7, 3);
+                prop_assert!(0.0 <= low && low <= high && high <= 100.0);
+                for (start, now) in [(0, u64::MAX), (u64::MAX, 0), (tuple.first, tuple.first), (5, 1 << 61)] {
+                    if let Trend::Rising(sure) | Trend::Falling(sure) = tuple.trend(start, now) {
+                        prop_assert!(sure > 0.5 && sure <= 1.0);
+                    }
+                }
+            }
+        }
     }
 
     /// Unfair coins cost truth, but neither a panic nor an endless loop.
