@@ -32,7 +32,10 @@ impl Counts {
     /// evenly from S to now: S = now - (now - S) * (what is left behind the front) / (what there
     /// was). Losses behind the first survivor do not move it: they leave the first event where it
     /// was. Where all losses are from the front, as always with counting samples, this is
-    /// S = now - (now - S) * new/old.
+    /// S = now - (now - S) * new/old. (The method's published text has three formulas for S. They
+    /// differ in which way round the counts stand, and only this way S stays in the past; it
+    /// also applies them to losses that leave the first event in place, which would make a steady
+    /// value look younger with every thinning.)
     fn thinned(self, lose: f64, p: f64, now: u64, coins: &mut impl Coins) -> Self {
         let (b, d) = (self.counted, self.certain);
         // Losses before the first survivor, then the others.
