@@ -23,6 +23,15 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Say which engines, clocks and reports work on this machine, and what would mend the rest.
     Check(CheckArgs),
+    /// Interpret and aggregate recorded raw samples again (not in this version).
+    #[command(hide = true)]
+    Replay(AnyArgs),
+    /// The always-on service (not in this version).
+    #[command(hide = true)]
+    Serve(AnyArgs),
+    /// Talk to the running service (not in this version).
+    #[command(hide = true)]
+    Ctl(AnyArgs),
     /// Wait for SIGCONT, then become the command: how `record` starts what it profiles.
     #[command(name = "__exec", hide = true)]
     Exec {
@@ -31,18 +40,26 @@ pub(crate) enum Command {
     },
 }
 
+/// Arguments that are not looked at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnyArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<std::ffi::OsString>,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordArgs {
     /// Where to write; a vcpi database is appended to as a new epoch, any other file is refused.
     #[arg(short, long, value_name = "FILE", default_value = "vcpi.db")]
     pub(crate) output: PathBuf,
 
-    /// Profile every process and the kernel, on every CPU.
-    #[arg(short, long, conflicts_with_all = ["pid", "command"])]
+    /// Profile every process and the kernel, on every CPU; with CMD, for as long as it runs.
+    #[arg(short, long, conflicts_with = "pid")]
     pub(crate) all: bool,
 
-    /// Profile this running process and what it starts from now on; may be repeated.
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    /// Profile this running process and what it starts from now on; may be repeated. With CMD,
+    /// for as long as that runs.
+    #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Vec<u32>,
 
     /// Stop after this many seconds.
@@ -102,6 +119,14 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) allow_secrets: bool,
 
+    /// Record raw samples (not in this version).
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) raw: Option<PathBuf>,
+
+    /// Bounce-back interrupts (not in this version).
+    #[arg(long, hide = true)]
+    pub(crate) bounce: bool,
+
     /// Say nothing but errors.
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -159,7 +184,7 @@ pub(crate) enum FormatArg {
 fn positive_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
-        _ => Err("expected a number of seconds above 0".to_owned()),
+        _ => Err("expected a number of seconds above 0, at most 1e9".to_owned()),
     }
 }
 

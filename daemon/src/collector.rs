@@ -59,10 +59,12 @@ pub(crate) struct Totals {
     pub(crate) values: u64,
     pub(crate) lost: u64,
     pub(crate) throttled: u64,
+    /// Windows that were lost because their process was gone.
+    pub(crate) gone: u64,
 }
 
 /// Decoded instructions kept, about 100 bytes each.
-const DECODED: usize = 1 << 18;
+const DECODED: usize = 1 << 17;
 /// Distinct intervals told apart; more are counted as this many.
 const MAX_PERIODS: usize = 1 << 16;
 /// The longest call instruction: prefixes, opcode, ModRM, SIB, displacement.
@@ -72,8 +74,10 @@ impl Collector {
     pub(crate) fn new(settings: Settings) -> Self {
         let mut images = Images::default();
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
+        let mut tables = Tables::new(Config::default(), settings.memory);
+        tables.declare_losses();
         Self {
-            tables: Tables::new(Config::default(), settings.memory),
+            tables,
             coins: Generator::new(settings.seed),
             acceptance: StdRng::seed_from_u64(settings.seed ^ 0x5eed_acce),
             settings,
@@ -98,7 +102,9 @@ impl Collector {
         self.tables.count("interval", "distinct", distinct);
         let dropped = std::mem::take(&mut self.loadmap.dropped);
         self.tables.count("image", "processes_not_kept", dropped);
-        let empty = Tables::new(Config::default(), self.settings.memory);
+        self.totals.lost += self.tables.losses();
+        let mut empty = Tables::new(Config::default(), self.settings.memory);
+        empty.declare_losses();
         std::mem::replace(&mut self.tables, empty)
     }
 
@@ -143,9 +149,8 @@ impl Collector {
         }
     }
 
-    /// Counts a loss, for the database and for the closing line.
+    /// Counts a loss.
     pub(crate) fn lost(&mut self, name: &'static str, count: u64) {
-        self.totals.lost += count;
         self.tables.count("lost", name, count);
     }
 
@@ -210,6 +215,12 @@ impl Collector {
         self.tables.count("stop", reason.key(), 1);
     }
 
+    /// A window without values, because nothing can tell any more whether its pages are pristine.
+    fn process_gone(&mut self) {
+        self.totals.gone += 1;
+        self.lost("windows_of_gone_processes", 1);
+    }
+
     fn user_sample(&mut self, sample: &RawSample, owner: Owner) {
         self.tables.count("run", "user_samples", 1);
         self.tables.count("coverage", "user_samples", 1);
@@ -246,7 +257,9 @@ impl Collector {
             stack_start: registers.gpr[4],
             stack: &sample.stack,
         };
-        let caller = call_site(&view, &mut memory, registers, located.pc, located.bias);
+        let (caller, beyond) = call_site(&view, &mut memory, registers, located.pc, located.bias);
+        self.tables
+            .count("coverage", "callers_beyond_stack_copy", u64::from(beyond));
         let caller = caller.map(|site| self.tables.pc(site));
         self.tables.count(
             "coverage",
@@ -260,6 +273,7 @@ impl Collector {
         }
         let readable = !sample.stack.is_empty();
         if !readable || !view.pages.borrow_mut().is_same_space(registers.gpr[4]) {
+            self.process_gone();
             return self.stop(StopReason::ProcessGone);
         }
         let probability = {
@@ -292,6 +306,7 @@ impl Collector {
             loads: 0,
             loads_known: 0,
             arguments: self.settings.capture.contains(Capture::ARGS),
+            called: None,
             transfer: None,
         };
         let mut code = ProcessCode {
@@ -323,20 +338,34 @@ impl Collector {
         tables.count("coverage", "loads_reached", loads);
         tables.count("coverage", "loads_captured", loads_known);
         tables.count("stop", outcome.stop.key(), 1);
+        if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
+            self.process_gone();
+        }
     }
 }
 
 /// The call site of the interrupted function: where its return address lies by the unwind
-/// rules (without any, by the frame pointer), if a call instruction stands before it.
+/// rules (without any, by the frame pointer), if a call instruction stands before it. The flag
+/// says that the return address lies above what was copied of the stack.
 fn call_site(
     view: &View<'_>,
     memory: &mut SampleMemory<'_>,
     registers: &sampler::Registers,
     pc: Pc,
     bias: u64,
-) -> Option<Pc> {
-    use interpreter::Memory;
+) -> (Option<Pc>, bool) {
+    let Some(slot) = return_slot(view, registers, pc, bias) else {
+        return (None, false);
+    };
+    let copied = memory.stack_start.saturating_add(memory.stack.len() as u64);
+    if slot >= memory.stack_start && slot.saturating_add(8) > copied {
+        return (None, true);
+    }
+    (call_before(view, memory, slot), false)
+}
 
+/// Address of the return address.
+fn return_slot(view: &View<'_>, registers: &sampler::Registers, pc: Pc, bias: u64) -> Option<u64> {
     let slot = {
         let mut images = view.images.borrow_mut();
         match images.opened(pc.image) {
@@ -348,11 +377,17 @@ fn call_site(
             None => Slot::NoRules,
         }
     };
-    let slot = match slot {
-        Slot::At(slot) => slot,
-        Slot::NoRules => registers.gpr[5].wrapping_add(8),
-        Slot::NoCaller => return None,
-    };
+    match slot {
+        Slot::At(slot) => Some(slot),
+        Slot::NoRules => Some(registers.gpr[5].wrapping_add(8)),
+        Slot::NoCaller => None,
+    }
+}
+
+/// The call instruction before the return address at `slot`.
+fn call_before(view: &View<'_>, memory: &mut SampleMemory<'_>, slot: u64) -> Option<Pc> {
+    use interpreter::Memory;
+
     // Only from the stack copy: a return address is nowhere else.
     let mut bytes = [0; 8];
     if slot < memory.stack_start || !memory.read(slot, &mut bytes) {

@@ -29,11 +29,20 @@ use clap::Parser;
 
 use crate::args::{Args, Command};
 
+/// A command of the interface that this version does not have yet.
+fn not_here(name: &str, _rest: &args::AnyArgs) -> anyhow::Result<u8> {
+    eprintln!("vcpid: '{name}' is not in this version; 'vcpid record' and 'vcpid check' are");
+    Ok(2)
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.command {
         Command::Record(args) => record::run(args),
         Command::Check(args) => check::run(args),
+        Command::Replay(rest) => not_here("replay", rest),
+        Command::Serve(rest) => not_here("serve", rest),
+        Command::Ctl(rest) => not_here("ctl", rest),
         Command::Exec { command } => {
             let error = command::stand_in(command);
             eprintln!("vcpid: {}", error.message);

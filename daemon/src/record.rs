@@ -1,16 +1,18 @@
 //! `vcpid record`: one collection from start to end.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use profiledb::{Epoch, Writer};
 use sampler::probe::{self, Scope};
 use sampler::{Batch, Clock, Pid, Sampler, Target};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::{Collector, Settings};
@@ -44,9 +46,19 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         );
         return Ok(2);
     }
-    match args.engine {
-        EngineArg::Auto | EngineArg::Ring => {}
-        EngineArg::Bpf => bail!("this version has no engine 'bpf'; use --engine ring"),
+    if let Some(word) = args.command.first()
+        && word.as_encoded_bytes().starts_with(b"-")
+        && !follows_double_dash(&args.command)
+    {
+        eprintln!(
+            "vcpid: there is no option '{}'; see 'vcpid record --help'",
+            word.display()
+        );
+        return Ok(2);
+    }
+    if let Some(missing) = missing_feature(args) {
+        eprintln!("vcpid: {missing}");
+        return Ok(2);
     }
     if let Some(name) = args.command.first()
         && let Err(error) = command::resolve(name)
@@ -56,33 +68,44 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     }
     let plan = Plan::new(args)?;
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
             .context("cannot handle signals")?;
     }
-    // The file first: one that is to be refused must be refused before anything runs.
-    let writer = Writer::create_epoch(&args.output, &plan.epoch(args))
-        .with_context(|| format!("cannot write to '{}'", args.output.display()))?;
-    let mut waiting = match args.command.as_slice() {
+    // A file larger than this process may write is an error to report, not a way to die.
+    let too_large = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGXFSZ, too_large).context("cannot handle signals")?;
+    let waiting = match args.command.as_slice() {
         [] => None,
         command => Some(Waiting::spawn(command)?),
     };
+    // Beside -a or -p the command only says how long to go on.
     let target = match &waiting {
+        _ if args.all => Target::System,
+        _ if !args.pid.is_empty() => Target::Processes(args.pid.iter().copied().map(Pid).collect()),
         Some(waiting) => Target::Command(Pid(waiting.pid().as_raw().unsigned_abs())),
-        None if args.all => Target::System,
-        None => Target::Processes(args.pid.iter().copied().map(Pid).collect()),
+        None => bail!("nothing to profile"),
     };
     let mut config = sampler::Config::new(target, plan.clock, plan.period);
     config.seed = plan.seed;
     config.stack_bytes = args.stack_bytes;
     config.ring_pages = RING_PAGES;
-    let sampler = match Sampler::open(&config) {
-        Ok(sampler) => sampler,
+    // The command waits before its exec: where something is refused, nothing has run, and
+    // where sampling is, no file has been touched.
+    let opened = Sampler::open(&config)
+        .context("cannot sample")
+        .and_then(|sampler| {
+            let writer = Writer::create_epoch(&args.output, &plan.epoch(args))
+                .context("cannot write the database")?;
+            Ok((sampler, writer))
+        });
+    let (sampler, writer) = match opened {
+        Ok(opened) => opened,
         Err(error) => {
-            if let Some(waiting) = waiting.take() {
+            if let Some(waiting) = waiting {
                 waiting.abandon();
             }
-            return Err(anyhow!(error).context("cannot sample"));
+            return Err(error);
         }
     };
     let setup = sampler.setup().clone();
@@ -127,6 +150,30 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     Ok(if saved.is_ok() { status } else { OWN_FAILURE })
 }
 
+/// Whether `--` stands before the command: what looks like an option is meant then.
+fn follows_double_dash(command: &[OsString]) -> bool {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let before = words.len().checked_sub(command.len() + 1);
+    before
+        .and_then(|index| words.get(index))
+        .is_some_and(|word| word == "--")
+}
+
+/// What the contract has and this version has not.
+fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
+    if args.engine == EngineArg::Bpf {
+        Some("this version has no engine 'bpf'; use --engine ring")
+    } else if args.clock == ClockArg::Timer {
+        Some("this version has no clock 'timer'; use --clock cycles or cpu-clock")
+    } else if args.raw.is_some() {
+        Some("this version has no raw recordings (--raw)")
+    } else if args.bounce {
+        Some("this version has no bounce-back interrupts (--bounce)")
+    } else {
+        None
+    }
+}
+
 /// What is decided before anything is opened.
 #[derive(Debug)]
 struct Plan {
@@ -143,8 +190,8 @@ impl Plan {
         let (clock, no_cycles) = match args.clock {
             ClockArg::Cycles => (Clock::Cycles, false),
             ClockArg::CpuClock => (Clock::CpuClock, false),
-            ClockArg::Timer => bail!("this version has no clock 'timer'; use cycles or cpu-clock"),
-            ClockArg::Auto => match probe::probe_clock(Clock::Cycles, Scope::Own) {
+            ClockArg::Auto | ClockArg::Timer => match probe::probe_clock(Clock::Cycles, Scope::Own)
+            {
                 Ok(_) => (Clock::Cycles, false),
                 Err(_) => (Clock::CpuClock, true),
             },
@@ -206,7 +253,7 @@ impl Plan {
         };
         let command = if args.all {
             "-a".to_owned()
-        } else if args.command.is_empty() {
+        } else if !args.pid.is_empty() {
             let pids: Vec<_> = args.pid.iter().map(|pid| format!("-p {pid}")).collect();
             pids.join(" ")
         } else {
@@ -322,6 +369,7 @@ impl Session<'_> {
         let mut next_flush = Instant::now() + interval;
         let mut next_chores = Instant::now() + CHORES;
         let mut next_look = Instant::now();
+        let pids: Vec<Pid> = self.args.pid.iter().copied().map(Pid).collect();
         loop {
             match batches.recv_timeout(TICK) {
                 Ok(batch) => self.take(batch),
@@ -333,13 +381,12 @@ impl Session<'_> {
                 next_look = now + TICK;
                 let command_ended = match &mut ending.child {
                     Some(child) => child.try_wait()?.is_some(),
-                    None => {
-                        let pids: Vec<Pid> = self.args.pid.iter().copied().map(Pid).collect();
-                        !self.args.all && self.collector.loadmap.all_exited(&pids)
-                    }
+                    None => false,
                 };
+                let targets_ended = !pids.is_empty() && self.collector.loadmap.all_exited(&pids);
                 let timeout = deadline.is_some_and(|deadline| now >= deadline);
-                if command_ended || timeout || interrupted.load(Ordering::Relaxed) {
+                if command_ended || targets_ended || timeout || interrupted.load(Ordering::Relaxed)
+                {
                     ending.stop();
                 }
             }
@@ -408,6 +455,19 @@ impl Session<'_> {
 
     fn say_result(&self, saved: bool) {
         let totals = &self.collector.totals;
+        if totals.samples == 0 && !self.args.command.is_empty() {
+            eprintln!(
+                "vcpid: not one sample: the command used no processor time to speak of, or it is \
+                 one that the kernel keeps this user from watching (not readable, set-uid)"
+            );
+        }
+        if totals.gone * 10 > totals.samples {
+            eprintln!(
+                "vcpid: {} of {} samples gave no values, because their processes ended before \
+                 their pages could be checked; cycles are complete",
+                totals.gone, totals.samples
+            );
+        }
         if totals.throttled > 0 {
             eprintln!(
                 "vcpid: the kernel throttled sampling {} times (kernel.perf_event_max_sample_rate \

@@ -88,6 +88,20 @@ pub(crate) struct Tables {
     lists: usize,
 }
 
+/// Everything that can be lost.
+const LOSSES: [&str; 10] = [
+    "malformed_records",
+    "readers_failed",
+    "ring_records",
+    "ring_samples",
+    "table_full_branches",
+    "table_full_calls",
+    "table_full_samples",
+    "table_full_values",
+    "undelivered_records",
+    "windows_of_gone_processes",
+];
+
 /// Rough sizes of a table entry with its share of the hash table, in bytes.
 const LIST_BYTES: usize = size_of::<Hotlist<u64>>() + 16;
 const PROFILE_BYTES: usize = 2 * (size_of::<ProfileKey>() + size_of::<ValueProfile>());
@@ -139,6 +153,22 @@ impl Tables {
             let counter = self.counters.entry((kind, name)).or_insert(0);
             *counter = counter.saturating_add(n);
         }
+    }
+
+    /// Counts zero of everything that can be lost, so that a reader sees what was watched.
+    pub(crate) fn declare_losses(&mut self) {
+        for name in LOSSES {
+            self.counters.entry(("lost", name)).or_insert(0);
+        }
+    }
+
+    /// Everything lost since the last flush.
+    pub(crate) fn losses(&self) -> u64 {
+        let lost = self
+            .counters
+            .iter()
+            .filter(|((kind, _), _)| *kind == "lost");
+        lost.map(|(_, count)| count).sum()
     }
 
     /// The index of a PC.

@@ -82,6 +82,21 @@ impl View<'_> {
         !self.allow_secrets && self.images.borrow().is_denied(pc.image)
     }
 
+    /// Whether a function begins here, by the unwind rules.
+    fn is_entry(&self, pc: Pc) -> bool {
+        self.function(pc)
+            .is_some_and(|(start, _)| start == pc.address)
+    }
+
+    fn is_same_function(&self, a: Pc, b: Pc) -> bool {
+        a.image == b.image && self.function(a) == self.function(b)
+    }
+
+    fn function(&self, pc: Pc) -> Option<(u64, u64)> {
+        let mut images = self.images.borrow_mut();
+        images.opened(pc.image)?.unwind.function(pc.address)
+    }
+
     /// Reads bytes that the image file can vouch for. True if all of them were had.
     pub(crate) fn read_image(&self, address: u64, bytes: &mut [u8]) -> bool {
         let mut done = 0;
@@ -190,6 +205,8 @@ pub(crate) struct Recorder<'a> {
     pub(crate) loads_known: u64,
     /// Whether the arguments of calls are wanted.
     pub(crate) arguments: bool,
+    /// Where the last call ends up: a jump there is its stub's.
+    pub(crate) called: Option<u64>,
     /// An indirect transfer at this PC, which is a jump unless a call is reported next.
     pub(crate) transfer: Option<(u64, Option<u64>)>,
 }
@@ -226,6 +243,20 @@ impl Recorder<'_> {
         if let Some(site) = self.pc(pc) {
             let target = target.map(|at| self.tables.pc(at.pc));
             self.tables.add_call(self.owner, site, target);
+        }
+    }
+
+    /// Counts a call and, where they are wanted, its arguments.
+    fn add_call(&mut self, site: Option<PcId>, callee: Option<Pc>, arguments: &[Option<u64>; 6]) {
+        let Some(site) = site else { return };
+        // What is handed to a denied image is as secret as what it makes of it.
+        let wanted = self.arguments && callee.is_none_or(|pc| !self.view.is_denied(pc));
+        let callee = callee.map(|pc| self.tables.pc(pc));
+        self.tables.add_call(self.owner, site, callee);
+        if let Some(callee) = callee.filter(|_| wanted) {
+            for (number, value) in (0..).zip(arguments) {
+                self.add(callee, Some(site), Parameter::Arg(number), *value);
+            }
         }
     }
 
@@ -270,23 +301,29 @@ impl Sink for Recorder<'_> {
 
     fn call(&mut self, call: &Call) {
         self.transfer = None;
+        self.called = call.target;
         let site = self.pc(call.site);
-        let callee = call
-            .target
-            .and_then(|target| self.view.locate(target))
-            .map(|at| at.pc);
-        // What is handed to a denied image is as secret as what it makes of it.
-        let arguments = self.arguments && callee.is_none_or(|pc| !self.view.is_denied(pc));
-        let callee = callee.map(|pc| self.tables.pc(pc));
-        if let Some(site) = site {
-            self.tables.add_call(self.owner, site, callee);
-            if let Some(callee) = callee.filter(|_| arguments) {
-                for (number, value) in (0..).zip(call.arguments) {
-                    self.add(callee, Some(site), Parameter::Arg(number), value);
-                }
-            }
-        }
+        let callee = call.target.and_then(|target| self.view.locate(target));
+        self.add_call(site, callee.map(|at| at.pc), &call.arguments);
         self.callers.push(site);
+    }
+
+    fn jump(&mut self, jump: &Call) {
+        if self.called == jump.target {
+            return;
+        }
+        let Some((to, from)) = jump
+            .target
+            .and_then(|target| Some((self.view.locate(target)?, self.view.locate(jump.site)?)))
+        else {
+            return;
+        };
+        // A jump to the entry of another function is a call that returns to the caller's caller.
+        if self.view.is_entry(to.pc) && !self.view.is_same_function(from.pc, to.pc) {
+            self.transfer = None;
+            let site = Some(self.tables.pc(from.pc));
+            self.add_call(site, Some(to.pc), &jump.arguments);
+        }
     }
 
     fn returned(&mut self, _pc: u64) {

@@ -96,6 +96,10 @@ pub trait Sink {
     /// A call.
     fn call(&mut self, _call: &Call) {}
 
+    /// An unconditional jump to a known target, which is a tail call if that is a function's
+    /// entry: `site` is the jump, `arguments` are as at a call.
+    fn jump(&mut self, _jump: &Call) {}
+
     /// A return was interpreted: the caller's frame is current again.
     fn returned(&mut self, _pc: u64) {}
 
@@ -175,7 +179,7 @@ fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason
     let next = machine.next_pc(instruction);
     let next = match flow {
         Flow::Next => next,
-        Flow::Jump(target) => target,
+        Flow::Jump(target) => jump(machine, pc, target, false),
         Flow::Branch { taken, target } => {
             machine.sink().branch(pc, taken);
             if taken.ok_or(StopReason::UnknownBranch)? {
@@ -184,11 +188,14 @@ fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason
                 next
             }
         }
-        Flow::JumpIndirect(target) => target.ok_or(StopReason::UnknownTarget)?,
+        Flow::JumpIndirect(target) => {
+            let target = target.ok_or(StopReason::UnknownTarget)?;
+            jump(machine, pc, target, true)
+        }
         Flow::Call { target, indirect } => {
             // The stub is looked at in the state after the call: its return address is stored.
             let end = target.map(|target| follow_stubs(machine, code, target));
-            let arguments = [RDI, RSI, RDX, RCX, 8, 9].map(|i| machine.registers.gpr[i].get(8));
+            let arguments = arguments(machine);
             machine.sink().call(&Call {
                 site: pc,
                 target: end,
@@ -205,6 +212,23 @@ fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason
     };
     machine.registers.rip = next;
     Ok(())
+}
+
+/// The integer argument registers of the calling convention.
+fn arguments(machine: &Machine<'_>) -> [Option<u64>; 6] {
+    [RDI, RSI, RDX, RCX, 8, 9].map(|i| machine.registers.gpr[i].get(8))
+}
+
+/// Reports a jump; returns its target.
+fn jump(machine: &mut Machine<'_>, site: u64, target: u64, indirect: bool) -> u64 {
+    let arguments = arguments(machine);
+    machine.sink().jump(&Call {
+        site,
+        target: Some(target),
+        indirect,
+        arguments,
+    });
+    target
 }
 
 /// Where a call to `target` ends up when it leads to stubs that only jump on.

@@ -84,7 +84,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The operating system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     Io {
         /// What was to be opened, read or written.
         path: PathBuf,

@@ -38,7 +38,7 @@ pub enum Error {
     Refused(#[from] ProbeError),
     /// Not even the smallest ring could be mapped.
     #[error(
-        "cannot map a ring of {pages} pages for each of {cpus} CPUs: {source}; raise kernel.perf_event_mlock_kb or the limit of locked memory (ulimit -l)"
+        "cannot map a ring of {pages} pages for each of {cpus} CPUs: {error}; raise kernel.perf_event_mlock_kb or the limit of locked memory (ulimit -l)"
     )]
     Ring {
         /// The smallest size that was tried.
@@ -46,13 +46,13 @@ pub enum Error {
         /// How many rings are needed.
         cpus: usize,
         /// The kernel's answer.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The list of online CPUs cannot be used.
     #[error("cannot learn which CPUs are online: {0}")]
     Cpus(String),
     /// Another system call failed.
-    #[error("cannot {what}: {source}")]
+    #[error("cannot {what}")]
     Os {
         /// What was tried.
         what: &'static str,

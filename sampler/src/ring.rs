@@ -398,7 +398,7 @@ fn map_rings(cpus: &[CpuEvents], pages: u32) -> Result<(Vec<Ring>, u32), Error> 
                 return Err(Error::Ring {
                     pages: size,
                     cpus: cpus.len(),
-                    source,
+                    error: source,
                 });
             }
         }
