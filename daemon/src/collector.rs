@@ -1,6 +1,6 @@
 //! From records to tables: attributes each sample, finds its caller, interprets its window.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use hotlist::{Config, Generator};
 use interpreter::{Capture, DecodeCache, Registers, StopReason, Window};
@@ -16,6 +16,7 @@ use crate::loadmap::{Loadmap, Process};
 use crate::tables::{Owner, Pc, PcId, Tables};
 use crate::unwind::Slot;
 use crate::window::{ProcessCode, Recorder, SampleMemory, View};
+use crate::witness::Evidence;
 
 /// What the collector is asked to do.
 #[derive(Clone, Debug)]
@@ -118,9 +119,9 @@ impl Collector {
     }
 
     /// Takes a record, in order of time.
-    pub(crate) fn record(&mut self, record: Record) {
+    pub(crate) fn record(&mut self, record: Record, evidence: Option<Evidence>) {
         match record {
-            Record::Sample(sample) => self.sample(&sample),
+            Record::Sample(sample) => self.sample(&sample, evidence),
             Record::Mmap(mmap) => self.loadmap.mmap(&mmap, &mut self.images),
             Record::Comm {
                 time,
@@ -154,7 +155,7 @@ impl Collector {
         self.tables.count("lost", name, count);
     }
 
-    fn sample(&mut self, sample: &RawSample) {
+    fn sample(&mut self, sample: &RawSample, evidence: Option<Evidence>) {
         if sample.pid == self.own_pid {
             self.tables.count("overhead", "collector_samples", 1);
             return;
@@ -195,7 +196,7 @@ impl Collector {
         if kernel {
             self.kernel_sample(sample, owner);
         } else {
-            self.user_sample(sample, owner);
+            self.user_sample(sample, owner, evidence);
         }
     }
 
@@ -221,7 +222,7 @@ impl Collector {
         self.lost("windows_of_gone_processes", 1);
     }
 
-    fn user_sample(&mut self, sample: &RawSample, owner: Owner) {
+    fn user_sample(&mut self, sample: &RawSample, owner: Owner, evidence: Option<Evidence>) {
         self.tables.count("run", "user_samples", 1);
         self.tables.count("coverage", "user_samples", 1);
         let Some(process) = self.loadmap.get(sample.pid) else {
@@ -236,6 +237,12 @@ impl Collector {
             pid: sample.pid,
             time: sample.time,
             allow_secrets: self.settings.allow_secrets,
+            evidence,
+            stack: match &sample.user {
+                UserRegisters::Long(registers) if !sample.stack.is_empty() => Some(registers.sp()),
+                _ => None,
+            },
+            same_space: Cell::new(None),
         };
         let Some(located) = view.locate(sample.ip) else {
             self.tables.count("lost", "unmapped_pc_samples", 1);
@@ -270,11 +277,6 @@ impl Collector {
 
         if secret {
             return self.stop(StopReason::NotDumpable);
-        }
-        let readable = !sample.stack.is_empty();
-        if !readable || !view.pages.borrow_mut().is_same_space(registers.gpr[4]) {
-            self.process_gone();
-            return self.stop(StopReason::ProcessGone);
         }
         let probability = {
             let mut images = view.images.borrow_mut();

@@ -22,6 +22,7 @@ mod record;
 mod tables;
 mod unwind;
 mod window;
+mod witness;
 
 use std::process::ExitCode;
 

@@ -8,17 +8,20 @@ use std::collections::VecDeque;
 
 use sampler::{Batch, Record};
 
+use crate::witness::{Evidence, Witness};
+
 /// Merges per-CPU batches by time. Memory is bounded by what the slowest CPU lets the others
 /// pile up, which the readers' time-outs limit to a fraction of a second.
 #[derive(Debug)]
 pub(crate) struct Merge {
     cpus: Vec<Cpu>,
+    witness: Witness,
 }
 
 #[derive(Debug)]
 struct Cpu {
     number: u32,
-    queue: VecDeque<Record>,
+    queue: VecDeque<(Record, Option<Evidence>)>,
     drained_to: u64,
 }
 
@@ -32,6 +35,7 @@ impl Merge {
         };
         Self {
             cpus: cpus.iter().map(cpu).collect(),
+            witness: Witness::default(),
         }
     }
 
@@ -42,13 +46,20 @@ impl Merge {
         };
         cpu.drained_to = cpu.drained_to.max(batch.drained_to);
         let unsorted = cpu.queue.len();
-        cpu.queue.extend(batch.records);
+        let witness = &mut self.witness;
+        cpu.queue.extend(batch.records.into_iter().map(|record| {
+            let evidence = match &record {
+                Record::Sample(sample) => witness.look(sample),
+                _ => None,
+            };
+            (record, evidence)
+        }));
         // One CPU's records are all but sorted: an interrupt may write its record between the
         // time stamp and the writing of another. Insertion from the right costs nothing then.
         let queue = cpu.queue.make_contiguous();
         for i in unsorted.max(1)..queue.len() {
             let mut j = i;
-            while j > 0 && queue[j - 1].time() > queue[j].time() {
+            while j > 0 && queue[j - 1].0.time() > queue[j].0.time() {
                 queue.swap(j - 1, j);
                 j -= 1;
             }
@@ -63,14 +74,14 @@ impl Merge {
     }
 
     /// The next record in order of time, if it is certain that no older one can follow.
-    pub(crate) fn pop(&mut self) -> Option<Record> {
+    pub(crate) fn pop(&mut self) -> Option<(Record, Option<Evidence>)> {
         let safe = self.cpus.iter().map(|cpu| cpu.drained_to).min()?;
         let oldest = self
             .cpus
             .iter_mut()
             .filter(|cpu| !cpu.queue.is_empty())
-            .min_by_key(|cpu| cpu.queue.front().map(Record::time))?;
-        if oldest.queue.front()?.time() > safe {
+            .min_by_key(|cpu| cpu.queue.front().map(|(record, _)| record.time()))?;
+        if oldest.queue.front()?.0.time() > safe {
             return None;
         }
         oldest.queue.pop_front()
@@ -97,7 +108,7 @@ mod tests {
     }
 
     fn pop_all(merge: &mut Merge) -> Vec<u64> {
-        std::iter::from_fn(|| merge.pop().map(|record| record.time())).collect()
+        std::iter::from_fn(|| merge.pop().map(|(record, _)| record.time())).collect()
     }
 
     /// Nothing is given out before every CPU has been drained up to its time.

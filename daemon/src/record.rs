@@ -415,8 +415,8 @@ impl Session<'_> {
     }
 
     fn drain(&mut self) {
-        while let Some(record) = self.merge.pop() {
-            self.collector.record(record);
+        while let Some((record, evidence)) = self.merge.pop() {
+            self.collector.record(record, evidence);
         }
     }
 

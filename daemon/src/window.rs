@@ -1,6 +1,6 @@
 //! From a sample to value events: what the interpreter sees of the process, and what it says.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use hotlist::Generator;
 use interpreter::{Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, StopReason};
@@ -9,6 +9,7 @@ use crate::images::Images;
 use crate::loadmap::{Mapping, Maps, Pages};
 use crate::procfs::PageState;
 use crate::tables::{Owner, Pc, PcId, ProfileKey, Tables};
+use crate::witness::Evidence;
 
 /// What a window may look at: the sampled process as it is mapped.
 #[derive(Debug)]
@@ -21,6 +22,12 @@ pub(crate) struct View<'a> {
     pub(crate) time: u64,
     /// Whether values of denied images may be captured.
     pub(crate) allow_secrets: bool,
+    /// What was seen of its pages when it arrived.
+    pub(crate) evidence: Option<Evidence>,
+    /// Stack pointer, if the interrupt could read there.
+    pub(crate) stack: Option<u64>,
+    /// Whether the process is still the sampled program, once that was looked up.
+    pub(crate) same_space: Cell<Option<bool>>,
 }
 
 /// A process address as an address of an image.
@@ -66,14 +73,26 @@ impl View<'_> {
         if !mapping.never_writable {
             return Err(StopReason::PageWritten);
         }
-        match self
-            .pages
-            .borrow_mut()
-            .state(address, self.time, sampler::clock_now)
-        {
+        let seen = self.evidence.and_then(|evidence| evidence.of(address));
+        match seen.unwrap_or_else(|| self.page_now(address)) {
             PageState::Clean => Ok(()),
             PageState::Written => Err(StopReason::PageWritten),
             PageState::Unknown => Err(StopReason::ProcessGone),
+        }
+    }
+
+    /// State of a page that the evidence does not cover.
+    fn page_now(&self, address: u64) -> PageState {
+        let mut pages = self.pages.borrow_mut();
+        let same = self.same_space.get().unwrap_or_else(|| {
+            let same = self.stack.is_some_and(|stack| pages.is_same_space(stack));
+            self.same_space.set(Some(same));
+            same
+        });
+        if same {
+            pages.state(address, self.time, sampler::clock_now)
+        } else {
+            PageState::Unknown
         }
     }
 
