@@ -75,7 +75,7 @@ impl Collector {
     pub(crate) fn new(settings: Settings) -> Self {
         let mut images = Images::default();
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
-        let mut tables = Tables::new(Config::default(), settings.memory);
+        let mut tables = Tables::new(Config::default().precise(), settings.memory);
         tables.declare_losses();
         Self {
             tables,
@@ -104,7 +104,7 @@ impl Collector {
         let dropped = std::mem::take(&mut self.loadmap.dropped);
         self.tables.count("image", "processes_not_kept", dropped);
         self.totals.lost += self.tables.losses();
-        let mut empty = Tables::new(Config::default(), self.settings.memory);
+        let mut empty = Tables::new(Config::default().precise(), self.settings.memory);
         empty.declare_losses();
         std::mem::replace(&mut self.tables, empty)
     }

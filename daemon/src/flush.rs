@@ -45,7 +45,7 @@ pub(crate) fn write(
         }
     }
     let mut rejected = 0;
-    let empty = Hotlist::new(&Config::default()).to_parts();
+    let empty = Hotlist::new(&Config::default().precise()).to_parts();
     for (key, profile) in &tables.profiles {
         let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
             continue;

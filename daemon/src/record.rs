@@ -270,7 +270,7 @@ impl Plan {
             "capture": args.capture.to_string(),
             "context": match args.context { ContextArg::None => "none", ContextArg::Caller => "caller" },
             "stack_bytes": args.stack_bytes,
-            "hotlist": { "capacity": 16, "min_end": 0, "max_end": 50 },
+            "hotlist": { "capacity": 16, "method": "counting, eviction by weight" },
         });
         Epoch {
             started: wall_now(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hotlist::{Parts, PartsTuple};
+use hotlist::{Eviction, Parts, PartsTuple};
 use rusqlite::{CachedStatement, OptionalExtension, params};
 
 use crate::intern::{Caches, Generation, KnownPc};
@@ -300,8 +300,8 @@ impl<'w> Flush<'w> {
         let parts = &row.parts;
         let hotlist = self.insert(
             "INSERT INTO hotlist (flush, process, subject, pc, caller, parameter, reached,
-                                  unknown, windows, capacity, p, concise, sat_count)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                                  unknown, windows, capacity, by_weight, p, concise, sat_count)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             params![
                 flush,
                 row.process.row,
@@ -314,6 +314,7 @@ impl<'w> Flush<'w> {
                 to_sql(row.windows),
                 // At most `Config::MAX_CAPACITY`.
                 parts.config.capacity() as i64,
+                parts.config.evictions() == Eviction::ByWeight,
                 parts.p,
                 parts.concise,
                 parts.sat_count,

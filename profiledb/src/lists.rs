@@ -1,7 +1,8 @@
 //! Hotlists in the tables `hotlist` and `tuple`.
 //!
-//! Of a list's settings only N is stored: f is N/(N-1), SatCount runs from 0 to 50 and
-//! the method switches, and a list of other settings is not taken. The events offered
+//! Of a list's settings only N is stored, and whether it is a precise one (counting samples,
+//! eviction by weight) or the methods switch: f is N/(N-1), SatCount runs from 0 to 50, and
+//! a list of other settings is not taken. The events offered
 //! are not stored either: they are the known values, reached less unknown.
 
 use hotlist::{Config, Hotlist, Parts, PartsTuple};
@@ -39,7 +40,10 @@ pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
     if *windows > known || (*windows == 0) != (known == 0) {
         return invalid(format!("{known} known values from {windows} windows"));
     }
-    if Config::with_capacity(parts.config.capacity()).as_ref() != Ok(&parts.config) {
+    let usual = Config::with_capacity(parts.config.capacity());
+    if usual.as_ref() != Ok(&parts.config)
+        && usual.map(Config::precise).as_ref() != Ok(&parts.config)
+    {
         return invalid("a list of unusual settings".to_owned());
     }
     match Hotlist::from_parts(parts.clone()) {
@@ -65,7 +69,7 @@ impl File<'_> {
         let mut next = fetch()?;
 
         let sql = "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
-                          windows, capacity, p, concise, sat_count
+                          windows, capacity, p, concise, sat_count, by_weight
                    FROM hotlist NOT INDEXED ORDER BY id";
         self.each(sql, |file, row| {
             let id: i64 = file.get(row, 5)?;
@@ -110,6 +114,8 @@ impl File<'_> {
         // Every u32 is a usize on the one architecture there is.
         let config = Config::with_capacity(capacity as usize)
             .map_err(|error| self.bad(id, error.to_string()))?;
+        let by_weight: bool = self.get(row, 14)?;
+        let config = if by_weight { config.precise() } else { config };
         let parts = Parts {
             config,
             p: self.get(row, 11)?,

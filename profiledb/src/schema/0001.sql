@@ -111,6 +111,7 @@ CREATE TABLE hotlist (
     unknown   INTEGER NOT NULL,          -- of those, without a known value
     windows   INTEGER NOT NULL,          -- distinct windows among the known
     capacity  INTEGER NOT NULL,          -- N
+    by_weight INTEGER NOT NULL,          -- 0: the methods switch; 1: counting, eviction by weight
     p         REAL NOT NULL,             -- probability of entering the list; threshold = 1/p
     concise   INTEGER NOT NULL,          -- 1: the list is in concise mode
     sat_count INTEGER NOT NULL
