@@ -4,11 +4,9 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 use profiledb::{Epoch, Writer};
 use sampler::probe::{self, Scope};
 use sampler::{Batch, Clock, Pid, Sampler, Target};
@@ -17,9 +15,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::{Collector, Settings};
 use crate::command::{self, Waiting};
-use crate::flush;
 use crate::merge::Merge;
-use crate::tables::Tables;
+use crate::store::{Store, wall_now};
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -491,122 +488,4 @@ impl Session<'_> {
             );
         }
     }
-}
-
-/// The database and what could not be written to it yet.
-struct Store {
-    writer: Option<Writer>,
-    /// Tables of a flush that failed, with its times.
-    pending: Option<(Tables, i64, i64)>,
-    started: i64,
-    measured_at: Instant,
-    measured_cpu: Duration,
-}
-
-impl Store {
-    fn new(writer: Writer) -> Self {
-        Self {
-            writer: Some(writer),
-            pending: None,
-            started: wall_now(),
-            measured_at: Instant::now(),
-            measured_cpu: cpu_time(),
-        }
-    }
-
-    fn is_failing(&self) -> bool {
-        self.pending.is_some()
-    }
-
-    /// Counts what collecting has cost since the last time.
-    fn measure(&mut self, tables: &mut Tables, cpus: usize) {
-        let (now, cpu) = (Instant::now(), cpu_time());
-        let wall = nanoseconds(now - self.measured_at);
-        tables.count("overhead", "wall_ns", wall);
-        tables.count(
-            "overhead",
-            "machine_cpu_ns",
-            wall.saturating_mul(cpus as u64),
-        );
-        let spent = cpu.saturating_sub(self.measured_cpu);
-        tables.count("overhead", "collector_cpu_ns", nanoseconds(spent));
-        (self.measured_at, self.measured_cpu) = (now, cpu);
-    }
-
-    /// Writes what is pending, then the tables, which are empty afterwards.
-    fn flush(&mut self, collector: &mut Collector) -> Result<()> {
-        if let Some((tables, started, ended)) = self.pending.take() {
-            self.write_or_keep(tables, started, ended, collector)?;
-        }
-        let (started, ended) = (self.started, wall_now());
-        self.started = ended;
-        let tables = collector.take_tables();
-        self.write_or_keep(tables, started, ended, collector)
-    }
-
-    fn write_or_keep(
-        &mut self,
-        tables: Tables,
-        started: i64,
-        ended: i64,
-        collector: &mut Collector,
-    ) -> Result<()> {
-        let result = self.write(&tables, started, ended, collector);
-        if result.is_err() {
-            self.pending = Some((tables, started, ended));
-        }
-        result
-    }
-
-    fn write(
-        &mut self,
-        tables: &Tables,
-        started: i64,
-        ended: i64,
-        collector: &mut Collector,
-    ) -> Result<()> {
-        let Some(writer) = &mut self.writer else {
-            bail!("the database is closed")
-        };
-        flush::write(
-            writer,
-            tables,
-            &mut collector.images,
-            &mut collector.kernel,
-            started,
-            ended,
-        )
-        .context("flush failed")
-    }
-
-    fn end(&mut self) -> Result<()> {
-        let Some(mut writer) = self.writer.take() else {
-            return Ok(());
-        };
-        writer.end_epoch(wall_now())?;
-        writer.close()?;
-        Ok(())
-    }
-}
-
-fn cpu_time() -> Duration {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
-        return Duration::ZERO;
-    };
-    let microseconds =
-        usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Duration::from_micros(microseconds.unsigned_abs())
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Wall-clock time in nanoseconds of the Unix epoch.
-fn wall_now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_nanos()).ok())
-        .unwrap_or(0)
 }

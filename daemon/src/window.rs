@@ -6,7 +6,8 @@ use hotlist::Generator;
 use interpreter::{Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, StopReason};
 
 use crate::images::Images;
-use crate::loadmap::{Mapping, Maps, Pages};
+use crate::loadmap::Pages;
+use crate::mapping::{Mapping, Maps};
 use crate::procfs::PageState;
 use crate::tables::{Owner, Pc, PcId, ProfileKey, Tables};
 use crate::witness::Evidence;

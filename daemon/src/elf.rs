@@ -1,0 +1,284 @@
+//! ELF files: whether one is the image that was mapped, and what lies in it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use object::elf::{PF_W, PF_X, PT_LOAD};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
+use sampler::Pid;
+
+use crate::images::Identity;
+use crate::procfs::MapsLine;
+use crate::unwind::UnwindInfo;
+
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 4096;
+/// Unwind sections above this are not read: nothing real is near it.
+const MAX_SECTION: u64 = 256 << 20;
+
+/// One loadable segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) address: u64,
+    pub(crate) offset: u64,
+    pub(crate) file_size: u64,
+    pub(crate) writable: bool,
+    pub(crate) executable: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Contents {
+    File {
+        file: File,
+        modified: (i64, i64),
+        size: u64,
+    },
+    Bytes(Vec<u8>),
+}
+
+/// An image whose contents could be had.
+#[derive(Debug)]
+pub(crate) struct Elf {
+    pub(crate) contents: Contents,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) unwind: UnwindInfo,
+}
+
+impl Contents {
+    pub(crate) fn page(&self, number: u64) -> Option<Box<[u8; PAGE]>> {
+        let mut page = Box::new([0; PAGE]);
+        let start = number.checked_mul(PAGE as u64)?;
+        match self {
+            Self::File { file, .. } => {
+                let mut done = 0;
+                while done < PAGE {
+                    match file.read_at(&mut page[done..], start + done as u64) {
+                        Ok(0) => break,
+                        Ok(n) => done += n,
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(_) => return None,
+                    }
+                }
+                // The rest of the last page is zero in memory as well.
+                (done > 0).then_some(page)
+            }
+            Self::Bytes(bytes) => {
+                let rest = bytes.get(usize::try_from(start).ok()?..)?;
+                let n = rest.len().min(PAGE);
+                page[..n].copy_from_slice(&rest[..n]);
+                Some(page)
+            }
+        }
+    }
+
+    pub(crate) fn changed(&self) -> bool {
+        match self {
+            Self::File {
+                file,
+                modified,
+                size,
+            } => file.metadata().map_or(true, |now| {
+                (now.mtime(), now.mtime_nsec()) != *modified || now.size() != *size
+            }),
+            Self::Bytes(_) => false,
+        }
+    }
+}
+
+pub(crate) enum Found {
+    Elf(Box<Elf>),
+    Missing,
+    Wrong,
+}
+
+pub(crate) fn find(identity: &Identity, path: &str, through: Option<(Pid, u64, u64)>) -> Found {
+    match identity {
+        Identity::Kernel | Identity::Anon => return Found::Wrong,
+        Identity::Vdso => {
+            return match own_vdso() {
+                Some(bytes) => parse(bytes.as_slice(), None)
+                    .map(|(segments, unwind, _)| Elf {
+                        contents: Contents::Bytes(bytes.clone()),
+                        segments,
+                        unwind,
+                    })
+                    .map_or(Found::Wrong, |elf| Found::Elf(Box::new(elf))),
+                None => Found::Wrong,
+            };
+        }
+        Identity::BuildId(_) | Identity::Inode { .. } => {}
+    }
+    let mut candidates = Vec::new();
+    if let Some((pid, start, end)) = through {
+        // Exactly the file that is mapped, even if it was deleted since; privileged.
+        candidates.push(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+        // In the mount namespace of the process.
+        candidates.push(format!("/proc/{pid}/root{}", path));
+    }
+    candidates.push(path.to_owned());
+    let mut wrong = false;
+    for candidate in candidates {
+        match open(Path::new(&candidate), identity) {
+            Found::Elf(elf) => return Found::Elf(elf),
+            Found::Wrong => wrong = true,
+            Found::Missing => {}
+        }
+    }
+    if wrong && through.is_none() {
+        Found::Wrong
+    } else {
+        Found::Missing
+    }
+}
+
+fn open(path: &Path, identity: &Identity) -> Found {
+    // A path may have become a pipe or a device meanwhile: look before opening.
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        _ => return Found::Missing,
+    }
+    let Ok(file) = File::open(path) else {
+        return Found::Missing;
+    };
+    let Ok(metadata) = file.metadata() else {
+        return Found::Missing;
+    };
+    if !metadata.is_file() {
+        return Found::Missing;
+    }
+    let (Ok(other), size) = (file.try_clone(), metadata.size()) else {
+        return Found::Missing;
+    };
+    let cache = ReadCache::new(other);
+    let Ok((segments, unwind, build_id)) = parse_or(&cache, Some(size)) else {
+        return Found::Wrong;
+    };
+    let same = match identity {
+        Identity::BuildId(expected) => build_id.as_ref() == Some(expected),
+        Identity::Inode {
+            major,
+            minor,
+            inode,
+        } => {
+            // Overlay and btrfs report other devices in stat than in maps; then there is no way
+            // to be sure, and the image stays closed.
+            let device = metadata.dev();
+            metadata.ino() == *inode
+                && nix::sys::stat::major(device) == u64::from(*major)
+                && nix::sys::stat::minor(device) == u64::from(*minor)
+        }
+        Identity::Vdso | Identity::Kernel | Identity::Anon => false,
+    };
+    if !same {
+        return Found::Wrong;
+    }
+    let modified = (metadata.mtime(), metadata.mtime_nsec());
+    Found::Elf(Box::new(Elf {
+        contents: Contents::File {
+            file,
+            modified,
+            size,
+        },
+        segments,
+        unwind,
+    }))
+}
+
+/// Build id of the file behind a line of `/proc/PID/maps`, if the file there now is that file.
+pub(crate) fn build_id_of_mapped(line: &MapsLine) -> Option<Vec<u8>> {
+    let metadata = fs::metadata(&line.path).ok()?;
+    let device = metadata.dev();
+    let same = metadata.is_file()
+        && metadata.ino() == line.inode
+        && nix::sys::stat::major(device) == u64::from(line.major)
+        && nix::sys::stat::minor(device) == u64::from(line.minor);
+    if !same {
+        return None;
+    }
+    let cache = ReadCache::new(File::open(&line.path).ok()?);
+    let elf = ElfFile64::<LittleEndian, _>::parse(&cache).ok()?;
+    elf.build_id().ok().flatten().map(<[u8]>::to_vec)
+}
+
+pub(crate) type Parsed = (Vec<Segment>, UnwindInfo, Option<Vec<u8>>);
+
+fn parse_or<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Result<Parsed, ()> {
+    parse(data, size).ok_or(())
+}
+
+/// Segments, unwind rules and build id of a 64-bit little-endian ELF.
+pub(crate) fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Option<Parsed> {
+    let elf = ElfFile64::<LittleEndian, R>::parse(data).ok()?;
+    let endian = LittleEndian;
+    let segments = elf
+        .elf_program_headers()
+        .iter()
+        .filter(|header| header.p_type(endian) == PT_LOAD)
+        .map(|header| Segment {
+            address: header.p_vaddr(endian),
+            offset: header.p_offset(endian),
+            file_size: header.p_filesz(endian),
+            writable: header.p_flags(endian).0 & PF_W.0 != 0,
+            executable: header.p_flags(endian).0 & PF_X.0 != 0,
+        })
+        // A segment that would wrap around, or lies outside its file, is a broken file's.
+        .filter(|s| {
+            s.address.checked_add(s.file_size).is_some()
+                && s.offset
+                    .checked_add(s.file_size)
+                    .is_some_and(|end| size.is_none_or(|n| end <= n))
+        })
+        .collect();
+    let section = |name: &str| {
+        let section = elf.section_by_name(name)?;
+        if section.size() > MAX_SECTION {
+            return None;
+        }
+        Some((section.data().ok()?.to_vec(), section.address()))
+    };
+    let text = elf
+        .section_by_name(".text")
+        .map_or(0, |section| section.address());
+    let unwind = UnwindInfo::new(section(".eh_frame"), text);
+    let build_id = elf.build_id().ok().flatten().map(<[u8]>::to_vec);
+    Some((segments, unwind, build_id))
+}
+
+/// The vdso of this process, which is every process's (their time namespaces apart, whose data
+/// is elsewhere).
+fn own_vdso() -> Option<Vec<u8>> {
+    let pid = Pid(std::process::id());
+    let line = crate::procfs::maps(pid)?
+        .into_iter()
+        .find(|line| line.path == "[vdso]")?;
+    let mut bytes = vec![0; usize::try_from(line.end.checked_sub(line.start)?).ok()?];
+    File::open("/proc/self/mem")
+        .ok()?
+        .read_exact_at(&mut bytes, line.start)
+        .ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Truncated and foreign files are no images, and do no harm.
+    #[test]
+    fn truncated_and_foreign_files() {
+        let whole = fs::read("/proc/self/exe").expect("own file");
+        for end in [0, 1, 16, 63, 64, 65, 200, 4096, 100_000] {
+            let cut = &whole[..end.min(whole.len())];
+            if let Some((segments, _, _)) = parse(cut, Some(cut.len() as u64)) {
+                assert!(
+                    segments
+                        .iter()
+                        .all(|s| s.offset + s.file_size <= cut.len() as u64)
+                );
+            }
+        }
+        assert!(parse(b"#!/bin/sh\necho\n".as_slice(), None).is_none());
+    }
+}

@@ -1,0 +1,310 @@
+//! Mappings of one process: what lies at an address, and whether it can have been written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sampler::{Mmap, MmapIdentity};
+
+use crate::elf::Segment;
+use crate::images::{Identity, ImageId, Images};
+use crate::procfs::MapsLine;
+
+const PROT_WRITE: u32 = 2;
+const PROT_EXEC: u32 = 4;
+const MAP_PRIVATE: u32 = 2;
+const PAGE: u64 = 4096;
+
+/// One mapping of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// File offset of `start`.
+    pub(crate) offset: u64,
+    pub(crate) image: ImageId,
+    pub(crate) executable: bool,
+    /// Private, not writable now, and at no time since these file pages were mapped here.
+    pub(crate) never_writable: bool,
+    writable: bool,
+    kind: MappingKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MappingKind {
+    File,
+    Vdso,
+    Anon,
+}
+
+impl Mapping {
+    /// What to add to an ELF virtual address of this mapping's segment to get the process
+    /// address (wrapping); `None` if the mapping shows no segment of the image.
+    pub(crate) fn bias(&self, segments: &[Segment]) -> Option<u64> {
+        if self.kind == MappingKind::Anon {
+            return None;
+        }
+        // Segments may share a page of the file; then the access rights tell which is meant.
+        let covers = |s: &&Segment| {
+            let first = s.offset & !(PAGE - 1);
+            let end = s.offset.saturating_add(s.file_size);
+            self.offset >= first && self.offset < end
+        };
+        let segment = segments
+            .iter()
+            .filter(covers)
+            .find(|s| s.executable == self.executable && s.writable == self.writable)
+            .or_else(|| segments.iter().find(covers))?;
+        // start = bias + segment.address + (offset - segment.offset)
+        Some(
+            self.start
+                .wrapping_sub(self.offset)
+                .wrapping_add(segment.offset)
+                .wrapping_sub(segment.address),
+        )
+    }
+
+    /// Whether this is memory without a file.
+    pub(crate) fn is_anon(&self) -> bool {
+        self.kind == MappingKind::Anon
+    }
+}
+
+/// The mappings of one process, shared by forked processes until one of them changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Maps(Arc<BTreeMap<u64, Mapping>>);
+
+impl Maps {
+    /// The mapping around an address.
+    pub(crate) fn find(&self, address: u64) -> Option<&Mapping> {
+        let (_, mapping) = self.0.range(..=address).next_back()?;
+        (address < mapping.end).then_some(mapping)
+    }
+
+    /// Enters a mapping; what it covers of older ones is gone.
+    pub(crate) fn insert(&mut self, mut new: Mapping) {
+        if new.start >= new.end {
+            return;
+        }
+        let maps = Arc::make_mut(&mut self.0);
+        let mut overlapped: Vec<Mapping> = maps
+            .range(..new.end)
+            .rev()
+            .map(|(_, m)| *m)
+            .take_while(|m| m.end > new.start)
+            .collect();
+        // (Mappings never overlap one another, so the walk from the right may stop there.)
+        for old in overlapped.drain(..) {
+            maps.remove(&old.start);
+            // The same file pages at the same place: a change of rights, not a new mapping, so
+            // what was writable before may have been written.
+            let same_pages = old.image == new.image
+                && old.kind == new.kind
+                && old.start.wrapping_sub(old.offset) == new.start.wrapping_sub(new.offset);
+            if same_pages && !old.never_writable {
+                new.never_writable = false;
+            }
+            if old.start < new.start {
+                maps.insert(
+                    old.start,
+                    Mapping {
+                        end: new.start,
+                        ..old
+                    },
+                );
+            }
+            if old.end > new.end {
+                let offset = old.offset.wrapping_add(new.end - old.start);
+                maps.insert(
+                    new.end,
+                    Mapping {
+                        start: new.end,
+                        offset,
+                        ..old
+                    },
+                );
+            }
+        }
+        maps.insert(new.start, new);
+    }
+
+    /// Number of mappings.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// From PERF_RECORD_MMAP2.
+pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
+    let path = mmap.path.to_string_lossy();
+    let (identity, kind) = match &mmap.identity {
+        _ if path == "[vdso]" => (Identity::Vdso, MappingKind::Vdso),
+        _ if !path.starts_with('/') || path.starts_with("//") => {
+            (Identity::Anon, MappingKind::Anon)
+        }
+        MmapIdentity::BuildId(id) => (Identity::BuildId(id.clone()), MappingKind::File),
+        MmapIdentity::Inode {
+            major,
+            minor,
+            inode,
+            ..
+        } => (
+            Identity::Inode {
+                major: *major,
+                minor: *minor,
+                inode: *inode,
+            },
+            MappingKind::File,
+        ),
+    };
+    let image = images.intern(identity, image_path(&path, kind));
+    let private = mmap.flags & MAP_PRIVATE != 0 || kind == MappingKind::Vdso;
+    let writable = mmap.prot & PROT_WRITE != 0;
+    Mapping {
+        start: mmap.address,
+        end: mmap.address.saturating_add(mmap.len),
+        offset: if kind == MappingKind::File {
+            mmap.offset
+        } else {
+            0
+        },
+        image,
+        executable: mmap.prot & PROT_EXEC != 0,
+        never_writable: private && !writable,
+        writable,
+        kind,
+    }
+}
+
+/// From a line of `/proc/PID/maps`.
+pub(crate) fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
+    let kind = match line.path.as_str() {
+        "[vdso]" => MappingKind::Vdso,
+        path if path.starts_with('/') && line.inode != 0 => MappingKind::File,
+        _ => MappingKind::Anon,
+    };
+    let identity = match kind {
+        MappingKind::Vdso => Identity::Vdso,
+        MappingKind::Anon => Identity::Anon,
+        MappingKind::File => images.identity_of_mapped(line),
+    };
+    let image = images.intern(identity, image_path(&line.path, kind));
+    Mapping {
+        start: line.start,
+        end: line.end,
+        offset: if kind == MappingKind::File {
+            line.offset
+        } else {
+            0
+        },
+        image,
+        executable: line.executable,
+        never_writable: !line.shared && !line.writable,
+        writable: line.writable,
+        kind,
+    }
+}
+
+fn image_path(path: &str, kind: MappingKind) -> &str {
+    match kind {
+        MappingKind::File => path.strip_suffix(" (deleted)").unwrap_or(path),
+        MappingKind::Vdso => "[vdso]",
+        MappingKind::Anon => "[anon]",
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const IMAGE: ImageId = ImageId(0);
+
+    pub(crate) fn mapping(start: u64, end: u64, offset: u64, writable: bool) -> Mapping {
+        Mapping {
+            start,
+            end,
+            offset,
+            image: IMAGE,
+            executable: false,
+            never_writable: !writable,
+            writable,
+            kind: MappingKind::File,
+        }
+    }
+
+    /// A mapping in the middle of another leaves both of its ends, with their file offsets.
+    #[test]
+    fn splits_what_it_covers() {
+        let mut maps = Maps::default();
+        maps.insert(mapping(0x1000, 0x9000, 0, false));
+        maps.insert(mapping(0x3000, 0x5000, 0x10_000, false));
+        assert_eq!(maps.len(), 3);
+        assert_eq!(maps.find(0x2fff).map(|m| m.offset), Some(0));
+        assert_eq!(maps.find(0x3000).map(|m| m.offset), Some(0x10_000));
+        assert_eq!(
+            maps.find(0x5000).map(|m| (m.start, m.offset)),
+            Some((0x5000, 0x4000))
+        );
+        assert!(maps.find(0x9000).is_none() && maps.find(0xfff).is_none());
+    }
+
+    /// A mapping over several removes those it covers whole.
+    #[test]
+    fn covers_several() {
+        let mut maps = Maps::default();
+        for start in [0x1000, 0x2000, 0x3000, 0x4000] {
+            maps.insert(mapping(start, start + 0x1000, 0, false));
+        }
+        maps.insert(mapping(0x1800, 0x4000, 0x8000, false));
+        assert_eq!(maps.len(), 3);
+        assert_eq!(maps.find(0x1000).map(|m| m.end), Some(0x1800));
+        assert_eq!(maps.find(0x4000).map(|m| m.end), Some(0x5000));
+    }
+
+    /// RELRO (written, then protected) and relocated text do not count as never writable, while
+    /// a fresh mapping of other file pages at the place does.
+    #[test]
+    fn once_writable_is_remembered() {
+        let mut maps = Maps::default();
+        maps.insert(mapping(0x1000, 0x9000, 0, false)); // the loader reserves the whole file
+        maps.insert(mapping(0x5000, 0x9000, 0x3000, true)); // its data segment
+        maps.insert(mapping(0x5000, 0x6000, 0x3000, false)); // RELRO
+        assert!(maps.find(0x1000).is_some_and(|m| m.never_writable));
+        assert!(
+            maps.find(0x5000)
+                .is_some_and(|m| !m.never_writable && !m.writable)
+        );
+        maps.insert(mapping(0x1000, 0x2000, 0, true)); // text is relocated
+        maps.insert(mapping(0x1000, 0x2000, 0, false));
+        assert!(maps.find(0x1000).is_some_and(|m| !m.never_writable));
+        assert!(maps.find(0x2000).is_some_and(|m| m.never_writable));
+        maps.insert(mapping(0x5000, 0x6000, 0x7000, false)); // something else is mapped there
+        assert!(maps.find(0x5000).is_some_and(|m| m.never_writable));
+    }
+
+    /// The load bias is right where ELF addresses and file offsets differ.
+    #[test]
+    fn bias_of_a_segment() {
+        let segments = [
+            Segment {
+                address: 0,
+                offset: 0,
+                file_size: 0x1500,
+                writable: false,
+                executable: false,
+            },
+            Segment {
+                address: 0x2500,
+                offset: 0x1500,
+                file_size: 0x800,
+                writable: false,
+                executable: true,
+            },
+        ];
+        let mut text = mapping(0x7000_2000, 0x7000_3000, 0x1000, false);
+        text.executable = true;
+        assert_eq!(text.bias(&segments), Some(0x7000_0000));
+        let headers = mapping(0x7000_0000, 0x7000_2000, 0, false);
+        assert_eq!(headers.bias(&segments), Some(0x7000_0000));
+    }
+}
