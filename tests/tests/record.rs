@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             foreign_files,
         ),
         Trial::ignorable_test("a second recording is a second epoch", appends),
-        Trial::ignorable_test("SIGINT and SIGTERM flush, then end", signals),
+        Trial::ignorable_test("SIGINT, SIGTERM and SIGHUP flush, then end", signals),
         Trial::ignorable_test(
             "a process that exits in the middle ends -p",
             attached_process,
@@ -64,6 +64,13 @@ fn main() -> ExitCode {
             written_pages,
         ),
         Trial::ignorable_test("hardware cycles count", hardware_cycles),
+        Trial::ignorable_test("what looks like an option is no command", options),
+        Trial::ignorable_test("-a goes on for as long as a command beside it", beside),
+        Trial::ignorable_test("nothing is written where sampling is refused", refused),
+        Trial::ignorable_test(
+            "an exec in a loop attributes each sample to its program",
+            exec_loop,
+        ),
         Trial::ignorable_test("check says what works, as text and JSON", check),
     ];
     libtest_mimic::run(&arguments, tests).exit_code()
@@ -235,7 +242,7 @@ fn pid_of(child: &Child) -> Pid {
 }
 
 fn signals() -> TestResult {
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let bench = Bench::new()?;
         let script = format!("{BURN}; echo ready; while :; do :; done");
         let mut child = bench.record(&["--", "sh", "-c", &script]).spawn()?;
@@ -592,6 +599,109 @@ int main(void) {
                  WHERE value = 3333 AND parameter IN ('rax', 'rdi', 'rdx', 'rcx', 'rsi')";
     ensure(bench.query::<i64>(loads)? > 0, || {
         "no value of a page that was never written".to_owned()
+    })?;
+    done()
+}
+
+fn options() -> TestResult {
+    let bench = Bench::new()?;
+    for wrong in [
+        &["--seeds", "3", "--", "true"][..],
+        &["-F", "99", "true"],
+        &["--rate", "0", "true"],
+    ] {
+        let output = bench.record(wrong).output()?;
+        ensure(output.status.code() == Some(2), || text(&output))?;
+        ensure(!bench.path("db").exists(), || {
+            "a database was made".to_owned()
+        })?;
+    }
+    // Behind two dashes anything is a command, and a command's own options are its own.
+    let output = bench.record(&["--", "-x"]).output()?;
+    ensure(output.status.code() == Some(127), || text(&output))?;
+    let output = bench.record(&["sh", "-c", "exit 5"]).output()?;
+    ensure(output.status.code() == Some(5), || text(&output))?;
+    for missing in [
+        &["serve"][..],
+        &["replay", "x"],
+        &["ctl", "flush"],
+        &["record", "--engine", "bpf", "true"],
+    ] {
+        let output = Command::new(&bench.programs.vcpid).args(missing).output()?;
+        let said = text(&output);
+        ensure(
+            output.status.code() == Some(2) && said.contains("this version"),
+            || said.clone(),
+        )?;
+    }
+    done()
+}
+
+fn beside() -> TestResult {
+    let bench = Bench::new()?;
+    let output = bench.record(&["-a", "--", "sh", "-c", BURN]).output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let others: i64 = bench.query("SELECT count(DISTINCT comm) FROM process")?;
+    ensure(others > 1, || "only the command was profiled".to_owned())?;
+    done()
+}
+
+fn refused() -> TestResult {
+    let mut bench = Bench::new()?;
+    open_to_all(&mut bench)?;
+    let output = as_nobody(&bench.record(&["-a", "-d", "1"])).output()?;
+    ensure(output.status.code() == Some(125), || text(&output))?;
+    ensure(!bench.path("db").exists(), || {
+        "a database was made".to_owned()
+    })?;
+    done()
+}
+
+fn exec_loop() -> TestResult {
+    let bench = Bench::new()?;
+    // Each program burns in a function of its own, then becomes the other, under one pid.
+    let source = |own: &str, other: &str| {
+        format!(
+            r#"
+#include <stdlib.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noipa)) unsigned long burn_{own}(unsigned long x) {{
+    for (int i = 0; i < 4000000; i++) x = x * 3 + 1;
+    return x;
+}}
+int main(int argc, char **argv) {{
+    int left = atoi(argv[1]);
+    volatile unsigned long sink = burn_{own}(left);
+    (void)sink;
+    if (left == 0) return 0;
+    char text[16];
+    snprintf(text, sizeof text, "%d", left - 1);
+    execl("{folder}/{other}", "{other}", text, (char *)0);
+    return 1;
+}}
+"#,
+            folder = bench.folder.path().display()
+        )
+    };
+    let ping = bench.compile("ping", &source("ping", "pong"))?;
+    bench.compile("pong", &source("pong", "ping"))?;
+    let output = bench.record(&["--"]).arg(&ping).arg("60").output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let rows: i64 = bench.query(
+        "SELECT sum(samples) FROM cycles JOIN pc ON pc.id = cycles.pc JOIN image ON image.id = pc.image \
+         JOIN process ON process.id = cycles.process \
+         WHERE process.comm IN ('ping', 'pong') AND image.path LIKE '%/p_ng'",
+    )?;
+    ensure(rows > 50, || format!("{rows} samples"))?;
+    let wrong: i64 = bench.query(
+        "SELECT coalesce(sum(samples), 0) FROM cycles JOIN pc ON pc.id = cycles.pc \
+         JOIN image ON image.id = pc.image JOIN process ON process.id = cycles.process \
+         WHERE (process.comm = 'ping' AND image.path LIKE '%/pong') \
+            OR (process.comm = 'pong' AND image.path LIKE '%/ping')",
+    )?;
+    ensure(wrong == 0, || {
+        format!("{wrong} samples of one program in the other's image")
     })?;
     done()
 }
