@@ -99,16 +99,40 @@ pub(crate) enum Report {
     },
     /// Runs of instructions whose results do not vary.
     Blks {
+        /// A name, `image+0xoffset`, or a part of one name only.
+        function: Option<String>,
         /// Share in percent from which a result counts as invariant.
         #[arg(long, value_name = "PCT", default_value_t = 99.0, value_parser = percentage)]
         invariant: f64,
     },
     /// Directions of conditional branches.
-    Branches,
+    Branches {
+        /// A name, `image+0xoffset`, or a part of one name only.
+        function: Option<String>,
+    },
     /// Targets of indirect calls and jumps.
-    Targets,
+    Targets {
+        /// A name, `image+0xoffset`, or a part of one name only.
+        function: Option<String>,
+    },
     /// What was collected, and everything that was lost.
     Status,
+    /// What changed between two databases (not in this version).
+    #[command(hide = true)]
+    Diff(AnyArgs),
+    /// Profiles in the formats of other tools (not in this version).
+    #[command(hide = true)]
+    Export(AnyArgs),
+    /// One self-contained page (not in this version).
+    #[command(hide = true)]
+    Html(AnyArgs),
+}
+
+/// Arguments that are not looked at.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct AnyArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<std::ffi::OsString>,
 }
 
 /// What `top` adds up by.
@@ -125,6 +149,17 @@ pub(crate) enum TopBy {
 }
 
 impl Report {
+    /// The name of a report that this version does not have.
+    pub(crate) fn missing(&self) -> Option<&'static str> {
+        let (name, AnyArgs { rest: _ }) = match self {
+            Report::Diff(rest) => ("diff", rest),
+            Report::Export(rest) => ("export", rest),
+            Report::Html(rest) => ("html", rest),
+            _ => return None,
+        };
+        Some(name)
+    }
+
     /// Least samples behind what is shown, unless asked for otherwise: of few, every
     /// result seems invariant.
     pub(crate) fn default_min_samples(&self) -> u64 {

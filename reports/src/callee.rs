@@ -82,7 +82,12 @@ fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>) -> BTreeMap<usize, Ve
         let of_image = declared.get(&image);
         of_image
             .and_then(|of_image| of_image.get(&address).cloned())
-            .or_else(|| standard(view.symbols.name_of(callee).strip_suffix(STUB)?))
+            .or_else(|| {
+                // Behind a stub that leads nowhere known there is no code to look at.
+                let name = view.symbols.name_of(callee);
+                let name = name.strip_suffix(STUB)?;
+                Some(standard(name).unwrap_or_else(all))
+            })
             .or_else(|| live_arguments(view.symbols.elf(image)?, address))
             .unwrap_or_else(all)
     };

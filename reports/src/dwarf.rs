@@ -95,10 +95,7 @@ fn search_unit<'a>(
         if entry.tag() != gimli::DW_TAG_subprogram {
             continue;
         }
-        let Some(low) = entry.attr_value(gimli::DW_AT_low_pc) else {
-            continue;
-        };
-        let Some(address) = dwarf.attr_address(unit, low)? else {
+        let Some(address) = entry_address(dwarf, unit, entry)? else {
             continue;
         };
         if entries.contains(&address)
@@ -108,6 +105,23 @@ fn search_unit<'a>(
         }
     }
     Ok(())
+}
+
+/// Where a function is entered. One that was split into a hot and a cold part has ranges in
+/// place of a low PC; the entry is in the first, unless it is named.
+fn entry_address<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    entry: &Entry<'a>,
+) -> gimli::Result<Option<u64>> {
+    if let Some(low) = entry.attr_value(gimli::DW_AT_low_pc) {
+        return dwarf.attr_address(unit, low);
+    }
+    if entry.attr_value(gimli::DW_AT_ranges).is_none() {
+        return Ok(None);
+    }
+    let mut ranges = dwarf.die_ranges(unit, entry)?;
+    Ok(ranges.next()?.map(|range| range.begin))
 }
 
 fn is_c(root: &Entry<'_>) -> bool {

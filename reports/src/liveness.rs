@@ -3,9 +3,8 @@
 //! The walk follows the callee's control flow from its entry, and calls and jumps
 //! out of it as well: what a callee has not touched may be meant for the function
 //! that it hands over to. After a call nothing of the arguments is left in
-//! registers, so a call is followed as a jump is. Where it hands over to code that
-//! cannot be read, a jump may pass on all that is untouched; a call is taken to
-//! pass on nothing, since most calls set their own arguments.
+//! registers, so a call is followed as a jump is. What is merely still there where it
+//! hands over to code that cannot be read is no argument: nothing shows that it is.
 
 use std::collections::BTreeSet;
 
@@ -47,8 +46,6 @@ struct State {
     address: u64,
     /// Bit i: argument register i was overwritten on the way here.
     written: u8,
-    /// A call was followed on the way here.
-    called: bool,
 }
 
 /// The arguments read by the function at `entry`; `None` if it cannot be read.
@@ -59,7 +56,6 @@ pub(crate) fn live_arguments(elf: &Elf, entry: u64) -> Option<Vec<Argument>> {
     let start = State {
         address: entry,
         written: 0,
-        called: false,
     };
     let mut seen = BTreeSet::from([start]);
     let mut work = vec![start];
@@ -73,7 +69,6 @@ pub(crate) fn live_arguments(elf: &Elf, entry: u64) -> Option<Vec<Argument>> {
             .bytes(state.address)
             .and_then(|bytes| decode(bytes, state.address));
         let Some(instruction) = decoded else {
-            hand_over(state, &mut bits);
             continue;
         };
         let mut written = state.written;
@@ -101,42 +96,33 @@ pub(crate) fn live_arguments(elf: &Elf, entry: u64) -> Option<Vec<Argument>> {
                 }
             }
         }
-        let mut push = |address, called| {
-            let next = State {
-                address,
-                written,
-                called,
-            };
+        let mut push = |address| {
+            let next = State { address, written };
             if seen.insert(next) {
                 work.push(next);
             }
         };
-        let called = state.called;
         match instruction.flow_control() {
-            FlowControl::Next | FlowControl::XbeginXabortXend => {
-                push(instruction.next_ip(), called)
-            }
+            FlowControl::Next | FlowControl::XbeginXabortXend => push(instruction.next_ip()),
             FlowControl::ConditionalBranch => {
-                push(instruction.next_ip(), called);
+                push(instruction.next_ip());
                 if let Some(target) = direct_target(&instruction) {
-                    push(target, called);
+                    push(target);
                 }
             }
-            FlowControl::UnconditionalBranch => match direct_target(&instruction) {
-                Some(target) => push(target, called),
-                None => hand_over(State { written, ..state }, &mut bits),
-            },
+            FlowControl::UnconditionalBranch => {
+                if let Some(target) = direct_target(&instruction) {
+                    push(target);
+                }
+            }
             FlowControl::Call => {
                 // `syscall` counts as one as well; it has no target.
-                match direct_target(&instruction) {
-                    Some(target) => push(target, true),
-                    None => push(instruction.next_ip(), called),
-                }
+                push(direct_target(&instruction).unwrap_or(instruction.next_ip()));
             }
             // A jump through a table stays in the function, one through a register
             // or slot leaves it: nothing tells which.
-            FlowControl::IndirectBranch => hand_over(State { written, ..state }, &mut bits),
-            FlowControl::IndirectCall
+            FlowControl::IndirectBranch
+            | FlowControl::IndirectCall
             | FlowControl::Return
             | FlowControl::Interrupt
             | FlowControl::Exception => {}
@@ -147,18 +133,6 @@ pub(crate) fn live_arguments(elf: &Elf, entry: u64) -> Option<Vec<Argument>> {
         live.map(|(bits, index)| Argument { index, bits: *bits })
             .collect(),
     )
-}
-
-/// Control leaves for code that cannot be read: what is untouched may be read there.
-fn hand_over(state: State, bits: &mut [u32; 6]) {
-    if state.called {
-        return;
-    }
-    for (index, bits) in bits.iter_mut().enumerate() {
-        if state.written & (1 << index) == 0 {
-            *bits = 64;
-        }
-    }
 }
 
 fn argument_of(register: Register) -> Option<usize> {
@@ -232,10 +206,9 @@ mod tests {
         );
         // jmp +1; nop; mov eax,ecx; ret
         assert_eq!(live(&[0xeb, 1, 0x90, 0x89, 0xc8, 0xc3]), [(3, 32)]);
-        // mov edi,1; jmp rax: the rest may go anywhere.
-        let elsewhere = live(&[0xbf, 1, 0, 0, 0, 0xff, 0xe0]);
-        assert_eq!(elsewhere, [(1, 64), (2, 64), (3, 64), (4, 64), (5, 64)]);
-        // mov eax,edi; call rax; ret: an indirect call is taken to pass on nothing.
+        // mov edi,1; jmp rax: the rest may go anywhere, but nothing shows that it does.
+        assert!(live(&[0xbf, 1, 0, 0, 0, 0xff, 0xe0]).is_empty());
+        // mov eax,edi; call rax; ret
         assert_eq!(live(&[0x89, 0xf8, 0xff, 0xd0, 0xc3]), [(0, 32)]);
     }
 

@@ -61,12 +61,27 @@ fn main() -> ExitCode {
 
 /// The report as text.
 fn run(cli: &Cli) -> Result<String, Failure> {
+    if let Some(missing) = cli.report.missing() {
+        return Err(Failure::Usage(format!(
+            "'{missing}' is not in this version; `vcpi --help` lists what is"
+        )));
+    }
     let function = match &cli.report {
-        Report::List { function, .. } | Report::Args { function } | Report::Cg { function } => {
-            function.as_deref()
-        }
+        Report::List { function, .. }
+        | Report::Args { function }
+        | Report::Cg { function }
+        | Report::Blks { function, .. }
+        | Report::Branches { function }
+        | Report::Targets { function } => function.as_deref(),
         _ => None,
     };
+    if let (Some(one), Some(other)) = (function, cli.common.only_function.as_deref())
+        && one != other
+    {
+        return Err(Failure::Usage(format!(
+            "which function: '{one}', or '{other}' (--function)?"
+        )));
+    }
     if matches!(cli.report, Report::List { .. })
         && function.is_none()
         && cli.common.only_function.is_none()
@@ -81,6 +96,12 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     say(&source::describe(&inputs, &profile));
     let format = cli.common.format;
     if matches!(cli.report, Report::Status) {
+        let common = &cli.common;
+        if !common.pid.is_empty() || common.only_function.is_some() || !common.image.is_empty() {
+            say(
+                "counters are kept for the whole collection: --pid, --image and --function do not apply",
+            );
+        }
         return report::status::report(&profile, format);
     }
     let question = Question {
@@ -109,10 +130,12 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         }
         Report::Args { .. } => report::args::report(&view, format),
         Report::Cg { .. } => report::cg::report(&view, format),
-        Report::Blks { invariant } => report::blks::report(&mut view, invariant, format),
-        Report::Branches => report::branches::report(&mut view, format),
-        Report::Targets => report::targets::report(&mut view, format),
-        Report::Status => report::status::report(&profile, format),
+        Report::Blks { invariant, .. } => report::blks::report(&mut view, invariant, format),
+        Report::Branches { .. } => report::branches::report(&mut view, format),
+        Report::Targets { .. } => report::targets::report(&mut view, format),
+        Report::Status | Report::Diff(_) | Report::Export(_) | Report::Html(_) => {
+            report::status::report(&profile, format)
+        }
     };
     for note in view.symbols.notes().iter().take(MAX_NOTES) {
         say(note);

@@ -166,7 +166,7 @@ fn row(
             values: values
                 .shares
                 .iter()
-                .map(|share| JsonShare::new(class, share))
+                .map(|share| JsonShare::new(&values, class, share))
                 .collect(),
         });
         // The classic report has one value each; the rest is in JSON and in `list`.
@@ -198,7 +198,8 @@ fn row(
 fn text(rows: &Vec<Row>, out: &mut String) {
     out.push_str(
         "Calls seen in windows: for each argument in its order its most frequent value and that\n\
-         value's share; (-) not known or not an argument. Below a function, its call sites.\n\n",
+         value's share; (-) not known or not an argument. Below a function, its call sites.\n\
+         Windows begin where time is spent: calls near it are likelier to be seen than others.\n\n",
     );
     for row in rows {
         let values = positional(&row.text);

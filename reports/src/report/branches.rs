@@ -36,7 +36,10 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     }
     let mut sums: Vec<_> = sums
         .into_iter()
-        .filter(|(_, (taken, not_taken, _))| taken.saturating_add(*not_taken) >= view.min_samples)
+        .filter(|(_, (taken, not_taken, unknown))| {
+            let reached = taken.saturating_add(*not_taken).saturating_add(*unknown);
+            reached >= view.min_samples
+        })
         .collect();
     sums.sort_by_key(|(pc, (taken, not_taken, _))| {
         (std::cmp::Reverse(taken.saturating_add(*not_taken)), *pc)
@@ -65,7 +68,8 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
 fn text(rows: &Vec<Row>, out: &mut String) {
     out.push_str(
         "Conditional branches that windows came by, by how often their direction was known;\n\
-         `taken%` is of the known, `unknown` could not be told.\n\n",
+         `taken%` is of the known, `unknown` could not be told. Windows begin where time is\n\
+         spent, so these are shares of windows and not of executions.\n\n",
     );
     let mut table = Table::new(&[
         ("taken%", Align::Right),
@@ -79,7 +83,11 @@ fn text(rows: &Vec<Row>, out: &mut String) {
     for row in rows {
         let known = as_float(row.taken.saturating_add(row.not_taken));
         table.row(vec![
-            format!("{:.1}", percent(as_float(row.taken), known)),
+            if known > 0.0 {
+                format!("{:.1}", percent(as_float(row.taken), known))
+            } else {
+                "-".to_owned()
+            },
             count(row.taken),
             count(row.not_taken),
             count(row.unknown),

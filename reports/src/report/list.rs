@@ -231,7 +231,7 @@ fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
         values: values
             .shares
             .iter()
-            .map(|share| JsonShare::new(values.class(), share))
+            .map(|share| JsonShare::new(values, values.class(), share))
             .collect(),
     }
 }

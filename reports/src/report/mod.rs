@@ -26,31 +26,38 @@ pub(crate) struct JsonShare {
     percent: f64,
     low: f64,
     high: f64,
+    /// Whether the share is told apart from 0; where not, the estimate says nothing alone.
+    supported: bool,
 }
 
 impl JsonShare {
-    fn new(class: Class, share: &Share) -> JsonShare {
+    fn new(values: &Values, class: Class, share: &Share) -> JsonShare {
         JsonShare {
             value: class.json(share.value),
             estimate: rounded(share.estimate, 1),
             percent: rounded(share.percent, 1),
             low: rounded(share.low, 1),
             high: rounded(share.high, 1),
+            supported: is_supported(values, share),
         }
     }
 }
 
-/// The most frequent values as text: `(26.9% 0x4) (25.7% 0x1) ...`, with bounds
-/// in place of the share where less than 90 % is known: `(20.1..45.3% 0x4)`.
-///
 /// Where not every event enters the list (1/p above 1), what is in it by a lucky draw
 /// or two stands for 1/p events each. Such an estimate is right on average and says
-/// nothing alone, so a value is shown only if its interval keeps away from 0.
+/// nothing alone; it is supported if its interval keeps away from 0.
+fn is_supported(values: &Values, share: &Share) -> bool {
+    values.threshold <= 1.0 || share.low > 0.0
+}
+
+/// The most frequent values as text: `(26.9% 0x4) (25.7% 0x1) ...`, with bounds
+/// in place of the share where less than 90 % is known: `(20.1..45.3% 0x4)`.
+/// Only supported shares are shown.
 fn shares_text(values: &Values, class: Class, most: usize) -> String {
     let frequent: Vec<&Share> = values
         .shares
         .iter()
-        .filter(|share| values.threshold <= 1.0 || share.low > 0.0)
+        .filter(|share| is_supported(values, share))
         .collect();
     let mut parts: Vec<String> = frequent
         .iter()
@@ -64,7 +71,9 @@ fn shares_text(values: &Values, class: Class, most: usize) -> String {
             }
         })
         .collect();
-    if frequent.is_empty() && !values.shares.is_empty() {
+    if values.shares.is_empty() {
+        parts.push("(unknown)".to_owned());
+    } else if frequent.is_empty() {
         parts.push("(varies)".to_owned());
     } else if values.shares.len() > parts.len() {
         parts.push("...".to_owned());

@@ -85,7 +85,7 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
             values.unknown,
         ));
     }
-    rows.retain(|row| row.total >= view.min_samples);
+    rows.retain(|row| row.total.saturating_add(row.unknown) >= view.min_samples);
     rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.place.cmp(&b.place)));
     if rows.is_empty() {
         return Err(nothing("indirect calls or jumps"));
@@ -103,9 +103,6 @@ fn from_calls(
         .filter(|(callee, _)| callee.is_some())
         .map(|(_, calls)| *calls)
         .fold(0, u64::saturating_add);
-    if known == 0 {
-        return None;
-    }
     let mut targets: Vec<Target> = callees
         .iter()
         .filter_map(|(callee, calls)| {
@@ -161,8 +158,8 @@ pub(super) fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
 
 fn text(rows: &Vec<Row>, out: &mut String) {
     out.push_str(
-        "Indirect calls and jumps that windows came by, and where they went;\n\
-         percent is of the known targets.\n\n",
+        "Indirect calls and jumps that windows came by, and where they went; percent is of the\n\
+         known targets. Windows begin where time is spent, so this is not a count of executions.\n\n",
     );
     let mut table = Table::new(&[
         ("percent", Align::Right),
