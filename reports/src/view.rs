@@ -325,7 +325,11 @@ impl<'p> View<'p> {
         placed
             .into_values()
             .map(|row| Values::new(&row))
-            .filter(|values| values.samples() >= self.min_samples)
+            // What was reached and never known is told as well: it is no sign of little data.
+            .filter(|values| {
+                let samples = values.samples();
+                samples >= self.min_samples || (samples == 0 && values.reached >= self.min_samples)
+            })
             .collect()
     }
 

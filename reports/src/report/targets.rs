@@ -59,9 +59,7 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
         rows.extend(from_calls(view, *site, callees));
     }
     for values in view.values(false) {
-        let told = calls
-            .get(&values.pc)
-            .is_some_and(|callees| callees.keys().any(Option::is_some));
+        let told = calls.contains_key(&values.pc);
         if values.parameter != "target" || told {
             continue;
         }
