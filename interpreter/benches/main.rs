@@ -1,10 +1,11 @@
-//! How long a window takes.
+//! How long windows and plans take.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use interpreter::{
-    Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, StopReason, Window,
+    Code, DecodeCache, Evaluated, Fetched, Memory, Parameter, Planner, Registers, Request, Sink,
+    Snapshot, Sources, StopReason, Window, evaluate,
 };
 
 /// A loop of the kind that compilers make: loads, sums, a store, a comparison, a branch.
@@ -17,20 +18,71 @@ const LOOP: &[u8] = &[
     0x48, 0x39, 0xd9, // cmp rcx, rbx
     0x75, 0xed, // jne to the start
 ];
+/// Another that computes with vectors and branches on what it found in them.
+const VECTORS: &[u8] = &[
+    0x66, 0x0f, 0xef, 0xc0, // pxor xmm0, xmm0
+    0xf3, 0x0f, 0x6f, 0x0c, 0x0f, // movdqu xmm1, [rdi+rcx]
+    0x66, 0x0f, 0xfe, 0xc1, // paddd xmm0, xmm1
+    0x66, 0x0f, 0x74, 0xc8, // pcmpeqb xmm1, xmm0
+    0x66, 0x0f, 0xd7, 0xc1, // pmovmskb eax, xmm1
+    0x48, 0x83, 0xc1, 0x10, // add rcx, 16
+    0x48, 0x39, 0xd9, // cmp rcx, rbx
+    0x75, 0xe2, // jne to the start
+];
 const START: u64 = 0x40_1000;
 
-struct Cached(DecodeCache);
+/// The opening of a function that checks its arguments: a branch at every third instruction.
+const CHECKS: &[u8] = &[
+    0x41, 0x54, // push r12
+    0x53, // push rbx
+    0x48, 0x89, 0xfb, // mov rbx, rdi
+    0x48, 0x85, 0xff, // test rdi, rdi
+    0x74, 0x28, // je to the pops
+    0x48, 0x8b, 0x47, 0x08, // mov rax, [rdi+8]
+    0x48, 0x85, 0xc0, // test rax, rax
+    0x74, 0x1f, // je to the pops
+    0x44, 0x8b, 0x60, 0x10, // mov r12d, [rax+16]
+    0x41, 0x39, 0xf4, // cmp r12d, esi
+    0x76, 0x16, // jbe to the pops
+    0x48, 0x8b, 0x50, 0x18, // mov rdx, [rax+24]
+    0x48, 0x63, 0xce, // movsxd rcx, esi
+    0x48, 0x8b, 0x14, 0xca, // mov rdx, [rdx+rcx*8]
+    0xf6, 0x42, 0x04, 0x01, // test byte ptr [rdx+4], 1
+    0x75, 0x05, // jne to the pops
+    0x8b, 0x02, // mov eax, [rdx]
+    0x89, 0x43, 0x20, // mov [rbx+32], eax
+    0x5b, // pop rbx
+    0x41, 0x5c, // pop r12
+    0xc3, // ret
+];
+
+/// Nothing but loads and branches, to different places: as many ways as are followed.
+fn maze() -> &'static [u8] {
+    let mut code = Vec::new();
+    for i in 0..64_u8 {
+        code.extend([0x48, 0x8b, 0x97, i, 0x01, 0, 0]); // mov rdx, [rdi+0x100+i]
+        code.extend([0x75, 7 + 9 * (i % 3)]); // jne past one or more of the next loads
+    }
+    code.leak()
+}
+
+/// Code at the start address, and the instructions decoded so far.
+struct Cached {
+    cache: DecodeCache,
+    code: &'static [u8],
+}
 
 impl Code for Cached {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let code = self.code;
         let read = |bytes: &mut [u8; 15]| {
             let at = usize::try_from(pc.wrapping_sub(START)).map_err(|_| StopReason::NotMapped)?;
-            let rest = LOOP.get(at..).ok_or(StopReason::NotMapped)?;
+            let rest = code.get(at..).ok_or(StopReason::NotMapped)?;
             let len = rest.len().min(15);
             bytes[..len].copy_from_slice(&rest[..len]);
             Ok(len)
         };
-        let instruction = self.0.get_or_decode(0, pc, read)?;
+        let instruction = self.cache.get_or_decode(0, pc, read)?;
         Ok(Fetched {
             instruction,
             bias: 0,
@@ -57,20 +109,62 @@ impl Sink for Sum {
 }
 
 fn window(criterion: &mut Criterion) {
-    let mut code = Cached(DecodeCache::new(4096));
     let mut gpr = [0x1000; 16];
     gpr[1] = 0;
     let registers = Registers::from_sample(gpr, START, 0);
     let window = Window::default();
-    criterion.bench_function("window of 16 integer instructions", |bencher| {
-        bencher.iter(|| {
-            let mut sum = Sum::default();
-            let outcome = window.run(black_box(&registers), &mut code, &mut Constant, &mut sum);
-            assert_eq!(outcome.instructions, 16);
-            sum.0
+    for (kind, code) in [("integer", LOOP), ("vector", VECTORS)] {
+        let cache = DecodeCache::new(4096);
+        let mut code = Cached { cache, code };
+        criterion.bench_function(&format!("window of 16 {kind} instructions"), |bencher| {
+            bencher.iter(|| {
+                let mut sum = Sum::default();
+                let outcome = window.run(black_box(&registers), &mut code, &mut Constant, &mut sum);
+                assert_eq!(outcome.instructions, 16);
+                sum.0
+            });
         });
-    });
+    }
 }
 
-criterion_group!(benches, window);
+fn plan(criterion: &mut Criterion) {
+    let mut planner = Planner::default();
+    for (name, bytes) in [
+        ("a loop", LOOP),
+        ("many branches", CHECKS),
+        ("a maze", maze()),
+    ] {
+        let cache = DecodeCache::new(4096);
+        let mut code = Cached { cache, code: bytes };
+        criterion.bench_function(&format!("plan of {name}"), |bencher| {
+            bencher.iter(|| {
+                let planned = planner.plan(black_box(START), &mut code, Request::default());
+                planned.map(|planned| planned.plan.load_bytes())
+            });
+        });
+        let planned = planner
+            .plan(START, &mut code, Request::default())
+            .expect("there is code at the start");
+        let sources = Sources {
+            gpr: [0x1000; 16],
+            bias: 0,
+            fs_base: None,
+            gs_base: None,
+        };
+        let mut snapshot = Snapshot::default();
+        criterion.bench_function(&format!("evaluation of the plan of {name}"), |bencher| {
+            bencher.iter(|| {
+                snapshot.clear();
+                let mut read = |_, bytes: &mut [u8]| {
+                    bytes.fill(3);
+                    true
+                };
+                let done = evaluate(&planned.plan, black_box(&sources), &mut read, &mut snapshot);
+                assert_eq!(done, Evaluated::Done);
+            });
+        });
+    }
+}
+
+criterion_group!(benches, window, plan);
 criterion_main!(benches);

@@ -6,7 +6,7 @@ use iced_x86::{
     RflagsBits,
 };
 
-use crate::exec::dispatch;
+use crate::exec::{dispatch, vector};
 use crate::machine::{Flow, Machine};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
@@ -37,16 +37,24 @@ pub enum Support {
 /// What an instruction that is skipped leaves unknown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effects {
+    /// Vector registers written, by number.
+    pub(crate) vectors: u32,
     /// General registers written, by number.
     pub(crate) registers: u16,
-    /// Bytes of the explicit memory operand that are stored, from its effective address on.
+    /// Bytes of the explicit memory operand that are stored, from its effective address on, or
+    /// [`Self::ANYWHERE`].
     pub(crate) stored: u16,
-    /// It stores elsewhere, or an unknown number of bytes.
-    pub(crate) stores_anywhere: bool,
+    /// Mask registers written, by number.
+    pub(crate) masks: u8,
     /// Flags changed, cleared and set, as bits of [`RflagsBits`].
-    pub(crate) flags_changed: u16,
-    pub(crate) flags_cleared: u16,
-    pub(crate) flags_set: u16,
+    pub(crate) flags_changed: u8,
+    pub(crate) flags_cleared: u8,
+    pub(crate) flags_set: u8,
+}
+
+impl Effects {
+    /// It stores elsewhere, or an unknown number of bytes.
+    pub(crate) const ANYWHERE: u16 = u16::MAX;
 }
 
 // Caches hold tens of thousands of them.
@@ -174,6 +182,9 @@ fn action(instruction: &Instruction) -> Action {
     {
         return Action::Run(handler);
     }
+    if let Some(handler) = vector::dispatch::handler(instruction) {
+        return Action::Run(handler);
+    }
     if is_skippable(instruction) {
         return Action::Skip(effects(instruction));
     }
@@ -269,8 +280,8 @@ fn stop_reason(instruction: &Instruction) -> Option<StopReason> {
     }
 }
 
-/// Whether the instruction only moves or computes data in registers that are not kept (vector,
-/// x87, mask), besides what its operands and flags say.
+/// Whether the instruction only moves or computes data in vector and mask registers and in
+/// registers that are not kept (x87), besides what its operands and flags say.
 fn is_skippable(instruction: &Instruction) -> bool {
     use CpuidFeature as F;
     if instruction.flow_control() != FlowControl::Next || instruction.is_stack_instruction() {
@@ -353,15 +364,22 @@ fn effects(instruction: &Instruction) -> Effects {
     let info = factory.info_options(instruction, InstructionInfoOptions::NONE);
     let mut effects = Effects {
         registers: 0,
+        vectors: 0,
         stored: 0,
-        stores_anywhere: false,
-        flags_changed: instruction.rflags_modified() as u16,
-        flags_cleared: instruction.rflags_cleared() as u16,
-        flags_set: instruction.rflags_set() as u16,
+        masks: 0,
+        // The flags that are kept have the lowest bits.
+        flags_changed: instruction.rflags_modified() as u8,
+        flags_cleared: instruction.rflags_cleared() as u8,
+        flags_set: instruction.rflags_set() as u8,
     };
-    for used in info.used_registers() {
-        if writes(used.access()) && used.register().is_gpr() {
+    for used in info.used_registers().iter().filter(|u| writes(u.access())) {
+        let number = used.register().number();
+        if used.register().is_gpr() {
             effects.registers |= 1 << (used.register().full_register().number() & 15);
+        } else if used.register().is_vector_register() {
+            effects.vectors |= 1 << (number & 31);
+        } else if used.register().is_k() {
+            effects.masks |= 1 << (number & 7);
         }
     }
     let explicit = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
@@ -379,16 +397,18 @@ fn effects(instruction: &Instruction) -> Effects {
             .size()
             .max(instruction.memory_size().size());
         if is_operand && used.memory_size().size() > 0 {
-            effects.stored = effects.stored.max(u16::try_from(size).unwrap_or(u16::MAX));
+            effects.stored = effects
+                .stored
+                .max(u16::try_from(size).unwrap_or(Effects::ANYWHERE));
         } else {
-            effects.stores_anywhere = true;
+            effects.stored = Effects::ANYWHERE;
         }
     }
     effects
 }
 
 /// The flags that a set of [`RflagsBits`] names.
-pub(crate) fn flags_of(bits: u16) -> impl Iterator<Item = Flag> {
+pub(crate) fn flags_of(bits: u8) -> impl Iterator<Item = Flag> {
     let bits = u32::from(bits);
     [
         (RflagsBits::CF, Flag::Cf),

@@ -12,3 +12,4 @@ mod muldiv;
 mod shift_rotate;
 mod stack;
 mod string;
+pub(crate) mod vector;

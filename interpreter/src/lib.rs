@@ -4,10 +4,16 @@
 //! [`Window`] works out what the thread computes next: registers written, effective addresses,
 //! branch directions, targets and arguments of calls. What is unknown stays unknown and spreads;
 //! a value that is reported is the one the thread computes when it runs on alone from the
-//! interrupt. Processors with BMI1 and LZCNT are assumed.
+//! interrupt. Processors with BMI1 and LZCNT are assumed, and that floating-point exceptions are
+//! masked.
+//!
+//! A sample carries no vector registers: what is known of them arises in the window, from memory,
+//! general registers and instructions whose result does not depend on what was there. Rounding is
+//! unknown with them, so of floating-point results those are known that are exact.
 //!
 //! Responsible for: decoding (through [`DecodeCache`]), machine state with unknown bytes and
-//! flags, the meaning of instructions, following known branches. Not for: where code and memory
+//! flags, the meaning of instructions, following known branches, the way taken ([`Path`]), and
+//! which memory a window will need ([`Planner`]). Not for: where code and memory
 //! come from ([`Code`] and [`Memory`] are the host's), what happens to the values ([`Sink`]), or
 //! anything of an operating system: no file, no clock.
 //!
@@ -60,15 +66,25 @@ mod exec;
 mod machine;
 mod overlay;
 mod parameter;
+mod path;
+mod plan;
 mod rflags;
 mod stop;
+mod vector;
 mod window;
 mod word;
 
 pub use cache::DecodeCache;
 pub use decode::{Decoded, Support};
 pub use parameter::{Capture, Parameter, UnknownKind};
+pub use path::{MAX_PATH_LENGTH, Path, PathError};
+pub use plan::{
+    Account, Arms, Destinations, Ending, Evaluated, Limits, MAX_SNAPSHOT_BYTES, MAX_STEP_BYTES,
+    MAX_STEPS, Operation, PLAN_VERSION, Part, Plan, PlanCache, PlanError, PlanKey, Planned,
+    Planner, Request, ReturnAddress, Snapshot, Source, Sources, Step, evaluate, is_nowhere,
+};
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
+pub use vector::Vector;
 pub use window::{Call, Code, Fetched, Memory, Outcome, Registers, Sink, Window};
 pub use word::Word;

@@ -7,6 +7,7 @@ use crate::overlay::Overlay;
 use crate::parameter::{Capture, Parameter};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
+use crate::vector::Vector;
 use crate::window::{Memory, Registers, Sink};
 use crate::word::{Width, Word};
 
@@ -125,7 +126,7 @@ impl<'a> Machine<'a> {
     /// Holds a value event back until the instruction is done, if its kind is captured.
     pub(crate) fn event(&mut self, parameter: Parameter, value: Option<u64>) {
         let kind = match parameter {
-            Parameter::Dest(_) => Capture::DEST,
+            Parameter::Dest(_) | Parameter::Single(_) | Parameter::Double(_) => Capture::DEST,
             Parameter::Taken => Capture::BRANCH,
             Parameter::Ea => Capture::EA,
             Parameter::Mem => Capture::MEM,
@@ -457,10 +458,10 @@ impl<'a> Machine<'a> {
     /// An instruction of which only the effects are known.
     fn skip(&mut self, decoded: &Decoded, effects: Effects) -> Result<Flow, StopReason> {
         let instruction = decoded.instruction();
-        if effects.stored > 0 || effects.stores_anywhere {
+        if effects.stored > 0 {
             self.event(Parameter::Mem, None);
         }
-        if effects.stores_anywhere {
+        if effects.stored == Effects::ANYWHERE {
             self.overlay.store_anywhere();
         } else if effects.stored > 0 {
             self.store_unknown(self.address, u64::from(effects.stored))?;
@@ -470,6 +471,16 @@ impl<'a> Machine<'a> {
         for number in 0..16 {
             if effects.registers >> number & 1 != 0 {
                 self.registers.gpr[number] = Word::UNKNOWN;
+            }
+        }
+        for (number, vector) in self.registers.vectors.iter_mut().enumerate() {
+            if effects.vectors >> number & 1 != 0 {
+                *vector = Vector::UNKNOWN;
+            }
+        }
+        for (number, mask) in self.registers.masks.iter_mut().enumerate() {
+            if effects.masks >> number & 1 != 0 {
+                *mask = Word::UNKNOWN;
             }
         }
         for operand in 0..instruction.op_count() {

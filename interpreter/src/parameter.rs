@@ -8,8 +8,13 @@ use iced_x86::Register;
 /// What a value event is a value of. `Display` gives the name that reports use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parameter {
-    /// A general register that the instruction wrote, in the width written.
+    /// A general register that the instruction wrote, in the width written. (What is written to
+    /// vector registers is reported of floating-point numbers alone, see below.)
     Dest(Register),
+    /// The lowest lane of a vector register, written as a number of single precision: its 32 bits.
+    Single(Register),
+    /// The lowest lane of a vector register, written as a number of double precision: its bits.
+    Double(Register),
     /// The direction of a conditional branch: 1 if taken, else 0.
     Taken,
     /// The effective address of the memory operand (with its segment's base).
@@ -41,6 +46,8 @@ impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Dest(register) => f.write_str(&register_name(register)),
+            Self::Single(register) => write!(f, "{}.f32[0]", register_name(register)),
+            Self::Double(register) => write!(f, "{}.f64[0]", register_name(register)),
             Self::Taken => f.write_str("taken"),
             Self::Ea => f.write_str("ea"),
             Self::Mem => f.write_str("mem"),
@@ -163,6 +170,8 @@ mod tests {
         let names = [
             (Parameter::Dest(Register::EAX), "eax"),
             (Parameter::Dest(Register::R8L), "r8b"),
+            (Parameter::Single(Register::XMM0), "xmm0.f32[0]"),
+            (Parameter::Double(Register::XMM15), "xmm15.f64[0]"),
             (Parameter::Taken, "taken"),
             (Parameter::Operand(0), "op0"),
             (Parameter::Arg(5), "arg5"),

@@ -7,6 +7,7 @@ use crate::machine::{Flow, Machine, RAX, RCX, RDI, RDX, RSI, check_canonical};
 use crate::parameter::{Capture, Parameter};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
+use crate::vector::Vector;
 use crate::word::Word;
 
 /// Stubs that a call's target is followed through (`jmp` in a procedure linkage table and the
@@ -26,10 +27,18 @@ pub struct Registers {
     pub fs_base: Option<u64>,
     /// Base of the GS segment, if known.
     pub gs_base: Option<u64>,
+    /// `zmm0` to `zmm31`.
+    pub vectors: [Vector; 32],
+    /// The mask registers `k0` to `k7`.
+    pub masks: [Word; 8],
+    /// MXCSR, if known: of it only the modes (rounding, subnormal numbers) are used and kept, not
+    /// the exception flags. Exceptions are taken to be masked.
+    pub mxcsr: Option<u32>,
 }
 
 impl Registers {
-    /// Registers as an interrupt shows them: all known but the segment bases. `gpr` in the
+    /// Registers as an interrupt shows them: the general ones and the flags are known, the segment
+    /// bases and what vector instructions work with are not. `gpr` in the
     /// processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
     pub fn from_sample(gpr: [u64; 16], rip: u64, rflags: u64) -> Self {
         Self {
@@ -38,6 +47,9 @@ impl Registers {
             rflags: Flags::from_rflags(rflags),
             fs_base: None,
             gs_base: None,
+            vectors: [Vector::UNKNOWN; 32],
+            masks: [Word::UNKNOWN; 8],
+            mxcsr: None,
         }
     }
 }
@@ -102,6 +114,9 @@ pub trait Sink {
 
     /// A return was interpreted: the caller's frame is current again.
     fn returned(&mut self, _pc: u64) {}
+
+    /// An indirect jump, an indirect call or a return was interpreted, and leads there.
+    fn went(&mut self, _pc: u64, _destination: u64) {}
 
     /// A load of at most 8 bytes by an interpreted instruction; `known` if all of them were.
     fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _known: bool) {}
@@ -190,6 +205,7 @@ fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason
         }
         Flow::JumpIndirect(target) => {
             let target = target.ok_or(StopReason::UnknownTarget)?;
+            machine.sink().went(pc, target);
             jump(machine, pc, target, true)
         }
         Flow::Call { target, indirect } => {
@@ -202,11 +218,16 @@ fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason
                 indirect,
                 arguments,
             });
-            target.ok_or(StopReason::UnknownTarget)?
+            let target = target.ok_or(StopReason::UnknownTarget)?;
+            if indirect {
+                machine.sink().went(pc, target);
+            }
+            target
         }
         Flow::Return(target) => {
             let target = target.ok_or(StopReason::UnknownTarget)?;
             machine.sink().returned(pc);
+            machine.sink().went(pc, target);
             target
         }
     };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use iced_x86::{Code, Encoder, Instruction, Register};
 use interpreter::{
     Call, Capture, Code as CodeSource, Decoded, Fetched, Flag, Flags, Memory, Outcome, Parameter,
-    Registers, Sink, StopReason, Window, Word,
+    Path, Registers, Sink, StopReason, Window, Word,
 };
 
 /// Where code starts.
@@ -204,6 +204,20 @@ impl Lab {
             outcome,
             told: recorder.0,
         }
+    }
+}
+
+impl Lab {
+    /// The path of the window, of at most that length.
+    pub(crate) fn path(&self, length: usize) -> Path {
+        let mut path = Path::new(self.registers.rip, length);
+        Window::default().run(
+            &self.registers,
+            &mut Instructions(&self.code),
+            &mut Bytes(&self.memory),
+            &mut path,
+        );
+        path
     }
 }
 

@@ -10,4 +10,5 @@ mod mov;
 mod muldiv;
 mod shift_rotate;
 mod string;
+mod vector;
 mod window;

@@ -139,9 +139,10 @@ fn windows_end() {
     assert_eq!(lab.run().told, []);
 }
 
-/// A vector instruction makes what it writes unknown, memory and registers, and nothing else.
+/// An unknown vector makes what is made of it unknown, memory, registers and flags, and nothing
+/// else.
 #[test]
-fn vector_instructions_are_skipped() {
+fn vectors_of_a_sample_are_unknown() {
     let lab = Lab::new()
         .memory(0x5000, &[1; 64])
         .reg(Register::RBX, 0x5000)
@@ -156,14 +157,41 @@ fn vector_instructions_are_skipped() {
     assert_eq!(after.get(Register::RDX), None);
     assert_eq!(after.get(Register::RSI), Some(0x0101_0101_0101_0101));
     assert_eq!(after.get(Register::RAX), Some(7));
-    // pmovmskb eax, xmm0: the destination is reached and unknown, its upper half zero.
+    // pmovmskb eax, xmm0: the destination is reached and unknown, the bytes past its 16
+    // bits zero.
     let after = lab.clone().bytes(&[0x66, 0x0f, 0xd7, 0xc0]).run();
     assert_eq!(after.values(Parameter::Dest(Register::EAX)), [None]);
-    assert_eq!(after.outcome.registers.gpr[0].known_bytes(), 0xf0);
+    assert_eq!(after.outcome.registers.gpr[0].known_bytes(), 0xfc);
     // ucomisd xmm0, xmm1: ZF PF CF unknown, the rest cleared.
     let after = lab.bytes(&[0x66, 0x0f, 0x2e, 0xc1]).run();
     assert_eq!(
         (after.flag(Flag::Zf), after.flag(Flag::Of)),
         (None, Some(false))
     );
+}
+
+/// A path tells the way of a window: directions, and where indirect jumps, calls and returns went.
+#[test]
+fn paths() {
+    // je +0; call rbx; je +0; and at rbx: jmp rax; and at rax: ret
+    let lab = Lab::new()
+        .reg(Register::RBX, START + 0x100)
+        .reg(Register::RAX, START + 0x200)
+        .flags(0x40)
+        .bytes(&[0x74, 0, 0xff, 0xd3, 0x74, 0])
+        .at(START + 0x100)
+        .bytes(&[0xff, 0xe0])
+        .at(START + 0x200)
+        .bytes(&[0xc3]);
+    let path = lab.path(16);
+    assert_eq!(path.start(), START);
+    assert_eq!(path.directions().collect::<Vec<_>>(), [true, true]);
+    assert_eq!(
+        path.destinations(),
+        [START + 0x100, START + 0x200, START + 4]
+    );
+    let short = lab.path(3);
+    assert_eq!(short.directions().len(), 1);
+    assert_eq!(short.destinations().len(), 2);
+    assert!(short.is_complete() && !path.is_complete());
 }

@@ -5,17 +5,20 @@ use std::fmt;
 
 use anyhow::{Context as _, Result};
 use iced_x86::{OpKind, Register};
-use interpreter::{Capture, Decoded, Flag, Flags, Parameter, Registers, StopReason, Window, Word};
-use nix::libc::user_regs_struct;
+use interpreter::{
+    Capture, Decoded, Flag, Flags, Parameter, Registers, StopReason, Vector, Window, Word,
+};
 
-use crate::tracee::{Start, Step, Tracee};
+use crate::tracee::{Start, State, Step, Tracee};
 use crate::view::{
-    BIAS, Claims, GENERAL, Hide, Random, Recorder, TraceeCode, TraceeMemory, general, told,
-    value_of,
+    BIAS, Claims, GENERAL, Hide, Random, Recorder, SHOWN, TraceeCode, TraceeMemory, general,
+    tell_vectors, told, value_of, widen,
 };
 
 /// Instructions of a window.
 const WINDOW: u32 = 16;
+/// The bits of MXCSR that are no exception flags.
+const MODES: u32 = 0xffc0;
 /// Differences after which the watch ends.
 const MAX_DIFFERENCES: usize = 12;
 /// Steps within which a call must have arrived at its final target.
@@ -76,6 +79,10 @@ struct Watch {
     report: Report,
     ahead: Vec<Ahead>,
     pending: Vec<Pending>,
+    /// What the interpreter made of the registers so far. Of the upper halves of vector registers
+    /// and of masks it is all there is: they are checked when they come down to where the processor
+    /// shows them.
+    carried: Option<Registers>,
 }
 
 /// Watches a program for a number of steps.
@@ -91,8 +98,9 @@ pub(crate) fn run(command: &[String], start: &Start, steps: u64) -> Result<Repor
         report: Report::default(),
         ahead: Vec::new(),
         pending: Vec::new(),
+        carried: None,
     };
-    let mut before = watch.tracee.registers()?;
+    let mut before = watch.tracee.state()?;
     while watch.report.steps < steps && watch.report.differences.len() < MAX_DIFFERENCES {
         match watch.one_step(&before)? {
             Some(after) => before = after,
@@ -104,7 +112,7 @@ pub(crate) fn run(command: &[String], start: &Start, steps: u64) -> Result<Repor
 
 impl Watch {
     /// Interprets, steps, compares. Returns the registers after the step, or nothing at the end.
-    fn one_step(&mut self, before: &user_regs_struct) -> Result<Option<user_regs_struct>> {
+    fn one_step(&mut self, before: &State) -> Result<Option<State>> {
         let singles: Vec<_> = [Hide::Nothing, Hide::Some, Hide::Bytes]
             .into_iter()
             .map(|hide| self.interpret(before, 1, hide))
@@ -118,11 +126,14 @@ impl Watch {
                 self.ahead.push(ahead);
             }
         }
-        let repeated = self.decoded.get(&before.rip).is_some_and(|(_, decoded)| {
-            let instruction = decoded.instruction();
-            instruction.is_string_instruction()
-                && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
-        });
+        let repeated = self
+            .decoded
+            .get(&before.general.rip)
+            .is_some_and(|(_, decoded)| {
+                let instruction = decoded.instruction();
+                instruction.is_string_instruction()
+                    && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+            });
         let after = loop {
             match self.tracee.step()? {
                 Step::Stopped => {}
@@ -130,23 +141,28 @@ impl Watch {
                     // A handler runs next, or another program: nothing to compare with.
                     self.ahead.clear();
                     self.pending.clear();
-                    return self.tracee.registers().map(Some);
+                    self.carried = None;
+                    return self.tracee.state().map(Some);
                 }
                 Step::Gone => return Ok(None),
             }
-            let after = self.tracee.registers()?;
+            let after = self.tracee.state()?;
             // A repeated instruction stops after each iteration.
-            if !repeated || after.rip != before.rip {
+            if !repeated || after.general.rip != before.general.rip {
                 break after;
             }
         };
         self.report.steps += 1;
+        self.carried = singles
+            .first()
+            .filter(|single| single.outcome.stop == StopReason::Complete)
+            .map(|single| single.outcome.registers.clone());
         for mut single in singles {
             if let Some(claims) = single.instructions.pop_front() {
                 self.compare_events(&claims, before, &after);
             }
             if single.outcome.stop == StopReason::Complete {
-                self.compare_state(before.rip, &single.outcome.registers, &after);
+                self.compare_state(before.general.rip, &single.outcome.registers, &after);
             }
         }
         let mut ahead = std::mem::take(&mut self.ahead);
@@ -156,8 +172,18 @@ impl Watch {
         Ok(Some(after))
     }
 
-    fn interpret(&mut self, regs: &user_regs_struct, instructions: u32, hide: Hide) -> Ahead {
-        let registers = told(regs, hide, &mut self.random);
+    fn interpret(&mut self, regs: &State, instructions: u32, hide: Hide) -> Ahead {
+        let mut registers = told(regs, hide, &mut self.random);
+        // Of windows those with nothing hidden begin as a sample does: no vector is known.
+        if instructions == 1 || hide != Hide::Nothing {
+            tell_vectors(
+                &mut registers,
+                regs,
+                self.carried.as_ref(),
+                hide,
+                &mut self.random,
+            );
+        }
         let seed = self.random.next();
         let mut memory = TraceeMemory {
             tracee: &self.tracee,
@@ -198,17 +224,15 @@ impl Watch {
     }
 
     /// Compares the next instruction of a window; says whether there is more to follow.
-    fn follow(
-        &mut self,
-        window: &mut Ahead,
-        before: &user_regs_struct,
-        after: &user_regs_struct,
-    ) -> bool {
+    fn follow(&mut self, window: &mut Ahead, before: &State, after: &State) -> bool {
         let Some(claims) = window.instructions.pop_front() else {
             return false;
         };
-        if claims.pc != before.rip {
-            self.differ(before.rip, format!("the window is at {:#x}", claims.pc));
+        if claims.pc != before.general.rip {
+            self.differ(
+                before.general.rip,
+                format!("the window is at {:#x}", claims.pc),
+            );
             return false;
         }
         self.compare_events(&claims, before, after);
@@ -222,17 +246,12 @@ impl Watch {
             });
         }
         if window.instructions.is_empty() && window.outcome.stop == StopReason::Complete {
-            self.compare_state(before.rip, &window.outcome.registers, after);
+            self.compare_state(before.general.rip, &window.outcome.registers, after);
         }
         !window.instructions.is_empty()
     }
 
-    fn compare_events(
-        &mut self,
-        claims: &Claims,
-        before: &user_regs_struct,
-        after: &user_regs_struct,
-    ) {
+    fn compare_events(&mut self, claims: &Claims, before: &State, after: &State) {
         let pc = claims.pc;
         let Some((_, decoded)) = self.decoded.get(&pc) else {
             return;
@@ -240,19 +259,25 @@ impl Watch {
         let instruction = *decoded.instruction();
         let next = pc.wrapping_add(instruction.len() as u64);
         let goes_to = instruction.near_branch_target().wrapping_add(BIAS);
-        let taken = (goes_to != next).then_some(after.rip == goes_to);
+        let taken = (goes_to != next).then_some(after.general.rip == goes_to);
         for &(parameter, claimed) in &claims.values {
             let Some(claimed) = claimed else { continue };
             let real = match parameter {
-                Parameter::Dest(register) => value_of(after, register),
+                Parameter::Dest(register) => value_of(&after.general, register),
+                Parameter::Single(register) => {
+                    lowest(after, register).map(|bits| bits & u64::from(u32::MAX))
+                }
+                Parameter::Double(register) => lowest(after, register),
                 Parameter::Taken => taken.map(u64::from),
                 Parameter::Ea => self.effective_address(&instruction, before, after),
                 // Stores are compared below, byte by byte.
                 Parameter::Mem | Parameter::Arg(_) => None,
-                Parameter::Target => Some(after.rip),
-                Parameter::Ret => Some(before.rax),
+                Parameter::Target => Some(after.general.rip),
+                Parameter::Ret => Some(before.general.rax),
                 Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {
-                    OpKind::Register => value_of(before, instruction.op_register(u32::from(i))),
+                    OpKind::Register => {
+                        value_of(&before.general, instruction.op_register(u32::from(i)))
+                    }
                     _ => None,
                 },
             };
@@ -268,7 +293,12 @@ impl Watch {
         }
         if let Some(call) = claims.call {
             let real = [
-                before.rdi, before.rsi, before.rdx, before.rcx, before.r8, before.r9,
+                before.general.rdi,
+                before.general.rsi,
+                before.general.rdx,
+                before.general.rcx,
+                before.general.r8,
+                before.general.r9,
             ];
             for (claimed, real) in call.arguments.into_iter().zip(real) {
                 if let Some(claimed) = claimed {
@@ -312,8 +342,8 @@ impl Watch {
     fn effective_address(
         &self,
         instruction: &iced_x86::Instruction,
-        before: &user_regs_struct,
-        after: &user_regs_struct,
+        before: &State,
+        after: &State,
     ) -> Option<u64> {
         use iced_x86::Mnemonic as M;
         let bits = matches!(instruction.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc);
@@ -321,9 +351,9 @@ impl Watch {
             return None;
         }
         let regs = if instruction.mnemonic() == M::Pop {
-            after
+            &after.general
         } else {
-            before
+            &before.general
         };
         let operand = (0..instruction.op_count()).find(|i| {
             !matches!(
@@ -341,22 +371,46 @@ impl Watch {
             )
         })?;
         instruction.virtual_address(operand, 0, |register, _, _| match register {
-            Register::FS => Some(before.fs_base),
-            Register::GS => Some(before.gs_base),
+            Register::FS => Some(before.general.fs_base),
+            Register::GS => Some(before.general.gs_base),
             Register::ES | Register::DS | Register::SS | Register::CS => Some(0),
             _ => value_of(regs, register),
         })
     }
 
     /// Every known byte and flag must agree.
-    fn compare_state(&mut self, pc: u64, claimed: &Registers, after: &user_regs_struct) {
-        self.expect(pc, || "rip".into(), claimed.rip, Some(after.rip));
-        for ((word, real), register) in claimed.gpr.into_iter().zip(general(after)).zip(GENERAL) {
+    fn compare_state(&mut self, pc: u64, claimed: &Registers, after: &State) {
+        self.expect(pc, || "rip".into(), claimed.rip, Some(after.general.rip));
+        for ((word, real), register) in claimed
+            .gpr
+            .into_iter()
+            .zip(general(&after.general))
+            .zip(GENERAL)
+        {
             let known = Word::partial(real, word.known_bytes());
             let what = || format!("{register:?} (known bytes {:#04x})", word.known_bytes());
             self.expect(pc, what, word.known_bits(), Some(known.known_bits()));
         }
-        let real = Flags::from_rflags(after.eflags);
+        for (number, (claimed, real)) in claimed.vectors.iter().zip(after.vectors).enumerate() {
+            let known = claimed.known_bytes() & SHOWN;
+            let real = Vector::partial(widen(real), known);
+            let claimed = Vector::partial(*claimed.known_bits(), known);
+            for half in [0, 8] {
+                let bits = |vector: &Vector| {
+                    let mut word = [0; 8];
+                    word.copy_from_slice(&vector.known_bits()[half..half + 8]);
+                    u64::from_le_bytes(word)
+                };
+                let what = || format!("xmm{number} from byte {half} (known bytes {known:#06x})");
+                self.expect(pc, what, bits(&claimed), Some(bits(&real)));
+            }
+        }
+        if let Some(claimed) = claimed.mxcsr {
+            let modes = |mxcsr: u32| u64::from(mxcsr & MODES);
+            let real = Some(modes(after.mxcsr));
+            self.expect(pc, || "modes in MXCSR".into(), modes(claimed), real);
+        }
+        let real = Flags::from_rflags(after.general.eflags);
         for flag in Flag::ALL {
             if let Some(claimed) = claimed.rflags.get(flag) {
                 let real = real.get(flag).map(u64::from);
@@ -366,10 +420,10 @@ impl Watch {
     }
 
     /// A call must arrive at the target that was reported for it.
-    fn compare_calls(&mut self, after: &user_regs_struct) {
+    fn compare_calls(&mut self, after: &State) {
         let mut missed = Vec::new();
         self.pending.retain_mut(|pending| {
-            if pending.target == after.rip {
+            if pending.target == after.general.rip {
                 return false;
             }
             pending.steps -= 1;
@@ -402,4 +456,10 @@ impl Watch {
             .differences
             .push(format!("step {step}, {pc:#x} {code:?}: {what}"));
     }
+}
+
+/// The lowest 64 bits of a vector register.
+fn lowest(state: &State, register: Register) -> Option<u64> {
+    let half = state.vectors.get(register.number())?;
+    Some(u64::from_le_bytes(*half.first_chunk()?))
 }

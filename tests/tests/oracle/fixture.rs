@@ -1,10 +1,12 @@
-//! A program that runs every integer instruction on edge and random values.
+//! Programs that run every instruction on edge and random values; here the integer ones.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+
+use crate::vectors;
 
 /// Names of a register by width: 8, 16, 32, 64 bits.
 const A: [&str; 4] = ["al", "ax", "eax", "rax"];
@@ -365,7 +367,7 @@ fn combinations() -> Vec<String> {
 }
 
 /// The next of a row of random numbers that is the same in every run.
-fn next_random(state: u64) -> u64 {
+pub(crate) fn next_random(state: u64) -> u64 {
     state
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407)
@@ -383,17 +385,75 @@ fn missing(text: &str) -> bool {
         || has(&["lzcnt"]) && !is_x86_feature_detected!("lzcnt")
         || has(&["adcx", "adox"]) && !is_x86_feature_detected!("adx")
         || has(&["movbe"]) && !is_x86_feature_detected!("movbe")
+        || has(&["sha1", "sha256"]) && !is_x86_feature_detected!("sha")
+        || has(&["aes"]) && !is_x86_feature_detected!("aes")
+        || has(&["pclmul"]) && !is_x86_feature_detected!("pclmulqdq")
         || has(&["crc32"]) && !is_x86_feature_detected!("sse4.2")
 }
 
+/// What a program is made of.
+struct Parts {
+    name: &'static str,
+    instructions: Vec<String>,
+    /// Numbers that operands are taken from.
+    values: Vec<u64>,
+    /// Put before and after every instruction.
+    around: [&'static str; 2],
+}
+
+fn integer_parts() -> Parts {
+    let mut state = 0x0dd_ba11_5eedu64;
+    let mut random = || {
+        state = next_random(state);
+        state ^ state >> 29
+    };
+    // Half of them edges; small numbers, too, as counts.
+    let values = (0..1024).map(|i| match i % 4 {
+        0 | 1 => EDGES[random() as usize % EDGES.len()],
+        2 => random() % 80,
+        _ => random(),
+    });
+    Parts {
+        name: "integer",
+        values: values.collect(),
+        instructions: instructions(),
+        around: ["", ""],
+    }
+}
+
+/// Loads vector registers before each instruction and brings the upper half of the destination
+/// down after it, where the oracle can see it.
+fn vector_parts() -> Parts {
+    let mut instructions = vectors::instructions();
+    if is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+    {
+        instructions.extend(vectors::mask_instructions());
+    }
+    Parts {
+        name: "vector",
+        values: vectors::values(),
+        instructions,
+        around: [
+            "vmovdqu ymm0, [r15+r12*8]\nvmovdqu ymm1, [r15+r12*8+40]\n\
+             vmovdqu ymm2, [r15+r12*8+88]\nvmovdqu ymm3, [r15+r12*8+32]\n\
+             vmovdqa [rsi], ymm2\nvmovdqu [rsi+32], ymm0\nvmovdqu [rsi+64], ymm1\n",
+            "\nvextracti128 xmm14, ymm0, 1\n",
+        ],
+    }
+}
+
 /// The whole program: the instructions in a loop that walks through the tables of values.
-fn source() -> String {
+fn source(parts: &Parts) -> String {
     let mut text = String::from(
         ".intel_syntax noprefix\n.globl _start\n.text\n_start:\nlea r15, [rip+values]\n\
          lea r13, [rip+area]\nlea rsp, [rip+stack_end]\nxor r12d, r12d\nxor ebp, ebp\n\
          mov eax, 158\nmov edi, 0x1002\nlea rsi, [rip+local]\nsyscall\nagain:\n",
     );
-    for (i, instruction) in instructions()
+    let [before, after] = parts.around;
+    for (i, instruction) in parts
+        .instructions
         .iter()
         .filter(|text| !missing(text))
         .enumerate()
@@ -404,7 +464,7 @@ fn source() -> String {
             "add r12, {}\nand r12, 1023\nlea rsi, [r13+1024]\nlea rdi, [r13+8192]\n\
              mov rax, [r15+r12*8]\nmov rbx, [r15+r12*8+{}]\nmov rcx, [r15+r12*8+{}]\n\
              mov rdx, [r15+r12*8+{}]\nmov [rsi+8], rdx\nmov [rdi+16], rbx\n\
-             push [r15+r12*8+8192]\npopfq\n{instruction}",
+             push [r15+r12*8+8192]\npopfq\n{before}{instruction}{after}",
             1 + i % 7,
             8 * (1 + i % 5),
             8 * (6 + i % 11),
@@ -412,22 +472,13 @@ fn source() -> String {
         );
     }
     text.push_str("jmp again\n.data\n.balign 64\nvalues:\n");
-    let mut state = 0x0dd_ba11_5eedu64;
-    let mut random = || {
-        state = next_random(state);
-        state ^ state >> 29
-    };
-    for i in 0..1024 {
-        // Half of them edges; small numbers, too, as counts.
-        let value = match i % 4 {
-            0 | 1 => EDGES[random() as usize % EDGES.len()],
-            2 => random() % 80,
-            _ => random(),
-        };
+    for value in parts.values.iter().take(1024) {
         let _ = writeln!(text, ".quad {value:#x}");
     }
+    let mut state = 0xf1a6;
     for _ in 0..1100 {
-        let _ = writeln!(text, ".quad {:#x}", random() & FLAGS | 2);
+        state = next_random(state);
+        let _ = writeln!(text, ".quad {:#x}", (state ^ state >> 29) & FLAGS | 2);
     }
     text.push_str(
         ".bss\n.balign 64\narea: .skip 65536\nlocal: .skip 4096\nstack: .skip 65536\nstack_end:\n",
@@ -435,10 +486,20 @@ fn source() -> String {
     text
 }
 
-/// Builds the program; returns its path.
-pub(crate) fn build(folder: &Path) -> Result<String> {
-    let (assembly, program) = (folder.join("integer.s"), folder.join("integer"));
-    std::fs::write(&assembly, source())?;
+/// Builds the program of the integer instructions; returns its path.
+pub(crate) fn build_integer(folder: &Path) -> Result<String> {
+    build(folder, &integer_parts())
+}
+
+/// Builds the program of the vector instructions; returns its path.
+pub(crate) fn build_vector(folder: &Path) -> Result<String> {
+    build(folder, &vector_parts())
+}
+
+fn build(folder: &Path, parts: &Parts) -> Result<String> {
+    let program = folder.join(parts.name);
+    let assembly = program.with_extension("s");
+    std::fs::write(&assembly, source(parts))?;
     let built = Command::new("gcc")
         .args(["-nostdlib", "-static", "-o"])
         .args([&program, &assembly])

@@ -15,6 +15,7 @@
 mod check;
 mod fixture;
 mod tracee;
+mod vectors;
 mod view;
 
 use std::path::Path;
@@ -108,18 +109,36 @@ fn main() -> Result<()> {
         .collect();
     let path = folder.path().to_owned();
     trials.push(Trial::test("every_integer_instruction", move || {
-        let built = fixture::build(&path).map_err(|error| format!("{error:#}"))?;
-        let program = Program {
-            name: "every_integer_instruction".to_owned(),
-            command: vec![built],
-            start: Start::Calls(0),
-        };
-        watch(&program, wanted.unwrap_or(FIXTURE_STEPS))
+        watch_fixture(
+            "every_integer_instruction",
+            fixture::build_integer(&path),
+            wanted,
+        )
     }));
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        let path = folder.path().to_owned();
+        trials.push(Trial::test("every_vector_instruction", move || {
+            watch_fixture(
+                "every_vector_instruction",
+                fixture::build_vector(&path),
+                wanted,
+            )
+        }));
+    }
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` runs no destructor: the folder has to go before.
     drop(folder);
     conclusion.exit()
+}
+
+fn watch_fixture(name: &str, built: Result<String>, steps: Option<u64>) -> Result<(), Failed> {
+    let built = built.map_err(|error| format!("{error:#}"))?;
+    let program = Program {
+        name: name.to_owned(),
+        command: vec![built],
+        start: Start::Calls(0),
+    };
+    watch(&program, steps.unwrap_or(FIXTURE_STEPS))
 }
 
 /// Watches a program and prints what was seen; any difference is a failure, and so is a program

@@ -13,6 +13,14 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+/// The registers of a stopped process.
+pub(crate) struct State {
+    pub(crate) general: user_regs_struct,
+    /// `xmm0` to `xmm15`.
+    pub(crate) vectors: [[u8; 16]; 16],
+    pub(crate) mxcsr: u32,
+}
+
 /// What a step led to.
 pub(crate) enum Step {
     /// The next instruction is due.
@@ -165,6 +173,23 @@ impl Tracee {
 
     pub(crate) fn registers(&self) -> Result<user_regs_struct> {
         ptrace::getregs(self.pid).context("PTRACE_GETREGS")
+    }
+
+    /// All registers that can be had: the upper halves of the vector registers cannot.
+    pub(crate) fn state(&self) -> Result<State> {
+        let floating = ptrace::getregset::<ptrace::regset::NT_PRFPREG>(self.pid)
+            .context("PTRACE_GETREGSET")?;
+        let mut vectors = [[0; 16]; 16];
+        for (vector, words) in vectors.iter_mut().zip(floating.xmm_space.chunks_exact(4)) {
+            for (bytes, word) in vector.chunks_exact_mut(4).zip(words) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        Ok(State {
+            general: self.registers()?,
+            vectors,
+            mxcsr: floating.mxcsr,
+        })
     }
 
     /// Reads memory; says how many bytes from the start on it could read.

@@ -4,11 +4,12 @@ use std::collections::{HashMap, VecDeque};
 
 use iced_x86::Register;
 use interpreter::{
-    Call, Code, Decoded, Fetched, Flag, Memory, Parameter, Registers, Sink, StopReason, Word,
+    Call, Code, Decoded, Fetched, Flag, Memory, Parameter, Registers, Sink, StopReason, Vector,
+    Word,
 };
 use nix::libc::user_regs_struct;
 
-use crate::tracee::Tracee;
+use crate::tracee::{State, Tracee};
 
 /// Image addresses differ from process addresses by this, to see that both are kept apart.
 pub(crate) const BIAS: u64 = 0x5550_0000_7000;
@@ -192,7 +193,8 @@ pub(crate) fn value_of(regs: &user_regs_struct, register: Register) -> Option<u6
 }
 
 /// The registers that the interpreter is told.
-pub(crate) fn told(regs: &user_regs_struct, hide: Hide, random: &mut Random) -> Registers {
+pub(crate) fn told(state: &State, hide: Hide, random: &mut Random) -> Registers {
+    let regs = &state.general;
     let mut registers = Registers::from_sample(general(regs), regs.rip, regs.eflags);
     registers.fs_base = Some(regs.fs_base);
     registers.gs_base = Some(regs.gs_base);
@@ -218,4 +220,51 @@ pub(crate) fn told(regs: &user_regs_struct, hide: Hide, random: &mut Random) -> 
         registers.fs_base = None;
     }
     registers
+}
+
+/// The bytes of a vector register that the processor shows.
+pub(crate) const SHOWN: u64 = 0xffff;
+
+/// The low 128 bits of a vector register, the others zero.
+pub(crate) fn widen(half: [u8; 16]) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..16].copy_from_slice(&half);
+    bytes
+}
+
+/// Tells the interpreter the vector and mask registers, what the processor does not show of them as
+/// it knew it itself, and at times the modes.
+pub(crate) fn tell_vectors(
+    registers: &mut Registers,
+    state: &State,
+    carried: Option<&Registers>,
+    hide: Hide,
+    random: &mut Random,
+) {
+    if let Some(carried) = carried {
+        registers.vectors = carried.vectors;
+        registers.masks = carried.masks;
+    }
+    for (vector, half) in registers.vectors.iter_mut().zip(state.vectors) {
+        let mut bytes = *vector.known_bits();
+        bytes[..half.len()].copy_from_slice(&half);
+        *vector = Vector::partial(bytes, vector.known_bytes() | SHOWN);
+    }
+    for vector in &mut registers.vectors {
+        if hide != Hide::Nothing && random.one_in(4) {
+            let kept = if hide == Hide::Bytes {
+                random.next() << 16 ^ random.next()
+            } else {
+                0
+            };
+            *vector = Vector::partial(*vector.known_bits(), vector.known_bytes() & kept);
+        }
+    }
+    for mask in &mut registers.masks {
+        if hide != Hide::Nothing && random.one_in(4) {
+            let kept = mask.known_bytes() & random.next() as u8;
+            *mask = Word::partial(mask.known_bits(), kept);
+        }
+    }
+    registers.mxcsr = random.one_in(2).then_some(state.mxcsr);
 }

@@ -1,0 +1,309 @@
+//! Vector instructions: operands in, operands out; the families are below.
+//!
+//! Handled are the legacy, the VEX and the EVEX encodings of instructions on `xmm` and `ymm`
+//! registers, of those on `zmm` what works lane by lane. Legacy encodings leave what lies above 128
+//! bits of the destination as it was and overwrite their first source; the others clear what lies
+//! above their own width and name the sources apart. EVEX encodings may write
+//! chosen lanes only, and repeat one lane of memory.
+
+mod compare;
+mod crypto;
+pub(crate) mod dispatch;
+mod float;
+mod float_ops;
+mod fused;
+mod int;
+mod masks;
+mod moves;
+mod shuffle;
+
+use iced_x86::{EncodingKind, Mnemonic, OpKind, Register};
+
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine};
+use crate::parameter::Parameter;
+use crate::stop::StopReason;
+use crate::vector::{BYTES, HALF, Lane, Vector};
+use crate::word::{Width, Word};
+
+type Done = Result<Flow, StopReason>;
+
+/// Whether the encoding is the legacy one.
+fn is_legacy(d: &Decoded) -> bool {
+    d.instruction().encoding() == EncodingKind::Legacy
+}
+
+/// The first source of an instruction with two: the destination itself in the legacy encoding.
+/// The second source is the operand after it, an immediate the one after that.
+fn first_source(d: &Decoded) -> u32 {
+    u32::from(!is_legacy(d))
+}
+
+/// The immediate byte of an instruction that has one as its last operand.
+fn immediate(d: &Decoded) -> u8 {
+    d.instruction().immediate8()
+}
+
+/// Whether two operands are the same register.
+fn same(d: &Decoded, a: u32, b: u32) -> bool {
+    let instruction = d.instruction();
+    instruction.op_kind(a) == OpKind::Register
+        && instruction.op_kind(b) == OpKind::Register
+        && instruction.op_register(a) == instruction.op_register(b)
+}
+
+/// Bytes of an operand.
+fn size(d: &Decoded, operand: u32) -> usize {
+    let instruction = d.instruction();
+    match instruction.op_kind(operand) {
+        OpKind::Register => instruction.op_register(operand).size(),
+        _ => instruction.memory_size().size(),
+    }
+}
+
+/// Whether an operand lies in memory.
+fn in_memory(d: &Decoded, operand: u32) -> bool {
+    d.instruction().op_kind(operand) == OpKind::Memory
+}
+
+/// Number of a vector register.
+fn number(register: Register) -> usize {
+    register.number() & 31
+}
+
+fn vector_register(m: &Machine<'_>, register: Register) -> Vector {
+    m.registers.vectors[number(register)].truncate(register.size())
+}
+
+/// Reads a vector operand, zero-extended from its size; a general register or memory of at most
+/// eight bytes is the lowest lane.
+fn read(m: &mut Machine<'_>, d: &Decoded, operand: u32) -> Result<Vector, StopReason> {
+    let instruction = d.instruction();
+    match instruction.op_kind(operand) {
+        OpKind::Register if instruction.op_register(operand).is_vector_register() => {
+            Ok(vector_register(m, instruction.op_register(operand)))
+        }
+        OpKind::Memory => load(m, d, instruction.memory_size().size()),
+        _ => Ok(Vector::from_word(m.read(d, operand)?)),
+    }
+}
+
+/// Reads the low `bytes` of a vector operand: no more of memory is touched.
+fn read_low(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    operand: u32,
+    bytes: usize,
+) -> Result<Vector, StopReason> {
+    if in_memory(d, operand) {
+        load(m, d, bytes)
+    } else {
+        Ok(read(m, d, operand)?.truncate(bytes))
+    }
+}
+
+/// Loads the memory operand.
+fn load(m: &mut Machine<'_>, d: &Decoded, bytes: usize) -> Result<Vector, StopReason> {
+    if d.instruction().is_broadcast() {
+        let lane = d.instruction().memory_size().element_size();
+        let width = Width::from_bytes(lane).ok_or(StopReason::Unsupported)?;
+        let value = Vector::from_word(m.load(m.address(), width)?);
+        return Ok(Vector::arrange(BYTES, |i| value.byte(i % lane)));
+    }
+    check_alignment(m, d, bytes)?;
+    let mut value = Vector::ZERO;
+    if bytes < 8 {
+        let width = Width::from_bytes(bytes).ok_or(StopReason::Unsupported)?;
+        value.set_word(0, m.load(m.address(), width)?);
+        return Ok(value);
+    }
+    for i in 0..bytes.min(BYTES) / 8 {
+        let at = m.address().map(|a| a.wrapping_add(8 * i as u64));
+        let word = m.load(at, Width::B64)?;
+        value.set_word(i, word);
+    }
+    Ok(value)
+}
+
+/// Writes a vector operand of the destination's size; memory of at most eight bytes takes the
+/// lowest lane.
+fn write(m: &mut Machine<'_>, d: &Decoded, operand: u32, value: &Vector) -> Done {
+    let instruction = d.instruction();
+    if instruction.has_op_mask() {
+        return write_masked(m, d, value);
+    }
+    match instruction.op_kind(operand) {
+        OpKind::Register if instruction.op_register(operand).is_vector_register() => {
+            set_register(m, d, instruction.op_register(operand), value);
+        }
+        OpKind::Memory if instruction.memory_size().size() > 8 => {
+            let bytes = instruction.memory_size().size().min(BYTES);
+            check_alignment(m, d, bytes)?;
+            for i in 0..bytes / 8 {
+                let at = m.address().map(|a| a.wrapping_add(8 * i as u64));
+                m.store(at, Width::B64, value.word(i))?;
+            }
+        }
+        _ => m.write(d, operand, value.word(0))?,
+    }
+    Ok(Flow::Next)
+}
+
+/// Writes the lanes of the first operand for which the mask has a one. Of the others those of a
+/// register are kept or, with zeroing, cleared.
+fn write_masked(m: &mut Machine<'_>, d: &Decoded, value: &Vector) -> Done {
+    let instruction = d.instruction();
+    let lane = instruction.memory_size().element_size();
+    let width = Width::from_bytes(lane).ok_or(StopReason::Unsupported)?;
+    let mask = masks::mask(m, instruction.op_mask());
+    let count = size(d, 0).min(BYTES) / lane;
+    let chosen = |i: usize| u32::try_from(i).ok().and_then(|i| mask.bit(i));
+    if in_memory(d, 0) {
+        for i in 0..count {
+            let at = m.address().map(|a| a.wrapping_add((i * lane) as u64));
+            let bytes = Vector::arrange(lane, |k| value.byte(i * lane + k));
+            match chosen(i) {
+                Some(true) => m.store(at, width, bytes.word(0))?,
+                Some(false) => {}
+                None => m.store(at, width, Word::unknown(width))?,
+            }
+        }
+        return Ok(Flow::Next);
+    }
+    let old = if instruction.zeroing_masking() {
+        Vector::ZERO
+    } else {
+        vector_register(m, instruction.op0_register())
+    };
+    let result = Vector::arrange(count * lane, |i| {
+        let (old, new) = (old.byte(i), value.byte(i));
+        match chosen(i / lane) {
+            Some(true) => new,
+            Some(false) => old,
+            None => old.filter(|_| old == new),
+        }
+    });
+    set_register(m, d, instruction.op0_register(), &result);
+    Ok(Flow::Next)
+}
+
+fn set_register(m: &mut Machine<'_>, d: &Decoded, register: Register, value: &Vector) {
+    let slot = &mut m.registers.vectors[number(register)];
+    *slot = if is_legacy(d) {
+        slot.with_low(HALF, value)
+    } else {
+        value.truncate(register.size())
+    };
+}
+
+/// Reports the lowest lane that is about to be written, if it is a floating-point number.
+fn report<L: Lane>(m: &mut Machine<'_>, d: &Decoded, value: &Vector) {
+    let register = d.instruction().op0_register();
+    if L::IS_FLOAT && register.is_vector_register() {
+        let parameter = if L::BYTES == 4 {
+            Parameter::Single(register)
+        } else {
+            Parameter::Double(register)
+        };
+        m.event(parameter, value.word(0).get(L::BYTES as u32));
+    }
+}
+
+/// Sixteen bytes and more that have to be aligned and are not raise an exception.
+fn check_alignment(m: &Machine<'_>, d: &Decoded, bytes: usize) -> Result<(), StopReason> {
+    use Mnemonic as M;
+    if bytes < HALF || m.address().is_none_or(|a| a % bytes as u64 == 0) {
+        return Ok(());
+    }
+    let mnemonic = d.instruction().mnemonic();
+    let aligned = if is_legacy(d) {
+        !matches!(mnemonic, M::Movups | M::Movupd | M::Movdqu | M::Lddqu)
+    } else {
+        matches!(
+            mnemonic,
+            M::Vmovaps
+                | M::Vmovapd
+                | M::Vmovdqa
+                | M::Vmovdqa32
+                | M::Vmovdqa64
+                | M::Vmovntdq
+                | M::Vmovntps
+                | M::Vmovntpd
+                | M::Vmovntdqa
+        )
+    };
+    if aligned {
+        Err(StopReason::FaultingInstruction)
+    } else {
+        Ok(())
+    }
+}
+
+/// One source, as bytes of the destination's size.
+fn unary(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(&Vector, usize) -> Vector) -> Done {
+    let bytes = size(d, 0);
+    let source = read(m, d, 1)?;
+    write(m, d, 0, &apply(&source, bytes))
+}
+
+/// Two sources.
+fn binary(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl Fn(&Vector, &Vector, usize) -> Vector,
+) -> Done {
+    let first = first_source(d);
+    let a = read(m, d, first)?;
+    let b = read(m, d, first + 1)?;
+    write(m, d, 0, &apply(&a, &b, size(d, 0)))
+}
+
+/// Two sources and the instruction's immediate byte.
+fn binary_immediate(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl Fn(&Vector, &Vector, usize, u8) -> Vector,
+) -> Done {
+    let immediate = immediate(d);
+    binary(m, d, |a, b, bytes| apply(a, b, bytes, immediate))
+}
+
+/// Each lane of one source by itself.
+fn lanes<L: Lane, R: Lane>(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(L) -> R) -> Done {
+    unary(m, d, |source, bytes| {
+        let mut result = Vector::ZERO;
+        for i in 0..bytes / R::BYTES {
+            result.set_lane(i, source.lane(i).map(&apply));
+        }
+        result
+    })
+}
+
+/// Each lane of one source with its like of the other.
+fn lane_pairs<L: Lane, R: Lane>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl Fn(L, L) -> R,
+) -> Done {
+    binary(m, d, |a, b, bytes| pair_up(a, b, bytes, &apply))
+}
+
+/// Lanes of two vectors combined one by one; `L` and `R` are of one size.
+fn pair_up<L: Lane, R: Lane>(
+    a: &Vector,
+    b: &Vector,
+    bytes: usize,
+    apply: impl Fn(L, L) -> R,
+) -> Vector {
+    let mut result = Vector::ZERO;
+    for i in 0..bytes / L::BYTES {
+        let value = a.lane(i).zip(b.lane(i)).map(|(a, b)| apply(a, b));
+        result.set_lane(i, value);
+    }
+    result
+}
+
+/// Two sources as words, where part of a word may decide.
+fn words(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(Word, Word) -> Word) -> Done {
+    binary(m, d, |a, b, bytes| a.zip_words(b, &apply).truncate(bytes))
+}

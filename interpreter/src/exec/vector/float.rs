@@ -1,0 +1,262 @@
+//! Floating-point instructions.
+
+use std::cmp::Ordering;
+
+use super::float_ops::{Float, Mode};
+use super::{
+    Done, binary, first_source, immediate, is_legacy, read, read_low, report, size, write,
+};
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine};
+use crate::rflags::Flag;
+use crate::stop::StopReason;
+use crate::vector::{HALF, Lane, Vector};
+use crate::word::{Width, Word};
+
+fn mode(m: &Machine<'_>) -> Mode {
+    Mode::of(m.registers.mxcsr)
+}
+
+/// `ldmxcsr`.
+pub(super) fn load_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let value = m.read(d, 0)?.get(4).and_then(|v| u32::try_from(v).ok());
+    if value.is_some_and(|v| v >> 16 != 0) {
+        return Err(StopReason::FaultingInstruction);
+    }
+    m.registers.mxcsr = value;
+    Ok(Flow::Next)
+}
+
+/// Each lane with its like.
+pub(super) fn packed<F: Float>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl Fn(F, F, Mode) -> Option<F>,
+) -> Done {
+    let mode = mode(m);
+    binary(m, d, |a, b, bytes| {
+        let mut result = Vector::ZERO;
+        for i in 0..bytes / F::BYTES {
+            let pair = a.lane(i).zip(b.lane(i));
+            result.set_lane(i, pair.and_then(|(a, b)| apply(a, b, mode)));
+        }
+        result
+    })
+}
+
+/// The lowest lane; the others of the low half come from the first source.
+fn scalar_of<L: Lane>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    bytes: usize,
+    apply: impl Fn(&Vector, &Vector, Mode) -> Option<L>,
+) -> Done {
+    let first = first_source(d);
+    let a = read(m, d, first)?;
+    let b = read_low(m, d, first + 1, bytes)?;
+    let mut result = a.truncate(HALF);
+    result.set_lane(0, apply(&a, &b, mode(m)));
+    report::<L>(m, d, &result);
+    write(m, d, 0, &result)
+}
+
+pub(super) fn scalar<F: Float>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl Fn(F, F, Mode) -> Option<F>,
+) -> Done {
+    scalar_of(m, d, F::BYTES, |a, b, mode| {
+        a.lane(0)
+            .zip(b.lane(0))
+            .and_then(|(a, b)| apply(a, b, mode))
+    })
+}
+
+/// The lowest lane of the second source converted.
+pub(super) fn scalar_unary<From: Lane, To: Lane>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl Fn(From, Mode) -> Option<To>,
+) -> Done {
+    scalar_of(m, d, From::BYTES, |_, b, mode| {
+        b.lane(0).and_then(|b| apply(b, mode))
+    })
+}
+
+/// Lanes converted one by one, between widths too; what is left of the destination is zero.
+pub(super) fn convert<From: Lane, To: Lane>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl Fn(From, Mode) -> Option<To>,
+) -> Done {
+    let mode = mode(m);
+    let source = read(m, d, 1)?;
+    let count = (size(d, 0) / To::BYTES).min(size(d, 1) / From::BYTES);
+    let mut result = Vector::ZERO;
+    for i in 0..count {
+        let lane = source.lane(i).and_then(|lane| apply(lane, mode));
+        result.set_lane(i, lane);
+    }
+    write(m, d, 0, &result)
+}
+
+/// `roundps`, `roundpd`.
+pub(super) fn round<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let control = immediate(d);
+    convert(m, d, |lane: F, mode| lane.round(control, mode))
+}
+
+/// `roundss`, `roundsd`.
+pub(super) fn round_scalar<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let control = immediate(d);
+    scalar_unary(m, d, |lane: F, mode| lane.round(control, mode))
+}
+
+/// `haddps` and the like.
+pub(super) fn neighbours<F: Float>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl Fn(F, F, Mode) -> Option<F>,
+) -> Done {
+    let mode = mode(m);
+    super::int::neighbours(m, d, |a, b| apply(a, b, mode))
+}
+
+/// `addsubps`, `addsubpd`: even lanes subtracted, odd ones added.
+pub(super) fn add_subtract<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let mode = mode(m);
+    binary(m, d, |a, b, bytes| {
+        let mut result = Vector::ZERO;
+        for i in 0..bytes / F::BYTES {
+            let value = a.lane::<F>(i).zip(b.lane(i)).and_then(|(a, b)| {
+                if i % 2 == 0 {
+                    a.subtract(b, mode)
+                } else {
+                    a.add(b, mode)
+                }
+            });
+            result.set_lane(i, value);
+        }
+        result
+    })
+}
+
+/// Whether a comparison of that number holds.
+fn holds(predicate: u8, order: Option<Ordering>) -> bool {
+    use Ordering as O;
+    match predicate & 15 {
+        0 => order == Some(O::Equal),
+        1 => order == Some(O::Less),
+        2 => matches!(order, Some(O::Less | O::Equal)),
+        3 => order.is_none(),
+        4 => order != Some(O::Equal),
+        5 => order != Some(O::Less),
+        6 => !matches!(order, Some(O::Less | O::Equal)),
+        7 => order.is_some(),
+        8 => matches!(order, Some(O::Equal) | None),
+        9 => !matches!(order, Some(O::Greater | O::Equal)),
+        10 => order != Some(O::Greater),
+        11 => false,
+        12 => matches!(order, Some(O::Less | O::Greater)),
+        13 => matches!(order, Some(O::Greater | O::Equal)),
+        14 => order == Some(O::Greater),
+        _ => true,
+    }
+}
+
+/// The comparison that an instruction names. The legacy encoding has eight.
+fn predicate(d: &Decoded) -> Result<u8, StopReason> {
+    let predicate = immediate(d);
+    let limit = if is_legacy(d) { 8 } else { 32 };
+    if predicate < limit {
+        Ok(predicate)
+    } else {
+        Err(StopReason::Unsupported)
+    }
+}
+
+/// A lane of ones or of zeros, as bits of the lane's type.
+fn mask<F: Float>(a: Option<F>, b: Option<F>, predicate: u8, mode: Mode) -> Option<F> {
+    let order = a.zip(b).and_then(|(a, b)| a.compare(b, mode))?;
+    let byte = if holds(predicate, order) { u8::MAX } else { 0 };
+    Some(F::from_bytes(&[byte; 8][..F::BYTES]))
+}
+
+/// `cmpps`, `cmppd`.
+pub(super) fn compare<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let predicate = predicate(d)?;
+    let mode = mode(m);
+    binary(m, d, |a, b, bytes| {
+        let mut result = Vector::ZERO;
+        for i in 0..bytes / F::BYTES {
+            result.set_lane(i, mask(a.lane::<F>(i), b.lane(i), predicate, mode));
+        }
+        result
+    })
+}
+
+/// `cmpss`, `cmpsd`.
+pub(super) fn compare_scalar<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let predicate = predicate(d)?;
+    let mode = mode(m);
+    let first = first_source(d);
+    let mut result = read(m, d, first)?;
+    let b = read_low(m, d, first + 1, F::BYTES)?;
+    // A mask, no number: it is not reported.
+    let lane = mask(result.lane::<F>(0), b.lane(0), predicate, mode);
+    result.set_lane(0, lane);
+    write(m, d, 0, &result)
+}
+
+/// `ucomiss`, `comisd` and the like: flags.
+pub(super) fn compare_flags<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let mode = mode(m);
+    let a = read_low(m, d, 0, F::BYTES)?.lane::<F>(0);
+    let b = read_low(m, d, 1, F::BYTES)?.lane::<F>(0);
+    let order = a.zip(b).and_then(|(a, b)| a.compare(b, mode));
+    let flags = m.flags();
+    flags.set(
+        Flag::Zf,
+        order.map(|o| matches!(o, None | Some(Ordering::Equal))),
+    );
+    flags.set(Flag::Pf, order.map(|o| o.is_none()));
+    flags.set(
+        Flag::Cf,
+        order.map(|o| matches!(o, None | Some(Ordering::Less))),
+    );
+    for flag in [Flag::Of, Flag::Sf, Flag::Af] {
+        flags.set(flag, Some(false));
+    }
+    Ok(Flow::Next)
+}
+
+/// `cvtsi2ss`, `cvtsi2sd`.
+pub(super) fn from_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let bytes = size(d, first_source(d) + 1);
+    scalar_of(m, d, bytes, |_, b, mode| {
+        let value = if bytes == 4 {
+            i64::from(b.lane::<i32>(0)?)
+        } else {
+            b.lane::<i64>(0)?
+        };
+        F::from_integer(value, mode)
+    })
+}
+
+/// `cvttss2si`, `cvtsd2si` and the like.
+pub(super) fn to_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) -> Done {
+    let width = Width::from_bytes(size(d, 0)).ok_or(StopReason::Unsupported)?;
+    let mode = mode(m);
+    let source = read_low(m, d, 1, F::BYTES)?;
+    let value = source
+        .lane::<F>(0)
+        .and_then(|lane| lane.to_integer(width.bits(), cut, mode));
+    m.write(d, 0, Word::of(width, value.map(|v| v as u64)))?;
+    Ok(Flow::Next)
+}
+
+/// To a 32-bit integer.
+pub(super) fn to_i32<F: Float>(lane: F, cut: bool, mode: Mode) -> Option<i32> {
+    // 32 bits were asked for: nothing is cut off here.
+    lane.to_integer(32, cut, mode).map(|value| value as i32)
+}

@@ -1,0 +1,319 @@
+//! Floating-point arithmetic as far as its results are certain.
+//!
+//! MXCSR says how results are rounded and whether subnormal numbers count as zero; a sample does
+//! not carry it. So a result is certain if it is exact, with operands and result far from where
+//! numbers become subnormal or infinite, or if the modes are known. Of NaNs only those are certain
+//! that are moved or converted.
+
+use std::cmp::Ordering;
+
+use crate::vector::Lane;
+
+/// What is known of the modes in MXCSR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mode {
+    /// Results are known to be rounded to the nearest, ties to even.
+    nearest: bool,
+    /// Subnormal numbers are known to be numbers like others.
+    gradual: bool,
+}
+
+impl Mode {
+    /// Rounding control, flush-to-zero, denormals-are-zero.
+    const ROUNDING: u32 = 3 << 13;
+    const FLUSH: u32 = 1 << 15 | 1 << 6;
+
+    pub(super) fn of(mxcsr: Option<u32>) -> Self {
+        Self {
+            nearest: mxcsr.is_some_and(|bits| bits & Self::ROUNDING == 0),
+            gradual: mxcsr.is_some_and(|bits| bits & Self::FLUSH == 0),
+        }
+    }
+
+    /// Whether arithmetic is what this program's own is.
+    fn is_default(self) -> bool {
+        self.nearest && self.gradual
+    }
+}
+
+/// Arithmetic on one lane; `None`: the result is not certain.
+pub(super) trait Float: Lane + PartialOrd {
+    fn add(self, other: Self, mode: Mode) -> Option<Self>;
+    fn subtract(self, other: Self, mode: Mode) -> Option<Self>;
+    fn multiply(self, other: Self, mode: Mode) -> Option<Self>;
+    fn divide(self, other: Self, mode: Mode) -> Option<Self>;
+    fn square_root(self, mode: Mode) -> Option<Self>;
+    /// `self * factor + addend`, rounded once.
+    fn multiply_add(self, factor: Self, addend: Self, mode: Mode) -> Option<Self>;
+    fn negate(self) -> Self;
+    /// The smaller; the second if either is a NaN or both are zero.
+    fn lesser(self, other: Self, mode: Mode) -> Option<Self>;
+    fn greater(self, other: Self, mode: Mode) -> Option<Self>;
+    /// How both compare; `Some(None)`: they do not.
+    fn compare(self, other: Self, mode: Mode) -> Option<Option<Ordering>>;
+    /// To an integer in the way that bits 0 to 2 of `control` say.
+    fn round(self, control: u8, mode: Mode) -> Option<Self>;
+    /// To a double: always exact.
+    fn widen(self, mode: Mode) -> Option<f64>;
+    /// From a double.
+    fn narrow(value: f64, mode: Mode) -> Option<Self>;
+    /// From an integer.
+    fn from_integer(value: i64, mode: Mode) -> Option<Self>;
+    /// To an integer of 32 or 64 bits, cut off or rounded. What does not fit is the least integer.
+    fn to_integer(self, bits: u32, cut: bool, mode: Mode) -> Option<i64>;
+}
+
+macro_rules! float {
+    ($float:ident, $bits:ident, $low:expr, $high:expr, $widen:path, $narrow:path) => {
+        const _: () = {
+            /// Zero, or so far from the ends of the range that no error of an operation is lost.
+            fn is_plain(value: $float) -> bool {
+                value == 0.0 || ($low..=$high).contains(&value.abs())
+            }
+
+            /// The result, if it is exact whatever the modes, given its error.
+            fn exact(operands: [$float; 2], result: $float, error: $float) -> Option<$float> {
+                (operands.into_iter().all(is_plain) && error == 0.0).then_some(result)
+            }
+
+            /// With default modes a result is certain unless it is a NaN.
+            fn or_default(exact: Option<$float>, mode: Mode, result: $float) -> Option<$float> {
+                exact.or_else(|| (mode.is_default() && !result.is_nan()).then_some(result))
+            }
+
+            impl Float for $float {
+                fn add(self, other: Self, mode: Mode) -> Option<Self> {
+                    let sum = self + other;
+                    // The sign of a zero sum depends on the rounding unless both operands have it.
+                    let certain = if sum == 0.0 {
+                        (self == 0.0 && self.to_bits() == other.to_bits()).then_some(self)
+                    } else {
+                        let part = sum - self;
+                        exact([self, other], sum, (self - (sum - part)) + (other - part))
+                    };
+                    or_default(certain, mode, sum)
+                }
+
+                fn subtract(self, other: Self, mode: Mode) -> Option<Self> {
+                    Float::add(self, -other, mode)
+                }
+
+                fn multiply(self, other: Self, mode: Mode) -> Option<Self> {
+                    let product = self * other;
+                    let error = self.mul_add(other, -product);
+                    or_default(exact([self, other], product, error), mode, product)
+                }
+
+                fn divide(self, other: Self, mode: Mode) -> Option<Self> {
+                    let quotient = self / other;
+                    let error = quotient.mul_add(other, -self);
+                    let certain = exact([self, other], quotient, error).filter(|_| other != 0.0);
+                    or_default(certain, mode, quotient)
+                }
+
+                fn square_root(self, mode: Mode) -> Option<Self> {
+                    let root = self.sqrt();
+                    let error = root.mul_add(root, -self);
+                    let certain = exact([self, self], root, error).filter(|_| self >= 0.0);
+                    or_default(certain, mode, root)
+                }
+
+                fn multiply_add(self, factor: Self, addend: Self, mode: Mode) -> Option<Self> {
+                    let unknown = Mode::of(None);
+                    let certain = Float::multiply(self, factor, unknown)
+                        .and_then(|product| Float::add(product, addend, unknown));
+                    or_default(certain, mode, self.mul_add(factor, addend))
+                }
+
+                fn negate(self) -> Self {
+                    -self
+                }
+
+                fn lesser(self, other: Self, mode: Mode) -> Option<Self> {
+                    let certain = mode.gradual || !self.is_subnormal() && !other.is_subnormal();
+                    certain.then_some(if self < other { self } else { other })
+                }
+
+                fn greater(self, other: Self, mode: Mode) -> Option<Self> {
+                    let certain = mode.gradual || !self.is_subnormal() && !other.is_subnormal();
+                    certain.then_some(if self > other { self } else { other })
+                }
+
+                fn compare(self, other: Self, mode: Mode) -> Option<Option<Ordering>> {
+                    let flush = |value: Self| if value.is_subnormal() { 0.0 } else { value };
+                    let order = self.partial_cmp(&other);
+                    let flushed = flush(self).partial_cmp(&flush(other));
+                    (mode.gradual || order == flushed).then_some(order)
+                }
+
+                fn round(self, control: u8, mode: Mode) -> Option<Self> {
+                    if self.is_nan() {
+                        return Some(quiet(self));
+                    }
+                    if self.is_subnormal() && !mode.gradual {
+                        return None;
+                    }
+                    match control & 7 {
+                        0 => Some(self.round_ties_even()),
+                        1 => Some(self.floor()),
+                        2 => Some(self.ceil()),
+                        3 => Some(self.trunc()),
+                        _ if self == self.trunc() => Some(self),
+                        _ => mode.nearest.then(|| self.round_ties_even()),
+                    }
+                }
+
+                fn widen(self, mode: Mode) -> Option<f64> {
+                    if self.is_subnormal() && !mode.gradual {
+                        return None;
+                    }
+                    Some($widen(self))
+                }
+
+                fn narrow(value: f64, mode: Mode) -> Option<Self> {
+                    if value.is_nan() {
+                        return Some($narrow(value));
+                    }
+                    let result = value as Self;
+                    let subnormal = value.is_subnormal() || result.is_subnormal();
+                    let exact = f64::from(result) == value && !subnormal;
+                    (exact || mode.is_default()).then_some(result)
+                }
+
+                fn from_integer(value: i64, mode: Mode) -> Option<Self> {
+                    let result = value as Self;
+                    let exact = result as i128 == i128::from(value);
+                    (exact || mode.nearest).then_some(result)
+                }
+
+                fn to_integer(self, bits: u32, cut: bool, mode: Mode) -> Option<i64> {
+                    let least = i64::MIN >> (64 - bits);
+                    let value = f64::from(self);
+                    let whole = if cut || value == value.trunc() || value.is_nan() {
+                        value.trunc()
+                    } else if mode.nearest {
+                        value.round_ties_even()
+                    } else {
+                        return None;
+                    };
+                    // Both bounds are powers of two.
+                    let fits = whole >= least as f64 && whole < -(least as f64);
+                    Some(if fits { whole as i64 } else { least })
+                }
+            }
+
+            /// A NaN as arithmetic hands it on.
+            fn quiet(value: $float) -> $float {
+                const QUIET: $bits = 1 << ($float::MANTISSA_DIGITS - 2);
+                $float::from_bits(value.to_bits() | QUIET)
+            }
+        };
+    };
+}
+
+float!(f32, u32, 1e-9, 1e9, widen_single, narrow_nan);
+float!(f64, u64, 1e-100, 1e100, std::convert::identity, quiet_nan);
+
+/// A NaN keeps the top of its payload and becomes a quiet one.
+fn widen_single(value: f32) -> f64 {
+    if value.is_nan() {
+        let bits = u64::from(value.to_bits());
+        f64::from_bits(bits >> 31 << 63 | 0x7ff8 << 48 | (bits & 0x7f_ffff) << 29)
+    } else {
+        f64::from(value)
+    }
+}
+
+/// The NaN of single precision that a double's becomes.
+fn narrow_nan(value: f64) -> f32 {
+    let bits = value.to_bits();
+    // The payload's top 23 bits; the rest is lost.
+    let payload = (bits >> 29) as u32 & 0x7f_ffff;
+    f32::from_bits(((bits >> 63) as u32) << 31 | 0x7fc0_0000 | payload)
+}
+
+fn quiet_nan(value: f64) -> f64 {
+    f64::from_bits(value.to_bits() | 1 << 51)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Float, Mode};
+
+    const UNKNOWN: Mode = Mode {
+        nearest: false,
+        gradual: false,
+    };
+    const DEFAULT: Mode = Mode {
+        nearest: true,
+        gradual: true,
+    };
+
+    /// Without the rounding mode only exact results are certain.
+    #[test]
+    fn inexact_results_need_the_mode() {
+        assert_eq!(Float::add(0.5, 0.25, UNKNOWN), Some(0.75));
+        assert_eq!(Float::add(0.1, 0.2, UNKNOWN), None::<f64>);
+        assert_eq!(Float::add(0.1, 0.2, DEFAULT), Some(0.1f64 + 0.2));
+        assert_eq!(Float::multiply(3.0f32, 7.0, UNKNOWN), Some(21.0));
+        assert_eq!(Float::multiply(0.1f64, 0.1, UNKNOWN), None);
+        assert_eq!(Float::divide(21.0f64, 4.0, UNKNOWN), Some(5.25));
+        assert_eq!(Float::divide(1.0f64, 3.0, UNKNOWN), None);
+        assert_eq!(Float::divide(1.0f64, 0.0, UNKNOWN), None);
+        assert_eq!(Float::square_root(6.25f32, UNKNOWN), Some(2.5));
+        assert_eq!(Float::square_root(2.0f64, UNKNOWN), None);
+        assert_eq!(Float::square_root(-4.0f64, UNKNOWN), None);
+        assert_eq!(Float::multiply_add(2.0, 3.0, 0.5, UNKNOWN), Some(6.5f64));
+    }
+
+    /// The sign of a sum that is zero depends on the rounding, that of a product does not.
+    #[test]
+    fn zeros_have_their_signs() {
+        assert_eq!(Float::add(1.5f64, -1.5, UNKNOWN), None);
+        assert_eq!(Float::add(0.0f64, -0.0, UNKNOWN), None);
+        let bits = |value: Option<f64>| value.map(f64::to_bits);
+        assert_eq!(bits(Float::add(-0.0, -0.0, UNKNOWN)), Some(1 << 63));
+        assert_eq!(bits(Float::multiply(-0.0, 3.0, UNKNOWN)), Some(1 << 63));
+        assert_eq!(bits(Float::round(-0.25, 0, UNKNOWN)), Some(1 << 63));
+    }
+
+    /// Nothing is certain of subnormal numbers that may count as zero.
+    #[test]
+    fn subnormal_numbers_need_the_mode() {
+        let tiny = f64::from_bits(1);
+        assert_eq!(tiny.compare(0.0, UNKNOWN), None);
+        assert_eq!(
+            tiny.compare(0.0, DEFAULT).flatten().map(|o| o.is_gt()),
+            Some(true)
+        );
+        assert_eq!(
+            tiny.compare(1.0, UNKNOWN).flatten().map(|o| o.is_lt()),
+            Some(true)
+        );
+        assert_eq!(tiny.lesser(1.0, UNKNOWN), None);
+        assert_eq!(Float::add(tiny, tiny, UNKNOWN), None);
+        assert_eq!(Float::multiply(1e-60, 1e-60, UNKNOWN), None::<f64>);
+        assert_eq!(<f32 as Float>::narrow(1e-40, UNKNOWN), None);
+        assert_eq!(f32::from_bits(1).widen(UNKNOWN), None);
+    }
+
+    /// Conversions to integers cut off, and yield the least integer for what does not fit.
+    #[test]
+    fn integers() {
+        assert_eq!((-2.75f64).to_integer(32, true, UNKNOWN), Some(-2));
+        assert_eq!((-2.75f64).to_integer(32, false, UNKNOWN), None);
+        assert_eq!((2.5f64).to_integer(32, false, DEFAULT), Some(2));
+        assert_eq!(
+            (2147483648.0f64).to_integer(32, true, UNKNOWN),
+            Some(-2147483648)
+        );
+        assert_eq!(f32::NAN.to_integer(64, false, UNKNOWN), Some(i64::MIN));
+        assert_eq!(
+            (1u64 << 62) as i64,
+            2f64.powi(62).to_integer(64, true, UNKNOWN).unwrap()
+        );
+        assert_eq!(f32::from_integer(0x100_0001, UNKNOWN), None);
+        assert_eq!(f64::from_integer(0x100_0001, UNKNOWN), Some(16777217.0));
+        assert_eq!(f64::from_integer(i64::MAX, UNKNOWN), None);
+    }
+}

@@ -1,0 +1,181 @@
+//! From the notes of a walk to the steps of a plan.
+
+use super::symbol::{Note, Origin, Sum, Term};
+use super::wire::{MAX_STEP_BYTES, MAX_STEPS, Operation, Part, Plan, Source, Step};
+use super::{Account, Limits, MAX_SNAPSHOT_BYTES};
+
+/// A step in the making.
+struct Draft {
+    address: Sum,
+    operation: Operation,
+    size: u8,
+    keep: Part,
+    /// Later steps use its result: its address and `keep` are settled.
+    used: bool,
+}
+
+/// Makes a plan of notes; those met behind fewer open branches come first.
+pub(super) fn assemble(notes: &[Note], limits: Limits, account: &mut Account) -> Plan {
+    let used = used(notes);
+    let mut order: Vec<_> = (0..notes.len())
+        .filter(|i| notes[*i].size > 0 || used[*i])
+        .collect();
+    // A note's terms are met on every way that it is met on, so they stay before it.
+    order.sort_by_key(|i| notes[*i].forks);
+    let mut assembly = Assembly {
+        drafts: Vec::new(),
+        step_of: vec![None; notes.len()],
+        bytes: 0,
+        max_steps: usize::from(limits.steps).min(MAX_STEPS),
+        max_bytes: usize::from(limits.bytes).min(MAX_SNAPSHOT_BYTES),
+    };
+    for i in order {
+        let done = assembly.add(&notes[i], used[i], i);
+        if notes[i].size > 0 {
+            account.loads += 1;
+            account.dropped += u32::from(!done);
+        }
+    }
+    assembly.finish()
+}
+
+/// Which notes a load's address is made of.
+fn used(notes: &[Note]) -> Vec<bool> {
+    let mut used = vec![false; notes.len()];
+    for i in (0..notes.len()).rev() {
+        if notes[i].size == 0 && !used[i] {
+            continue;
+        }
+        for term in notes[i].address.terms() {
+            if let Origin::Note(index) = term.origin
+                && let Some(used) = used.get_mut(usize::from(index))
+            {
+                *used = true;
+            }
+        }
+    }
+    used
+}
+
+struct Assembly {
+    drafts: Vec<Draft>,
+    /// The step that leaves what a note does.
+    step_of: Vec<Option<u8>>,
+    bytes: usize,
+    max_steps: usize,
+    max_bytes: usize,
+}
+
+impl Assembly {
+    /// Adds a note; false if it does not fit, or something that it needs did not.
+    fn add(&mut self, note: &Note, used: bool, index: usize) -> bool {
+        let complete = note.address.terms().all(|term| match term.origin {
+            Origin::Note(index) => self
+                .step_of
+                .get(usize::from(index))
+                .is_some_and(Option::is_some),
+            _ => true,
+        });
+        if !complete {
+            return false;
+        }
+        let step = match self.merge(note, used) {
+            Some(step) => step,
+            None => {
+                let bytes = self.bytes + usize::from(note.size);
+                if self.drafts.len() >= self.max_steps || bytes > self.max_bytes {
+                    return false;
+                }
+                self.bytes = bytes;
+                self.drafts.push(Draft {
+                    address: note.address,
+                    operation: note.operation,
+                    size: note.size,
+                    keep: note.keep,
+                    used,
+                });
+                self.drafts.len() - 1
+            }
+        };
+        // There are at most MAX_STEPS.
+        self.step_of[index] = u8::try_from(step).ok();
+        true
+    }
+
+    /// Lets a step that reads the same place, or right beside it, load what the note asks for.
+    fn merge(&mut self, note: &Note, used: bool) -> Option<usize> {
+        if note.size == 0 {
+            return None;
+        }
+        let size = u64::from(note.size);
+        for (index, draft) in self.drafts.iter_mut().enumerate() {
+            let Some(distance) = note.address.distance(draft.address) else {
+                continue;
+            };
+            if draft.size == 0 {
+                continue;
+            }
+            let behind = distance.wrapping_neg();
+            let old = u64::from(draft.size);
+            let (address, new) = if distance <= old {
+                (draft.address, old.max(distance + size))
+            } else if behind <= size && !draft.used && !used {
+                (note.address, size.max(behind + old))
+            } else {
+                continue;
+            };
+            if used && (distance != 0 || draft.used && draft.keep != note.keep) {
+                continue;
+            }
+            let more = new.saturating_sub(old) as usize;
+            if new > MAX_STEP_BYTES as u64 || self.bytes + more > self.max_bytes {
+                continue;
+            }
+            self.bytes += more;
+            draft.address = address;
+            // At most MAX_STEP_BYTES.
+            draft.size = new as u8;
+            if used {
+                draft.used = true;
+                draft.keep = note.keep;
+            }
+            return Some(index);
+        }
+        None
+    }
+
+    fn finish(self) -> Plan {
+        let steps: Vec<_> = self.drafts.iter().map(|draft| self.step(draft)).collect();
+        Plan::new(&steps)
+    }
+
+    fn step(&self, draft: &Draft) -> Step {
+        let mut step = Step::new(draft.address.displacement, draft.size);
+        if let Some(term) = draft.address.base {
+            (step.base, step.base_part) = self.source(term);
+        }
+        if let Some((term, scale)) = draft.address.index {
+            (step.index, step.index_part) = self.source(term);
+            step.scale = scale;
+        }
+        step.operation = draft.operation;
+        if draft.used {
+            step.keep = draft.keep;
+        }
+        step
+    }
+
+    fn source(&self, term: Term) -> (Source, Part) {
+        let source = match term.origin {
+            Origin::Register(number) => Source::register(number),
+            Origin::Bias => Source::BIAS,
+            Origin::FsBase => Source::FS_BASE,
+            Origin::GsBase => Source::GS_BASE,
+            Origin::Note(index) => match self.step_of.get(usize::from(index)) {
+                Some(Some(step)) => Source::step(*step),
+                _ => Source::NONE,
+            },
+        };
+        (source, term.part)
+    }
+}

@@ -1,0 +1,454 @@
+//! Registers as expressions over the registers of the sample and what was loaded since.
+
+use super::wire::{Operation, Part};
+
+/// Loads and sums that a walk can note.
+const MAX_NOTES: usize = 160;
+
+/// Where a term comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Origin {
+    /// A general register of the sample.
+    Register(u8),
+    Bias,
+    FsBase,
+    GsBase,
+    /// What the note of that index leaves.
+    Note(u16),
+}
+
+/// Part of a word.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Term {
+    pub(super) origin: Origin,
+    pub(super) part: Part,
+}
+
+/// `base + (index << scale) + displacement`, modulo 2^64. There is no index without a scale if
+/// there is no base; of two terms without a scale the smaller is the base.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sum {
+    pub(super) base: Option<Term>,
+    pub(super) index: Option<(Term, u8)>,
+    pub(super) displacement: u64,
+}
+
+impl Sum {
+    pub(super) const fn constant(displacement: u64) -> Self {
+        Self {
+            base: None,
+            index: None,
+            displacement,
+        }
+    }
+
+    /// The whole of a word.
+    pub(super) const fn of(origin: Origin) -> Self {
+        let part = Part::WHOLE;
+        Self {
+            base: Some(Term { origin, part }),
+            index: None,
+            displacement: 0,
+        }
+    }
+
+    pub(super) const fn plus(self, displacement: u64) -> Self {
+        Self {
+            displacement: self.displacement.wrapping_add(displacement),
+            ..self
+        }
+    }
+
+    /// The number, if it is one.
+    pub(super) fn as_constant(self) -> Option<u64> {
+        (self.base.is_none() && self.index.is_none()).then_some(self.displacement)
+    }
+
+    /// The term that is all there is.
+    fn as_term(self) -> Option<Term> {
+        match self {
+            Self {
+                base,
+                index: None,
+                displacement: 0,
+            } => base,
+            _ => None,
+        }
+    }
+
+    /// The distance from `other` if both have the same terms.
+    pub(super) fn distance(self, other: Self) -> Option<u64> {
+        (self.base == other.base && self.index == other.index)
+            .then(|| self.displacement.wrapping_sub(other.displacement))
+    }
+
+    pub(super) fn terms(self) -> impl Iterator<Item = Term> {
+        self.base
+            .into_iter()
+            .chain(self.index.map(|(term, _)| term))
+    }
+}
+
+/// What a walk has found that a plan may do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Note {
+    pub(super) address: Sum,
+    /// How the base is joined with the rest; for a load an addition.
+    pub(super) operation: Operation,
+    /// Bytes to load; 0: the joined words themselves.
+    pub(super) size: u8,
+    pub(super) keep: Part,
+    /// Open branches before it, on the way with the fewest.
+    pub(super) forks: u8,
+}
+
+/// The notes of a walk, each different from the others. A note's terms come before it.
+#[derive(Default)]
+pub(super) struct Notes {
+    all: Vec<Note>,
+    /// Loads that found no room.
+    pub(super) dropped: u32,
+}
+
+impl Notes {
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        self.dropped = 0;
+    }
+
+    pub(super) fn all(&self) -> &[Note] {
+        &self.all
+    }
+
+    fn note(&mut self, note: Note) -> Option<Term> {
+        let same = |held: &Note| {
+            (held.address, held.operation, held.size, held.keep)
+                == (note.address, note.operation, note.size, note.keep)
+        };
+        let index = match self.all.iter().position(same) {
+            Some(index) => {
+                let held = &mut self.all[index];
+                held.forks = held.forks.min(note.forks);
+                index
+            }
+            None if self.all.len() < MAX_NOTES => {
+                self.all.push(note);
+                self.all.len() - 1
+            }
+            None => return None,
+        };
+        Some(Term {
+            origin: Origin::Note(u16::try_from(index).ok()?),
+            part: Part::WHOLE,
+        })
+    }
+
+    /// A load, and what part of it is kept.
+    pub(super) fn load(&mut self, address: Sum, size: u8, keep: Part, forks: u8) -> Option<Sum> {
+        let note = Note {
+            address,
+            operation: Operation::Add,
+            size,
+            keep,
+            forks,
+        };
+        match self.note(note) {
+            Some(term) => Some(Sum::of(term.origin)),
+            None => {
+                self.dropped += 1;
+                None
+            }
+        }
+    }
+
+    /// Part of a sum.
+    pub(super) fn part(&mut self, sum: Sum, part: Part, forks: u8) -> Option<Sum> {
+        if part == Part::WHOLE {
+            return Some(sum);
+        }
+        if let Some(constant) = sum.as_constant() {
+            return Some(Sum::constant(part.of(constant)));
+        }
+        if let Some(term) = sum.as_term()
+            && let Some(part) = part_of_part(term.part, part)
+        {
+            let part = match term.origin {
+                Origin::Note(index) => match self.all.get(usize::from(index)) {
+                    // It was cut so already.
+                    Some(note) if part_of_part(note.keep, part) == Some(note.keep) => Part::WHOLE,
+                    _ => part,
+                },
+                _ => part,
+            };
+            return Some(Sum {
+                base: Some(Term { part, ..term }),
+                ..sum
+            });
+        }
+        self.word(sum, part, forks).map(|term| Sum::of(term.origin))
+    }
+
+    /// A note of a part of a sum.
+    fn word(&mut self, address: Sum, keep: Part, forks: u8) -> Option<Term> {
+        self.note(Note {
+            address,
+            operation: Operation::Add,
+            size: 0,
+            keep,
+            forks,
+        })
+    }
+
+    /// A sum as one term and a displacement.
+    fn one_term(&mut self, sum: Sum, forks: u8) -> Option<(Option<Term>, u64)> {
+        if sum.index.is_none() {
+            return Some((sum.base, sum.displacement));
+        }
+        let terms = Sum {
+            displacement: 0,
+            ..sum
+        };
+        let term = self.word(terms, Part::WHOLE, forks)?;
+        Some((Some(term), sum.displacement))
+    }
+
+    /// Two sums joined by an operation that is no addition.
+    pub(super) fn joined(
+        &mut self,
+        operation: Operation,
+        a: Sum,
+        b: Sum,
+        forks: u8,
+    ) -> Option<Sum> {
+        if let (Some(a), Some(b)) = (a.as_constant(), b.as_constant()) {
+            return Some(Sum::constant(operation.of(a, b)));
+        }
+        let base = match a.as_term() {
+            Some(term) => Some(term),
+            None if a.as_constant() == Some(0) => None,
+            None => Some(self.word(a, Part::WHOLE, forks)?),
+        };
+        let (index, displacement) = self.one_term(b, forks)?;
+        let note = Note {
+            address: Sum {
+                base,
+                index: index.map(|term| (term, 0)),
+                displacement,
+            },
+            operation,
+            size: 0,
+            keep: Part::WHOLE,
+            forks,
+        };
+        self.note(note).map(|term| Sum::of(term.origin))
+    }
+
+    /// A sum shifted up.
+    pub(super) fn shifted(&mut self, sum: Sum, by: u8, forks: u8) -> Option<Sum> {
+        if by == 0 {
+            return Some(sum);
+        }
+        if by > 63 {
+            return None;
+        }
+        let displacement = sum.displacement << by;
+        if let (None, Some((term, scale))) = (sum.base, sum.index)
+            && scale + by < 64
+        {
+            return Some(Sum {
+                base: None,
+                index: Some((term, scale + by)),
+                displacement,
+            });
+        }
+        let (term, _) = self.one_term(sum, forks)?;
+        Some(Sum {
+            base: None,
+            index: term.map(|term| (term, by)),
+            displacement,
+        })
+    }
+
+    /// The sum of two.
+    pub(super) fn added(&mut self, a: Sum, b: Sum, forks: u8) -> Option<Sum> {
+        let displacement = a.displacement.wrapping_add(b.displacement);
+        let terms = a.terms().count() + b.terms().count();
+        let scaled = a.index.into_iter().chain(b.index).count();
+        // Two terms fit, and one of them may be scaled.
+        if terms > 2 || scaled > 1 {
+            let (more, less) = if a.index.is_some() { (a, b) } else { (b, a) };
+            let (term, _) = self.one_term(more, forks)?;
+            let more = Sum {
+                base: term,
+                ..Sum::constant(0)
+            };
+            let less = Sum {
+                displacement: 0,
+                ..less
+            };
+            return self
+                .added(more, less, forks)
+                .map(|sum| sum.plus(displacement));
+        }
+        let sum = match (a.base, b.base, a.index.or(b.index)) {
+            (Some(x), Some(y), _) => (Some(x.min(y)), Some((x.max(y), 0))),
+            (x, y, index) => (x.or(y), index),
+        };
+        Some(Sum {
+            base: sum.0,
+            index: sum.1,
+            displacement,
+        })
+    }
+}
+
+/// Part `outer` of part `inner` as one part, if it is one.
+fn part_of_part(inner: Part, outer: Part) -> Option<Part> {
+    if outer.bytes() <= inner.bytes() {
+        Some(outer)
+    } else if !inner.is_signed() || outer == Part::WHOLE || outer.is_signed() {
+        // Zero above, or the sign all the way: the outer part changes nothing.
+        Some(inner)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Notes, Operation, Origin, Part, Sum, Term, part_of_part};
+
+    const PARTS: [Part; 7] = [
+        Part::WHOLE,
+        Part::low(1),
+        Part::low(2),
+        Part::low(4),
+        Part::signed(1),
+        Part::signed(2),
+        Part::signed(4),
+    ];
+
+    /// A part of a part, if it is one, is that part of every word.
+    #[test]
+    fn parts_of_parts() {
+        for inner in PARTS {
+            for outer in PARTS {
+                let Some(both) = part_of_part(inner, outer) else {
+                    continue;
+                };
+                for word in [
+                    0,
+                    0x7f,
+                    0x80,
+                    0x8000,
+                    0x8000_0000,
+                    u64::MAX,
+                    0x0123_89ab_4567_cdef,
+                ] {
+                    assert_eq!(
+                        both.of(word),
+                        outer.of(inner.of(word)),
+                        "{inner:?} {outer:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    const WORDS: [u64; 4] = [0x1234_5678_9abc_def0, 7, 0xffff_ffff_8000_0000, 1 << 63];
+
+    fn value_of(term: Term, notes: &Notes) -> u64 {
+        let word = match term.origin {
+            Origin::Register(number) => WORDS[usize::from(number)],
+            Origin::Note(index) => {
+                let note = notes.all()[usize::from(index)];
+                let base = note.address.base.map_or(0, |term| value_of(term, notes));
+                let rest = Sum {
+                    base: None,
+                    ..note.address
+                };
+                note.keep.of(note.operation.of(base, value(rest, notes)))
+            }
+            _ => 0,
+        };
+        term.part.of(word)
+    }
+
+    fn value(sum: Sum, notes: &Notes) -> u64 {
+        let base = sum.base.map_or(0, |term| value_of(term, notes));
+        let index = sum
+            .index
+            .map_or(0, |(term, scale)| value_of(term, notes) << scale);
+        base.wrapping_add(index).wrapping_add(sum.displacement)
+    }
+
+    const OPERATIONS: [Operation; 7] = [
+        Operation::Sub,
+        Operation::And,
+        Operation::Or,
+        Operation::Xor,
+        Operation::Shr,
+        Operation::Sar,
+        Operation::Mul,
+    ];
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Register(u8),
+        Add,
+        Join(Operation),
+        Plus(u64),
+        Shift(u8),
+        Part(usize),
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            3 => (0u8..4).prop_map(Act::Register),
+            2 => Just(Act::Add),
+            1 => prop::sample::select(OPERATIONS.to_vec()).prop_map(Act::Join),
+            1 => any::<u64>().prop_map(Act::Plus),
+            1 => (0u8..70).prop_map(Act::Shift),
+            1 => (0usize..7).prop_map(Act::Part),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is added, shifted and cut, the expression has the value of the arithmetic.
+        #[test]
+        fn expressions_are_arithmetic(acts in prop::collection::vec(act(), 1..40)) {
+            let mut notes = Notes::default();
+            let mut stack = vec![(Sum::constant(5), 5_u64)];
+            for act in acts {
+                let Some((sum, word)) = stack.pop() else { break };
+                let next = match act {
+                    Act::Register(number) => {
+                        stack.push((sum, word));
+                        Some((Sum::of(Origin::Register(number)), WORDS[usize::from(number)]))
+                    }
+                    Act::Add => {
+                        let (other, more) = stack.pop().unwrap_or((Sum::constant(1), 1));
+                        notes.added(sum, other, 0).map(|sum| (sum, word.wrapping_add(more)))
+                    }
+                    Act::Join(operation) => {
+                        let (other, more) = stack.pop().unwrap_or((Sum::constant(1), 1));
+                        notes
+                            .joined(operation, sum, other, 0)
+                            .map(|sum| (sum, operation.of(word, more)))
+                    }
+                    Act::Plus(by) => Some((sum.plus(by), word.wrapping_add(by))),
+                    Act::Shift(by) => notes.shifted(sum, by, 0).map(|sum| (sum, word << by)),
+                    Act::Part(part) => {
+                        notes.part(sum, PARTS[part], 0).map(|sum| (sum, PARTS[part].of(word)))
+                    }
+                };
+                stack.extend(next);
+                for (sum, word) in &stack {
+                    prop_assert_eq!(value(*sum, &notes), *word);
+                }
+            }
+        }
+    }
+}

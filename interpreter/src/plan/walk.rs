@@ -1,0 +1,317 @@
+//! A walk over the code that a window may run through, with registers as expressions.
+
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
+
+use super::symbol::{Notes, Origin, Sum};
+use super::{Account, Arms, Limits, Request};
+use crate::decode::Support;
+use crate::window::Code;
+
+/// Instructions that one walk looks at, all ways together.
+const MAX_VISITS: u32 = 192;
+/// Ways that a walk follows side by side.
+const MAX_WAYS: usize = 32;
+/// Destinations of an indirect branch that are followed.
+const MAX_DESTINATIONS: usize = 4;
+
+/// An expression, or nothing is known.
+pub(super) type Symbol = Option<Sum>;
+
+/// Something stored on a way.
+#[derive(Clone, Copy)]
+pub(super) struct Stored {
+    pub(super) address: Sum,
+    pub(super) size: u8,
+    /// Its low bytes are what was stored.
+    pub(super) value: Symbol,
+}
+
+/// One way through the code.
+#[derive(Clone)]
+pub(super) struct Way {
+    /// Process address of the next instruction.
+    pc: u64,
+    pub(super) registers: [Symbol; 16],
+    pub(super) stores: Vec<Stored>,
+    /// Instructions to go.
+    left: u32,
+    /// Open branches so far.
+    pub(super) forks: u8,
+    /// Behind the window's last call: only the load of a stub's target still matters.
+    stub: bool,
+}
+
+/// Where a way goes on: process addresses, all different.
+#[derive(Default)]
+struct Next {
+    all: [u64; MAX_DESTINATIONS],
+    count: usize,
+}
+
+impl Next {
+    fn at(pc: u64) -> Self {
+        let mut next = Self::default();
+        next.add(pc);
+        next
+    }
+
+    /// Adds one; false if there is no room.
+    fn add(&mut self, pc: u64) -> bool {
+        if self.all().contains(&pc) {
+            return true;
+        }
+        let Some(place) = self.all.get_mut(self.count) else {
+            return false;
+        };
+        *place = pc;
+        self.count += 1;
+        true
+    }
+
+    fn all(&self) -> &[u64] {
+        &self.all[..self.count]
+    }
+}
+
+/// One walk.
+pub(super) struct Walk<'a, 'r> {
+    code: &'a mut dyn Code,
+    request: Request<'r>,
+    pub(super) limits: Limits,
+    pub(super) notes: &'a mut Notes,
+    pub(super) factory: &'a mut InstructionInfoFactory,
+    pub(super) account: Account,
+    /// Of the image that the start lies in.
+    bias: u64,
+    /// The bias of the current instruction's image, less that.
+    apart: u64,
+    /// Process addresses of the instructions looked at.
+    seen: Vec<u64>,
+    /// Branches that an arm was drawn for, and where it leads.
+    drawn: Vec<(u64, u64)>,
+    /// Process addresses that the arms not drawn start at.
+    refused: Vec<u64>,
+    /// Ways at present.
+    live: usize,
+}
+
+impl<'a, 'r> Walk<'a, 'r> {
+    pub(super) fn new(
+        code: &'a mut dyn Code,
+        request: Request<'r>,
+        notes: &'a mut Notes,
+        factory: &'a mut InstructionInfoFactory,
+        bias: u64,
+    ) -> Self {
+        Self {
+            code,
+            limits: request.limits,
+            request,
+            notes,
+            factory,
+            account: Account::default(),
+            bias,
+            apart: 0,
+            seen: Vec::with_capacity(MAX_VISITS as usize),
+            drawn: Vec::new(),
+            refused: Vec::new(),
+            live: 1,
+        }
+    }
+
+    /// Walks from `start` on, all ways in step, so that what is needed sooner is noted sooner.
+    pub(super) fn run(&mut self, start: u64) {
+        let registers: [Symbol; 16] =
+            std::array::from_fn(|i| Some(Sum::of(Origin::Register(i as u8))));
+        let mut ways = vec![Way {
+            pc: start,
+            registers,
+            stores: Vec::new(),
+            left: self.limits.instructions,
+            forks: 0,
+            stub: false,
+        }];
+        let mut next = Vec::new();
+        let mut visits = 0;
+        while !ways.is_empty() {
+            self.live = ways.len();
+            for way in ways.drain(..) {
+                if visits == MAX_VISITS {
+                    self.account.ways_cut += 1;
+                    continue;
+                }
+                visits += 1;
+                self.advance(way, &mut next);
+            }
+            std::mem::swap(&mut ways, &mut next);
+        }
+    }
+
+    /// Image addresses where a window has to end because only the other arm leads there.
+    pub(super) fn ends(&self) -> Vec<u64> {
+        let refused = self.refused.iter().filter(|pc| !self.seen.contains(pc));
+        let mut ends: Vec<_> = refused.map(|pc| pc.wrapping_sub(self.bias)).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends
+    }
+
+    /// One instruction of a way; what goes on from there is added to `next`.
+    fn advance(&mut self, mut way: Way, next: &mut Vec<Way>) {
+        if way.left == 0 {
+            return;
+        }
+        way.left -= 1;
+        let pc = way.pc;
+        let to = self.instruction(&mut way);
+        let [first, others @ ..] = to.all() else {
+            return;
+        };
+        way.pc = *first;
+        if !others.is_empty() {
+            way.forks = way.forks.saturating_add(1);
+            match &mut self.request.arms {
+                Arms::Drawn(_) => way.pc = self.draw(pc, to.all()),
+                Arms::Both if self.live + others.len() <= MAX_WAYS => {
+                    self.live += others.len();
+                    for other in others {
+                        let mut other_way = way.clone();
+                        other_way.pc = *other;
+                        next.push(other_way);
+                    }
+                }
+                // One arm alone would let its values crowd out those of the other.
+                Arms::Both => {
+                    self.account.ways_cut += 1;
+                    return;
+                }
+            }
+        }
+        next.push(way);
+    }
+
+    /// Which arm of a branch is followed: drawn once for each.
+    fn draw(&mut self, pc: u64, arms: &[u64]) -> u64 {
+        if let Some((_, drawn)) = self.drawn.iter().find(|(at, _)| *at == pc)
+            && arms.contains(drawn)
+        {
+            return *drawn;
+        }
+        let drawn = match &mut self.request.arms {
+            Arms::Drawn(draw) => draw(arms.len()),
+            Arms::Both => 0,
+        };
+        let drawn = arms[drawn % arms.len()];
+        self.drawn.push((pc, drawn));
+        self.refused
+            .extend(arms.iter().filter(|arm| **arm != drawn));
+        drawn
+    }
+
+    /// Notes what an instruction loads, and does to the way's registers what it does.
+    fn instruction(&mut self, way: &mut Way) -> Next {
+        let (i, interpreted) = match self.code.fetch(way.pc) {
+            Ok(fetched) if fetched.bias == self.bias || self.request.other_images => {
+                self.apart = fetched.bias.wrapping_sub(self.bias);
+                let decoded = fetched.instruction;
+                let interpreted = match decoded.support() {
+                    Support::Stops(_) => return Next::default(),
+                    Support::Interpreted => true,
+                    Support::Skipped => false,
+                };
+                (*decoded.instruction(), interpreted)
+            }
+            _ => return Next::default(),
+        };
+        if way.stub {
+            self.stub(way, &i);
+            return self.flow(way, &i, None);
+        }
+        self.seen.push(way.pc);
+        let target = if interpreted {
+            self.interpreted(way, &i)
+        } else {
+            self.others(way, &i, false);
+            None
+        };
+        self.flow(way, &i, target)
+    }
+
+    /// Where the way goes on; `target` is that of an indirect branch.
+    fn flow(&mut self, way: &mut Way, i: &Instruction, target: Symbol) -> Next {
+        let next = way.pc.wrapping_add(i.len() as u64);
+        let near = (i.op_count() > 0 && i.op0_kind() == OpKind::NearBranch64)
+            .then(|| self.in_process(i.near_branch64()));
+        let to = match i.flow_control() {
+            FlowControl::Next => Next::at(next),
+            FlowControl::ConditionalBranch => {
+                let Some(taken) = near else {
+                    return Next::default();
+                };
+                let mut to = Next::at(next);
+                to.add(taken);
+                to
+            }
+            FlowControl::UnconditionalBranch | FlowControl::Call => {
+                near.map_or_else(Next::default, Next::at)
+            }
+            FlowControl::IndirectBranch | FlowControl::IndirectCall | FlowControl::Return => {
+                self.destinations(way.pc, target)
+            }
+            _ => Next::default(),
+        };
+        if matches!(
+            i.flow_control(),
+            FlowControl::Call | FlowControl::IndirectCall
+        ) && way.left == 0
+            && !way.stub
+        {
+            // `endbr64` and a jump.
+            way.stub = true;
+            way.left = 2;
+        }
+        to
+    }
+
+    /// Where an indirect branch may lead: the one place that follows from the code, or those that
+    /// the caller has seen.
+    fn destinations(&mut self, pc: u64, target: Symbol) -> Next {
+        if let Some(known) = target.and_then(|sum| self.code_address(sum)) {
+            return Next::at(known);
+        }
+        let mut next = Next::default();
+        if let Some(seen) = &mut self.request.destinations {
+            let mut complete = true;
+            seen(pc, &mut |destination| complete &= next.add(destination));
+            self.account.ways_cut += u32::from(!complete);
+        }
+        next
+    }
+
+    /// An address in the image of the current instruction, as process address now.
+    fn in_process(&self, address: u64) -> u64 {
+        address.wrapping_add(self.apart).wrapping_add(self.bias)
+    }
+
+    /// An address in the image of the current instruction, as expression.
+    pub(super) fn in_image(&self, address: u64) -> Sum {
+        Sum::of(Origin::Bias).plus(address.wrapping_add(self.apart))
+    }
+
+    /// The process address that an expression is, if it is one whatever the registers hold.
+    fn code_address(&self, sum: Sum) -> Option<u64> {
+        if sum.distance(Sum::of(Origin::Bias)).is_some() {
+            return Some(sum.displacement.wrapping_add(self.bias));
+        }
+        sum.as_constant()
+    }
+
+    /// A stub of the procedure linkage table has its target in memory.
+    fn stub(&mut self, way: &mut Way, i: &Instruction) {
+        if i.mnemonic() == Mnemonic::Jmp && i.op0_kind() == OpKind::Memory {
+            self.operand(way, i, 0);
+        } else if i.mnemonic() != Mnemonic::Endbr64 {
+            way.left = 0;
+        }
+    }
+}
