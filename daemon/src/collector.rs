@@ -321,7 +321,7 @@ impl Collector {
         };
         let start = Registers::from_sample(registers.gpr, registers.ip, registers.flags);
         let outcome = window.run(&start, &mut code, &mut memory, &mut recorder);
-        recorder.finish();
+        recorder.settle_jump();
         let Recorder {
             values,
             destinations,

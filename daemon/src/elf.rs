@@ -152,7 +152,7 @@ fn open(path: &Path, identity: &Identity) -> Found {
         return Found::Missing;
     };
     let cache = ReadCache::new(other);
-    let Ok((segments, unwind, build_id)) = parse_or(&cache, Some(size)) else {
+    let Some((segments, unwind, build_id)) = parse(&cache, Some(size)) else {
         return Found::Wrong;
     };
     let same = match identity {
@@ -203,10 +203,6 @@ pub(crate) fn build_id_of_mapped(line: &MapsLine) -> Option<Vec<u8>> {
 }
 
 pub(crate) type Parsed = (Vec<Segment>, UnwindInfo, Option<Vec<u8>>);
-
-fn parse_or<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Result<Parsed, ()> {
-    parse(data, size).ok_or(())
-}
 
 /// Segments, unwind rules and build id of a 64-bit little-endian ELF.
 pub(crate) fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Option<Parsed> {

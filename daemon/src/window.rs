@@ -250,12 +250,9 @@ impl Recorder<'_> {
             .filter(|_| self.by_caller)
     }
 
-    /// Ends the window.
-    pub(crate) fn finish(&mut self) {
-        self.settle_jump();
-    }
-
-    fn settle_jump(&mut self) {
+    /// Counts the last indirect transfer as a jump, if no call was reported for it; also to be
+    /// called at the end of the window.
+    pub(crate) fn settle_jump(&mut self) {
         let Some((pc, target)) = self.transfer.take() else {
             return;
         };

@@ -28,7 +28,7 @@ pub use flush::{Flush, NewHotlist};
 pub use profile::{
     BranchRow, CallRow, CyclesRow, Filter, HotlistRow, Merged, Pc, Profile, SymbolRow,
 };
-pub use rows::{Epoch, Image, ImageKind, Process, Source, Subject};
+pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
 
 /// The longest encoding of an x86 instruction, in bytes.

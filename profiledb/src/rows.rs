@@ -1,7 +1,5 @@
 //! The rows of a profile as the writer takes them and the reader gives them.
 
-use std::path::PathBuf;
-
 /// What was mapped where code ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ImageKind {
@@ -84,7 +82,3 @@ pub struct Epoch {
     /// Remaining settings, as JSON.
     pub settings: String,
 }
-
-/// A file or a directory of files to read.
-#[derive(Clone, Debug)]
-pub struct Source(pub PathBuf);
