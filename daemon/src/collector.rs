@@ -64,7 +64,7 @@ pub(crate) struct Totals {
     pub(crate) gone: u64,
 }
 
-/// Decoded instructions kept, about 100 bytes each.
+/// Decoded instructions kept, about 112 bytes each.
 const DECODED: usize = 1 << 17;
 /// Distinct intervals told apart; more are counted as this many.
 const MAX_PERIODS: usize = 1 << 16;

@@ -11,6 +11,9 @@ use crate::machine::{Flow, Machine};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
 
+/// Bytes of the longest instruction.
+pub(crate) const MAX_BYTES: usize = 15;
+
 /// What executes an instruction.
 pub(crate) type Handler = fn(&mut Machine<'_>, &Decoded) -> Result<Flow, StopReason>;
 

@@ -17,6 +17,10 @@
 //! come from ([`Code`] and [`Memory`] are the host's), what happens to the values ([`Sink`]), or
 //! anything of an operating system: no file, no clock.
 //!
+//! Code that can have been written since it was mapped (generated, patched) is interpreted from its
+//! bytes as of the interrupt: a plan brings them along ([`Request::changeable`]), and
+//! [`DecodeCache::get_sampled`] decodes anew what differs from what it holds.
+//!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
 //! executing it is one call through a function pointer.
 //!
@@ -79,9 +83,10 @@ pub use decode::{Decoded, Support};
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use plan::{
-    Account, Arms, Destinations, Ending, Evaluated, Limits, MAX_SNAPSHOT_BYTES, MAX_STEP_BYTES,
-    MAX_STEPS, Operation, PLAN_VERSION, Part, Plan, PlanCache, PlanError, PlanKey, Planned,
-    Planner, Request, ReturnAddress, Snapshot, Source, Sources, Step, evaluate, is_nowhere,
+    Account, Arms, Changeable, Destinations, Ending, Evaluated, Limits, MAX_PIECES,
+    MAX_SNAPSHOT_BYTES, MAX_STEP_BYTES, MAX_STEPS, Operation, PLAN_VERSION, Part, Plan, PlanCache,
+    PlanError, PlanKey, Planned, Planner, Request, ReturnAddress, Snapshot, Source, Sources, Step,
+    evaluate, is_nowhere,
 };
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;

@@ -20,7 +20,7 @@ mod wire;
 use iced_x86::InstructionInfoFactory;
 
 pub use cache::{PlanCache, PlanKey};
-pub use snapshot::{Evaluated, MAX_SNAPSHOT_BYTES, Snapshot, Sources, evaluate};
+pub use snapshot::{Evaluated, MAX_PIECES, MAX_SNAPSHOT_BYTES, Snapshot, Sources, evaluate};
 pub use wire::{
     MAX_STEP_BYTES, MAX_STEPS, Operation, PLAN_VERSION, Part, Plan, PlanError, Source, Step,
     is_nowhere,
@@ -74,6 +74,10 @@ pub enum Arms<'a> {
 /// lead to, by calling what it is given with each of them.
 pub type Destinations<'a> = &'a mut dyn FnMut(u64, &mut dyn FnMut(u64));
 
+/// Tells whether the code at a process address can have been written, so that only its bytes as of
+/// the interrupt say what is executed.
+pub type Changeable<'a> = &'a mut dyn FnMut(u64) -> bool;
+
 /// What is asked of a plan.
 pub struct Request<'a> {
     /// What to do at open branches.
@@ -83,6 +87,10 @@ pub struct Request<'a> {
     /// Where indirect branches and returns may lead; without, a plan ends at those that do not
     /// follow from the code.
     pub destinations: Option<Destinations<'a>>,
+    /// Which of the code the handler has to bring along, as loads of at most [`MAX_STEP_BYTES`] of
+    /// whole instructions. Where such code is not at hand for the plan to follow, the bytes from
+    /// there on are loaded, so that the next plan can follow it.
+    pub changeable: Option<Changeable<'a>>,
     /// Code of other images is followed, too. The plan is then good for this process alone, in
     /// which the images lie as they do.
     pub other_images: bool,
@@ -97,6 +105,7 @@ impl Default for Request<'_> {
             arms: Arms::Both,
             return_address: None,
             destinations: None,
+            changeable: None,
             other_images: false,
             limits: Limits::default(),
         }
@@ -128,6 +137,10 @@ pub struct Account {
     pub repeated: u32,
     /// Ways that were given up because there were too many.
     pub ways_cut: u32,
+    /// Instructions whose bytes are to be loaded.
+    pub code: u32,
+    /// Of these, left out for the handler's limits.
+    pub code_dropped: u32,
 }
 
 /// A plan and what goes with it.
@@ -190,7 +203,7 @@ impl Planner {
         walk.run(start);
         let ends = walk.ends();
         let mut account = walk.account;
-        let plan = assemble::assemble(self.notes.all(), limits, &mut account);
+        let plan = assemble::assemble(&self.notes, limits, &mut account);
         account.loads += self.notes.dropped;
         account.dropped += self.notes.dropped;
         Ok(Planned {

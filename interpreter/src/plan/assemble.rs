@@ -1,6 +1,6 @@
 //! From the notes of a walk to the steps of a plan.
 
-use super::symbol::{Note, Origin, Sum, Term};
+use super::symbol::{Note, Notes, Origin, Sum, Term};
 use super::wire::{MAX_STEP_BYTES, MAX_STEPS, Operation, Part, Plan, Source, Step};
 use super::{Account, Limits, MAX_SNAPSHOT_BYTES};
 
@@ -14,14 +14,24 @@ struct Draft {
     used: bool,
 }
 
-/// Makes a plan of notes; those met behind fewer open branches come first.
-pub(super) fn assemble(notes: &[Note], limits: Limits, account: &mut Account) -> Plan {
+/// Bytes between two pieces of code that are rather loaded with them than cost a step more. Code is
+/// at both ends of so small a gap, so it can be read where they can.
+const CODE_GAP: u64 = 24;
+
+/// Makes a plan of notes; those met behind fewer open branches come first, and among these code,
+/// without which nothing else is of use. Code that was not at hand comes last: its step may fail,
+/// and would end the plan.
+pub(super) fn assemble(notes: &Notes, limits: Limits, account: &mut Account) -> Plan {
+    let (code, frontiers, notes) = (notes.all_code(), notes.all_frontiers(), notes.all());
     let used = used(notes);
     let mut order: Vec<_> = (0..notes.len())
         .filter(|i| notes[*i].size > 0 || used[*i])
         .collect();
     // A note's terms are met on every way that it is met on, so they stay before it.
     order.sort_by_key(|i| notes[*i].forks);
+    let mut code_order: Vec<_> = code.iter().collect();
+    code_order.sort_by_key(|note| note.forks);
+    let mut code_order = code_order.into_iter().peekable();
     let mut assembly = Assembly {
         drafts: Vec::new(),
         step_of: vec![None; notes.len()],
@@ -29,12 +39,22 @@ pub(super) fn assemble(notes: &[Note], limits: Limits, account: &mut Account) ->
         max_steps: usize::from(limits.steps).min(MAX_STEPS),
         max_bytes: usize::from(limits.bytes).min(MAX_SNAPSHOT_BYTES),
     };
+    account.code = code.len() as u32;
     for i in order {
+        while let Some(code) = code_order.next_if(|code| code.forks <= notes[i].forks) {
+            account.code_dropped += u32::from(!assembly.add_code(code));
+        }
         let done = assembly.add(&notes[i], used[i], i);
         if notes[i].size > 0 {
             account.loads += 1;
             account.dropped += u32::from(!done);
         }
+    }
+    for code in code_order {
+        account.code_dropped += u32::from(!assembly.add_code(code));
+    }
+    for frontier in frontiers {
+        assembly.start(frontier, false);
     }
     assembly.finish()
 }
@@ -79,31 +99,38 @@ impl Assembly {
         if !complete {
             return false;
         }
-        let step = match self.merge(note, used) {
-            Some(step) => step,
-            None => {
-                let bytes = self.bytes + usize::from(note.size);
-                if self.drafts.len() >= self.max_steps || bytes > self.max_bytes {
-                    return false;
-                }
-                self.bytes = bytes;
-                self.drafts.push(Draft {
-                    address: note.address,
-                    operation: note.operation,
-                    size: note.size,
-                    keep: note.keep,
-                    used,
-                });
-                self.drafts.len() - 1
-            }
-        };
+        let step = self.merge(note, used, 0);
+        let step = step.or_else(|| self.start(note, used));
         // There are at most MAX_STEPS.
-        self.step_of[index] = u8::try_from(step).ok();
-        true
+        self.step_of[index] = step.and_then(|step| u8::try_from(step).ok());
+        step.is_some()
     }
 
-    /// Lets a step that reads the same place, or right beside it, load what the note asks for.
-    fn merge(&mut self, note: &Note, used: bool) -> Option<usize> {
+    /// Adds code; false if it does not fit.
+    fn add_code(&mut self, note: &Note) -> bool {
+        self.merge(note, false, CODE_GAP).is_some() || self.start(note, false).is_some()
+    }
+
+    /// Adds a step of its own for a note, if it fits.
+    fn start(&mut self, note: &Note, used: bool) -> Option<usize> {
+        let bytes = self.bytes + usize::from(note.size);
+        if self.drafts.len() >= self.max_steps || bytes > self.max_bytes {
+            return None;
+        }
+        self.bytes = bytes;
+        self.drafts.push(Draft {
+            address: note.address,
+            operation: note.operation,
+            size: note.size,
+            keep: note.keep,
+            used,
+        });
+        Some(self.drafts.len() - 1)
+    }
+
+    /// Lets a step that reads the same place, or at most `gap` bytes beside it, load what the note
+    /// asks for.
+    fn merge(&mut self, note: &Note, used: bool, gap: u64) -> Option<usize> {
         if note.size == 0 {
             return None;
         }
@@ -117,9 +144,9 @@ impl Assembly {
             }
             let behind = distance.wrapping_neg();
             let old = u64::from(draft.size);
-            let (address, new) = if distance <= old {
+            let (address, new) = if distance <= old + gap {
                 (draft.address, old.max(distance + size))
-            } else if behind <= size && !draft.used && !used {
+            } else if behind <= size + gap && !draft.used && !used {
                 (note.address, size.max(behind + old))
             } else {
                 continue;

@@ -14,9 +14,21 @@ pub struct PlanKey {
     pub address: u64,
 }
 
+/// Bytes of code that a plan for code that can have been written is checked against.
+const CODE: usize = 16;
+
 struct Entry {
     key: PlanKey,
     planned: Box<Planned>,
+    /// The code at the start, of which so many bytes count.
+    code: [u8; CODE],
+    code_len: u8,
+}
+
+impl Entry {
+    fn code(&self) -> &[u8] {
+        &self.code[..usize::from(self.code_len)]
+    }
 }
 
 /// Bounded cache of plans.
@@ -46,17 +58,37 @@ impl PlanCache {
 
     /// The plan kept under a key.
     pub fn get(&self, key: PlanKey) -> Option<&Planned> {
-        let found = self
-            .set(key)
-            .iter()
-            .flatten()
-            .find(|entry| entry.key == key);
-        found.map(|entry| &*entry.planned)
+        self.entry(key).map(|entry| &*entry.planned)
+    }
+
+    /// The plan kept under a key, if the code at its start was the same when it was made: `code` is
+    /// what the sample brought of it, 16 bytes of which count. A plan that passes although code
+    /// further on was rewritten costs knowledge and no more.
+    pub fn get_sampled(&self, key: PlanKey, code: &[u8]) -> Option<&Planned> {
+        let entry = self.entry(key)?;
+        let same = entry.code().iter().zip(code).all(|(held, now)| held == now);
+        same.then_some(&*entry.planned)
+    }
+
+    fn entry(&self, key: PlanKey) -> Option<&Entry> {
+        let held = self.set(key).iter().flatten();
+        held.into_iter().find(|entry| entry.key == key)
     }
 
     /// Keeps a plan. Returns the key whose plan had to go for it, if another's had to: a copy of
     /// that elsewhere is stale.
     pub fn insert(&mut self, key: PlanKey, planned: Planned) -> Option<PlanKey> {
+        self.insert_sampled(key, &[], planned)
+    }
+
+    /// [Keeps](Self::insert) a plan for code that can have been written, and of which a sample
+    /// brought `code` from the plan's start on.
+    pub fn insert_sampled(
+        &mut self,
+        key: PlanKey,
+        code: &[u8],
+        planned: Planned,
+    ) -> Option<PlanKey> {
         let set = self.set(key);
         let same = set
             .iter()
@@ -67,8 +99,16 @@ impl PlanCache {
             self.turn
         });
         let first = self.first(key);
-        let planned = Box::new(planned);
-        let old = self.entries[first + way].replace(Entry { key, planned });
+        let mut entry = Entry {
+            key,
+            planned: Box::new(planned),
+            code: [0; CODE],
+            code_len: code.len().min(CODE) as u8,
+        };
+        for (kept, byte) in entry.code.iter_mut().zip(code) {
+            *kept = *byte;
+        }
+        let old = self.entries[first + way].replace(entry);
         match old {
             Some(old) => Some(old.key).filter(|old| *old != key),
             None => {
@@ -145,6 +185,17 @@ mod tests {
         assert!(cache.get(key(1, 0x10)).is_some() && cache.get(key(1, 0x20)).is_none());
         assert!(cache.invalidate(1) && !cache.invalidate(1));
         assert!(cache.get(key(1, 0x10)).is_none() && cache.get(key(2, 0x10)).is_some());
+    }
+
+    /// A plan for code that was rewritten since is not served; bytes that were not brought cannot
+    /// tell.
+    #[test]
+    fn sampled_code_is_checked() {
+        let mut cache = PlanCache::new(4);
+        cache.insert_sampled(key(1, 0x10), &[1, 2, 3], Planned::default());
+        let serves = |code: &[u8]| cache.get_sampled(key(1, 0x10), code).is_some();
+        assert!(serves(&[1, 2, 3]) && serves(&[1, 2, 3, 4]) && serves(&[1]));
+        assert!(!serves(&[1, 2, 4]) && !serves(&[0]));
     }
 
     /// However many plans come by, the cache stays within its size and names each that goes.

@@ -5,6 +5,8 @@ use crate::window::Memory;
 
 /// Bytes that a snapshot can hold.
 pub const MAX_SNAPSHOT_BYTES: usize = 1024;
+/// Pieces that a snapshot can hold: those of a plan, and a few that the handler adds itself.
+pub const MAX_PIECES: usize = MAX_STEPS + 4;
 
 #[derive(Clone, Copy, Debug)]
 struct Record {
@@ -20,7 +22,7 @@ struct Record {
 /// address itself, so that pieces from a plan that no longer fits are never used.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    records: [Record; MAX_STEPS],
+    records: [Record; MAX_PIECES],
     count: usize,
     bytes: [u8; MAX_SNAPSHOT_BYTES],
     used: usize,
@@ -33,7 +35,7 @@ impl Default for Snapshot {
                 address: 0,
                 offset: 0,
                 size: 0,
-            }; MAX_STEPS],
+            }; MAX_PIECES],
             count: 0,
             bytes: [0; MAX_SNAPSHOT_BYTES],
             used: 0,
@@ -82,23 +84,28 @@ impl Snapshot {
             )
         })
     }
+
+    /// The bytes from an address on, as far as one piece has them: of the piece that goes on
+    /// longest. Empty if none has any.
+    pub fn from_address(&self, address: u64) -> &[u8] {
+        let rests = self.rests(address);
+        rests.max_by_key(|rest| rest.len()).unwrap_or_default()
+    }
+
+    /// What each piece has from an address on.
+    fn rests(&self, address: u64) -> impl Iterator<Item = &[u8]> {
+        self.pieces().filter_map(move |(start, piece)| {
+            // From an address below the piece the offset is beyond every piece.
+            let offset = usize::try_from(address.wrapping_sub(start)).ok()?;
+            piece.get(offset..)
+        })
+    }
 }
 
 impl Memory for Snapshot {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
-        for (start, piece) in self.pieces() {
-            // From an address below the piece the offset is beyond every piece.
-            let offset = address.wrapping_sub(start);
-            let within = usize::try_from(offset)
-                .ok()
-                .and_then(|offset| piece.get(offset..))
-                .and_then(|rest| rest.get(..bytes.len()));
-            if let Some(held) = within {
-                bytes.copy_from_slice(held);
-                return true;
-            }
-        }
-        false
+        let held = self.rests(address).find_map(|rest| rest.get(..bytes.len()));
+        held.inspect(|held| bytes.copy_from_slice(held)).is_some()
     }
 }
 
@@ -173,7 +180,7 @@ pub fn evaluate(
 
 #[cfg(test)]
 mod tests {
-    use super::{Evaluated, MAX_SNAPSHOT_BYTES, MAX_STEPS, Snapshot, Sources, evaluate};
+    use super::{Evaluated, MAX_PIECES, MAX_SNAPSHOT_BYTES, Snapshot, Sources, evaluate};
     use crate::Memory as _;
     use crate::plan::wire::{Part, Plan, Source, Step};
 
@@ -195,6 +202,18 @@ mod tests {
         assert!(!read(0x1000, &mut [0; 5]));
     }
 
+    /// Code is served as far as a piece goes, from the one that goes on longest.
+    #[test]
+    fn rests() {
+        let mut snapshot = Snapshot::default();
+        assert!(snapshot.push(0x1000, &[1, 2, 3, 4]));
+        assert!(snapshot.push(0x1002, &[3, 4, 5, 6]));
+        assert_eq!(snapshot.from_address(0x1001), [2, 3, 4]);
+        assert_eq!(snapshot.from_address(0x1003), [4, 5, 6]);
+        assert_eq!(snapshot.from_address(0x1006), []);
+        assert_eq!(snapshot.from_address(0xfff), []);
+    }
+
     /// A snapshot holds so much and no more, and nothing that runs around the end of memory.
     #[test]
     fn snapshots_are_bounded() {
@@ -206,9 +225,9 @@ mod tests {
         assert!(snapshot.push(0, &[0; MAX_SNAPSHOT_BYTES - 1]));
         assert!(!snapshot.push(0, &[0]));
         snapshot.clear();
-        assert!((0..MAX_STEPS).all(|_| snapshot.push(0, &[0])));
+        assert!((0..MAX_PIECES).all(|_| snapshot.push(0, &[0])));
         assert!(!snapshot.push(0, &[0]));
-        assert_eq!(snapshot.pieces().len(), MAX_STEPS);
+        assert_eq!(snapshot.pieces().len(), MAX_PIECES);
     }
 
     const SOURCES: Sources = Sources {

@@ -102,10 +102,26 @@ pub(super) struct Note {
     pub(super) forks: u8,
 }
 
+impl Note {
+    fn of_code(at: u64, size: u8, forks: u8) -> Self {
+        Self {
+            address: Sum::of(Origin::Bias).plus(at),
+            operation: Operation::Add,
+            size,
+            keep: Part::WHOLE,
+            forks,
+        }
+    }
+}
+
 /// The notes of a walk, each different from the others. A note's terms come before it.
 #[derive(Default)]
 pub(super) struct Notes {
     all: Vec<Note>,
+    /// Loads of code, which nothing is made of.
+    code: Vec<Note>,
+    /// The same, where code was not at hand.
+    frontiers: Vec<Note>,
     /// Loads that found no room.
     pub(super) dropped: u32,
 }
@@ -113,11 +129,37 @@ pub(super) struct Notes {
 impl Notes {
     pub(super) fn clear(&mut self) {
         self.all.clear();
+        self.code.clear();
+        self.frontiers.clear();
         self.dropped = 0;
     }
 
     pub(super) fn all(&self) -> &[Note] {
         &self.all
+    }
+
+    pub(super) fn all_code(&self) -> &[Note] {
+        &self.code
+    }
+
+    pub(super) fn all_frontiers(&self) -> &[Note] {
+        &self.frontiers
+    }
+
+    /// Code to be brought along, at an image address. The walk looks at a bounded number of
+    /// instructions, so these need no bound of their own.
+    pub(super) fn code(&mut self, at: u64, size: u8, forks: u8) {
+        match self.code.iter_mut().find(|n| n.address.displacement == at) {
+            Some(held) => held.forks = held.forks.min(forks),
+            None => self.code.push(Note::of_code(at, size, forks)),
+        }
+    }
+
+    /// Code that is not at hand, at an image address: some of it is to be brought along.
+    pub(super) fn frontier(&mut self, at: u64, size: u8) {
+        if self.frontiers.iter().all(|n| n.address.displacement != at) {
+            self.frontiers.push(Note::of_code(at, size, u8::MAX));
+        }
     }
 
     fn note(&mut self, note: Note) -> Option<Term> {

@@ -14,6 +14,11 @@ const MAX_WAYS: usize = 32;
 /// Destinations of an indirect branch that are followed.
 const MAX_DESTINATIONS: usize = 4;
 
+/// Bytes that are loaded where the code is not at hand.
+const FRONTIER: u64 = 32;
+/// The least size of pages.
+const PAGE: u64 = 4096;
+
 /// An expression, or nothing is known.
 pub(super) type Symbol = Option<Sum>;
 
@@ -214,14 +219,21 @@ impl<'a, 'r> Walk<'a, 'r> {
             Ok(fetched) if fetched.bias == self.bias || self.request.other_images => {
                 self.apart = fetched.bias.wrapping_sub(self.bias);
                 let decoded = fetched.instruction;
-                let interpreted = match decoded.support() {
+                let i = *decoded.instruction();
+                let support = decoded.support();
+                self.note_code(way, i.len());
+                let interpreted = match support {
                     Support::Stops(_) => return Next::default(),
                     Support::Interpreted => true,
                     Support::Skipped => false,
                 };
-                (*decoded.instruction(), interpreted)
+                (i, interpreted)
             }
-            _ => return Next::default(),
+            Ok(_) => return Next::default(),
+            Err(_) => {
+                self.note_frontier(way.pc);
+                return Next::default();
+            }
         };
         if way.stub {
             self.stub(way, &i);
@@ -235,6 +247,27 @@ impl<'a, 'r> Walk<'a, 'r> {
             None
         };
         self.flow(way, &i, target)
+    }
+
+    /// Has the code at the way's PC brought along, if it can have been written.
+    fn note_code(&mut self, way: &Way, bytes: usize) {
+        if self.is_changeable(way.pc) {
+            let at = way.pc.wrapping_sub(self.bias);
+            self.notes.code(at, bytes as u8, way.forks);
+        }
+    }
+
+    /// Has code that is not at hand brought along, as far as its page goes: the next may be missing.
+    fn note_frontier(&mut self, pc: u64) {
+        if self.is_changeable(pc) {
+            let bytes = FRONTIER.min(PAGE - pc % PAGE);
+            self.notes.frontier(pc.wrapping_sub(self.bias), bytes as u8);
+        }
+    }
+
+    fn is_changeable(&mut self, pc: u64) -> bool {
+        let changeable = &mut self.request.changeable;
+        changeable.as_mut().is_some_and(|changeable| changeable(pc))
     }
 
     /// Where the way goes on; `target` is that of an indirect branch.

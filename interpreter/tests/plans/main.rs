@@ -1,6 +1,7 @@
 //! Capture plans against windows: what a plan brings back is what the window would have read.
 
 mod cases;
+mod code;
 mod program;
 
 use interpreter::{
