@@ -34,6 +34,63 @@ pub enum Target {
     Processes(Vec<Pid>),
 }
 
+/// By which way samples come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// Perf ring buffers, with registers and a copy of the stack.
+    #[default]
+    Ring,
+    /// A BPF program on the overflow, with registers and the memory that plans name. It samples
+    /// whole CPUs and lets through what [`Target`] and [`Filter`] name.
+    Bpf,
+}
+
+/// What else must hold of a thread for the engine `bpf` to sample it; `None` is no condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// It is in this control group (version 2), or in one below it.
+    pub cgroup: Option<u64>,
+    /// Its process's effective user id.
+    pub euid: Option<u32>,
+    /// Its name; at most 15 bytes count.
+    pub comm: Option<Vec<u8>>,
+}
+
+/// How large the engine `bpf` is in the kernel, and what it captures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BpfOptions {
+    /// Conditions besides the target.
+    pub filter: Filter,
+    /// Plans that are kept, all processes together; the ones not used for longest give way.
+    pub plans: u32,
+    /// Unwind rows that are kept, likewise.
+    pub rows: u32,
+    /// The most frames of a sample: 0 to 64.
+    pub frames: u32,
+    /// Each CPU's buffer in bytes: a power of two, of whole pages.
+    pub buffer_bytes: u32,
+    /// PCs of each CPU whose cycles are counted while its buffer is full.
+    pub overflow_entries: u32,
+    /// Values of processes whose memory may not be dumped by their users are captured, too.
+    pub not_dumpable: bool,
+}
+
+impl Default for BpfOptions {
+    /// Sizes for a few thousand samples a second: 16,384 plans, 65,536 rows, 16 frames, buffers of
+    /// 1 MiB.
+    fn default() -> BpfOptions {
+        BpfOptions {
+            filter: Filter::default(),
+            plans: 16_384,
+            rows: 65_536,
+            frames: 16,
+            buffer_bytes: 1 << 20,
+            overflow_entries: 4096,
+            not_dumpable: false,
+        }
+    }
+}
+
 /// How to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -54,6 +111,10 @@ pub struct Config {
     pub user_only: bool,
     /// Samples of one CPU between two wake-ups of its reader; at least 1.
     pub wake_up_samples: u32,
+    /// By which way samples come.
+    pub engine: Engine,
+    /// The rest is for the engine `bpf`.
+    pub bpf: BpfOptions,
 }
 
 impl Config {
@@ -77,6 +138,8 @@ impl Config {
             ring_pages: 128,
             user_only: false,
             wake_up_samples: u32::try_from((rate / 100).max(1)).unwrap_or(u32::MAX),
+            engine: Engine::Ring,
+            bpf: BpfOptions::default(),
         }
     }
 

@@ -189,6 +189,7 @@ fn sample(mut fields: Fields<'_>, misc: u32) -> Result<Decoded, Error> {
         interrupted,
         user,
         stack,
+        capture: None,
     };
     Ok(Decoded {
         record: Record::Sample(sample),

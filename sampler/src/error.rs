@@ -59,6 +59,9 @@ pub enum Error {
         /// The kernel's answer.
         source: std::io::Error,
     },
+    /// The run has no handler in the kernel.
+    #[error("the engine bpf is not running")]
+    NoBpf,
     /// A record could not be decoded.
     #[error(transparent)]
     Decode(#[from] decode::Error),

@@ -38,10 +38,12 @@
 //! ```
 
 mod attr;
+mod capture;
 mod config;
 mod cpus;
 pub mod decode;
 mod error;
+mod handler;
 mod intervals;
 pub mod probe;
 mod reader;
@@ -49,11 +51,16 @@ mod ring;
 mod sys;
 mod types;
 
-pub use config::{CPU_CLOCK_FLOOR, Clock, Config, Target};
+pub use capture::{
+    Capture, Context, Frame, FrameSource, FramesEnd, PlanFailure, PlanOutcome, ProcessKey,
+    TaskIdentity,
+};
+pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
 pub use error::Error;
+pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup, Stats};
 pub use sys::clock_now;
 pub use types::{
-    Batch, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
+    Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
 };

@@ -13,7 +13,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use crate::attr::{Features, attributes};
 use crate::reader::Reader;
 use crate::sys::{self, Ring};
-use crate::{Batch, Config, Error, Intervals, Pid, Target, Tid, cpus};
+use crate::{Batch, Config, Error, Handler, Intervals, Pid, Target, Tid, cpus};
 
 /// The smallest ring that is still of use: room for a dozen samples with their stacks.
 const FEWEST_PAGES: u32 = 8;
@@ -445,6 +445,11 @@ impl Running {
     /// What the machine made of the configuration.
     pub fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    /// The handler in the kernel; `None` with the engine `ring`.
+    pub fn handler(&self) -> Option<Handler> {
+        None
     }
 
     /// The threads that read the rings, so that their own time can be told apart.

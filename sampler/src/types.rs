@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::{Capture, ProcessKey};
+
 /// A process (thread group) id as the sampler's own pid namespace sees it.
 ///
 /// The kernel writes 0 for the idle task and for processes outside the namespace, and
@@ -126,8 +128,29 @@ pub struct RawSample {
     /// The user registers, also where the kernel was interrupted.
     pub user: UserRegisters,
     /// User memory from the user stack pointer upward, as much of it as could be copied (it may be
-    /// nothing); never padded.
+    /// nothing); never padded. The engine `bpf` copies none.
     pub stack: Box<[u8]>,
+    /// What the engine `bpf` brought besides; `None` from the engine `ring`.
+    pub capture: Option<Box<Capture>>,
+}
+
+/// Samples of one PC of one thread that found no room: their cycles are not lost, their values are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycles {
+    /// When they were fetched, in nanoseconds of `CLOCK_MONOTONIC`, which is after they were taken.
+    pub time: u64,
+    /// The process.
+    pub process: ProcessKey,
+    /// Its effective user id.
+    pub euid: u32,
+    /// The interrupted PC.
+    pub ip: u64,
+    /// What was interrupted.
+    pub mode: Mode,
+    /// How many samples.
+    pub samples: u64,
+    /// Their intervals summed, in the clock's unit.
+    pub weight: u64,
 }
 
 /// How a mapping's file is identified.
@@ -201,6 +224,8 @@ impl Mmap {
 pub enum Record {
     /// An interrupt.
     Sample(RawSample),
+    /// Interrupts whose samples found no room in the buffer of the engine `bpf`.
+    Cycles(Cycles),
     /// A mapping, executable or not.
     Mmap(Mmap),
     /// A thread has a new name.
@@ -274,6 +299,7 @@ impl Record {
         match self {
             Record::Sample(sample) => sample.time,
             Record::Mmap(mmap) => mmap.time,
+            Record::Cycles(cycles) => cycles.time,
             Record::Comm { time, .. }
             | Record::Fork { time, .. }
             | Record::Exit { time, .. }

@@ -112,6 +112,7 @@ fn sample_fields() {
         interrupted: Some(decoded_registers(200)),
         user: UserRegisters::Long(decoded_registers(100)),
         stack: Box::from([1, 2, 3, 4, 5, 6]),
+        capture: None,
     };
     assert_eq!(sample, expected);
 }

@@ -1,0 +1,389 @@
+//! What the engine `bpf` brings with a sample besides its registers: who it was, and memory as it
+//! was read in the interrupt.
+
+use std::fmt;
+
+use crate::{Pid, Tid};
+
+/// One execution of one program: none of its parts comes back while the others stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessKey {
+    /// The process (thread group) id.
+    pub tgid: u32,
+    /// How often the process, or its ancestors up to the fork, executed a program (the low 32 bits
+    /// of the kernel's `self_exec_id`).
+    pub exec_count: u32,
+    /// When its main thread was started, in nanoseconds since boot.
+    pub start_time: u64,
+}
+
+/// What of the kernel or the program was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Context {
+    /// Code of a process.
+    User,
+    /// The kernel on behalf of a thread.
+    Kernel,
+    /// A softirq.
+    Softirq,
+    /// A hardware interrupt, or a non-maskable one, other than the sample's own.
+    Hardirq,
+}
+
+/// Who was running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskIdentity {
+    /// The process.
+    pub tgid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// When the process's main thread was started, in nanoseconds since boot.
+    pub start_time: u64,
+    /// When this thread was started, in nanoseconds since boot.
+    pub thread_start_time: u64,
+    /// As in [`ProcessKey::exec_count`].
+    pub exec_count: u32,
+    /// The parent process.
+    pub ppid: Pid,
+    /// The process group; 0 if it has none.
+    pub pgid: u32,
+    /// The session; 0 if it has none.
+    pub sid: u32,
+    /// The controlling terminal's device number as `/proc/PID/stat` shows it; 0 for none.
+    pub tty: u32,
+    /// The real user id.
+    pub uid: u32,
+    /// The effective user id.
+    pub euid: u32,
+    /// The saved user id.
+    pub suid: u32,
+    /// The real group id.
+    pub gid: u32,
+    /// The effective group id.
+    pub egid: u32,
+    /// The thread has a permitted capability.
+    pub privileged: bool,
+    /// The process's memory may be dumped by its user (`PR_GET_DUMPABLE` is 1); false also for
+    /// threads of the kernel.
+    pub dumpable: bool,
+    /// A thread of the kernel, which has no user memory.
+    pub kernel_thread: bool,
+    /// The id of the control group (version 2) that the thread is in.
+    pub cgroup: u64,
+    /// The thread's name: bytes up to the first 0.
+    pub comm: [u8; 16],
+    /// What was interrupted.
+    pub context: Context,
+    /// `SCHED_OTHER` (0), `SCHED_FIFO` (1) and so on.
+    pub policy: u8,
+    /// The kernel's effective priority: 0 to 99 real-time, 100 to 139 ordinary.
+    pub priority: u8,
+    /// A signal that the thread does not block is waiting for it.
+    pub signals_pending: bool,
+}
+
+impl TaskIdentity {
+    /// The process, as plans and rows are keyed.
+    pub fn process(&self) -> ProcessKey {
+        ProcessKey {
+            tgid: self.tgid.0,
+            exec_count: self.exec_count,
+            start_time: self.start_time,
+        }
+    }
+
+    /// The thread's name.
+    pub fn name(&self) -> &[u8] {
+        let end = self.comm.iter().position(|byte| *byte == 0);
+        &self.comm[..end.unwrap_or(self.comm.len())]
+    }
+}
+
+/// Why a plan ended before its last step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlanFailure {
+    /// The memory could not be read without a page fault.
+    Unreadable,
+    /// The address is none that a plan for such code may read.
+    Forbidden,
+    /// There was no room for what the step reads.
+    Full,
+    /// The plan needs the base of FS or GS, which is not known. The step is 0.
+    NoSegmentBase,
+    /// The plan is not one that can be evaluated.
+    Malformed,
+}
+
+/// What became of the plan for the interrupted PC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlanOutcome {
+    /// There was none; [`Capture::code`] holds more bytes instead.
+    Missing,
+    /// Every step was done.
+    Complete {
+        /// The plan's tag.
+        tag: u32,
+    },
+    /// The pieces of the steps before this one are there.
+    Failed {
+        /// The plan's tag.
+        tag: u32,
+        /// The first step that failed.
+        step: u8,
+        /// Why.
+        cause: PlanFailure,
+    },
+    /// The process's memory is not to be read; the sample has registers, but no memory.
+    MemoryDenied,
+    /// The process's values are not to be captured; the sample has neither registers nor memory.
+    ValuesDenied,
+    /// The process's memory may not be dumped by its user; as [`PlanOutcome::ValuesDenied`].
+    NotDumpable,
+}
+
+/// How a frame was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FrameSource {
+    /// By an unwind row.
+    Row,
+    /// By the frame pointer, there being no row: a guess.
+    FramePointer,
+}
+
+/// A caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Where the callee returns to.
+    pub return_address: u64,
+    /// How it was found.
+    pub source: FrameSource,
+}
+
+/// Why there are no more frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FramesEnd {
+    /// None were asked for, or none may be read.
+    None,
+    /// A row says that this is the outermost frame.
+    Outermost,
+    /// There is no row, and the frame pointer does not point to a frame.
+    NoRow,
+    /// The row needs a register that is not known there.
+    UnknownRegister,
+    /// The stack could not be read.
+    Unreadable,
+    /// As many frames as were asked for.
+    Most,
+}
+
+/// What was captured with a sample.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// Who was running.
+    pub task: TaskIdentity,
+    /// What became of the plan.
+    pub plan: PlanOutcome,
+    /// Why there are no more frames than [`Capture::frames`] gives.
+    pub frames_end: FramesEnd,
+    /// The number of the system call that the thread is in, if the kernel was interrupted in one.
+    pub system_call: Option<u32>,
+    /// The base of FS, where it is certain: for user code only where the word there points to
+    /// itself, as the ABI's thread control block does.
+    pub fs_base: Option<u64>,
+    /// The base of GS, where it is certain: for the kernel's code only.
+    pub gs_base: Option<u64>,
+    frames: u8,
+    code: u8,
+    /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]), code
+    /// (padded to 8 bytes), pieces (a head of 8 bytes, then bytes padded to 8).
+    memory: Box<[u8]>,
+}
+
+/// Bits of a piece's head that hold its address; the others hold its length less one.
+const ADDRESS_BITS: u32 = 57;
+
+/// The most frames, and the most bytes of code or of one piece.
+const MOST: usize = 64;
+
+impl Capture {
+    /// A capture of these parts, as the engine would deliver it: at most 64 frames, 64 bytes of
+    /// code, and pieces of 1 to 64 bytes at canonical addresses. What is more is left out.
+    #[expect(clippy::too_many_arguments, reason = "it has as many parts")]
+    pub fn new(
+        task: TaskIdentity,
+        plan: PlanOutcome,
+        segment_bases: (Option<u64>, Option<u64>),
+        system_call: Option<u32>,
+        code: &[u8],
+        frames: &[Frame],
+        frames_end: FramesEnd,
+        pieces: &[(u64, &[u8])],
+    ) -> Capture {
+        let (frames, code) = (
+            &frames[..frames.len().min(MOST)],
+            &code[..code.len().min(MOST)],
+        );
+        let mut memory = Vec::new();
+        for frame in frames {
+            let flip = u64::from(frame.source == FrameSource::FramePointer) << 63;
+            memory.extend((frame.return_address ^ flip).to_ne_bytes());
+        }
+        let pad = |memory: &mut Vec<u8>| memory.resize(memory.len().next_multiple_of(8), 0);
+        memory.extend(code);
+        pad(&mut memory);
+        for (address, bytes) in pieces {
+            if bytes.is_empty() || bytes.len() > MOST {
+                continue;
+            }
+            let address = address & ((1 << ADDRESS_BITS) - 1);
+            let head = address | (bytes.len() as u64 - 1) << ADDRESS_BITS;
+            memory.extend(head.to_ne_bytes());
+            memory.extend(*bytes);
+            pad(&mut memory);
+        }
+        Capture {
+            task,
+            plan,
+            frames_end,
+            system_call,
+            fs_base: segment_bases.0,
+            gs_base: segment_bases.1,
+            frames: frames.len() as u8,
+            code: code.len() as u8,
+            memory: memory.into(),
+        }
+    }
+
+    /// The code from the interrupted PC on, as read in the interrupt: 64 bytes where there is no
+    /// plan, otherwise 16; fewer where fewer could be read.
+    pub fn code(&self) -> &[u8] {
+        let start = 8 * usize::from(self.frames);
+        self.memory
+            .get(start..start + usize::from(self.code))
+            .unwrap_or_default()
+    }
+
+    /// The callers of the interrupted function, the innermost first.
+    ///
+    /// If the kernel was interrupted, the callers in user code are not among them.
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = Frame> {
+        let end = 8 * usize::from(self.frames);
+        let words = self.memory.get(..end).unwrap_or_default();
+        // The address's bits 62 and 63 are equal, as in every canonical one.
+        words.as_chunks().0.iter().map(|word| {
+            let word = u64::from_ne_bytes(*word);
+            let guessed = (word >> 63) != (word >> 62 & 1);
+            Frame {
+                return_address: word ^ u64::from(guessed) << 63,
+                source: if guessed {
+                    FrameSource::FramePointer
+                } else {
+                    FrameSource::Row
+                },
+            }
+        })
+    }
+
+    /// The memory that the plan's steps read, in their order: addresses and bytes.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let start = 8 * usize::from(self.frames) + usize::from(self.code).next_multiple_of(8);
+        let mut rest = self.memory.get(start..).unwrap_or_default();
+        std::iter::from_fn(move || {
+            let (head, after) = rest.split_first_chunk()?;
+            let head = u64::from_ne_bytes(*head);
+            let len = (head >> ADDRESS_BITS & 63) as usize + 1;
+            let bytes = after.get(..len)?;
+            rest = after.get(len.next_multiple_of(8)..).unwrap_or_default();
+            // The sign of a canonical address is in the highest of its bits.
+            let unused = 64 - ADDRESS_BITS;
+            let address = ((head << unused).cast_signed() >> unused).cast_unsigned();
+            Some((address, bytes))
+        })
+    }
+}
+
+impl fmt::Debug for Capture {
+    /// Without values: debug output goes to logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture")
+            .field("task", &self.task)
+            .field("plan", &self.plan)
+            .field("frames", &self.frames)
+            .field("frames_end", &self.frames_end)
+            .field("bytes", &self.memory.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody.
+    fn task() -> TaskIdentity {
+        TaskIdentity {
+            tgid: Pid(1),
+            tid: Tid(1),
+            start_time: 2,
+            thread_start_time: 2,
+            exec_count: 3,
+            ppid: Pid(0),
+            pgid: 1,
+            sid: 1,
+            tty: 0,
+            uid: 0,
+            euid: 0,
+            suid: 0,
+            gid: 0,
+            egid: 0,
+            privileged: false,
+            dumpable: true,
+            kernel_thread: false,
+            cgroup: 1,
+            comm: *b"somebody\0\0\0\0\0\0\0\0",
+            context: Context::User,
+            policy: 0,
+            priority: 120,
+            signals_pending: false,
+        }
+    }
+
+    /// What a capture is made of comes out again: user and kernel addresses, odd lengths.
+    #[test]
+    fn parts_come_out_again() {
+        let frames = [
+            (0x7fff_1234_5678, FrameSource::Row),
+            (0x5555_0000_0001, FrameSource::FramePointer),
+            (0xffff_ffff_8100_0000, FrameSource::FramePointer),
+            (0xffff_ffff_8100_0000, FrameSource::Row),
+        ]
+        .map(|(return_address, source)| Frame {
+            return_address,
+            source,
+        });
+        let (long, short) = ([7; 64], [1, 2, 3]);
+        let pieces: [(u64, &[u8]); 4] = [
+            (0x1000, &short),
+            (0x00ff_ffff_ffff_fff0, &long),
+            (0xffff_8880_0000_1234, &[9]),
+            (0x7fff_ffff_f000, &[1, 2, 3, 4, 5, 6, 7, 8]),
+        ];
+        let capture = Capture::new(
+            task(),
+            PlanOutcome::Complete { tag: 5 },
+            (Some(1), None),
+            None,
+            &[0x90; 13],
+            &frames,
+            FramesEnd::Most,
+            &pieces,
+        );
+        assert_eq!(capture.code(), [0x90; 13]);
+        assert_eq!(capture.frames().collect::<Vec<_>>(), frames);
+        let expected = pieces
+            .iter()
+            .filter(|(address, _)| address >> 56 == 0 || address >> 56 == 0xff);
+        assert!(capture.pieces().eq(expected.copied()));
+        assert_eq!(capture.task.name(), b"somebody");
+    }
+}
