@@ -1,20 +1,24 @@
 //! From records to tables: attributes each sample, finds its caller, interprets its window.
 
-use std::cell::{Cell, RefCell};
-
 use hotlist::{Config, Generator};
-use interpreter::{Capture, DecodeCache, Registers, StopReason, Window};
+use interpreter::{Capture, DecodeCache, Registers, Snapshot, StopReason, Window};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustc_hash::FxHashSet;
-use sampler::{Mode, Pid, RawSample, Record, UserRegisters};
+use sampler::{
+    Frame, FrameSource, Handler, Mmap, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record,
+    UserRegisters,
+};
 
 use crate::blocks::Blocks;
+use crate::callsite::{call_before, call_site};
+use crate::devices::has_devices;
 use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
+use crate::plans::{Basis, Plans, Start};
+use crate::procfs::Credentials;
 use crate::tables::{Owner, Pc, PcId, Tables};
-use crate::unwind::Slot;
 use crate::window::{ProcessCode, Recorder, SampleMemory, View};
 use crate::witness::Evidence;
 
@@ -40,11 +44,15 @@ pub(crate) struct Collector {
     pub(crate) loadmap: Loadmap,
     pub(crate) kernel: Kernel,
     kernel_image: ImageId,
+    /// The kernel's addresses.
+    kernel_space: Process,
     blocks: Blocks,
     cache: DecodeCache,
     pub(crate) tables: Tables,
     coins: Generator,
     acceptance: StdRng,
+    /// Where the engine takes capture plans.
+    plans: Option<Plans>,
     own_pid: Pid,
     windows: u64,
     callers: Vec<Option<PcId>>,
@@ -68,8 +76,6 @@ pub(crate) struct Totals {
 const DECODED: usize = 1 << 17;
 /// Distinct intervals told apart; more are counted as this many.
 const MAX_PERIODS: usize = 1 << 16;
-/// The longest call instruction: prefixes, opcode, ModRM, SIB, displacement.
-const MAX_CALL: usize = 9;
 
 impl Collector {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -77,6 +83,8 @@ impl Collector {
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
         let mut tables = Tables::new(Config::default().precise(), settings.memory);
         tables.declare_losses();
+        let kernel = Kernel::read();
+        let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
         Self {
             tables,
             coins: Generator::new(settings.seed),
@@ -84,16 +92,26 @@ impl Collector {
             settings,
             images,
             loadmap: Loadmap::new(),
-            kernel: Kernel::read(),
+            kernel,
             kernel_image,
+            kernel_space,
             blocks: Blocks::default(),
             cache: DecodeCache::new(DECODED),
+            plans: None,
             own_pid: Pid(std::process::id()),
             windows: 0,
             callers: Vec::new(),
             periods: FxHashSet::default(),
             totals: Totals::default(),
         }
+    }
+
+    /// Gives plans to this handler from now on.
+    pub(crate) fn serve(&mut self, handler: Handler) {
+        let Settings { window, seed, .. } = self.settings;
+        let mut plans = Plans::new(handler, window, seed);
+        plans.meet(ProcessKey::default(), || false);
+        self.plans = Some(plans);
     }
 
     /// Empty tables in place of the full ones, which are returned.
@@ -103,6 +121,13 @@ impl Collector {
         self.tables.count("interval", "distinct", distinct);
         let dropped = std::mem::take(&mut self.loadmap.dropped);
         self.tables.count("image", "processes_not_kept", dropped);
+        let counted = self.plans.as_mut().map(Plans::take_counters);
+        for (name, n) in counted.unwrap_or_default() {
+            self.tables.count("handler", name, n);
+            if name == "cycles_lost" {
+                self.lost("samples_without_room", n);
+            }
+        }
         self.totals.lost += self.tables.losses();
         let mut empty = Tables::new(Config::default().precise(), self.settings.memory);
         empty.declare_losses();
@@ -122,7 +147,8 @@ impl Collector {
     pub(crate) fn record(&mut self, record: Record, evidence: Option<Evidence>) {
         match record {
             Record::Sample(sample) => self.sample(&sample, evidence),
-            Record::Mmap(mmap) => self.loadmap.mmap(&mmap, &mut self.images),
+            Record::Cycles(cycles) => self.cycles(&cycles),
+            Record::Mmap(mmap) => self.mmap(&mmap),
             Record::Comm {
                 time,
                 pid,
@@ -138,6 +164,9 @@ impl Collector {
             Record::Exit { pid, tid, .. } => {
                 if pid.0 == tid.0 {
                     self.loadmap.exit(pid);
+                    if let Some(plans) = &mut self.plans {
+                        plans.exited(pid);
+                    }
                 }
             }
             Record::Throttle { .. } => {
@@ -147,6 +176,19 @@ impl Collector {
             Record::Unthrottle { .. } => self.tables.count("throttle", "unthrottled", 1),
             Record::Lost { count, .. } => self.lost("ring_records", count),
             Record::LostSamples { count, .. } => self.lost("ring_samples", count),
+        }
+    }
+
+    fn mmap(&mut self, mmap: &Mmap) {
+        self.loadmap.mmap(mmap, &mut self.images);
+        if let Some(plans) = &mut self.plans
+            && let Some(process) = self.loadmap.get(mmap.pid)
+            && process
+                .maps
+                .find(mmap.address)
+                .is_some_and(|mapping| mapping.special)
+        {
+            plans.look_again(mmap.pid, || has_devices(mmap.pid, &process.maps));
         }
     }
 
@@ -167,15 +209,34 @@ impl Collector {
         if self.periods.len() < MAX_PERIODS {
             self.periods.insert(sample.period);
         }
-        if self.loadmap.get(sample.pid).is_none() {
-            self.loadmap
-                .introduce(sample.pid, sample.time, &mut self.images);
-        }
         let kernel = sample.mode != Mode::User;
-        let Some(process) = self.loadmap.get(sample.pid) else {
+        let of_moment = sample.capture.as_ref().map(|capture| Credentials {
+            uid: capture.task.uid,
+            euid: capture.task.euid,
+            gid: capture.task.gid,
+            egid: capture.task.egid,
+            owner: capture.task.euid,
+        });
+        let Some(owner) = self.owner(sample.pid, sample.time, of_moment, kernel) else {
             return self.lost("process_table_full", 1);
         };
-        let credentials = process.credentials(sample.time);
+        self.interpret(sample, owner, evidence);
+    }
+
+    /// Who a sample belongs to. Credentials of its moment are better than those of a look at the
+    /// process now.
+    fn owner(
+        &mut self,
+        pid: Pid,
+        time: u64,
+        of_moment: Option<Credentials>,
+        kernel: bool,
+    ) -> Option<Owner> {
+        if self.loadmap.get(pid).is_none() {
+            self.loadmap.introduce(pid, time, &mut self.images);
+        }
+        let process = self.loadmap.get(pid)?;
+        let credentials = of_moment.or_else(|| process.credentials(time));
         let subject = profiledb::Subject {
             uid: credentials.map(|c| c.uid),
             gid: credentials.map(|c| c.gid),
@@ -193,23 +254,50 @@ impl Collector {
             .processes
             .entry(process.id)
             .or_insert_with(|| row.row());
-        if kernel {
-            self.kernel_sample(sample, owner);
-        } else {
-            self.user_sample(sample, owner, evidence);
-        }
+        Some(owner)
     }
 
-    fn kernel_sample(&mut self, sample: &RawSample, owner: Owner) {
-        self.tables.count("run", "kernel_samples", 1);
-        let address = self.kernel.relative(sample.ip);
-        let pc = self.tables.pc(Pc {
-            image: self.kernel_image,
-            address,
+    /// Samples that found no room in the engine's buffer: cycles without values.
+    fn cycles(&mut self, cycles: &sampler::Cycles) {
+        let pid = Pid(cycles.process.tgid);
+        if pid == self.own_pid {
+            let n = cycles.samples;
+            return self.tables.count("overhead", "collector_samples", n);
+        }
+        self.totals.samples += cycles.samples;
+        self.tables.count("run", "samples", cycles.samples);
+        self.tables.count("interval", "count", cycles.samples);
+        self.tables.count("interval", "sum", cycles.weight);
+        self.lost("values_of_samples_without_room", cycles.samples);
+        let kernel = cycles.mode != Mode::User;
+        let Some(owner) = self.owner(pid, cycles.time, None, kernel) else {
+            return self.lost("process_table_full", cycles.samples);
+        };
+        let pc = if kernel {
+            Some(Pc {
+                image: self.kernel_image,
+                address: self.kernel.relative(cycles.ip),
+            })
+        } else {
+            let Some(process) = self.loadmap.get(pid) else {
+                return;
+            };
+            let view = View::of(process, &mut self.images, cycles.time);
+            view.locate(cycles.ip).map(|located| located.pc)
+        };
+        let pc = self.pc_or_unknown(pc, cycles.ip);
+        self.tables
+            .add_cycles(owner, pc, None, cycles.samples, cycles.weight);
+    }
+
+    /// A PC, or the address itself where nothing is known to be mapped.
+    fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> PcId {
+        let pc = pc.unwrap_or_else(|| {
+            self.tables.count("lost", "unmapped_pc_samples", 1);
+            let image = self.images.intern(Identity::Anon, "[unknown]");
+            Pc { image, address }
         });
-        self.tables.add_cycles(owner, pc, None, sample.period);
-        // The engine cannot read kernel code at the moment of the interrupt.
-        self.stop(StopReason::KernelCode);
+        self.tables.pc(pc)
     }
 
     fn stop(&mut self, reason: StopReason) {
@@ -222,62 +310,106 @@ impl Collector {
         self.lost("windows_of_gone_processes", 1);
     }
 
-    fn user_sample(&mut self, sample: &RawSample, owner: Owner, evidence: Option<Evidence>) {
-        self.tables.count("run", "user_samples", 1);
-        self.tables.count("coverage", "user_samples", 1);
-        let Some(process) = self.loadmap.get(sample.pid) else {
-            return;
+    /// Attributes a sample, and runs the window that starts there.
+    fn interpret(&mut self, sample: &RawSample, owner: Owner, evidence: Option<Evidence>) {
+        let kernel = sample.mode != Mode::User;
+        let capture = sample.capture.as_deref();
+        let process = if kernel {
+            self.tables.count("run", "kernel_samples", 1);
+            &mut self.kernel_space
+        } else {
+            self.tables.count("run", "user_samples", 1);
+            self.tables.count("coverage", "user_samples", 1);
+            match self.loadmap.get(sample.pid) {
+                Some(process) => process,
+                None => return,
+            }
         };
-        let secret = process.keeps_memory_to_itself() && !self.settings.allow_secrets;
-        let Process { maps, pages, .. } = process;
-        let view = View {
-            maps,
-            images: RefCell::new(&mut self.images),
-            pages: RefCell::new(pages),
-            pid: sample.pid,
-            time: sample.time,
-            allow_secrets: self.settings.allow_secrets,
-            evidence,
-            stack: match &sample.user {
-                UserRegisters::Long(registers) if !sample.stack.is_empty() => Some(registers.sp()),
-                _ => None,
-            },
-            same_space: Cell::new(None),
+        let secret = !self.settings.allow_secrets
+            && match capture {
+                Some(capture) => matches!(
+                    capture.plan,
+                    PlanOutcome::ValuesDenied | PlanOutcome::NotDumpable
+                ),
+                None => process.keeps_memory_to_itself(),
+            };
+        let mut view = View::of(process, &mut self.images, sample.time);
+        view.allow_secrets = self.settings.allow_secrets;
+        view.evidence = evidence;
+        view.stack = match &sample.user {
+            UserRegisters::Long(registers) if !sample.stack.is_empty() => Some(registers.sp()),
+            _ => None,
         };
         let Some(located) = view.locate(sample.ip) else {
-            self.tables.count("lost", "unmapped_pc_samples", 1);
-            let anon = view.images.borrow_mut().intern(Identity::Anon, "[unknown]");
-            let pc = self.tables.pc(Pc {
-                image: anon,
-                address: sample.ip,
-            });
-            self.tables.add_cycles(owner, pc, None, sample.period);
+            let pc = self.pc_or_unknown(None, sample.ip);
+            self.tables.add_cycles(owner, pc, None, 1, sample.period);
             return self.stop(StopReason::NotMapped);
         };
         let pc = self.tables.pc(located.pc);
-        let UserRegisters::Long(registers) = &sample.user else {
-            self.tables.add_cycles(owner, pc, None, sample.period);
-            return self.stop(StopReason::CompatMode);
+        let registers = match &sample.user {
+            _ if kernel => sample.interrupted.as_ref(),
+            UserRegisters::Long(registers) => Some(registers),
+            UserRegisters::None | UserRegisters::Compat => None,
         };
+        // Without a capture, kernel code as it was at the interrupt is not to be had.
+        let unread = kernel && capture.is_none();
+        let Some(registers) = registers.filter(|_| !unread) else {
+            self.tables.add_cycles(owner, pc, None, 1, sample.period);
+            return self.stop(match () {
+                () if secret => StopReason::NotDumpable,
+                () if kernel => StopReason::KernelCode,
+                () => StopReason::CompatMode,
+            });
+        };
+        let snapshot = capture.map(|capture| snapshot_of(sample.ip, capture));
         let mut memory = SampleMemory {
             view: &view,
             stack_start: registers.gpr[4],
             stack: &sample.stack,
+            snapshot: snapshot.as_ref(),
         };
-        let (caller, beyond) = call_site(&view, &mut memory, registers, located.pc, located.bias);
-        self.tables
-            .count("coverage", "callers_beyond_stack_copy", u64::from(beyond));
-        let caller = caller.map(|site| self.tables.pc(site));
-        self.tables.count(
-            "coverage",
-            "user_samples_with_caller",
-            u64::from(caller.is_some()),
-        );
-        self.tables.add_cycles(owner, pc, caller, sample.period);
-
+        let mut caller = None;
+        if !kernel {
+            let (site, beyond) = match capture.and_then(|capture| capture.frames().next()) {
+                Some(frame) => (frame_site(&view, located.pc, frame), false),
+                None => call_site(&view, &mut memory, registers, located.pc, located.bias),
+            };
+            if let (Some(plans), Some(capture)) = (&mut self.plans, capture) {
+                let process = capture.task.process();
+                plans.meet(process, || has_devices(sample.pid, view.maps));
+                for frame in capture.frames() {
+                    plans.give_row(process, frame.return_address, &view);
+                }
+            }
+            let tables = &mut self.tables;
+            let found = u64::from(site.is_some());
+            tables.count("coverage", "callers_beyond_stack_copy", u64::from(beyond));
+            tables.count("coverage", "user_samples_with_caller", found);
+            caller = site.map(|site| tables.pc(site));
+        }
+        self.tables.add_cycles(owner, pc, caller, 1, sample.period);
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
+        let basis = capture
+            .zip(snapshot.as_ref())
+            .map(|(capture, snapshot)| Basis {
+                start: Start {
+                    process: if kernel {
+                        ProcessKey::default()
+                    } else {
+                        capture.task.process()
+                    },
+                    pc: sample.ip,
+                },
+                outcome: capture.plan,
+                bias: located.bias,
+                image_pc: located.pc,
+                view: &view,
+                snapshot,
+                fs_base: capture.fs_base.is_some(),
+                gs_base: false,
+            });
         let probability = {
             let mut images = view.images.borrow_mut();
             self.blocks
@@ -285,6 +417,12 @@ impl Collector {
         };
         if probability < 1.0 && self.acceptance.random::<f64>() >= probability {
             self.tables.count("run", "windows_thinned", 1);
+            // Its values do not count, but the next one's may.
+            if let (Some(plans), Some(basis)) = (&mut self.plans, basis)
+                && basis.outcome == PlanOutcome::Missing
+            {
+                plans.make(&basis, &mut self.cache, &mut self.tables);
+            }
             return;
         }
         self.windows += 1;
@@ -310,16 +448,20 @@ impl Collector {
             arguments: self.settings.capture.contains(Capture::ARGS),
             called: None,
             transfer: None,
+            went: None,
         };
         let mut code = ProcessCode {
             view: &view,
             cache: &mut self.cache,
+            snapshot: snapshot.as_ref(),
         };
         let window = Window {
             max_instructions: self.settings.window,
             capture: self.settings.capture,
         };
-        let start = Registers::from_sample(registers.gpr, registers.ip, registers.flags);
+        let mut start = Registers::from_sample(registers.gpr, registers.ip, registers.flags);
+        start.fs_base = capture.and_then(|capture| capture.fs_base);
+        start.gs_base = capture.and_then(|capture| capture.gs_base);
         let outcome = window.run(&start, &mut code, &mut memory, &mut recorder);
         recorder.settle_jump();
         let Recorder {
@@ -328,6 +470,7 @@ impl Collector {
             destinations_known,
             loads,
             loads_known,
+            went,
             ..
         } = recorder;
         self.totals.values += values;
@@ -341,129 +484,37 @@ impl Collector {
         tables.count("coverage", "loads_captured", loads_known);
         tables.count("stop", outcome.stop.key(), 1);
         if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
-            self.process_gone();
+            return self.process_gone();
+        }
+        if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
+            plans.settle(
+                &basis,
+                outcome.stop,
+                went,
+                &mut self.cache,
+                &mut self.tables,
+            );
         }
     }
 }
 
-/// The call site of the interrupted function: where its return address lies by the unwind
-/// rules (without any, by the frame pointer), if a call instruction stands before it. The flag
-/// says that the return address lies above what was copied of the stack.
-fn call_site(
-    view: &View<'_>,
-    memory: &mut SampleMemory<'_>,
-    registers: &sampler::Registers,
-    pc: Pc,
-    bias: u64,
-) -> (Option<Pc>, bool) {
-    let Some(slot) = return_slot(view, registers, pc, bias) else {
-        return (None, false);
-    };
-    let copied = memory.stack_start.saturating_add(memory.stack.len() as u64);
-    if slot >= memory.stack_start && slot.saturating_add(8) > copied {
-        return (None, true);
+/// What was read at the interrupt: the code at the PC, and what the plan names.
+fn snapshot_of(pc: u64, capture: &sampler::Capture) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    snapshot.push(pc, capture.code());
+    for (address, bytes) in capture.pieces() {
+        // What does not fit is not known.
+        snapshot.push(address, bytes);
     }
-    (call_before(view, memory, slot), false)
+    snapshot
 }
 
-/// Address of the return address.
-fn return_slot(view: &View<'_>, registers: &sampler::Registers, pc: Pc, bias: u64) -> Option<u64> {
-    let slot = {
-        let mut images = view.images.borrow_mut();
-        match images.opened(pc.image) {
-            // Rules may name the PC, which they know as an ELF address.
-            Some(elf) => {
-                elf.unwind
-                    .return_slot(pc.address, pc.address.wrapping_add(bias), &registers.gpr)
-            }
-            None => Slot::NoRules,
-        }
-    };
-    match slot {
-        Slot::At(slot) => Some(slot),
-        Slot::NoRules => Some(registers.gpr[5].wrapping_add(8)),
-        Slot::NoCaller => None,
-    }
-}
-
-/// The call instruction before the return address at `slot`.
-fn call_before(view: &View<'_>, memory: &mut SampleMemory<'_>, slot: u64) -> Option<Pc> {
-    use interpreter::Memory;
-
-    // Only from the stack copy: a return address is nowhere else.
-    let mut bytes = [0; 8];
-    if slot < memory.stack_start || !memory.read(slot, &mut bytes) {
+/// The call site that the handler found. What it found by the frame pointer is a guess, and good
+/// only where there are no unwind rules.
+fn frame_site(view: &View<'_>, pc: Pc, frame: Frame) -> Option<Pc> {
+    let guessed = frame.source == FrameSource::FramePointer;
+    if guessed && view.has_rules(pc) {
         return None;
     }
-    let return_address = u64::from_le_bytes(bytes);
-    let located = view.locate(return_address.wrapping_sub(1))?;
-    if !located.mapping.executable || located.mapping.is_anon() {
-        return None;
-    }
-    let start = return_address.wrapping_sub(MAX_CALL as u64);
-    let mut code = [0; MAX_CALL];
-    let read = view.images.borrow_mut().read(
-        located.pc.image,
-        start.wrapping_sub(located.bias),
-        &mut code,
-    );
-    if read != MAX_CALL {
-        return None;
-    }
-    let length = call_length(&code, start)?;
-    let address = return_address
-        .wrapping_sub(length as u64)
-        .wrapping_sub(located.bias);
-    Some(Pc {
-        image: located.pc.image,
-        address,
-    })
-}
-
-/// Length of the call instruction that ends where `code` ends.
-fn call_length(code: &[u8; MAX_CALL], start: u64) -> Option<usize> {
-    use iced_x86::{Decoder, DecoderOptions, FlowControl};
-
-    // The near relative call first: five bytes, by far the most frequent. Of the indirect ones
-    // the longest that fits: a shorter one is often the longer without its prefix.
-    let lengths = std::iter::once(5).chain((2..=MAX_CALL).rev().filter(|&n| n != 5));
-    lengths.into_iter().find(|&length| {
-        let at = MAX_CALL - length;
-        let mut decoder = Decoder::with_ip(
-            64,
-            &code[at..],
-            start.wrapping_add(at as u64),
-            DecoderOptions::NONE,
-        );
-        let instruction = decoder.decode();
-        instruction.len() == length
-            && match instruction.flow_control() {
-                FlowControl::Call => code[at] == 0xe8 || length != 5,
-                FlowControl::IndirectCall => true,
-                _ => false,
-            }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn length_of(call: &[u8]) -> Option<usize> {
-        let mut code = [0x90; MAX_CALL];
-        code[MAX_CALL - call.len()..].copy_from_slice(call);
-        call_length(&code, 0x1000)
-    }
-
-    /// The call before a return address is found whatever its form; what is no call is none.
-    #[test]
-    fn calls_before_a_return_address() {
-        assert_eq!(length_of(&[0xe8, 1, 2, 3, 4]), Some(5));
-        assert_eq!(length_of(&[0xff, 0xd0]), Some(2)); // call rax
-        assert_eq!(length_of(&[0x41, 0xff, 0xd4]), Some(3)); // call r12
-        assert_eq!(length_of(&[0xff, 0x15, 1, 2, 3, 4]), Some(6)); // call [rip+x]
-        assert_eq!(length_of(&[0xff, 0x54, 0x24, 0x08]), Some(4)); // call [rsp+8]
-        assert_eq!(length_of(&[0x48, 0x89, 0xc3]), None);
-        assert_eq!(length_of(&[]), None);
-    }
+    call_before(view, frame.return_address)
 }

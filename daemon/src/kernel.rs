@@ -47,6 +47,11 @@ impl Kernel {
         address.wrapping_sub(self.text)
     }
 
+    /// The address in this boot of an address relative to `_text`.
+    pub(crate) fn address(&self, relative: u64) -> u64 {
+        relative.wrapping_add(self.text)
+    }
+
     /// The functions around addresses relative to `_text`; `None` for those without a name.
     pub(crate) fn symbols(&mut self, relative: &[u64]) -> Vec<Option<KernelSymbol>> {
         let nothing = || vec![None; relative.len()];

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
 
-use crate::images::Images;
-use crate::mapping::{Maps, mapping_of_line, mapping_of_record};
+use crate::images::{ImageId, Images};
+use crate::mapping::{Mapping, Maps, mapping_of_line, mapping_of_record};
 use crate::procfs::{self, Credentials, PageState, Pagemap};
 
 const PAGE: u64 = 4096;
@@ -36,6 +36,33 @@ pub(crate) struct Process {
 const CREDENTIALS_NS: u64 = 1_000_000_000;
 
 impl Process {
+    /// The kernel as if it were a process in which nothing but its image is mapped; `text` is the
+    /// address of `_text`.
+    pub(crate) fn of_kernel(image: ImageId, text: u64) -> Self {
+        let mut maps = Maps::default();
+        maps.insert(Mapping::of_kernel(image, text));
+        Self {
+            maps,
+            ..Self::new(ProcessId(u32::MAX), Pid(0), 0, 0, String::new())
+        }
+    }
+
+    fn new(id: ProcessId, pid: Pid, started: u64, execs: u32, comm: String) -> Self {
+        Self {
+            id,
+            pid,
+            started,
+            execs,
+            comm,
+            maps: Maps::default(),
+            as_of: 0,
+            credentials: None,
+            credentials_at: None,
+            pages: Pages::new(pid),
+            exited: false,
+        }
+    }
+
     /// Credentials as near to `now` as they can be had.
     pub(crate) fn credentials(&mut self, now: u64) -> Option<Credentials> {
         let stale = self
@@ -193,19 +220,7 @@ impl Loadmap {
     fn new_process(&mut self, pid: Pid, started: u64, execs: u32, comm: String) -> Process {
         let id = ProcessId(self.next);
         self.next = self.next.wrapping_add(1);
-        Process {
-            id,
-            pid,
-            started,
-            execs,
-            comm,
-            maps: Maps::default(),
-            as_of: 0,
-            credentials: None,
-            credentials_at: None,
-            pages: Pages::new(pid),
-            exited: false,
-        }
+        Process::new(id, pid, started, execs, comm)
     }
 
     fn insert(&mut self, process: Process) {

@@ -8,9 +8,11 @@
 
 mod args;
 mod blocks;
+mod callsite;
 mod check;
 mod collector;
 mod command;
+mod devices;
 mod elf;
 mod flush;
 mod images;
@@ -19,6 +21,7 @@ mod loadmap;
 mod mapping;
 mod merge;
 mod output;
+mod plans;
 mod procfs;
 mod record;
 mod store;

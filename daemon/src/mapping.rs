@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sampler::{Mmap, MmapIdentity};
 
+use crate::devices::is_regular;
 use crate::elf::Segment;
 use crate::images::{Identity, ImageId, Images};
 use crate::procfs::MapsLine;
@@ -26,6 +27,8 @@ pub(crate) struct Mapping {
     /// Private, not writable now, and at no time since these file pages were mapped here.
     pub(crate) never_writable: bool,
     writable: bool,
+    /// Of a file that may be a device.
+    pub(crate) special: bool,
     kind: MappingKind,
 }
 
@@ -37,6 +40,23 @@ enum MappingKind {
 }
 
 impl Mapping {
+    /// Where the kernel's image lies: the upper half of all addresses, with `text` as its address
+    /// zero.
+    pub(crate) fn of_kernel(image: ImageId, text: u64) -> Self {
+        let start = 1 << 63;
+        Self {
+            start,
+            end: u64::MAX,
+            offset: start.wrapping_sub(text),
+            image,
+            executable: true,
+            never_writable: false,
+            writable: true,
+            special: false,
+            kind: MappingKind::File,
+        }
+    }
+
     /// What to add to an ELF virtual address of this mapping's segment to get the process
     /// address (wrapping); `None` if the mapping shows no segment of the image.
     pub(crate) fn bias(&self, segments: &[Segment]) -> Option<u64> {
@@ -127,6 +147,11 @@ impl Maps {
         maps.insert(new.start, new);
     }
 
+    /// Whether something was mapped that may be a device.
+    pub(crate) fn has_special(&self) -> bool {
+        self.0.values().any(|mapping| mapping.special)
+    }
+
     /// Number of mappings.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -172,6 +197,7 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
         executable: mmap.prot & PROT_EXEC != 0,
         never_writable: private && !writable,
         writable,
+        special: !is_regular(&path),
         kind,
     }
 }
@@ -201,6 +227,7 @@ pub(crate) fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
         executable: line.executable,
         never_writable: !line.shared && !line.writable,
         writable: line.writable,
+        special: !is_regular(&line.path),
         kind,
     }
 }
@@ -228,6 +255,7 @@ pub(crate) mod tests {
             executable: false,
             never_writable: !writable,
             writable,
+            special: false,
             kind: MappingKind::File,
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use profiledb::{Epoch, Writer};
 use sampler::probe::{self, Scope};
-use sampler::{Batch, Clock, Pid, Sampler, Target};
+use sampler::{Batch, Clock, Engine, Pid, Sampler, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
@@ -87,6 +87,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     config.seed = plan.seed;
     config.stack_bytes = args.stack_bytes;
     config.ring_pages = RING_PAGES;
+    config.engine = plan.engine;
+    config.bpf.not_dumpable = args.allow_secrets;
     // The command waits before its exec: where something is refused, nothing has run, and
     // where sampling is, no file has been touched.
     let opened = Sampler::open(&config)
@@ -120,10 +122,14 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
     };
     let running = sampler.start(sender).context("cannot sample")?;
+    let mut collector = Collector::new(settings);
+    if let Some(handler) = running.handler() {
+        collector.serve(handler);
+    }
     let mut session = Session {
         args,
         merge: Merge::new(&setup.cpus),
-        collector: Collector::new(settings),
+        collector,
         store: Store::new(writer),
         cpus: setup.cpus.len(),
     };
@@ -158,9 +164,7 @@ fn follows_double_dash(command: &[OsString]) -> bool {
 
 /// What the contract has and this version has not.
 fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
-    if args.engine == EngineArg::Bpf {
-        Some("this version has no engine 'bpf'; use --engine ring")
-    } else if args.clock == ClockArg::Timer {
+    if args.clock == ClockArg::Timer {
         Some("this version has no clock 'timer'; use --clock cycles or cpu-clock")
     } else if args.raw.is_some() {
         Some("this version has no raw recordings (--raw)")
@@ -174,6 +178,7 @@ fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
 /// What is decided before anything is opened.
 #[derive(Debug)]
 struct Plan {
+    engine: Engine,
     clock: Clock,
     /// Hardware cycles were wanted and are not to be had.
     no_cycles: bool,
@@ -205,7 +210,12 @@ impl Plan {
             None => (per_second / f64::from(args.rate)).round() as u64,
         };
         let seed = args.seed.unwrap_or_else(rand::random);
+        let engine = match args.engine {
+            EngineArg::Bpf => Engine::Bpf,
+            EngineArg::Auto | EngineArg::Ring => Engine::Ring,
+        };
         Ok(Self {
+            engine,
             clock,
             no_cycles,
             period,
@@ -228,8 +238,19 @@ impl Plan {
         }
     }
 
+    fn engine_name(&self) -> &'static str {
+        match self.engine {
+            Engine::Ring => "ring",
+            Engine::Bpf => "bpf",
+        }
+    }
+
     fn announce(&self, setup: &sampler::Setup) {
-        let mut line = format!("vcpid: engine ring, clock {}", self.clock_name());
+        let mut line = format!(
+            "vcpid: engine {}, clock {}",
+            self.engine_name(),
+            self.clock_name()
+        );
         if self.no_cycles {
             line += " (no hardware cycles here; 'vcpid check' says why)";
         }
@@ -275,7 +296,7 @@ impl Plan {
             host: read("/proc/sys/kernel/hostname"),
             kernel: read("/proc/sys/kernel/osrelease"),
             command,
-            engine: "ring".to_owned(),
+            engine: self.engine_name().to_owned(),
             clock: self.clock_name().to_owned(),
             unit: self.unit().to_owned(),
             cycles_per_unit: self.cycles_per_unit,

@@ -89,16 +89,19 @@ pub(crate) struct Tables {
 }
 
 /// Everything that can be lost.
-const LOSSES: [&str; 10] = [
+const LOSSES: [&str; 13] = [
     "malformed_records",
     "readers_failed",
     "ring_records",
     "ring_samples",
+    "samples_without_room",
     "table_full_branches",
     "table_full_calls",
     "table_full_samples",
     "table_full_values",
     "undelivered_records",
+    "unmapped_pc_samples",
+    "values_of_samples_without_room",
     "windows_of_gone_processes",
 ];
 
@@ -191,14 +194,21 @@ impl Tables {
         })
     }
 
-    /// Counts an interrupt.
-    pub(crate) fn add_cycles(&mut self, owner: Owner, pc: PcId, caller: Option<PcId>, weight: u64) {
+    /// Counts interrupts and the sum of their intervals.
+    pub(crate) fn add_cycles(
+        &mut self,
+        owner: Owner,
+        pc: PcId,
+        caller: Option<PcId>,
+        samples: u64,
+        weight: u64,
+    ) {
         let key = (owner, pc, caller);
         if self.is_over_full() && !self.cycles.contains_key(&key) {
-            return self.count("lost", "table_full_samples", 1);
+            return self.count("lost", "table_full_samples", samples);
         }
         let cycles = self.cycles.entry(key).or_default();
-        cycles.samples += 1;
+        cycles.samples = cycles.samples.saturating_add(samples);
         cycles.weight = cycles.weight.saturating_add(weight);
     }
 

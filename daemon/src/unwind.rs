@@ -5,11 +5,16 @@ use gimli::{
     Location, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection, Value,
 };
 use rustc_hash::FxHashMap;
+use sampler::{CallerRbp, Row};
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
+/// Where a row says that the return address and the caller's rbp are.
+type Rules = (RegisterRule<usize>, Option<RegisterRule<usize>>);
 
 /// DWARF number of the return-address column on x86-64.
 const RETURN_ADDRESS: Register = Register(16);
+/// DWARF number of rbp.
+const RBP: Register = Register(6);
 /// DWARF register numbers 0..=15 in the order of `sampler::Registers::gpr`.
 const GPR_OF_DWARF: [usize; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
 
@@ -87,7 +92,7 @@ impl UnwindInfo {
         if self.find(address).is_none() {
             return Rule::None;
         }
-        self.with_row(address, |cfa, return_address, _| {
+        self.with_row(address, |cfa, (return_address, _), _| {
             match (cfa, return_address) {
                 (CfaRule::RegisterAndOffset { register, offset }, RegisterRule::Offset(n)) => {
                     let gpr = GPR_OF_DWARF.get(usize::from(register.0));
@@ -127,10 +132,39 @@ impl UnwindInfo {
         }
     }
 
+    /// The rule at an ELF virtual address in the form that the handler of the interrupt follows;
+    /// `None` where there is none, or it cannot be put so.
+    pub(crate) fn row(&self, address: u64) -> Option<Row> {
+        self.with_row(address, |cfa, rules, _| {
+            let (return_address, rbp) = rules;
+            let CfaRule::RegisterAndOffset { register, offset } = cfa else {
+                return None;
+            };
+            match return_address {
+                RegisterRule::Undefined => return Some(Row::Outermost),
+                RegisterRule::Offset(-8) => {}
+                _ => return None,
+            }
+            let rbp = match rbp {
+                None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => CallerRbp::Same,
+                Some(RegisterRule::Offset(n)) => {
+                    i32::try_from(n).map_or(CallerRbp::Unknown, CallerRbp::Saved)
+                }
+                Some(_) => CallerRbp::Unknown,
+            };
+            let register = *GPR_OF_DWARF.get(usize::from(register.0))?;
+            Some(Row::Frame {
+                register: u8::try_from(register).ok()?,
+                offset: i32::try_from(offset).ok()?,
+                rbp,
+            })
+        })?
+    }
+
     fn with_row<T>(
         &self,
         address: u64,
-        f: impl FnOnce(CfaRule<usize>, RegisterRule<usize>, &EhFrame<Reader<'_>>) -> T,
+        f: impl FnOnce(CfaRule<usize>, Rules, &EhFrame<Reader<'_>>) -> T,
     ) -> Option<T> {
         let (_, _, offset) = self.find(address)?;
         let eh_frame = EhFrame::new(&self.section, LittleEndian);
@@ -141,8 +175,8 @@ impl UnwindInfo {
         let row = fde
             .unwind_info_for_address(&eh_frame, &self.bases, &mut context, address)
             .ok()?;
-        let return_address = row.register(RETURN_ADDRESS)?;
-        Some(f(row.cfa().clone(), return_address, &eh_frame))
+        let rules = (row.register(RETURN_ADDRESS)?, row.register(RBP));
+        Some(f(row.cfa().clone(), rules, &eh_frame))
     }
 }
 

@@ -3,10 +3,12 @@
 use std::cell::{Cell, RefCell};
 
 use hotlist::Generator;
-use interpreter::{Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, StopReason};
+use interpreter::{
+    Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, Snapshot, StopReason,
+};
 
 use crate::images::Images;
-use crate::loadmap::Pages;
+use crate::loadmap::{Pages, Process};
 use crate::mapping::{Mapping, Maps};
 use crate::procfs::PageState;
 use crate::tables::{Owner, Pc, PcId, ProfileKey, Tables};
@@ -37,6 +39,24 @@ pub(crate) struct Located {
     pub(crate) pc: Pc,
     pub(crate) bias: u64,
     pub(crate) mapping: Mapping,
+}
+
+impl<'a> View<'a> {
+    /// What a sample of that time may look at; nothing was seen of its pages yet, and what is
+    /// denied stays so.
+    pub(crate) fn of(process: &'a mut Process, images: &'a mut Images, time: u64) -> Self {
+        Self {
+            maps: &process.maps,
+            images: RefCell::new(images),
+            pages: RefCell::new(&mut process.pages),
+            pid: process.pid,
+            time,
+            allow_secrets: false,
+            evidence: None,
+            stack: None,
+            same_space: Cell::new(None),
+        }
+    }
 }
 
 impl View<'_> {
@@ -98,8 +118,13 @@ impl View<'_> {
     }
 
     /// Whether values at this PC may not be captured.
-    fn is_denied(&self, pc: Pc) -> bool {
+    pub(crate) fn is_denied(&self, pc: Pc) -> bool {
         !self.allow_secrets && self.images.borrow().is_denied(pc.image)
+    }
+
+    /// Whether there are unwind rules for this PC.
+    pub(crate) fn has_rules(&self, pc: Pc) -> bool {
+        self.function(pc).is_some()
     }
 
     /// Whether a function begins here, by the unwind rules.
@@ -142,12 +167,15 @@ impl View<'_> {
 }
 
 /// Code of the sampled process, decoded through the cache.
-pub(crate) struct ProcessCode<'a> {
-    pub(crate) view: &'a View<'a>,
+pub(crate) struct ProcessCode<'a, 'v> {
+    pub(crate) view: &'a View<'v>,
     pub(crate) cache: &'a mut DecodeCache,
+    /// What was read at the interrupt, if the engine reads there: code is then taken from nowhere
+    /// else.
+    pub(crate) snapshot: Option<&'a Snapshot>,
 }
 
-impl Code for ProcessCode<'_> {
+impl Code for ProcessCode<'_, '_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
         let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
         if !located.mapping.executable && !located.mapping.is_anon() {
@@ -156,8 +184,18 @@ impl Code for ProcessCode<'_> {
         if self.view.is_denied(located.pc) {
             return Err(StopReason::DeniedImage);
         }
-        self.view.is_pristine(pc, &located.mapping)?;
         let Pc { image, address } = located.pc;
+        if let Some(snapshot) = self.snapshot {
+            let code = snapshot.from_address(pc);
+            if code.is_empty() {
+                return Err(StopReason::CodeNotCaptured);
+            }
+            return Ok(Fetched {
+                instruction: self.cache.get_sampled(image.0, address, code)?,
+                bias: located.bias,
+            });
+        }
+        self.view.is_pristine(pc, &located.mapping)?;
         let decoded: &Decoded = self.cache.get_or_decode(image.0, address, |bytes| {
             match self.view.images.borrow_mut().read(image, address, bytes) {
                 0 => Err(StopReason::ImageUnreadable),
@@ -177,35 +215,36 @@ impl Code for ProcessCode<'_> {
     }
 }
 
-/// Memory as of the interrupt: the stack copy of the sample, and pristine image pages.
+/// Memory as of the interrupt: the stack copy of the sample, and what was read there, or, where
+/// the engine reads nothing, pristine image pages.
 #[derive(Debug)]
-pub(crate) struct SampleMemory<'a> {
-    pub(crate) view: &'a View<'a>,
+pub(crate) struct SampleMemory<'a, 'v> {
+    pub(crate) view: &'a View<'v>,
     /// Address of the first byte of `stack`.
     pub(crate) stack_start: u64,
     pub(crate) stack: &'a [u8],
+    pub(crate) snapshot: Option<&'a Snapshot>,
 }
 
-impl Memory for SampleMemory<'_> {
+impl Memory for SampleMemory<'_, '_> {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
         let copied = address
             .checked_sub(self.stack_start)
             .and_then(|start| usize::try_from(start).ok())
             .and_then(|start| self.stack.get(start..start.checked_add(bytes.len())?));
-        match copied {
-            Some(copied) => {
-                bytes.copy_from_slice(copied);
-                true
-            }
-            None => self.view.read_image(address, bytes),
-        }
+        let held = match (copied, self.snapshot) {
+            (Some(copied), _) => Some(copied),
+            (None, Some(snapshot)) => snapshot.from_address(address).get(..bytes.len()),
+            (None, None) => return self.view.read_image(address, bytes),
+        };
+        held.inspect(|held| bytes.copy_from_slice(held)).is_some()
     }
 }
 
 /// Takes the value events of a window into the tables.
 #[derive(Debug)]
-pub(crate) struct Recorder<'a> {
-    pub(crate) view: &'a View<'a>,
+pub(crate) struct Recorder<'a, 'v> {
+    pub(crate) view: &'a View<'v>,
     pub(crate) tables: &'a mut Tables,
     pub(crate) coins: &'a mut Generator,
     pub(crate) owner: Owner,
@@ -229,9 +268,11 @@ pub(crate) struct Recorder<'a> {
     pub(crate) called: Option<u64>,
     /// An indirect transfer at this PC, which is a jump unless a call is reported next.
     pub(crate) transfer: Option<(u64, Option<u64>)>,
+    /// The last indirect branch or return that was followed, and where it led.
+    pub(crate) went: Option<(u64, u64)>,
 }
 
-impl Recorder<'_> {
+impl Recorder<'_, '_> {
     fn pc(&mut self, address: u64) -> Option<PcId> {
         if let Some((known, id)) = self.current
             && known == address
@@ -290,7 +331,7 @@ impl Recorder<'_> {
     }
 }
 
-impl Sink for Recorder<'_> {
+impl Sink for Recorder<'_, '_> {
     fn reached(&mut self, pc: u64) {
         self.settle_jump();
         self.current = self.pc(pc).map(|id| (pc, id));
@@ -345,6 +386,10 @@ impl Sink for Recorder<'_> {
 
     fn returned(&mut self, _pc: u64) {
         self.callers.pop();
+    }
+
+    fn went(&mut self, pc: u64, destination: u64) {
+        self.went = Some((pc, destination));
     }
 
     fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, known: bool) {

@@ -45,6 +45,7 @@ stop_reasons! {
     ImageUnreadable, "image_unreadable", "The image's file could not be read or is not the one that was mapped.";
     PageWritten, "page_written", "The page of the code may have been written.";
     AnonymousCode, "anonymous_code", "The code lies in memory without a file (generated code), whose bytes were not available.";
+    CodeNotCaptured, "code_not_captured", "The code was not among what was read at the interrupt.";
     DeniedImage, "denied_image", "The image is on the deny list: its values are not captured.";
     NotDumpable, "not_dumpable", "The process keeps its memory to itself (not dumpable): its values are not captured.";
     ProcessGone, "process_gone", "The process had ended, or executed another program, before its code could be read.";

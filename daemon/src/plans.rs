@@ -1,0 +1,414 @@
+//! Capture plans and unwind rows on their way to the handler of the interrupt.
+//!
+//! A plan is made when a sample found none for its PC, from the code that came with the sample and
+//! from the image files. It is made again, a few times at most, when a window ran into code that
+//! the plan did not bring, or when a step of it keeps failing: by then it is known where an
+//! indirect branch leads, or that a register holds no address there. Plans are advice: the window
+//! computes each address itself, and takes code and memory only from what the handler read.
+
+use interpreter::{
+    Account, Arms, Code, DecodeCache, Decoded, Fetched, Limits, Planner, Request, ReturnAddress,
+    Snapshot, StopReason,
+};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustc_hash::{FxHashMap, FxHashSet};
+use sampler::{Counters, Denial, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
+
+use crate::tables::{Pc, Tables};
+use crate::window::View;
+
+/// A PC of a process; of the kernel, whose code all processes share, the process is the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Start {
+    pub(crate) process: ProcessKey,
+    pub(crate) pc: u64,
+}
+
+/// The plan that the handler has for a PC.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    tag: u32,
+    /// Plans made for this PC so far.
+    made: u8,
+    /// Samples in which it failed.
+    failures: u8,
+    /// Whether it may use the base of FS.
+    fs_base: bool,
+}
+
+/// Where the indirect branch at a PC was seen to lead.
+#[derive(Clone, Copy, Debug, Default)]
+struct Destinations {
+    addresses: [u64; DESTINATIONS],
+}
+
+/// What a plan is made from.
+#[derive(Debug)]
+pub(crate) struct Basis<'a, 'v> {
+    pub(crate) start: Start,
+    /// What became of the plan that there was.
+    pub(crate) outcome: PlanOutcome,
+    /// The process address of image address 0.
+    pub(crate) bias: u64,
+    pub(crate) image_pc: Pc,
+    pub(crate) view: &'a View<'v>,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) fs_base: bool,
+    pub(crate) gs_base: bool,
+}
+
+/// What was given and learned for one process.
+#[derive(Debug, Default)]
+struct OfProcess {
+    given: FxHashMap<u64, Given>,
+    /// Return addresses whose rows were given.
+    rows: FxHashSet<u64>,
+    destinations: FxHashMap<u64, Destinations>,
+    /// Its memory is kept back.
+    denied: bool,
+}
+
+/// Plans and rows for the handler.
+pub(crate) struct Plans {
+    handler: Handler,
+    planner: Planner,
+    instructions: u32,
+    processes: FxHashMap<ProcessKey, OfProcess>,
+    /// The process that a pid stood for last.
+    keys: FxHashMap<Pid, ProcessKey>,
+    /// Plans, rows and destinations kept here, of all processes.
+    entries: usize,
+    /// What the handler had counted when it was asked last.
+    counted: Counters,
+    tag: u32,
+    draws: StdRng,
+}
+
+/// Entries kept. When there are more, all are forgotten: plans that the handler still has go on to
+/// serve, and are made anew where it has given them up.
+const MAX_ENTRIES: usize = 1 << 18;
+/// Processes kept, likewise.
+const MAX_PROCESSES: usize = 1 << 16;
+/// Destinations kept of an indirect branch; the oldest gives way.
+const DESTINATIONS: usize = 4;
+/// Plans made for one PC, after which it keeps the last.
+const MAX_MADE: u8 = 6;
+/// Failures after which a plan is made anew, along one arm of each open branch.
+const MAX_FAILURES: u8 = 8;
+
+impl Plans {
+    /// For windows of so many instructions.
+    pub(crate) fn new(handler: Handler, instructions: u32, seed: u64) -> Self {
+        Self {
+            handler,
+            planner: Planner::default(),
+            instructions,
+            processes: FxHashMap::default(),
+            keys: FxHashMap::default(),
+            entries: 0,
+            counted: Counters::default(),
+            tag: 0,
+            draws: StdRng::seed_from_u64(seed ^ 0x9_1a05),
+        }
+    }
+
+    /// What the handler counted since the last time, by name; nothing if it cannot be asked.
+    pub(crate) fn take_counters(&mut self) -> Vec<(&'static str, u64)> {
+        let Ok(now) = self.handler.counters() else {
+            return Vec::new();
+        };
+        let since = now
+            .iter()
+            .map(|(name, n)| (name, n.saturating_sub(self.counted.get(name))));
+        let since = since.collect();
+        self.counted = now;
+        since
+    }
+
+    /// Takes notice of the process of a sample, before anything else of it. A process with devices
+    /// in its memory gets no plans: reading there might do something.
+    pub(crate) fn meet(&mut self, process: ProcessKey, has_devices: impl FnOnce() -> bool) {
+        if self.processes.contains_key(&process) {
+            return;
+        }
+        if self.processes.len() >= MAX_PROCESSES || self.entries >= MAX_ENTRIES {
+            self.processes.retain(|_, of| of.denied);
+            self.entries = 0;
+        }
+        let pid = Pid(process.tgid);
+        if let Some(old) = self.keys.insert(pid, process) {
+            self.forget(old);
+        }
+        self.processes.insert(process, OfProcess::default());
+        self.look_again(pid, has_devices);
+    }
+
+    /// Takes notice of a process that has mapped what may be a device.
+    pub(crate) fn look_again(&mut self, pid: Pid, has_devices: impl FnOnce() -> bool) {
+        let Some(process) = self.keys.get(&pid) else {
+            return;
+        };
+        if let Some(of_process) = self.processes.get_mut(process)
+            && !of_process.denied
+            && has_devices()
+        {
+            of_process.denied = true;
+            // Where the handler cannot be told, it gets no plans either: making them is refused.
+            let _ = self.handler.deny(*process, Denial::Memory);
+        }
+    }
+
+    /// Gives up what belongs to a process that ended.
+    pub(crate) fn exited(&mut self, pid: Pid) {
+        if let Some(process) = self.keys.remove(&pid) {
+            self.forget(process);
+        }
+    }
+
+    /// What the handler has of it does no harm and gives way to what is used; only a denial stays
+    /// until it is taken back.
+    fn forget(&mut self, process: ProcessKey) {
+        let Some(of_process) = self.processes.remove(&process) else {
+            return;
+        };
+        self.entries = self.entries.saturating_sub(of_process.len());
+        if of_process.denied {
+            let _ = self.handler.forget(process);
+        }
+    }
+
+    /// Takes notice of how a window went: makes a plan, or a better one, where that is of use.
+    pub(crate) fn settle(
+        &mut self,
+        basis: &Basis<'_, '_>,
+        stop: StopReason,
+        went: Option<(u64, u64)>,
+        cache: &mut DecodeCache,
+        tables: &mut Tables,
+    ) {
+        if let Some((branch, destination)) = went
+            && is_missing_code(stop)
+        {
+            self.learn(basis.start.process, branch, destination);
+        }
+        if self.is_wanted(basis, stop) {
+            self.make(basis, cache, tables);
+        }
+    }
+
+    /// Notes where an indirect branch led.
+    fn learn(&mut self, process: ProcessKey, branch: u64, destination: u64) {
+        let Some(of_process) = self.processes.get_mut(&process) else {
+            return;
+        };
+        let known = of_process.destinations.entry(branch).or_insert_with(|| {
+            self.entries += 1;
+            Destinations::default()
+        });
+        if !known.addresses.contains(&destination) {
+            known.addresses.rotate_right(1);
+            known.addresses[0] = destination;
+        }
+    }
+
+    /// Whether a plan is to be made, or made again, after a window ended so.
+    fn is_wanted(&mut self, basis: &Basis<'_, '_>, stop: StopReason) -> bool {
+        let tag = match basis.outcome {
+            PlanOutcome::Missing => return true,
+            PlanOutcome::Complete { tag } | PlanOutcome::Failed { tag, .. } => tag,
+            PlanOutcome::MemoryDenied | PlanOutcome::ValuesDenied | PlanOutcome::NotDumpable => {
+                return false;
+            }
+        };
+        let of_process = self.processes.get_mut(&basis.start.process);
+        let given = of_process.and_then(|of| of.given.get_mut(&basis.start.pc));
+        let Some(given) = given.filter(|given| given.tag == tag && given.made < MAX_MADE) else {
+            return false;
+        };
+        if let PlanOutcome::Failed { cause, .. } = basis.outcome {
+            given.failures = given.failures.saturating_add(1);
+            if cause == PlanFailure::NoSegmentBase {
+                given.fs_base = false;
+                return true;
+            }
+            return given.failures == MAX_FAILURES;
+        }
+        is_missing_code(stop)
+    }
+
+    /// Makes a plan and gives it to the handler.
+    pub(crate) fn make(
+        &mut self,
+        basis: &Basis<'_, '_>,
+        cache: &mut DecodeCache,
+        tables: &mut Tables,
+    ) {
+        let Basis { start, bias, .. } = *basis;
+        let of_process = self.processes.get_mut(&start.process);
+        let Some(of_process) = of_process.filter(|of| !of.denied) else {
+            return;
+        };
+        self.tag = self.tag.wrapping_add(1);
+        let tag = self.tag;
+        let given = of_process.given.entry(start.pc).or_insert_with(|| {
+            self.entries += 1;
+            Given {
+                tag,
+                made: 0,
+                failures: 0,
+                fs_base: basis.fs_base,
+            }
+        });
+        given.tag = tag;
+        given.made = given.made.saturating_add(1);
+        let failing = given.failures >= MAX_FAILURES;
+        let row = row_at(basis.view, basis.image_pc);
+        let limits = Limits {
+            instructions: self.instructions,
+            fs_base: given.fs_base,
+            gs_base: basis.gs_base,
+            ..Limits::default()
+        };
+        let destinations = &of_process.destinations;
+        let mut follow = |branch: u64, visit: &mut dyn FnMut(u64)| {
+            if let Some(known) = destinations.get(&branch) {
+                let seen = known.addresses.iter().filter(|address| **address != 0);
+                seen.for_each(|address| visit(*address));
+            }
+        };
+        let draws = &mut self.draws;
+        let mut draw = |arms: usize| draws.random_range(0..arms.max(1));
+        let request = Request {
+            // A plan that fails where the thread did not go is better off with one arm alone.
+            arms: if failing {
+                Arms::Drawn(&mut draw)
+            } else {
+                Arms::Both
+            },
+            return_address: row.and_then(return_address),
+            destinations: Some(&mut follow),
+            changeable: Some(&mut |_| true),
+            other_images: true,
+            limits,
+        };
+        let mut code = KnownCode {
+            view: basis.view,
+            snapshot: basis.snapshot,
+            cache,
+        };
+        let planned = match self.planner.plan(start.pc, &mut code, request) {
+            Ok(planned) => planned,
+            // Without code there is nothing to load: an empty plan keeps the PC from coming again.
+            Err(_) => interpreter::Planned::default(),
+        };
+        count(tables, &planned.account);
+        let bytes = planned.plan.to_bytes();
+        let put = self
+            .handler
+            .put_plan(start.process, start.pc, bias, tag, &bytes, row);
+        if put.is_err() {
+            of_process.given.remove(&start.pc);
+            tables.count("plan", "refused", 1);
+        } else {
+            tables.count("plan", "made", 1);
+        }
+    }
+
+    /// Gives the row of a return address, once.
+    pub(crate) fn give_row(&mut self, process: ProcessKey, return_address: u64, view: &View<'_>) {
+        let Some(of_process) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if !of_process.rows.insert(return_address) {
+            return;
+        }
+        self.entries += 1;
+        // The row of the call, not of what follows: that may be another function.
+        let Some(located) = view.locate(return_address.wrapping_sub(1)) else {
+            return;
+        };
+        if let Some(row) = row_at(view, located.pc) {
+            // A row that is refused leaves the frame pointer to go by.
+            let _ = self.handler.put_row(process, return_address, row);
+        }
+    }
+}
+
+impl OfProcess {
+    fn len(&self) -> usize {
+        self.given.len() + self.rows.len() + self.destinations.len()
+    }
+}
+
+/// Whether a window ended for want of code that a plan can bring.
+fn is_missing_code(stop: StopReason) -> bool {
+    matches!(
+        stop,
+        StopReason::CodeNotCaptured | StopReason::TruncatedCode
+    )
+}
+
+fn row_at(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {
+    let mut images = view.images.borrow_mut();
+    images.opened(pc.image)?.unwind.row(pc.address)
+}
+
+fn return_address(row: sampler::Row) -> Option<ReturnAddress> {
+    match row {
+        sampler::Row::Outermost => None,
+        sampler::Row::Frame {
+            register, offset, ..
+        } => Some(ReturnAddress {
+            register,
+            offset: i64::from(offset).wrapping_sub(8).cast_unsigned(),
+        }),
+    }
+}
+
+fn count(tables: &mut Tables, account: &Account) {
+    let of_plans = [
+        ("loads", account.loads),
+        ("loads_dropped", account.dropped),
+        ("loads_unknown", account.unknown),
+        ("ways_cut", account.ways_cut),
+        ("code_dropped", account.code_dropped),
+    ];
+    for (name, n) in of_plans {
+        tables.count("plan", name, u64::from(n));
+    }
+}
+
+/// Code as far as it is known for planning: what came with the sample, else the image's file.
+struct KnownCode<'a, 'v> {
+    view: &'a View<'v>,
+    snapshot: &'a Snapshot,
+    cache: &'a mut DecodeCache,
+}
+
+impl Code for KnownCode<'_, '_> {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
+        if self.view.is_denied(located.pc) {
+            return Err(StopReason::DeniedImage);
+        }
+        let Pc { image, address } = located.pc;
+        let sampled = self.snapshot.from_address(pc);
+        let whole = !sampled.is_empty() && Decoded::new(sampled, address).is_ok();
+        let instruction = if whole {
+            self.cache.get_sampled(image.0, address, sampled)?
+        } else {
+            let view = self.view;
+            self.cache.get_or_decode(image.0, address, |bytes| {
+                match view.images.borrow_mut().read(image, address, bytes) {
+                    0 => Err(StopReason::ImageUnreadable),
+                    n => Ok(n),
+                }
+            })?
+        };
+        Ok(Fetched {
+            instruction,
+            bias: located.bias,
+        })
+    }
+}
