@@ -34,15 +34,30 @@ pub(crate) struct Features {
     pub(crate) user_only: bool,
 }
 
+/// What an event is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Samples, and the records that explain them.
+    Both,
+    /// The records that explain samples: mappings, names, ends.
+    SideBand,
+    /// The clock of a handler; it writes no samples itself.
+    Clock,
+}
+
 /// Builds the attributes of an event that begins disabled with the interval `period`.
-pub(crate) fn attributes(config: &Config, period: u64, features: Features) -> b::perf_event_attr {
+pub(crate) fn attributes(
+    config: &Config,
+    role: Role,
+    period: u64,
+    features: Features,
+) -> b::perf_event_attr {
     let mut attr = b::perf_event_attr {
         // The size is that of a small fixed struct.
         size: size_of::<b::perf_event_attr>() as u32,
         sample_type: SAMPLE_TYPE,
         sample_regs_user: REGISTERS,
         sample_regs_intr: REGISTERS,
-        sample_stack_user: config.stack_bytes,
         clockid: libc::CLOCK_MONOTONIC,
         read_format: if features.lost {
             b::PERF_FORMAT_LOST.into()
@@ -52,6 +67,10 @@ pub(crate) fn attributes(config: &Config, period: u64, features: Features) -> b:
         ..Default::default()
     };
     match config.clock {
+        _ if role == Role::SideBand => {
+            attr.type_ = b::PERF_TYPE_SOFTWARE;
+            attr.config = b::PERF_COUNT_SW_DUMMY.into();
+        }
         Clock::Cycles => {
             attr.type_ = b::PERF_TYPE_HARDWARE;
             attr.config = b::PERF_COUNT_HW_CPU_CYCLES.into();
@@ -62,22 +81,33 @@ pub(crate) fn attributes(config: &Config, period: u64, features: Features) -> b:
             attr.set_exclude_idle(1);
         }
     }
-    attr.sample_period = period;
-    attr.wakeup_events = config.wake_up_samples.max(1);
+    if role == Role::Both {
+        attr.sample_stack_user = config.stack_bytes;
+    }
+    if role == Role::SideBand {
+        // Nothing is urgent, but the ring must not run over.
+        attr.set_watermark(1);
+        attr.wakeup_watermark = config.ring_pages.saturating_mul(4096 / 4);
+    } else {
+        attr.sample_period = period;
+        attr.wakeup_events = config.wake_up_samples.max(1);
+    }
     attr.set_disabled(1);
     attr.set_use_clockid(1);
     attr.set_sample_id_all(1);
-    attr.set_mmap(1);
-    attr.set_mmap2(1);
-    attr.set_mmap_data(1);
-    attr.set_comm(1);
-    attr.set_comm_exec(1);
-    attr.set_task(1);
-    attr.set_build_id(u64::from(features.build_id));
+    if role != Role::Clock {
+        attr.set_mmap(1);
+        attr.set_mmap2(1);
+        attr.set_mmap_data(1);
+        attr.set_comm(1);
+        attr.set_comm_exec(1);
+        attr.set_task(1);
+        attr.set_build_id(u64::from(features.build_id));
+        attr.set_inherit(u64::from(config.target != Target::System));
+        attr.set_enable_on_exec(u64::from(matches!(config.target, Target::Command(_))));
+    }
     attr.set_exclude_kernel(u64::from(features.user_only));
     attr.set_exclude_hv(u64::from(features.user_only));
-    attr.set_inherit(u64::from(config.target != Target::System));
-    attr.set_enable_on_exec(u64::from(matches!(config.target, Target::Command(_))));
     // An interrupt a little after the counter ran over, with the registers of where it fell:
     // where the hardware moves the PC back (AMD's IBS), the registers no longer belong to it.
     attr.set_precise_ip(0);

@@ -192,11 +192,20 @@ pub struct Capture {
     pub fs_base: Option<u64>,
     /// The base of GS, where it is certain: for the kernel's code only.
     pub gs_base: Option<u64>,
-    frames: u8,
-    code: u8,
+    /// Memory as it was read.
+    pub(crate) memory: Memory,
+}
+
+/// What was read, in the form of the handler's records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// How many frames.
+    pub(crate) frames: u8,
+    /// How many bytes of code.
+    pub(crate) code: u8,
     /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]), code
     /// (padded to 8 bytes), pieces (a head of 8 bytes, then bytes padded to 8).
-    memory: Box<[u8]>,
+    pub(crate) bytes: Box<[u8]>,
 }
 
 /// Bits of a piece's head that hold its address; the others hold its length less one.
@@ -248,18 +257,22 @@ impl Capture {
             system_call,
             fs_base: segment_bases.0,
             gs_base: segment_bases.1,
-            frames: frames.len() as u8,
-            code: code.len() as u8,
-            memory: memory.into(),
+            memory: Memory {
+                // Both are at most 64.
+                frames: frames.len() as u8,
+                code: code.len() as u8,
+                bytes: memory.into(),
+            },
         }
     }
 
     /// The code from the interrupted PC on, as read in the interrupt: 64 bytes where there is no
     /// plan, otherwise 16; fewer where fewer could be read.
     pub fn code(&self) -> &[u8] {
-        let start = 8 * usize::from(self.frames);
+        let start = 8 * usize::from(self.memory.frames);
         self.memory
-            .get(start..start + usize::from(self.code))
+            .bytes
+            .get(start..start + usize::from(self.memory.code))
             .unwrap_or_default()
     }
 
@@ -267,8 +280,8 @@ impl Capture {
     ///
     /// If the kernel was interrupted, the callers in user code are not among them.
     pub fn frames(&self) -> impl ExactSizeIterator<Item = Frame> {
-        let end = 8 * usize::from(self.frames);
-        let words = self.memory.get(..end).unwrap_or_default();
+        let end = 8 * usize::from(self.memory.frames);
+        let words = self.memory.bytes.get(..end).unwrap_or_default();
         // The address's bits 62 and 63 are equal, as in every canonical one.
         words.as_chunks().0.iter().map(|word| {
             let word = u64::from_ne_bytes(*word);
@@ -286,8 +299,9 @@ impl Capture {
 
     /// The memory that the plan's steps read, in their order: addresses and bytes.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let start = 8 * usize::from(self.frames) + usize::from(self.code).next_multiple_of(8);
-        let mut rest = self.memory.get(start..).unwrap_or_default();
+        let start =
+            8 * usize::from(self.memory.frames) + usize::from(self.memory.code).next_multiple_of(8);
+        let mut rest = self.memory.bytes.get(start..).unwrap_or_default();
         std::iter::from_fn(move || {
             let (head, after) = rest.split_first_chunk()?;
             let head = u64::from_ne_bytes(*head);
@@ -308,9 +322,9 @@ impl fmt::Debug for Capture {
         f.debug_struct("Capture")
             .field("task", &self.task)
             .field("plan", &self.plan)
-            .field("frames", &self.frames)
+            .field("frames", &self.memory.frames)
             .field("frames_end", &self.frames_end)
-            .field("bytes", &self.memory.len())
+            .field("bytes", &self.memory.bytes.len())
             .finish_non_exhaustive()
     }
 }

@@ -91,6 +91,45 @@ impl Default for BpfOptions {
     }
 }
 
+impl BpfOptions {
+    /// The most frames of a sample.
+    pub const MOST_FRAMES: u32 = 64;
+
+    fn validate(&self) -> Result<(), Error> {
+        let within = |what, got, range: std::ops::RangeInclusive<u32>, wanted| {
+            if range.contains(&got) {
+                Ok(())
+            } else {
+                Err(Error::BpfOptions { what, got, wanted })
+            }
+        };
+        let few_millions = 1..=1 << 22;
+        within("plans", self.plans, few_millions.clone(), "1 to 2^22")?;
+        within("rows", self.rows, few_millions.clone(), "1 to 2^22")?;
+        within(
+            "entries for cycles",
+            self.overflow_entries,
+            few_millions,
+            "1 to 2^22",
+        )?;
+        within("frames", self.frames, 0..=Self::MOST_FRAMES, "0 to 64")?;
+        let sizes = "a power of two from 4096 to 2^30";
+        within(
+            "bytes of a buffer",
+            self.buffer_bytes,
+            4096..=1 << 30,
+            sizes,
+        )?;
+        let power = u32::from(self.buffer_bytes.is_power_of_two());
+        within(
+            "bytes of a buffer",
+            self.buffer_bytes,
+            0..=power * self.buffer_bytes,
+            sizes,
+        )
+    }
+}
+
 /// How to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -171,7 +210,10 @@ impl Config {
         if self.target == Target::Processes(Vec::new()) {
             return Err(Error::NoTarget);
         }
-        Ok(())
+        match self.engine {
+            Engine::Ring => Ok(()),
+            Engine::Bpf => self.bpf.validate(),
+        }
     }
 }
 

@@ -59,10 +59,42 @@ pub enum Error {
         /// The kernel's answer.
         source: std::io::Error,
     },
-    /// The run has no handler in the kernel.
-    #[error("the engine bpf is not running")]
-    NoBpf,
+    /// A plan is not as long as all plans are.
+    #[error("a plan of {bytes} bytes, not {wanted}")]
+    PlanBytes {
+        /// Its length.
+        bytes: usize,
+        /// That of a plan.
+        wanted: usize,
+    },
+    /// The engine `bpf` has a size that it cannot have.
+    #[error("{what}: {got} is not {wanted}")]
+    BpfOptions {
+        /// Which size.
+        what: &'static str,
+        /// What was asked for.
+        got: u32,
+        /// What is possible.
+        wanted: &'static str,
+    },
+    /// A call to the kernel's BPF machine failed.
+    #[error("cannot {what}: {why}")]
+    Bpf {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's or the library's answer.
+        why: String,
+    },
     /// A record could not be decoded.
     #[error(transparent)]
     Decode(#[from] decode::Error),
+}
+
+impl Error {
+    pub(crate) fn bpf(what: &'static str, error: &libbpf_rs::Error) -> Error {
+        Error::Bpf {
+            what,
+            why: format!("{error:#}"),
+        }
+    }
 }

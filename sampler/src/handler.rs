@@ -1,5 +1,10 @@
 //! The handle by which plans and unwind rows reach the handler in the kernel.
 
+use std::sync::Arc;
+
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
+
+use crate::bpf::{Maps, layout};
 use crate::{Error, ProcessKey};
 
 /// What an unwind row says of the caller's rbp.
@@ -59,10 +64,20 @@ impl Counters {
 }
 
 /// The handler of a run with the engine `bpf`; copies of it are the same.
+///
+/// What is given to it is bounded by [`crate::BpfOptions`]: plans and rows that are not used give
+/// way to others. Each call is a system call, during which the kernel takes no sample on the CPU
+/// that makes it.
 #[derive(Clone)]
-pub struct Handler {}
+pub struct Handler {
+    maps: Arc<Maps>,
+}
 
 impl Handler {
+    pub(crate) fn new(maps: Arc<Maps>) -> Handler {
+        Handler { maps }
+    }
+
     /// Gives the plan for a PC of a process, in the wire form that crate interpreter writes, with
     /// the load bias of the PC's image, a tag that comes back with what the plan brings, and the
     /// PC's unwind row. Takes the place of an earlier one.
@@ -71,47 +86,77 @@ impl Handler {
     /// A plan of another length, or the kernel's refusal.
     pub fn put_plan(
         &self,
-        _key: ProcessKey,
-        _pc: u64,
-        _bias: u64,
-        _tag: u32,
-        _plan: &[u8],
-        _row: Option<Row>,
+        key: ProcessKey,
+        pc: u64,
+        bias: u64,
+        tag: u32,
+        plan: &[u8],
+        row: Option<Row>,
     ) -> Result<(), Error> {
-        Err(Error::NoBpf)
+        let plan = plan.try_into().map_err(|_| Error::PlanBytes {
+            bytes: plan.len(),
+            wanted: layout::PLAN_BYTES,
+        })?;
+        let place = layout::place(key, pc);
+        let value = layout::plan_value(&place, bias, tag, row, plan);
+        put(
+            &self.maps.plans,
+            &place,
+            &value,
+            "give a plan to the handler",
+        )
     }
 
     /// Takes a plan back; also succeeds if there is none.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn remove_plan(&self, _key: ProcessKey, _pc: u64) -> Result<(), Error> {
-        Err(Error::NoBpf)
+    pub fn remove_plan(&self, key: ProcessKey, pc: u64) -> Result<(), Error> {
+        let place = layout::place(key, pc);
+        remove(&self.maps.plans, &place, "take a plan from the handler")
     }
 
-    /// Gives the unwind row of a return address (the row of the call before it).
+    /// Gives the unwind row of a return address (the row of the call before it), or of a PC that
+    /// has no plan.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn put_row(&self, _key: ProcessKey, _return_address: u64, _row: Row) -> Result<(), Error> {
-        Err(Error::NoBpf)
+    pub fn put_row(&self, key: ProcessKey, return_address: u64, row: Row) -> Result<(), Error> {
+        let place = layout::place(key, return_address);
+        let value = layout::row_value(&place, row);
+        put(
+            &self.maps.rows,
+            &place,
+            &value,
+            "give an unwind row to the handler",
+        )
     }
 
-    /// Takes back all that was given for a process: it has ended, or executed another program.
-    /// Its plans and rows would do no harm, but take room.
+    /// Forgets what was said of a process by [`Handler::deny`]: it has ended, or executed another
+    /// program. Its plans and rows do no harm, since their keys do not come back; they give way to
+    /// those of others.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn forget(&self, _key: ProcessKey) -> Result<(), Error> {
-        Err(Error::NoBpf)
+    pub fn forget(&self, key: ProcessKey) -> Result<(), Error> {
+        remove(
+            &self.maps.denials,
+            &layout::process(key),
+            "let the handler forget a process",
+        )
     }
 
     /// Keeps values of a process back from now on, until it is forgotten.
     ///
     /// # Errors
-    /// The kernel's refusal: its values may still be captured.
-    pub fn deny(&self, _key: ProcessKey, _what: Denial) -> Result<(), Error> {
-        Err(Error::NoBpf)
+    /// The kernel's refusal, or too many denials: its values may still be captured.
+    pub fn deny(&self, key: ProcessKey, what: Denial) -> Result<(), Error> {
+        put(
+            &self.maps.denials,
+            &layout::process(key),
+            &layout::denial(what),
+            "let the handler spare a process",
+        )
     }
 
     /// What happened so far.
@@ -119,6 +164,30 @@ impl Handler {
     /// # Errors
     /// The kernel's refusal.
     pub fn counters(&self) -> Result<Counters, Error> {
-        Err(Error::NoBpf)
+        let of_cpus = self
+            .maps
+            .counters
+            .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| Error::bpf("read the handler's counters", &error))?
+            .unwrap_or_default();
+        let mut sums = layout::COUNTERS.map(|name| (name, 0_u64));
+        for of_cpu in &of_cpus {
+            for ((_, sum), word) in sums.iter_mut().zip(of_cpu.as_chunks().0) {
+                *sum += u64::from_ne_bytes(*word);
+            }
+        }
+        Ok(Counters(sums.into()))
+    }
+}
+
+fn put(map: &MapHandle, key: &[u8], value: &[u8], what: &'static str) -> Result<(), Error> {
+    map.update(key, value, MapFlags::ANY)
+        .map_err(|error| Error::bpf(what, &error))
+}
+
+fn remove(map: &MapHandle, key: &[u8], what: &'static str) -> Result<(), Error> {
+    match map.delete(key) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::bpf(what, &error)),
+        _ => Ok(()),
     }
 }

@@ -38,6 +38,7 @@
 //! ```
 
 mod attr;
+mod bpf;
 mod capture;
 mod config;
 mod cpus;

@@ -6,7 +6,7 @@ use std::io;
 
 use perf_event_open_sys::bindings as b;
 
-use crate::attr::Features;
+use crate::attr::{Features, Role};
 use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
 
 /// Whose samples are meant, as far as privileges go.
@@ -62,7 +62,7 @@ pub fn probe_clock(clock: Clock, scope: Scope) -> Result<Capabilities, ProbeErro
         lost: true,
         user_only: false,
     };
-    match ring::open_event(&config, config.period, &mut features, task, cpu) {
+    match ring::open_event(&config, Role::Both, config.period, &mut features, task, cpu) {
         Ok(_) => Ok(Capabilities {
             user_only: features.user_only,
             build_ids: features.build_id,

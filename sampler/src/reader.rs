@@ -1,16 +1,21 @@
 //! The reader of one CPU: waits, drains, redraws the interval, sends.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use crate::ring::{Stats, Stop};
+use crate::attr::Role;
+use crate::bpf::{OfCpu, record};
+use crate::ring::{Event, Stats, Stop};
 use crate::sys::{self, Ring};
-use crate::{Batch, Clock, Intervals, Record, Tid, decode};
+use crate::{Batch, Clock, Intervals, RawSample, Record, Tid, decode};
 
 /// How long a reader waits for samples before it sends what there is, in milliseconds.
 const TIMEOUT: u16 = 50;
@@ -49,13 +54,99 @@ impl Own {
     }
 }
 
+/// Where one CPU's records come from.
+pub(crate) struct Sources {
+    ring: Ring,
+    /// Those that write into the ring.
+    events: Arc<[OwnedFd]>,
+    /// Those whose intervals are drawn: the same, or the clock of the handler in the kernel.
+    clocks: Arc<[OwnedFd]>,
+    /// The present intervals of `clocks`.
+    own: Vec<Own>,
+    /// The buffer of the handler in the kernel.
+    buffer: Option<MapHandle>,
+}
+
+impl Sources {
+    pub(crate) fn new(ring: Ring, events: Vec<Event>, bpf: Option<OfCpu>) -> Sources {
+        let own = |event: &Event| Own {
+            id: event.id,
+            interval: event.interval,
+            previous: event.interval,
+            set_at: 0,
+        };
+        let (clock, buffer) = match bpf {
+            Some(OfCpu { event, buffer }) => (Some(event), Some(buffer)),
+            None => (None, None),
+        };
+        let clocks = clock
+            .as_ref()
+            .map_or(events.as_slice(), std::slice::from_ref);
+        let own = clocks.iter().map(own).collect();
+        let events: Arc<[OwnedFd]> = events.into_iter().map(|event| event.fd).collect();
+        Sources {
+            ring,
+            clocks: match clock {
+                Some(clock) => Arc::new([clock.fd]),
+                None => Arc::clone(&events),
+            },
+            events,
+            own,
+            buffer,
+        }
+    }
+
+    /// The events, by what they are for.
+    pub(crate) fn events(&self) -> Vec<(Role, Arc<[OwnedFd]>)> {
+        if self.buffer.is_none() {
+            return vec![(Role::Both, Arc::clone(&self.events))];
+        }
+        vec![
+            (Role::SideBand, Arc::clone(&self.events)),
+            (Role::Clock, Arc::clone(&self.clocks)),
+        ]
+    }
+}
+
+/// What comes from the handler in the kernel.
+struct Buffer {
+    ring: RingBuffer<'static>,
+    /// Samples, and how many records were none.
+    received: Rc<RefCell<(Vec<RawSample>, u64)>>,
+}
+
+impl Buffer {
+    fn new(map: &MapHandle, cpu: u32) -> libbpf_rs::Result<Buffer> {
+        let received = Rc::new(RefCell::new((Vec::new(), 0)));
+        let into = Rc::clone(&received);
+        let mut builder = RingBufferBuilder::new();
+        builder.add(map, move |bytes| {
+            let (samples, malformed) = &mut *into.borrow_mut();
+            match record::decode(bytes, cpu) {
+                Some(sample) => samples.push(sample),
+                None => *malformed += 1,
+            }
+            0
+        })?;
+        Ok(Buffer {
+            ring: builder.build()?,
+            received,
+        })
+    }
+
+    /// The samples that are there, and how many records were none.
+    fn drain(&self) -> (Vec<RawSample>, u64) {
+        if let Err(error) = self.ring.consume() {
+            tracing::debug!(%error, "a buffer cannot be read");
+        }
+        std::mem::take(&mut *self.received.borrow_mut())
+    }
+}
+
 pub(crate) struct Reader {
     cpu: u32,
-    events: Arc<[OwnedFd]>,
-    /// In the order of `events`.
-    own: Vec<Own>,
+    sources: Sources,
     intervals: Intervals,
-    ring: Ring,
     /// The events tell their total of lost records.
     lost_totals: bool,
     clock: Clock,
@@ -69,36 +160,19 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "called once, with what belongs to one CPU"
-    )]
     pub(crate) fn new(
         cpu: u32,
-        events: Arc<[OwnedFd]>,
-        own: &[(u64, u64)],
+        sources: Sources,
         intervals: Intervals,
-        ring: Ring,
         lost_totals: bool,
         clock: Clock,
         stop: Arc<Stop>,
     ) -> Reader {
-        let drawn = own.iter().map(|(_, interval)| *interval).collect();
-        let own = own
-            .iter()
-            .map(|&(id, interval)| Own {
-                id,
-                interval,
-                previous: interval,
-                set_at: 0,
-            })
-            .collect();
+        let drawn = sources.own.iter().map(|own| own.interval).collect();
         Reader {
             cpu,
-            events,
-            own,
+            sources,
             intervals,
-            ring,
             lost_totals,
             clock,
             stop,
@@ -112,6 +186,20 @@ impl Reader {
     /// Reads until it is told to stop or nobody receives any more.
     pub(crate) fn run(mut self, sender: &SyncSender<Batch>, ready: SyncSender<Tid>) -> Stats {
         self.settle();
+        let buffer = match self
+            .sources
+            .buffer
+            .as_ref()
+            .map(|map| Buffer::new(map, self.cpu))
+        {
+            None => None,
+            Some(Ok(buffer)) => Some(buffer),
+            Some(Err(error)) => {
+                tracing::error!(cpu = self.cpu, %error, "a buffer cannot be mapped");
+                self.stats.readers_failed += 1;
+                return self.stats;
+            }
+        };
         let tid = nix::unistd::gettid().as_raw().cast_unsigned();
         // Whoever started us may have failed with another reader, and be gone.
         let _ = ready.send(Tid(tid));
@@ -121,7 +209,7 @@ impl Reader {
             self.wait();
             // Before the drain: what was written until the events were stopped is then drained.
             let stopping = self.stop.requested();
-            let batch = self.drain(stopping);
+            let batch = self.drain(buffer.as_ref(), stopping);
             let records = batch.records.len() as u64;
             if sender.send(batch).is_err() {
                 self.stats.undelivered += records;
@@ -155,22 +243,24 @@ impl Reader {
     /// Waits for samples, the end, or the time-out.
     fn wait(&mut self) {
         let stop = PollFd::new(self.stop.wake.as_fd(), PollFlags::POLLIN);
-        let Some(event) = self.events.get(self.polled) else {
+        let buffer = self.sources.buffer.as_ref();
+        let Some(event) = self.sources.events.get(self.polled) else {
             // All threads have ended; the last records are in the ring, or drained.
             let _ = poll(&mut [stop], TIMEOUT);
             return;
         };
-        let mut fds = [stop, PollFd::new(event.as_fd(), PollFlags::POLLIN)];
+        let mut fds = vec![stop, PollFd::new(event.as_fd(), PollFlags::POLLIN)];
+        fds.extend(buffer.map(|buffer| PollFd::new(buffer.as_fd(), PollFlags::POLLIN)));
         // An error is that of a signal's interruption: it is as good as a time-out.
         if poll(&mut fds, TIMEOUT).is_ok()
-            && let Some(happened) = fds[1].revents()
+            && let Some(happened) = fds.get(1).and_then(PollFd::revents)
             && happened.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL)
         {
             self.polled += 1;
         }
     }
 
-    fn drain(&mut self, stopping: bool) -> Batch {
+    fn drain(&mut self, buffer: Option<&Buffer>, stopping: bool) -> Batch {
         let drained_to = self.drained_to();
         let mut batch = Batch {
             cpu: self.cpu,
@@ -181,9 +271,13 @@ impl Reader {
             intervals: Vec::new(),
         };
         // One flag for each own event: it had a sample, so its interval is at its beginning.
-        let mut sampled = vec![false; self.own.len()];
-        let (own, clock, scratch, stats) =
-            (&self.own, self.clock, &mut self.scratch, &mut self.stats);
+        let mut sampled = vec![false; self.sources.own.len()];
+        let (own, clock, scratch, stats) = (
+            &self.sources.own,
+            self.clock,
+            &mut self.scratch,
+            &mut self.stats,
+        );
         let mut take = |bytes: &[u8]| match decode::record(bytes) {
             Ok(decode::Decoded { mut record, stream }) => {
                 match &mut record {
@@ -219,10 +313,14 @@ impl Reader {
             }
         };
         let uncut = self
+            .sources
             .ring
             .drain(|first, second| decode::split(first, second, scratch, &mut take));
         if uncut > 0 {
             batch.malformed += 1;
+        }
+        if let Some(buffer) = buffer {
+            sampled[0] |= self.drain_buffer(buffer, &mut batch);
         }
         if stopping {
             self.count_last_losses(&mut batch);
@@ -235,6 +333,22 @@ impl Reader {
         self.stats.inherited += batch.inherited;
         self.stats.intervals += batch.intervals.len() as u64;
         batch
+    }
+
+    /// Takes what the handler in the kernel has left; says whether there were samples.
+    fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch) -> bool {
+        let (samples, malformed) = buffer.drain();
+        let any = !samples.is_empty();
+        batch.malformed += malformed;
+        self.stats.samples += samples.len() as u64;
+        for mut sample in samples {
+            // As with events that write into the ring.
+            if let (Clock::CpuClock, Some(own)) = (self.clock, self.sources.own.first()) {
+                sample.period = own.interval_at(sample.time);
+            }
+            batch.records.push(Record::Sample(sample));
+        }
+        any
     }
 
     /// A time before which nothing can appear in this ring any more.
@@ -256,7 +370,8 @@ impl Reader {
     /// of theirs, a new one would discard what they have counted: an event that is slow to fill
     /// its interval would never be sampled.
     fn redraw(&mut self, sampled: &[bool]) {
-        for ((event, own), sampled) in self.events.iter().zip(&mut self.own).zip(sampled) {
+        let Sources { clocks, own, .. } = &mut self.sources;
+        for ((event, own), sampled) in clocks.iter().zip(own).zip(sampled) {
             if !sampled {
                 continue;
             }
@@ -285,6 +400,7 @@ impl Reader {
             return;
         }
         let total: u64 = self
+            .sources
             .events
             .iter()
             .filter_map(|event| lost_total(event).ok())

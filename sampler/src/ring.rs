@@ -10,10 +10,11 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::attr::{Features, attributes};
-use crate::reader::Reader;
+use crate::attr::{Features, Role, attributes};
+use crate::bpf::{Bpf, OfCpu};
+use crate::reader::{Reader, Sources};
 use crate::sys::{self, Ring};
-use crate::{Batch, Config, Error, Handler, Intervals, Pid, Target, Tid, cpus};
+use crate::{Batch, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus};
 
 /// The smallest ring that is still of use: room for a dozen samples with their stacks.
 const FEWEST_PAGES: u32 = 8;
@@ -32,6 +33,8 @@ pub struct Setup {
     pub user_only: bool,
     /// Mapping records carry build ids.
     pub build_ids: bool,
+    /// By which way samples come.
+    pub engine: Engine,
     /// How many events were opened.
     pub events: usize,
     /// A process made threads faster than they could be listed: some are not sampled.
@@ -115,11 +118,14 @@ pub(crate) struct Event {
 struct CpuEvents {
     cpu: u32,
     events: Vec<Event>,
+    /// With the engine `bpf` the clock and its buffer; the events above then explain samples only.
+    bpf: Option<OfCpu>,
     intervals: Intervals,
 }
 
 /// Opened events that do not count yet.
 pub struct Sampler {
+    bpf: Option<Bpf>,
     config: Config,
     setup: Setup,
     features: Features,
@@ -141,6 +147,10 @@ impl Sampler {
             user_only: config.user_only,
         };
         let (mut cpus, threads_missed) = open_events(config, &online, &mut features)?;
+        let bpf = match config.engine {
+            Engine::Ring => None,
+            Engine::Bpf => Some(open_bpf(config, &mut features, &mut cpus)?),
+        };
         let (rings, ring_pages) = map_rings(&cpus, config.ring_pages)?;
         for cpu in &mut cpus {
             join_outputs(cpu)?;
@@ -150,12 +160,17 @@ impl Sampler {
             ring_pages,
             user_only: features.user_only,
             build_ids: features.build_id,
-            events: cpus.iter().map(|cpu| cpu.events.len()).sum(),
+            engine: config.engine,
+            events: cpus
+                .iter()
+                .map(|cpu| cpu.events.len() + usize::from(cpu.bpf.is_some()))
+                .sum(),
             threads_missed,
         };
         tracing::debug!(?setup, "events opened");
         let cpus = cpus.into_iter().zip(rings).collect();
         Ok(Sampler {
+            bpf,
             config: config.clone(),
             setup,
             features,
@@ -192,28 +207,22 @@ impl Sampler {
             tids: Vec::new(),
             stop,
             setup: self.setup,
+            bpf: self.bpf,
         };
         let (tid_sender, tid_receiver) = sync_channel(self.cpus.len());
-        for (
-            CpuEvents {
+        for (of_cpu, ring) in self.cpus {
+            let CpuEvents {
                 cpu,
                 events,
+                bpf,
                 intervals,
-            },
-            ring,
-        ) in self.cpus
-        {
-            let (fds, own) = events
-                .into_iter()
-                .map(|event| (event.fd, (event.id, event.interval)))
-                .unzip::<_, _, Vec<_>, Vec<_>>();
-            let fds: Arc<[OwnedFd]> = fds.into();
+            } = of_cpu;
+            let sources = Sources::new(ring, events, bpf);
+            running.events.extend(sources.events());
             let reader = Reader::new(
                 cpu,
-                Arc::clone(&fds),
-                &own,
+                sources,
                 intervals,
-                ring,
                 self.features.lost,
                 self.config.clock,
                 Arc::clone(&running.stop),
@@ -223,14 +232,19 @@ impl Sampler {
                 .name(format!("sampler/{cpu}"))
                 .spawn(move || reader.run(&sender, tid_sender))
                 .map_err(os("start a reader thread"))?;
-            running.events.push(fds);
             running.readers.push(reader);
         }
         drop(tid_sender);
         // Each reader sends its id once it is where it belongs.
         running.tids = tid_receiver.iter().collect();
-        if !matches!(self.config.target, Target::Command(_)) {
-            for event in running.events.iter().flat_map(|events| events.iter()) {
+        // Those of a command begin with its exec. A handler's clocks have other events around them,
+        // which say for whom they run.
+        let by_exec = matches!(self.config.target, Target::Command(_));
+        for (role, events) in &running.events {
+            if by_exec && *role != Role::Clock {
+                continue;
+            }
+            for event in events.iter() {
                 // A CPU or a thread that has gone since then is no reason to leave the others.
                 if let Err(error) = sys::enable(event.as_fd()) {
                     tracing::warn!(%error, "an event cannot be enabled");
@@ -244,6 +258,7 @@ impl Sampler {
 /// Opens an event, narrowing `features` until the kernel takes it.
 pub(crate) fn open_event(
     config: &Config,
+    role: Role,
     interval: u64,
     features: &mut Features,
     task: i32,
@@ -251,7 +266,7 @@ pub(crate) fn open_event(
 ) -> io::Result<OwnedFd> {
     let cpu = i32::try_from(cpu).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     loop {
-        let error = match sys::open(attributes(config, interval, *features), task, cpu) {
+        let error = match sys::open(attributes(config, role, interval, *features), task, cpu) {
             Ok(event) => return Ok(event),
             Err(error) => error,
         };
@@ -259,9 +274,7 @@ pub(crate) fn open_event(
             // An older kernel; the newest feature goes first.
             Some(libc::EINVAL | libc::E2BIG) if features.lost => features.lost = false,
             Some(libc::EINVAL | libc::E2BIG) if features.build_id => features.build_id = false,
-            Some(libc::EACCES | libc::EPERM)
-                if !features.user_only && config.target != Target::System =>
-            {
+            Some(libc::EACCES | libc::EPERM) if !features.user_only && task != -1 => {
                 features.user_only = true;
             }
             _ => return Err(error),
@@ -296,6 +309,21 @@ fn open_events(
     Ok((open_tasks(config, online, &before, features)?, true))
 }
 
+/// Loads the handler and opens its clocks.
+fn open_bpf(
+    config: &Config,
+    features: &mut Features,
+    cpus: &mut [CpuEvents],
+) -> Result<Bpf, Error> {
+    // Numbers, not how many: some between may be offline.
+    let most = cpus.iter().map(|of| of.cpu).max().unwrap_or(0) + 1;
+    let bpf = Bpf::load(config, most)?;
+    for of in cpus {
+        of.bpf = Some(bpf.open_cpu(config, features, &mut of.intervals, of.cpu)?);
+    }
+    Ok(bpf)
+}
+
 /// A thread id as the system call takes it; `None` for what is none.
 fn task_id(id: u32) -> Option<i32> {
     i32::try_from(id).ok().filter(|id| *id > 0)
@@ -325,6 +353,10 @@ fn open_tasks(
     tasks: &[i32],
     features: &mut Features,
 ) -> Result<Vec<CpuEvents>, Error> {
+    let role = match config.engine {
+        Engine::Ring => Role::Both,
+        Engine::Bpf => Role::SideBand,
+    };
     let mut opened = Vec::new();
     let mut last = None;
     for cpu in online.iter().copied() {
@@ -332,7 +364,7 @@ fn open_tasks(
         let mut events = Vec::new();
         for task in tasks.iter().copied() {
             let interval = intervals.draw();
-            let fd = match open_event(config, interval, features, task, cpu) {
+            let fd = match open_event(config, role, interval, features, task, cpu) {
                 Ok(fd) => fd,
                 // The thread has ended, or the CPU went offline.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH)) => {
@@ -357,6 +389,7 @@ fn open_tasks(
             opened.push(CpuEvents {
                 cpu,
                 events,
+                bpf: None,
                 intervals,
             });
         }
@@ -410,7 +443,9 @@ fn join_outputs(cpu: &mut CpuEvents) -> Result<(), Error> {
     let Some((first, others)) = cpu.events.split_first() else {
         return Ok(());
     };
-    for event in others {
+    // A clock's own records, such as those of throttling, go there, too.
+    let clock = cpu.bpf.as_ref().map(|bpf| &bpf.event);
+    for event in others.iter().chain(clock) {
         sys::set_output(event.fd.as_fd(), first.fd.as_fd()).map_err(|source| Error::Os {
             what: "join the rings of two events",
             source,
@@ -435,10 +470,11 @@ impl Stop {
 /// Sampling that goes on until it is stopped or dropped.
 pub struct Running {
     readers: Vec<JoinHandle<Stats>>,
-    events: Vec<Arc<[OwnedFd]>>,
+    events: Vec<(Role, Arc<[OwnedFd]>)>,
     tids: Vec<Tid>,
     stop: Arc<Stop>,
     setup: Setup,
+    bpf: Option<Bpf>,
 }
 
 impl Running {
@@ -449,7 +485,7 @@ impl Running {
 
     /// The handler in the kernel; `None` with the engine `ring`.
     pub fn handler(&self) -> Option<Handler> {
-        None
+        self.bpf.as_ref().map(|bpf| Handler::new(bpf.maps()))
     }
 
     /// The threads that read the rings, so that their own time can be told apart.
@@ -460,7 +496,7 @@ impl Running {
     /// Stops the events and tells the readers to drain what is left, to send a last batch each,
     /// and to end; the channel is disconnected when the last one has. Does not block.
     pub fn request_stop(&self) {
-        for event in self.events.iter().flat_map(|events| events.iter()) {
+        for event in self.events.iter().flat_map(|(_, events)| events.iter()) {
             // An event that has gone is stopped.
             if let Err(error) = sys::disable(event.as_fd()) {
                 tracing::debug!(%error, "an event cannot be disabled");

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Completion, Failed, Trial, run};
 use sampler::{Clock, probe};
 
+#[path = "live/bpf.rs"]
+mod bpf;
 #[path = "live/programs.rs"]
 mod programs;
 #[path = "live/recording.rs"]
@@ -57,5 +59,6 @@ fn main() -> ExitCode {
     trials.extend(samples::trials());
     trials.extend(records::trials());
     trials.extend(unprivileged::trials());
+    trials.extend(bpf::trials());
     run(&arguments, trials).exit_code()
 }

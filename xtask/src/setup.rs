@@ -46,6 +46,11 @@ const fn tool(package: &'static str, evidence: Evidence, need: Need) -> Tool {
 const TOOLS: &[Tool] = &[
     tool("gcc", Evidence::Program("gcc"), Need::Test),
     tool("libc6-dev", Evidence::Header("stdio.h"), Need::Test),
+    tool("clang", Evidence::Program("clang"), Need::Test),
+    tool("make", Evidence::Program("make"), Need::Test),
+    tool("pkg-config", Evidence::Program("pkg-config"), Need::Test),
+    tool("libelf-dev", Evidence::Header("libelf.h"), Need::Test),
+    tool("zlib1g-dev", Evidence::Header("zlib.h"), Need::Test),
     tool("binutils", Evidence::Program("ld"), Need::Test),
     tool("xz-utils", Evidence::Program("xz"), Need::Test),
     tool("python3", Evidence::Program("python3"), Need::Test),
@@ -183,7 +188,10 @@ mod tests {
     #[test]
     fn present_tools_are_left_alone() {
         let all_but_headers = |evidence| matches!(evidence, Evidence::Program(_));
-        assert_eq!(missing(Need::Bench, all_but_headers), ["libc6-dev"]);
+        assert_eq!(
+            missing(Need::Bench, all_but_headers),
+            ["libc6-dev", "libelf-dev", "zlib1g-dev"]
+        );
         assert!(missing(Need::Bench, |_| true).is_empty());
     }
 

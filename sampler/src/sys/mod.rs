@@ -81,6 +81,14 @@ pub(crate) fn set_period(event: BorrowedFd<'_>, period: u64) -> io::Result<()> {
     checked(unsafe { perf::ioctls::PERIOD(event.as_raw_fd(), address) })
 }
 
+/// Lets a BPF program run at each overflow of an event.
+pub(crate) fn set_bpf(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both descriptors are open; the request takes a descriptor's number.
+    checked(unsafe {
+        perf::ioctls::SET_BPF(event.as_raw_fd(), program.as_raw_fd().cast_unsigned())
+    })
+}
+
 /// Lets an event write into the ring of another event of the same CPU.
 pub(crate) fn set_output(event: BorrowedFd<'_>, ring: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: both descriptors are open; the request takes a descriptor's number.

@@ -1,0 +1,295 @@
+/*
+ * The evaluation of plans and the walk over frames: plain C over a struct work, for the handler in
+ * the kernel as for tests without privilege. Whoever includes this provides
+ *
+ *   long read_user(void *to, u32 size, u64 address)    0, or negative if not all could be read
+ *   long read_kernel(void *to, u32 size, u64 address)  likewise, allowed ranges only
+ *   int find_row(struct work *work, u64 address, struct row *row)    whether there is one
+ *
+ * and defines SUBPROGRAM as what goes before a function that the kernel's verifier checks apart
+ * from its callers. It knows nothing there of what they pass, so pointers are checked anew.
+ */
+#ifndef VCPI_CAPTURE_H
+#define VCPI_CAPTURE_H
+
+/* Numbers of a plan's sources. */
+#define SOURCE_BIAS 16
+#define SOURCE_FS_BASE 17
+#define SOURCE_GS_BASE 18
+#define SOURCE_NONE 19
+#define SOURCE_STEP 32
+#define SOURCES 64
+
+/* Room behind the tail's last word for the piece that would no longer fit. */
+#define TAIL_SPARE (MAX_STEP_BYTES / 8 + 1)
+
+/* Of a piece's head, the bits that hold its address. */
+#define HEAD_ADDRESS_BITS 57
+
+/* How far frames are believed to lie apart, in bytes: by a row, and by the frame pointer alone. */
+#define FARTHEST_BY_ROW (1ULL << 30)
+#define FARTHEST_BY_POINTER (1ULL << 18)
+
+/* What one CPU works on: one sample at a time. */
+struct work {
+	u64 registers[REGISTER_WORDS];
+	/* As pt_regs has them. */
+	u64 saved[21];
+	u64 words[SOURCES];
+	/* Of the walk: the frame that is looked at. */
+	u64 pc, sp, bp;
+	u32 bp_known, first;
+	struct row row;
+	/* Bytes that the plan has read. */
+	u32 plan_bytes;
+	/* The plan is for the kernel's code. */
+	u32 kernel;
+	u32 since_wake_up;
+	struct record record;
+	u64 tail[TAIL_WORDS + TAIL_SPARE];
+};
+
+static inline u64 part_of(u64 word, u8 part)
+{
+	u8 bytes = part & 7;
+	u32 unused = bytes ? 64 - 8 * bytes : 0;
+
+	if (part & 0x80)
+		return (u64)((s64)(word << unused) >> unused);
+	return word << unused >> unused;
+}
+
+static inline int part_is_valid(u8 part)
+{
+	u8 bytes = part & 0x7f;
+
+	return bytes == 1 || bytes == 2 || bytes == 4 || part == 0;
+}
+
+/* Whether step `index` may use a source: what no step before it left is none. */
+static inline int source_is_valid(u8 source, u32 index)
+{
+	return source <= SOURCE_NONE || (source >= SOURCE_STEP && source < SOURCE_STEP + index);
+}
+
+static inline int step_is_valid(const struct step *step, u32 index)
+{
+	return source_is_valid(step->base, index) && source_is_valid(step->index, index) &&
+	       part_is_valid(step->base_part) && part_is_valid(step->index_part) &&
+	       part_is_valid(step->keep) && step->scale < 64 && step->size <= MAX_STEP_BYTES &&
+	       step->operation <= 7 && (!step->size || !step->operation);
+}
+
+static inline u64 join(u8 operation, u64 a, u64 b)
+{
+	switch (operation) {
+	case 0:
+		return a + b;
+	case 1:
+		return a - b;
+	case 2:
+		return a & b;
+	case 3:
+		return a | b;
+	case 4:
+		return a ^ b;
+	case 5:
+		return a >> (b & 63);
+	case 6:
+		return (u64)((s64)a >> (b & 63));
+	default:
+		return a * b;
+	}
+}
+
+/* No memory can be there: null pointers with what is added to them, and what is no address. */
+static inline int is_nowhere(u64 address)
+{
+	s64 top = (s64)address >> 56;
+
+	return address < 0x1000 || (top != 0 && top != -1);
+}
+
+/* Reads `size` bytes (1 to 64) into the tail, a head before them. The tail's next word does not
+ * move if that fails. */
+static inline int load(struct work *work, u64 address, u32 size, u64 *result)
+{
+	u32 used = work->record.tail_words & (TAIL_WORDS - 1);
+	u32 words = (size + 7) / 8;
+	u64 *bytes = &work->tail[used + 1];
+	u64 word;
+	long error;
+
+	/* The last word is not filled by every size. */
+	work->tail[used + (words & 15)] = 0;
+	if (work->kernel) {
+		if (address + (size - 1) < address)
+			return PLAN_FORBIDDEN;
+		error = read_kernel(bytes, size, address);
+	} else {
+		/* Beyond this there is no user memory, whatever the reading function thinks. */
+		if (address >> 56 || (address + (size - 1)) >> 56)
+			return PLAN_FORBIDDEN;
+		error = read_user(bytes, size, address);
+	}
+	if (error)
+		return PLAN_UNREADABLE;
+	if (work->plan_bytes + size > MAX_PLAN_BYTES || used + 1 + words > TAIL_WORDS)
+		return PLAN_FULL;
+	work->plan_bytes += size;
+	work->tail[used] = (address & ((1ULL << HEAD_ADDRESS_BITS) - 1)) |
+			   (u64)(size - 1) << HEAD_ADDRESS_BITS;
+	work->record.tail_words = used + 1 + words;
+	word = *bytes;
+	if (size < 8)
+		word &= (1ULL << (8 * size)) - 1;
+	*result = word;
+	return PLAN_COMPLETE;
+}
+
+/* One step of a plan: PLAN_COMPLETE, or how it failed. */
+SUBPROGRAM int evaluate_step(struct work *work, const struct plan *plan, u32 index)
+{
+	const struct step *step;
+	u64 address, result, base, offset;
+	u32 size;
+	int outcome;
+
+	if (!work || !plan || index >= MAX_STEPS)
+		return PLAN_MALFORMED;
+	step = &plan->step[index];
+	if (!step_is_valid(step, index))
+		return PLAN_MALFORMED;
+	base = part_of(work->words[step->base & (SOURCES - 1)], step->base_part);
+	offset = part_of(work->words[step->index & (SOURCES - 1)], step->index_part);
+	offset = (offset << (step->scale & 63)) + step->displacement;
+	address = join(step->operation, base, offset);
+	result = address;
+	size = step->size;
+	if (size > 0 && size <= MAX_STEP_BYTES) {
+		result = 0;
+		if (!is_nowhere(address)) {
+			outcome = load(work, address, size, &result);
+			if (outcome != PLAN_COMPLETE)
+				return outcome;
+		}
+	}
+	work->words[(SOURCE_STEP + index) & (SOURCES - 1)] = part_of(result, step->keep);
+	return PLAN_COMPLETE;
+}
+
+/* Evaluates a plan from work->words, which holds the sources up to SOURCE_NONE; `bases` says which
+ * segments' are known. The outcome is left in work->record. */
+static inline int evaluate(struct work *work, const struct plan *plan, u32 bases)
+{
+	int outcome = PLAN_COMPLETE;
+	u32 index = 0;
+
+	work->plan_bytes = 0;
+	if (plan->version != PLAN_VERSION || plan->steps > MAX_STEPS)
+		outcome = PLAN_MALFORMED;
+	else if (plan->needs & ~bases)
+		outcome = PLAN_NO_SEGMENT_BASE;
+	else
+		for (index = 0; index < MAX_STEPS; index++) {
+			if (index >= plan->steps)
+				break;
+			outcome = evaluate_step(work, plan, index);
+			if (outcome != PLAN_COMPLETE)
+				break;
+		}
+	work->record.plan = outcome;
+	work->record.plan_step = outcome == PLAN_COMPLETE ? 0 : index;
+	return outcome;
+}
+
+/* Notes a caller, and goes on to its frame. */
+static inline int step_out(struct work *work, u64 cfa, u64 caller, u64 by_pointer)
+{
+	u32 used = work->record.tail_words & (TAIL_WORDS - 1);
+
+	if (caller >> 56)
+		return by_pointer ? FRAMES_NO_ROW : FRAMES_UNREADABLE;
+	work->tail[used] = caller ^ by_pointer << 63;
+	work->record.tail_words = used + 1;
+	work->record.frames++;
+	work->pc = caller;
+	work->sp = cfa;
+	work->first = 0;
+	return FRAMES_NONE;
+}
+
+static inline int walk_by_pointer(struct work *work)
+{
+	/* The saved frame pointer, and the return address above it. */
+	u64 frame[2];
+	u64 bp = work->bp;
+
+	if (!work->bp_known || bp < work->sp || bp - work->sp > FARTHEST_BY_POINTER || bp & 7 ||
+	    bp >> 56)
+		return FRAMES_NO_ROW;
+	if (read_user(frame, sizeof(frame), bp))
+		return FRAMES_UNREADABLE;
+	if (!frame[1])
+		return FRAMES_NO_ROW;
+	work->bp = frame[0];
+	return step_out(work, bp + 16, frame[1], 1);
+}
+
+static inline int walk_by_row(struct work *work, const struct row *row)
+{
+	u64 frame[2];
+	u64 cfa, bp = work->bp;
+	u32 bp_known = work->bp_known;
+
+	if (row->cfa_register == REGISTER_RSP)
+		cfa = work->sp;
+	else if (row->cfa_register == REGISTER_RBP && bp_known)
+		cfa = bp;
+	else if (work->first && row->cfa_register < 16)
+		cfa = work->registers[row->cfa_register & 15];
+	else
+		return FRAMES_UNKNOWN_REGISTER;
+	cfa += (s64)row->cfa_offset;
+	if (cfa <= work->sp || cfa - work->sp > FARTHEST_BY_ROW || cfa >> 56)
+		return FRAMES_UNREADABLE;
+	if (row->rbp == RBP_SAVED && row->rbp_offset == -16) {
+		/* Where most functions keep it: one read for both. */
+		if (read_user(frame, sizeof(frame), cfa - 16))
+			return FRAMES_UNREADABLE;
+		bp = frame[0];
+		bp_known = 1;
+	} else {
+		if (read_user(&frame[1], 8, cfa - 8))
+			return FRAMES_UNREADABLE;
+		if (row->rbp == RBP_SAVED)
+			bp_known = !((cfa + (s64)row->rbp_offset) >> 56) &&
+				   !read_user(&bp, 8, cfa + (s64)row->rbp_offset);
+		else if (row->rbp != RBP_SAME)
+			bp_known = 0;
+	}
+	if (!frame[1])
+		return FRAMES_OUTERMOST;
+	work->bp = bp;
+	work->bp_known = bp_known;
+	return step_out(work, cfa, frame[1], 0);
+}
+
+/* From one frame to its caller's: FRAMES_NONE, or why there is none. Adds 256 to the result where a
+ * row led. */
+SUBPROGRAM int walk_step(struct work *work)
+{
+	struct row row = {};
+
+	if (!work)
+		return FRAMES_UNREADABLE;
+	if (work->first && work->row.kind != ROW_NONE)
+		row = work->row;
+	else if (!find_row(work, work->pc, &row))
+		return walk_by_pointer(work);
+	if (row.kind == ROW_OUTERMOST)
+		return FRAMES_OUTERMOST | 256;
+	return walk_by_row(work, &row) | 256;
+}
+
+#endif

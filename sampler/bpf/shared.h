@@ -1,0 +1,250 @@
+/*
+ * What the handler in the kernel and the crate share: settings, maps' keys and values, records,
+ * counters. Plain C integers, every gap explicit; src/bpf/layout.rs mirrors it, and both sides pin
+ * sizes and offsets.
+ */
+#ifndef VCPI_SHARED_H
+#define VCPI_SHARED_H
+
+/* Steps of a plan, and frames, at most. */
+#define MAX_STEPS 32
+#define MAX_STEP_BYTES 64
+#define MAX_PLAN_BYTES 1024
+#define MAX_FRAMES 64
+#define CODE_BYTES_PLANNED 16
+#define CODE_BYTES_UNPLANNED 64
+
+/* Words of a record's tail at most: user registers, frames, code, pieces (each with its head and up
+ * to 7 bytes of padding). */
+#define TAIL_WORDS 512
+
+/* Registers in a record: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags, cs, ss. */
+#define REGISTER_WORDS 20
+#define REGISTER_RSP 4
+#define REGISTER_RBP 5
+#define REGISTER_IP 16
+#define REGISTER_FLAGS 17
+#define REGISTER_CS 18
+#define REGISTER_SS 19
+
+struct process_key {
+	u32 tgid;
+	u32 exec_count;
+	u64 start_time;
+};
+
+/* A PC, or a return address, of a process. */
+struct place_key {
+	struct process_key process;
+	u64 address;
+};
+
+/* Row.kind */
+#define ROW_NONE 0
+#define ROW_FRAME 1
+#define ROW_OUTERMOST 2
+/* Row.rbp */
+#define RBP_SAME 0
+#define RBP_SAVED 1
+#define RBP_UNKNOWN 2
+
+struct row {
+	u8 kind;
+	u8 cfa_register;
+	u8 rbp;
+	u8 reserved;
+	s32 cfa_offset;
+	s32 rbp_offset;
+};
+
+/* Of the map of rows. */
+struct row_value {
+	/* The key again: the kernel may give the place to another key while it is being read. */
+	struct place_key key;
+	struct row row;
+	u32 reserved;
+};
+
+/* As crate interpreter writes it (plan/wire.rs explains it). */
+struct step {
+	u64 displacement;
+	u8 base, base_part, index, index_part;
+	u8 scale, size, keep, operation;
+};
+
+struct plan {
+	u16 version;
+	u8 steps, needs;
+	u16 bytes, reserved;
+	struct step step[MAX_STEPS];
+};
+
+#define PLAN_VERSION 1
+#define PLAN_NEEDS_FS_BASE 1
+#define PLAN_NEEDS_GS_BASE 2
+
+/* Of the map of plans. */
+struct plan_value {
+	/* As in row_value. */
+	struct place_key key;
+	u64 bias;
+	u32 tag;
+	struct row row;
+	struct plan plan;
+};
+
+/* Of the map of denials. */
+#define DENY_MEMORY 1
+#define DENY_VALUES 2
+
+/* Of the map of targets, by tgid. */
+#define TARGET_WAITS_FOR_EXEC 1
+#define TARGET_SAMPLED 2
+
+/* settings.flags */
+#define SELECT_TARGETS 1
+#define SELECT_CGROUP 2
+#define SELECT_EUID 4
+#define SELECT_COMM 8
+#define CAPTURE_NOT_DUMPABLE 16
+
+struct settings {
+	u64 flags;
+	u64 cgroup;
+	u64 buffer_bytes;
+	u32 own_tgid;
+	u32 euid;
+	u32 wake_up_samples;
+	u32 frames;
+	char comm[16];
+};
+
+/* Causes, each with its counter; names are in src/bpf/layout.rs. */
+enum counter {
+	COUNT_SAMPLES,
+	COUNT_OWN,
+	COUNT_FILTERED,
+	COUNT_NO_SCRATCH,
+	COUNT_BUFFER_FULL,
+	COUNT_BUFFER_BUSY,
+	COUNT_CYCLES_LOST,
+	COUNT_NOT_DUMPABLE,
+	COUNT_VALUES_DENIED,
+	COUNT_MEMORY_DENIED,
+	COUNT_NO_USER_REGISTERS,
+	COUNT_NO_CODE,
+	COUNT_SHORT_CODE,
+	COUNT_PLAN_MISSING,
+	COUNT_PLAN_COMPLETE,
+	COUNT_PLAN_UNREADABLE,
+	COUNT_PLAN_FORBIDDEN,
+	COUNT_PLAN_FULL,
+	COUNT_PLAN_NO_SEGMENT_BASE,
+	COUNT_PLAN_MALFORMED,
+	COUNT_PLAN_REPLACED,
+	COUNT_FRAMES_BY_ROW,
+	COUNT_FRAMES_BY_POINTER,
+	COUNT_FRAMES_OUTERMOST,
+	COUNT_FRAMES_NO_ROW,
+	COUNT_FRAMES_UNKNOWN_REGISTER,
+	COUNT_FRAMES_UNREADABLE,
+	COUNT_FRAMES_MOST,
+	COUNT_TARGETS_FULL,
+	COUNTERS,
+};
+
+struct counters {
+	u64 of[COUNTERS];
+};
+
+/* record.context */
+#define CONTEXT_USER 0
+#define CONTEXT_KERNEL 1
+#define CONTEXT_SOFTIRQ 2
+#define CONTEXT_HARDIRQ 3
+
+/* record.plan */
+#define PLAN_MISSING 0
+#define PLAN_COMPLETE 1
+#define PLAN_UNREADABLE 2
+#define PLAN_FORBIDDEN 3
+#define PLAN_FULL 4
+#define PLAN_NO_SEGMENT_BASE 5
+#define PLAN_MALFORMED 6
+#define PLAN_MEMORY_DENIED 7
+#define PLAN_VALUES_DENIED 8
+#define PLAN_NOT_DUMPABLE 9
+
+/* record.frames_end */
+#define FRAMES_NONE 0
+#define FRAMES_OUTERMOST 1
+#define FRAMES_NO_ROW 2
+#define FRAMES_UNKNOWN_REGISTER 3
+#define FRAMES_UNREADABLE 4
+#define FRAMES_MOST 5
+
+/* record.flags */
+#define RECORD_REGISTERS 1
+#define RECORD_USER_REGISTERS 2
+#define RECORD_USER_IS_32 4
+#define RECORD_FS_BASE 8
+#define RECORD_GS_BASE 16
+#define RECORD_SYSTEM_CALL 32
+#define RECORD_DUMPABLE 64
+#define RECORD_PRIVILEGED 128
+#define RECORD_KERNEL_THREAD 256
+#define RECORD_SIGNALS_PENDING 512
+
+/* A sample; `tail_words` words follow: the interrupted registers if RECORD_REGISTERS, the user
+ * registers if RECORD_USER_REGISTERS, the frames, the code, the pieces. */
+struct record {
+	u64 time;
+	u64 period;
+	u64 ip;
+	u64 start_time;
+	u64 thread_start_time;
+	u64 cgroup;
+	u64 fs_base;
+	u64 gs_base;
+	char comm[16];
+	u32 tgid, tid;
+	u32 exec_count, ppid;
+	u32 pgid, sid;
+	u32 tty, uid;
+	u32 euid, suid;
+	u32 gid, egid;
+	u32 plan_tag, system_call;
+	u16 flags, tail_words;
+	u8 context, policy, priority, plan;
+	u8 plan_step, frames, frames_end, code_bytes;
+	u8 reserved[4];
+};
+
+/* Of the maps of cycles that found no room. */
+struct cycles_key {
+	struct process_key process;
+	u64 ip;
+	u32 euid;
+	u32 context;
+};
+
+struct cycles_value {
+	u64 samples;
+	u64 weight;
+};
+
+#ifdef __cplusplus
+#error "plain C"
+#endif
+
+_Static_assert(sizeof(struct place_key) == 24, "place_key");
+_Static_assert(sizeof(struct row) == 12, "row");
+_Static_assert(sizeof(struct row_value) == 40, "row_value");
+_Static_assert(sizeof(struct step) == 16, "step");
+_Static_assert(sizeof(struct plan) == 520, "plan");
+_Static_assert(sizeof(struct plan_value) == 568, "plan_value");
+_Static_assert(sizeof(struct settings) == 56, "settings");
+_Static_assert(sizeof(struct record) == 152, "record");
+_Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");
+
+#endif

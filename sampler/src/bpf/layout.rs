@@ -1,0 +1,210 @@
+//! What is shared with the handler, byte for byte: `bpf/shared.h` in Rust.
+
+use crate::{BpfOptions, CallerRbp, Denial, ProcessKey, Row};
+
+/// Bytes of a plan in the wire form.
+pub(crate) const PLAN_BYTES: usize = 520;
+/// Bytes of a process's key.
+pub(crate) const PROCESS_BYTES: usize = 16;
+/// Bytes of the key of a PC or a return address.
+pub(crate) const PLACE_BYTES: usize = 24;
+/// Bytes of a row.
+const ROW_BYTES: usize = 12;
+
+/// The names of the handler's counters, in the order of `enum counter`.
+pub(crate) const COUNTERS: [&str; 29] = [
+    "samples",
+    "own_samples",
+    "filtered_samples",
+    "no_scratch",
+    "buffer_full",
+    "buffer_busy",
+    "cycles_lost",
+    "not_dumpable",
+    "values_denied",
+    "memory_denied",
+    "no_user_registers",
+    "no_code",
+    "short_code",
+    "plans_missing",
+    "plans_complete",
+    "plans_unreadable",
+    "plans_forbidden",
+    "plans_full",
+    "plans_without_segment_base",
+    "plans_malformed",
+    "plans_replaced",
+    "frames_by_row",
+    "frames_by_pointer",
+    "walks_outermost",
+    "walks_no_row",
+    "walks_unknown_register",
+    "walks_unreadable",
+    "walks_most",
+    "targets_full",
+];
+
+/// `struct settings`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Settings {
+    flags: u64,
+    cgroup: u64,
+    buffer_bytes: u64,
+    own_tgid: u32,
+    euid: u32,
+    wake_up_samples: u32,
+    frames: u32,
+    comm: [u8; 16],
+}
+
+const _: () = assert!(size_of::<Settings>() == 56);
+
+impl Settings {
+    const SELECT_TARGETS: u64 = 1;
+    const SELECT_CGROUP: u64 = 2;
+    const SELECT_EUID: u64 = 4;
+    const SELECT_COMM: u64 = 8;
+    const CAPTURE_NOT_DUMPABLE: u64 = 16;
+
+    /// What the handler is told.
+    pub(crate) fn new(
+        options: &BpfOptions,
+        targets: bool,
+        own_tgid: u32,
+        wake_up_samples: u32,
+    ) -> Settings {
+        let filter = &options.filter;
+        let flag = |set: bool, flag| if set { flag } else { 0 };
+        let mut comm = [0; 16];
+        if let Some(name) = &filter.comm {
+            let len = name.len().min(15);
+            comm[..len].copy_from_slice(&name[..len]);
+        }
+        Settings {
+            flags: flag(targets, Self::SELECT_TARGETS)
+                | flag(filter.cgroup.is_some(), Self::SELECT_CGROUP)
+                | flag(filter.euid.is_some(), Self::SELECT_EUID)
+                | flag(filter.comm.is_some(), Self::SELECT_COMM)
+                | flag(options.not_dumpable, Self::CAPTURE_NOT_DUMPABLE),
+            cgroup: filter.cgroup.unwrap_or(0),
+            buffer_bytes: u64::from(options.buffer_bytes),
+            own_tgid,
+            euid: filter.euid.unwrap_or(0),
+            wake_up_samples: wake_up_samples.max(1),
+            frames: options.frames,
+            comm,
+        }
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; size_of::<Settings>()] {
+        let mut bytes = [0; size_of::<Settings>()];
+        let mut put = Put(&mut bytes);
+        for word in [self.flags, self.cgroup, self.buffer_bytes] {
+            put.bytes(&word.to_ne_bytes());
+        }
+        for half in [self.own_tgid, self.euid, self.wake_up_samples, self.frames] {
+            put.bytes(&half.to_ne_bytes());
+        }
+        put.bytes(&self.comm);
+        bytes
+    }
+}
+
+/// States of a target.
+pub(crate) const TARGET_WAITS_FOR_EXEC: u32 = 1;
+/// As above.
+pub(crate) const TARGET_SAMPLED: u32 = 2;
+
+/// Fills a place from its beginning; what does not fit is left out.
+struct Put<'a>(&'a mut [u8]);
+
+impl Put<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        if let Some((place, rest)) = std::mem::take(&mut self.0).split_at_mut_checked(bytes.len()) {
+            place.copy_from_slice(bytes);
+            self.0 = rest;
+        }
+    }
+}
+
+/// `struct process_key`.
+pub(crate) fn process(key: ProcessKey) -> [u8; PROCESS_BYTES] {
+    let mut bytes = [0; PROCESS_BYTES];
+    let mut put = Put(&mut bytes);
+    put.bytes(&key.tgid.to_ne_bytes());
+    put.bytes(&key.exec_count.to_ne_bytes());
+    put.bytes(&key.start_time.to_ne_bytes());
+    bytes
+}
+
+/// `struct place_key`.
+pub(crate) fn place(key: ProcessKey, address: u64) -> [u8; PLACE_BYTES] {
+    let mut bytes = [0; PLACE_BYTES];
+    let mut put = Put(&mut bytes);
+    put.bytes(&process(key));
+    put.bytes(&address.to_ne_bytes());
+    bytes
+}
+
+/// `struct row`.
+fn row(row: Option<Row>) -> [u8; ROW_BYTES] {
+    let (kind, register, rbp, cfa_offset, rbp_offset) = match row {
+        None => (0, 0, 0, 0, 0),
+        Some(Row::Outermost) => (2, 0, 0, 0, 0),
+        Some(Row::Frame {
+            register,
+            offset,
+            rbp,
+        }) => {
+            let (rbp, saved) = match rbp {
+                CallerRbp::Same => (0, 0),
+                CallerRbp::Saved(offset) => (1, offset),
+                CallerRbp::Unknown => (2, 0),
+            };
+            (1, register, rbp, offset, saved)
+        }
+    };
+    let mut bytes = [0; ROW_BYTES];
+    let mut put = Put(&mut bytes);
+    put.bytes(&[kind, register, rbp, 0]);
+    put.bytes(&cfa_offset.to_ne_bytes());
+    put.bytes(&rbp_offset.to_ne_bytes());
+    bytes
+}
+
+/// `struct row_value`.
+pub(crate) fn row_value(key: &[u8; PLACE_BYTES], of: Row) -> [u8; 40] {
+    let mut bytes = [0; 40];
+    let mut put = Put(&mut bytes);
+    put.bytes(key);
+    put.bytes(&row(Some(of)));
+    bytes
+}
+
+/// `struct plan_value`.
+pub(crate) fn plan_value(
+    key: &[u8; PLACE_BYTES],
+    bias: u64,
+    tag: u32,
+    of: Option<Row>,
+    plan: &[u8; PLAN_BYTES],
+) -> [u8; 568] {
+    let mut bytes = [0; 568];
+    let mut put = Put(&mut bytes);
+    put.bytes(key);
+    put.bytes(&bias.to_ne_bytes());
+    put.bytes(&tag.to_ne_bytes());
+    put.bytes(&row(of));
+    put.bytes(plan);
+    bytes
+}
+
+/// What the map of denials holds.
+pub(crate) fn denial(what: Denial) -> [u8; 4] {
+    let what: u32 = match what {
+        Denial::Memory => 1,
+        Denial::Values => 2,
+    };
+    what.to_ne_bytes()
+}

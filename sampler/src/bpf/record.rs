@@ -1,0 +1,204 @@
+//! From the handler's records to samples: `struct record` of `bpf/shared.h`.
+
+use crate::capture::Memory;
+use crate::{
+    Capture, Context, FramesEnd, Mode, Pid, PlanFailure, PlanOutcome, RawSample, Registers,
+    TaskIdentity, Tid, UserRegisters,
+};
+
+/// Bytes before the tail.
+const HEAD: usize = 152;
+/// Words of a set of registers.
+const REGISTER_WORDS: usize = 20;
+
+const REGISTERS: u16 = 1;
+const USER_REGISTERS: u16 = 2;
+const USER_IS_32: u16 = 4;
+const FS_BASE: u16 = 8;
+const GS_BASE: u16 = 16;
+const SYSTEM_CALL: u16 = 32;
+const DUMPABLE: u16 = 64;
+const PRIVILEGED: u16 = 128;
+const KERNEL_THREAD: u16 = 256;
+const SIGNALS_PENDING: u16 = 512;
+
+/// Reads fields one after the other.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_ne_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_ne_bytes)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take().map(|[byte]: [u8; 1]| byte)
+    }
+
+    fn registers(&mut self) -> Option<Registers> {
+        let mut words = [0; REGISTER_WORDS];
+        for word in &mut words {
+            *word = self.u64()?;
+        }
+        let [gpr @ .., ip, flags, cs, ss] = words;
+        Some(Registers {
+            gpr,
+            ip,
+            flags,
+            cs,
+            ss,
+        })
+    }
+
+    fn rest(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// Decodes a record that was taken on `cpu`. `None` if it is none.
+pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
+    let mut head = Fields(bytes.get(..HEAD)?);
+    let time = head.u64()?;
+    let period = head.u64()?;
+    let ip = head.u64()?;
+    let start_time = head.u64()?;
+    let thread_start_time = head.u64()?;
+    let cgroup = head.u64()?;
+    let (fs_base, gs_base) = (head.u64()?, head.u64()?);
+    let comm = head.take()?;
+    let (tgid, tid) = (Pid(head.u32()?), Tid(head.u32()?));
+    let (exec_count, ppid) = (head.u32()?, Pid(head.u32()?));
+    let (pgid, sid) = (head.u32()?, head.u32()?);
+    let (tty, uid) = (head.u32()?, head.u32()?);
+    let (euid, suid) = (head.u32()?, head.u32()?);
+    let (gid, egid) = (head.u32()?, head.u32()?);
+    let (tag, system_call) = (head.u32()?, head.u32()?);
+    let (flags, tail_words) = (head.u16()?, head.u16()?);
+    let (context, policy, priority, plan) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
+    let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
+    let has = |flag| flags & flag != 0;
+
+    let tail_end = HEAD + 8 * usize::from(tail_words);
+    let mut tail = Fields(bytes.get(HEAD..tail_end)?);
+    let interrupted = match has(REGISTERS) {
+        true => Some(tail.registers()?),
+        false => None,
+    };
+    let context = context_of(context)?;
+    let user = if has(USER_IS_32) {
+        UserRegisters::Compat
+    } else if context == Context::User {
+        interrupted.map_or(UserRegisters::None, UserRegisters::Long)
+    } else if has(USER_REGISTERS) {
+        UserRegisters::Long(tail.registers()?)
+    } else {
+        UserRegisters::None
+    };
+    let task = TaskIdentity {
+        tgid,
+        tid,
+        start_time,
+        thread_start_time,
+        exec_count,
+        ppid,
+        pgid,
+        sid,
+        tty,
+        uid,
+        euid,
+        suid,
+        gid,
+        egid,
+        privileged: has(PRIVILEGED),
+        dumpable: has(DUMPABLE),
+        kernel_thread: has(KERNEL_THREAD),
+        cgroup,
+        comm,
+        context,
+        policy,
+        priority,
+        signals_pending: has(SIGNALS_PENDING),
+    };
+    let capture = Capture {
+        task,
+        plan: outcome(plan, tag, step)?,
+        frames_end: end_of_frames(frames_end)?,
+        system_call: has(SYSTEM_CALL).then_some(system_call),
+        fs_base: has(FS_BASE).then_some(fs_base),
+        gs_base: has(GS_BASE).then_some(gs_base),
+        memory: Memory {
+            frames,
+            code,
+            bytes: tail.rest().into(),
+        },
+    };
+    Some(RawSample {
+        time,
+        cpu,
+        pid: tgid,
+        tid,
+        period,
+        ip,
+        mode: if context == Context::User {
+            Mode::User
+        } else {
+            Mode::Kernel
+        },
+        interrupted,
+        user,
+        stack: Box::default(),
+        capture: Some(Box::new(capture)),
+    })
+}
+
+fn context_of(number: u8) -> Option<Context> {
+    Some(match number {
+        0 => Context::User,
+        1 => Context::Kernel,
+        2 => Context::Softirq,
+        3 => Context::Hardirq,
+        _ => return None,
+    })
+}
+
+fn end_of_frames(number: u8) -> Option<FramesEnd> {
+    Some(match number {
+        0 => FramesEnd::None,
+        1 => FramesEnd::Outermost,
+        2 => FramesEnd::NoRow,
+        3 => FramesEnd::UnknownRegister,
+        4 => FramesEnd::Unreadable,
+        5 => FramesEnd::Most,
+        _ => return None,
+    })
+}
+
+fn outcome(number: u8, tag: u32, step: u8) -> Option<PlanOutcome> {
+    let cause = match number {
+        0 => return Some(PlanOutcome::Missing),
+        1 => return Some(PlanOutcome::Complete { tag }),
+        2 => PlanFailure::Unreadable,
+        3 => PlanFailure::Forbidden,
+        4 => PlanFailure::Full,
+        5 => PlanFailure::NoSegmentBase,
+        6 => PlanFailure::Malformed,
+        7 => return Some(PlanOutcome::MemoryDenied),
+        8 => return Some(PlanOutcome::ValuesDenied),
+        9 => return Some(PlanOutcome::NotDumpable),
+        _ => return None,
+    };
+    Some(PlanOutcome::Failed { tag, step, cause })
+}

@@ -1,0 +1,163 @@
+//! The engine `bpf`.
+
+use libtest_mimic::{Failed, Trial};
+use sampler::probe::Scope;
+use sampler::{
+    Clock, Config, Context, Engine, Mode, PlanOutcome, ProcessKey, RawSample, Target, Tid,
+    UserRegisters,
+};
+
+use crate::for_clocks;
+use crate::programs::Waiting;
+use crate::recording::{Recording, millisecond, samples};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    trials.extend(for_clocks(
+        "bpf::a_command_with_who_it_is",
+        Scope::System,
+        command,
+    ));
+    trials.extend(for_clocks("bpf::the_whole_machine", Scope::System, system));
+    trials
+}
+
+fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(what().into()) }
+}
+
+fn config(target: Target, clock: Clock) -> Config {
+    Config {
+        engine: Engine::Bpf,
+        ..Config::new(target, clock, millisecond(clock))
+    }
+}
+
+/// A field of `/proc/PID/stat`, numbered from 1 as in proc(5).
+fn stat(pid: u32, field: usize) -> Result<u64, Failed> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, after_name) = text.rsplit_once(')').ok_or("no name")?;
+    let field = after_name.split_whitespace().nth(field - 3);
+    Ok(field
+        .ok_or("no such field")?
+        .parse::<i64>()?
+        .cast_unsigned())
+}
+
+/// A command's samples: nobody else's, its identity as /proc has it, the registers of its own PC,
+/// the code that is in its memory there.
+fn command(clock: Clock) -> Result<(), Failed> {
+    let mut child = Waiting::busy(2)?;
+    let pid = child.pid();
+    let mut recording = Recording::with(&config(Target::Command(pid), clock))?;
+    child.go()?;
+    child.number()?;
+    recording.samples(200, |sample| sample.mode == Mode::User)?;
+    let start_ticks = stat(pid.0, 22)?;
+    let (ppid, pgid, sid) = (stat(pid.0, 4)?, stat(pid.0, 5)?, stat(pid.0, 6)?);
+    let (batches, _) = recording.stop()?;
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem"))?;
+    let mut keys: Vec<ProcessKey> = Vec::new();
+    for sample in samples(&batches) {
+        check(sample.pid == pid, || format!("a sample of {}", sample.pid))?;
+        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let task = &capture.task;
+        check((task.tgid, task.tid) == (pid, sample.tid), || {
+            format!("{task:?} in {sample:?}")
+        })?;
+        // The kernel's clock ticks are hundredths of a second here as everywhere on x86.
+        check(task.start_time / 10_000_000 == start_ticks, || {
+            format!("{task:?}: not started at {start_ticks}")
+        })?;
+        check(
+            (
+                u64::from(task.ppid.0),
+                u64::from(task.pgid),
+                u64::from(task.sid),
+            ) == (ppid, pgid, sid),
+            || format!("{task:?}: not {ppid} {pgid} {sid}"),
+        )?;
+        let own = nix::unistd::getuid().as_raw();
+        check((task.uid, task.euid, task.suid) == (own, own, own), || {
+            format!("{task:?}: not {own}")
+        })?;
+        keys.push(task.process());
+        if sample.mode != Mode::User {
+            continue;
+        }
+        check(task.context == Context::User && task.dumpable, || {
+            format!("{task:?}")
+        })?;
+        let registers = sample.interrupted.ok_or("no registers")?;
+        check(
+            registers.ip == sample.ip && sample.user == UserRegisters::Long(registers),
+            || format!("{registers:x?}"),
+        )?;
+        check(capture.plan == PlanOutcome::Missing, || {
+            format!("{capture:?}")
+        })?;
+        let mut there = vec![0; capture.code().len()];
+        std::os::unix::fs::FileExt::read_exact_at(&memory, &mut there, sample.ip)?;
+        check(capture.code() == there && there.len() == 64, || {
+            format!("{:x?} is not {there:x?}", capture.code())
+        })?;
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    check(keys.len() == 1, || format!("{keys:?}"))?;
+    let name = samples(&batches)
+        .filter_map(|sample| sample.capture.as_ref())
+        .map(|of| of.task.name().to_vec())
+        .last();
+    check(name.is_some_and(|name| name.starts_with(b"live")), || {
+        "no name".to_owned()
+    })?;
+    child.end()
+}
+
+/// The whole machine but for the collector: user code and the kernel, with the registers of both,
+/// and system calls by their numbers.
+fn system(clock: Clock) -> Result<(), Failed> {
+    let child = Waiting::shell("dd if=/dev/zero of=/dev/null bs=64k")?;
+    let mut child = child;
+    child.go()?;
+    let pid = child.pid();
+    let mut recording = Recording::with(&config(Target::System, clock))?;
+    let is_reading = |sample: &RawSample| {
+        sample.pid == pid
+            && sample.mode == Mode::Kernel
+            && matches!(sample.user, UserRegisters::Long(_))
+    };
+    recording.samples(100, is_reading)?;
+    let handler = recording.running().handler().ok_or("no handler")?;
+    let counters = handler.counters()?;
+    let (batches, _) = recording.stop()?;
+    child.kill()?;
+    let own = std::process::id();
+    check(samples(&batches).all(|sample| sample.pid.0 != own), || {
+        "the collector's own".to_owned()
+    })?;
+    check(counters.get("samples") >= 100, || format!("{counters:?}"))?;
+    let idle = samples(&batches).find(|sample| sample.tid == Tid(0));
+    check(clock == Clock::Cycles || idle.is_none(), || {
+        format!("{idle:?}")
+    })?;
+    let mut calls = 0;
+    for sample in samples(&batches).filter(|sample| is_reading(sample)) {
+        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let UserRegisters::Long(user) = sample.user else {
+            continue;
+        };
+        let interrupted = sample.interrupted.ok_or("no registers")?;
+        check(
+            interrupted.ip == sample.ip && sample.ip >> 63 == 1 && user.ip >> 47 == 0,
+            || format!("{sample:x?}"),
+        )?;
+        // read(0) or write(1), the latter with the device's descriptor and the block's size.
+        if let Some(0 | 1) = capture.system_call {
+            check(user.gpr[2] == 65_536, || format!("{user:x?}"))?;
+            calls += 1;
+        }
+    }
+    check(calls >= 50, || format!("only {calls} of read and write"))
+}
