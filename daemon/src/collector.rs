@@ -336,8 +336,10 @@ impl Collector {
         let mut view = View::of(process, &mut self.images, sample.time);
         view.allow_secrets = self.settings.allow_secrets;
         view.evidence = evidence;
+        let stack_read =
+            !sample.stack.is_empty() || capture.is_some_and(|capture| capture.frames().len() > 0);
         view.stack = match &sample.user {
-            UserRegisters::Long(registers) if !sample.stack.is_empty() => Some(registers.sp()),
+            UserRegisters::Long(registers) if stack_read && !kernel => Some(registers.sp()),
             _ => None,
         };
         let Some(located) = view.locate(sample.ip) else {
@@ -454,6 +456,7 @@ impl Collector {
             view: &view,
             cache: &mut self.cache,
             snapshot: snapshot.as_ref(),
+            missed: false,
         };
         let window = Window {
             max_instructions: self.settings.window,
@@ -463,6 +466,7 @@ impl Collector {
         start.fs_base = capture.and_then(|capture| capture.fs_base);
         start.gs_base = capture.and_then(|capture| capture.gs_base);
         let outcome = window.run(&start, &mut code, &mut memory, &mut recorder);
+        let missed = code.missed;
         recorder.settle_jump();
         let Recorder {
             values,
@@ -487,13 +491,7 @@ impl Collector {
             return self.process_gone();
         }
         if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
-            plans.settle(
-                &basis,
-                outcome.stop,
-                went,
-                &mut self.cache,
-                &mut self.tables,
-            );
+            plans.settle(&basis, missed, went, &mut self.cache, &mut self.tables);
         }
     }
 }

@@ -178,21 +178,21 @@ impl Plans {
         }
     }
 
-    /// Takes notice of how a window went: makes a plan, or a better one, where that is of use.
+    /// Takes notice of how a window went, in which code may have been missed: makes a plan, or a better one, where that is of use.
     pub(crate) fn settle(
         &mut self,
         basis: &Basis<'_, '_>,
-        stop: StopReason,
+        missed: bool,
         went: Option<(u64, u64)>,
         cache: &mut DecodeCache,
         tables: &mut Tables,
     ) {
         if let Some((branch, destination)) = went
-            && is_missing_code(stop)
+            && missed
         {
             self.learn(basis.start.process, branch, destination);
         }
-        if self.is_wanted(basis, stop) {
+        if self.is_wanted(basis, missed) {
             self.make(basis, cache, tables);
         }
     }
@@ -212,8 +212,8 @@ impl Plans {
         }
     }
 
-    /// Whether a plan is to be made, or made again, after a window ended so.
-    fn is_wanted(&mut self, basis: &Basis<'_, '_>, stop: StopReason) -> bool {
+    /// Whether a plan is to be made, or made again, after a window in which code was missed or not.
+    fn is_wanted(&mut self, basis: &Basis<'_, '_>, missed: bool) -> bool {
         let tag = match basis.outcome {
             PlanOutcome::Missing => return true,
             PlanOutcome::Complete { tag } | PlanOutcome::Failed { tag, .. } => tag,
@@ -234,7 +234,7 @@ impl Plans {
             }
             return given.failures == MAX_FAILURES;
         }
-        is_missing_code(stop)
+        missed
     }
 
     /// Makes a plan and gives it to the handler.
@@ -339,14 +339,6 @@ impl OfProcess {
     fn len(&self) -> usize {
         self.given.len() + self.rows.len() + self.destinations.len()
     }
-}
-
-/// Whether a window ended for want of code that a plan can bring.
-fn is_missing_code(stop: StopReason) -> bool {
-    matches!(
-        stop,
-        StopReason::CodeNotCaptured | StopReason::TruncatedCode
-    )
 }
 
 fn row_at(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {

@@ -170,10 +170,21 @@ impl View<'_> {
 pub(crate) struct ProcessCode<'a, 'v> {
     pub(crate) view: &'a View<'v>,
     pub(crate) cache: &'a mut DecodeCache,
-    /// What was read at the interrupt, if the engine reads there: code is then taken from nowhere
-    /// else.
+    /// What was read at the interrupt, if the engine reads there.
     pub(crate) snapshot: Option<&'a Snapshot>,
+    /// Code was wanted that had not been read there.
+    pub(crate) missed: bool,
 }
+
+/// The code from an address on as it was read at the interrupt, if it is a whole instruction.
+fn sampled(snapshot: Option<&Snapshot>, pc: u64, address: u64) -> Option<&[u8]> {
+    let code = snapshot?.from_address(pc);
+    let whole = code.len() >= MAX_INSTRUCTION || Decoded::new(code, address).is_ok();
+    whole.then_some(code)
+}
+
+/// Bytes of the longest instruction.
+const MAX_INSTRUCTION: usize = 15;
 
 impl Code for ProcessCode<'_, '_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
@@ -185,17 +196,24 @@ impl Code for ProcessCode<'_, '_> {
             return Err(StopReason::DeniedImage);
         }
         let Pc { image, address } = located.pc;
-        if let Some(snapshot) = self.snapshot {
-            let code = snapshot.from_address(pc);
-            if code.is_empty() {
-                return Err(StopReason::CodeNotCaptured);
-            }
+        if let Some(code) = sampled(self.snapshot, pc, address) {
             return Ok(Fetched {
                 instruction: self.cache.get_sampled(image.0, address, code)?,
                 bias: located.bias,
             });
         }
-        self.view.is_pristine(pc, &located.mapping)?;
+        self.missed = true;
+        let captured = self.snapshot.is_some();
+        let reason = |why| {
+            if captured {
+                StopReason::CodeNotCaptured
+            } else {
+                why
+            }
+        };
+        self.view
+            .is_pristine(pc, &located.mapping)
+            .map_err(reason)?;
         let decoded: &Decoded = self.cache.get_or_decode(image.0, address, |bytes| {
             match self.view.images.borrow_mut().read(image, address, bytes) {
                 0 => Err(StopReason::ImageUnreadable),
@@ -215,8 +233,8 @@ impl Code for ProcessCode<'_, '_> {
     }
 }
 
-/// Memory as of the interrupt: the stack copy of the sample, and what was read there, or, where
-/// the engine reads nothing, pristine image pages.
+/// Memory as of the interrupt: the stack copy of the sample, what a plan had read, and pristine
+/// image pages.
 #[derive(Debug)]
 pub(crate) struct SampleMemory<'a, 'v> {
     pub(crate) view: &'a View<'v>,
@@ -232,12 +250,14 @@ impl Memory for SampleMemory<'_, '_> {
             .checked_sub(self.stack_start)
             .and_then(|start| usize::try_from(start).ok())
             .and_then(|start| self.stack.get(start..start.checked_add(bytes.len())?));
-        let held = match (copied, self.snapshot) {
-            (Some(copied), _) => Some(copied),
-            (None, Some(snapshot)) => snapshot.from_address(address).get(..bytes.len()),
-            (None, None) => return self.view.read_image(address, bytes),
-        };
-        held.inspect(|held| bytes.copy_from_slice(held)).is_some()
+        let brought = || self.snapshot?.from_address(address).get(..bytes.len());
+        match copied.or_else(brought) {
+            Some(held) => {
+                bytes.copy_from_slice(held);
+                true
+            }
+            None => self.view.read_image(address, bytes),
+        }
     }
 }
 

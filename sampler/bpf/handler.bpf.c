@@ -416,6 +416,31 @@ static inline void add_code(struct work *work, u32 wanted)
 	record->tail_words = used + (size + 7) / 8;
 }
 
+/* The stack from the stack pointer on: where there is no plan yet, return address and operands are
+ * to be found there all the same. */
+static inline void add_stack(struct work *work)
+{
+	struct record *record = &work->record;
+	u32 used = record->tail_words & 127;
+	u64 sp = work->registers[REGISTER_RSP];
+	u32 size = settings.stack_bytes;
+
+	if (!size || sp >> 56)
+		return;
+	if (size > MAX_STACK_BYTES)
+		size = MAX_STACK_BYTES;
+	if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp)) {
+		/* The next page may not be there. */
+		size = 4096 - (sp & 4095);
+		if (size > MAX_STACK_BYTES)
+			return;
+		if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp))
+			return;
+	}
+	record->stack_bytes = size & ~7;
+	record->tail_words = used + size / 8;
+}
+
 /* The base of FS as the thread's last switch or system call left it. User code can change it
  * without the kernel's knowledge: it is believed where the word there points to itself. */
 static inline u32 find_fs_base(struct work *work, struct task_struct *task)
@@ -473,9 +498,12 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 		work->row = value->row;
 	if (settings.frames)
 		walk(work);
+	/* Without a plan, too: whoever makes one asks whether it may need the base. */
+	bases = !value || value->plan.needs & PLAN_NEEDS_FS_BASE ? find_fs_base(work, task) : 0;
 	if (!value) {
 		count(COUNT_PLAN_MISSING);
 		add_code(work, CODE_BYTES_UNPLANNED);
+		add_stack(work);
 		return;
 	}
 	add_code(work, CODE_BYTES_PLANNED);
@@ -484,7 +512,6 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 		work->words[index] = work->registers[index];
 	for (index = SOURCE_BIAS; index < SOURCE_STEP; index++)
 		work->words[index] = 0;
-	bases = value->plan.needs & PLAN_NEEDS_FS_BASE ? find_fs_base(work, task) : 0;
 	work->words[SOURCE_BIAS] = value->bias;
 	work->words[SOURCE_FS_BASE] = record->fs_base;
 	record->plan_tag = value->tag;
@@ -568,6 +595,7 @@ int on_overflow(struct interrupt *interrupt)
 	record->frames = 0;
 	record->frames_end = FRAMES_NONE;
 	record->code_bytes = 0;
+	record->stack_bytes = 0;
 	record->ip = interrupt->registers[SAVED_RIP];
 	COPY_REGISTERS(work->registers, interrupt->registers);
 	record->context = context_of(work, task);

@@ -13,6 +13,8 @@
 #define MAX_FRAMES 64
 #define CODE_BYTES_PLANNED 16
 #define CODE_BYTES_UNPLANNED 64
+/* Of the stack, where there is no plan. */
+#define MAX_STACK_BYTES 1024
 
 /* Words of a record's tail at most: user registers, frames, code, pieces (each with its head and up
  * to 7 bytes of padding). */
@@ -117,6 +119,8 @@ struct settings {
 	u32 wake_up_samples;
 	u32 frames;
 	char comm[16];
+	u32 stack_bytes;
+	u32 reserved;
 };
 
 /* Causes, each with its counter; names are in src/bpf/layout.rs. */
@@ -196,7 +200,7 @@ struct counters {
 #define RECORD_SIGNALS_PENDING 512
 
 /* A sample; `tail_words` words follow: the interrupted registers if RECORD_REGISTERS, the user
- * registers if RECORD_USER_REGISTERS, the frames, the code, the pieces. */
+ * registers if RECORD_USER_REGISTERS, the frames, the code, the pieces, the stack. */
 struct record {
 	u64 time;
 	u64 period;
@@ -217,7 +221,8 @@ struct record {
 	u16 flags, tail_words;
 	u8 context, policy, priority, plan;
 	u8 plan_step, frames, frames_end, code_bytes;
-	u8 reserved[4];
+	u16 stack_bytes;
+	u8 reserved[2];
 };
 
 /* Of the maps of cycles that found no room. */
@@ -243,7 +248,7 @@ _Static_assert(sizeof(struct row_value) == 40, "row_value");
 _Static_assert(sizeof(struct step) == 16, "step");
 _Static_assert(sizeof(struct plan) == 520, "plan");
 _Static_assert(sizeof(struct plan_value) == 568, "plan_value");
-_Static_assert(sizeof(struct settings) == 56, "settings");
+_Static_assert(sizeof(struct settings) == 64, "settings");
 _Static_assert(sizeof(struct record) == 152, "record");
 _Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");
 

@@ -187,6 +187,7 @@ fn prepare(open: &mut OpenObject, config: &Config, follow: bool, cpus: u32) -> R
         follow,
         std::process::id(),
         config.wake_up_samples,
+        config.stack_bytes,
     )
     .to_bytes();
     for mut map in open.maps_mut() {

@@ -56,9 +56,11 @@ pub(crate) struct Settings {
     wake_up_samples: u32,
     frames: u32,
     comm: [u8; 16],
+    stack_bytes: u32,
+    reserved: u32,
 }
 
-const _: () = assert!(size_of::<Settings>() == 56);
+const _: () = assert!(size_of::<Settings>() == 64);
 
 impl Settings {
     const SELECT_TARGETS: u64 = 1;
@@ -73,6 +75,7 @@ impl Settings {
         targets: bool,
         own_tgid: u32,
         wake_up_samples: u32,
+        stack_bytes: u32,
     ) -> Settings {
         let filter = &options.filter;
         let flag = |set: bool, flag| if set { flag } else { 0 };
@@ -94,6 +97,8 @@ impl Settings {
             wake_up_samples: wake_up_samples.max(1),
             frames: options.frames,
             comm,
+            stack_bytes,
+            reserved: 0,
         }
     }
 
@@ -107,6 +112,9 @@ impl Settings {
             put.bytes(&half.to_ne_bytes());
         }
         put.bytes(&self.comm);
+        for half in [self.stack_bytes, self.reserved] {
+            put.bytes(&half.to_ne_bytes());
+        }
         bytes
     }
 }

@@ -89,6 +89,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
     let (flags, tail_words) = (head.u16()?, head.u16()?);
     let (context, policy, priority, plan) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
     let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
+    let stack_bytes = usize::from(head.u16()?);
     let has = |flag| flags & flag != 0;
 
     let tail_end = HEAD + 8 * usize::from(tail_words);
@@ -132,6 +133,8 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
         priority,
         signals_pending: has(SIGNALS_PENDING),
     };
+    let rest = tail.rest();
+    let (memory, stack) = rest.split_at_checked(rest.len().checked_sub(stack_bytes)?)?;
     let capture = Capture {
         task,
         plan: outcome(plan, tag, step)?,
@@ -142,7 +145,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
         memory: Memory {
             frames,
             code,
-            bytes: tail.rest().into(),
+            bytes: memory.into(),
         },
     };
     Some(RawSample {
@@ -159,7 +162,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
         },
         interrupted,
         user,
-        stack: Box::default(),
+        stack: stack.into(),
         capture: Some(Box::new(capture)),
     })
 }
