@@ -31,6 +31,8 @@ pub(crate) struct View<'a> {
     pub(crate) stack: Option<u64>,
     /// Whether the process is still the sampled program, once that was looked up.
     pub(crate) same_space: Cell<Option<bool>>,
+    /// The mapping that was located last, and its bias: code seldom leaves it.
+    pub(crate) last: Cell<Option<(Mapping, u64)>>,
 }
 
 /// A process address as an address of an image.
@@ -55,6 +57,7 @@ impl<'a> View<'a> {
             evidence: None,
             stack: None,
             same_space: Cell::new(None),
+            last: Cell::new(None),
         }
     }
 }
@@ -62,7 +65,29 @@ impl<'a> View<'a> {
 impl View<'_> {
     /// Image and address of code or data in this process; `None` where nothing is mapped.
     pub(crate) fn locate(&self, address: u64) -> Option<Located> {
-        let mapping = *self.maps.find(address)?;
+        let known = self.last.get();
+        let known = known.filter(|(mapping, _)| (mapping.start..mapping.end).contains(&address));
+        let (mapping, bias) = match known {
+            Some(known) => known,
+            None => {
+                let mapping = *self.maps.find(address)?;
+                let known = (mapping, self.bias(&mapping));
+                self.last.set(Some(known));
+                known
+            }
+        };
+        Some(Located {
+            pc: Pc {
+                image: mapping.image,
+                address: address.wrapping_sub(bias),
+            },
+            bias,
+            mapping,
+        })
+    }
+
+    /// What is to be added to an address of the mapping's image.
+    fn bias(&self, mapping: &Mapping) -> u64 {
         let image = mapping.image;
         let bias = if mapping.is_anon() {
             Some(0)
@@ -75,15 +100,7 @@ impl View<'_> {
         };
         // Of a file that cannot be read the segments are not known: take the usual case, in
         // which ELF addresses are file offsets, so that cycles are told apart at least.
-        let bias = bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset));
-        Some(Located {
-            pc: Pc {
-                image,
-                address: address.wrapping_sub(bias),
-            },
-            bias,
-            mapping,
-        })
+        bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset))
     }
 
     /// Whether the bytes at `address` are certainly those of the image file; else why not.
