@@ -103,6 +103,11 @@ impl Decoded {
         }
     }
 
+    /// No instruction at all.
+    pub(crate) fn filler() -> Self {
+        Self::from_instruction(Instruction::default())
+    }
+
     fn from_instruction(instruction: Instruction) -> Self {
         let action = action(&instruction);
         let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
