@@ -11,16 +11,30 @@ const WAYS: usize = 4;
 struct Key {
     address: u64,
     space: u32,
-    /// It was decoded from the bytes of a sample, which say nothing about those of the image.
-    sampled: bool,
+    origin: Origin,
 }
 
-struct Entry {
-    key: Key,
-    /// The encoding of a sampled instruction, zeros behind it; of others it is not kept.
-    bytes: [u8; MAX_BYTES],
-    decoded: Decoded,
+/// Where an instruction's bytes are from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Origin {
+    /// There is no instruction.
+    Nowhere,
+    Image,
+    /// A sample, which says nothing about the bytes of the image.
+    Sample,
 }
+
+impl Key {
+    const NONE: Self = Self {
+        address: 0,
+        space: 0,
+        origin: Origin::Nowhere,
+    };
+}
+
+// The keys of a set share a cache line.
+const _: () = assert!(WAYS * size_of::<Key>() == 64);
 
 /// Bounded cache of decoded instructions keyed by (code space, image address).
 ///
@@ -30,24 +44,26 @@ struct Entry {
 /// never serve each other, even for the same space. Memory is allocated once, when the cache is
 /// made.
 pub struct DecodeCache {
-    /// Sets of `WAYS` entries; the number of sets is a power of two.
-    entries: Vec<Option<Entry>>,
+    /// The number of sets is a power of two.
+    sets: Vec<[Key; WAYS]>,
+    /// Set by set; of places without a key whatever was there.
+    decoded: Vec<Decoded>,
+    /// The encodings of sampled instructions, zeros behind them.
+    bytes: Vec<[u8; MAX_BYTES]>,
     len: usize,
     /// Which entry of a full set to give up next.
     turn: usize,
 }
 
 impl DecodeCache {
-    /// A cache of at least one and about `capacity` instructions (rounded up to a power of two).
+    /// A cache of at least one and about `capacity` instructions (rounded up to a power of two, at
+    /// most 2^24).
     pub fn new(capacity: usize) -> Self {
-        let slots = capacity
-            .max(WAYS)
-            .checked_next_power_of_two()
-            .unwrap_or(1 << 20);
-        let mut entries = Vec::new();
-        entries.resize_with(slots, || None);
+        let slots = capacity.clamp(WAYS, 1 << 24).next_power_of_two();
         Self {
-            entries,
+            sets: vec![[Key::NONE; WAYS]; slots / WAYS],
+            decoded: vec![Decoded::filler(); slots],
+            bytes: vec![[0; MAX_BYTES]; slots],
             len: 0,
             turn: 0,
         }
@@ -58,6 +74,7 @@ impl DecodeCache {
     ///
     /// # Errors
     /// What `read` returns, [`StopReason::Undecodable`] or [`StopReason::TruncatedCode`].
+    #[inline]
     pub fn get_or_decode(
         &mut self,
         space: u32,
@@ -67,23 +84,17 @@ impl DecodeCache {
         let key = Key {
             address,
             space,
-            sampled: false,
+            origin: Origin::Image,
         };
         let index = match self.find(key) {
             Some(index) => index,
             None => {
                 let mut bytes = [0; MAX_BYTES];
                 let len = read(&mut bytes)?.min(bytes.len());
-                let decoded = Decoded::new(&bytes[..len], address)?;
-                let bytes = [0; MAX_BYTES];
-                self.put(Entry {
-                    key,
-                    bytes,
-                    decoded,
-                })
+                self.put(key, Decoded::new(&bytes[..len], address)?)
             }
         };
-        Ok(self.at(index))
+        Ok(&self.decoded[index])
     }
 
     /// The instruction at an image address whose code, from there on, was `code` at the interrupt.
@@ -102,33 +113,30 @@ impl DecodeCache {
         let key = Key {
             address,
             space,
-            sampled: true,
+            origin: Origin::Sample,
         };
-        let same = |entry: &Entry| code.starts_with(&entry.bytes[..entry.decoded.len()]);
-        let held = self.find(key);
-        let held = held.filter(|&index| self.entries[index].as_ref().is_some_and(same));
-        let index = match held {
+        let is_same = |&index: &usize| {
+            let len = self.decoded[index].len();
+            code.starts_with(&self.bytes[index][..len])
+        };
+        let index = match self.find(key).filter(is_same) {
             Some(index) => index,
             None => {
                 let decoded = Decoded::new(code, address)?;
-                let mut bytes = [0; MAX_BYTES];
                 let len = decoded.len();
-                bytes[..len].copy_from_slice(&code[..len]);
-                self.put(Entry {
-                    key,
-                    bytes,
-                    decoded,
-                })
+                let index = self.put(key, decoded);
+                self.bytes[index][..len].copy_from_slice(&code[..len]);
+                index
             }
         };
-        Ok(self.at(index))
+        Ok(&self.decoded[index])
     }
 
     /// Forgets every instruction of a code space.
     pub fn invalidate(&mut self, space: u32) {
-        for entry in &mut self.entries {
-            if entry.as_ref().is_some_and(|e| e.key.space == space) {
-                *entry = None;
+        for key in self.sets.as_flattened_mut() {
+            if key.origin != Origin::Nowhere && key.space == space {
+                *key = Key::NONE;
                 self.len -= 1;
             }
         }
@@ -144,47 +152,39 @@ impl DecodeCache {
         self.len == 0
     }
 
+    #[inline]
     fn find(&self, key: Key) -> Option<usize> {
-        let first = self.set_of(key);
-        self.entries[first..first + WAYS]
-            .iter()
-            .position(|entry| entry.as_ref().is_some_and(|e| e.key == key))
-            .map(|way| first + way)
+        let set = self.set_of(key);
+        let way = self.sets[set].iter().position(|held| *held == key)?;
+        Some(set * WAYS + way)
     }
 
-    /// Keeps an entry, in place of another of its key or, in a full set, of any; where it is now.
-    fn put(&mut self, entry: Entry) -> usize {
-        let first = self.set_of(entry.key);
-        let index = self.find(entry.key).unwrap_or_else(|| {
-            let set = &self.entries[first..first + WAYS];
-            match set.iter().position(Option::is_none) {
-                Some(way) => {
-                    self.len += 1;
-                    first + way
-                }
-                None => {
-                    self.turn = (self.turn + 1) % WAYS;
-                    first + self.turn
-                }
-            }
+    /// Keeps an instruction, in place of another of its key or, in a full set, of any; where it is
+    /// now.
+    fn put(&mut self, key: Key, decoded: Decoded) -> usize {
+        let set = self.set_of(key);
+        let keys = &mut self.sets[set];
+        let same = keys.iter().position(|held| *held == key);
+        let way = same.unwrap_or_else(|| {
+            let free = keys.iter().position(|held| *held == Key::NONE);
+            self.len += usize::from(free.is_some());
+            free.unwrap_or_else(|| {
+                self.turn = (self.turn + 1) % WAYS;
+                self.turn
+            })
         });
-        self.entries[index] = Some(entry);
+        keys[way] = key;
+        let index = set * WAYS + way;
+        self.decoded[index] = decoded;
         index
     }
 
-    fn at(&self, index: usize) -> &Decoded {
-        match &self.entries[index] {
-            Some(entry) => &entry.decoded,
-            None => unreachable!("the entry was found or filled just before"),
-        }
-    }
-
-    /// Index of the first entry of the set that a key belongs to.
+    /// Index of the set that a key belongs to.
+    #[inline]
     fn set_of(&self, key: Key) -> usize {
         let mixed = key.address ^ u64::from(key.space).rotate_left(40);
         let hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let sets = self.entries.len() / WAYS;
-        (hash as usize & (sets - 1)) * WAYS
+        hash as usize & (self.sets.len() - 1)
     }
 }
 

@@ -8,6 +8,7 @@ use iced_x86::{
 
 use crate::exec::{dispatch, vector};
 use crate::machine::{Flow, Machine};
+use crate::operand::{Operands, Part};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
 
@@ -47,6 +48,8 @@ pub(crate) struct Effects {
     /// Bytes of the explicit memory operand that are stored, from its effective address on, or
     /// [`Self::ANYWHERE`].
     pub(crate) stored: u16,
+    /// The explicit memory operand is read.
+    pub(crate) loaded: bool,
     /// Mask registers written, by number.
     pub(crate) masks: u8,
     /// Flags changed, cleared and set, as bits of [`RflagsBits`].
@@ -61,12 +64,13 @@ impl Effects {
 }
 
 // Caches hold tens of thousands of them.
-const _: () = assert!(size_of::<Decoded>() <= 64);
+const _: () = assert!(size_of::<Decoded>() <= 104);
 
 /// A decoded instruction with what its interpretation needs.
 #[derive(Clone, Debug)]
 pub struct Decoded {
     instruction: Instruction,
+    pub(crate) operands: Operands,
     pub(crate) action: Action,
     /// The values it writes are constants of its encoding: no news.
     pub(crate) constant: bool,
@@ -74,6 +78,13 @@ pub struct Decoded {
     pub(crate) accesses_memory: bool,
     /// The effective address is one, and made from a register: a value worth an event.
     pub(crate) variable_address: bool,
+    /// Number of the base register whose value is one.
+    pub(crate) base: Option<u8>,
+    /// The first two operands are one register.
+    pub(crate) same_register: bool,
+    /// Bytes of the operands that it does nothing with but compare; 0: it is no comparison.
+    pub(crate) compared: u8,
+    len: u8,
 }
 
 impl Decoded {
@@ -92,26 +103,35 @@ impl Decoded {
         }
     }
 
+    /// No instruction at all.
+    pub(crate) fn filler() -> Self {
+        Self::from_instruction(Instruction::default())
+    }
+
     fn from_instruction(instruction: Instruction) -> Self {
         let action = action(&instruction);
         let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
-        let registers = [instruction.memory_base(), instruction.memory_index()];
-        let from_register = registers
-            .iter()
-            .any(|r| !matches!(r, Register::None | Register::RIP | Register::EIP));
+        let operands = Operands::new(&instruction);
+        let parts = [operands.address.base, operands.address.index];
+        let from_register = parts.iter().any(|part| matches!(part, Part::Register(_)));
         Self {
             instruction,
+            operands,
             action,
             constant: is_constant(&instruction),
             accesses_memory: has_memory && !only_computes_address(instruction.mnemonic()),
             variable_address: has_memory && from_register && !instruction.is_vsib(),
+            base: base(&instruction, &operands),
+            same_register: is_same_register(&instruction, 0, 1),
+            compared: compared(&instruction),
+            len: instruction.len() as u8,
         }
     }
 
     /// Length in bytes, 1 to 15.
     #[expect(clippy::len_without_is_empty, reason = "no instruction is empty")]
     pub fn len(&self) -> usize {
-        self.instruction.len()
+        usize::from(self.len)
     }
 
     /// How far the interpreter understands it.
@@ -126,6 +146,33 @@ impl Decoded {
     /// The instruction; its addresses are image addresses.
     pub fn instruction(&self) -> &Instruction {
         &self.instruction
+    }
+}
+
+/// The base register of the memory operand. A `pop` that addresses by rsp has moved it before.
+fn base(instruction: &Instruction, operands: &Operands) -> Option<u8> {
+    match operands.address.base {
+        Part::Register(4) if instruction.mnemonic() == Mnemonic::Pop => None,
+        Part::Register(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn is_same_register(instruction: &Instruction, a: u32, b: u32) -> bool {
+    instruction.op_count() > a.max(b)
+        && instruction.op_kind(a) == OpKind::Register
+        && instruction.op_kind(b) == OpKind::Register
+        && instruction.op_register(a) == instruction.op_register(b)
+}
+
+/// Bytes of the operands that count, of an instruction that does nothing with them but compare.
+fn compared(instruction: &Instruction) -> u8 {
+    use Mnemonic as M;
+    match instruction.mnemonic() {
+        M::Cmp | M::Test => 8,
+        M::Ucomisd | M::Vucomisd | M::Comisd | M::Vcomisd => 8,
+        M::Ucomiss | M::Vucomiss | M::Comiss | M::Vcomiss => 4,
+        _ => 0,
     }
 }
 
@@ -156,10 +203,8 @@ fn only_computes_address(mnemonic: Mnemonic) -> bool {
 fn is_constant(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     let immediate = |operand: u32| instruction.try_immediate(operand).ok();
-    let same = instruction.op_count() >= 2
-        && instruction.op0_kind() == OpKind::Register
-        && instruction.op1_kind() == OpKind::Register
-        && instruction.op0_register() == instruction.op1_register();
+    let same = is_same_register(instruction, 0, 1);
+    let same_sources = is_same_register(instruction, 1, 2) && !instruction.has_op_mask();
     match instruction.mnemonic() {
         M::Mov => immediate(1).is_some(),
         M::Lea => {
@@ -169,6 +214,12 @@ fn is_constant(instruction: &Instruction) -> bool {
             ) && instruction.memory_index() == Register::None
         }
         M::Xor | M::Sub => same,
+        M::Pxor | M::Xorps | M::Xorpd => same,
+        M::Psubb | M::Psubw | M::Psubd | M::Psubq => same,
+        M::Pcmpeqb | M::Pcmpeqw | M::Pcmpeqd | M::Pcmpeqq => same,
+        M::Vpxor | M::Vpxord | M::Vpxorq | M::Vxorps | M::Vxorpd => same_sources,
+        M::Vpsubb | M::Vpsubw | M::Vpsubd | M::Vpsubq => same_sources,
+        M::Vpcmpeqb | M::Vpcmpeqw | M::Vpcmpeqd | M::Vpcmpeqq => same_sources,
         M::And => immediate(1) == Some(0),
         M::Or => immediate(1) == Some(u64::MAX),
         M::Imul => instruction.op_count() == 3 && immediate(2) == Some(0),
@@ -369,6 +420,7 @@ fn effects(instruction: &Instruction) -> Effects {
         registers: 0,
         vectors: 0,
         stored: 0,
+        loaded: false,
         masks: 0,
         // The flags that are kept have the lowest bits.
         flags_changed: instruction.rflags_modified() as u8,
@@ -385,6 +437,13 @@ fn effects(instruction: &Instruction) -> Effects {
             effects.masks |= 1 << (number & 7);
         }
     }
+    effects.loaded = (0..instruction.op_count()).any(|i| {
+        instruction.op_kind(i) == OpKind::Memory
+            && matches!(
+                info.op_access(i),
+                OpAccess::Read | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            )
+    });
     let explicit = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
     for used in info
         .used_memory()

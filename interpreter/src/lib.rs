@@ -66,8 +66,11 @@
 
 mod cache;
 mod decode;
+mod event;
 mod exec;
 mod machine;
+mod memory;
+mod operand;
 mod overlay;
 mod parameter;
 mod path;
@@ -91,5 +94,5 @@ pub use plan::{
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
 pub use vector::Vector;
-pub use window::{Call, Code, Fetched, Memory, Outcome, Registers, Sink, Window};
+pub use window::{Call, Code, End, Fetched, Memory, Outcome, Registers, Sink, State, Window};
 pub use word::Word;

@@ -3,12 +3,14 @@
 use iced_x86::{OpKind, Register};
 
 use crate::decode::{Action, Decoded, Effects, flags_of};
+use crate::event::Events;
+use crate::operand::{OperandKind, Part, number};
 use crate::overlay::Overlay;
 use crate::parameter::{Capture, Parameter};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
 use crate::vector::Vector;
-use crate::window::{Memory, Registers, Sink};
+use crate::window::{Memory, Registers, Sink, State};
 use crate::word::{Width, Word};
 
 /// Numbers of the registers that instructions use implicitly.
@@ -38,52 +40,44 @@ pub(crate) enum Flow {
     Return(Option<u64>),
 }
 
-/// Value events of one instruction, held back until it is known not to fault.
-struct Events {
-    held: [(Parameter, Option<u64>); Self::MAX],
-    len: usize,
-}
-
-impl Events {
-    /// No instruction has more: 3 operands read, an address, a store and 4 registers written.
-    const MAX: usize = 12;
-}
-
 /// What instructions work on.
 pub(crate) struct Machine<'a> {
-    pub(crate) registers: Registers,
-    overlay: Overlay,
-    memory: &'a mut dyn Memory,
-    sink: &'a mut dyn Sink,
-    capture: Capture,
-    events: Events,
+    pub(crate) registers: &'a mut Registers,
+    pub(crate) overlay: &'a mut Overlay,
+    pub(crate) memory: &'a mut dyn Memory,
+    pub(crate) sink: &'a mut dyn Sink,
+    pub(crate) events: &'a mut Events,
+    pub(crate) capture: Capture,
     /// Process address less image address of the current instruction.
     bias: u64,
     /// Process address of the current instruction.
     pub(crate) pc: u64,
     /// Effective address of its explicit memory operand.
-    address: Option<u64>,
+    pub(crate) address: Option<u64>,
 }
 
 impl<'a> Machine<'a> {
     pub(crate) fn new(
-        registers: &Registers,
+        state: &'a mut State,
         memory: &'a mut dyn Memory,
         sink: &'a mut dyn Sink,
         capture: Capture,
     ) -> Self {
+        let State {
+            registers,
+            overlay,
+            events,
+        } = state;
+        overlay.clear();
         Self {
-            registers: registers.clone(),
-            overlay: Overlay::new(),
+            pc: registers.rip,
+            registers,
+            overlay,
             memory,
             sink,
+            events,
             capture,
-            events: Events {
-                held: [(Parameter::Taken, None); Events::MAX],
-                len: 0,
-            },
             bias: 0,
-            pc: registers.rip,
             address: None,
         }
     }
@@ -93,26 +87,40 @@ impl<'a> Machine<'a> {
         self.bias = bias;
         self.pc = self.registers.rip;
         self.sink.reached(self.pc);
-        self.events.len = 0;
+        let compares = decoded.compared > 0 && self.capture.meets(Capture::COMPARE);
+        self.events.begin(if compares {
+            self.capture.with(Capture::OPERANDS)
+        } else {
+            self.capture
+        });
         if self.overlay.touches(self.pc, decoded.len() as u64) {
             return Err(StopReason::PageWritten);
         }
-        self.address = None;
         if decoded.accesses_memory {
-            self.address = self.linear_address(decoded);
-            if decoded.variable_address {
-                self.event(Parameter::Ea, self.address);
-            }
+            self.find_address(decoded);
+        } else {
+            self.address = None;
         }
-        let flow = match decoded.action {
+        let flow = match &decoded.action {
             Action::Run(handler) => handler(self, decoded)?,
             Action::Skip(effects) => self.skip(decoded, effects)?,
-            Action::Stop(reason) => return Err(reason),
+            Action::Stop(reason) => return Err(*reason),
         };
-        for &(parameter, value) in &self.events.held[..self.events.len] {
-            self.sink.value(self.pc, parameter, value);
-        }
+        self.events.deliver(self.pc, self.sink);
         Ok(flow)
+    }
+
+    /// Works out where the explicit memory operand lies.
+    fn find_address(&mut self, decoded: &Decoded) {
+        self.address = self.linear_address(decoded);
+        if decoded.variable_address {
+            self.event(Parameter::Ea, self.address);
+            if let Some(base) = decoded.base {
+                let base = self.registers.gpr[usize::from(base & 15)];
+                let narrow = decoded.operands.address.is_narrow;
+                self.event(Parameter::Base, base.get(if narrow { 4 } else { 8 }));
+            }
+        }
     }
 
     pub(crate) fn sink(&mut self) -> &mut dyn Sink {
@@ -124,29 +132,9 @@ impl<'a> Machine<'a> {
     }
 
     /// Holds a value event back until the instruction is done, if its kind is captured.
+    #[inline]
     pub(crate) fn event(&mut self, parameter: Parameter, value: Option<u64>) {
-        let kind = match parameter {
-            Parameter::Dest(_) | Parameter::Single(_) | Parameter::Double(_) => Capture::DEST,
-            Parameter::Taken => Capture::BRANCH,
-            Parameter::Ea => Capture::EA,
-            Parameter::Mem => Capture::MEM,
-            Parameter::Target => Capture::TARGET,
-            Parameter::Ret => Capture::RET,
-            Parameter::Operand(_) => Capture::OPERANDS,
-            Parameter::Arg(_) => Capture::ARGS,
-        };
-        if !self.capture.contains(kind) {
-            return;
-        }
-        let held = self.events.held.get_mut(self.events.len);
-        debug_assert!(
-            held.is_some(),
-            "an instruction has more events than were thought of"
-        );
-        if let Some(held) = held {
-            *held = (parameter, value);
-            self.events.len += 1;
-        }
+        self.events.add(parameter, value);
     }
 
     // Addresses.
@@ -170,32 +158,30 @@ impl<'a> Machine<'a> {
 
     /// The offset that a memory operand's registers and displacement make (what `lea` yields).
     pub(crate) fn effective_address(&self, decoded: &Decoded) -> Word {
-        let instruction = decoded.instruction();
-        let displacement = instruction.memory_displacement64();
-        let base = instruction.memory_base();
-        let index = instruction.memory_index();
-        let mut address = match base {
-            Register::RIP | Register::EIP => {
-                let address = Word::known(displacement.wrapping_add(self.bias));
-                return if base == Register::EIP {
-                    address.truncate(Width::B32)
-                } else {
-                    address
-                };
+        let form = decoded.operands.address;
+        let mut displacement = decoded.instruction().memory_displacement64();
+        let base = match form.base {
+            Part::Register(number) => self.registers.gpr[usize::from(number & 15)],
+            Part::Nothing => Word::ZERO,
+            Part::Rip => {
+                displacement = displacement.wrapping_add(self.bias);
+                Word::ZERO
             }
-            Register::None => Word::known(displacement),
-            _ => self.register(base).wrapping_add(Word::known(displacement)),
+            Part::Al | Part::Unknown => Word::UNKNOWN,
         };
-        if index != Register::None {
-            let value = self.register(index);
-            let scale = instruction.memory_index_scale().trailing_zeros();
-            // A scaled prefix of known bytes stays known: the shift goes up.
-            let scaled = Word::low_known(value.known_bits() << scale, value.prefix());
-            address = address.wrapping_add(scaled);
+        let mut address = base.wrapping_add(Word::known(displacement));
+        match form.index {
+            Part::Register(number) => {
+                let value = self.registers.gpr[usize::from(number & 15)];
+                // A scaled prefix of known bytes stays known: the shift goes up.
+                let scaled = Word::low_known(value.known_bits() << form.scale, value.prefix());
+                address = address.wrapping_add(scaled);
+            }
+            Part::Nothing => {}
+            Part::Al => address = address.wrapping_add(self.part(RAX, Width::B8)),
+            Part::Rip | Part::Unknown => address = Word::UNKNOWN,
         }
-        // The decoder extends a displacement that stands alone as its address size asks.
-        let narrow = [base, index].iter().any(|r| r.is_gpr32());
-        if narrow {
+        if form.is_narrow {
             address.truncate(Width::B32)
         } else {
             address
@@ -204,7 +190,7 @@ impl<'a> Machine<'a> {
 
     /// The linear address of the explicit memory operand, if known.
     pub(crate) fn linear_address(&self, decoded: &Decoded) -> Option<u64> {
-        let base = self.segment_base(decoded.instruction().memory_segment())?;
+        let base = self.segment_base(decoded.operands.address.segment)?;
         Some(self.effective_address(decoded).all()?.wrapping_add(base))
     }
 
@@ -225,11 +211,7 @@ impl<'a> Machine<'a> {
     /// Moves the memory operand (bit strings; `pop` to an address made from `rsp`).
     pub(crate) fn set_address(&mut self, address: Option<u64>) {
         self.address = address;
-        for held in &mut self.events.held[..self.events.len] {
-            if held.0 == Parameter::Ea {
-                held.1 = address;
-            }
-        }
+        self.events.move_address(address);
     }
 
     /// Where a jump that is not interpreted would lead, if known.
@@ -251,7 +233,7 @@ impl<'a> Machine<'a> {
 
     /// A general register as a zero-extended operand.
     pub(crate) fn register(&self, register: Register) -> Word {
-        let word = self.registers.gpr[number(register)];
+        let word = self.registers.gpr[usize::from(number(register))];
         if is_high_byte(register) {
             return word.high_byte();
         }
@@ -264,7 +246,7 @@ impl<'a> Machine<'a> {
     /// Writes a general register as the processor does: 32 bits clear the upper half, 8 and 16
     /// bits leave the rest.
     pub(crate) fn set_register(&mut self, register: Register, value: Word) {
-        let slot = &mut self.registers.gpr[number(register)];
+        let slot = &mut self.registers.gpr[usize::from(number(register))];
         *slot = match register.size() {
             _ if is_high_byte(register) => slot.with_high_byte(value),
             1 => slot.with_low(Width::B8, value),
@@ -301,31 +283,35 @@ impl<'a> Machine<'a> {
     // Operands.
 
     /// Width of an operand: of its register or memory; of the first operand for an immediate.
+    #[inline]
     pub(crate) fn width(&self, decoded: &Decoded, operand: u32) -> Result<Width, StopReason> {
-        let instruction = decoded.instruction();
-        let bytes = match instruction.op_kind(operand) {
-            OpKind::Register => instruction.op_register(operand).size(),
-            OpKind::Memory => instruction.memory_size().size(),
-            _ if operand > 0 => return self.width(decoded, 0),
-            _ => 0,
-        };
-        Width::from_bytes(bytes).ok_or(StopReason::Unsupported)
+        let operand = decoded.operands.get(operand);
+        operand.width.ok_or(StopReason::Unsupported)
     }
 
     /// Reads an operand, zero-extended from its width (immediates: sign-extended to 64 bits).
     pub(crate) fn read(&mut self, decoded: &Decoded, operand: u32) -> Result<Word, StopReason> {
-        let instruction = decoded.instruction();
-        let (value, width) = match instruction.op_kind(operand) {
-            OpKind::Register => {
-                let register = instruction.op_register(operand);
-                (self.register(register), self.width(decoded, operand)?)
+        let form = decoded.operands.get(operand);
+        let width = || form.width.ok_or(StopReason::Unsupported);
+        let (value, width) = match form.kind {
+            OperandKind::Register => {
+                let width = width()?;
+                (self.part(usize::from(form.number), width), width)
             }
-            OpKind::Memory => {
-                let width = self.width(decoded, operand)?;
-                (self.load(self.address, width)?, width)
+            OperandKind::HighByte => {
+                let word = self.registers.gpr[usize::from(form.number & 15)];
+                (word.high_byte(), Width::B8)
             }
-            _ => {
-                return instruction
+            OperandKind::Memory => {
+                let width = width()?;
+                let value = self.load(self.address, width)?;
+                self.event(Parameter::Load, value.get(width.bytes()));
+                (value, width)
+            }
+            OperandKind::Immediate => return Ok(Word::known(decoded.operands.immediate)),
+            OperandKind::Other => {
+                return decoded
+                    .instruction()
                     .try_immediate(operand)
                     .map(Word::known)
                     .map_err(|_| StopReason::Unsupported);
@@ -336,6 +322,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Reads an operand and cuts it to the width of the operation.
+    #[inline]
     pub(crate) fn read_as(
         &mut self,
         decoded: &Decoded,
@@ -352,114 +339,57 @@ impl<'a> Machine<'a> {
         operand: u32,
         value: Word,
     ) -> Result<(), StopReason> {
-        let instruction = decoded.instruction();
-        match instruction.op_kind(operand) {
-            OpKind::Register => {
-                self.write_register(decoded, instruction.op_register(operand), value);
-                Ok(())
+        let form = decoded.operands.get(operand);
+        let slot = &mut self.registers.gpr[usize::from(form.number & 15)];
+        let width = form.width.ok_or(StopReason::Unsupported)?;
+        match form.kind {
+            OperandKind::Register => {
+                *slot = match width {
+                    Width::B64 => value,
+                    Width::B32 => value.truncate(Width::B32),
+                    narrow => slot.with_low(narrow, value),
+                };
             }
-            OpKind::Memory => {
-                let width = self.width(decoded, operand)?;
-                if !decoded.constant {
-                    self.event(Parameter::Mem, value.get(width.bytes()));
-                }
-                self.store(self.address, width, value)
+            OperandKind::HighByte => *slot = slot.with_high_byte(value),
+            OperandKind::Memory => {
+                self.report_store(decoded, width, value);
+                return self.store(self.address, width, value);
             }
-            _ => Err(StopReason::Unsupported),
+            _ => return Err(StopReason::Unsupported),
+        }
+        if !decoded.constant && self.events.wants(Capture::DEST) {
+            let register = decoded.instruction().op_register(operand);
+            self.event(Parameter::Dest(register), value.get(width.bytes()));
+        }
+        Ok(())
+    }
+
+    /// Reports what is stored to the explicit memory operand, and what it overwrites.
+    fn report_store(&mut self, decoded: &Decoded, width: Width, value: Word) {
+        if !decoded.constant {
+            self.event(Parameter::Mem, value.get(width.bytes()));
+        }
+        if self.events.wants(Capture::OLD) {
+            let old = self.overwritten(self.address, width);
+            self.event(Parameter::Old, old);
         }
     }
 
     /// Whether the first two operands are the same register.
+    #[inline]
     pub(crate) fn same_register(decoded: &Decoded) -> bool {
-        let instruction = decoded.instruction();
-        instruction.op0_kind() == OpKind::Register
-            && instruction.op1_kind() == OpKind::Register
-            && instruction.op0_register() == instruction.op1_register()
-    }
-
-    // Memory.
-
-    /// Loads from a linear address; what cannot be read is unknown.
-    pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {
-        let value = match address {
-            Some(address) => {
-                check_canonical(address)?;
-                self.load_known(address, width)
-            }
-            None => Word::unknown(width),
-        };
-        let known = value.get(width.bytes()).is_some();
-        self.sink.load(self.pc, address, width.bytes(), known);
-        Ok(value)
-    }
-
-    fn load_known(&mut self, address: u64, width: Width) -> Word {
-        let (covered, stored) = self.overlay.load(address, width);
-        let bytes = width.bytes();
-        let mut value = stored;
-        // Read each run of bytes that the window has not stored to.
-        let mut at = 0;
-        while at < bytes {
-            if covered >> at & 1 != 0 {
-                at += 1;
-                continue;
-            }
-            let run = (covered >> at).trailing_zeros().min(bytes - at);
-            let mut buffer = [0; 8];
-            let from = address.wrapping_add(u64::from(at));
-            if let Some(buffer) = buffer.get_mut(..run as usize)
-                && self.memory.read(from, buffer)
-            {
-                let mut word = [0; 8];
-                word[..buffer.len()].copy_from_slice(buffer);
-                let read = Word::known(u64::from_le_bytes(word)).shifted_up(at);
-                value = value.with_bytes(byte_set(at, run), read);
-            }
-            at += run;
-        }
-        value.truncate(width)
-    }
-
-    /// Stores to a linear address; if it is unknown, all memory becomes unknown.
-    pub(crate) fn store(
-        &mut self,
-        address: Option<u64>,
-        width: Width,
-        value: Word,
-    ) -> Result<(), StopReason> {
-        if let Some(address) = address {
-            check_canonical(address)?;
-        }
-        self.sink
-            .store(self.pc, address, width.bytes(), value.get(width.bytes()));
-        match address {
-            Some(address) => self.overlay.store(address, width, value),
-            None => self.overlay.store_anywhere(),
-        }
-        Ok(())
-    }
-
-    /// Unknown bytes are stored to a range.
-    pub(crate) fn store_unknown(
-        &mut self,
-        address: Option<u64>,
-        bytes: u64,
-    ) -> Result<(), StopReason> {
-        match address {
-            Some(address) => {
-                check_canonical(address)?;
-                self.overlay.store_unknown(address, bytes);
-            }
-            None => self.overlay.store_anywhere(),
-        }
-        Ok(())
+        decoded.same_register
     }
 
     /// An instruction of which only the effects are known.
-    fn skip(&mut self, decoded: &Decoded, effects: Effects) -> Result<Flow, StopReason> {
+    fn skip(&mut self, decoded: &Decoded, effects: &Effects) -> Result<Flow, StopReason> {
         let instruction = decoded.instruction();
+        if effects.loaded {
+            self.event(Parameter::Load, None);
+        }
         if effects.stored > 0 {
             self.event(Parameter::Mem, None);
+            self.event(Parameter::Old, None);
         }
         if effects.stored == Effects::ANYWHERE {
             self.overlay.store_anywhere();
@@ -484,12 +414,8 @@ impl<'a> Machine<'a> {
             }
         }
         for operand in 0..instruction.op_count() {
-            let register = instruction.op_register(operand);
-            if instruction.op_kind(operand) == OpKind::Register
-                && register.is_gpr()
-                && effects.registers >> number(register) & 1 != 0
-            {
-                self.write_register(decoded, register, Word::UNKNOWN);
+            if instruction.op_kind(operand) == OpKind::Register {
+                self.report_skipped(instruction.op_register(operand), effects);
             }
         }
         for flag in flags_of(effects.flags_changed) {
@@ -503,16 +429,18 @@ impl<'a> Machine<'a> {
         }
         Ok(Flow::Next)
     }
-}
 
-/// One bit per byte: `count` bytes (1 to 8) from `first` on.
-fn byte_set(first: u32, count: u32) -> u8 {
-    (u8::MAX >> (8 - count)) << first
-}
-
-/// Number of the general register that a register is part of.
-fn number(register: Register) -> usize {
-    register.full_register().number() & 15
+    /// Reports a register as unknown if an instruction that is skipped writes it.
+    fn report_skipped(&mut self, register: Register, effects: &Effects) {
+        let written = |set: u32| set >> (register.full_register().number() & 31) & 1 != 0;
+        if register.is_gpr() && written(effects.registers.into()) {
+            self.event(Parameter::Dest(register), None);
+        } else if register.is_vector_register() && written(effects.vectors) {
+            for i in 0..register.size() / 8 {
+                self.event(Parameter::DestWord(register, i as u8), None);
+            }
+        }
+    }
 }
 
 fn is_high_byte(register: Register) -> bool {

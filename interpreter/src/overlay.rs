@@ -28,6 +28,7 @@ struct Hole {
 ///
 /// A byte is, in this order: in a chunk that stored it; in a hole, then unknown; unknown if a store
 /// went to an unknown address; else as in the memory of the interrupt.
+#[derive(Clone)]
 pub(crate) struct Overlay {
     chunks: [Chunk; CHUNKS],
     len: usize,
@@ -37,6 +38,9 @@ pub(crate) struct Overlay {
     hole_len: usize,
     /// A store went to an unknown address, or a hole found no place.
     all_unknown: bool,
+    /// The chunks and holes lie between these bytes, both included.
+    lowest: u64,
+    highest: u64,
 }
 
 /// One bit per byte: the `count` bytes from `first` on, within 8.
@@ -62,14 +66,38 @@ impl Overlay {
             holes: [Hole { first: 0, last: 0 }; HOLES],
             hole_len: 0,
             all_unknown: false,
+            lowest: u64::MAX,
+            highest: 0,
         }
+    }
+
+    /// As new.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.victim = 0;
+        self.hole_len = 0;
+        self.all_unknown = false;
+        (self.lowest, self.highest) = (u64::MAX, 0);
+    }
+
+    /// A store goes to the bytes from `first` to `last`.
+    fn widen(&mut self, first: u64, last: u64) {
+        self.lowest = self.lowest.min(first);
+        self.highest = self.highest.max(last);
+    }
+
+    /// Whether some byte from `first` to `last`, both included, may have been stored to at a known
+    /// address. If `last` is the lower one they run around the end of memory.
+    fn is_near(&self, first: u64, last: u64) -> bool {
+        first <= self.highest && last >= self.lowest || last < first
     }
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
     /// interrupt, and what is known of these.
     pub(crate) fn load(&self, address: u64, width: Width) -> (u8, Word) {
         let bytes = width.bytes();
-        if self.len == 0 && self.hole_len == 0 && !self.all_unknown {
+        let last = address.wrapping_add(u64::from(bytes) - 1);
+        if !self.all_unknown && !self.is_near(address, last) {
             return (0, Word::UNKNOWN);
         }
         let mut covered = self.unknown_bytes(address, bytes);
@@ -120,6 +148,9 @@ impl Overlay {
     /// Whether the window may have stored to any of these bytes at a known address.
     pub(crate) fn touches(&self, address: u64, bytes: u64) -> bool {
         let last = address.saturating_add(bytes.saturating_sub(1));
+        if !self.is_near(address, last) {
+            return false;
+        }
         self.chunks[..self.len].iter().any(|chunk| {
             chunk.stored != 0 && chunk.base <= last && chunk.base.saturating_add(7) >= address
         }) || self.holes[..self.hole_len]
@@ -144,10 +175,9 @@ impl Overlay {
     }
 
     fn store_chunk(&mut self, base: u64, value: Word, stored: u8) {
-        let index = match self.chunks[..self.len]
-            .iter()
-            .position(|chunk| chunk.base == base)
-        {
+        // The newest first: most stores are near the one before.
+        let held = &self.chunks[..self.len];
+        let index = match held.iter().rposition(|chunk| chunk.base == base) {
             Some(index) => index,
             None => self.new_chunk(base),
         };
@@ -171,6 +201,7 @@ impl Overlay {
             });
             index
         };
+        self.widen(base, base.saturating_add(7));
         self.chunks[index] = Chunk {
             base,
             value: Word::UNKNOWN,
@@ -202,6 +233,7 @@ impl Overlay {
     }
 
     fn add_hole(&mut self, hole: Hole) {
+        self.widen(hole.first, hole.last);
         for old in &mut self.holes[..self.hole_len] {
             let apart =
                 hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);
@@ -221,9 +253,7 @@ impl Overlay {
 
     /// Something is stored at an unknown address: nothing stored or read so far holds any more.
     pub(crate) fn store_anywhere(&mut self) {
-        self.len = 0;
-        self.victim = 0;
-        self.hole_len = 0;
+        self.clear();
         self.all_unknown = true;
     }
 }

@@ -6,30 +6,70 @@ use std::str::FromStr;
 use iced_x86::Register;
 
 /// What a value event is a value of. `Display` gives the name that reports use.
+///
+/// Values of more than 64 bits are as many events as they have words of 64 bits, the lowest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parameter {
-    /// A general register that the instruction wrote, in the width written. (What is written to
-    /// vector registers is reported of floating-point numbers alone, see below.)
+    /// A general register that the instruction wrote, in the width written.
     Dest(Register),
     /// The lowest lane of a vector register, written as a number of single precision: its 32 bits.
     Single(Register),
     /// The lowest lane of a vector register, written as a number of double precision: its bits.
     Double(Register),
+    /// A word of a vector register that the instruction wrote.
+    DestWord(Register, u8),
     /// The direction of a conditional branch: 1 if taken, else 0.
     Taken,
     /// The effective address of the memory operand (with its segment's base).
     Ea,
+    /// The base register of the memory operand.
+    Base,
     /// The value stored to memory, in the width stored.
     Mem,
+    /// A word of a value stored to memory that has more than one.
+    MemWord(u8),
+    /// The value that the memory operand had when it was read.
+    Load,
+    /// A word of such a value that has more than one.
+    LoadWord(u8),
+    /// The value that the memory operand had before it was stored to.
+    Old,
+    /// A word of such a value that has more than one.
+    OldWord(u8),
     /// The target of an indirect call or jump.
     Target,
     /// `rax` at a return.
     Ret,
+    /// The lowest 64 bits of `xmm0` at a return.
+    VectorRet,
     /// The value read for operand `i` of the instruction.
     Operand(u8),
     /// Integer argument `i` of a call. For hosts that record calls: a window reports arguments
     /// with the call, not as value events.
     Arg(u8),
+    /// The lowest 64 bits of vector argument `i` of a call; reported like [`Arg`](Self::Arg).
+    VectorArg(u8),
+}
+
+impl Parameter {
+    /// The kinds of value events that it is of: it is captured if any of them is.
+    #[inline]
+    pub const fn kinds(self) -> Capture {
+        match self {
+            Self::Dest(_) | Self::Single(_) | Self::Double(_) => Capture::DEST,
+            Self::DestWord(..) | Self::VectorArg(_) | Self::VectorRet => Capture::VECTOR,
+            Self::Taken => Capture::BRANCH,
+            Self::Ea => Capture::EA,
+            Self::Base => Capture::BASE,
+            Self::Mem | Self::MemWord(_) => Capture::MEM,
+            Self::Load | Self::LoadWord(_) => Capture::LOAD,
+            Self::Old | Self::OldWord(_) => Capture::OLD,
+            Self::Target => Capture::TARGET,
+            Self::Ret => Capture::RET,
+            Self::Operand(_) => Capture::OPERANDS,
+            Self::Arg(_) => Capture::ARGS,
+        }
+    }
 }
 
 /// Name of a register as disassemblers write it.
@@ -48,13 +88,22 @@ impl fmt::Display for Parameter {
             Self::Dest(register) => f.write_str(&register_name(register)),
             Self::Single(register) => write!(f, "{}.f32[0]", register_name(register)),
             Self::Double(register) => write!(f, "{}.f64[0]", register_name(register)),
+            Self::DestWord(register, i) => write!(f, "{}.u64[{i}]", register_name(register)),
             Self::Taken => f.write_str("taken"),
             Self::Ea => f.write_str("ea"),
+            Self::Base => f.write_str("base"),
             Self::Mem => f.write_str("mem"),
+            Self::MemWord(i) => write!(f, "mem.u64[{i}]"),
+            Self::Load => f.write_str("load"),
+            Self::LoadWord(i) => write!(f, "load.u64[{i}]"),
+            Self::Old => f.write_str("old"),
+            Self::OldWord(i) => write!(f, "old.u64[{i}]"),
             Self::Target => f.write_str("target"),
             Self::Ret => f.write_str("ret"),
+            Self::VectorRet => f.write_str("vret"),
             Self::Operand(i) => write!(f, "op{i}"),
             Self::Arg(i) => write!(f, "arg{i}"),
+            Self::VectorArg(i) => write!(f, "varg{i}"),
         }
     }
 }
@@ -63,23 +112,28 @@ impl fmt::Display for Parameter {
 ///
 /// Branch directions and calls are always reported through [`Sink::branch`](crate::Sink::branch)
 /// and [`Sink::call`](crate::Sink::call); [`BRANCH`](Self::BRANCH) adds the value event `taken`,
-/// [`ARGS`](Self::ARGS) is for the host, which decides what to do with a call's arguments.
+/// [`ARGS`](Self::ARGS) the arguments of a call, which the host makes events of.
+///
+/// What follows from the encoding alone is no event: a constant that is moved, a register that is
+/// combined with itself, the immediate of a comparison, an address that only the place of the image
+/// decides (`lea rax, [rip+8]`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Capture(u16);
 
 /// A word in a list of captures that names no kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "unknown kind of value {0:?}: the kinds are dest, operands, ea, mem, branch, target, args, ret"
+    "unknown kind of value {0:?}: the kinds are dest, operands, compare, ea, base, load, old, mem, \
+     branch, target, args, ret, vector"
 )]
 pub struct UnknownKind(pub String);
 
 impl Capture {
     /// No kind.
     pub const NONE: Self = Self(0);
-    /// Registers written.
+    /// General registers written, and floating-point numbers in the lowest lane of vector ones.
     pub const DEST: Self = Self(1);
-    /// Operands read.
+    /// Operands read: registers and memory.
     pub const OPERANDS: Self = Self(2);
     /// Effective addresses.
     pub const EA: Self = Self(4);
@@ -89,25 +143,47 @@ impl Capture {
     pub const BRANCH: Self = Self(16);
     /// Targets of indirect calls and jumps.
     pub const TARGET: Self = Self(32);
-    /// Arguments of calls.
+    /// Integer arguments of calls.
     pub const ARGS: Self = Self(64);
     /// `rax` at returns.
     pub const RET: Self = Self(128);
+    /// Operands read by instructions that do nothing but compare them.
+    pub const COMPARE: Self = Self(256);
+    /// Base registers of memory operands.
+    pub const BASE: Self = Self(512);
+    /// Values loaded from memory operands.
+    pub const LOAD: Self = Self(1024);
+    /// Values of memory that are overwritten.
+    pub const OLD: Self = Self(2048);
+    /// What vector registers hold: all of those written; `xmm0` at returns; and with
+    /// [`ARGS`](Self::ARGS) the vector arguments of calls.
+    pub const VECTOR: Self = Self(4096);
 
-    const NAMES: [(&'static str, Self); 8] = [
+    const NAMES: [(&'static str, Self); 13] = [
         ("dest", Self::DEST),
         ("operands", Self::OPERANDS),
+        ("compare", Self::COMPARE),
         ("ea", Self::EA),
+        ("base", Self::BASE),
+        ("load", Self::LOAD),
+        ("old", Self::OLD),
         ("mem", Self::MEM),
         ("branch", Self::BRANCH),
         ("target", Self::TARGET),
         ("args", Self::ARGS),
         ("ret", Self::RET),
+        ("vector", Self::VECTOR),
     ];
 
     /// Whether all kinds of `other` are captured.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Whether any kind of `other` is captured.
+    #[inline]
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
     }
 
     /// The kinds of both.
@@ -118,14 +194,19 @@ impl Capture {
 
     /// Every kind.
     pub const fn all() -> Self {
-        Self(255)
+        Self(0x1fff)
     }
 }
 
 impl Default for Capture {
     /// dest, branch, target, args, ret, ea.
     fn default() -> Self {
-        Self(Self::all().0 & !(Self::OPERANDS.0 | Self::MEM.0))
+        Self::DEST
+            .with(Self::BRANCH)
+            .with(Self::TARGET)
+            .with(Self::ARGS)
+            .with(Self::RET)
+            .with(Self::EA)
     }
 }
 
@@ -172,7 +253,10 @@ mod tests {
             (Parameter::Dest(Register::R8L), "r8b"),
             (Parameter::Single(Register::XMM0), "xmm0.f32[0]"),
             (Parameter::Double(Register::XMM15), "xmm15.f64[0]"),
+            (Parameter::DestWord(Register::YMM3, 2), "ymm3.u64[2]"),
             (Parameter::Taken, "taken"),
+            (Parameter::LoadWord(1), "load.u64[1]"),
+            (Parameter::VectorArg(7), "varg7"),
             (Parameter::Operand(0), "op0"),
             (Parameter::Arg(5), "arg5"),
         ];

@@ -140,8 +140,17 @@ impl Flags {
         }
     }
 
+    /// Sets the flags of `which`, all known, as they are in `bits`.
+    fn set_known(&mut self, which: u64, bits: u64) {
+        self.bits = self.bits & !which | bits & which;
+        self.known |= which;
+    }
+
     /// SF, ZF and PF of a result.
     pub(crate) fn set_result(&mut self, width: Width, result: Word) {
+        if let Some(result) = result.all() {
+            return self.set_known(RESULT, result_bits(width, result));
+        }
         self.set(Flag::Zf, result.is_zero());
         self.set(Flag::Sf, result.bit(width.bits() - 1));
         self.set(Flag::Pf, result.get(1).map(|low| low.count_ones() % 2 == 0));
@@ -149,6 +158,13 @@ impl Flags {
 
     /// `a + b + carry`.
     pub(crate) fn add(&mut self, width: Width, a: Word, b: Word, carry: Option<bool>) -> Word {
+        if let (Some(x), Some(y), Some(carry)) = (a.all(), b.all(), carry) {
+            let (sum, first) = x.overflowing_add(y);
+            let (sum, second) = sum.overflowing_add(u64::from(carry));
+            let carry = first | second | (sum & !width.mask() != 0);
+            let overflow = (x ^ sum) & (y ^ sum) & width.sign() != 0;
+            return self.sum(width, x ^ y ^ sum, sum & width.mask(), carry, overflow);
+        }
         let known = if carry.is_some() {
             a.prefix().min(b.prefix())
         } else {
@@ -171,8 +187,28 @@ impl Flags {
         result
     }
 
+    /// All flags of a known sum or difference; `half` has in bit 4 the carry out of bit 3.
+    fn sum(&mut self, width: Width, half: u64, result: u64, carry: bool, overflow: bool) -> Word {
+        let bits = result_bits(width, result)
+            | half & Flag::Af as u64
+            | if carry { Flag::Cf as u64 } else { 0 }
+            | if overflow { Flag::Of as u64 } else { 0 };
+        self.set_known(
+            RESULT | Flag::Af as u64 | Flag::Cf as u64 | Flag::Of as u64,
+            bits,
+        );
+        Word::known(result)
+    }
+
     /// `a - b - borrow`.
     pub(crate) fn sub(&mut self, width: Width, a: Word, b: Word, borrow: Option<bool>) -> Word {
+        if let (Some(x), Some(y), Some(borrow)) = (a.all(), b.all(), borrow) {
+            let (difference, first) = x.overflowing_sub(y);
+            let (difference, second) = difference.overflowing_sub(u64::from(borrow));
+            let result = difference & width.mask();
+            let overflow = (x ^ y) & (x ^ result) & width.sign() != 0;
+            return self.sum(width, x ^ y ^ result, result, first | second, overflow);
+        }
         let known = if borrow.is_some() {
             a.prefix().min(b.prefix())
         } else {
@@ -447,6 +483,22 @@ impl Flags {
         self.shifted(width, result, carry, overflow);
         result
     }
+}
+
+/// The flags that a result says.
+const RESULT: u64 = Flag::Zf as u64 | Flag::Sf as u64 | Flag::Pf as u64;
+
+/// SF, ZF and PF of a known result.
+fn result_bits(width: Width, result: u64) -> u64 {
+    let zero = if result == 0 { Flag::Zf as u64 } else { 0 };
+    let sign = if result & width.sign() != 0 {
+        Flag::Sf as u64
+    } else {
+        0
+    };
+    // Bit n of the constant: n has an even number of ones.
+    let nibble = (result ^ result >> 4) & 15;
+    zero | sign | (0x9669 >> nibble & 1) << 2
 }
 
 /// Whether two flags differ, if both are known.

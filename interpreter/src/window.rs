@@ -3,7 +3,9 @@
 use iced_x86::{Mnemonic, OpKind};
 
 use crate::decode::Decoded;
-use crate::machine::{Flow, Machine, RAX, RCX, RDI, RDX, RSI, check_canonical};
+use crate::event::Events;
+use crate::machine::{Flow, Machine, RCX, RDI, RDX, RSI, check_canonical};
+use crate::overlay::Overlay;
 use crate::parameter::{Capture, Parameter};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
@@ -52,6 +54,43 @@ impl Registers {
             mxcsr: None,
         }
     }
+
+    /// Makes them [those of a sample](Self::from_sample), in less time than it takes to make new
+    /// ones.
+    pub fn set_sample(&mut self, gpr: [u64; 16], rip: u64, rflags: u64) {
+        self.gpr = gpr.map(Word::known);
+        self.rip = rip;
+        self.rflags = Flags::from_rflags(rflags);
+        (self.fs_base, self.gs_base, self.mxcsr) = (None, None, None);
+        self.masks = [Word::UNKNOWN; 8];
+        for vector in self.vectors.iter_mut().filter(|v| v.known_bytes() != 0) {
+            *vector = Vector::UNKNOWN;
+        }
+    }
+}
+
+/// What a window works on. To be kept from one window to the next: to make it costs as much as
+/// half a window.
+#[derive(Clone)]
+pub struct State {
+    /// The registers: before a window those that it starts from, after it what is known of those at
+    /// its end. `rip` is then the next instruction, or the one that ended the window. If that one
+    /// was begun (it faults, or its direction or target is unknown) registers and flags may be those
+    /// in the midst of it.
+    pub registers: Registers,
+    pub(crate) overlay: Overlay,
+    pub(crate) events: Events,
+}
+
+impl State {
+    /// The state that a window from these registers starts in.
+    pub fn new(registers: Registers) -> Self {
+        Self {
+            registers,
+            overlay: Overlay::new(),
+            events: Events::new(),
+        }
+    }
 }
 
 /// Memory as of the interrupt.
@@ -88,8 +127,11 @@ pub struct Call {
     pub target: Option<u64>,
     /// The call instruction names a register or memory, not an address.
     pub indirect: bool,
-    /// rdi rsi rdx rcx r8 r9 at the call.
+    /// rdi rsi rdx rcx r8 r9 at the call, if [`Capture::ARGS`] is captured.
     pub arguments: [Option<u64>; 6],
+    /// The lowest 64 bits of xmm0 to xmm7 at the call, if [`Capture::VECTOR`] is captured as well.
+    /// A `double` needs all of them, a `float` the lower half.
+    pub vector_arguments: [Word; 8],
 }
 
 /// Receives what a window finds. `pc` is the process address of the instruction.
@@ -152,10 +194,17 @@ pub struct Outcome {
     pub instructions: u32,
     /// Why no more.
     pub stop: StopReason,
-    /// What is known of the registers at the end; `rip` is the next instruction, or the one that
-    /// ended the window. If that one was begun (it faults, or its direction or target is unknown)
-    /// registers and flags may be those in the midst of it.
+    /// What is known of the registers at the end, as [`State::registers`] says.
     pub registers: Registers,
+}
+
+/// How a window on a [`State`] ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// Instructions interpreted to their end.
+    pub instructions: u32,
+    /// Why no more.
+    pub stop: StopReason,
 }
 
 impl Window {
@@ -167,7 +216,25 @@ impl Window {
         memory: &mut dyn Memory,
         sink: &mut dyn Sink,
     ) -> Outcome {
-        let mut machine = Machine::new(registers, memory, sink, self.capture);
+        let mut state = State::new(registers.clone());
+        let End { instructions, stop } = self.run_on(&mut state, code, memory, sink);
+        Outcome {
+            instructions,
+            stop,
+            registers: state.registers,
+        }
+    }
+
+    /// Interprets from `state.registers` on and leaves there what is known of them at the end.
+    /// Allocates nothing.
+    pub fn run_on(
+        &self,
+        state: &mut State,
+        code: &mut dyn Code,
+        memory: &mut dyn Memory,
+        sink: &mut dyn Sink,
+    ) -> End {
+        let mut machine = Machine::new(state, memory, sink, self.capture);
         let mut instructions = 0;
         let stop = loop {
             if instructions >= self.max_instructions {
@@ -178,11 +245,7 @@ impl Window {
                 Err(reason) => break reason,
             }
         };
-        Outcome {
-            instructions,
-            stop,
-            registers: machine.registers,
-        }
+        End { instructions, stop }
     }
 }
 
@@ -211,13 +274,8 @@ fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason
         Flow::Call { target, indirect } => {
             // The stub is looked at in the state after the call: its return address is stored.
             let end = target.map(|target| follow_stubs(machine, code, target));
-            let arguments = arguments(machine);
-            machine.sink().call(&Call {
-                site: pc,
-                target: end,
-                indirect,
-                arguments,
-            });
+            let call = call(machine, pc, end, indirect);
+            machine.sink().call(&call);
             let target = target.ok_or(StopReason::UnknownTarget)?;
             if indirect {
                 machine.sink().went(pc, target);
@@ -235,20 +293,29 @@ fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason
     Ok(())
 }
 
-/// The integer argument registers of the calling convention.
-fn arguments(machine: &Machine<'_>) -> [Option<u64>; 6] {
-    [RDI, RSI, RDX, RCX, 8, 9].map(|i| machine.registers.gpr[i].get(8))
+/// A call or jump, with the argument registers of the calling convention.
+fn call(machine: &Machine<'_>, site: u64, target: Option<u64>, indirect: bool) -> Call {
+    let registers = &machine.registers;
+    let mut call = Call {
+        site,
+        target,
+        indirect,
+        arguments: [None; 6],
+        vector_arguments: [Word::UNKNOWN; 8],
+    };
+    if machine.capture.meets(Capture::ARGS) {
+        call.arguments = [RDI, RSI, RDX, RCX, 8, 9].map(|i| registers.gpr[i].get(8));
+        if machine.capture.meets(Capture::VECTOR) {
+            call.vector_arguments = std::array::from_fn(|i| registers.vectors[i].word(0));
+        }
+    }
+    call
 }
 
 /// Reports a jump; returns its target.
 fn jump(machine: &mut Machine<'_>, site: u64, target: u64, indirect: bool) -> u64 {
-    let arguments = arguments(machine);
-    machine.sink().jump(&Call {
-        site,
-        target: Some(target),
-        indirect,
-        arguments,
-    });
+    let call = call(machine, site, Some(target), indirect);
+    machine.sink().jump(&call);
     target
 }
 
@@ -293,9 +360,4 @@ fn stub_target(machine: &mut Machine<'_>, code: &mut dyn Code, pc: u64) -> Optio
         }
     }
     Some(target)
-}
-
-/// `rax` as the value of a return.
-pub(crate) fn return_value(machine: &Machine<'_>) -> Option<u64> {
-    machine.registers.gpr[RAX].get(8)
 }

@@ -78,15 +78,15 @@ const fn expand(bytes: u8) -> u64 {
 
 /// The bytes of `mask` that are all ones, one bit each.
 const fn collapse(mask: u64) -> u8 {
-    let mut bytes = 0;
-    let mut i = 0;
-    while i < 8 {
-        if (mask >> (8 * i)) as u8 == u8::MAX {
-            bytes |= 1 << i;
-        }
-        i += 1;
+    if mask == u64::MAX {
+        return u8::MAX;
     }
-    bytes
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let lacking = !mask;
+    // Bit 7 of a byte: something is lacking in it.
+    let some = (((lacking & LOW) + LOW) | lacking) & !LOW;
+    // The product gathers these bits, one apart, in the highest byte.
+    !(((some >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8)
 }
 
 impl Word {
@@ -104,6 +104,9 @@ impl Word {
 
     /// A word of which the bytes set in `known` (bit `i` is byte `i`) hold what `bits` says.
     pub const fn partial(bits: u64, known: u8) -> Self {
+        if known == u8::MAX {
+            return Self::known(bits);
+        }
         Self {
             bits: bits & expand(known),
             known,
@@ -111,12 +114,13 @@ impl Word {
     }
 
     /// The low `bytes` bytes, zero-extended, if all of them are known (`bytes` is at most 8).
+    #[inline]
     pub fn get(self, bytes: u32) -> Option<u64> {
         match bytes {
             0 => Some(0),
             1..=7 => {
                 let set = u8::MAX >> (8 - bytes);
-                (self.known & set == set).then_some(self.bits & expand(set))
+                (self.known & set == set).then_some(self.bits & u64::MAX >> (64 - 8 * bytes))
             }
             _ => self.all(),
         }
@@ -139,6 +143,9 @@ impl Word {
 
     /// All ones in every known byte.
     pub(crate) const fn mask(self) -> u64 {
+        if self.known == u8::MAX {
+            return u64::MAX;
+        }
         expand(self.known)
     }
 
@@ -240,6 +247,9 @@ impl Word {
 
     /// This word with the bytes of `set` replaced by those of `other`.
     pub(crate) const fn with_bytes(self, set: u8, other: Self) -> Self {
+        if set == u8::MAX {
+            return other;
+        }
         let mask = expand(set);
         Self {
             bits: self.bits & !mask | other.bits & mask,
@@ -286,12 +296,13 @@ impl Word {
 
     /// A word of which the low `bytes` bytes are known.
     pub(crate) fn low_known(bits: u64, bytes: u32) -> Self {
-        let set = if bytes >= 8 {
-            u8::MAX
-        } else {
-            (1 << bytes) - 1
-        };
-        Self::partial(bits, set)
+        if bytes >= 8 {
+            return Self::known(bits);
+        }
+        Self {
+            bits: bits & ((1 << (8 * bytes)) - 1),
+            known: (1 << bytes) - 1,
+        }
     }
 
     /// Bit `index` (below 64), if its byte is known.
@@ -327,6 +338,9 @@ impl Word {
     /// Whether this word is the smaller one, unsigned: bytes are compared from the top down while
     /// both are known.
     pub(crate) fn below(self, other: Self) -> Option<bool> {
+        if let Some((a, b)) = self.all().zip(other.all()) {
+            return Some(a < b);
+        }
         for shift in (0..8).rev() {
             if self.known & other.known & 1 << shift == 0 {
                 return None;
@@ -348,6 +362,9 @@ impl std::ops::BitAnd for Word {
 
     /// A known zero bit decides, whatever the other operand.
     fn bitand(self, other: Self) -> Self {
+        if self.known & other.known == u8::MAX {
+            return Self::known(self.bits & other.bits);
+        }
         let (a, b) = (self.mask(), other.mask());
         Self::masked(
             self.bits & other.bits,
@@ -361,6 +378,9 @@ impl std::ops::BitOr for Word {
 
     /// A known one bit decides, whatever the other operand.
     fn bitor(self, other: Self) -> Self {
+        if self.known & other.known == u8::MAX {
+            return Self::known(self.bits | other.bits);
+        }
         let (a, b) = (self.mask(), other.mask());
         Self::masked(self.bits | other.bits, a & b | self.bits | other.bits)
     }

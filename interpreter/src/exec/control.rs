@@ -3,11 +3,10 @@
 use iced_x86::{Code, OpKind};
 
 use crate::decode::Decoded;
-use crate::machine::{Flow, Machine, RCX, RSP, check_canonical};
+use crate::machine::{Flow, Machine, RAX, RCX, RSP, check_canonical};
 use crate::parameter::Parameter;
 use crate::rflags::Flag;
 use crate::stop::StopReason;
-use crate::window::return_value;
 use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
@@ -118,8 +117,9 @@ pub(super) fn ret(m: &mut Machine<'_>, d: &Decoded) -> Done {
         let rsp = m.registers.gpr[RSP].wrapping_add(Word::known(released));
         m.registers.gpr[RSP] = rsp;
     }
-    let value = return_value(m);
-    m.event(Parameter::Ret, value);
+    let (value, vector) = (m.registers.gpr[RAX], m.registers.vectors[0].word(0));
+    m.event(Parameter::Ret, value.get(8));
+    m.event(Parameter::VectorRet, vector.get(8));
     Ok(Flow::Return(to))
 }
 

@@ -3,7 +3,7 @@
 use iced_x86::{OpKind, Register};
 
 use crate::decode::Decoded;
-use crate::machine::{Flow, Machine, RAX, RCX, RDI, RSI, check_canonical};
+use crate::machine::{Flow, Machine, RAX, RCX, RDI, RSI, check_canonical, part_name};
 use crate::parameter::Parameter;
 use crate::rflags::Flag;
 use crate::stop::StopReason;
@@ -144,6 +144,7 @@ pub(super) fn movs(m: &mut Machine<'_>, d: &Decoded) -> Done {
                 let value = m.load(setup.at(m, RSI), setup.width)?;
                 m.store(setup.at(m, RDI), setup.width, value)?;
                 if !is_repeated(d) {
+                    m.event(Parameter::Load, value.get(setup.width.bytes()));
                     m.event(Parameter::Mem, value.get(setup.width.bytes()));
                 }
                 setup.advance(m, RSI, Some(1));
@@ -192,14 +193,20 @@ pub(super) fn lods(m: &mut Machine<'_>, d: &Decoded) -> Done {
     match count {
         Some(1) => {
             let at = setup.at(m, RSI);
-            m.event(Parameter::Ea, at);
             let value = m.load(at, setup.width)?;
-            m.write_part(d, RAX, setup.width, value);
+            // A repetition has no events: most have several elements, and some have none.
+            if is_repeated(d) {
+                m.set_register(part_name(RAX, setup.width), value);
+            } else {
+                m.event(Parameter::Ea, at);
+                m.event(Parameter::Load, value.get(setup.width.bytes()));
+                m.write_part(d, RAX, setup.width, value);
+            }
         }
         Some(0) => {}
         _ => {
             let before = m.registers.gpr[RAX];
-            m.set_register(crate::machine::part_name(RAX, setup.width), Word::UNKNOWN);
+            m.set_register(part_name(RAX, setup.width), Word::UNKNOWN);
             if count.is_none() {
                 m.registers.gpr[RAX] = m.registers.gpr[RAX].either_upper(before);
             }
@@ -225,6 +232,9 @@ pub(super) fn scas(m: &mut Machine<'_>, d: &Decoded) -> Done {
     }
     compare(m, d, &setup, &[RDI], |m, setup| {
         let b = m.load(setup.at(m, RDI), setup.width)?;
+        if !is_repeated(d) {
+            m.event(Parameter::Load, b.get(setup.width.bytes()));
+        }
         Ok((m.part(RAX, setup.width), b))
     })
 }

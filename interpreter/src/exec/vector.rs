@@ -21,7 +21,7 @@ use iced_x86::{EncodingKind, Mnemonic, OpKind, Register};
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
-use crate::parameter::Parameter;
+use crate::parameter::{Capture, Parameter};
 use crate::stop::StopReason;
 use crate::vector::{BYTES, HALF, Lane, Vector};
 use crate::word::{Width, Word};
@@ -95,11 +95,16 @@ fn read_low(
     operand: u32,
     bytes: usize,
 ) -> Result<Vector, StopReason> {
-    if in_memory(d, operand) {
-        load(m, d, bytes)
+    let value = if in_memory(d, operand) {
+        load(m, d, bytes)?
     } else {
-        Ok(read(m, d, operand)?.truncate(bytes))
+        read(m, d, operand)?.truncate(bytes)
+    };
+    if d.compared > 0 {
+        let compared = value.word(0).get(d.compared.into());
+        m.event(Parameter::Operand(operand as u8), compared);
     }
+    Ok(value)
 }
 
 /// Loads the memory operand.
@@ -107,19 +112,29 @@ fn load(m: &mut Machine<'_>, d: &Decoded, bytes: usize) -> Result<Vector, StopRe
     if d.instruction().is_broadcast() {
         let lane = d.instruction().memory_size().element_size();
         let width = Width::from_bytes(lane).ok_or(StopReason::Unsupported)?;
-        let value = Vector::from_word(m.load(m.address(), width)?);
+        let word = m.load(m.address(), width)?;
+        m.event(Parameter::Load, word.get(width.bytes()));
+        let value = Vector::from_word(word);
         return Ok(Vector::arrange(BYTES, |i| value.byte(i % lane)));
     }
     check_alignment(m, d, bytes)?;
     let mut value = Vector::ZERO;
     if bytes < 8 {
         let width = Width::from_bytes(bytes).ok_or(StopReason::Unsupported)?;
-        value.set_word(0, m.load(m.address(), width)?);
+        let word = m.load(m.address(), width)?;
+        m.event(Parameter::Load, word.get(width.bytes()));
+        value.set_word(0, word);
         return Ok(value);
     }
     for i in 0..bytes.min(BYTES) / 8 {
         let at = m.address().map(|a| a.wrapping_add(8 * i as u64));
         let word = m.load(at, Width::B64)?;
+        let parameter = if bytes > 8 {
+            Parameter::LoadWord(i as u8)
+        } else {
+            Parameter::Load
+        };
+        m.event(parameter, word.get(8));
         value.set_word(i, word);
     }
     Ok(value)
@@ -141,6 +156,11 @@ fn write(m: &mut Machine<'_>, d: &Decoded, operand: u32, value: &Vector) -> Done
             check_alignment(m, d, bytes)?;
             for i in 0..bytes / 8 {
                 let at = m.address().map(|a| a.wrapping_add(8 * i as u64));
+                m.event(Parameter::MemWord(i as u8), value.word(i).get(8));
+                if m.events.wants(Capture::OLD) {
+                    let old = m.overwritten(at, Width::B64);
+                    m.event(Parameter::OldWord(i as u8), old);
+                }
                 m.store(at, Width::B64, value.word(i))?;
             }
         }
@@ -194,6 +214,13 @@ fn set_register(m: &mut Machine<'_>, d: &Decoded, register: Register, value: &Ve
     } else {
         value.truncate(register.size())
     };
+    if !d.constant && m.events.wants(Capture::VECTOR) {
+        let written = *slot;
+        for i in 0..register.size() / 8 {
+            let parameter = Parameter::DestWord(register, i as u8);
+            m.event(parameter, written.word(i).get(8));
+        }
+    }
 }
 
 /// Reports the lowest lane that is about to be written, if it is a floating-point number.

@@ -1,7 +1,7 @@
 //! Branches, calls and returns.
 
 use iced_x86::Register;
-use interpreter::{Call, Flag, Parameter, StopReason};
+use interpreter::{Call, Flag, Parameter, StopReason, Word};
 
 use crate::lab::{Lab, START, Told};
 
@@ -83,6 +83,7 @@ fn calls_and_returns() {
         target: Some(function),
         indirect: false,
         arguments: [Some(4), None, Some(0), Some(0), Some(0), Some(0)],
+        vector_arguments: [Word::UNKNOWN; 8],
     };
     assert_eq!(after.calls(), [call]);
     assert_eq!(after.values(Parameter::Ret), [Some(5)]);

@@ -1,0 +1,164 @@
+//! Operands in the form that interpretation wants them, worked out once per instruction.
+
+use iced_x86::{Instruction, OpKind, Register};
+
+use crate::word::Width;
+
+/// No instruction has more operands.
+const MAX_OPERANDS: usize = 5;
+
+/// What an operand is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OperandKind {
+    /// A general register, its lowest part.
+    Register,
+    /// One of ah, ch, dh, bh.
+    HighByte,
+    /// The explicit memory operand.
+    Memory,
+    /// [`Operands::immediate`].
+    Immediate,
+    /// Something else, or there is none.
+    Other,
+}
+
+/// One operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand {
+    pub(crate) kind: OperandKind,
+    /// Number of the general register, below 16.
+    pub(crate) number: u8,
+    /// Of its register or memory, of the first operand for an immediate; `None` if no integer is
+    /// so wide.
+    pub(crate) width: Option<Width>,
+}
+
+impl Operand {
+    const NONE: Self = Self {
+        kind: OperandKind::Other,
+        number: 0,
+        width: None,
+    };
+}
+
+/// What a part of an address comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Nothing,
+    /// A general register by number, below 16.
+    Register(u8),
+    /// al: the index of `xlatb`.
+    Al,
+    /// The address of the next instruction, which the displacement has in it already.
+    Rip,
+    /// A vector register.
+    Unknown,
+}
+
+/// How the address of the explicit memory operand is made: displacement aside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) base: Part,
+    pub(crate) index: Part,
+    /// Bits that the index is shifted up by.
+    pub(crate) scale: u8,
+    /// It has 32 bits.
+    pub(crate) is_narrow: bool,
+    pub(crate) segment: Register,
+}
+
+/// All operands of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operands {
+    /// The first immediate, sign-extended.
+    pub(crate) immediate: u64,
+    pub(crate) address: Address,
+    all: [Operand; MAX_OPERANDS],
+}
+
+impl Operands {
+    pub(crate) fn new(instruction: &Instruction) -> Self {
+        let mut operands = Self {
+            immediate: 0,
+            address: address(instruction),
+            all: [Operand::NONE; MAX_OPERANDS],
+        };
+        let mut has_immediate = false;
+        for i in 0..instruction.op_count() {
+            let immediate = instruction.try_immediate(i).ok();
+            let operand = match instruction.op_kind(i) {
+                OpKind::Register => of_register(instruction.op_register(i)),
+                OpKind::Memory => Operand {
+                    kind: OperandKind::Memory,
+                    number: 0,
+                    width: Width::from_bytes(instruction.memory_size().size()),
+                },
+                _ => Operand {
+                    kind: match immediate {
+                        Some(_) if !has_immediate => OperandKind::Immediate,
+                        _ => OperandKind::Other,
+                    },
+                    number: 0,
+                    width: operands.all[0].width.filter(|_| i > 0),
+                },
+            };
+            if operand.kind == OperandKind::Immediate {
+                has_immediate = true;
+                operands.immediate = immediate.unwrap_or_default();
+            }
+            if let Some(place) = operands.all.get_mut(i as usize) {
+                *place = operand;
+            }
+        }
+        operands
+    }
+
+    /// An operand by its number.
+    #[inline]
+    pub(crate) fn get(&self, operand: u32) -> Operand {
+        self.all
+            .get(operand as usize)
+            .copied()
+            .unwrap_or(Operand::NONE)
+    }
+}
+
+fn of_register(register: Register) -> Operand {
+    let high = matches!(
+        register,
+        Register::AH | Register::BH | Register::CH | Register::DH
+    );
+    Operand {
+        kind: match register.is_gpr() {
+            true if high => OperandKind::HighByte,
+            true => OperandKind::Register,
+            false => OperandKind::Other,
+        },
+        number: number(register),
+        width: Width::from_bytes(register.size()),
+    }
+}
+
+/// Number of the general register that a register is part of.
+pub(crate) fn number(register: Register) -> u8 {
+    (register.full_register().number() & 15) as u8
+}
+
+fn address(instruction: &Instruction) -> Address {
+    let (base, index) = (instruction.memory_base(), instruction.memory_index());
+    let part = |register: Register| match register {
+        Register::None => Part::Nothing,
+        Register::RIP | Register::EIP => Part::Rip,
+        Register::AL => Part::Al,
+        _ if register.is_gpr() => Part::Register(number(register)),
+        _ => Part::Unknown,
+    };
+    Address {
+        base: part(base),
+        index: part(index),
+        scale: instruction.memory_index_scale().trailing_zeros() as u8,
+        // The decoder extends a displacement that stands alone as its address size asks.
+        is_narrow: base == Register::EIP || base.is_gpr32() || index.is_gpr32(),
+        segment: instruction.memory_segment(),
+    }
+}

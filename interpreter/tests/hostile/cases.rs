@@ -1,0 +1,501 @@
+//! What fuzzing enters by: each function makes a case of any bytes, runs it, and panics if it finds
+//! a promise broken. The fuzzer's targets include this file.
+
+use interpreter::{
+    Arms, Capture, Code, DecodeCache, Ending, Evaluated, Fetched, Flag, Flags, Limits,
+    MAX_STEP_BYTES, Memory, Outcome, Parameter, Path, Plan, Planned, Planner, Registers, Request,
+    ReturnAddress, Sink, Snapshot, Sources, StopReason, Vector, Window, Word, evaluate,
+};
+
+/// Numbers from bytes; zeros from their end on.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        *first
+    }
+
+    fn word(&mut self) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|_| self.byte()))
+    }
+
+    fn flag(&mut self) -> bool {
+        self.byte() & 1 != 0
+    }
+
+    /// A word of the kinds that programs have: small, a pointer, or anything.
+    fn value(&mut self) -> u64 {
+        match self.byte() % 6 {
+            0 => u64::from(self.byte()),
+            1 => u64::from(self.byte()).wrapping_neg(),
+            2 => CODE.wrapping_add(u64::from(self.byte())),
+            3 => 0x7ffd_0000_0000 + u64::from(self.byte()) * 8,
+            4 => 1 << (self.byte() & 63),
+            _ => self.word(),
+        }
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// Process address of the code of most cases.
+const CODE: u64 = 0x7f12_3456_7000;
+
+/// A process: code, and memory that is made of a seed, of which pages are missing.
+struct Process<'a> {
+    start: u64,
+    bias: u64,
+    code: &'a [u8],
+    seed: u64,
+    missing: u64,
+}
+
+impl Process<'_> {
+    fn byte(&self, address: u64) -> Option<u8> {
+        let at = usize::try_from(address.wrapping_sub(self.start)).ok();
+        if let Some(byte) = at.and_then(|at| self.code.get(at)) {
+            return Some(*byte);
+        }
+        let page = mix(self.seed ^ address >> 12);
+        if self.missing > 0 && page.is_multiple_of(self.missing) {
+            return None;
+        }
+        let word = mix(self.seed ^ address >> 3);
+        // Many small numbers and pointers.
+        let word = match word >> 62 {
+            0 => word & 0xff,
+            1 => CODE + (word & 0xff),
+            _ => word,
+        };
+        Some((word >> (8 * (address & 7))) as u8)
+    }
+
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        for (i, place) in bytes.iter_mut().enumerate() {
+            match self.byte(address.wrapping_add(i as u64)) {
+                Some(byte) => *place = byte,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn code_at(&self, pc: u64) -> &[u8] {
+        let at = usize::try_from(pc.wrapping_sub(self.start)).ok();
+        at.and_then(|at| self.code.get(at..)).unwrap_or_default()
+    }
+}
+
+impl Memory for &Process<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        Process::read(self, address, bytes)
+    }
+}
+
+/// The process's code through a cache, as of its image or as sampled.
+struct Cached<'a> {
+    process: &'a Process<'a>,
+    cache: &'a mut DecodeCache,
+    sampled: bool,
+}
+
+impl Code for Cached<'_> {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let code = self.process.code_at(pc);
+        let address = pc.wrapping_sub(self.process.bias);
+        let instruction = if self.sampled {
+            self.cache.get_sampled(1, address, code)?
+        } else {
+            self.cache.get_or_decode(1, address, |bytes| {
+                let len = code.len().min(bytes.len());
+                bytes[..len].copy_from_slice(&code[..len]);
+                Ok(len)
+            })?
+        };
+        Ok(Fetched {
+            instruction,
+            bias: self.process.bias,
+        })
+    }
+}
+
+/// What a window told, in order.
+#[derive(Clone, PartialEq, Debug)]
+enum Told {
+    Reached(u64),
+    Value(u64, Parameter, Option<u64>),
+    Branch(u64, Option<bool>),
+    Went(u64, u64),
+}
+
+#[derive(Default)]
+struct Recorder(Vec<Told>);
+
+impl Sink for Recorder {
+    fn reached(&mut self, pc: u64) {
+        self.0.push(Told::Reached(pc));
+    }
+
+    fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
+        if let (Parameter::Dest(register), Some(value)) = (parameter, value)
+            && register.size() < 8
+        {
+            assert!(
+                value >> (8 * register.size()) == 0,
+                "{register:?} {value:#x}"
+            );
+        }
+        self.0.push(Told::Value(pc, parameter, value));
+    }
+
+    fn branch(&mut self, pc: u64, taken: Option<bool>) {
+        self.0.push(Told::Branch(pc, taken));
+    }
+
+    fn went(&mut self, pc: u64, destination: u64) {
+        self.0.push(Told::Went(pc, destination));
+    }
+}
+
+fn registers(bytes: &mut Bytes<'_>, rip: u64) -> Registers {
+    let gpr = std::array::from_fn(|_| bytes.value());
+    let mut registers = Registers::from_sample(gpr, rip, bytes.word());
+    registers.fs_base = bytes.flag().then(|| bytes.value());
+    registers.gs_base = bytes.flag().then(|| bytes.value());
+    registers.mxcsr = bytes.flag().then(|| bytes.word() as u32);
+    let seed = bytes.word();
+    for (i, vector) in registers.vectors.iter_mut().enumerate() {
+        let lane = |k: usize| mix(seed ^ (i * 8 + k) as u64).to_le_bytes();
+        let lanes: [[u8; 8]; 8] = std::array::from_fn(lane);
+        *vector = Vector::partial(std::array::from_fn(|k| lanes[k / 8][k % 8]), u64::MAX);
+    }
+    for (i, mask) in registers.masks.iter_mut().enumerate() {
+        *mask = Word::known(mix(seed ^ !(i as u64)));
+    }
+    registers
+}
+
+/// The same registers, of which less is known.
+fn hidden(bytes: &mut Bytes<'_>, registers: &Registers) -> Registers {
+    let mut hidden = registers.clone();
+    for word in hidden.gpr.iter_mut().chain(&mut hidden.masks) {
+        let known = match bytes.byte() % 4 {
+            0 => 0,
+            1 => bytes.byte(),
+            _ => u8::MAX,
+        };
+        *word = Word::partial(word.known_bits(), word.known_bytes() & known);
+    }
+    for vector in &mut hidden.vectors {
+        let known = match bytes.byte() % 4 {
+            0 => 0,
+            1 => mix(bytes.byte().into()),
+            _ => u64::MAX,
+        };
+        *vector = Vector::partial(*vector.known_bits(), vector.known_bytes() & known);
+    }
+    let kept = bytes.byte();
+    let flags = Flag::ALL.into_iter().enumerate();
+    hidden.rflags = flags.fold(Flags::UNKNOWN, |mut flags, (i, flag)| {
+        if kept >> (i & 7) & 1 != 0 {
+            flags.set(flag, registers.rflags.get(flag));
+        }
+        flags
+    });
+    hidden.fs_base = hidden.fs_base.filter(|_| bytes.flag());
+    hidden.gs_base = hidden.gs_base.filter(|_| bytes.flag());
+    hidden.mxcsr = hidden.mxcsr.filter(|_| bytes.flag());
+    hidden
+}
+
+/// Panics where a window of less knowledge claims what one of more does not.
+fn check_claims(less: &(Recorder, Outcome), more: &(Recorder, Outcome)) {
+    let end = (less.1.stop, more.1.stop);
+    for (i, claimed) in less.0.0.iter().enumerate() {
+        let Some(real) = more.0.0.get(i) else {
+            // What is not known of it cannot be seen to fault.
+            let blind = [
+                StopReason::FaultingInstruction,
+                StopReason::PageWritten,
+                StopReason::RepTooLong,
+                StopReason::Unsupported,
+            ];
+            assert!(
+                blind.contains(&more.1.stop),
+                "{claimed:x?} was never reached: {end:?}"
+            );
+            return;
+        };
+        let agrees = match (claimed, real) {
+            (Told::Value(pc, p, claim), Told::Value(at, q, value)) => {
+                (pc, p) == (at, q) && (claim.is_none() || claim == value)
+            }
+            (Told::Branch(pc, claim), Told::Branch(at, taken)) => {
+                pc == at && (claim.is_none() || claim == taken)
+            }
+            _ => claimed == real,
+        };
+        assert!(agrees, "claimed {claimed:x?}, is {real:x?}; {end:?}");
+    }
+}
+
+/// Any code, any registers of which any part is unknown, any memory: no panic, and what is claimed
+/// from less knowledge is what is claimed from more.
+pub(crate) fn window(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let start = if bytes.byte() % 8 == 0 {
+        bytes.value()
+    } else {
+        CODE
+    };
+    let bias = bytes.value();
+    let seed = bytes.word();
+    let missing = u64::from(bytes.byte() % 4);
+    let window = Window {
+        max_instructions: u32::from(bytes.byte() % 33),
+        capture: if bytes.flag() {
+            Capture::all()
+        } else {
+            Capture::default()
+        },
+    };
+    let sampled = bytes.flag();
+    let more = registers(&mut bytes, start);
+    let less = hidden(&mut bytes, &more);
+    let all = Process {
+        start,
+        bias,
+        code: bytes.0,
+        seed,
+        missing: 0,
+    };
+    let part = Process { missing, ..all };
+    let mut cache = DecodeCache::new(64);
+    let mut run = |registers: &Registers, mut process: &Process<'_>| {
+        let mut recorder = Recorder::default();
+        let mut code = Cached {
+            process,
+            cache: &mut cache,
+            sampled,
+        };
+        let outcome = window.run(registers, &mut code, &mut process, &mut recorder);
+        assert!(outcome.instructions <= window.max_instructions);
+        (recorder, outcome)
+    };
+    let with_all = run(&more, &all);
+    let with_part = run(&less, &part);
+    check_claims(&with_part, &with_all);
+}
+
+/// Any code and any limits: a plan keeps to them, survives being written, can be evaluated, and a
+/// window with what it brought claims what one with all memory does.
+pub(crate) fn plan(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let limits = Limits {
+        instructions: u32::from(bytes.byte() % 40),
+        steps: bytes.byte(),
+        bytes: u16::from_le_bytes([bytes.byte(), bytes.byte()]),
+        fs_base: bytes.flag(),
+        gs_base: bytes.flag(),
+    };
+    let (bias, seed, options) = (bytes.value(), bytes.word(), bytes.byte());
+    let missing = u64::from(bytes.byte() % 16);
+    let start = registers(&mut bytes, CODE);
+    let process = Process {
+        start: CODE,
+        bias,
+        code: bytes.0,
+        seed,
+        missing,
+    };
+    let mut cache = DecodeCache::new(256);
+    let mut code = Cached {
+        process: &process,
+        cache: &mut cache,
+        sampled: false,
+    };
+    let mut coins = seed;
+    let mut draw = |arms: usize| {
+        coins = mix(coins);
+        coins as usize % arms.max(1)
+    };
+    let mut seen = |pc: u64, tell: &mut dyn FnMut(u64)| {
+        for i in 0..mix(pc ^ seed) % 6 {
+            tell(CODE + mix(pc ^ i) % 256);
+        }
+    };
+    let mut changeable = |pc: u64| options & 16 == 0 || pc & 64 == 0;
+    let drawn = options & 1 != 0;
+    let request = Request {
+        arms: if drawn {
+            Arms::Drawn(&mut draw)
+        } else {
+            Arms::Both
+        },
+        return_address: (options & 2 != 0).then_some(ReturnAddress {
+            register: options,
+            offset: seed,
+        }),
+        destinations: if options & 4 != 0 {
+            Some(&mut seen)
+        } else {
+            None
+        },
+        changeable: if options & 8 != 0 {
+            Some(&mut changeable)
+        } else {
+            None
+        },
+        other_images: options & 32 != 0,
+        limits,
+    };
+    let Ok(planned) = Planner::default().plan(CODE, &mut code, request) else {
+        return;
+    };
+    assert!(planned.plan.steps().len() <= usize::from(limits.steps));
+    assert!(planned.plan.load_bytes() <= usize::from(limits.bytes));
+    let written = planned.plan.to_bytes();
+    assert_eq!(Plan::from_bytes(&written).as_ref(), Ok(&planned.plan));
+    assert!(!planned.plan.to_string().contains("#63"));
+    let sources = Sources {
+        gpr: start.gpr.map(|word| word.known_bits()),
+        bias,
+        fs_base: start.fs_base,
+        gs_base: start.gs_base,
+    };
+    let mut snapshot = Snapshot::default();
+    let mut read = |address, bytes: &mut [u8]| process.read(address, bytes);
+    evaluate(&planned.plan, &sources, &mut read, &mut snapshot);
+    window_with(
+        &planned,
+        drawn,
+        limits.instructions,
+        &process,
+        &start,
+        snapshot,
+    );
+}
+
+/// A window with the snapshot alone against one with all memory.
+fn window_with(
+    planned: &Planned,
+    drawn: bool,
+    instructions: u32,
+    mut process: &Process<'_>,
+    start: &Registers,
+    mut snapshot: Snapshot,
+) {
+    let window = Window {
+        max_instructions: instructions,
+        capture: Capture::all(),
+    };
+    let mut cache = DecodeCache::new(256);
+    let mut run = |memory: &mut dyn Memory, ends: bool| {
+        let mut recorder = Recorder::default();
+        let mut code = Cached {
+            process,
+            cache: &mut cache,
+            sampled: true,
+        };
+        let outcome = if ends {
+            let mut code = Ending::new(&mut code, planned, process.bias);
+            window.run(start, &mut code, memory, &mut recorder)
+        } else {
+            window.run(start, &mut code, memory, &mut recorder)
+        };
+        (recorder, outcome)
+    };
+    let less = run(&mut snapshot, drawn);
+    let more = run(&mut process, false);
+    check_claims(&less, &more);
+}
+
+/// Any bytes as a plan and as a path: refused, or what they say is what is written again; and a
+/// plan reads no more than its steps may.
+pub(crate) fn wire(data: &[u8]) {
+    if let Ok((path, taken)) = Path::decompress(data) {
+        let mut again = Vec::new();
+        path.compress(&mut again);
+        assert_eq!(again, data[..taken]);
+    }
+    let mut bytes = Bytes(data);
+    let sources = Sources {
+        gpr: std::array::from_fn(|_| bytes.value()),
+        bias: bytes.value(),
+        fs_base: bytes.flag().then(|| bytes.value()),
+        gs_base: bytes.flag().then(|| bytes.value()),
+    };
+    let repair = bytes.byte();
+    let mut written: [u8; Plan::BYTES] = std::array::from_fn(|_| bytes.byte());
+    if repair & 1 != 0 {
+        repair_plan(&mut written);
+    }
+    let Ok(plan) = Plan::from_bytes(&written) else {
+        return;
+    };
+    assert_eq!(plan.to_bytes(), written);
+    let process = Process {
+        start: 0,
+        bias: 0,
+        code: &[],
+        seed: bytes.word(),
+        missing: u64::from(repair >> 4),
+    };
+    let mut snapshot = Snapshot::default();
+    let mut asked = 0;
+    let mut read = |address, bytes: &mut [u8]| {
+        assert!((1..=MAX_STEP_BYTES).contains(&bytes.len()));
+        asked += bytes.len();
+        process.read(address, bytes)
+    };
+    let done = evaluate(&plan, &sources, &mut read, &mut snapshot);
+    assert!(asked <= plan.load_bytes());
+    let lacks_base = plan.needs() & Plan::NEEDS_FS_BASE != 0 && sources.fs_base.is_none()
+        || plan.needs() & Plan::NEEDS_GS_BASE != 0 && sources.gs_base.is_none();
+    assert_eq!(done == Evaluated::NoSegmentBase, lacks_base);
+    for (address, piece) in snapshot.pieces() {
+        let mut same = vec![0; piece.len()];
+        assert!(process.read(address, &mut same) && same == piece);
+    }
+}
+
+/// Makes a plan of most bytes: fuzzing would hardly come by one otherwise.
+fn repair_plan(written: &mut [u8; Plan::BYTES]) {
+    const PARTS: [u8; 7] = [0, 1, 2, 4, 0x81, 0x82, 0x84];
+    let count = usize::from(written[2]) % 33;
+    let (head, steps) = written.split_at_mut(8);
+    let (mut needs, mut bytes) = (0, 0_u16);
+    let unused = [0, 0, 0, 0, 0, 0, 0, 0, 19, 0, 19, 0, 0, 0, 0, 0];
+    for (i, step) in steps.chunks_exact_mut(16).enumerate() {
+        if i >= count {
+            step.copy_from_slice(&unused);
+            continue;
+        }
+        for at in [8, 10] {
+            let source = step[at] % (20 + i as u8);
+            step[at] = if source < 20 { source } else { source + 12 };
+            needs |= u8::from(step[at] == 17) | u8::from(step[at] == 18) << 1;
+        }
+        for at in [9, 11, 14] {
+            step[at] = PARTS[usize::from(step[at]) % 7];
+        }
+        step[12] &= 63;
+        step[13] = if step[13] & 0x80 != 0 {
+            0
+        } else {
+            step[13] % 65
+        };
+        step[15] = if step[13] > 0 { 0 } else { step[15] & 7 };
+        bytes += u16::from(step[13]);
+    }
+    let [b0, b1] = bytes.to_le_bytes();
+    head.copy_from_slice(&[1, 0, count as u8, needs, b0, b1, 0, 0]);
+}
