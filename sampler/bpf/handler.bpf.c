@@ -473,6 +473,8 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 		work->row = value->row;
 	if (settings.frames)
 		walk(work);
+	/* Without a plan, too: whoever makes one asks whether it may need the base. */
+	bases = !value || value->plan.needs & PLAN_NEEDS_FS_BASE ? find_fs_base(work, task) : 0;
 	if (!value) {
 		count(COUNT_PLAN_MISSING);
 		add_code(work, CODE_BYTES_UNPLANNED);
@@ -484,7 +486,6 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 		work->words[index] = work->registers[index];
 	for (index = SOURCE_BIAS; index < SOURCE_STEP; index++)
 		work->words[index] = 0;
-	bases = value->plan.needs & PLAN_NEEDS_FS_BASE ? find_fs_base(work, task) : 0;
 	work->words[SOURCE_BIAS] = value->bias;
 	work->words[SOURCE_FS_BASE] = record->fs_base;
 	record->plan_tag = value->tag;
