@@ -40,6 +40,8 @@ pub(crate) enum Start {
     Opened(String, u32),
     /// When a file that was opened by this name has been read to its end.
     EndOf(String),
+    /// When it sets itself an alarm, as programs do that measure speed.
+    Timed,
 }
 
 /// A stopped process. All calls must come from the thread that made it. Killed when dropped.
@@ -109,7 +111,7 @@ impl Tracee {
         let mut opened = matches!(start, Start::Calls(_));
         let mut left = match start {
             Start::Calls(count) | Start::Opened(_, count) => *count,
-            Start::EndOf(_) => 0,
+            Start::EndOf(_) | Start::Timed => 0,
         };
         loop {
             if opened && left == 0 && !matches!(start, Start::EndOf(_)) {
@@ -128,6 +130,7 @@ impl Tracee {
                         return Ok(());
                     }
                 }
+                Start::Timed => opened = call == nix::libc::SYS_alarm,
                 _ => left -= 1,
             }
         }

@@ -106,6 +106,10 @@ pub(crate) struct Claims {
     pub(crate) branch: Option<Option<bool>>,
     pub(crate) call: Option<Call>,
     pub(crate) stores: Vec<(Option<u64>, u32, Option<u64>)>,
+    /// Of each load, whether it is known.
+    pub(crate) loads: Vec<bool>,
+    /// Where an indirect branch leads.
+    pub(crate) went: Option<u64>,
 }
 
 /// Collects what the interpreter says, per instruction.
@@ -150,6 +154,14 @@ impl Sink for Recorder {
 
     fn store(&mut self, pc: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
         self.last(pc).stores.push((address, bytes, value));
+    }
+
+    fn load(&mut self, pc: u64, _: Option<u64>, _: u32, known: bool) {
+        self.last(pc).loads.push(known);
+    }
+
+    fn went(&mut self, pc: u64, destination: u64) {
+        self.last(pc).went = Some(destination);
     }
 }
 
@@ -266,5 +278,5 @@ pub(crate) fn tell_vectors(
             *mask = Word::partial(mask.known_bits(), kept);
         }
     }
-    registers.mxcsr = random.one_in(2).then_some(state.mxcsr);
+    registers.mxcsr = (hide == Hide::Nothing || random.one_in(2)).then_some(state.mxcsr);
 }
