@@ -70,6 +70,7 @@ mod path;
 mod plan;
 mod rflags;
 mod stop;
+mod treatment;
 mod vector;
 mod window;
 mod word;

@@ -489,7 +489,7 @@ impl<'a> Machine<'a> {
                 && register.is_gpr()
                 && effects.registers >> number(register) & 1 != 0
             {
-                self.write_register(decoded, register, Word::UNKNOWN);
+                self.event(Parameter::Dest(register), None);
             }
         }
         for flag in flags_of(effects.flags_changed) {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use anyhow::{Context as _, Result};
-use interpreter::{Capture, Decoded, Outcome, Registers, StopReason, Window};
+use interpreter::{Capture, Decoded, Outcome, Registers, StopReason, Support, Window};
 use nix::libc::user_regs_struct;
 
 use crate::planned::PlanWatch;
@@ -237,6 +237,14 @@ impl Watch {
             let (seen, outcome) = self.scene().bare(&before.general);
             let end = self.end_of(before, &seen, &outcome);
             self.report.bare.add(&seen, outcome.instructions, end);
+            for claims in &seen.instructions {
+                if let Some((_, decoded)) = self.decoded.get(&claims.pc)
+                    && decoded.support() == Support::Skipped
+                {
+                    let name = format!("{:?}", decoded.instruction().mnemonic());
+                    self.report.bare.add_skipped(name.to_lowercase());
+                }
+            }
             self.ahead.push(Ahead {
                 instructions: seen.instructions,
                 outcome,

@@ -69,6 +69,8 @@ pub(crate) struct Tally {
     loads: u64,
     loads_known: u64,
     ends: BTreeMap<End, u64>,
+    /// Instructions reached of which only the effects are known, by mnemonic.
+    skipped: BTreeMap<String, u64>,
 }
 
 impl Tally {
@@ -89,6 +91,11 @@ impl Tally {
             self.loads += claims.loads.len() as u64;
             self.loads_known += claims.loads.iter().filter(|known| **known).count() as u64;
         }
+    }
+
+    /// Adds an instruction that was reached and is not interpreted.
+    pub(crate) fn add_skipped(&mut self, name: String) {
+        *self.skipped.entry(name).or_default() += 1;
     }
 
     /// Instructions that windows reached: those interpreted and those they ended at.
@@ -119,6 +126,15 @@ impl fmt::Display for Tally {
 
 fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// The most frequent rows of a table.
+fn most<'a, K>(
+    rows: impl IntoIterator<Item = (&'a K, &'a u64)>,
+) -> impl Iterator<Item = (&'a K, &'a u64)> {
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    rows.into_iter().take(ROWS)
 }
 
 /// What plans cost and left out.
@@ -190,12 +206,19 @@ impl fmt::Display for Report {
                 continue;
             }
             write!(f, "    {share:.3} % {name}:")?;
-            let mut rows: Vec<_> = self.bare.ends.iter().collect();
-            rows.retain(|(end, _)| end.cause == cause);
-            rows.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-            for (end, count) in rows.into_iter().take(ROWS) {
+            let rows = self.bare.ends.iter().filter(|(end, _)| end.cause == cause);
+            for (end, count) in most(rows) {
                 let share = percent(*count, self.bare.reached());
                 write!(f, " {} at {} {share:.3},", end.reason, end.place)?;
+            }
+            writeln!(f)?;
+        }
+        let skipped = self.bare.skipped.values().sum();
+        if skipped > 0 {
+            let share = percent(skipped, self.bare.reached());
+            write!(f, "    {share:.3} % are not interpreted, and passed over:")?;
+            for (name, count) in most(&self.bare.skipped) {
+                write!(f, " {name} {:.3},", percent(*count, self.bare.reached()))?;
             }
             writeln!(f)?;
         }
