@@ -129,7 +129,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// The most frequent rows of a table.
-fn most<'a, K>(
+fn most<'a, K: 'a>(
     rows: impl IntoIterator<Item = (&'a K, &'a u64)>,
 ) -> impl Iterator<Item = (&'a K, &'a u64)> {
     let mut rows: Vec<_> = rows.into_iter().collect();
