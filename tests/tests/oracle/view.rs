@@ -75,12 +75,8 @@ pub(crate) struct TraceeCode<'a> {
 impl Code for TraceeCode<'_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
         let mut bytes = [0; 15];
-        let mut len = self.tracee.read(pc, &mut bytes);
-        if len == 0 {
-            // The code may end before 15 bytes do, at the end of its page.
-            let rest = (0x1000 - (pc & 0xfff)).min(15) as usize;
-            len = self.tracee.read(pc, &mut bytes[..rest]);
-        }
+        // The code may end before 15 bytes do, at the end of its page.
+        let len = self.tracee.read(pc, &mut bytes);
         if len == 0 {
             return Err(StopReason::NotMapped);
         }
