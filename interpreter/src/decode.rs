@@ -1,16 +1,16 @@
 //! Decoding, and what is worth working out once per instruction.
 
 use iced_x86::{
-    CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
-    InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register,
-    RflagsBits,
+    Decoder, DecoderError, DecoderOptions, Instruction, InstructionInfoFactory,
+    InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
 
-use crate::exec::{dispatch, vector};
+use crate::exec::{dispatch, system, vector};
 use crate::machine::{Flow, Machine};
 use crate::operand::{Operands, Part};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
+use crate::treatment::{self, Treatment};
 
 /// Bytes of the longest instruction.
 pub(crate) const MAX_BYTES: usize = 15;
@@ -119,7 +119,10 @@ impl Decoded {
             operands,
             action,
             constant: is_constant(&instruction),
-            accesses_memory: has_memory && !only_computes_address(instruction.mnemonic()),
+            // The addresses of a vector of indices are worked out one by one.
+            accesses_memory: has_memory
+                && !instruction.is_vsib()
+                && !only_computes_address(instruction.mnemonic()),
             variable_address: has_memory && from_register && !instruction.is_vsib(),
             base: base(&instruction, &operands),
             same_register: is_same_register(&instruction, 0, 1),
@@ -196,6 +199,7 @@ fn only_computes_address(mnemonic: Mnemonic) -> bool {
             | M::Clflushopt
             | M::Clwb
             | M::Cldemote
+            | M::Reservednop
     )
 }
 
@@ -228,21 +232,26 @@ fn is_constant(instruction: &Instruction) -> bool {
 }
 
 fn action(instruction: &Instruction) -> Action {
-    if let Some(reason) = stop_reason(instruction) {
-        return Action::Stop(reason);
+    match treatment::named(instruction) {
+        Some(Treatment::Stops(reason)) => return Action::Stop(reason),
+        Some(Treatment::Unknown) => return Action::Skip(effects(instruction)),
+        None => {}
     }
     if let Some(handler) = dispatch::handler(instruction)
         && has_integer_operands(instruction)
     {
         return Action::Run(handler);
     }
+    if let Some(handler) = system::handler(instruction) {
+        return Action::Run(handler);
+    }
     if let Some(handler) = vector::dispatch::handler(instruction) {
         return Action::Run(handler);
     }
-    if is_skippable(instruction) {
-        return Action::Skip(effects(instruction));
+    match treatment::of_the_rest(instruction) {
+        Treatment::Stops(reason) => Action::Stop(reason),
+        Treatment::Unknown => Action::Skip(effects(instruction)),
     }
-    Action::Stop(StopReason::Unsupported)
 }
 
 /// Whether every operand is a general register, memory, an immediate or a near branch.
@@ -250,160 +259,6 @@ fn has_integer_operands(instruction: &Instruction) -> bool {
     (0..instruction.op_count()).all(|i| match instruction.op_kind(i) {
         OpKind::Register => instruction.op_register(i).is_gpr(),
         _ => true,
-    })
-}
-
-/// Instructions that end a window whatever the state.
-fn stop_reason(instruction: &Instruction) -> Option<StopReason> {
-    use Mnemonic as M;
-    match instruction.mnemonic() {
-        M::Syscall
-        | M::Sysenter
-        | M::Sysexit
-        | M::Sysret
-        | M::Sysexitq
-        | M::Sysretq
-        | M::Int
-        | M::Int1
-        | M::Int3
-        | M::Into => return Some(StopReason::SystemCall),
-        M::Cpuid
-        | M::Rdtsc
-        | M::Rdtscp
-        | M::Rdpmc
-        | M::Xgetbv
-        | M::Rdrand
-        | M::Rdseed
-        | M::Rdpid
-        | M::Rdpkru
-        | M::Rdpru
-        | M::Rdfsbase
-        | M::Rdgsbase
-        | M::Wrfsbase
-        | M::Wrgsbase
-        | M::Wrpkru
-        | M::Sgdt
-        | M::Sidt
-        | M::Sldt
-        | M::Str
-        | M::Smsw => {
-            return Some(StopReason::MachineState);
-        }
-        M::In
-        | M::Out
-        | M::Insb
-        | M::Insw
-        | M::Insd
-        | M::Outsb
-        | M::Outsw
-        | M::Outsd
-        | M::Cli
-        | M::Sti
-        | M::Hlt
-        | M::Swapgs
-        | M::Monitor
-        | M::Mwait
-        | M::Monitorx
-        | M::Mwaitx => {
-            return Some(StopReason::Privileged);
-        }
-        M::Ud0 | M::Ud1 | M::Ud2 => return Some(StopReason::FaultingInstruction),
-        M::Xbegin | M::Xend | M::Xabort | M::Xtest => return Some(StopReason::Transaction),
-        M::Iret | M::Iretd | M::Iretq | M::Retf | M::Lss | M::Lfs | M::Lgs => {
-            return Some(StopReason::FarTransfer);
-        }
-        _ => {}
-    }
-    let far = matches!(
-        instruction.op0_kind(),
-        OpKind::FarBranch16 | OpKind::FarBranch32
-    ) || matches!(
-        instruction.memory_size(),
-        iced_x86::MemorySize::SegPtr16
-            | iced_x86::MemorySize::SegPtr32
-            | iced_x86::MemorySize::SegPtr64
-    );
-    if far || (instruction.op_count() > 0 && instruction.op0_register().is_segment_register()) {
-        Some(StopReason::FarTransfer)
-    } else if instruction.is_privileged() {
-        Some(StopReason::Privileged)
-    } else if instruction.is_save_restore_instruction() {
-        Some(StopReason::StateSave)
-    } else {
-        None
-    }
-}
-
-/// Whether the instruction only moves or computes data in vector and mask registers and in
-/// registers that are not kept (x87), besides what its operands and flags say.
-fn is_skippable(instruction: &Instruction) -> bool {
-    use CpuidFeature as F;
-    if instruction.flow_control() != FlowControl::Next || instruction.is_stack_instruction() {
-        return false;
-    }
-    // These touch nothing but the destination. Where there is no shadow stack `rdssp` leaves it as
-    // it was; the 32-bit form, which then keeps the upper half, is not worth the care.
-    let reads_segment = instruction.mnemonic() == Mnemonic::Mov
-        && instruction.op1_kind() == OpKind::Register
-        && instruction.op1_register().is_segment_register();
-    if reads_segment || instruction.mnemonic() == Mnemonic::Rdsspq {
-        return true;
-    }
-    instruction.cpuid_features().iter().any(|feature| {
-        matches!(
-            feature,
-            F::FPU
-                | F::FPU287
-                | F::FPU387
-                | F::MMX
-                | F::SSE
-                | F::SSE2
-                | F::SSE3
-                | F::SSSE3
-                | F::SSE4_1
-                | F::SSE4_2
-                | F::SSE4A
-                | F::AVX
-                | F::AVX2
-                | F::AVX_VNNI
-                | F::AVX_IFMA
-                | F::AVX_VNNI_INT8
-                | F::AVX_VNNI_INT16
-                | F::AVX_NE_CONVERT
-                | F::AVX512F
-                | F::AVX512BW
-                | F::AVX512CD
-                | F::AVX512DQ
-                | F::AVX512VL
-                | F::AVX512ER
-                | F::AVX512PF
-                | F::AVX512_4FMAPS
-                | F::AVX512_4VNNIW
-                | F::AVX512_BF16
-                | F::AVX512_BITALG
-                | F::AVX512_FP16
-                | F::AVX512_IFMA
-                | F::AVX512_VBMI
-                | F::AVX512_VBMI2
-                | F::AVX512_VNNI
-                | F::AVX512_VP2INTERSECT
-                | F::AVX512_VPOPCNTDQ
-                | F::AES
-                | F::VAES
-                | F::PCLMULQDQ
-                | F::VPCLMULQDQ
-                | F::GFNI
-                | F::SHA
-                | F::SHA512
-                | F::SM3
-                | F::SM4
-                | F::F16C
-                | F::FMA
-                | F::FMA4
-                | F::XOP
-                | F::D3NOW
-                | F::D3NOWEXT
-        )
     })
 }
 

@@ -11,5 +11,7 @@ mod mov;
 mod muldiv;
 mod shift_rotate;
 mod stack;
+mod state;
 mod string;
+pub(crate) mod system;
 pub(crate) mod vector;

@@ -77,6 +77,7 @@ mod path;
 mod plan;
 mod rflags;
 mod stop;
+mod treatment;
 mod vector;
 mod window;
 mod word;

@@ -32,8 +32,8 @@ stop_reasons! {
     OtherArm, "other_arm", "The window went the way of a branch that its capture plan, by a draw, does not cover.";
     SystemCall, "system_call", "A system call or software interrupt leaves the program.";
     Privileged, "privileged", "A privileged or I/O instruction was reached.";
-    MachineState, "machine_state", "An instruction reads what no register or memory holds (cpuid, rdtsc, rdrand and the like).";
-    StateSave, "state_save", "An instruction saves or restores processor state in bulk (xsave and the like).";
+    MachineState, "machine_state", "An instruction changes which memory can be accessed (wrpkru).";
+    StateSave, "state_save", "An instruction saves or restores state of the system in bulk.";
     FarTransfer, "far_transfer", "A far branch, an interrupt return or a load of a segment register was reached.";
     Transaction, "transaction", "A transactional-memory instruction was reached.";
     FaultingInstruction, "faulting_instruction", "The instruction would raise an exception (division by zero, ud2, non-canonical address and the like).";

@@ -56,6 +56,8 @@ const TOOLS: &[Tool] = &[
     tool("python3", Evidence::Program("python3"), Need::Test),
     tool("perl-base", Evidence::Program("perl"), Need::Test),
     tool("sqlite3", Evidence::Program("sqlite3"), Need::Test),
+    tool("openssl", Evidence::Program("openssl"), Need::Test),
+    tool("nodejs", Evidence::Program("node"), Need::Test),
     tool("util-linux", Evidence::Program("setpriv"), Need::Test),
     tool("procps", Evidence::Program("ps"), Need::Test),
     tool("linux-perf", Evidence::Program("perf"), Need::Bench),

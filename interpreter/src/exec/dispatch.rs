@@ -2,7 +2,9 @@
 
 use iced_x86::{Instruction, Mnemonic};
 
-use super::{arith, bit, control, convert, flag, logic, mov, muldiv, shift_rotate, stack, string};
+use super::{
+    arith, bit, control, convert, flag, logic, mov, muldiv, shift_rotate, stack, state, string,
+};
 use crate::decode::Handler;
 
 /// The handler of an instruction's mnemonic. Operands other than general registers, memory,
@@ -56,6 +58,7 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         | M::Setp
         | M::Sets => mov::setcc,
         M::Nop
+        | M::Reservednop
         | M::Fnop
         | M::Pause
         | M::Endbr64
@@ -179,6 +182,12 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Popf | M::Popfq => stack::popf,
         M::Leave => stack::leave,
         M::Enter => stack::enter,
+
+        M::Fxsave | M::Fxsave64 => state::fxsave,
+        M::Xsave | M::Xsave64 | M::Xsavec | M::Xsavec64 | M::Xsaveopt | M::Xsaveopt64 => {
+            state::xsave
+        }
+        M::Fxrstor | M::Fxrstor64 | M::Xrstor | M::Xrstor64 => state::restore,
 
         M::Clc => flag::clc,
         M::Stc => flag::stc,

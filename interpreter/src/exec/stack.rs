@@ -30,7 +30,7 @@ impl Machine<'_> {
 }
 
 /// The width that an instruction moves rsp by.
-fn moved(d: &Decoded) -> Result<Width, StopReason> {
+pub(super) fn moved(d: &Decoded) -> Result<Width, StopReason> {
     let bytes = d.instruction().stack_pointer_increment().unsigned_abs() as usize;
     match Width::from_bytes(bytes) {
         Some(width @ (Width::B16 | Width::B64)) => Ok(width),

@@ -12,10 +12,13 @@ pub(crate) mod dispatch;
 mod float;
 mod float_ops;
 mod fused;
+mod half;
 mod int;
+mod masked;
 mod masks;
 mod moves;
 mod shuffle;
+mod text;
 
 use iced_x86::{EncodingKind, Mnemonic, OpKind, Register};
 
@@ -244,7 +247,19 @@ fn check_alignment(m: &Machine<'_>, d: &Decoded, bytes: usize) -> Result<(), Sto
     }
     let mnemonic = d.instruction().mnemonic();
     let aligned = if is_legacy(d) {
-        !matches!(mnemonic, M::Movups | M::Movupd | M::Movdqu | M::Lddqu)
+        !matches!(
+            mnemonic,
+            M::Movups
+                | M::Movupd
+                | M::Movdqu
+                | M::Lddqu
+                | M::Pcmpestri
+                | M::Pcmpestri64
+                | M::Pcmpestrm
+                | M::Pcmpestrm64
+                | M::Pcmpistri
+                | M::Pcmpistrm
+        )
     } else {
         matches!(
             mnemonic,

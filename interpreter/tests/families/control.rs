@@ -176,16 +176,17 @@ fn stops() {
     let cases: [(&[u8], StopReason); 12] = [
         (&[0x0f, 0x05], StopReason::SystemCall),
         (&[0xcc], StopReason::SystemCall),
-        (&[0x0f, 0xa2], StopReason::MachineState),
-        (&[0x0f, 0x31], StopReason::MachineState),
-        (&[0x0f, 0xc7, 0xf0], StopReason::MachineState),
+        (&[0x0f, 0x01, 0xef], StopReason::MachineState), // wrpkru
+        // In a program: cli, swapgs, wrmsr.
+        (&[0xfa], StopReason::Privileged),
+        (&[0x0f, 0x01, 0xf8], StopReason::Privileged),
+        (&[0x0f, 0x30], StopReason::Privileged),
         (&[0xf4], StopReason::Privileged),
         (&[0x0f, 0x22, 0xd8], StopReason::Privileged),
-        (&[0x0f, 0xae, 0x20], StopReason::StateSave),
         (&[0x48, 0xcf], StopReason::FarTransfer),
         (&[0xff, 0x28], StopReason::FarTransfer),
         (&[0x0f, 0x0b], StopReason::FaultingInstruction),
-        (&[0x8e, 0xd8], StopReason::FarTransfer),
+        (&[0x0f, 0xb4, 0x00], StopReason::FarTransfer), // lfs eax, [rax]
     ];
     for (code, reason) in cases {
         let after = Lab::new().bytes(code).run();

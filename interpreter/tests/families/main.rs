@@ -10,5 +10,6 @@ mod mov;
 mod muldiv;
 mod shift_rotate;
 mod string;
+mod system;
 mod vector;
 mod window;

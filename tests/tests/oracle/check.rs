@@ -1,84 +1,135 @@
-//! Comparison of the interpreter with the processor.
+//! Steps a program and holds the interpreter's claims against each step.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fmt;
+use std::collections::{HashMap, VecDeque};
 
 use anyhow::{Context as _, Result};
-use iced_x86::{OpKind, Register};
-use interpreter::{
-    Capture, Decoded, Flag, Flags, Parameter, Registers, StopReason, Vector, Window, Word,
-};
+use interpreter::{Capture, Decoded, Outcome, Registers, StopReason, Support, Window};
+use nix::libc::user_regs_struct;
 
+use crate::planned::PlanWatch;
+use crate::report::{Cause, End, Report};
 use crate::tracee::{Start, State, Step, Tracee};
 use crate::view::{
-    BIAS, Claims, GENERAL, Hide, Random, Recorder, SHOWN, TraceeCode, TraceeMemory, general,
-    tell_vectors, told, value_of, widen,
+    Claims, Hide, Random, Recorder, TraceeCode, TraceeMemory, general, tell_vectors, told,
 };
 
 /// Instructions of a window.
-const WINDOW: u32 = 16;
-/// The bits of MXCSR that are no exception flags.
-const MODES: u32 = 0xffc0;
+pub(crate) const WINDOW: u32 = 16;
+/// Steps from one window as a sample starts it to the next.
+const STRIDE: u64 = 2;
+/// Steps from one window with a plan to the next: not a multiple of what loops are long.
+const PLAN_STRIDE: u64 = 46;
 /// Differences after which the watch ends.
-const MAX_DIFFERENCES: usize = 12;
+pub(crate) const MAX_DIFFERENCES: usize = 12;
 /// Steps within which a call must have arrived at its final target.
 const STUB_STEPS: u32 = 12;
 
-/// What was seen.
-#[derive(Default)]
-pub(crate) struct Report {
-    pub(crate) steps: u64,
-    windows: u64,
-    window_instructions: u64,
-    compared: u64,
-    destinations: u64,
-    destinations_known: u64,
-    stops: BTreeMap<&'static str, u64>,
-    pub(crate) differences: Vec<String>,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
-        write!(
-            f,
-            "{} steps, {} windows of {:.1} instructions, {} facts compared, {} differences; \
-             destinations known {:.1} %; stops:",
-            self.steps,
-            self.windows,
-            self.window_instructions as f64 / self.windows.max(1) as f64,
-            self.compared,
-            self.differences.len(),
-            share(self.destinations_known, self.destinations),
-        )?;
-        for (key, count) in &self.stops {
-            write!(f, " {key} {:.2} %", share(*count, self.windows))?;
-        }
-        Ok(())
-    }
-}
-
 /// A window that runs ahead of the processor.
-struct Ahead {
+pub(crate) struct Ahead {
     instructions: VecDeque<Claims>,
-    outcome: interpreter::Outcome,
+    outcome: Outcome,
+    hide: Hide,
 }
 
 /// A call whose final target is still to be seen.
-struct Pending {
-    target: u64,
-    site: u64,
-    steps: u32,
+pub(crate) struct Pending {
+    pub(crate) target: u64,
+    pub(crate) site: u64,
+    pub(crate) steps: u32,
 }
 
-struct Watch {
-    tracee: Tracee,
+/// A window that yields everything.
+pub(crate) fn window(instructions: u32) -> Window {
+    Window {
+        max_instructions: instructions,
+        capture: Capture::all(),
+    }
+}
+
+/// The stopped program as windows see it.
+pub(crate) struct Scene<'a> {
+    tracee: &'a Tracee,
+    volatile: &'a [(u64, u64)],
+    decoded: &'a mut HashMap<u64, ([u8; 15], Decoded)>,
+}
+
+impl Scene<'_> {
+    /// Its memory; with a seed, part of it hidden.
+    pub(crate) fn memory(&self, hide: Option<u64>) -> TraceeMemory<'_> {
+        TraceeMemory {
+            tracee: self.tracee,
+            volatile: self.volatile,
+            hide,
+        }
+    }
+
+    pub(crate) fn code(&mut self) -> TraceeCode<'_> {
+        TraceeCode {
+            tracee: self.tracee,
+            decoded: self.decoded,
+        }
+    }
+
+    /// The registers of a sample.
+    pub(crate) fn registers(&self, regs: &user_regs_struct) -> Registers {
+        let mut registers = Registers::from_sample(general(regs), regs.rip, regs.eflags);
+        registers.fs_base = Some(regs.fs_base);
+        registers.gs_base = Some(regs.gs_base);
+        registers
+    }
+
+    /// A window from the registers of a sample.
+    pub(crate) fn bare(&mut self, regs: &user_regs_struct) -> (Recorder, Outcome) {
+        let registers = self.registers(regs);
+        self.run(&registers, WINDOW, None)
+    }
+
+    /// A window with all memory, or with part of it hidden.
+    fn run(
+        &mut self,
+        registers: &Registers,
+        instructions: u32,
+        hide: Option<u64>,
+    ) -> (Recorder, Outcome) {
+        let mut memory = TraceeMemory {
+            tracee: self.tracee,
+            volatile: self.volatile,
+            hide,
+        };
+        let mut code = TraceeCode {
+            tracee: self.tracee,
+            decoded: self.decoded,
+        };
+        let mut seen = Recorder::default();
+        let outcome = window(instructions).run(registers, &mut code, &mut memory, &mut seen);
+        (seen, outcome)
+    }
+
+    /// The mnemonics of the instruction that a window ended at and of the one before.
+    fn place(&self, seen: &Recorder, outcome: &Outcome) -> String {
+        let name = |pc: u64| match self.decoded.get(&pc) {
+            Some((_, decoded)) => format!("{:?}", decoded.instruction().mnemonic()).to_lowercase(),
+            None => "?".to_owned(),
+        };
+        let at = name(outcome.registers.rip);
+        let before = seen.instructions.iter().rev().nth(1);
+        match before {
+            Some(claims) => format!("{} {at}", name(claims.pc)),
+            None => at,
+        }
+    }
+}
+
+/// A program that is watched.
+pub(crate) struct Watch {
+    pub(crate) tracee: Tracee,
     volatile: Vec<(u64, u64)>,
-    decoded: HashMap<u64, ([u8; 15], Decoded)>,
+    pub(crate) decoded: HashMap<u64, ([u8; 15], Decoded)>,
     random: Random,
-    report: Report,
+    plans: PlanWatch,
+    pub(crate) report: Report,
     ahead: Vec<Ahead>,
-    pending: Vec<Pending>,
+    pub(crate) pending: Vec<Pending>,
     /// What the interpreter made of the registers so far. Of the upper halves of vector registers
     /// and of masks it is all there is: they are checked when they come down to where the processor
     /// shows them.
@@ -95,6 +146,7 @@ pub(crate) fn run(command: &[String], start: &Start, steps: u64) -> Result<Repor
         volatile,
         decoded: HashMap::new(),
         random: Random(0x1234_5678_9abc_def1),
+        plans: PlanWatch::default(),
         report: Report::default(),
         ahead: Vec::new(),
         pending: Vec::new(),
@@ -111,46 +163,30 @@ pub(crate) fn run(command: &[String], start: &Start, steps: u64) -> Result<Repor
 }
 
 impl Watch {
+    fn scene(&mut self) -> Scene<'_> {
+        Scene {
+            tracee: &self.tracee,
+            volatile: &self.volatile,
+            decoded: &mut self.decoded,
+        }
+    }
+
     /// Interprets, steps, compares. Returns the registers after the step, or nothing at the end.
     fn one_step(&mut self, before: &State) -> Result<Option<State>> {
         let singles: Vec<_> = [Hide::Nothing, Hide::Some, Hide::Bytes]
             .into_iter()
             .map(|hide| self.interpret(before, 1, hide))
             .collect();
-        if self.ahead.is_empty() && self.report.steps.is_multiple_of(5) {
-            for hide in [Hide::Nothing, Hide::Some, Hide::Bytes] {
-                let ahead = self.interpret(before, WINDOW, hide);
-                if hide == Hide::Nothing {
-                    self.count(&ahead);
-                }
-                self.ahead.push(ahead);
-            }
-        }
-        let repeated = self
-            .decoded
-            .get(&before.general.rip)
-            .is_some_and(|(_, decoded)| {
-                let instruction = decoded.instruction();
-                instruction.is_string_instruction()
-                    && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
-            });
-        let after = loop {
-            match self.tracee.step()? {
-                Step::Stopped => {}
-                Step::Signal => {
-                    // A handler runs next, or another program: nothing to compare with.
-                    self.ahead.clear();
-                    self.pending.clear();
-                    self.carried = None;
-                    return self.tracee.state().map(Some);
-                }
-                Step::Gone => return Ok(None),
-            }
-            let after = self.tracee.state()?;
-            // A repeated instruction stops after each iteration.
-            if !repeated || after.general.rip != before.general.rip {
-                break after;
-            }
+        self.begin_windows(before);
+        let Some(after) = self.step(before)? else {
+            return Ok(None);
+        };
+        let Some(after) = after else {
+            // A handler runs next, or another program: nothing to compare with.
+            self.ahead.clear();
+            self.pending.clear();
+            self.carried = None;
+            return self.tracee.state().map(Some);
         };
         self.report.steps += 1;
         self.carried = singles
@@ -172,54 +208,103 @@ impl Watch {
         Ok(Some(after))
     }
 
-    fn interpret(&mut self, regs: &State, instructions: u32, hide: Hide) -> Ahead {
-        let mut registers = told(regs, hide, &mut self.random);
-        // Of windows those with nothing hidden begin as a sample does: no vector is known.
-        if instructions == 1 || hide != Hide::Nothing {
-            tell_vectors(
-                &mut registers,
-                regs,
-                self.carried.as_ref(),
-                hide,
-                &mut self.random,
-            );
-        }
-        let seed = self.random.next();
-        let mut memory = TraceeMemory {
-            tracee: &self.tracee,
-            volatile: &self.volatile,
-            hide: (hide != Hide::Nothing).then_some(seed),
-        };
-        let mut code = TraceeCode {
-            tracee: &self.tracee,
-            decoded: &mut self.decoded,
-        };
-        let mut recorder = Recorder::default();
-        let window = Window {
-            max_instructions: instructions,
-            capture: Capture::all(),
-        };
-        let outcome = window.run(&registers, &mut code, &mut memory, &mut recorder);
-        Ahead {
-            instructions: recorder.instructions,
-            outcome,
+    /// Executes one instruction, all repetitions of it. Nothing at the program's end, no state if
+    /// it was not an instruction of the program's own.
+    fn step(&mut self, before: &State) -> Result<Option<Option<State>>> {
+        let decoded = self.decoded.get(&before.general.rip);
+        let repeated = decoded.is_some_and(|(_, decoded)| {
+            let instruction = decoded.instruction();
+            instruction.is_string_instruction()
+                && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+        });
+        loop {
+            match self.tracee.step()? {
+                Step::Stopped => {}
+                Step::Signal => return Ok(Some(None)),
+                Step::Gone => return Ok(None),
+            }
+            let after = self.tracee.state()?;
+            // A repeated instruction stops after each iteration.
+            if !repeated || after.general.rip != before.general.rip {
+                return Ok(Some(Some(after)));
+            }
         }
     }
 
-    /// Counts what a window with all knowledge achieved.
-    fn count(&mut self, window: &Ahead) {
-        self.report.windows += 1;
-        self.report.window_instructions += u64::from(window.outcome.instructions);
-        *self
-            .report
-            .stops
-            .entry(window.outcome.stop.key())
-            .or_default() += 1;
-        for (parameter, value) in window.instructions.iter().flat_map(|i| &i.values) {
-            if matches!(parameter, Parameter::Dest(_)) {
-                self.report.destinations += 1;
-                self.report.destinations_known += u64::from(value.is_some());
+    /// Starts the windows that are due here.
+    fn begin_windows(&mut self, before: &State) {
+        if self.report.steps.is_multiple_of(STRIDE) {
+            let (seen, outcome) = self.scene().bare(&before.general);
+            let end = self.end_of(before, &seen, &outcome);
+            self.report.bare.add(&seen, outcome.instructions, end);
+            for claims in &seen.instructions {
+                if let Some((_, decoded)) = self.decoded.get(&claims.pc)
+                    && decoded.support() == Support::Skipped
+                {
+                    let name = format!("{:?}", decoded.instruction().mnemonic());
+                    self.report.bare.add_skipped(name.to_lowercase());
+                }
             }
+            self.ahead.push(Ahead {
+                instructions: seen.instructions,
+                outcome,
+                hide: Hide::Nothing,
+            });
+        }
+        for hide in [Hide::Some, Hide::Bytes] {
+            if self.ahead.iter().all(|ahead| ahead.hide != hide) {
+                let ahead = self.interpret(before, WINDOW, hide);
+                self.ahead.push(ahead);
+            }
+        }
+        if self.report.steps.is_multiple_of(PLAN_STRIDE) {
+            let mut scene = Scene {
+                tracee: &self.tracee,
+                volatile: &self.volatile,
+                decoded: &mut self.decoded,
+            };
+            let plans = &mut self.report.plans;
+            let random = &mut self.random;
+            let differences = self
+                .plans
+                .compare(&mut scene, &before.general, random, plans);
+            self.report.differences.extend(differences);
+        }
+    }
+
+    /// Why a window from the registers of a sample ended, if it did not reach its full length.
+    fn end_of(&mut self, state: &State, seen: &Recorder, outcome: &Outcome) -> Option<End> {
+        if outcome.stop == StopReason::Complete {
+            return None;
+        }
+        let place = self.scene().place(seen, outcome);
+        let cause = Cause::of(outcome.stop, || {
+            let mut registers = self.scene().registers(&state.general);
+            let carried = self.carried.as_ref();
+            let hide = Hide::Nothing;
+            tell_vectors(&mut registers, state, carried, hide, &mut self.random);
+            let (_, with_vectors) = self.scene().run(&registers, WINDOW, None);
+            with_vectors.instructions > outcome.instructions
+        });
+        Some(End {
+            cause,
+            reason: outcome.stop.key(),
+            place,
+        })
+    }
+
+    /// Runs ahead with what the processor holds, or part of it.
+    fn interpret(&mut self, state: &State, instructions: u32, hide: Hide) -> Ahead {
+        let mut registers = told(state, hide, &mut self.random);
+        let carried = self.carried.as_ref();
+        tell_vectors(&mut registers, state, carried, hide, &mut self.random);
+        let seed = self.random.next();
+        let hidden = (hide != Hide::Nothing).then_some(seed);
+        let (seen, outcome) = self.scene().run(&registers, instructions, hidden);
+        Ahead {
+            instructions: seen.instructions,
+            outcome,
+            hide,
         }
     }
 
@@ -250,216 +335,4 @@ impl Watch {
         }
         !window.instructions.is_empty()
     }
-
-    fn compare_events(&mut self, claims: &Claims, before: &State, after: &State) {
-        let pc = claims.pc;
-        let Some((_, decoded)) = self.decoded.get(&pc) else {
-            return;
-        };
-        let instruction = *decoded.instruction();
-        let next = pc.wrapping_add(instruction.len() as u64);
-        let goes_to = instruction.near_branch_target().wrapping_add(BIAS);
-        let taken = (goes_to != next).then_some(after.general.rip == goes_to);
-        for &(parameter, claimed) in &claims.values {
-            let Some(claimed) = claimed else { continue };
-            let real = match parameter {
-                Parameter::Dest(register) => value_of(&after.general, register),
-                Parameter::Single(register) => {
-                    lowest(after, register).map(|bits| bits & u64::from(u32::MAX))
-                }
-                Parameter::Double(register) => lowest(after, register),
-                Parameter::Taken => taken.map(u64::from),
-                Parameter::Ea => self.effective_address(&instruction, before, after),
-                // Stores are compared below, byte by byte.
-                Parameter::Mem | Parameter::Arg(_) => None,
-                Parameter::Target => Some(after.general.rip),
-                Parameter::Ret => Some(before.general.rax),
-                Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {
-                    OpKind::Register => {
-                        value_of(&before.general, instruction.op_register(u32::from(i)))
-                    }
-                    _ => None,
-                },
-            };
-            self.expect(pc, || format!("{parameter}"), claimed, real);
-        }
-        if let Some(Some(claimed)) = claims.branch {
-            self.expect(
-                pc,
-                || "direction".into(),
-                u64::from(claimed),
-                taken.map(u64::from),
-            );
-        }
-        if let Some(call) = claims.call {
-            let real = [
-                before.general.rdi,
-                before.general.rsi,
-                before.general.rdx,
-                before.general.rcx,
-                before.general.r8,
-                before.general.r9,
-            ];
-            for (claimed, real) in call.arguments.into_iter().zip(real) {
-                if let Some(claimed) = claimed {
-                    self.expect(pc, || "argument".into(), claimed, Some(real));
-                }
-            }
-        }
-        self.compare_stores(claims);
-    }
-
-    /// Every byte stored must be in memory now, unless a later store went over it.
-    fn compare_stores(&mut self, claims: &Claims) {
-        let mut bytes = HashMap::new();
-        for &(address, size, value) in &claims.stores {
-            let Some(address) = address else {
-                bytes.clear();
-                continue;
-            };
-            for i in 0..size {
-                let byte = value.map(|value| (value >> (8 * i)) as u8);
-                bytes.insert(address.wrapping_add(u64::from(i)), byte);
-            }
-        }
-        for (address, claimed) in bytes {
-            let mut real = [0];
-            if let Some(claimed) = claimed
-                && self.tracee.read(address, &mut real) == 1
-            {
-                let what = || format!("stored at {address:#x}");
-                self.expect(
-                    claims.pc,
-                    what,
-                    u64::from(claimed),
-                    Some(u64::from(real[0])),
-                );
-            }
-        }
-    }
-
-    /// The address of the memory operand, worked out by the decoder's own rules.
-    fn effective_address(
-        &self,
-        instruction: &iced_x86::Instruction,
-        before: &State,
-        after: &State,
-    ) -> Option<u64> {
-        use iced_x86::Mnemonic as M;
-        let bits = matches!(instruction.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc);
-        if bits && instruction.op1_kind() == OpKind::Register {
-            return None;
-        }
-        let regs = if instruction.mnemonic() == M::Pop {
-            &after.general
-        } else {
-            &before.general
-        };
-        let operand = (0..instruction.op_count()).find(|i| {
-            !matches!(
-                instruction.op_kind(*i),
-                OpKind::Register
-                    | OpKind::Immediate8
-                    | OpKind::Immediate8_2nd
-                    | OpKind::Immediate8to16
-                    | OpKind::Immediate8to32
-                    | OpKind::Immediate8to64
-                    | OpKind::Immediate16
-                    | OpKind::Immediate32
-                    | OpKind::Immediate32to64
-                    | OpKind::Immediate64
-            )
-        })?;
-        instruction.virtual_address(operand, 0, |register, _, _| match register {
-            Register::FS => Some(before.general.fs_base),
-            Register::GS => Some(before.general.gs_base),
-            Register::ES | Register::DS | Register::SS | Register::CS => Some(0),
-            _ => value_of(regs, register),
-        })
-    }
-
-    /// Every known byte and flag must agree.
-    fn compare_state(&mut self, pc: u64, claimed: &Registers, after: &State) {
-        self.expect(pc, || "rip".into(), claimed.rip, Some(after.general.rip));
-        for ((word, real), register) in claimed
-            .gpr
-            .into_iter()
-            .zip(general(&after.general))
-            .zip(GENERAL)
-        {
-            let known = Word::partial(real, word.known_bytes());
-            let what = || format!("{register:?} (known bytes {:#04x})", word.known_bytes());
-            self.expect(pc, what, word.known_bits(), Some(known.known_bits()));
-        }
-        for (number, (claimed, real)) in claimed.vectors.iter().zip(after.vectors).enumerate() {
-            let known = claimed.known_bytes() & SHOWN;
-            let real = Vector::partial(widen(real), known);
-            let claimed = Vector::partial(*claimed.known_bits(), known);
-            for half in [0, 8] {
-                let bits = |vector: &Vector| {
-                    let mut word = [0; 8];
-                    word.copy_from_slice(&vector.known_bits()[half..half + 8]);
-                    u64::from_le_bytes(word)
-                };
-                let what = || format!("xmm{number} from byte {half} (known bytes {known:#06x})");
-                self.expect(pc, what, bits(&claimed), Some(bits(&real)));
-            }
-        }
-        if let Some(claimed) = claimed.mxcsr {
-            let modes = |mxcsr: u32| u64::from(mxcsr & MODES);
-            let real = Some(modes(after.mxcsr));
-            self.expect(pc, || "modes in MXCSR".into(), modes(claimed), real);
-        }
-        let real = Flags::from_rflags(after.general.eflags);
-        for flag in Flag::ALL {
-            if let Some(claimed) = claimed.rflags.get(flag) {
-                let real = real.get(flag).map(u64::from);
-                self.expect(pc, || format!("{flag:?}"), u64::from(claimed), real);
-            }
-        }
-    }
-
-    /// A call must arrive at the target that was reported for it.
-    fn compare_calls(&mut self, after: &State) {
-        let mut missed = Vec::new();
-        self.pending.retain_mut(|pending| {
-            if pending.target == after.general.rip {
-                return false;
-            }
-            pending.steps -= 1;
-            if pending.steps == 0 {
-                missed.push((pending.site, pending.target));
-            }
-            pending.steps > 0
-        });
-        for (site, target) in missed {
-            self.differ(site, format!("the call did not arrive at {target:#x}"));
-        }
-    }
-
-    fn expect(&mut self, pc: u64, what: impl FnOnce() -> String, claimed: u64, real: Option<u64>) {
-        let Some(real) = real else { return };
-        self.report.compared += 1;
-        if claimed != real {
-            let what = what();
-            self.differ(pc, format!("{what}: claimed {claimed:#x}, is {real:#x}"));
-        }
-    }
-
-    fn differ(&mut self, pc: u64, what: String) {
-        let code = self.decoded.get(&pc).map(|(bytes, decoded)| {
-            let instruction = decoded.instruction();
-            format!("{:?} {:02x?}", instruction.code(), &bytes[..decoded.len()])
-        });
-        let step = self.report.steps;
-        self.report
-            .differences
-            .push(format!("step {step}, {pc:#x} {code:?}: {what}"));
-    }
-}
-
-/// The lowest 64 bits of a vector register.
-fn lowest(state: &State, register: Register) -> Option<u64> {
-    let half = state.vectors.get(register.number())?;
-    Some(u64::from_le_bytes(*half.first_chunk()?))
 }

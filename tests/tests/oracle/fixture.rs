@@ -268,6 +268,13 @@ fn instructions() -> Vec<String> {
          xchg [rsi+1], rbx\nmov rcx, [rsi]",
         "push rax\npush rbx\nmov [rsp+4], rdx\nxadd [rsp+2], rcx\npop r8\npop r8",
         "rdtsc",
+        "rdtscp\nshr rax, 32",
+        "rdrand ax\nsetc bl",
+        "rdseed ecx\nshr rcx, 32",
+        "rdfsbase rax\nrdgsbase ebx\nmov rcx, fs:[0]",
+        "mov eax, ds\nlsl ecx, eax\nlar rdx, rax\nverw ax",
+        "push fs\npop rbx\nmov ax, ds\nmov ds, ax",
+        "mov eax, 3\nmov es, eax\nxor eax, eax\nmov es, eax",
         "xor eax, eax\ncpuid",
         "xor ecx, ecx\nxgetbv",
         "nop dword ptr [rax]",
@@ -388,7 +395,22 @@ fn missing(text: &str) -> bool {
         || has(&["sha1", "sha256"]) && !is_x86_feature_detected!("sha")
         || has(&["aes"]) && !is_x86_feature_detected!("aes")
         || has(&["pclmul"]) && !is_x86_feature_detected!("pclmulqdq")
+        || has(&["gf2p8"]) && !is_x86_feature_detected!("gfni")
+        || has(&["ph2ps", "ps2ph"]) && !is_x86_feature_detected!("f16c")
+        || has(&["xsave", "xrstor"]) && !is_x86_feature_detected!("xsavec")
+        || has(&["rdfsbase"]) && !fsgsbase()
+        || has(&["rdrand", "rdseed"]) && !is_x86_feature_detected!("rdseed")
         || has(&["crc32"]) && !is_x86_feature_detected!("sse4.2")
+}
+
+/// Whether programs may read the segment bases; a bit of AT_HWCAP2.
+fn fsgsbase() -> bool {
+    const AT_HWCAP2: u64 = 26;
+    let auxv = std::fs::read("/proc/self/auxv").unwrap_or_default();
+    auxv.chunks_exact(16).any(|entry| {
+        let word = |i: usize| entry[i..i + 8].try_into().map_or(0, u64::from_le_bytes);
+        word(0) == AT_HWCAP2 && word(8) & 2 != 0
+    })
 }
 
 /// What a program is made of.

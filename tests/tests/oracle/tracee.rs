@@ -1,5 +1,6 @@
 //! A process that is single-stepped.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io::IoSliceMut;
 use std::process::{Child, Command, Stdio};
@@ -40,6 +41,8 @@ pub(crate) enum Start {
     Opened(String, u32),
     /// When a file that was opened by this name has been read to its end.
     EndOf(String),
+    /// When it sets itself an alarm, as programs do that measure speed.
+    Timed,
 }
 
 /// A stopped process. All calls must come from the thread that made it. Killed when dropped.
@@ -50,6 +53,8 @@ pub(crate) struct Tracee {
     pending: Option<Signal>,
     /// The CPUs that this thread had before it was pinned.
     allowed: Option<CpuSet>,
+    /// Read since it last stopped.
+    pages: RefCell<Pages>,
 }
 
 impl Tracee {
@@ -72,6 +77,7 @@ impl Tracee {
             pid,
             pending: None,
             allowed: None,
+            pages: RefCell::default(),
         };
         match waitpid(pid, Some(WaitPidFlag::WUNTRACED))? {
             WaitStatus::Stopped(_, Signal::SIGSTOP) => {}
@@ -109,7 +115,7 @@ impl Tracee {
         let mut opened = matches!(start, Start::Calls(_));
         let mut left = match start {
             Start::Calls(count) | Start::Opened(_, count) => *count,
-            Start::EndOf(_) => 0,
+            Start::EndOf(_) | Start::Timed => 0,
         };
         loop {
             if opened && left == 0 && !matches!(start, Start::EndOf(_)) {
@@ -128,6 +134,7 @@ impl Tracee {
                         return Ok(());
                     }
                 }
+                Start::Timed => opened = call == nix::libc::SYS_alarm,
                 _ => left -= 1,
             }
         }
@@ -136,6 +143,7 @@ impl Tracee {
     /// Goes on to the next beginning or end of a system call.
     fn next_system_call_stop(&mut self) -> Result<()> {
         loop {
+            self.pages.get_mut().held.clear();
             ptrace::syscall(self.pid, self.pending.take())?;
             match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
                 WaitStatus::PtraceSyscall(_) => return Ok(()),
@@ -156,6 +164,7 @@ impl Tracee {
     /// Executes one instruction (one iteration, if it is repeated).
     pub(crate) fn step(&mut self) -> Result<Step> {
         let delivered = self.pending.take();
+        self.pages.get_mut().held.clear();
         ptrace::step(self.pid, delivered).context("PTRACE_SINGLESTEP")?;
         match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
             // If it has a handler, no instruction was executed: the handler's first is due.
@@ -194,12 +203,21 @@ impl Tracee {
 
     /// Reads memory; says how many bytes from the start on it could read.
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
-        let Ok(base) = usize::try_from(address) else {
-            return 0;
-        };
-        let len = bytes.len();
-        let mut local = [IoSliceMut::new(bytes)];
-        process_vm_readv(self.pid, &mut local, &[RemoteIoVec { base, len }]).unwrap_or(0)
+        let mut done = 0;
+        while done < bytes.len() {
+            let Some(at) = address.checked_add(done as u64) else {
+                break;
+            };
+            let offset = (at % PAGE as u64) as usize;
+            let count = (bytes.len() - done).min(PAGE - offset);
+            let mut pages = self.pages.borrow_mut();
+            let Some(page) = pages.at(self.pid, at - offset as u64) else {
+                break;
+            };
+            bytes[done..done + count].copy_from_slice(&page[offset..offset + count]);
+            done += count;
+        }
+        done
     }
 
     /// First and past-the-end addresses of the pages that the kernel rewrites at any time.
@@ -216,6 +234,41 @@ impl Tracee {
                 ))
             })
             .collect()
+    }
+}
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+/// Pages of the process, as they are while it is stopped.
+#[derive(Default)]
+struct Pages {
+    held: Vec<(u64, [u8; PAGE])>,
+}
+
+impl Pages {
+    /// Pages that are held at most.
+    const MAX: usize = 64;
+
+    fn at(&mut self, pid: Pid, address: u64) -> Option<&[u8; PAGE]> {
+        let index = match self.held.iter().position(|(held, _)| *held == address) {
+            Some(index) => index,
+            None => {
+                let mut bytes = [0; PAGE];
+                let (base, len) = (usize::try_from(address).ok()?, bytes.len());
+                let mut local = [IoSliceMut::new(&mut bytes)];
+                let read = process_vm_readv(pid, &mut local, &[RemoteIoVec { base, len }]);
+                if read != Ok(PAGE) {
+                    return None;
+                }
+                if self.held.len() == Self::MAX {
+                    self.held.clear();
+                }
+                self.held.push((address, bytes));
+                self.held.len() - 1
+            }
+        };
+        self.held.get(index).map(|(_, bytes)| bytes)
     }
 }
 

@@ -75,12 +75,8 @@ pub(crate) struct TraceeCode<'a> {
 impl Code for TraceeCode<'_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
         let mut bytes = [0; 15];
-        let mut len = self.tracee.read(pc, &mut bytes);
-        if len == 0 {
-            // The code may end before 15 bytes do, at the end of its page.
-            let rest = (0x1000 - (pc & 0xfff)).min(15) as usize;
-            len = self.tracee.read(pc, &mut bytes[..rest]);
-        }
+        // The code may end before 15 bytes do, at the end of its page.
+        let len = self.tracee.read(pc, &mut bytes);
         if len == 0 {
             return Err(StopReason::NotMapped);
         }
@@ -106,6 +102,10 @@ pub(crate) struct Claims {
     pub(crate) branch: Option<Option<bool>>,
     pub(crate) call: Option<Call>,
     pub(crate) stores: Vec<(Option<u64>, u32, Option<u64>)>,
+    /// Of each load, whether it is known.
+    pub(crate) loads: Vec<bool>,
+    /// Where an indirect branch leads.
+    pub(crate) went: Option<u64>,
 }
 
 /// Collects what the interpreter says, per instruction.
@@ -150,6 +150,14 @@ impl Sink for Recorder {
 
     fn store(&mut self, pc: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
         self.last(pc).stores.push((address, bytes, value));
+    }
+
+    fn load(&mut self, pc: u64, _: Option<u64>, _: u32, known: bool) {
+        self.last(pc).loads.push(known);
+    }
+
+    fn went(&mut self, pc: u64, destination: u64) {
+        self.last(pc).went = Some(destination);
     }
 }
 
@@ -266,5 +274,5 @@ pub(crate) fn tell_vectors(
             *mask = Word::partial(mask.known_bits(), kept);
         }
     }
-    registers.mxcsr = random.one_in(2).then_some(state.mxcsr);
+    registers.mxcsr = (hide == Hide::Nothing || random.one_in(2)).then_some(state.mxcsr);
 }

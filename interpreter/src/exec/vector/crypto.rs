@@ -190,6 +190,32 @@ pub(super) fn pclmulqdq(m: &mut Machine<'_>, d: &Decoded) -> Done {
     })
 }
 
+/// `gf2p8mulb`: products in the field of AES.
+pub(super) fn gf2p8mulb(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    super::lane_pairs(m, d, field_product)
+}
+
+/// The inverse in the field of AES; of zero, zero.
+pub(super) fn field_inverse(a: u8) -> u8 {
+    // Of 255 elements each to the power of 255 is one.
+    (0..253).fold(a, |power, _| field_product(power, a))
+}
+
+/// `gf2p8affineqb`: bytes times a matrix of bits, of which each 64-bit lane has its own, plus a
+/// constant.
+pub(super) fn gf2p8affine(m: &mut Machine<'_>, d: &Decoded, prepare: impl Fn(u8) -> u8) -> Done {
+    binary_immediate(m, d, |a, matrix, bytes, constant| {
+        Vector::arrange(bytes, |i| {
+            let source = prepare(a.byte(i)?);
+            let rows = matrix.lane::<u64>(i / 8)?.to_be_bytes();
+            let product = (0..8).zip(rows).fold(0, |sum, (bit, row)| {
+                sum | u8::from((row & source).count_ones() % 2 != 0) << bit
+            });
+            Some(product ^ constant)
+        })
+    })
+}
+
 /// Two sources of four words each.
 fn on_words(
     m: &mut Machine<'_>,

@@ -3,7 +3,10 @@
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register, RoundingControl};
 
 use super::float_ops::Float;
-use super::{compare, crypto, float, fused, int, lane_pairs, lanes, masks, moves, shuffle};
+use super::{
+    compare, crypto, float, fused, half, int, lane_pairs, lanes, masked, masks, moves, shuffle,
+    text,
+};
 use crate::decode::Handler;
 
 /// The handler of a vector instruction, if its encoding and operands are such as are handled.
@@ -20,6 +23,8 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         .or_else(|| integer(mnemonic))
         .or_else(|| floating(mnemonic))
         .or_else(|| fused::handler(mnemonic))
+        .or_else(|| masked::handler(mnemonic))
+        .or_else(|| text::handler(mnemonic))
         .or_else(|| cipher(mnemonic))
 }
 
@@ -49,17 +54,11 @@ fn has_vector_operands(instruction: &Instruction) -> bool {
         }
         _ => false,
     };
-    // Stores of chosen lanes only.
-    let masked_store = matches!(
-        mnemonic,
-        M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq
-    ) && instruction.op0_kind() == OpKind::Memory;
     let wide = is_by_lane(instruction) || is_broadcast(mnemonic);
     let is_vector =
         |register: Register| register.is_xmm() || register.is_ymm() || wide && register.is_zmm();
     let special = |register: Register| is_vector(register) || register.is_k();
     encoded
-        && !masked_store
         && (needs_no_vector(mnemonic) || registers(instruction).any(special))
         && registers(instruction).all(|r| r.is_gpr() || special(r))
 }
@@ -85,6 +84,8 @@ fn needs_no_vector(mnemonic: Mnemonic) -> bool {
         mnemonic,
         M::Ldmxcsr
             | M::Vldmxcsr
+            | M::Stmxcsr
+            | M::Vstmxcsr
             | M::Vzeroupper
             | M::Vzeroall
             | M::Cvtss2si
@@ -245,8 +246,6 @@ fn moving(mnemonic: Mnemonic) -> Option<Handler> {
         M::Pmovsxwq | M::Vpmovsxwq => |m, d| lanes(m, d, <i64 as From<i16>>::from),
         M::Pmovzxdq | M::Vpmovzxdq => |m, d| lanes(m, d, <u64 as From<u32>>::from),
         M::Pmovsxdq | M::Vpmovsxdq => |m, d| lanes(m, d, <i64 as From<i32>>::from),
-        M::Vmaskmovps | M::Vpmaskmovd => moves::masked_load::<u32>,
-        M::Vmaskmovpd | M::Vpmaskmovq => moves::masked_load::<u64>,
         M::Vzeroupper => moves::zero_upper,
         M::Vzeroall => moves::zero_all,
 
@@ -529,7 +528,12 @@ fn floating(mnemonic: Mnemonic) -> Option<Handler> {
         M::Cvtss2sd | M::Vcvtss2sd => |m, d| float::scalar_unary(m, d, f32::widen),
         M::Cvtpd2ps | M::Vcvtpd2ps => |m, d| float::convert(m, d, <f32 as Float>::narrow),
         M::Cvtsd2ss | M::Vcvtsd2ss => |m, d| float::scalar_unary(m, d, <f32 as Float>::narrow),
+        M::Dpps | M::Vdpps => float::dot_product::<f32>,
+        M::Dppd | M::Vdppd => float::dot_product::<f64>,
+        M::Vcvtph2ps => |m, d| float::convert(m, d, |a: u16, _| Some(half::to_single(a))),
+        M::Vcvtps2ph => half::from_singles,
         M::Ldmxcsr | M::Vldmxcsr => float::load_mode,
+        M::Stmxcsr | M::Vstmxcsr => float::store_mode,
         _ => return None,
     };
     Some(handler)
@@ -546,6 +550,11 @@ fn cipher(mnemonic: Mnemonic) -> Option<Handler> {
         M::Aesimc | M::Vaesimc => crypto::aesimc,
         M::Aeskeygenassist | M::Vaeskeygenassist => crypto::aeskeygenassist,
         M::Pclmulqdq | M::Vpclmulqdq => crypto::pclmulqdq,
+        M::Gf2p8mulb | M::Vgf2p8mulb => crypto::gf2p8mulb,
+        M::Gf2p8affineqb | M::Vgf2p8affineqb => |m, d| crypto::gf2p8affine(m, d, |a| a),
+        M::Gf2p8affineinvqb | M::Vgf2p8affineinvqb => {
+            |m, d| crypto::gf2p8affine(m, d, crypto::field_inverse)
+        }
         M::Sha1msg1 => crypto::sha1msg1,
         M::Sha1msg2 => crypto::sha1msg2,
         M::Sha1nexte => crypto::sha1nexte,

@@ -27,6 +27,16 @@ pub(super) fn load_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
     Ok(Flow::Next)
 }
 
+/// `stmxcsr`: the exception flags, in the lowest byte with one of the modes, are not kept.
+pub(super) fn store_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let value = match m.registers.mxcsr {
+        Some(mxcsr) => Word::partial(mxcsr.into(), 0xfe),
+        None => Word::partial(0, 0xfc),
+    };
+    m.write(d, 0, value)?;
+    Ok(Flow::Next)
+}
+
 /// Each lane with its like.
 pub(super) fn packed<F: Float>(
     m: &mut Machine<'_>,
@@ -136,6 +146,37 @@ pub(super) fn add_subtract<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
                 }
             });
             result.set_lane(i, value);
+        }
+        result
+    })
+}
+
+/// `dpps`, `dppd`: of each half the products of chosen lanes added, in pairs, to chosen lanes.
+pub(super) fn dot_product<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let mode = mode(m);
+    let control = immediate(d);
+    let count = HALF / F::BYTES;
+    let zero = F::from_bytes(&[0; 8][..F::BYTES]);
+    let add = |a: Option<F>, b: Option<F>| a.zip(b).and_then(|(a, b)| a.add(b, mode));
+    binary(m, d, |a, b, bytes| {
+        let mut result = Vector::ZERO;
+        for half in 0..bytes / HALF {
+            let product = |i: usize| {
+                if control >> (4 + i) & 1 == 0 {
+                    return Some(zero);
+                }
+                let place = half * count + i;
+                let (a, b) = a.lane::<F>(place).zip(b.lane(place))?;
+                a.multiply(b, mode)
+            };
+            let mut sum = add(product(0), product(1));
+            if count == 4 {
+                sum = add(sum, add(product(2), product(3)));
+            }
+            for i in 0..count {
+                let takes = control >> i & 1 != 0;
+                result.set_lane(half * count + i, if takes { sum } else { Some(zero) });
+            }
         }
         result
     })

@@ -9,30 +9,64 @@ use std::cmp::Ordering;
 
 use crate::vector::Lane;
 
+/// How results are rounded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rounding {
+    /// To the nearest, ties to even.
+    Nearest,
+    /// Towards negative infinity.
+    Down,
+    /// Towards positive infinity.
+    Up,
+    /// Towards zero.
+    Zero,
+}
+
+impl Rounding {
+    /// By their numbers in control fields.
+    pub(super) const ALL: [Self; 4] = [Self::Nearest, Self::Down, Self::Up, Self::Zero];
+
+    /// The one that the low two bits of a control field name.
+    pub(super) fn of(control: u32) -> Self {
+        Self::ALL[control as usize & 3]
+    }
+}
+
 /// What is known of the modes in MXCSR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mode {
-    /// Results are known to be rounded to the nearest, ties to even.
-    nearest: bool,
+    /// How results are rounded, if known.
+    rounding: Option<Rounding>,
     /// Subnormal numbers are known to be numbers like others.
     gradual: bool,
 }
 
 impl Mode {
-    /// Rounding control, flush-to-zero, denormals-are-zero.
-    const ROUNDING: u32 = 3 << 13;
+    /// Flush-to-zero, denormals-are-zero.
     const FLUSH: u32 = 1 << 15 | 1 << 6;
 
     pub(super) fn of(mxcsr: Option<u32>) -> Self {
         Self {
-            nearest: mxcsr.is_some_and(|bits| bits & Self::ROUNDING == 0),
+            rounding: mxcsr.map(|bits| Rounding::of(bits >> 13)),
             gradual: mxcsr.is_some_and(|bits| bits & Self::FLUSH == 0),
         }
     }
 
+    pub(super) fn rounding(self) -> Option<Rounding> {
+        self.rounding
+    }
+
+    pub(super) fn is_gradual(self) -> bool {
+        self.gradual
+    }
+
+    fn is_nearest(self) -> bool {
+        self.rounding == Some(Rounding::Nearest)
+    }
+
     /// Whether arithmetic is what this program's own is.
     fn is_default(self) -> bool {
-        self.nearest && self.gradual
+        self.is_nearest() && self.gradual
     }
 }
 
@@ -71,27 +105,63 @@ macro_rules! float {
                 value == 0.0 || ($low..=$high).contains(&value.abs())
             }
 
-            /// The result, if it is exact whatever the modes, given its error.
-            fn exact(operands: [$float; 2], result: $float, error: $float) -> Option<$float> {
-                (operands.into_iter().all(is_plain) && error == 0.0).then_some(result)
+            /// The result, given that to the nearest and by how much the true one is more. Known
+            /// if it is exact, or if the rounding is known; `error` may be scaled.
+            fn settle(
+                operands: [$float; 2],
+                nearest: $float,
+                error: $float,
+                mode: Mode,
+            ) -> Option<$float> {
+                if operands.into_iter().all(is_plain) {
+                    if let Some(rounding) = mode.rounding {
+                        return Some(rounded(nearest, error, rounding));
+                    }
+                    if error == 0.0 {
+                        return Some(nearest);
+                    }
+                }
+                // With default modes a result is certain unless it is a NaN.
+                (mode.is_default() && !nearest.is_nan()).then_some(nearest)
             }
 
-            /// With default modes a result is certain unless it is a NaN.
-            fn or_default(exact: Option<$float>, mode: Mode, result: $float) -> Option<$float> {
-                exact.or_else(|| (mode.is_default() && !result.is_nan()).then_some(result))
+            /// The number rounded as told, given that to the nearest and by how much the true one
+            /// is more.
+            fn rounded(nearest: $float, error: $float, rounding: Rounding) -> $float {
+                let down = match rounding {
+                    _ if error == 0.0 => return nearest,
+                    Rounding::Nearest => return nearest,
+                    Rounding::Down => true,
+                    Rounding::Up => false,
+                    Rounding::Zero => nearest > 0.0 || nearest == 0.0 && error > 0.0,
+                };
+                match (down, error > 0.0) {
+                    (true, false) => nearest.next_down(),
+                    (false, true) => nearest.next_up(),
+                    _ => nearest,
+                }
             }
 
             impl Float for $float {
                 fn add(self, other: Self, mode: Mode) -> Option<Self> {
                     let sum = self + other;
+                    let part = sum - self;
+                    let error = (self - (sum - part)) + (other - part);
+                    if sum != 0.0 {
+                        return settle([self, other], sum, error, mode);
+                    }
                     // The sign of a zero sum depends on the rounding unless both operands have it.
-                    let certain = if sum == 0.0 {
-                        (self == 0.0 && self.to_bits() == other.to_bits()).then_some(self)
+                    if self == 0.0 && self.to_bits() == other.to_bits() {
+                        return Some(self);
+                    }
+                    let rounding = mode
+                        .rounding
+                        .filter(|_| is_plain(self) && is_plain(other))?;
+                    Some(if rounding == Rounding::Down {
+                        -0.0
                     } else {
-                        let part = sum - self;
-                        exact([self, other], sum, (self - (sum - part)) + (other - part))
-                    };
-                    or_default(certain, mode, sum)
+                        0.0
+                    })
                 }
 
                 fn subtract(self, other: Self, mode: Mode) -> Option<Self> {
@@ -101,28 +171,34 @@ macro_rules! float {
                 fn multiply(self, other: Self, mode: Mode) -> Option<Self> {
                     let product = self * other;
                     let error = self.mul_add(other, -product);
-                    or_default(exact([self, other], product, error), mode, product)
+                    settle([self, other], product, error, mode)
                 }
 
                 fn divide(self, other: Self, mode: Mode) -> Option<Self> {
                     let quotient = self / other;
-                    let error = quotient.mul_add(other, -self);
-                    let certain = exact([self, other], quotient, error).filter(|_| other != 0.0);
-                    or_default(certain, mode, quotient)
+                    let remainder = quotient.mul_add(-other, self);
+                    let error = if other < 0.0 { -remainder } else { remainder };
+                    if other == 0.0 {
+                        return (mode.is_default() && !quotient.is_nan()).then_some(quotient);
+                    }
+                    settle([self, other], quotient, error, mode)
                 }
 
                 fn square_root(self, mode: Mode) -> Option<Self> {
                     let root = self.sqrt();
-                    let error = root.mul_add(root, -self);
-                    let certain = exact([self, self], root, error).filter(|_| self >= 0.0);
-                    or_default(certain, mode, root)
+                    let error = root.mul_add(-root, self);
+                    if self < 0.0 || root.is_nan() {
+                        return None;
+                    }
+                    settle([self, self], root, error, mode)
                 }
 
                 fn multiply_add(self, factor: Self, addend: Self, mode: Mode) -> Option<Self> {
                     let unknown = Mode::of(None);
-                    let certain = Float::multiply(self, factor, unknown)
-                        .and_then(|product| Float::add(product, addend, unknown));
-                    or_default(certain, mode, self.mul_add(factor, addend))
+                    let result = self.mul_add(factor, addend);
+                    Float::multiply(self, factor, unknown)
+                        .and_then(|product| Float::add(product, addend, mode))
+                        .or_else(|| (mode.is_default() && !result.is_nan()).then_some(result))
                 }
 
                 fn negate(self) -> Self {
@@ -153,14 +229,14 @@ macro_rules! float {
                     if self.is_subnormal() && !mode.gradual {
                         return None;
                     }
-                    match control & 7 {
-                        0 => Some(self.round_ties_even()),
-                        1 => Some(self.floor()),
-                        2 => Some(self.ceil()),
-                        3 => Some(self.trunc()),
-                        _ if self == self.trunc() => Some(self),
-                        _ => mode.nearest.then(|| self.round_ties_even()),
+                    if self == self.trunc() {
+                        return Some(self);
                     }
+                    let rounding = match control & 4 {
+                        0 => Some(Rounding::of(control.into())),
+                        _ => mode.rounding,
+                    };
+                    rounding.map(|rounding| whole(self, rounding))
                 }
 
                 fn widen(self, mode: Mode) -> Option<f64> {
@@ -177,13 +253,23 @@ macro_rules! float {
                     let result = value as Self;
                     let subnormal = value.is_subnormal() || result.is_subnormal();
                     let exact = f64::from(result) == value && !subnormal;
-                    (exact || mode.is_default()).then_some(result)
+                    if exact || mode.is_default() {
+                        return Some(result);
+                    }
+                    let plain = value == 0.0 || is_plain(result);
+                    let rounding = mode.rounding.filter(|_| plain && !subnormal)?;
+                    let error = if value > f64::from(result) { 1.0 } else { -1.0 };
+                    Some(rounded(result, error, rounding))
                 }
 
                 fn from_integer(value: i64, mode: Mode) -> Option<Self> {
                     let result = value as Self;
-                    let exact = result as i128 == i128::from(value);
-                    (exact || mode.nearest).then_some(result)
+                    let error = match i128::from(value).cmp(&(result as i128)) {
+                        Ordering::Equal => return Some(result),
+                        Ordering::Greater => 1.0,
+                        Ordering::Less => -1.0,
+                    };
+                    Some(rounded(result, error, mode.rounding?))
                 }
 
                 fn to_integer(self, bits: u32, cut: bool, mode: Mode) -> Option<i64> {
@@ -191,14 +277,27 @@ macro_rules! float {
                     let value = f64::from(self);
                     let whole = if cut || value == value.trunc() || value.is_nan() {
                         value.trunc()
-                    } else if mode.nearest {
-                        value.round_ties_even()
                     } else {
-                        return None;
+                        match mode.rounding? {
+                            Rounding::Nearest => value.round_ties_even(),
+                            Rounding::Down => value.floor(),
+                            Rounding::Up => value.ceil(),
+                            Rounding::Zero => value.trunc(),
+                        }
                     };
                     // Both bounds are powers of two.
                     let fits = whole >= least as f64 && whole < -(least as f64);
                     Some(if fits { whole as i64 } else { least })
+                }
+            }
+
+            /// To an integer.
+            fn whole(value: $float, rounding: Rounding) -> $float {
+                match rounding {
+                    Rounding::Nearest => value.round_ties_even(),
+                    Rounding::Down => value.floor(),
+                    Rounding::Up => value.ceil(),
+                    Rounding::Zero => value.trunc(),
                 }
             }
 
@@ -238,14 +337,14 @@ fn quiet_nan(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Float, Mode};
+    use super::{Float, Mode, Rounding};
 
     const UNKNOWN: Mode = Mode {
-        nearest: false,
+        rounding: None,
         gradual: false,
     };
     const DEFAULT: Mode = Mode {
-        nearest: true,
+        rounding: Some(Rounding::Nearest),
         gradual: true,
     };
 
@@ -264,6 +363,46 @@ mod tests {
         assert_eq!(Float::square_root(2.0f64, UNKNOWN), None);
         assert_eq!(Float::square_root(-4.0f64, UNKNOWN), None);
         assert_eq!(Float::multiply_add(2.0, 3.0, 0.5, UNKNOWN), Some(6.5f64));
+    }
+
+    /// Known roundings settle inexact results, even if small numbers may count as zero.
+    #[test]
+    fn directed_rounding() {
+        let mode = |rounding| Mode {
+            rounding: Some(rounding),
+            gradual: false,
+        };
+        let third = 1.0f64 / 3.0;
+        for (rounding, [down, up]) in [
+            (Rounding::Nearest, [third, -third]),
+            (Rounding::Down, [third, (-third).next_down()]),
+            (Rounding::Up, [third.next_up(), -third]),
+            (Rounding::Zero, [third, -third]),
+        ] {
+            assert_eq!(
+                Float::divide(1.0, 3.0, mode(rounding)),
+                Some(down),
+                "{rounding:?}"
+            );
+            assert_eq!(
+                Float::divide(1.0, -3.0, mode(rounding)),
+                Some(up),
+                "{rounding:?}"
+            );
+        }
+        let (up, zero) = (mode(Rounding::Up), mode(Rounding::Zero));
+        assert_eq!(Float::add(1.0f64, 1e-30, up), Some(1.0f64.next_up()));
+        assert_eq!(Float::add(1.0f64, -1e-30, zero), Some(1.0f64.next_down()));
+        assert_eq!(f32::from_integer(0x100_0001, up), Some(16_777_218.0));
+        assert_eq!(f32::from_integer(-0x100_0003, zero), Some(-16_777_218.0));
+        assert_eq!(
+            (-2.5f64).to_integer(32, false, mode(Rounding::Down)),
+            Some(-3)
+        );
+        assert_eq!(Float::round(2.5f32, 4, zero), Some(2.0));
+        assert_eq!(<f32 as Float>::narrow(0.1, zero), Some(0.1f32.next_down()));
+        let negative = Float::add(1.5f64, -1.5, mode(Rounding::Down)).map(f64::to_bits);
+        assert_eq!(negative, Some(1 << 63));
     }
 
     /// The sign of a sum that is zero depends on the rounding, that of a product does not.

@@ -5,9 +5,8 @@ use super::{
 };
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
-use crate::stop::StopReason;
 use crate::vector::{HALF, Lane, Vector};
-use crate::word::{Width, Word};
+use crate::word::Word;
 
 /// Whole registers and memory (`movaps`, `movdqu`, `lddqu`, `movntdq`, ...), and `movd`, `movq`,
 /// which extend what they move with zeros.
@@ -195,20 +194,4 @@ pub(super) fn zero_all(m: &mut Machine<'_>, _: &Decoded) -> Done {
         *vector = Vector::ZERO;
     }
     Ok(Flow::Next)
-}
-
-/// `maskmov` of lanes: where the mask's sign is clear a load yields zero.
-pub(super) fn masked_load<L: Lane>(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let mask = read(m, d, 1)?;
-    let width = Width::from_bytes(L::BYTES).ok_or(StopReason::Unsupported)?;
-    let mut result = Vector::ZERO;
-    for i in 0..size(d, 0) / L::BYTES {
-        let at = m.address().map(|a| a.wrapping_add((i * L::BYTES) as u64));
-        match mask.byte(i * L::BYTES + L::BYTES - 1) {
-            Some(0..0x80) => {}
-            Some(_) => result.set_lane(i, Vector::from_word(m.load(at, width)?).lane::<L>(0)),
-            None => result.set_lane::<L>(i, None),
-        }
-    }
-    write(m, d, 0, &result)
 }

@@ -1,0 +1,154 @@
+//! Instructions of the system: segment bases, and what the kernel does on its way.
+//!
+//! Privileged ones raise an exception in a program; kernel code lies in the upper half of the
+//! address space.
+
+use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
+
+use crate::decode::{Decoded, Handler};
+use crate::machine::{Flow, Machine, RAX, RCX, RDX, check_canonical};
+use crate::stop::StopReason;
+use crate::word::{Width, Word};
+
+type Done = Result<Flow, StopReason>;
+
+/// The handler of an instruction of the system.
+pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
+    use Mnemonic as M;
+    let handler: Handler = match instruction.mnemonic() {
+        M::Cli | M::Sti | M::Clac | M::Stac | M::Clts | M::Wbinvd | M::Wbnoinvd => nop,
+        M::Swapgs => swap_gs,
+        M::Rdmsr => read_model_register,
+        M::Wrmsr | M::Wrmsrns => write_model_register,
+        M::Rdfsbase => |m, d| read_base(m, d, Register::FS),
+        M::Rdgsbase => |m, d| read_base(m, d, Register::GS),
+        M::Wrfsbase => |m, d| write_base(m, d, Register::FS),
+        M::Wrgsbase => |m, d| write_base(m, d, Register::GS),
+        M::Mov => match instruction.code() {
+            Code::Mov_r64_cr | Code::Mov_r64_dr => read_control_register,
+            _ if is_segment(instruction) => load_segment,
+            _ => return None,
+        },
+        M::Push if is_segment(instruction) => push_segment,
+        M::Pop if is_segment(instruction) => pop_segment,
+        _ => return None,
+    };
+    Some(handler)
+}
+
+fn is_segment(instruction: &Instruction) -> bool {
+    instruction.op0_kind() == OpKind::Register && instruction.op0_register().is_segment_register()
+}
+
+/// An error in a program.
+fn only_in_kernel(m: &Machine<'_>) -> Result<(), StopReason> {
+    if m.pc >> 63 != 0 {
+        Ok(())
+    } else {
+        Err(StopReason::Privileged)
+    }
+}
+
+/// Interrupts, access checks, caches: nothing that is kept changes.
+fn nop(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    only_in_kernel(m)?;
+    Ok(Flow::Next)
+}
+
+/// The other base of GS is not kept.
+fn swap_gs(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    only_in_kernel(m)?;
+    m.registers.gs_base = None;
+    Ok(Flow::Next)
+}
+
+/// `rdmsr`: edx:eax, zero-extended.
+fn read_model_register(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    only_in_kernel(m)?;
+    for number in [RAX, RDX] {
+        m.write_part(d, number, Width::B32, Word::unknown(Width::B32));
+    }
+    Ok(Flow::Next)
+}
+
+/// `wrmsr`: of the model-specific registers two are kept.
+fn write_model_register(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    const FS_BASE: u64 = 0xc000_0100;
+    const GS_BASE: u64 = 0xc000_0101;
+    only_in_kernel(m)?;
+    let low = m.part(RAX, Width::B32);
+    let value = m
+        .part(RDX, Width::B32)
+        .shifted_up(4)
+        .with_low(Width::B32, low);
+    match m.part(RCX, Width::B32).all() {
+        Some(FS_BASE) => m.registers.fs_base = value.all(),
+        Some(GS_BASE) => m.registers.gs_base = value.all(),
+        Some(_) => {}
+        None => {
+            m.registers.fs_base = None;
+            m.registers.gs_base = None;
+        }
+    }
+    Ok(Flow::Next)
+}
+
+fn read_control_register(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    only_in_kernel(m)?;
+    m.write(d, 0, Word::UNKNOWN)?;
+    Ok(Flow::Next)
+}
+
+fn base<'a>(m: &'a mut Machine<'_>, segment: Register) -> Option<&'a mut Option<u64>> {
+    match segment {
+        Register::FS => Some(&mut m.registers.fs_base),
+        Register::GS => Some(&mut m.registers.gs_base),
+        _ => None,
+    }
+}
+
+fn read_base(m: &mut Machine<'_>, d: &Decoded, segment: Register) -> Done {
+    let width = m.width(d, 0)?;
+    let value = Word::of(width, m.segment_base(segment));
+    m.write(d, 0, value)?;
+    Ok(Flow::Next)
+}
+
+fn write_base(m: &mut Machine<'_>, d: &Decoded, segment: Register) -> Done {
+    let value = m.read(d, 0)?.all();
+    if let Some(value) = value {
+        check_canonical(value)?;
+    }
+    if let Some(base) = base(m, segment) {
+        *base = value;
+    }
+    Ok(Flow::Next)
+}
+
+/// Only FS and GS have a base other than zero; what it becomes the descriptor says.
+fn forget_base(m: &mut Machine<'_>, d: &Decoded) {
+    if let Some(base) = base(m, d.instruction().op0_register()) {
+        *base = None;
+    }
+}
+
+fn load_segment(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    if d.instruction().op0_register() == Register::CS {
+        return Err(StopReason::FaultingInstruction);
+    }
+    m.read(d, 1)?;
+    forget_base(m, d);
+    Ok(Flow::Next)
+}
+
+/// Processors differ in how many bytes they write.
+fn push_segment(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    m.push(super::stack::moved(d)?, Word::UNKNOWN)?;
+    Ok(Flow::Next)
+}
+
+fn pop_segment(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    m.pop(super::stack::moved(d)?)?;
+    forget_base(m, d);
+    Ok(Flow::Next)
+}

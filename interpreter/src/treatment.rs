@@ -1,0 +1,197 @@
+//! What happens at instructions without a meaning of their own here: a table.
+//!
+//! An instruction may end the window, or make unknown what it writes. The second is sound where the
+//! decoder knows all that it writes, and nothing else happens to registers and memory.
+
+use iced_x86::{CpuidFeature, FlowControl, Instruction, MemorySize, Mnemonic, OpKind};
+
+use crate::stop::StopReason;
+
+/// What happens at an instruction that is not interpreted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Treatment {
+    /// The window ends before it.
+    Stops(StopReason),
+    /// What it writes becomes unknown.
+    Unknown,
+}
+
+/// The treatment of instructions that are named one by one.
+pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
+    use Mnemonic as M;
+    use StopReason as R;
+    use Treatment::{Stops, Unknown};
+    let treatment = match instruction.mnemonic() {
+        M::Syscall
+        | M::Sysenter
+        | M::Sysexit
+        | M::Sysret
+        | M::Sysexitq
+        | M::Sysretq
+        | M::Int
+        | M::Int1
+        | M::Int3
+        | M::Into
+        | M::Vmcall
+        | M::Vmmcall
+        | M::Vmfunc
+        | M::Vmgexit
+        | M::Enclu => Stops(R::SystemCall),
+        M::Iret | M::Iretd | M::Iretq | M::Uiret | M::Retf | M::Lss | M::Lfs | M::Lgs => {
+            Stops(R::FarTransfer)
+        }
+        M::In
+        | M::Out
+        | M::Insb
+        | M::Insw
+        | M::Insd
+        | M::Outsb
+        | M::Outsw
+        | M::Outsd
+        | M::Hlt
+        | M::Monitor
+        | M::Mwait
+        | M::Monitorx
+        | M::Mwaitx => Stops(R::Privileged),
+        // Which memory can be read changes.
+        M::Wrpkru => Stops(R::MachineState),
+        M::Ud0 | M::Ud1 | M::Ud2 => Stops(R::FaultingInstruction),
+        M::Xbegin | M::Xend | M::Xabort | M::Xtest => Stops(R::Transaction),
+
+        // They read clocks, counters, random numbers, and what else no register or memory holds.
+        M::Cpuid
+        | M::Rdtsc
+        | M::Rdtscp
+        | M::Rdpmc
+        | M::Rdpru
+        | M::Rdrand
+        | M::Rdseed
+        | M::Rdpid
+        | M::Rdpkru
+        | M::Rdsspd
+        | M::Rdsspq
+        | M::Xgetbv
+        | M::Sgdt
+        | M::Sidt
+        | M::Sldt
+        | M::Str
+        | M::Smsw
+        | M::Lar
+        | M::Lsl
+        | M::Verr
+        | M::Verw => Unknown,
+        // They wait, for an event or some time.
+        M::Umonitor | M::Umwait | M::Tpause => Unknown,
+        M::Clzero | M::Movdir64b | M::Ptwrite => Unknown,
+        _ if is_far(instruction) => Stops(R::FarTransfer),
+        _ => return None,
+    };
+    Some(treatment)
+}
+
+/// Whether a branch names a segment with its target.
+fn is_far(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.op0_kind(),
+        OpKind::FarBranch16 | OpKind::FarBranch32
+    ) || matches!(
+        instruction.memory_size(),
+        MemorySize::SegPtr16 | MemorySize::SegPtr32 | MemorySize::SegPtr64
+    )
+}
+
+/// The treatment of instructions that are neither named nor interpreted.
+pub(crate) fn of_the_rest(instruction: &Instruction) -> Treatment {
+    if instruction.is_privileged() {
+        Treatment::Stops(StopReason::Privileged)
+    } else if instruction.is_save_restore_instruction() {
+        Treatment::Stops(StopReason::StateSave)
+    } else if is_plain(instruction) {
+        Treatment::Unknown
+    } else {
+        Treatment::Stops(StopReason::Unsupported)
+    }
+}
+
+/// Whether the instruction only moves or computes data, in vector and mask registers and in
+/// registers that are not kept (x87, tiles), besides what its operands and flags say.
+fn is_plain(instruction: &Instruction) -> bool {
+    use CpuidFeature as F;
+    if instruction.flow_control() != FlowControl::Next || instruction.is_stack_instruction() {
+        return false;
+    }
+    // A segment register is read.
+    if instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op1_register().is_segment_register()
+    {
+        return true;
+    }
+    instruction.cpuid_features().iter().any(|feature| {
+        matches!(
+            feature,
+            F::FPU
+                | F::FPU287
+                | F::FPU387
+                | F::MMX
+                | F::SSE
+                | F::SSE2
+                | F::SSE3
+                | F::SSSE3
+                | F::SSE4_1
+                | F::SSE4_2
+                | F::SSE4A
+                | F::AVX
+                | F::AVX2
+                | F::AVX_VNNI
+                | F::AVX_IFMA
+                | F::AVX_VNNI_INT8
+                | F::AVX_VNNI_INT16
+                | F::AVX_NE_CONVERT
+                | F::AVX512F
+                | F::AVX512BW
+                | F::AVX512CD
+                | F::AVX512DQ
+                | F::AVX512VL
+                | F::AVX512ER
+                | F::AVX512PF
+                | F::AVX512_4FMAPS
+                | F::AVX512_4VNNIW
+                | F::AVX512_BF16
+                | F::AVX512_BITALG
+                | F::AVX512_FP16
+                | F::AVX512_IFMA
+                | F::AVX512_VBMI
+                | F::AVX512_VBMI2
+                | F::AVX512_VNNI
+                | F::AVX512_VP2INTERSECT
+                | F::AVX512_VPOPCNTDQ
+                | F::AES
+                | F::VAES
+                | F::PCLMULQDQ
+                | F::VPCLMULQDQ
+                | F::GFNI
+                | F::SHA
+                | F::SHA512
+                | F::SM3
+                | F::SM4
+                | F::F16C
+                | F::FMA
+                | F::FMA4
+                | F::XOP
+                | F::TBM
+                | F::D3NOW
+                | F::D3NOWEXT
+                | F::CMPCCXADD
+                | F::RAO_INT
+                | F::KL
+                | F::AESKLE
+                | F::WIDE_KL
+                | F::AMX_TILE
+                | F::AMX_INT8
+                | F::AMX_BF16
+                | F::AMX_FP16
+                | F::AMX_COMPLEX
+        )
+    })
+}

@@ -1,0 +1,225 @@
+//! Comparison of the interpreter's claims with what the processor did.
+
+use std::collections::BTreeMap;
+
+use iced_x86::{OpKind, Register};
+use interpreter::{Flag, Flags, Parameter, Registers, Vector, Word};
+
+use crate::check::Watch;
+use crate::tracee::State;
+use crate::view::{BIAS, Claims, GENERAL, SHOWN, general, value_of, widen};
+
+/// The bits of MXCSR that are no exception flags.
+const MODES: u32 = 0xffc0;
+
+impl Watch {
+    pub(crate) fn compare_events(&mut self, claims: &Claims, before: &State, after: &State) {
+        let pc = claims.pc;
+        let Some((_, decoded)) = self.decoded.get(&pc) else {
+            return;
+        };
+        let instruction = *decoded.instruction();
+        let next = pc.wrapping_add(instruction.len() as u64);
+        let goes_to = instruction.near_branch_target().wrapping_add(BIAS);
+        let taken = (goes_to != next).then_some(after.general.rip == goes_to);
+        for &(parameter, claimed) in &claims.values {
+            let Some(claimed) = claimed else { continue };
+            let real = match parameter {
+                Parameter::Dest(register) => value_of(&after.general, register),
+                Parameter::Single(register) => {
+                    lowest(after, register).map(|bits| bits & u64::from(u32::MAX))
+                }
+                Parameter::Double(register) => lowest(after, register),
+                Parameter::Taken => taken.map(u64::from),
+                Parameter::Ea => self.effective_address(&instruction, before, after),
+                // Stores are compared below, byte by byte.
+                Parameter::Mem | Parameter::Arg(_) => None,
+                Parameter::Target => Some(after.general.rip),
+                Parameter::Ret => Some(before.general.rax),
+                Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {
+                    OpKind::Register => {
+                        value_of(&before.general, instruction.op_register(u32::from(i)))
+                    }
+                    _ => None,
+                },
+            };
+            self.expect(pc, || format!("{parameter}"), claimed, real);
+        }
+        if let Some(Some(claimed)) = claims.branch {
+            self.expect(
+                pc,
+                || "direction".into(),
+                u64::from(claimed),
+                taken.map(u64::from),
+            );
+        }
+        if let Some(call) = claims.call {
+            let real = [
+                before.general.rdi,
+                before.general.rsi,
+                before.general.rdx,
+                before.general.rcx,
+                before.general.r8,
+                before.general.r9,
+            ];
+            for (claimed, real) in call.arguments.into_iter().zip(real) {
+                if let Some(claimed) = claimed {
+                    self.expect(pc, || "argument".into(), claimed, Some(real));
+                }
+            }
+        }
+        self.compare_stores(claims);
+    }
+
+    /// Every byte stored must be in memory now, unless a later store went over it.
+    fn compare_stores(&mut self, claims: &Claims) {
+        let mut bytes = BTreeMap::new();
+        for &(address, size, value) in &claims.stores {
+            let Some(address) = address else {
+                bytes.clear();
+                continue;
+            };
+            for i in 0..size {
+                let byte = value.map(|value| (value >> (8 * i)) as u8);
+                bytes.insert(address.wrapping_add(u64::from(i)), byte);
+            }
+        }
+        while let Some((&start, _)) = bytes.first_key_value() {
+            let mut real = [0; 64];
+            let read = self.tracee.read(start, &mut real);
+            let rest = bytes.split_off(&start.saturating_add(real.len() as u64));
+            for (address, claimed) in std::mem::replace(&mut bytes, rest) {
+                let real = real[..read].get(address.wrapping_sub(start) as usize);
+                if let (Some(claimed), Some(real)) = (claimed, real) {
+                    let what = || format!("stored at {address:#x}");
+                    self.expect(claims.pc, what, u64::from(claimed), Some(u64::from(*real)));
+                }
+            }
+        }
+    }
+
+    /// The address of the memory operand, worked out by the decoder's own rules.
+    fn effective_address(
+        &self,
+        instruction: &iced_x86::Instruction,
+        before: &State,
+        after: &State,
+    ) -> Option<u64> {
+        use iced_x86::Mnemonic as M;
+        let bits = matches!(instruction.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc);
+        if bits && instruction.op1_kind() == OpKind::Register {
+            return None;
+        }
+        let regs = if instruction.mnemonic() == M::Pop {
+            &after.general
+        } else {
+            &before.general
+        };
+        let operand = (0..instruction.op_count()).find(|i| {
+            !matches!(
+                instruction.op_kind(*i),
+                OpKind::Register
+                    | OpKind::Immediate8
+                    | OpKind::Immediate8_2nd
+                    | OpKind::Immediate8to16
+                    | OpKind::Immediate8to32
+                    | OpKind::Immediate8to64
+                    | OpKind::Immediate16
+                    | OpKind::Immediate32
+                    | OpKind::Immediate32to64
+                    | OpKind::Immediate64
+            )
+        })?;
+        instruction.virtual_address(operand, 0, |register, _, _| match register {
+            Register::FS => Some(before.general.fs_base),
+            Register::GS => Some(before.general.gs_base),
+            Register::ES | Register::DS | Register::SS | Register::CS => Some(0),
+            _ => value_of(regs, register),
+        })
+    }
+
+    /// Every known byte and flag must agree.
+    pub(crate) fn compare_state(&mut self, pc: u64, claimed: &Registers, after: &State) {
+        self.expect(pc, || "rip".into(), claimed.rip, Some(after.general.rip));
+        for ((word, real), register) in claimed
+            .gpr
+            .into_iter()
+            .zip(general(&after.general))
+            .zip(GENERAL)
+        {
+            let known = Word::partial(real, word.known_bytes());
+            let what = || format!("{register:?} (known bytes {:#04x})", word.known_bytes());
+            self.expect(pc, what, word.known_bits(), Some(known.known_bits()));
+        }
+        for (number, (claimed, real)) in claimed.vectors.iter().zip(after.vectors).enumerate() {
+            let known = claimed.known_bytes() & SHOWN;
+            let real = Vector::partial(widen(real), known);
+            let claimed = Vector::partial(*claimed.known_bits(), known);
+            for half in [0, 8] {
+                let bits = |vector: &Vector| {
+                    let mut word = [0; 8];
+                    word.copy_from_slice(&vector.known_bits()[half..half + 8]);
+                    u64::from_le_bytes(word)
+                };
+                let what = || format!("xmm{number} from byte {half} (known bytes {known:#06x})");
+                self.expect(pc, what, bits(&claimed), Some(bits(&real)));
+            }
+        }
+        if let Some(claimed) = claimed.mxcsr {
+            let modes = |mxcsr: u32| u64::from(mxcsr & MODES);
+            let real = Some(modes(after.mxcsr));
+            self.expect(pc, || "modes in MXCSR".into(), modes(claimed), real);
+        }
+        let real = Flags::from_rflags(after.general.eflags);
+        for flag in Flag::ALL {
+            if let Some(claimed) = claimed.rflags.get(flag) {
+                let real = real.get(flag).map(u64::from);
+                self.expect(pc, || format!("{flag:?}"), u64::from(claimed), real);
+            }
+        }
+    }
+
+    /// A call must arrive at the target that was reported for it.
+    pub(crate) fn compare_calls(&mut self, after: &State) {
+        let mut missed = Vec::new();
+        self.pending.retain_mut(|pending| {
+            if pending.target == after.general.rip {
+                return false;
+            }
+            pending.steps -= 1;
+            if pending.steps == 0 {
+                missed.push((pending.site, pending.target));
+            }
+            pending.steps > 0
+        });
+        for (site, target) in missed {
+            self.differ(site, format!("the call did not arrive at {target:#x}"));
+        }
+    }
+
+    fn expect(&mut self, pc: u64, what: impl FnOnce() -> String, claimed: u64, real: Option<u64>) {
+        let Some(real) = real else { return };
+        self.report.compared += 1;
+        if claimed != real {
+            let what = what();
+            self.differ(pc, format!("{what}: claimed {claimed:#x}, is {real:#x}"));
+        }
+    }
+
+    pub(crate) fn differ(&mut self, pc: u64, what: String) {
+        let code = self.decoded.get(&pc).map(|(bytes, decoded)| {
+            let instruction = decoded.instruction();
+            format!("{:?} {:02x?}", instruction.code(), &bytes[..decoded.len()])
+        });
+        let step = self.report.steps;
+        self.report
+            .differences
+            .push(format!("step {step}, {pc:#x} {code:?}: {what}"));
+    }
+}
+
+/// The lowest 64 bits of a vector register.
+fn lowest(state: &State, register: Register) -> Option<u64> {
+    let half = state.vectors.get(register.number())?;
+    Some(u64::from_le_bytes(*half.first_chunk()?))
+}
