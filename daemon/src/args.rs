@@ -23,9 +23,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Say which engines, clocks and reports work on this machine, and what would mend the rest.
     Check(CheckArgs),
-    /// Interpret and aggregate recorded raw samples again (not in this version).
-    #[command(hide = true)]
-    Replay(AnyArgs),
+    /// Interpret and aggregate recorded raw samples again.
+    Replay(ReplayArgs),
     /// The always-on service (not in this version).
     #[command(hide = true)]
     Serve(AnyArgs),
@@ -119,8 +118,9 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) allow_secrets: bool,
 
-    /// Record raw samples (not in this version).
-    #[arg(long, value_name = "FILE", hide = true)]
+    /// Also write all that comes from the kernel to this new file, for `vcpid replay`. It holds
+    /// registers, stacks and memory of the profiled programs, readable by its owner alone.
+    #[arg(long, value_name = "FILE")]
     pub(crate) raw: Option<PathBuf>,
 
     /// Bounce-back interrupts (not in this version).
@@ -138,6 +138,38 @@ pub(crate) struct RecordArgs {
         value_name = "CMD"
     )]
     pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReplayArgs {
+    /// What `vcpid record --raw` wrote.
+    #[arg(value_name = "RAW")]
+    pub(crate) raw: PathBuf,
+
+    /// Where to write; a vcpi database is appended to as a new epoch, any other file is refused.
+    #[arg(short, long, value_name = "FILE", default_value = "vcpi.db")]
+    pub(crate) output: PathBuf,
+
+    /// Instructions to interpret from each sample; as recorded unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) window: Option<u32>,
+
+    /// Kinds of values, as for `record`; as recorded unless given.
+    #[arg(long, value_name = "KIND,...")]
+    pub(crate) capture: Option<Capture>,
+
+    /// As for `record`; as recorded unless given.
+    #[arg(long, value_enum)]
+    pub(crate) context: Option<ContextArg>,
+
+    /// Memory for value profiles before they are flushed to FILE, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) memory: u32,
+
+    /// Say nothing but errors.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, clap::Args)]

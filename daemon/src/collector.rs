@@ -4,7 +4,7 @@ use hotlist::{Config, Generator};
 use interpreter::{Capture, DecodeCache, Registers, Snapshot, StopReason, Window};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{
     Frame, FrameSource, Handler, Mmap, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record,
     UserRegisters,
@@ -13,11 +13,13 @@ use sampler::{
 use crate::blocks::Blocks;
 use crate::callsite::{call_before, call_site};
 use crate::devices::has_devices;
+use crate::host::Host;
 use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
 use crate::plans::{Basis, Plans, Start};
 use crate::procfs::Credentials;
+use crate::raw::{self, Entry};
 use crate::tables::{Owner, Pc, PcId, Tables};
 use crate::window::{ProcessCode, Recorder, SampleMemory, View};
 use crate::witness::Evidence;
@@ -53,6 +55,8 @@ pub(crate) struct Collector {
     acceptance: StdRng,
     /// Where the engine takes capture plans.
     plans: Option<Plans>,
+    /// Where all that is taken is written down, if it is.
+    raw: Option<raw::Writer>,
     own_pid: Pid,
     windows: u64,
     callers: Vec<Option<PcId>>,
@@ -98,12 +102,32 @@ impl Collector {
             blocks: Blocks::default(),
             cache: DecodeCache::new(DECODED),
             plans: None,
+            raw: None,
             own_pid: Pid(std::process::id()),
             windows: 0,
             callers: Vec::new(),
             periods: FxHashSet::default(),
             totals: Totals::default(),
         }
+    }
+
+    /// Writes down all that is taken from now on.
+    pub(crate) fn write_raw(&mut self, writer: raw::Writer) {
+        self.loadmap.host = Host::Noted(Vec::new());
+        self.raw = Some(writer);
+    }
+
+    /// The raw recording, which ends here.
+    pub(crate) fn take_raw(&mut self) -> Option<raw::Writer> {
+        self.raw.take()
+    }
+
+    /// Runs a recording again that was made elsewhere, or in another life of this machine.
+    pub(crate) fn replay(&mut self, own_pid: Pid, kernel: Kernel) {
+        self.own_pid = own_pid;
+        self.kernel_space = Process::of_kernel(self.kernel_image, kernel.address(0));
+        self.kernel = kernel;
+        self.loadmap.host = Host::Replayed(FxHashMap::default());
     }
 
     /// Gives plans to this handler from now on.
@@ -145,6 +169,56 @@ impl Collector {
 
     /// Takes a record, in order of time.
     pub(crate) fn record(&mut self, record: Record, evidence: Option<Evidence>) {
+        if self.raw.is_none() {
+            return self.take(record, evidence);
+        }
+        let noted = Entry::Record(self.without_secrets(record.clone()), evidence);
+        self.take(record, evidence);
+        self.note(&noted);
+    }
+
+    /// Writes an entry of a raw recording, and what was answered meanwhile behind it.
+    pub(crate) fn note(&mut self, entry: &Entry) {
+        let Some(raw) = &mut self.raw else { return };
+        raw.write(entry);
+        for (pid, answer) in self.loadmap.host.take_noted() {
+            raw.write(&Entry::Answer(pid, answer));
+        }
+    }
+
+    /// A record as it may be written down: less what its process or its image keeps to itself.
+    fn without_secrets(&mut self, mut record: Record) -> Record {
+        let Record::Sample(sample) = &mut record else {
+            return record;
+        };
+        if self.settings.allow_secrets {
+            return record;
+        }
+        let secret = match self.loadmap.get_and_host(sample.pid) {
+            // Of an unknown process it cannot be told.
+            None => true,
+            Some((process, host)) => {
+                let dumpable = match &sample.capture {
+                    Some(capture) => capture.task.dumpable || capture.task.kernel_thread,
+                    None => !process.keeps_memory_to_itself(),
+                };
+                let view = View::of(process, host, &mut self.images, sample.time);
+                let located = view.locate(sample.ip);
+                !dumpable || located.is_some_and(|located| view.is_denied(located.pc))
+            }
+        };
+        if secret {
+            sample.interrupted = None;
+            sample.user = UserRegisters::None;
+            sample.stack = Box::default();
+            if let Some(capture) = &mut sample.capture {
+                capture.withhold();
+            }
+        }
+        record
+    }
+
+    fn take(&mut self, record: Record, evidence: Option<Evidence>) {
         match record {
             Record::Sample(sample) => self.sample(&sample, evidence),
             Record::Cycles(cycles) => self.cycles(&cycles),
@@ -235,8 +309,8 @@ impl Collector {
         if self.loadmap.get(pid).is_none() {
             self.loadmap.introduce(pid, time, &mut self.images);
         }
+        let credentials = of_moment.or_else(|| self.loadmap.credentials(pid, time));
         let process = self.loadmap.get(pid)?;
-        let credentials = of_moment.or_else(|| process.credentials(time));
         let subject = profiledb::Subject {
             uid: credentials.map(|c| c.uid),
             gid: credentials.map(|c| c.gid),
@@ -279,10 +353,10 @@ impl Collector {
                 address: self.kernel.relative(cycles.ip),
             })
         } else {
-            let Some(process) = self.loadmap.get(pid) else {
+            let Some((process, host)) = self.loadmap.get_and_host(pid) else {
                 return;
             };
-            let view = View::of(process, &mut self.images, cycles.time);
+            let view = View::of(process, host, &mut self.images, cycles.time);
             view.locate(cycles.ip).map(|located| located.pc)
         };
         let pc = self.pc_or_unknown(pc, cycles.ip);
@@ -314,14 +388,14 @@ impl Collector {
     fn interpret(&mut self, sample: &RawSample, owner: Owner, evidence: Option<Evidence>) {
         let kernel = sample.mode != Mode::User;
         let capture = sample.capture.as_deref();
-        let process = if kernel {
+        let (process, host) = if kernel {
             self.tables.count("run", "kernel_samples", 1);
-            &mut self.kernel_space
+            (&mut self.kernel_space, &mut self.loadmap.host)
         } else {
             self.tables.count("run", "user_samples", 1);
             self.tables.count("coverage", "user_samples", 1);
-            match self.loadmap.get(sample.pid) {
-                Some(process) => process,
+            match self.loadmap.get_and_host(sample.pid) {
+                Some(found) => found,
                 None => return,
             }
         };
@@ -333,7 +407,7 @@ impl Collector {
                 ),
                 None => process.keeps_memory_to_itself(),
             };
-        let mut view = View::of(process, &mut self.images, sample.time);
+        let mut view = View::of(process, host, &mut self.images, sample.time);
         view.allow_secrets = self.settings.allow_secrets;
         view.evidence = evidence;
         let stack_read =
@@ -358,7 +432,8 @@ impl Collector {
         let Some(registers) = registers.filter(|_| !unread) else {
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
             return self.stop(match () {
-                () if secret => StopReason::NotDumpable,
+                // Values were kept back by whoever sent the sample.
+                () if secret || sample.user == UserRegisters::None => StopReason::NotDumpable,
                 () if kernel => StopReason::KernelCode,
                 () => StopReason::CompatMode,
             });

@@ -7,6 +7,8 @@ use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Kernel as KernelSource, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
+use crate::images;
+
 /// A function of the kernel; the address is relative to `_text`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KernelSymbol {
@@ -21,6 +23,8 @@ pub(crate) struct KernelSymbol {
 pub(crate) struct Kernel {
     /// Address of `_text`; 0 where addresses are hidden from this user.
     text: u64,
+    /// Where it lies now, for the names; 0 where this is another kernel.
+    text_now: u64,
     symbolizer: Option<Symbolizer>,
 }
 
@@ -33,6 +37,18 @@ impl Kernel {
             .unwrap_or(0);
         Self {
             text,
+            text_now: text,
+            symbolizer: None,
+        }
+    }
+
+    /// The kernel of a recording, whose functions have names if it is the one that runs.
+    pub(crate) fn of_recording(text: u64, build_id: Option<&str>) -> Self {
+        let own = images::kernel_build_id().map(|id| images::hex(&id));
+        let same = own.is_some() && own.as_deref() == build_id;
+        Self {
+            text,
+            text_now: if same { Self::read().text } else { 0 },
             symbolizer: None,
         }
     }
@@ -55,10 +71,11 @@ impl Kernel {
     /// The functions around addresses relative to `_text`; `None` for those without a name.
     pub(crate) fn symbols(&mut self, relative: &[u64]) -> Vec<Option<KernelSymbol>> {
         let nothing = || vec![None; relative.len()];
-        if self.text == 0 || relative.is_empty() {
+        if self.text_now == 0 || relative.is_empty() {
             return nothing();
         }
-        let absolute: Vec<u64> = relative.iter().map(|a| a.wrapping_add(self.text)).collect();
+        let text = self.text_now;
+        let absolute: Vec<u64> = relative.iter().map(|a| a.wrapping_add(text)).collect();
         // What runs is told by kallsyms alone; an image lying about may be another build.
         let source = KernelSource {
             vmlinux: MaybeDefault::None,
@@ -71,7 +88,7 @@ impl Kernel {
             .into_iter()
             .map(|symbolized| match symbolized {
                 Symbolized::Sym(symbol) => Some(KernelSymbol {
-                    address: symbol.addr.wrapping_sub(self.text),
+                    address: symbol.addr.wrapping_sub(text),
                     size: symbol.size.map_or(0, |size| size as u64),
                     name: symbol.name.into_owned(),
                 }),

@@ -3,9 +3,10 @@
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
 
+use crate::host::Host;
 use crate::images::{ImageId, Images};
 use crate::mapping::{Mapping, Maps, mapping_of_line, mapping_of_record};
-use crate::procfs::{self, Credentials, PageState, Pagemap};
+use crate::procfs::{Credentials, PageState, Pagemap};
 
 const PAGE: u64 = 4096;
 
@@ -64,12 +65,12 @@ impl Process {
     }
 
     /// Credentials as near to `now` as they can be had.
-    pub(crate) fn credentials(&mut self, now: u64) -> Option<Credentials> {
+    fn credentials(&mut self, now: u64, host: &mut Host) -> Option<Credentials> {
         let stale = self
             .credentials_at
             .is_none_or(|at| now.saturating_sub(at) > CREDENTIALS_NS);
         if stale && !self.exited {
-            if let Some(read) = procfs::credentials(self.pid) {
+            if let Some(read) = host.credentials(self.pid) {
                 self.credentials = Some(read);
             }
             self.credentials_at = Some(now);
@@ -172,6 +173,8 @@ impl Pages {
 #[derive(Debug)]
 pub(crate) struct Loadmap {
     processes: FxHashMap<Pid, Process>,
+    /// Who is asked about processes.
+    pub(crate) host: Host,
     next: u32,
     exited: usize,
     /// Processes that could not be kept for want of room.
@@ -187,6 +190,7 @@ impl Loadmap {
     pub(crate) fn new() -> Self {
         Self {
             processes: FxHashMap::default(),
+            host: Host::Live,
             next: 0,
             exited: 0,
             dropped: 0,
@@ -198,6 +202,19 @@ impl Loadmap {
         self.processes.get_mut(&pid)
     }
 
+    /// The process with this pid, and who is asked about it.
+    pub(crate) fn get_and_host(&mut self, pid: Pid) -> Option<(&mut Process, &mut Host)> {
+        let process = self.processes.get_mut(&pid)?;
+        Some((process, &mut self.host))
+    }
+
+    /// Credentials of a process as near to `now` as they can be had.
+    pub(crate) fn credentials(&mut self, pid: Pid, now: u64) -> Option<Credentials> {
+        self.processes
+            .get_mut(&pid)?
+            .credentials(now, &mut self.host)
+    }
+
     /// Whether all these processes have ended.
     pub(crate) fn all_exited(&self, pids: &[Pid]) -> bool {
         pids.iter()
@@ -206,11 +223,11 @@ impl Loadmap {
 
     /// Reads a process that ran before the records began. `now` is taken before the reading.
     pub(crate) fn scan(&mut self, pid: Pid, now: u64, images: &mut Images) {
-        let (Some(comm), Some(started)) = (procfs::comm(pid), procfs::start_time(pid)) else {
+        let (Some(comm), Some(started)) = (self.host.comm(pid), self.host.start_time(pid)) else {
             return; // gone already
         };
         let mut process = self.new_process(pid, started, 0, comm);
-        for line in procfs::maps(pid).unwrap_or_default() {
+        for line in self.host.maps(pid).unwrap_or_default() {
             process.maps.insert(mapping_of_line(&line, images));
         }
         process.as_of = now;
@@ -272,7 +289,7 @@ impl Loadmap {
     pub(crate) fn comm(&mut self, pid: Pid, is_leader: bool, name: &str, exec: bool, time: u64) {
         let Some(old) = self.processes.get_mut(&pid) else {
             // The command's own exec is the first that is heard of it.
-            let started = procfs::start_time(pid).unwrap_or(time);
+            let started = self.host.start_time(pid).unwrap_or(time);
             let process = self.new_process(pid, started, 0, name.to_owned());
             self.insert(process);
             return;

@@ -15,6 +15,7 @@ mod command;
 mod devices;
 mod elf;
 mod flush;
+mod host;
 mod images;
 mod kernel;
 mod loadmap;
@@ -23,7 +24,9 @@ mod merge;
 mod output;
 mod plans;
 mod procfs;
+mod raw;
 mod record;
+mod replay;
 mod store;
 mod tables;
 mod unwind;
@@ -38,7 +41,7 @@ use crate::args::{Args, Command};
 
 /// A command of the interface that this version does not have yet.
 fn not_here(name: &str, _rest: &args::AnyArgs) -> anyhow::Result<u8> {
-    eprintln!("vcpid: '{name}' is not in this version; 'vcpid record' and 'vcpid check' are");
+    eprintln!("vcpid: '{name}' is not in this version; 'vcpid record', 'replay' and 'check' are");
     Ok(2)
 }
 
@@ -47,7 +50,7 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Record(args) => record::run(args),
         Command::Check(args) => check::run(args),
-        Command::Replay(rest) => not_here("replay", rest),
+        Command::Replay(args) => replay::run(args),
         Command::Serve(rest) => not_here("serve", rest),
         Command::Ctl(rest) => not_here("ctl", rest),
         Command::Exec { command } => {

@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use sampler::Pid;
+use serde::{Deserialize, Serialize};
 
 /// Real and effective ids of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Credentials {
     pub(crate) uid: u32,
     pub(crate) euid: u32,
@@ -18,7 +19,7 @@ pub(crate) struct Credentials {
 }
 
 /// One line of `/proc/PID/maps`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MapsLine {
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -136,7 +137,7 @@ pub(crate) fn all_pids() -> Vec<Pid> {
 pub(crate) struct Pagemap(File);
 
 /// Whether a page of a private file mapping is still the file's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PageState {
     /// Backed by the file: not written since it was mapped (or not even touched).
     Clean,

@@ -15,7 +15,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::{Collector, Settings};
 use crate::command::{self, Waiting};
+use crate::images;
+use crate::kernel::Kernel;
 use crate::merge::Merge;
+use crate::raw::{self, Entry};
 use crate::store::{Store, wall_now};
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
@@ -89,6 +92,15 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     config.ring_pages = RING_PAGES;
     config.engine = plan.engine;
     config.bpf.not_dumpable = args.allow_secrets;
+    let settings = Settings {
+        window: args.window,
+        capture: args.capture,
+        allow_secrets: args.allow_secrets,
+        by_caller: args.context == ContextArg::Caller,
+        seed: plan.seed,
+        memory: args.memory as usize * (1 << 20),
+        clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
+    };
     // The command waits before its exec: where something is refused, nothing has run, and
     // where sampling is, no file has been touched.
     let opened = Sampler::open(&config)
@@ -96,9 +108,13 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         .and_then(|sampler| {
             let writer = Writer::create_epoch(&args.output, &plan.epoch(args))
                 .context("cannot write the database")?;
-            Ok((sampler, writer))
+            let raw = match &args.raw {
+                Some(path) => Some(raw::Writer::create(path, &plan.header(args, &settings))?),
+                None => None,
+            };
+            Ok((sampler, writer, raw))
         });
-    let (sampler, writer) = match opened {
+    let (sampler, writer, raw) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             if let Some(waiting) = waiting {
@@ -112,17 +128,11 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         plan.announce(&setup);
     }
     let (sender, batches) = sync_channel(QUEUE);
-    let settings = Settings {
-        window: args.window,
-        capture: args.capture,
-        allow_secrets: args.allow_secrets,
-        by_caller: args.context == ContextArg::Caller,
-        seed: plan.seed,
-        memory: args.memory as usize * (1 << 20),
-        clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
-    };
     let running = sampler.start(sender).context("cannot sample")?;
     let mut collector = Collector::new(settings);
+    if let Some(raw) = raw {
+        collector.write_raw(raw);
+    }
     if let Some(handler) = running.handler() {
         collector.serve(handler);
     }
@@ -166,8 +176,6 @@ fn follows_double_dash(command: &[OsString]) -> bool {
 fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
     if args.clock == ClockArg::Timer {
         Some("this version has no clock 'timer'; use --clock cycles or cpu-clock")
-    } else if args.raw.is_some() {
-        Some("this version has no raw recordings (--raw)")
     } else if args.bounce {
         Some("this version has no bounce-back interrupts (--bounce)")
     } else {
@@ -263,6 +271,31 @@ impl Plan {
             line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
         }
         eprintln!("{line}");
+    }
+
+    fn header(&self, args: &RecordArgs, settings: &Settings) -> raw::Header {
+        let epoch = self.epoch(args);
+        raw::Header {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: epoch.started,
+            host: epoch.host,
+            kernel: epoch.kernel,
+            kernel_build_id: images::kernel_build_id().map(|id| images::hex(&id)),
+            kernel_text: Kernel::read().address(0),
+            command: epoch.command,
+            engine: epoch.engine,
+            clock: epoch.clock,
+            unit: epoch.unit,
+            cycles_per_unit: epoch.cycles_per_unit,
+            period: epoch.period,
+            window: settings.window,
+            capture: settings.capture.to_string(),
+            by_caller: settings.by_caller,
+            seed: settings.seed,
+            allow_secrets: settings.allow_secrets,
+            clock_offset: settings.clock_offset,
+            own_pid: std::process::id(),
+        }
     }
 
     fn epoch(&self, args: &RecordArgs) -> Epoch {
@@ -370,6 +403,7 @@ impl Session<'_> {
             let now = sampler::clock_now();
             let collector = &mut self.collector;
             collector.loadmap.scan(pid, now, &mut collector.images);
+            self.collector.note(&Entry::Scan(pid, now));
         }
     }
 
@@ -450,6 +484,7 @@ impl Session<'_> {
     }
 
     fn flush(&mut self) -> Result<()> {
+        self.collector.note(&Entry::Flush);
         self.store.measure(&mut self.collector.tables, self.cpus);
         self.store.flush(&mut self.collector)
     }
@@ -468,7 +503,13 @@ impl Session<'_> {
 
     fn finish(&mut self) -> Result<()> {
         self.flush()?;
-        self.store.end()
+        self.store.end()?;
+        match (self.collector.take_raw(), &self.args.raw) {
+            (Some(raw), Some(path)) => raw
+                .finish()
+                .with_context(|| format!("cannot write {}", path.display())),
+            _ => Ok(()),
+        }
     }
 
     fn say_result(&self, saved: bool) {

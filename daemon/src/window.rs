@@ -7,6 +7,8 @@ use interpreter::{
     Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, Snapshot, StopReason,
 };
 
+use crate::elf;
+use crate::host::Host;
 use crate::images::Images;
 use crate::loadmap::{Pages, Process};
 use crate::mapping::{Mapping, Maps};
@@ -20,6 +22,8 @@ pub(crate) struct View<'a> {
     pub(crate) maps: &'a Maps,
     pub(crate) images: RefCell<&'a mut Images>,
     pub(crate) pages: RefCell<&'a mut Pages>,
+    /// Who is asked about pages.
+    pub(crate) host: RefCell<&'a mut Host>,
     pub(crate) pid: sampler::Pid,
     /// Time of the sample.
     pub(crate) time: u64,
@@ -46,11 +50,17 @@ pub(crate) struct Located {
 impl<'a> View<'a> {
     /// What a sample of that time may look at; nothing was seen of its pages yet, and what is
     /// denied stays so.
-    pub(crate) fn of(process: &'a mut Process, images: &'a mut Images, time: u64) -> Self {
+    pub(crate) fn of(
+        process: &'a mut Process,
+        host: &'a mut Host,
+        images: &'a mut Images,
+        time: u64,
+    ) -> Self {
         Self {
             maps: &process.maps,
             images: RefCell::new(images),
             pages: RefCell::new(&mut process.pages),
+            host: RefCell::new(host),
             pid: process.pid,
             time,
             allow_secrets: false,
@@ -121,17 +131,21 @@ impl View<'_> {
 
     /// State of a page that the evidence does not cover.
     fn page_now(&self, address: u64) -> PageState {
-        let mut pages = self.pages.borrow_mut();
-        let same = self.same_space.get().unwrap_or_else(|| {
-            let same = self.stack.is_some_and(|stack| pages.is_same_space(stack));
-            self.same_space.set(Some(same));
-            same
-        });
-        if same {
-            pages.state(address, self.time, sampler::clock_now)
-        } else {
-            PageState::Unknown
-        }
+        let look = || {
+            let mut pages = self.pages.borrow_mut();
+            let same = self.same_space.get().unwrap_or_else(|| {
+                let same = self.stack.is_some_and(|stack| pages.is_same_space(stack));
+                self.same_space.set(Some(same));
+                same
+            });
+            if same {
+                pages.state(address, self.time, sampler::clock_now)
+            } else {
+                PageState::Unknown
+            }
+        };
+        let page = address & !(elf::PAGE as u64 - 1);
+        self.host.borrow_mut().page(self.pid, page, look)
     }
 
     /// Whether values at this PC may not be captured.

@@ -7,11 +7,12 @@
 
 use rustc_hash::FxHashMap;
 use sampler::{Mode, Pid, RawSample, UserRegisters};
+use serde::{Deserialize, Serialize};
 
 use crate::procfs::{PageState, Pagemap};
 
 /// State of the pages that a window begins in, seen after the interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Evidence {
     pages: [(u64, PageState); 2],
 }

@@ -3,10 +3,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Pid, Tid};
 
 /// One execution of one program: none of its parts comes back while the others stay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct ProcessKey {
     /// The process (thread group) id.
     pub tgid: u32,
@@ -18,7 +22,7 @@ pub struct ProcessKey {
 }
 
 /// What of the kernel or the program was interrupted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Context {
     /// Code of a process.
     User,
@@ -31,7 +35,7 @@ pub enum Context {
 }
 
 /// Who was running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskIdentity {
     /// The process.
     pub tgid: Pid,
@@ -100,7 +104,7 @@ impl TaskIdentity {
 }
 
 /// Why a plan ended before its last step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PlanFailure {
     /// The memory could not be read without a page fault.
     Unreadable,
@@ -115,7 +119,7 @@ pub enum PlanFailure {
 }
 
 /// What became of the plan for the interrupted PC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PlanOutcome {
     /// There was none; [`Capture::code`] holds more bytes instead.
     Missing,
@@ -142,7 +146,7 @@ pub enum PlanOutcome {
 }
 
 /// How a frame was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FrameSource {
     /// By an unwind row.
     Row,
@@ -151,7 +155,7 @@ pub enum FrameSource {
 }
 
 /// A caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
     /// Where the callee returns to.
     pub return_address: u64,
@@ -160,7 +164,7 @@ pub struct Frame {
 }
 
 /// Why there are no more frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FramesEnd {
     /// None were asked for, or none may be read.
     None,
@@ -177,7 +181,7 @@ pub enum FramesEnd {
 }
 
 /// What was captured with a sample.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capture {
     /// Who was running.
     pub task: TaskIdentity,
@@ -197,7 +201,7 @@ pub struct Capture {
 }
 
 /// What was read, in the form of the handler's records.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memory {
     /// How many frames.
     pub(crate) frames: u8,
@@ -264,6 +268,16 @@ impl Capture {
                 bytes: memory.into(),
             },
         }
+    }
+
+    /// Gives up frames, code and pieces, and says that values are not to be captured.
+    pub fn withhold(&mut self) {
+        self.plan = PlanOutcome::ValuesDenied;
+        self.memory = Memory {
+            frames: 0,
+            code: 0,
+            bytes: Box::default(),
+        };
     }
 
     /// The code from the interrupted PC on, as read in the interrupt: 64 bytes where there is no

@@ -1,5 +1,7 @@
 //! What the sampler delivers: samples, the records that explain them, and the batches they come in.
 
+use serde::{Deserialize, Serialize};
+
 use std::fmt;
 use std::path::PathBuf;
 
@@ -9,11 +11,11 @@ use crate::{Capture, ProcessKey};
 ///
 /// The kernel writes 0 for the idle task and for processes outside the namespace, and
 /// [`Pid::GONE`] for a task that had already been released when the record was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Pid(pub u32);
 
 /// A thread id; the same remarks as for [`Pid`] hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Tid(pub u32);
 
 impl Pid {
@@ -39,7 +41,7 @@ impl fmt::Display for Tid {
 }
 
 /// The integer registers of a 64-bit thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Registers {
     /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15: the order of instruction encodings.
     pub gpr: [u64; 16],
@@ -73,7 +75,7 @@ impl Registers {
 }
 
 /// What the CPU was doing when the sample was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// Code of a process.
     User,
@@ -90,7 +92,7 @@ pub enum Mode {
 }
 
 /// The registers with which the thread left, or would leave, user mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UserRegisters {
     /// There are none: a kernel thread, or an interrupt while the kernel was just saving them.
     None,
@@ -107,7 +109,7 @@ pub enum UserRegisters {
 }
 
 /// One interrupt: what was executing, with which registers and which stack.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawSample {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time: u64,
@@ -136,7 +138,7 @@ pub struct RawSample {
 }
 
 /// Samples of one PC of one thread that found no room: their cycles are not lost, their values are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cycles {
     /// When they were fetched, in nanoseconds of `CLOCK_MONOTONIC`, which is after they were taken.
     pub time: u64,
@@ -155,7 +157,7 @@ pub struct Cycles {
 }
 
 /// How a mapping's file is identified.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MmapIdentity {
     /// The build id of the mapped ELF file: 1 to 20 bytes.
     BuildId(Vec<u8>),
@@ -175,7 +177,7 @@ pub enum MmapIdentity {
 /// A range of addresses was mapped, or its protection was changed.
 ///
 /// The kernel reports no unmapping: a later mapping over the same addresses replaces this one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mmap {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time: u64,
@@ -196,6 +198,7 @@ pub struct Mmap {
     /// `MAP_PRIVATE`, `MAP_SHARED` and the like.
     pub flags: u32,
     /// The path as the kernel gives it: a file, or a name like `[heap]`, `[vdso]`, `//anon`.
+    #[serde(with = "path_as_bytes")]
     pub path: PathBuf,
 }
 
@@ -216,8 +219,25 @@ impl Mmap {
     }
 }
 
+/// Paths need not be text.
+mod path_as_bytes {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().as_bytes().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Vec::deserialize(from).map(|bytes| OsString::from_vec(bytes).into())
+    }
+}
+
 /// One record of a CPU's buffer. All times are nanoseconds of `CLOCK_MONOTONIC`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all records are samples: a box would cost"
@@ -313,7 +333,7 @@ impl Record {
 }
 
 /// What one drain of one CPU's ring gave; it may hold no record at all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// The CPU.
     pub cpu: u32,

@@ -1,0 +1,274 @@
+//! Raw recordings: everything that went into the collector, so that it can be run again.
+//!
+//! ```text
+//! magic (8 bytes) | header | entry | entry | ...
+//! ```
+//! The header is JSON, an entry is in the format of postcard; each has its length before it (four
+//! bytes, little-endian). Entries are the records in order of time, and what else was done between
+//! them; behind each stand the answers that the collector got about processes meanwhile.
+//!
+//! A recording holds registers, stacks and memory of other people's programs: the file is readable
+//! by its owner alone, and samples in denied images and of processes that are not dumpable are
+//! written without any of it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use sampler::{Pid, Record};
+use serde::{Deserialize, Serialize};
+
+use crate::host::Answer;
+use crate::witness::Evidence;
+
+const MAGIC: &[u8; 8] = b"VCPIRAW\x01";
+/// The longest entry: far more than any record needs.
+const MAX_ENTRY: u32 = 64 << 20;
+
+/// What must be known to run the collector again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    /// Version of vcpid.
+    pub(crate) version: String,
+    pub(crate) started: i64,
+    pub(crate) host: String,
+    pub(crate) kernel: String,
+    /// Build id of the kernel in hexadecimal, and where it lay.
+    pub(crate) kernel_build_id: Option<String>,
+    pub(crate) kernel_text: u64,
+    pub(crate) command: String,
+    pub(crate) engine: String,
+    pub(crate) clock: String,
+    pub(crate) unit: String,
+    pub(crate) cycles_per_unit: f64,
+    pub(crate) period: u64,
+    pub(crate) window: u32,
+    pub(crate) capture: String,
+    pub(crate) by_caller: bool,
+    pub(crate) seed: u64,
+    pub(crate) allow_secrets: bool,
+    /// Wall clock minus sample clock, ns.
+    pub(crate) clock_offset: i64,
+    /// The collector's own process.
+    pub(crate) own_pid: u32,
+}
+
+/// One thing that went into the collector.
+#[derive(Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an entry is held one at a time, and nearly all are records"
+)]
+pub(crate) enum Entry {
+    Record(Record, Option<Evidence>),
+    Answer(Pid, Answer),
+    /// A process that ran already was read at this time.
+    Scan(Pid, u64),
+    /// A flush was due here.
+    Flush,
+}
+
+/// Writes a recording.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    file: BufWriter<File>,
+    buffer: Vec<u8>,
+    /// The first write that failed; nothing is written after it.
+    failed: Option<io::Error>,
+}
+
+impl Writer {
+    /// Makes a new file, readable by its owner alone. One that is there already is left as it is.
+    pub(crate) fn create(path: &Path, header: &Header) -> Result<Self> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .with_context(|| format!("cannot make {}", path.display()))?;
+        let mut file = BufWriter::with_capacity(1 << 18, file);
+        let header = serde_json::to_vec(header)?;
+        file.write_all(MAGIC)
+            .and_then(|()| write_entry(&mut file, &header))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self {
+            file,
+            buffer: Vec::new(),
+            failed: None,
+        })
+    }
+
+    /// Adds an entry. A failure is kept until [`Self::finish`]: a full disk must not stop the
+    /// collection.
+    pub(crate) fn write(&mut self, entry: &Entry) {
+        if self.failed.is_some() {
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        match postcard::to_extend(entry, buffer) {
+            Ok(bytes) => {
+                if let Err(error) = write_entry(&mut self.file, &bytes) {
+                    self.failed = Some(error);
+                }
+                self.buffer = bytes;
+            }
+            Err(error) => self.failed = Some(io::Error::other(error)),
+        }
+    }
+
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// The first failure of any write.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.file.flush(),
+        }
+    }
+}
+
+fn write_entry(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    file.write_all(&len.to_le_bytes())?;
+    file.write_all(bytes)
+}
+
+/// Reads a recording.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    file: BufReader<File>,
+    buffer: Vec<u8>,
+    /// Entries read so far, for messages.
+    entries: u64,
+}
+
+impl Reader {
+    /// Opens a file and reads its header.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Header)> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let mut reader = Self {
+            file: BufReader::with_capacity(1 << 18, file),
+            buffer: Vec::new(),
+            entries: 0,
+        };
+        let mut magic = [0; MAGIC.len()];
+        let foreign = || format!("{} is no raw recording of vcpid", path.display());
+        reader.file.read_exact(&mut magic).with_context(foreign)?;
+        if &magic != MAGIC {
+            bail!("{}, or one of another version: record it again", foreign());
+        }
+        if !reader.fill().with_context(foreign)? {
+            bail!("{}: it ends before its header", path.display());
+        }
+        let header = serde_json::from_slice(&reader.buffer).with_context(foreign)?;
+        Ok((reader, header))
+    }
+
+    /// The next entry; `None` at the end.
+    ///
+    /// # Errors
+    /// A file that ends in the middle of an entry, or holds something else.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+        let at = self.entries;
+        let broken = || format!("the recording is damaged at entry {at}");
+        if !self.fill().with_context(broken)? {
+            return Ok(None);
+        }
+        self.entries += 1;
+        let entry = postcard::from_bytes(&self.buffer).with_context(broken)?;
+        Ok(Some(entry))
+    }
+
+    /// Reads a length and as many bytes; false at the end of the file.
+    fn fill(&mut self) -> io::Result<bool> {
+        let mut len = [0; 4];
+        if self.file.by_ref().take(1).read(&mut len[..1])? == 0 {
+            return Ok(false);
+        }
+        self.file.read_exact(&mut len[1..])?;
+        let len = u32::from_le_bytes(len);
+        if len > MAX_ENTRY {
+            return Err(io::Error::other(format!("an entry of {len} bytes")));
+        }
+        self.buffer.clear();
+        // Grows with what is there, whatever the length claims.
+        let read = self
+            .file
+            .by_ref()
+            .take(len.into())
+            .read_to_end(&mut self.buffer)?;
+        if read < len as usize {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            version: "1".to_owned(),
+            started: 1,
+            host: String::new(),
+            kernel: String::new(),
+            kernel_build_id: None,
+            kernel_text: 0,
+            command: "x".to_owned(),
+            engine: "ring".to_owned(),
+            clock: "cpu-clock".to_owned(),
+            unit: "ns".to_owned(),
+            cycles_per_unit: 1.5,
+            period: 9,
+            window: 16,
+            capture: "dest".to_owned(),
+            by_caller: false,
+            seed: 3,
+            allow_secrets: false,
+            clock_offset: -5,
+            own_pid: 7,
+        }
+    }
+
+    /// What is written is read again; a file cut anywhere is said to be damaged, or read up to
+    /// there if it was cut between two entries, and hostile lengths allocate nothing.
+    #[test]
+    fn written_and_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("raw");
+        let mut writer = Writer::create(&path, &header()).expect("a file");
+        for time in [1, 2] {
+            writer.write(&Entry::Record(Record::Throttle { time }, None));
+        }
+        writer.write(&Entry::Answer(Pid(3), Answer::Comm(Some("c".to_owned()))));
+        writer.finish().expect("written");
+        assert!(
+            Writer::create(&path, &header()).is_err(),
+            "it is there already"
+        );
+
+        let bytes = std::fs::read(&path).expect("bytes");
+        let read = |bytes: &[u8]| -> Result<usize> {
+            std::fs::write(&path, bytes)?;
+            let (mut reader, read) = Reader::open(&path)?;
+            assert_eq!(read, header());
+            let mut entries = 0;
+            while reader.next()?.is_some() {
+                entries += 1;
+            }
+            Ok(entries)
+        };
+        assert_eq!(read(&bytes).expect("all of it"), 3);
+        let whole = (0..bytes.len()).filter(|&len| read(&bytes[..len]).is_ok());
+        assert_eq!(whole.count(), 3);
+        let mut hostile = bytes.clone();
+        hostile.extend([0xff; 4]);
+        assert!(read(&hostile).is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! `vcpid replay`: a raw recording through the collector again.
+
+use anyhow::{Context, Result};
+use profiledb::{Epoch, Writer};
+use sampler::Pid;
+
+use crate::args::{ContextArg, ReplayArgs};
+use crate::collector::{Collector, Settings};
+use crate::kernel::Kernel;
+use crate::raw::{Entry, Header, Reader};
+use crate::store::{Store, wall_now};
+
+/// Runs a replay; returns the exit status.
+pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
+    let (mut reader, header) = Reader::open(&args.raw)?;
+    let settings = settings(args, &header)?;
+    let writer = Writer::create_epoch(&args.output, &epoch(&settings, &header))
+        .context("cannot write the database")?;
+    let mut store = Store::new(writer);
+    let mut collector = Collector::new(settings);
+    let kernel = Kernel::of_recording(header.kernel_text, header.kernel_build_id.as_deref());
+    collector.replay(Pid(header.own_pid), kernel);
+    let read = feed(&mut reader, &mut collector, &mut store);
+    // What could be read before the damage is good, and is said not to be all.
+    store.flush(&mut collector)?;
+    store.end()?;
+    if !args.quiet {
+        let totals = &collector.totals;
+        eprintln!(
+            "vcpid: {} samples, {} values, {} lost; written to {}",
+            totals.samples,
+            totals.values,
+            totals.lost,
+            args.output.display()
+        );
+    }
+    read.with_context(|| {
+        format!(
+            "{}: what stands before that was replayed, the rest is missing",
+            args.raw.display()
+        )
+    })?;
+    Ok(0)
+}
+
+fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Result<()> {
+    let mut next = reader.next()?;
+    while let Some(entry) = next {
+        // The answers come behind what asked for them.
+        next = loop {
+            match reader.next()? {
+                Some(Entry::Answer(pid, answer)) => collector.loadmap.host.replay(pid, answer),
+                other => break other,
+            }
+        };
+        match entry {
+            Entry::Record(record, evidence) => collector.record(record, evidence),
+            Entry::Scan(pid, now) => collector.loadmap.scan(pid, now, &mut collector.images),
+            Entry::Flush => store.flush(collector)?,
+            Entry::Answer(..) => {}
+        }
+        if collector.tables.is_full() {
+            store.flush(collector)?;
+        }
+    }
+    Ok(())
+}
+
+fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
+    let capture = match args.capture {
+        Some(capture) => capture,
+        None => header
+            .capture
+            .parse()
+            .context("the recording's kinds of values")?,
+    };
+    let by_caller = args.context.map(|context| context == ContextArg::Caller);
+    Ok(Settings {
+        window: args.window.unwrap_or(header.window),
+        capture,
+        by_caller: by_caller.unwrap_or(header.by_caller),
+        seed: header.seed,
+        memory: args.memory as usize * (1 << 20),
+        allow_secrets: header.allow_secrets,
+        clock_offset: header.clock_offset,
+    })
+}
+
+fn epoch(settings: &Settings, header: &Header) -> Epoch {
+    let more = serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "recorded_by": header.version,
+        "replayed": wall_now(),
+        "seed": settings.seed,
+        "capture": settings.capture.to_string(),
+        "context": if settings.by_caller { "caller" } else { "none" },
+        "hotlist": { "capacity": 16, "method": "counting, eviction by weight" },
+    });
+    Epoch {
+        started: header.started,
+        ended: None,
+        host: header.host.clone(),
+        kernel: header.kernel.clone(),
+        command: header.command.clone(),
+        engine: header.engine.clone(),
+        clock: header.clock.clone(),
+        unit: header.unit.clone(),
+        cycles_per_unit: header.cycles_per_unit,
+        period: header.period,
+        window: settings.window,
+        settings: more.to_string(),
+    }
+}
