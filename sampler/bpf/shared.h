@@ -217,7 +217,8 @@ struct record {
 	u16 flags, tail_words;
 	u8 context, policy, priority, plan;
 	u8 plan_step, frames, frames_end, code_bytes;
-	u8 reserved[4];
+	/* Samples that found no room since the last one that did. */
+	u32 missed;
 };
 
 /* Of the maps of cycles that found no room. */

@@ -49,6 +49,18 @@ fn for_clocks(
     })
 }
 
+/// A test of the engine `bpf` for each clock.
+fn for_clocks_with_bpf(name: &str, test: fn(Clock) -> Result<(), Failed>) -> [Trial; 2] {
+    [(Clock::CpuClock, "cpu_clock"), (Clock::Cycles, "cycles")].map(|(clock, suffix)| {
+        Trial::ignorable_test(format!("bpf::{name}::{suffix}"), move || {
+            match probe::bpf() {
+                Ok(()) => with_clock(clock, probe::Scope::System, test),
+                Err(refusal) => Ok(Completion::ignored_with(format!("needs BPF: {refusal}"))),
+            }
+        })
+    })
+}
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some(programs::ROLE) {
