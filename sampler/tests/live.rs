@@ -10,6 +10,8 @@ use sampler::{Clock, probe};
 
 #[path = "live/bpf.rs"]
 mod bpf;
+#[path = "live/plans.rs"]
+mod plans;
 #[path = "live/programs.rs"]
 mod programs;
 #[path = "live/recording.rs"]
@@ -72,5 +74,6 @@ fn main() -> ExitCode {
     trials.extend(records::trials());
     trials.extend(unprivileged::trials());
     trials.extend(bpf::trials());
+    trials.extend(plans::trials());
     run(&arguments, trials).exit_code()
 }
