@@ -45,6 +45,8 @@ struct work {
 	/* The plan is for the kernel's code. */
 	u32 kernel;
 	u32 since_wake_up;
+	/* Samples that found no room since the last one that did. */
+	u32 missed;
 	struct record record;
 	u64 tail[TAIL_WORDS + TAIL_SPARE];
 };

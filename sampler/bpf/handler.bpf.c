@@ -129,6 +129,30 @@ struct buffers_map {
 	__array(values, struct buffer);
 } buffers SEC(".maps");
 
+struct cycles_table {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	/* By size: clang 14 does not describe types that only an inner map has. */
+	__uint(key_size, sizeof(struct cycles_key));
+	__uint(value_size, sizeof(struct cycles_value));
+};
+
+/* Two of each CPU: while one is read, the handler fills the other. */
+struct cycles_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__array(values, struct cycles_table);
+} cycles SEC(".maps");
+
+/* Which of a CPU's two is filled: 0 or 1. */
+struct sides_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} sides SEC(".maps");
+
 static inline void count(u32 which)
 {
 	u32 zero = 0;
@@ -546,14 +570,51 @@ static inline int deliver(struct work *work)
 		work->since_wake_up = 0;
 		wake_up = BPF_RB_FORCE_WAKEUP;
 	}
-	if (!bpf_ringbuf_output(buffer, &work->record, size, wake_up))
+	work->record.missed = work->missed;
+	if (!bpf_ringbuf_output(buffer, &work->record, size, wake_up)) {
+		work->missed = 0;
 		return 0;
+	}
+	work->missed++;
 	/* Each record has a head of 8 bytes. */
 	if (held + size + 8 > settings.buffer_bytes)
 		count(COUNT_BUFFER_FULL);
 	else
 		count(COUNT_BUFFER_BUSY);
 	return -1;
+}
+
+/* Keeps the cycles of a sample that found no room. */
+static inline int keep_cycles(const struct record *record)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u32 *side = bpf_map_lookup_elem(&sides, &cpu);
+	u32 which = 2 * cpu + (side ? *side & 1 : 0);
+	void *table = bpf_map_lookup_elem(&cycles, &which);
+	struct cycles_key key = {
+		.process = {
+			.tgid = record->tgid,
+			.exec_count = record->exec_count,
+			.start_time = record->start_time,
+		},
+		.ip = record->ip,
+		.euid = record->euid,
+		.context = record->context,
+	};
+	struct cycles_value first = {
+		.samples = 1,
+		.weight = record->period,
+	};
+	struct cycles_value *value;
+
+	if (!table)
+		return -1;
+	value = bpf_map_lookup_elem(table, &key);
+	if (!value)
+		return bpf_map_update_elem(table, &key, &first, BPF_NOEXIST);
+	value->samples++;
+	value->weight += record->period;
+	return 0;
 }
 
 SEC("perf_event")
@@ -621,7 +682,7 @@ int on_overflow(struct interrupt *interrupt)
 				add_code(work, CODE_BYTES_PLANNED);
 		}
 	}
-	if (deliver(work))
+	if (deliver(work) && keep_cycles(record))
 		count(COUNT_CYCLES_LOST);
 	return 0;
 }

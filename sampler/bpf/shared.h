@@ -221,8 +221,10 @@ struct record {
 	u16 flags, tail_words;
 	u8 context, policy, priority, plan;
 	u8 plan_step, frames, frames_end, code_bytes;
+	/* Samples that found no room since the last one that did. */
+	u32 missed;
 	u16 stack_bytes;
-	u8 reserved[2];
+	u8 reserved[6];
 };
 
 /* Of the maps of cycles that found no room. */
@@ -249,7 +251,7 @@ _Static_assert(sizeof(struct step) == 16, "step");
 _Static_assert(sizeof(struct plan) == 520, "plan");
 _Static_assert(sizeof(struct plan_value) == 568, "plan_value");
 _Static_assert(sizeof(struct settings) == 64, "settings");
-_Static_assert(sizeof(struct record) == 152, "record");
+_Static_assert(sizeof(struct record) == 160, "record");
 _Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");
 
 #endif

@@ -10,7 +10,7 @@ use libbpf_rs::{
 use crate::attr::{Features, Role};
 
 use crate::ring::{Event, open_event};
-use crate::{BpfOptions, Config, Error, Intervals, Target, sys};
+use crate::{BpfOptions, Config, Cycles, Error, Intervals, Target, sys};
 
 pub(crate) mod layout;
 pub(crate) mod record;
@@ -42,6 +42,50 @@ pub(crate) struct OfCpu {
     pub(crate) event: Event,
     /// Where the handler puts its records.
     pub(crate) buffer: MapHandle,
+    /// Where it counts what finds no room there.
+    pub(crate) overflow: Overflow,
+}
+
+/// A CPU's tables of cycles, of which the handler fills one while the other is read.
+pub(crate) struct Overflow {
+    cpu: u32,
+    tables: [MapHandle; 2],
+    /// Which one is filled.
+    side: usize,
+    sides: Arc<MapHandle>,
+}
+
+impl Overflow {
+    /// Turns the tables around and empties the one that was filled; also says how many of its
+    /// entries could not be read.
+    pub(crate) fn drain(&mut self) -> (Vec<Cycles>, u64) {
+        let filled = self.side;
+        let other = 1 - filled;
+        // The other is 0 or 1.
+        let value = (other as u32).to_ne_bytes();
+        if let Err(error) = self
+            .sides
+            .update(&self.cpu.to_ne_bytes(), &value, MapFlags::ANY)
+        {
+            tracing::debug!(%error, "tables of cycles cannot be turned around");
+            return (Vec::new(), 1);
+        }
+        self.side = other;
+        let time = sys::clock_now();
+        let table = &self.tables[filled];
+        let (mut entries, mut unread) = (Vec::new(), 0);
+        for key in table.keys().collect::<Vec<_>>() {
+            let entry = match table.lookup_and_delete(&key) {
+                Ok(Some(value)) => record::cycles(&key, &value, time),
+                _ => None,
+            };
+            match entry {
+                Some(cycles) => entries.push(cycles),
+                None => unread += 1,
+            }
+        }
+        (entries, unread)
+    }
 }
 
 /// The loaded handler. When it is dropped it runs no more.
@@ -50,6 +94,8 @@ pub(crate) struct Bpf {
     maps: Arc<Maps>,
     targets: MapHandle,
     buffers: MapHandle,
+    cycles: MapHandle,
+    sides: Arc<MapHandle>,
     /// Of the programs that follow targets.
     _links: Vec<Link>,
 }
@@ -76,6 +122,8 @@ impl Bpf {
             }),
             targets: handle("targets")?,
             buffers: handle("buffers")?,
+            cycles: handle("cycles")?,
+            sides: Arc::new(handle("sides")?),
             _links: Vec::new(),
             object,
         };
@@ -102,22 +150,32 @@ impl Bpf {
         intervals: &mut Intervals,
         cpu: u32,
     ) -> Result<OfCpu, Error> {
-        let buffer = MapHandle::create(
+        let buffer = create(
             MapType::RingBuf,
-            Some("vcpi_samples"),
-            0,
-            0,
+            "vcpi_samples",
+            (0, 0),
             config.bpf.buffer_bytes,
-            &libbpf_sys::bpf_map_create_opts {
-                sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-                ..Default::default()
-            },
-        )
-        .map_err(|error| Error::bpf("make a CPU's buffer", &error))?;
-        let fd = buffer.as_fd().as_raw_fd().to_ne_bytes();
-        self.buffers
-            .update(&cpu.to_ne_bytes(), &fd, MapFlags::ANY)
-            .map_err(|error| Error::bpf("give a CPU its buffer", &error))?;
+        )?;
+        insert(&self.buffers, cpu, &buffer)?;
+        let table = || {
+            let sizes = (layout::CYCLES_KEY_BYTES, layout::CYCLES_VALUE_BYTES);
+            create(
+                MapType::Hash,
+                "vcpi_cycles",
+                sizes,
+                config.bpf.overflow_entries,
+            )
+        };
+        let tables = [table()?, table()?];
+        for (index, table) in (2 * cpu..).zip(&tables) {
+            insert(&self.cycles, index, table)?;
+        }
+        let overflow = Overflow {
+            cpu,
+            tables,
+            side: 0,
+            sides: Arc::clone(&self.sides),
+        };
         let interval = intervals.draw();
         let fd = open_event(config, Role::Clock, interval, features, -1, cpu)
             .map_err(|error| Error::refused(config, &error))?;
@@ -131,7 +189,11 @@ impl Bpf {
             source,
         })?;
         let event = Event { fd, id, interval };
-        Ok(OfCpu { event, buffer })
+        Ok(OfCpu {
+            event,
+            buffer,
+            overflow,
+        })
     }
 
     fn program(&self) -> Result<OwnedFd, Error> {
@@ -196,7 +258,8 @@ fn prepare(open: &mut OpenObject, config: &Config, follow: bool, cpus: u32) -> R
             Some(".rodata.settings") => map.set_initial_value(&settings),
             Some("plans") => map.set_max_entries(plans),
             Some("rows") => map.set_max_entries(rows),
-            Some("buffers") => map.set_max_entries(cpus),
+            Some("buffers" | "sides") => map.set_max_entries(cpus),
+            Some("cycles") => map.set_max_entries(2 * cpus),
             _ => Ok(()),
         };
         sized.map_err(|error| Error::bpf("prepare the handler's maps", &error))?;
@@ -216,6 +279,29 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
         why: format!("{name} is not in the object"),
     })?;
     MapHandle::try_from(&found).map_err(|error| Error::bpf("keep a map", &error))
+}
+
+/// Makes a map that the object does not hold, with sizes of key and value in bytes.
+fn create(
+    kind: MapType,
+    name: &'static str,
+    (key, value): (u32, u32),
+    entries: u32,
+) -> Result<MapHandle, Error> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    MapHandle::create(kind, Some(name), key, value, entries, &options)
+        .map_err(|error| Error::bpf("make a map of a CPU", &error))
+}
+
+/// Puts a map into a map of maps.
+fn insert(outer: &MapHandle, index: u32, inner: &MapHandle) -> Result<(), Error> {
+    let fd = inner.as_fd().as_raw_fd().to_ne_bytes();
+    outer
+        .update(&index.to_ne_bytes(), &fd, MapFlags::ANY)
+        .map_err(|error| Error::bpf("give a CPU its map", &error))
 }
 
 /// Lets libbpf speak through `tracing`.

@@ -9,6 +9,10 @@ use perf_event_open_sys::bindings as b;
 use crate::attr::{Features, Role};
 use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
 
+mod bpf;
+
+pub use bpf::{BpfRefusal, bpf};
+
 /// Whose samples are meant, as far as privileges go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {

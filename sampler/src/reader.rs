@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::attr::Role;
-use crate::bpf::{OfCpu, record};
+use crate::bpf::{OfCpu, Overflow, record};
 use crate::ring::{Event, Stats, Stop};
 use crate::sys::{self, Ring};
 use crate::{Batch, Clock, Intervals, RawSample, Record, Tid, decode};
@@ -65,6 +65,8 @@ pub(crate) struct Sources {
     own: Vec<Own>,
     /// The buffer of the handler in the kernel.
     buffer: Option<MapHandle>,
+    /// Its tables of what finds no room there.
+    overflow: Option<Overflow>,
 }
 
 impl Sources {
@@ -75,9 +77,13 @@ impl Sources {
             previous: event.interval,
             set_at: 0,
         };
-        let (clock, buffer) = match bpf {
-            Some(OfCpu { event, buffer }) => (Some(event), Some(buffer)),
-            None => (None, None),
+        let (clock, buffer, overflow) = match bpf {
+            Some(OfCpu {
+                event,
+                buffer,
+                overflow,
+            }) => (Some(event), Some(buffer), Some(overflow)),
+            None => (None, None, None),
         };
         let clocks = clock
             .as_ref()
@@ -93,6 +99,7 @@ impl Sources {
             events,
             own,
             buffer,
+            overflow,
         }
     }
 
@@ -108,23 +115,35 @@ impl Sources {
     }
 }
 
-/// What comes from the handler in the kernel.
+/// What one look into the handler's buffer gave.
+#[derive(Default)]
+struct Received {
+    samples: Vec<RawSample>,
+    /// Samples that found no room.
+    missed: u64,
+    /// Records that were none.
+    malformed: u64,
+}
+
+/// The handler's buffer.
 struct Buffer {
     ring: RingBuffer<'static>,
-    /// Samples, and how many records were none.
-    received: Rc<RefCell<(Vec<RawSample>, u64)>>,
+    received: Rc<RefCell<Received>>,
 }
 
 impl Buffer {
     fn new(map: &MapHandle, cpu: u32) -> libbpf_rs::Result<Buffer> {
-        let received = Rc::new(RefCell::new((Vec::new(), 0)));
+        let received = Rc::new(RefCell::new(Received::default()));
         let into = Rc::clone(&received);
         let mut builder = RingBufferBuilder::new();
         builder.add(map, move |bytes| {
-            let (samples, malformed) = &mut *into.borrow_mut();
+            let mut into = into.borrow_mut();
             match record::decode(bytes, cpu) {
-                Some(sample) => samples.push(sample),
-                None => *malformed += 1,
+                Some((sample, missed)) => {
+                    into.samples.push(sample);
+                    into.missed += u64::from(missed);
+                }
+                None => into.malformed += 1,
             }
             0
         })?;
@@ -134,8 +153,8 @@ impl Buffer {
         })
     }
 
-    /// The samples that are there, and how many records were none.
-    fn drain(&self) -> (Vec<RawSample>, u64) {
+    /// Takes what is there.
+    fn drain(&self) -> Received {
         if let Err(error) = self.ring.consume() {
             tracing::debug!(%error, "a buffer cannot be read");
         }
@@ -320,7 +339,7 @@ impl Reader {
             batch.malformed += 1;
         }
         if let Some(buffer) = buffer {
-            sampled[0] |= self.drain_buffer(buffer, &mut batch);
+            sampled[0] |= self.drain_buffer(buffer, &mut batch, stopping);
         }
         if stopping {
             self.count_last_losses(&mut batch);
@@ -336,17 +355,42 @@ impl Reader {
     }
 
     /// Takes what the handler in the kernel has left; says whether there were samples.
-    fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch) -> bool {
-        let (samples, malformed) = buffer.drain();
-        let any = !samples.is_empty();
+    fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch, stopping: bool) -> bool {
+        let Received {
+            samples,
+            missed,
+            malformed,
+        } = buffer.drain();
         batch.malformed += malformed;
         self.stats.samples += samples.len() as u64;
+        let any = !samples.is_empty();
+        let own = self.sources.own.first();
         for mut sample in samples {
             // As with events that write into the ring.
-            if let (Clock::CpuClock, Some(own)) = (self.clock, self.sources.own.first()) {
+            if let (Clock::CpuClock, Some(own)) = (self.clock, own) {
                 sample.period = own.interval_at(sample.time);
             }
             batch.records.push(Record::Sample(sample));
+        }
+        let Some(overflow) = &mut self.sources.overflow else {
+            return any;
+        };
+        // Looking there costs samples. Only at the end there is no next one that would tell.
+        let turns = match (missed > 0, stopping) {
+            (_, true) => 2,
+            (true, false) => 1,
+            (false, false) => 0,
+        };
+        for _ in 0..turns {
+            let (entries, unread) = overflow.drain();
+            batch.malformed += unread;
+            for mut cycles in entries {
+                if let (Clock::CpuClock, Some(own)) = (self.clock, own) {
+                    cycles.weight = cycles.samples.saturating_mul(own.interval);
+                }
+                self.stats.without_room += cycles.samples;
+                batch.records.push(Record::Cycles(cycles));
+            }
         }
         any
     }

@@ -54,6 +54,8 @@ pub struct Stats {
     pub lost: u64,
     /// Samples the kernel lost before they reached a ring.
     pub lost_samples: u64,
+    /// Samples that found no room in the buffers of the engine `bpf`; their cycles were delivered.
+    pub without_room: u64,
     /// Records delivered to a consumer that had gone.
     pub undelivered: u64,
     /// How often the kernel stopped an event because its interrupts came too fast.
@@ -80,6 +82,7 @@ impl Stats {
             batches,
             lost,
             lost_samples,
+            without_room,
             undelivered,
             throttled,
             malformed,
@@ -94,6 +97,7 @@ impl Stats {
         self.batches += batches;
         self.lost += lost;
         self.lost_samples += lost_samples;
+        self.without_room += without_room;
         self.undelivered += undelivered;
         self.throttled += throttled;
         self.malformed += malformed;

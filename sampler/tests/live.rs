@@ -10,6 +10,8 @@ use sampler::{Clock, probe};
 
 #[path = "live/bpf.rs"]
 mod bpf;
+#[path = "live/plans.rs"]
+mod plans;
 #[path = "live/programs.rs"]
 mod programs;
 #[path = "live/recording.rs"]
@@ -49,6 +51,18 @@ fn for_clocks(
     })
 }
 
+/// A test of the engine `bpf` for each clock.
+fn for_clocks_with_bpf(name: &str, test: fn(Clock) -> Result<(), Failed>) -> [Trial; 2] {
+    [(Clock::CpuClock, "cpu_clock"), (Clock::Cycles, "cycles")].map(|(clock, suffix)| {
+        Trial::ignorable_test(format!("bpf::{name}::{suffix}"), move || {
+            match probe::bpf() {
+                Ok(()) => with_clock(clock, probe::Scope::System, test),
+                Err(refusal) => Ok(Completion::ignored_with(format!("needs BPF: {refusal}"))),
+            }
+        })
+    })
+}
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some(programs::ROLE) {
@@ -60,5 +74,6 @@ fn main() -> ExitCode {
     trials.extend(records::trials());
     trials.extend(unprivileged::trials());
     trials.extend(bpf::trials());
+    trials.extend(plans::trials());
     run(&arguments, trials).exit_code()
 }

@@ -8,6 +8,10 @@ pub(crate) const PLAN_BYTES: usize = 520;
 pub(crate) const PROCESS_BYTES: usize = 16;
 /// Bytes of the key of a PC or a return address.
 pub(crate) const PLACE_BYTES: usize = 24;
+/// Bytes of the key of a table of cycles.
+pub(crate) const CYCLES_KEY_BYTES: u32 = 32;
+/// Bytes of its values.
+pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 /// Bytes of a row.
 const ROW_BYTES: usize = 12;
 

@@ -2,12 +2,12 @@
 
 use crate::capture::Memory;
 use crate::{
-    Capture, Context, FramesEnd, Mode, Pid, PlanFailure, PlanOutcome, RawSample, Registers,
-    TaskIdentity, Tid, UserRegisters,
+    Capture, Context, Cycles, FramesEnd, Mode, Pid, PlanFailure, PlanOutcome, ProcessKey,
+    RawSample, Registers, TaskIdentity, Tid, UserRegisters,
 };
 
 /// Bytes before the tail.
-const HEAD: usize = 152;
+const HEAD: usize = 160;
 /// Words of a set of registers.
 const REGISTER_WORDS: usize = 20;
 
@@ -68,8 +68,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Decodes a record that was taken on `cpu`. `None` if it is none.
-pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
+/// Decodes a record that was taken on `cpu`, and says how many samples found no room since the one
+/// before. `None` if it is no record.
+pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(RawSample, u32)> {
     let mut head = Fields(bytes.get(..HEAD)?);
     let time = head.u64()?;
     let period = head.u64()?;
@@ -89,6 +90,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
     let (flags, tail_words) = (head.u16()?, head.u16()?);
     let (context, policy, priority, plan) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
     let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
+    let missed = head.u32()?;
     let stack_bytes = usize::from(head.u16()?);
     let has = |flag| flags & flag != 0;
 
@@ -148,23 +150,50 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
             bytes: memory.into(),
         },
     };
-    Some(RawSample {
+    let sample = RawSample {
         time,
         cpu,
         pid: tgid,
         tid,
         period,
         ip,
-        mode: if context == Context::User {
-            Mode::User
-        } else {
-            Mode::Kernel
-        },
+        mode: mode_of(context),
         interrupted,
         user,
         stack: stack.into(),
         capture: Some(Box::new(capture)),
+    };
+    Some((sample, missed))
+}
+
+/// Decodes an entry of a table of cycles that was fetched at `time`.
+pub(crate) fn cycles(key: &[u8], value: &[u8], time: u64) -> Option<Cycles> {
+    let mut key = Fields(key);
+    let process = ProcessKey {
+        tgid: key.u32()?,
+        exec_count: key.u32()?,
+        start_time: key.u64()?,
+    };
+    let ip = key.u64()?;
+    let euid = key.u32()?;
+    let context = context_of(u8::try_from(key.u32()?).ok()?)?;
+    let mut value = Fields(value);
+    Some(Cycles {
+        time,
+        process,
+        euid,
+        ip,
+        mode: mode_of(context),
+        samples: value.u64()?,
+        weight: value.u64()?,
     })
+}
+
+fn mode_of(context: Context) -> Mode {
+    match context {
+        Context::User => Mode::User,
+        Context::Kernel | Context::Softirq | Context::Hardirq => Mode::Kernel,
+    }
 }
 
 fn context_of(number: u8) -> Option<Context> {

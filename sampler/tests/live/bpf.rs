@@ -1,24 +1,29 @@
 //! The engine `bpf`.
 
+use std::sync::mpsc::sync_channel;
+
 use libtest_mimic::{Failed, Trial};
-use sampler::probe::Scope;
 use sampler::{
-    Clock, Config, Context, Engine, Mode, PlanOutcome, ProcessKey, RawSample, Target, Tid,
-    UserRegisters,
+    Clock, Config, Context, Denial, Engine, Mode, PlanOutcome, ProcessKey, RawSample, Record,
+    Sampler, Target, Tid, UserRegisters,
 };
 
-use crate::for_clocks;
+use crate::for_clocks_with_bpf;
 use crate::programs::Waiting;
 use crate::recording::{Recording, millisecond, samples};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    trials.extend(for_clocks(
-        "bpf::a_command_with_who_it_is",
-        Scope::System,
-        command,
+    trials.extend(for_clocks_with_bpf("a_command_with_who_it_is", command));
+    trials.extend(for_clocks_with_bpf("the_whole_machine", system));
+    trials.extend(for_clocks_with_bpf(
+        "no_cycle_is_lost_in_a_full_buffer",
+        full,
     ));
-    trials.extend(for_clocks("bpf::the_whole_machine", Scope::System, system));
+    trials.extend(for_clocks_with_bpf(
+        "what_is_denied_is_not_captured",
+        denied,
+    ));
     trials
 }
 
@@ -160,4 +165,101 @@ fn system(clock: Clock) -> Result<(), Failed> {
         }
     }
     check(calls >= 50, || format!("only {calls} of read and write"))
+}
+
+/// While nobody receives, the buffer runs full: every sample that the handler took is delivered as a
+/// sample or as cycles, and with the PCs of the child.
+fn full(clock: Clock) -> Result<(), Failed> {
+    let mut child = Waiting::busy(1)?;
+    child.go()?;
+    child.number()?;
+    let pid = child.pid();
+    let mut config = config(Target::Processes(vec![pid]), clock);
+    config.bpf.buffer_bytes = 4096;
+    let (sender, receiver) = sync_channel(0);
+    let running = Sampler::open(&config)?.start(sender)?;
+    let handler = running.handler().ok_or("no handler")?;
+    while handler.counters()?.get("buffer_full") < 100 {
+        std::thread::yield_now();
+    }
+    running.request_stop();
+    let records: Vec<Record> = receiver.iter().flat_map(|batch| batch.records).collect();
+    let counters = handler.counters()?;
+    let stats = running.stop();
+    child.end()?;
+    check(counters.get("cycles_lost") == 0, || format!("{counters:?}"))?;
+    check(stats.without_room >= 100 && stats.samples > 0, || {
+        format!("{stats:?}")
+    })?;
+    check(
+        stats.samples + stats.without_room == counters.get("samples"),
+        || format!("{stats:?} of {counters:?}"),
+    )?;
+    for record in records {
+        if let Record::Cycles(cycles) = record {
+            check(cycles.process.tgid == pid.0 && cycles.weight > 0, || {
+                format!("{cycles:?}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// After a denial a process's samples hold no memory, or no values at all; its cycles stay.
+fn denied(clock: Clock) -> Result<(), Failed> {
+    let mut child = Waiting::busy(1)?;
+    child.go()?;
+    child.number()?;
+    let mut recording = Recording::with(&config(Target::Processes(vec![child.pid()]), clock))?;
+    let handler = recording.running().handler().ok_or("no handler")?;
+    let in_user_code = |sample: &RawSample| sample.mode == Mode::User;
+    recording.samples(10, in_user_code)?;
+    let key = samples(&recording.batches)
+        .find_map(|sample| Some(sample.capture.as_deref()?.task.process()))
+        .ok_or("no capture")?;
+    let plan_is = |outcome| {
+        move |sample: &RawSample| {
+            sample.mode == Mode::User
+                && sample
+                    .capture
+                    .as_deref()
+                    .is_some_and(|of| of.plan == outcome)
+        }
+    };
+    handler.deny(key, Denial::Memory)?;
+    recording.samples(10, plan_is(PlanOutcome::MemoryDenied))?;
+    handler.deny(key, Denial::Values)?;
+    recording.samples(10, plan_is(PlanOutcome::ValuesDenied))?;
+    handler.forget(key)?;
+    let so_far = samples(&recording.batches).count();
+    recording.until(|batches| {
+        samples(batches)
+            .skip(so_far + 10)
+            .any(plan_is(PlanOutcome::Missing))
+    })?;
+    let (batches, _) = recording.stop()?;
+    child.end()?;
+    for sample in samples(&batches).filter(|sample| in_user_code(sample)) {
+        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let (memory, values) = match capture.plan {
+            PlanOutcome::Missing => (true, true),
+            PlanOutcome::MemoryDenied => (false, true),
+            PlanOutcome::ValuesDenied => (false, false),
+            _ => return Err(format!("{capture:?}").into()),
+        };
+        let has_memory = capture.frames().len() > 0
+            || capture.pieces().next().is_some()
+            || capture.fs_base.is_some();
+        check(memory || !has_memory, || format!("{capture:?}"))?;
+        check(sample.interrupted.is_some() == values, || {
+            format!("{sample:?}")
+        })?;
+        check(values || capture.code().is_empty(), || {
+            format!("{capture:?}")
+        })?;
+        check(sample.period > 0 && sample.ip != 0, || {
+            format!("{sample:?}")
+        })?;
+    }
+    Ok(())
 }

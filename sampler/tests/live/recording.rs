@@ -90,6 +90,10 @@ impl Recording {
                 Record::LostSamples { count, .. } => *count,
                 _ => 0,
             }),
+            without_room: count(|record| match record {
+                Record::Cycles(cycles) => cycles.samples,
+                _ => 0,
+            }),
             throttled: count(|record| u64::from(matches!(record, Record::Throttle { .. }))),
             inherited: self.batches.iter().map(|batch| batch.inherited).sum(),
             intervals: self

@@ -1,0 +1,292 @@
+//! What plans and rows make the handler read, held against what the program must hold.
+
+use std::path::Path;
+use std::process::Command;
+
+use libtest_mimic::{Failed, Trial};
+use sampler::{
+    CallerRbp, Capture, Clock, Config, Engine, FrameSource, PlanFailure, PlanOutcome, RawSample,
+    Registers, Row, Target,
+};
+
+use crate::for_clocks_with_bpf;
+use crate::programs::Waiting;
+use crate::recording::{Recording, samples};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    trials.extend(for_clocks_with_bpf("plans_bring_true_values", truth));
+    trials.extend(for_clocks_with_bpf(
+        "a_plan_ends_at_what_cannot_be_read",
+        unreadable,
+    ));
+    trials
+}
+
+fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(what().into()) }
+}
+
+/// As in the program's source.
+const NODES: u64 = 1021;
+const STEP: u64 = 389;
+const NODE_BYTES: u64 = 64;
+const CONSTANT: u64 = 0x5eed_5eed_1234_5678;
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Samples that are held against the truth.
+const SAMPLES: usize = 20_000;
+
+/// Numbers of registers and of a plan's other sources.
+const RSI: u8 = 6;
+const RDI: u8 = 7;
+const BIAS: u8 = 16;
+const NONE: u8 = 19;
+const STEP_0: u8 = 32;
+const STEP_1: u8 = 33;
+
+/// A load as the wire form has it: `size` bytes at `base + (index << scale) + displacement`.
+struct Load {
+    displacement: u64,
+    base: u8,
+    index: u8,
+    scale: u8,
+    size: u8,
+}
+
+const fn load(displacement: u64, base: u8, index: u8, scale: u8, size: u8) -> Load {
+    Load {
+        displacement,
+        base,
+        index,
+        scale,
+        size,
+    }
+}
+
+fn plan(loads: &[Load]) -> Vec<u8> {
+    let total: u16 = loads.iter().map(|load| u16::from(load.size)).sum();
+    let [b0, b1] = total.to_le_bytes();
+    let mut bytes = vec![1, 0, loads.len() as u8, 0, b0, b1, 0, 0];
+    for load in loads {
+        bytes.extend(load.displacement.to_le_bytes());
+        bytes.extend([load.base, 0, load.index, 0, load.scale, load.size, 0, 0]);
+    }
+    bytes.resize(520, 0);
+    bytes
+}
+
+/// The program, chasing.
+struct Chase {
+    child: Waiting,
+    code: std::ops::Range<u64>,
+    nodes: u64,
+    table: u64,
+    constant: u64,
+    _folder: tempfile::TempDir,
+}
+
+impl Chase {
+    fn start() -> Result<Chase, Failed> {
+        let folder = tempfile::tempdir()?;
+        let program = folder.path().join("chase");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/chase.c");
+        let compiled = Command::new("gcc")
+            .args([
+                "-O1",
+                "-fno-omit-frame-pointer",
+                "-fno-optimize-sibling-calls",
+            ])
+            .args(["-pthread", "-o"])
+            .arg(&program)
+            .arg(source)
+            .status()?;
+        check(compiled.success(), || {
+            "the program does not compile".to_owned()
+        })?;
+        let mut child = Waiting::shell(&format!("'{}'", program.display()))?;
+        child.go()?;
+        let mut number = || child.number();
+        let (begin, end) = (number()?, number()?);
+        let (nodes, table, constant) = (number()?, number()?, number()?);
+        Ok(Chase {
+            child,
+            code: begin..end,
+            nodes,
+            table,
+            constant,
+            _folder: folder,
+        })
+    }
+
+    /// The loads that the code does next, whatever PC of the loop it is at.
+    fn plan(&self) -> Vec<u8> {
+        plan(&[
+            load(0, RDI, NONE, 0, 8),
+            load(8, STEP_0, NONE, 0, 4),
+            load(0, RSI, STEP_1, 3, 8),
+            load(self.constant - self.code.start, BIAS, NONE, 0, 8),
+        ])
+    }
+
+    /// The pieces that registers imply.
+    fn truth(&self, registers: &Registers) -> Vec<(u64, Vec<u8>)> {
+        let node = registers.gpr[usize::from(RDI)];
+        let index = ((node - self.nodes) / NODE_BYTES + STEP) % NODES;
+        let next = self.nodes + index * NODE_BYTES;
+        vec![
+            (node, next.to_le_bytes().to_vec()),
+            (next + 8, index.to_le_bytes()[..4].to_vec()),
+            (
+                self.table + 8 * index,
+                index.wrapping_mul(FACTOR).to_le_bytes().to_vec(),
+            ),
+            (self.constant, CONSTANT.to_le_bytes().to_vec()),
+        ]
+    }
+
+    fn recording(&self, clock: Clock) -> Result<Recording, Failed> {
+        let period = match clock {
+            Clock::CpuClock => 100_000,
+            Clock::Cycles => 300_000,
+        };
+        Recording::with(&Config {
+            engine: Engine::Bpf,
+            ..Config::new(Target::Processes(vec![self.child.pid()]), clock, period)
+        })
+    }
+
+    fn is_in_loop(&self, sample: &RawSample) -> bool {
+        self.code.contains(&sample.ip)
+    }
+}
+
+fn pieces(capture: &Capture) -> Vec<(u64, Vec<u8>)> {
+    capture
+        .pieces()
+        .map(|(address, bytes)| (address, bytes.to_vec()))
+        .collect()
+}
+
+/// With a plan for each PC of the loop, every piece is what the registers imply; so is every caller
+/// that the rows lead to. Not one may be wrong.
+fn truth(clock: Clock) -> Result<(), Failed> {
+    let chase = Chase::start()?;
+    let mut recording = chase.recording(clock)?;
+    let handler = recording.running().handler().ok_or("no handler")?;
+    let is_in_loop = |sample: &RawSample| chase.is_in_loop(sample);
+    recording.samples(1, is_in_loop)?;
+    let first = samples(&recording.batches).find(|sample| is_in_loop(sample));
+    let capture = first
+        .and_then(|sample| sample.capture.as_deref())
+        .ok_or("no capture")?;
+    // Frame pointers lead to the callers of the loop: its function's, and two more.
+    let callers: Vec<_> = capture.frames().take(2).collect();
+    check(
+        callers.len() == 2
+            && callers
+                .iter()
+                .all(|of| of.source == FrameSource::FramePointer),
+        || format!("{callers:x?}"),
+    )?;
+    let key = capture.task.process();
+    let row = Row::Frame {
+        register: 5,
+        offset: 16,
+        rbp: CallerRbp::Saved(-16),
+    };
+    let bytes = chase.plan();
+    for pc in chase.code.clone() {
+        handler.put_plan(key, pc, chase.code.start, 7, &bytes, Some(row))?;
+    }
+    handler.put_row(key, callers[0].return_address, row)?;
+    let given = samples(&recording.batches).count();
+    recording.samples(SAMPLES, is_in_loop)?;
+    let (batches, _) = recording.stop()?;
+    let (mut complete, mut all) = (0, 0);
+    for sample in samples(&batches)
+        .skip(given)
+        .filter(|sample| is_in_loop(sample))
+    {
+        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let registers = sample.interrupted.ok_or("no registers")?;
+        all += 1;
+        if capture.plan != (PlanOutcome::Complete { tag: 7 }) {
+            continue;
+        }
+        complete += 1;
+        check(pieces(capture) == chase.truth(&registers), || {
+            format!("{:x?} at {registers:x?}", pieces(capture))
+        })?;
+        check(capture.code().len() == 16, || format!("{capture:?}"))?;
+        let frames: Vec<_> = capture.frames().take(2).collect();
+        check(
+            frames
+                .iter()
+                .map(|of| of.return_address)
+                .eq(callers.iter().map(|of| of.return_address))
+                && frames.iter().all(|of| of.source == FrameSource::Row),
+            || format!("{frames:x?}, not {callers:x?}"),
+        )?;
+    }
+    chase.child.end()?;
+    // What was in the buffer while plans were being given is without.
+    check(complete * 100 >= all * 95, || {
+        format!("{complete} plans of {all} samples were done")
+    })
+}
+
+/// A plan ends at the first load that cannot be done, for the kernel's memory as for none, with what
+/// came before; null pointers are passed over.
+fn unreadable(clock: Clock) -> Result<(), Failed> {
+    let chase = Chase::start()?;
+    let mut recording = chase.recording(clock)?;
+    let handler = recording.running().handler().ok_or("no handler")?;
+    let is_in_loop = |sample: &RawSample| chase.is_in_loop(sample);
+    recording.samples(1, is_in_loop)?;
+    let key = samples(&recording.batches)
+        .find_map(|sample| Some(sample.capture.as_deref()?.task.process()))
+        .ok_or("no capture")?;
+    let bad = [
+        (0xffff_ffff_8100_0000, PlanFailure::Forbidden),
+        (0x1000_0000_0000, PlanFailure::Unreadable),
+        (0x0000_7fff_ffff_fffc, PlanFailure::Unreadable),
+        (0x00ff_ffff_ffff_fffc, PlanFailure::Forbidden),
+    ];
+    for (tag, (address, cause)) in (0_u32..).zip(bad) {
+        let bytes = plan(&[
+            load(0, RDI, NONE, 0, 8),
+            load(0x10, NONE, NONE, 0, 8),
+            load(address, NONE, NONE, 0, 8),
+            load(0, RSI, NONE, 0, 8),
+        ]);
+        for pc in chase.code.clone() {
+            handler.put_plan(key, pc, 0, tag, &bytes, None)?;
+        }
+        let outcome = PlanOutcome::Failed {
+            tag,
+            step: 2,
+            cause,
+        };
+        recording.samples(50, |sample| {
+            sample
+                .capture
+                .as_deref()
+                .is_some_and(|of| of.plan == outcome)
+        })?;
+    }
+    let (batches, _) = recording.stop()?;
+    for sample in samples(&batches).filter(|sample| is_in_loop(sample)) {
+        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        if let PlanOutcome::Failed { tag, step, cause } = capture.plan {
+            let expected = bad.get(tag as usize).map(|(_, cause)| (2, *cause));
+            check(Some((step, cause)) == expected, || format!("{capture:?}"))?;
+            let registers = sample.interrupted.ok_or("no registers")?;
+            let truth = chase.truth(&registers);
+            check(pieces(capture) == truth[..1], || {
+                format!("{:x?}", pieces(capture))
+            })?;
+        }
+    }
+    chase.child.end()
+}

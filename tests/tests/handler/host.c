@@ -1,0 +1,145 @@
+/*
+ * The handler's evaluation of plans and its walk over frames, outside of the kernel: answers each
+ * case on its input by a result on its output, both of fixed size. Memory is made up: which pages
+ * can be read and what their bytes are follows from addresses and a salt, for addresses of the
+ * kernel as well, so that only the code under test keeps away from those. Every read is reported.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+
+#include "shared.h"
+
+#define MOST_READS 256
+#define MOST_ROWS 16
+
+struct test_case {
+	u64 salt;
+	u64 registers[REGISTER_WORDS];
+	u64 bias, fs_base, gs_base;
+	u32 bases, kernel, walks, frames;
+	struct plan plan;
+	struct row rows[MOST_ROWS];
+};
+
+struct one_read {
+	u64 address;
+	u32 size, kernel;
+};
+
+struct result {
+	u32 outcome, step, tail_words, reads;
+	u64 tail[TAIL_WORDS];
+	struct one_read read[MOST_READS];
+};
+
+static struct test_case given;
+static struct result result;
+
+static u64 mixed(u64 word)
+{
+	word = (word ^ word >> 31) * 0x9e3779b97f4a7c15;
+	word = (word ^ word >> 29) * 0xbf58476d1ce4e5b9;
+	return word ^ word >> 32;
+}
+
+static long read_memory(u8 *to, u32 size, u64 address, u32 kernel)
+{
+	u32 index;
+
+	if (result.reads < MOST_READS)
+		result.read[result.reads] = (struct one_read){ address, size, kernel };
+	result.reads++;
+	memset(to, 0, size);
+	for (index = 0; index < size; index++) {
+		u64 at = address + index;
+
+		if ((mixed(at >> 12 ^ given.salt) & 7) == 0)
+			return -14;
+	}
+	for (index = 0; index < size; index++) {
+		u64 word = mixed((address + index) >> 3 ^ given.salt);
+
+		/* Many words are addresses near by, so that chains go on. */
+		if (word & 0x700)
+			word = (address & ~0xfffULL) + (word & 0x3ff8);
+		to[index] = (u8)(word >> 8 * ((address + index) & 7));
+	}
+	return 0;
+}
+
+static long read_user(void *to, u32 size, u64 address)
+{
+	return read_memory(to, size, address, 0);
+}
+
+static long read_kernel(void *to, u32 size, u64 address)
+{
+	return read_memory(to, size, address, 1);
+}
+
+struct work;
+
+static int find_row(struct work *work, u64 address, struct row *row)
+{
+	/* Every address has one of them, some of which are none. */
+	(void)work;
+	*row = given.rows[mixed(address ^ given.salt) % MOST_ROWS];
+	return row->kind != ROW_NONE;
+}
+
+#define SUBPROGRAM
+#include "capture.h"
+
+static struct work work;
+
+static void walk(void)
+{
+	u32 index;
+	int step = 0;
+
+	work.pc = given.registers[REGISTER_IP];
+	work.sp = given.registers[REGISTER_RSP];
+	work.bp = given.registers[REGISTER_RBP];
+	work.bp_known = 1;
+	work.first = 1;
+	for (index = 0; index < given.frames && !(step & 255); index++)
+		step = walk_step(&work);
+	result.outcome = step & 255;
+	result.step = work.record.frames;
+}
+
+int main(void)
+{
+	while (fread(&given, sizeof(given), 1, stdin) == 1) {
+		/* What an earlier case left is there, as in the kernel. */
+		memset(&result, 0, sizeof(result));
+		memset(&work.record, 0, sizeof(work.record));
+		memcpy(work.registers, given.registers, sizeof(work.registers));
+		work.kernel = given.kernel;
+		work.row.kind = ROW_NONE;
+		memcpy(work.words, given.registers, 16 * 8);
+		memset(&work.words[SOURCE_BIAS], 0, (SOURCE_STEP - SOURCE_BIAS) * 8);
+		work.words[SOURCE_BIAS] = given.bias;
+		work.words[SOURCE_FS_BASE] = given.fs_base;
+		work.words[SOURCE_GS_BASE] = given.gs_base;
+		if (given.walks) {
+			walk();
+		} else {
+			result.outcome = evaluate(&work, &given.plan, given.bases);
+			result.step = work.record.plan_step;
+		}
+		result.tail_words = work.record.tail_words;
+		memcpy(result.tail, work.tail, sizeof(result.tail));
+		fwrite(&result, sizeof(result), 1, stdout);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,220 @@
+//! The compiled C code, asked through pipes; layouts as in `host.c`.
+
+use std::cell::RefCell;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use interpreter::{Plan, Sources};
+
+/// Rows that a case has at most.
+const MOST_ROWS: usize = 16;
+/// Words of a tail at most.
+const TAIL_WORDS: usize = 512;
+/// Reads that a result reports.
+const MOST_READS: usize = 256;
+/// Bytes of a result.
+const RESULT: usize = 16 + 8 * TAIL_WORDS + 16 * MOST_READS;
+
+/// How a plan ended: `PLAN_...` in `shared.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome(u32);
+
+impl Outcome {
+    pub(crate) const COMPLETE: Self = Self(1);
+    pub(crate) const UNREADABLE: Self = Self(2);
+    pub(crate) const FORBIDDEN: Self = Self(3);
+    pub(crate) const FULL: Self = Self(4);
+    pub(crate) const NO_SEGMENT_BASE: Self = Self(5);
+    pub(crate) const MALFORMED: Self = Self(6);
+}
+
+/// An unwind row, with numbers that need not mean anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) kind: u8,
+    pub(crate) register: u8,
+    pub(crate) rbp: u8,
+    pub(crate) cfa_offset: i32,
+    pub(crate) rbp_offset: i32,
+}
+
+/// What the code is asked.
+pub(crate) struct Case(Vec<u8>);
+
+impl Case {
+    fn new(
+        words: impl IntoIterator<Item = u64>,
+        flags: [u32; 4],
+        plan: &[u8; Plan::BYTES],
+        rows: &[Row],
+    ) -> Self {
+        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+        bytes.extend(flags.into_iter().flat_map(u32::to_ne_bytes));
+        bytes.extend(plan);
+        for index in 0..MOST_ROWS {
+            let row = rows.get(index).copied().unwrap_or_default();
+            bytes.extend([row.kind, row.register, row.rbp, 0]);
+            bytes.extend(row.cfa_offset.to_ne_bytes());
+            bytes.extend(row.rbp_offset.to_ne_bytes());
+        }
+        Self(bytes)
+    }
+
+    /// The evaluation of a plan for user code, in memory made up from `salt`.
+    pub(crate) fn plan(salt: u64, sources: &Sources, plan: &[u8; Plan::BYTES]) -> Self {
+        let mut words = vec![salt];
+        words.extend(sources.gpr);
+        words.extend([0; 4]);
+        let bases = [sources.fs_base, sources.gs_base];
+        words.push(sources.bias);
+        words.extend(bases.map(|base| base.unwrap_or(0)));
+        let known = u32::from(bases[0].is_some()) | u32::from(bases[1].is_some()) << 1;
+        Self::new(words, [known, 0, 0, 0], plan, &[])
+    }
+
+    /// A walk over at most `frames` frames from 20 registers, with 16 rows that lie anywhere.
+    pub(crate) fn walk(salt: u64, registers: &[u64; 20], rows: &[Row], frames: u32) -> Self {
+        let mut words = vec![salt];
+        words.extend(registers);
+        words.extend([0; 3]);
+        Self::new(words, [0, 0, 1, frames], &[0; Plan::BYTES], rows)
+    }
+}
+
+/// One read of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) address: u64,
+    pub(crate) size: u32,
+    pub(crate) kernel: bool,
+}
+
+/// What the code answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    /// The step that failed, or how many frames there are.
+    pub(crate) step: u32,
+    pub(crate) tail: Vec<u64>,
+    pub(crate) reads: Vec<Read>,
+}
+
+impl Answer {
+    /// The tail as pieces.
+    pub(crate) fn pieces(&self) -> Vec<(u64, Vec<u8>)> {
+        let mut words = self.tail.iter().copied();
+        let mut pieces = Vec::new();
+        while let Some(head) = words.next() {
+            let len = (head >> 57 & 63) as usize + 1;
+            let mut bytes: Vec<u8> = words
+                .by_ref()
+                .take(len.div_ceil(8))
+                .flat_map(u64::to_ne_bytes)
+                .collect();
+            bytes.truncate(len);
+            pieces.push((((head << 7) as i64 >> 7) as u64, bytes));
+        }
+        pieces
+    }
+}
+
+/// The running code.
+pub(crate) struct Host {
+    child: RefCell<(Child, ChildStdin, ChildStdout)>,
+    _folder: tempfile::TempDir,
+}
+
+impl Host {
+    /// Compiles the code and starts it.
+    pub(crate) fn start() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folder = tempfile::tempdir()?;
+        let program = folder.path().join("host");
+        let output = Command::new("gcc")
+            .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
+            .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+            .arg("-I")
+            .arg(root.join("../sampler/bpf"))
+            .arg(root.join("tests/handler/host.c"))
+            .arg("-o")
+            .arg(&program)
+            .output()
+            .context("running gcc")?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let mut child = Command::new(&program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().context("no input")?;
+        let output = child.stdout.take().context("no output")?;
+        Ok(Self {
+            child: RefCell::new((child, input, output)),
+            _folder: folder,
+        })
+    }
+
+    /// Asks one case.
+    pub(crate) fn ask(&self, case: &Case) -> Result<Answer> {
+        let (_, input, output) = &mut *self.child.borrow_mut();
+        input.write_all(&case.0)?;
+        let mut bytes = vec![0; RESULT];
+        output.read_exact(&mut bytes)?;
+        let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+        let (tail, reads) = (half(8) as usize, half(12) as usize);
+        ensure!(
+            tail <= TAIL_WORDS && reads <= MOST_READS,
+            "{tail} words, {reads} reads"
+        );
+        let at = 16 + 8 * TAIL_WORDS;
+        Ok(Answer {
+            outcome: Outcome(half(0)),
+            step: half(4),
+            tail: (0..tail).map(|index| word(16 + 8 * index)).collect(),
+            reads: (0..reads)
+                .map(|index| Read {
+                    address: word(at + 16 * index),
+                    size: half(at + 16 * index + 8),
+                    kernel: half(at + 16 * index + 12) != 0,
+                })
+                .collect(),
+        })
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let (child, ..) = self.child.get_mut();
+        // It may have ended by itself; then there is nothing to do.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+const fn mixed(word: u64) -> u64 {
+    let word = (word ^ word >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word ^ word >> 32
+}
+
+/// The memory that `host.c` makes up; false where it has none.
+pub(crate) fn read_made_up(salt: u64, address: u64, into: &mut [u8]) -> bool {
+    let at = |index: usize| address.wrapping_add(index as u64);
+    if (0..into.len()).any(|index| mixed(at(index) >> 12 ^ salt) & 7 == 0) {
+        return false;
+    }
+    for (index, byte) in into.iter_mut().enumerate() {
+        let mut word = mixed(at(index) >> 3 ^ salt);
+        if word & 0x700 != 0 {
+            word = (address & !0xfff).wrapping_add(word & 0x3ff8);
+        }
+        *byte = (word >> (8 * (at(index) & 7))) as u8;
+    }
+    true
+}
