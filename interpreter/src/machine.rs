@@ -83,6 +83,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Interprets one instruction and hands out its value events.
+    #[inline]
     pub(crate) fn execute(&mut self, decoded: &Decoded, bias: u64) -> Result<Flow, StopReason> {
         self.bias = bias;
         self.pc = self.registers.rip;
