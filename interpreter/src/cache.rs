@@ -10,27 +10,28 @@ const WAYS: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     address: u64,
-    space: u32,
-    origin: Origin,
+    /// The code space, and above it where the bytes are from.
+    place: u64,
 }
 
-/// Where an instruction's bytes are from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-enum Origin {
-    /// There is no instruction.
-    Nowhere,
-    Image,
-    /// A sample, which says nothing about the bytes of the image.
-    Sample,
-}
+/// Bytes of the image.
+const IMAGE: u64 = 1 << 32;
+/// Bytes of a sample, which say nothing about those of the image.
+const SAMPLE: u64 = 2 << 32;
 
 impl Key {
+    /// There is no instruction.
     const NONE: Self = Self {
         address: 0,
-        space: 0,
-        origin: Origin::Nowhere,
+        place: 0,
     };
+
+    fn new(space: u32, address: u64, origin: u64) -> Self {
+        Self {
+            address,
+            place: u64::from(space) | origin,
+        }
+    }
 }
 
 // The keys of a set share a cache line.
@@ -81,11 +82,7 @@ impl DecodeCache {
         address: u64,
         read: impl FnOnce(&mut [u8; MAX_BYTES]) -> Result<usize, StopReason>,
     ) -> Result<&Decoded, StopReason> {
-        let key = Key {
-            address,
-            space,
-            origin: Origin::Image,
-        };
+        let key = Key::new(space, address, IMAGE);
         let index = match self.find(key) {
             Some(index) => index,
             None => {
@@ -110,11 +107,7 @@ impl DecodeCache {
         address: u64,
         code: &[u8],
     ) -> Result<&Decoded, StopReason> {
-        let key = Key {
-            address,
-            space,
-            origin: Origin::Sample,
-        };
+        let key = Key::new(space, address, SAMPLE);
         let is_same = |&index: &usize| {
             let len = self.decoded[index].len();
             code.starts_with(&self.bytes[index][..len])
@@ -135,7 +128,7 @@ impl DecodeCache {
     /// Forgets every instruction of a code space.
     pub fn invalidate(&mut self, space: u32) {
         for key in self.sets.as_flattened_mut() {
-            if key.origin != Origin::Nowhere && key.space == space {
+            if *key != Key::NONE && key.place as u32 == space {
                 *key = Key::NONE;
                 self.len -= 1;
             }
@@ -182,7 +175,7 @@ impl DecodeCache {
     /// Index of the set that a key belongs to.
     #[inline]
     fn set_of(&self, key: Key) -> usize {
-        let mixed = key.address ^ u64::from(key.space).rotate_left(40);
+        let mixed = key.address ^ key.place.rotate_left(40);
         let hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         hash as usize & (self.sets.len() - 1)
     }

@@ -64,7 +64,7 @@ impl Effects {
 }
 
 // Caches hold tens of thousands of them.
-const _: () = assert!(size_of::<Decoded>() <= 104);
+const _: () = assert!(size_of::<Decoded>() <= 112);
 
 /// A decoded instruction with what its interpretation needs.
 #[derive(Clone, Debug)]

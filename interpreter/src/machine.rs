@@ -83,6 +83,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Interprets one instruction and hands out its value events.
+    #[inline]
     pub(crate) fn execute(&mut self, decoded: &Decoded, bias: u64) -> Result<Flow, StopReason> {
         self.bias = bias;
         self.pc = self.registers.rip;
@@ -96,18 +97,19 @@ impl<'a> Machine<'a> {
         if self.overlay.touches(self.pc, decoded.len() as u64) {
             return Err(StopReason::PageWritten);
         }
+        self.address = None;
         if decoded.accesses_memory {
             self.find_address(decoded);
-        } else {
-            self.address = None;
         }
-        let flow = match &decoded.action {
-            Action::Run(handler) => handler(self, decoded)?,
-            Action::Skip(effects) => self.skip(decoded, effects)?,
-            Action::Stop(reason) => return Err(*reason),
+        let done = match &decoded.action {
+            Action::Run(handler) => handler(self, decoded),
+            Action::Skip(effects) => self.skip(decoded, effects),
+            Action::Stop(reason) => Err(*reason),
         };
-        self.events.deliver(self.pc, self.sink);
-        Ok(flow)
+        if done.is_ok() {
+            self.events.deliver(self.pc, self.sink);
+        }
+        done
     }
 
     /// Works out where the explicit memory operand lies.
@@ -265,8 +267,9 @@ impl<'a> Machine<'a> {
     }
 
     /// Part of an implicit register, by its number.
+    #[inline]
     pub(crate) fn part(&self, number: usize, width: Width) -> Word {
-        self.registers.gpr[number].truncate(width)
+        self.registers.gpr[number & 15].truncate(width)
     }
 
     /// Writes part of an implicit register and reports it.
@@ -290,26 +293,37 @@ impl<'a> Machine<'a> {
     }
 
     /// Reads an operand, zero-extended from its width (immediates: sign-extended to 64 bits).
+    #[inline]
     pub(crate) fn read(&mut self, decoded: &Decoded, operand: u32) -> Result<Word, StopReason> {
         let form = decoded.operands.get(operand);
-        let width = || form.width.ok_or(StopReason::Unsupported);
-        let (value, width) = match form.kind {
-            OperandKind::Register => {
-                let width = width()?;
-                (self.part(usize::from(form.number), width), width)
+        match (form.kind, form.width) {
+            (OperandKind::Register, Some(width)) => {
+                let value = self.part(usize::from(form.number), width);
+                self.report_operand(operand, width, value);
+                Ok(value)
             }
-            OperandKind::HighByte => {
+            (OperandKind::Immediate, _) => Ok(Word::known(decoded.operands.immediate)),
+            _ => self.read_other(decoded, operand),
+        }
+    }
+
+    /// Reads an operand that is not just a register or an immediate.
+    fn read_other(&mut self, decoded: &Decoded, operand: u32) -> Result<Word, StopReason> {
+        let form = decoded.operands.get(operand);
+        let (value, width) = match (form.kind, form.width) {
+            (OperandKind::HighByte, _) => {
                 let word = self.registers.gpr[usize::from(form.number & 15)];
                 (word.high_byte(), Width::B8)
             }
-            OperandKind::Memory => {
-                let width = width()?;
+            (OperandKind::Memory, Some(width)) => {
                 let value = self.load(self.address, width)?;
-                self.event(Parameter::Load, value.get(width.bytes()));
+                if self.events.wants(Capture::LOAD) {
+                    self.event(Parameter::Load, value.get(width.bytes()));
+                }
                 (value, width)
             }
-            OperandKind::Immediate => return Ok(Word::known(decoded.operands.immediate)),
-            OperandKind::Other => {
+            // The second of two immediates.
+            _ => {
                 return decoded
                     .instruction()
                     .try_immediate(operand)
@@ -317,8 +331,15 @@ impl<'a> Machine<'a> {
                     .map_err(|_| StopReason::Unsupported);
             }
         };
-        self.event(Parameter::Operand(operand as u8), value.get(width.bytes()));
+        self.report_operand(operand, width, value);
         Ok(value)
+    }
+
+    #[inline]
+    fn report_operand(&mut self, operand: u32, width: Width, value: Word) {
+        if self.events.wants(Capture::OPERANDS) {
+            self.event(Parameter::Operand(operand as u8), value.get(width.bytes()));
+        }
     }
 
     /// Reads an operand and cuts it to the width of the operation.
@@ -333,6 +354,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Writes an operand (register or memory) and reports it.
+    #[inline]
     pub(crate) fn write(
         &mut self,
         decoded: &Decoded,
@@ -351,28 +373,37 @@ impl<'a> Machine<'a> {
                 };
             }
             OperandKind::HighByte => *slot = slot.with_high_byte(value),
-            OperandKind::Memory => {
-                self.report_store(decoded, width, value);
-                return self.store(self.address, width, value);
-            }
+            OperandKind::Memory => return self.write_memory(decoded, width, value),
             _ => return Err(StopReason::Unsupported),
         }
-        if !decoded.constant && self.events.wants(Capture::DEST) {
-            let register = decoded.instruction().op_register(operand);
-            self.event(Parameter::Dest(register), value.get(width.bytes()));
+        if self.events.wants(Capture::DEST) {
+            self.report_register(decoded, operand, value.get(width.bytes()));
         }
         Ok(())
     }
 
-    /// Reports what is stored to the explicit memory operand, and what it overwrites.
-    fn report_store(&mut self, decoded: &Decoded, width: Width, value: Word) {
+    fn report_register(&mut self, decoded: &Decoded, operand: u32, value: Option<u64>) {
         if !decoded.constant {
+            let register = decoded.instruction().op_register(operand);
+            self.event(Parameter::Dest(register), value);
+        }
+    }
+
+    /// Writes the explicit memory operand, and reports that and what it overwrites.
+    fn write_memory(
+        &mut self,
+        decoded: &Decoded,
+        width: Width,
+        value: Word,
+    ) -> Result<(), StopReason> {
+        if !decoded.constant && self.events.wants(Capture::MEM) {
             self.event(Parameter::Mem, value.get(width.bytes()));
         }
         if self.events.wants(Capture::OLD) {
             let old = self.overwritten(self.address, width);
             self.event(Parameter::Old, old);
         }
+        self.store(self.address, width, value)
     }
 
     /// Whether the first two operands are the same register.
@@ -482,6 +513,7 @@ pub(crate) fn part_name(number: usize, width: Width) -> Register {
 
 /// An access to a non-canonical address raises an exception. With 57-bit addresses fewer are
 /// non-canonical, and those that are, are so with 48 bits too.
+#[inline]
 pub(crate) fn check_canonical(address: u64) -> Result<(), StopReason> {
     let top = address as i64 >> 56;
     if top == 0 || top == -1 {

@@ -4,8 +4,8 @@ use iced_x86::{Instruction, OpKind, Register};
 
 use crate::word::Width;
 
-/// No instruction has more operands.
-const MAX_OPERANDS: usize = 5;
+/// No instruction has more operands than five; a power of two needs no check.
+const PLACES: usize = 8;
 
 /// What an operand is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +73,7 @@ pub(crate) struct Operands {
     /// The first immediate, sign-extended.
     pub(crate) immediate: u64,
     pub(crate) address: Address,
-    all: [Operand; MAX_OPERANDS],
+    all: [Operand; PLACES],
 }
 
 impl Operands {
@@ -81,7 +81,7 @@ impl Operands {
         let mut operands = Self {
             immediate: 0,
             address: address(instruction),
-            all: [Operand::NONE; MAX_OPERANDS],
+            all: [Operand::NONE; PLACES],
         };
         let mut has_immediate = false;
         for i in 0..instruction.op_count() {
@@ -116,10 +116,7 @@ impl Operands {
     /// An operand by its number.
     #[inline]
     pub(crate) fn get(&self, operand: u32) -> Operand {
-        self.all
-            .get(operand as usize)
-            .copied()
-            .unwrap_or(Operand::NONE)
+        self.all[operand as usize % PLACES]
     }
 }
 

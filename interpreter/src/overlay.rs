@@ -176,18 +176,22 @@ impl Overlay {
 
     fn store_chunk(&mut self, base: u64, value: Word, stored: u8) {
         // The newest first: most stores are near the one before.
-        let held = &self.chunks[..self.len];
-        let index = match held.iter().rposition(|chunk| chunk.base == base) {
-            Some(index) => index,
-            None => self.new_chunk(base),
-        };
-        let chunk = &mut self.chunks[index];
-        chunk.value = chunk.value.with_bytes(stored, value);
-        chunk.stored |= stored;
+        let mut held = self.chunks[..self.len].iter_mut().rev();
+        match held.find(|chunk| chunk.base == base) {
+            Some(chunk) => {
+                chunk.value = chunk.value.with_bytes(stored, value);
+                chunk.stored |= stored;
+            }
+            None => self.new_chunk(Chunk {
+                base,
+                value: Word::UNKNOWN.with_bytes(stored, value),
+                stored,
+            }),
+        }
     }
 
-    /// The index of a fresh chunk; the oldest place is given up when there is none.
-    fn new_chunk(&mut self, base: u64) -> usize {
+    /// Keeps a fresh chunk; the oldest place is given up when there is none.
+    fn new_chunk(&mut self, chunk: Chunk) {
         let index = if self.len < CHUNKS {
             self.len += 1;
             self.len - 1
@@ -201,13 +205,8 @@ impl Overlay {
             });
             index
         };
-        self.widen(base, base.saturating_add(7));
-        self.chunks[index] = Chunk {
-            base,
-            value: Word::UNKNOWN,
-            stored: 0,
-        };
-        index
+        self.widen(chunk.base, chunk.base.saturating_add(7));
+        self.chunks[index] = chunk;
     }
 
     /// Unknown bytes are stored to a range. A range that wraps makes all memory unknown.

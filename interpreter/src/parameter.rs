@@ -180,6 +180,12 @@ impl Capture {
         self.0 & other.0 == other.0
     }
 
+    /// Each kind that is captured, by itself.
+    pub fn kinds(self) -> impl Iterator<Item = Self> {
+        let kinds = Self::NAMES.into_iter().map(|(_, kind)| kind);
+        kinds.filter(move |kind| self.contains(*kind))
+    }
+
     /// Whether any kind of `other` is captured.
     #[inline]
     pub const fn meets(self, other: Self) -> bool {
@@ -230,11 +236,9 @@ impl FromStr for Capture {
 impl fmt::Display for Capture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        for (name, kind) in Self::NAMES {
-            if self.contains(kind) {
-                write!(f, "{separator}{name}")?;
-                separator = ",";
-            }
+        for (name, _) in Self::NAMES.iter().filter(|named| self.contains(named.1)) {
+            write!(f, "{separator}{name}")?;
+            separator = ",";
         }
         Ok(())
     }

@@ -250,6 +250,7 @@ impl Window {
 }
 
 /// One instruction.
+#[inline]
 fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason> {
     let pc = machine.registers.rip;
     let Fetched { instruction, bias } = code.fetch(pc)?;

@@ -1,16 +1,17 @@
 //! A machine word of which some bytes may be unknown.
 
-/// Width of an integer operand.
+/// Width of an integer operand, by its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
 pub(crate) enum Width {
     /// 8 bits.
-    B8,
+    B8 = 1,
     /// 16 bits.
-    B16,
+    B16 = 2,
     /// 32 bits.
-    B32,
+    B32 = 4,
     /// 64 bits.
-    B64,
+    B64 = 8,
 }
 
 impl Width {
@@ -25,30 +26,30 @@ impl Width {
         }
     }
 
+    #[inline]
     pub(crate) const fn bytes(self) -> u32 {
-        match self {
-            Self::B8 => 1,
-            Self::B16 => 2,
-            Self::B32 => 4,
-            Self::B64 => 8,
-        }
+        self as u32
     }
 
+    #[inline]
     pub(crate) const fn bits(self) -> u32 {
         self.bytes() * 8
     }
 
     /// All bits of an operand of this width.
+    #[inline]
     pub(crate) const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }
 
     /// The most significant bit of an operand of this width.
+    #[inline]
     pub(crate) const fn sign(self) -> u64 {
         1 << (self.bits() - 1)
     }
 
     /// One bit per byte of an operand of this width.
+    #[inline]
     const fn byte_set(self) -> u8 {
         u8::MAX >> (8 - self.bytes())
     }
@@ -95,6 +96,7 @@ impl Word {
     pub(crate) const ZERO: Self = Self::known(0);
 
     /// A word known in full.
+    #[inline]
     pub const fn known(bits: u64) -> Self {
         Self {
             bits,
@@ -103,6 +105,7 @@ impl Word {
     }
 
     /// A word of which the bytes set in `known` (bit `i` is byte `i`) hold what `bits` says.
+    #[inline]
     pub const fn partial(bits: u64, known: u8) -> Self {
         if known == u8::MAX {
             return Self::known(bits);
@@ -137,6 +140,7 @@ impl Word {
     }
 
     /// The whole word, if known.
+    #[inline]
     pub(crate) fn all(self) -> Option<u64> {
         (self.known == u8::MAX).then_some(self.bits)
     }
@@ -164,6 +168,7 @@ impl Word {
     }
 
     /// An unknown operand: its extension is known to be zero.
+    #[inline]
     pub(crate) const fn unknown(width: Width) -> Self {
         Self {
             bits: 0,
@@ -172,6 +177,7 @@ impl Word {
     }
 
     /// The low part as an operand of that width.
+    #[inline]
     pub(crate) const fn truncate(self, width: Width) -> Self {
         Self {
             bits: self.bits & width.mask(),
@@ -201,6 +207,7 @@ impl Word {
     }
 
     /// This word with its low `width` replaced by those of `low`.
+    #[inline]
     pub(crate) const fn with_low(self, width: Width, low: Self) -> Self {
         let set = width.byte_set();
         Self {
@@ -295,6 +302,7 @@ impl Word {
     }
 
     /// A word of which the low `bytes` bytes are known.
+    #[inline]
     pub(crate) fn low_known(bits: u64, bytes: u32) -> Self {
         if bytes >= 8 {
             return Self::known(bits);
@@ -311,6 +319,7 @@ impl Word {
     }
 
     /// The sum modulo 2^64: the low bytes below the first unknown one are known.
+    #[inline]
     pub(crate) fn wrapping_add(self, other: Self) -> Self {
         Self::low_known(
             self.bits.wrapping_add(other.bits),

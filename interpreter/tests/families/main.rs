@@ -3,6 +3,7 @@
 mod arith;
 mod bit;
 mod control;
+mod kinds;
 mod knowledge;
 mod lab;
 mod memory;
