@@ -101,7 +101,10 @@ pub(super) fn convert<From: Lane, To: Lane>(
 ) -> Done {
     let mode = mode(m);
     let source = read(m, d, 1)?;
-    let count = (size(d, 0) / To::BYTES).min(size(d, 1) / From::BYTES);
+    let mut count = size(d, 0) / To::BYTES;
+    if !d.instruction().is_broadcast() {
+        count = count.min(size(d, 1) / From::BYTES);
+    }
     let mut result = Vector::ZERO;
     for i in 0..count {
         let lane = source.lane(i).and_then(|lane| apply(lane, mode));
@@ -183,7 +186,7 @@ pub(super) fn dot_product<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 /// Whether a comparison of that number holds.
-fn holds(predicate: u8, order: Option<Ordering>) -> bool {
+pub(super) fn holds(predicate: u8, order: Option<Ordering>) -> bool {
     use Ordering as O;
     match predicate & 15 {
         0 => order == Some(O::Equal),
@@ -276,12 +279,49 @@ pub(super) fn from_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let bytes = size(d, first_source(d) + 1);
     scalar_of(m, d, bytes, |_, b, mode| {
         let value = if bytes == 4 {
-            i64::from(b.lane::<i32>(0)?)
+            b.lane::<i32>(0)?.into()
         } else {
-            b.lane::<i64>(0)?
+            b.lane::<i64>(0)?.into()
         };
         F::from_integer(value, mode)
     })
+}
+
+/// `vcvtusi2ss`, `vcvtusi2sd`.
+pub(super) fn from_unsigned<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let bytes = size(d, first_source(d) + 1);
+    scalar_of(m, d, bytes, |_, b, mode| {
+        F::from_integer(b.truncate(bytes).lane::<u64>(0)?.into(), mode)
+    })
+}
+
+/// `vcvttss2usi`, `vcvtsd2usi` and the like.
+pub(super) fn to_unsigned<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) -> Done {
+    let width = Width::from_bytes(size(d, 0)).ok_or(StopReason::Unsupported)?;
+    let mode = mode(m);
+    let source = read_low(m, d, 1, F::BYTES)?;
+    let value = source
+        .lane::<F>(0)
+        .and_then(|lane| lane.to_unsigned(width.bits(), cut, mode));
+    m.write(d, 0, Word::of(width, value))?;
+    Ok(Flow::Next)
+}
+
+/// `vrndscaleps` and the like, to integers alone: not to parts of one.
+pub(super) fn round_scaled<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
+    let control = immediate(d);
+    let round = |lane: F, mode| {
+        if control >> 4 == 0 {
+            lane.round(control, mode)
+        } else {
+            None
+        }
+    };
+    if is_scalar {
+        scalar_unary(m, d, round)
+    } else {
+        convert(m, d, round)
+    }
 }
 
 /// `cvttss2si`, `cvtsd2si` and the like.
@@ -300,4 +340,9 @@ pub(super) fn to_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) 
 pub(super) fn to_i32<F: Float>(lane: F, cut: bool, mode: Mode) -> Option<i32> {
     // 32 bits were asked for: nothing is cut off here.
     lane.to_integer(32, cut, mode).map(|value| value as i32)
+}
+
+/// To an unsigned 32-bit integer.
+pub(super) fn to_u32<F: Float>(lane: F, cut: bool, mode: Mode) -> Option<u32> {
+    lane.to_unsigned(32, cut, mode).map(|value| value as u32)
 }
