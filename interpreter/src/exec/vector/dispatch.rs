@@ -1,6 +1,6 @@
 //! From mnemonic to what executes a vector instruction.
 
-use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register, RoundingControl};
+use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use super::float_ops::Float;
 use super::{
@@ -49,9 +49,7 @@ fn has_vector_operands(instruction: &Instruction) -> bool {
         EncodingKind::VEX => true,
         EncodingKind::EVEX => {
             let by_lane = instruction.has_op_mask() || instruction.is_broadcast();
-            let own_rounding = instruction.rounding_control() != RoundingControl::None
-                || instruction.suppress_all_exceptions();
-            !own_rounding && (!by_lane || is_by_lane(instruction))
+            !by_lane || is_by_lane(instruction)
         }
         _ => false,
     };

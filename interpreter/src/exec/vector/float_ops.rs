@@ -52,6 +52,14 @@ impl Mode {
         }
     }
 
+    /// With a known rounding.
+    pub(super) fn rounded(self, rounding: Rounding) -> Self {
+        Self {
+            rounding: Some(rounding),
+            ..self
+        }
+    }
+
     pub(super) fn rounding(self) -> Option<Rounding> {
         self.rounding
     }

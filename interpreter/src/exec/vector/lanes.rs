@@ -274,6 +274,30 @@ fn moving(mnemonic: Mnemonic) -> Option<Handler> {
         M::Vpmovdw => |m, d| narrow(m, d, |a: u32| a as u16),
         M::Vpmovqw => |m, d| narrow(m, d, |a: u64| a as u16),
         M::Vpmovqd => |m, d| narrow(m, d, |a: u64| a as u32),
+        M::Vpmovswb => |m, d| narrow(m, d, |a: i16| a.clamp(i8::MIN.into(), i8::MAX.into()) as i8),
+        M::Vpmovuswb => |m, d| narrow(m, d, |a: u16| a.min(u8::MAX.into()) as u8),
+        M::Vpmovsdb => |m, d| narrow(m, d, |a: i32| a.clamp(i8::MIN.into(), i8::MAX.into()) as i8),
+        M::Vpmovusdb => |m, d| narrow(m, d, |a: u32| a.min(u8::MAX.into()) as u8),
+        M::Vpmovsqb => |m, d| narrow(m, d, |a: i64| a.clamp(i8::MIN.into(), i8::MAX.into()) as i8),
+        M::Vpmovusqb => |m, d| narrow(m, d, |a: u64| a.min(u8::MAX.into()) as u8),
+        M::Vpmovsdw => |m, d| {
+            narrow(m, d, |a: i32| {
+                a.clamp(i16::MIN.into(), i16::MAX.into()) as i16
+            })
+        },
+        M::Vpmovusdw => |m, d| narrow(m, d, |a: u32| a.min(u16::MAX.into()) as u16),
+        M::Vpmovsqw => |m, d| {
+            narrow(m, d, |a: i64| {
+                a.clamp(i16::MIN.into(), i16::MAX.into()) as i16
+            })
+        },
+        M::Vpmovusqw => |m, d| narrow(m, d, |a: u64| a.min(u16::MAX.into()) as u16),
+        M::Vpmovsqd => |m, d| {
+            narrow(m, d, |a: i64| {
+                a.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+            })
+        },
+        M::Vpmovusqd => |m, d| narrow(m, d, |a: u64| a.min(u32::MAX.into()) as u32),
         _ => return None,
     };
     Some(handler)

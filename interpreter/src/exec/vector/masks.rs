@@ -3,7 +3,7 @@
 use iced_x86::{Mnemonic, OpKind, Register};
 
 use super::float::holds;
-use super::float_ops::{Float, Mode};
+use super::float_ops::Float;
 use super::{Done, immediate, read, read_low, same, set_register, size};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine};
@@ -122,7 +122,7 @@ fn compare<L: Lane>(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(L, L) -> bo
 /// `vcmpps` and the like.
 fn compare_numbers<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
     let predicate = immediate(d) & 31;
-    let mode = Mode::of(m.registers.mxcsr);
+    let mode = super::float::mode(m, d);
     let (b, count) = if is_scalar {
         (read_low(m, d, 2, F::BYTES)?, 1)
     } else {

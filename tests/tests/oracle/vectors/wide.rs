@@ -273,7 +273,23 @@ const OTHERS: &[&str] = &[
     "vgf2p8mulb zmm0, zmm1, zmm2",
     "vpternlogd zmm0, zmm1, zmm2, 0xca",
     "vfmadd231pd zmm0, zmm1, zmm2",
+    "vpmovswb ymm0, zmm1",
+    "vpmovusdb xmm0, zmm1",
+    "vpmovsqd ymm0, zmm2",
+    "vpmovusqw xmm0, ymm1",
+    "vpmovsdw [rsi+1], ymm1\nmovdqu xmm0, [rsi+1]",
+    "vpmovusqb xmm0, zmm2",
+    // With a rounding of their own.
     "vaddpd zmm0, zmm1, zmm2, {rn-sae}",
+    "vmulps zmm0, zmm1, zmm2, {ru-sae}",
+    "vpsrad zmm1, zmm1, 20\nvpsrad zmm2, zmm2, 22\nvcvtdq2ps zmm1, zmm1\n\
+     vcvtdq2ps zmm2, zmm2\nvdivps zmm0, zmm1, zmm2, {rd-sae}",
+    "vcvtsd2si rax, xmm1, {rz-sae}",
+    "vcvtps2dq zmm0, zmm1, {ru-sae}",
+    "vcvttsd2usi eax, xmm1, {sae}",
+    "vmaxpd zmm0, zmm1, zmm2, {sae}",
+    "vcmppd k2, zmm1, zmm2, {sae}, 2\nkmovq rax, k2",
+    "vsqrtsd xmm0, xmm1, xmm2, {ru-sae}",
     "vpcompressd zmm0{k1}, zmm1",
     "vpconflictd ymm0, ymm1",
 ];
