@@ -134,22 +134,6 @@ impl Vector {
         self
     }
 
-    /// Bits 128 to 255, zero-extended.
-    pub(crate) fn upper_half(&self) -> Self {
-        Self::arrange(HALF, |i| self.byte(HALF + i))
-    }
-
-    /// The low 128 bits of `upper` above those of this, zero-extended.
-    pub(crate) fn with_upper_half(&self, upper: &Self) -> Self {
-        Self::arrange(2 * HALF, |i| {
-            if i < HALF {
-                self.byte(i)
-            } else {
-                upper.byte(i - HALF)
-            }
-        })
-    }
-
     /// Both vectors' words combined.
     pub(crate) fn zip_words(&self, other: &Self, apply: impl Fn(Word, Word) -> Word) -> Self {
         let mut result = Self::ZERO;
@@ -233,17 +217,11 @@ mod tests {
         assert_eq!(vector.byte(64), None);
     }
 
-    /// Halves and extensions are where they belong.
+    /// Extensions are zero, and known to be.
     #[test]
-    fn halves() {
-        let mut vector = Vector::UNKNOWN.truncate(16);
-        assert_eq!(vector.upper_half(), Vector::ZERO);
-        vector.set_word(2, Word::known(7));
-        assert_eq!(vector.upper_half().lane::<u64>(0), Some(7));
-        assert_eq!(
-            Vector::ZERO.with_upper_half(&vector).known_bytes(),
-            !0xffff_0000
-        );
+    fn extensions() {
+        let vector = Vector::UNKNOWN.truncate(16);
+        assert_eq!(vector.known_bytes(), !0xffff);
         assert_eq!(Vector::ZERO.with_low(4, &vector).known_bytes(), !0xf);
     }
 }

@@ -1,10 +1,9 @@
 //! Vector instructions: operands in, operands out; the families are below.
 //!
-//! Handled are the legacy, the VEX and the EVEX encodings of instructions on `xmm` and `ymm`
-//! registers, of those on `zmm` what works lane by lane. Legacy encodings leave what lies above 128
-//! bits of the destination as it was and overwrite their first source; the others clear what lies
-//! above their own width and name the sources apart. EVEX encodings may write
-//! chosen lanes only, and repeat one lane of memory.
+//! Handled are the legacy, the VEX and the EVEX encodings. Legacy encodings leave what lies above
+//! 128 bits of the destination as it was and overwrite their first source; the others clear what
+//! lies above their own width and name the sources apart. EVEX encodings may write chosen lanes
+//! only, and repeat one lane of memory.
 
 mod compare;
 mod crypto;
@@ -14,6 +13,7 @@ mod float_ops;
 mod fused;
 mod half;
 mod int;
+mod lanes;
 mod masked;
 mod masks;
 mod moves;

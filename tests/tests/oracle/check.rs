@@ -15,14 +15,20 @@ use crate::view::{
 
 /// Instructions of a window.
 pub(crate) const WINDOW: u32 = 16;
-/// Steps from one window as a sample starts it to the next.
-const STRIDE: u64 = 2;
 /// Steps from one window with a plan to the next: not a multiple of what loops are long.
 const PLAN_STRIDE: u64 = 46;
 /// Differences after which the watch ends.
 pub(crate) const MAX_DIFFERENCES: usize = 12;
 /// Steps within which a call must have arrived at its final target.
 const STUB_STEPS: u32 = 12;
+
+/// How much of a program is watched.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) steps: u64,
+    /// Steps from one window as a sample starts it to the next.
+    pub(crate) stride: u64,
+}
 
 /// A window that runs ahead of the processor.
 pub(crate) struct Ahead {
@@ -134,10 +140,15 @@ pub(crate) struct Watch {
     /// and of masks it is all there is: they are checked when they come down to where the processor
     /// shows them.
     carried: Option<Registers>,
+    /// What the memory operand of the instruction under way held before: how many bytes could be
+    /// read, and these.
+    pub(crate) operand: Option<(usize, [u8; 64])>,
+    /// Steps from one window as a sample starts it to the next.
+    stride: u64,
 }
 
-/// Watches a program for a number of steps.
-pub(crate) fn run(command: &[String], start: &Start, steps: u64) -> Result<Report> {
+/// Watches a program.
+pub(crate) fn run(command: &[String], start: &Start, extent: Extent) -> Result<Report> {
     let mut tracee = Tracee::start(command).with_context(|| format!("running {command:?}"))?;
     tracee.run_to(start)?;
     let volatile = tracee.volatile_ranges()?;
@@ -151,9 +162,11 @@ pub(crate) fn run(command: &[String], start: &Start, steps: u64) -> Result<Repor
         ahead: Vec::new(),
         pending: Vec::new(),
         carried: None,
+        operand: None,
+        stride: extent.stride,
     };
     let mut before = watch.tracee.state()?;
-    while watch.report.steps < steps && watch.report.differences.len() < MAX_DIFFERENCES {
+    while watch.report.steps < extent.steps && watch.report.differences.len() < MAX_DIFFERENCES {
         match watch.one_step(&before)? {
             Some(after) => before = after,
             None => break,
@@ -178,6 +191,7 @@ impl Watch {
             .map(|hide| self.interpret(before, 1, hide))
             .collect();
         self.begin_windows(before);
+        self.read_operand(before);
         let Some(after) = self.step(before)? else {
             return Ok(None);
         };
@@ -233,7 +247,7 @@ impl Watch {
 
     /// Starts the windows that are due here.
     fn begin_windows(&mut self, before: &State) {
-        if self.report.steps.is_multiple_of(STRIDE) {
+        if self.report.steps.is_multiple_of(self.stride) {
             let (seen, outcome) = self.scene().bare(&before.general);
             let end = self.end_of(before, &seen, &outcome);
             self.report.bare.add(&seen, outcome.instructions, end);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iced_x86::{OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use interpreter::{Flag, Flags, Parameter, Registers, Vector, Word};
 
 use crate::check::Watch;
@@ -27,13 +27,26 @@ impl Watch {
             let real = match parameter {
                 Parameter::Dest(register) => value_of(&after.general, register),
                 Parameter::Single(register) => {
-                    lowest(after, register).map(|bits| bits & u64::from(u32::MAX))
+                    vector_word(after, register, 0).map(|bits| bits & u64::from(u32::MAX))
                 }
-                Parameter::Double(register) => lowest(after, register),
+                Parameter::Double(register) => vector_word(after, register, 0),
                 Parameter::Taken => taken.map(u64::from),
                 Parameter::Ea => self.effective_address(&instruction, before, after),
-                // Stores are compared below, byte by byte.
-                Parameter::Mem | Parameter::Arg(_) => None,
+                Parameter::DestWord(register, i) => vector_word(after, register, i),
+                Parameter::Base => {
+                    let base = instruction.memory_base();
+                    value_of(&before.general, base)
+                }
+                Parameter::Load | Parameter::Old => self.operand_word(&instruction, 0),
+                Parameter::LoadWord(i) | Parameter::OldWord(i) => {
+                    self.operand_word(&instruction, i)
+                }
+                Parameter::VectorRet => vector_word(before, Register::XMM0, 0),
+                // Stores and calls are compared below.
+                Parameter::Mem
+                | Parameter::MemWord(_)
+                | Parameter::Arg(_)
+                | Parameter::VectorArg(_) => None,
                 Parameter::Target => Some(after.general.rip),
                 Parameter::Ret => Some(before.general.rax),
                 Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {
@@ -67,6 +80,16 @@ impl Watch {
                     self.expect(pc, || "argument".into(), claimed, Some(real));
                 }
             }
+            for (i, claimed) in call.vector_arguments.into_iter().enumerate() {
+                let real = vector_word(before, Register::XMM0 + i as u32, 0)
+                    .map(|bits| Word::partial(bits, claimed.known_bytes()).known_bits());
+                self.expect(
+                    pc,
+                    || format!("vector argument {i}"),
+                    claimed.known_bits(),
+                    real,
+                );
+            }
         }
         self.compare_stores(claims);
     }
@@ -96,6 +119,40 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// Reads what the memory operand holds that the next instruction names.
+    pub(crate) fn read_operand(&mut self, before: &State) {
+        self.operand = None;
+        let Some((_, decoded)) = self.decoded.get(&before.general.rip) else {
+            return;
+        };
+        let instruction = decoded.instruction();
+        let names_one = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
+        if !names_one || instruction.mnemonic() == Mnemonic::Pop {
+            return;
+        }
+        if let Some(address) = self.effective_address(instruction, before, before) {
+            let mut bytes = [0; 64];
+            let read = self.tracee.read(address, &mut bytes);
+            self.operand = Some((read, bytes));
+        }
+    }
+
+    /// 64 bits, or what it has, of what the memory operand held before the step.
+    fn operand_word(&self, instruction: &Instruction, word: u8) -> Option<u64> {
+        let (read, bytes) = self.operand?;
+        let size = instruction.memory_size();
+        let size = if instruction.is_broadcast() {
+            size.element_size()
+        } else {
+            size.size()
+        };
+        let at = 8 * usize::from(word);
+        let mut value = [0; 8];
+        let held = bytes[..read].get(at..size.min(at + 8))?;
+        value[..held.len()].copy_from_slice(held);
+        Some(u64::from_le_bytes(value))
     }
 
     /// The address of the memory operand, worked out by the decoder's own rules.
@@ -218,8 +275,9 @@ impl Watch {
     }
 }
 
-/// The lowest 64 bits of a vector register.
-fn lowest(state: &State, register: Register) -> Option<u64> {
+/// 64 bits of a vector register, if the processor shows them.
+fn vector_word(state: &State, register: Register, word: u8) -> Option<u64> {
     let half = state.vectors.get(register.number())?;
-    Some(u64::from_le_bytes(*half.first_chunk()?))
+    let at = 8 * usize::from(word);
+    Some(u64::from_le_bytes(half.get(at..at + 8)?.try_into().ok()?))
 }

@@ -395,6 +395,15 @@ fn missing(text: &str) -> bool {
         || has(&["sha1", "sha256"]) && !is_x86_feature_detected!("sha")
         || has(&["aes"]) && !is_x86_feature_detected!("aes")
         || has(&["pclmul"]) && !is_x86_feature_detected!("pclmulqdq")
+        || has(&["vpermb", "vpermi2b", "vpermt2b", "multishift"])
+            && !is_x86_feature_detected!("avx512vbmi")
+        || has(&["vpshld", "vpshrd"]) && !is_x86_feature_detected!("avx512vbmi2")
+        || has(&["vpmadd52"]) && !is_x86_feature_detected!("avx512ifma")
+        || has(&["vpdp"]) && !is_x86_feature_detected!("avx512vnni")
+        || has(&["vpopcntb", "vpopcntw"]) && !is_x86_feature_detected!("avx512bitalg")
+        || has(&["vpopcntd", "vpopcntq"]) && !is_x86_feature_detected!("avx512vpopcntdq")
+        || has(&["vplzcnt", "vpbroadcastm"]) && !is_x86_feature_detected!("avx512cd")
+        || has(&["vaes", "vpclmul"]) && has(&["ymm", "zmm"]) && !is_x86_feature_detected!("vaes")
         || has(&["gf2p8"]) && !is_x86_feature_detected!("gfni")
         || has(&["ph2ps", "ps2ph"]) && !is_x86_feature_detected!("f16c")
         || has(&["xsave", "xrstor"]) && !is_x86_feature_detected!("xsavec")
@@ -452,6 +461,7 @@ fn vector_parts() -> Parts {
         && is_x86_feature_detected!("avx512dq")
     {
         instructions.extend(vectors::mask_instructions());
+        instructions.extend(vectors::wide_instructions());
     }
     Parts {
         name: "vector",

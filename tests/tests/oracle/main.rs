@@ -15,7 +15,7 @@
 //! depends on vector registers if it goes on where the same window is told those that the
 //! processor had.
 //!
-//! `VCPI_ORACLE_STEPS` sets the steps per program, `VCPI_ORACLE_COMMAND` (words separated by
+//! `VCPI_ORACLE_STEPS` sets the steps per program, each of which then starts a window, `VCPI_ORACLE_COMMAND` (words separated by
 //! blanks) replaces the programs; of it, `VCPI_ORACLE_SKIP` system calls are not watched, counted
 //! from the opening of `VCPI_ORACLE_FILE` if that is set; with the file alone the watch begins
 //! when it has been read. Watch programs of one thread: what another one stores between the
@@ -34,29 +34,36 @@ mod view;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use crate::check::Extent;
 use crate::programs::{Program, programs, variable};
 use crate::tracee::Start;
 
-/// Steps per program unless the environment says otherwise.
-const STEPS: u64 = 60_000;
-/// Steps of the program that runs every instruction: enough for its tables of values.
-const FIXTURE_STEPS: u64 = 300_000;
+/// How a program is watched unless the environment says otherwise.
+const PROGRAM: Extent = Extent {
+    steps: 60_000,
+    stride: 2,
+};
+/// How those are watched that run every instruction: long enough for their tables of values.
+const FIXTURE: Extent = Extent {
+    steps: 300_000,
+    stride: 7,
+};
 
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let folder = tempfile::tempdir()?;
-    let wanted = variable("VCPI_ORACLE_STEPS");
-    let steps = wanted.unwrap_or(STEPS);
+    let wanted = variable("VCPI_ORACLE_STEPS").map(|steps| Extent { steps, stride: 1 });
+    let extent = wanted.unwrap_or(PROGRAM);
     let mut trials: Vec<_> = programs(folder.path())?
         .into_iter()
-        .map(|program| Trial::test(program.name.clone(), move || watch(&program, steps)))
+        .map(|program| Trial::test(program.name.clone(), move || watch(&program, extent)))
         .collect();
     let path = folder.path().to_owned();
     trials.push(Trial::test("every_integer_instruction", move || {
         watch_fixture(
             "every_integer_instruction",
             fixture::build_integer(&path),
-            wanted,
+            wanted.unwrap_or(FIXTURE),
         )
     }));
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
@@ -65,7 +72,7 @@ fn main() -> Result<()> {
             watch_fixture(
                 "every_vector_instruction",
                 fixture::build_vector(&path),
-                wanted,
+                wanted.unwrap_or(FIXTURE),
             )
         }));
     }
@@ -75,26 +82,26 @@ fn main() -> Result<()> {
     conclusion.exit()
 }
 
-fn watch_fixture(name: &str, built: Result<String>, steps: Option<u64>) -> Result<(), Failed> {
+fn watch_fixture(name: &str, built: Result<String>, extent: Extent) -> Result<(), Failed> {
     let built = built.map_err(|error| format!("{error:#}"))?;
     let program = Program {
         name: name.to_owned(),
         command: vec![built],
         start: Start::Calls(0),
     };
-    watch(&program, steps.unwrap_or(FIXTURE_STEPS))
+    watch(&program, extent)
 }
 
 /// Watches a program and prints what was seen; any difference is a failure, and so is a program
 /// that ended before anything much was seen of it.
-fn watch(program: &Program, steps: u64) -> Result<(), Failed> {
-    let report = check::run(&program.command, &program.start, steps)
+fn watch(program: &Program, extent: Extent) -> Result<(), Failed> {
+    let report = check::run(&program.command, &program.start, extent)
         .map_err(|error| format!("{error:#}"))?;
     println!("{}: {report}", program.name);
     if !report.differences.is_empty() {
         return Err(report.differences.join("\n").into());
     }
-    if report.steps < steps.min(STEPS) / 10 {
+    if report.steps < extent.steps.min(PROGRAM.steps) / 10 {
         return Err(format!("the program ended after {} steps", report.steps).into());
     }
     Ok(())

@@ -209,7 +209,7 @@ pub(super) fn gf2p8affine(m: &mut Machine<'_>, d: &Decoded, prepare: impl Fn(u8)
             let source = prepare(a.byte(i)?);
             let rows = matrix.lane::<u64>(i / 8)?.to_be_bytes();
             let product = (0..8).zip(rows).fold(0, |sum, (bit, row)| {
-                sum | u8::from((row & source).count_ones() % 2 != 0) << bit
+                sum | (((row & source).count_ones() & 1) as u8) << bit
             });
             Some(product ^ constant)
         })

@@ -1,6 +1,6 @@
 //! From mnemonic to what executes a vector instruction.
 
-use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register, RoundingControl};
+use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use super::float_ops::Float;
 use super::{
@@ -19,10 +19,17 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
     if registers(instruction).any(Register::is_k) {
         return masks::handler(mnemonic);
     }
+    // Of one name are permutations by an immediate and by a vector.
+    if matches!(mnemonic, Mnemonic::Vpermq | Mnemonic::Vpermpd)
+        && instruction.try_immediate(2).is_err()
+    {
+        return Some(|m, d| lanes::permute::<u64>(m, d, 1, &[2]));
+    }
     moving(mnemonic)
         .or_else(|| integer(mnemonic))
         .or_else(|| floating(mnemonic))
         .or_else(|| fused::handler(mnemonic))
+        .or_else(|| lanes::handler(mnemonic))
         .or_else(|| masked::handler(mnemonic))
         .or_else(|| text::handler(mnemonic))
         .or_else(|| cipher(mnemonic))
@@ -34,47 +41,22 @@ fn registers(instruction: &Instruction) -> impl Iterator<Item = Register> {
         .map(|i| instruction.op_register(i))
 }
 
-/// Whether every register is a general one, a mask or a vector register of a width
-/// that is handled, in such an encoding.
+/// Whether every register is a general one, a mask or a vector register, in an encoding that is
+/// handled.
 fn has_vector_operands(instruction: &Instruction) -> bool {
-    use Mnemonic as M;
-    let mnemonic = instruction.mnemonic();
     let encoded = match instruction.encoding() {
         EncodingKind::Legacy => !instruction.is_string_instruction(),
         EncodingKind::VEX => true,
         EncodingKind::EVEX => {
             let by_lane = instruction.has_op_mask() || instruction.is_broadcast();
-            let own_rounding = instruction.rounding_control() != RoundingControl::None
-                || instruction.suppress_all_exceptions();
-            // These have a form of another meaning.
-            let permutes = matches!(mnemonic, M::Vpermq | M::Vpermpd);
-            !own_rounding
-                && (!by_lane || is_by_lane(instruction))
-                && (!permutes || instruction.try_immediate(2).is_ok())
+            !by_lane || is_by_lane(instruction)
         }
         _ => false,
     };
-    let wide = is_by_lane(instruction) || is_broadcast(mnemonic);
-    let is_vector =
-        |register: Register| register.is_xmm() || register.is_ymm() || wide && register.is_zmm();
-    let special = |register: Register| is_vector(register) || register.is_k();
+    let special = |register: Register| register.is_vector_register() || register.is_k();
     encoded
-        && (needs_no_vector(mnemonic) || registers(instruction).any(special))
+        && (needs_no_vector(instruction.mnemonic()) || registers(instruction).any(special))
         && registers(instruction).all(|r| r.is_gpr() || special(r))
-}
-
-/// One lane of the source everywhere.
-fn is_broadcast(mnemonic: Mnemonic) -> bool {
-    use Mnemonic as M;
-    matches!(
-        mnemonic,
-        M::Vpbroadcastb
-            | M::Vpbroadcastw
-            | M::Vpbroadcastd
-            | M::Vpbroadcastq
-            | M::Vbroadcastss
-            | M::Vbroadcastsd
-    )
 }
 
 /// Some have no vector register, or none if their operand lies in memory.
@@ -92,6 +74,10 @@ fn needs_no_vector(mnemonic: Mnemonic) -> bool {
             | M::Cvttss2si
             | M::Cvtsd2si
             | M::Cvttsd2si
+            | M::Vcvtss2usi
+            | M::Vcvttss2usi
+            | M::Vcvtsd2usi
+            | M::Vcvttsd2usi
             | M::Vcvtss2si
             | M::Vcvttss2si
             | M::Vcvtsd2si
@@ -156,6 +142,140 @@ fn is_by_lane(instruction: &Instruction) -> bool {
             | M::Vsubpd
             | M::Vmulps
             | M::Vmulpd
+            | M::Vpaddsb
+            | M::Vpaddsw
+            | M::Vpaddusb
+            | M::Vpaddusw
+            | M::Vpsubsb
+            | M::Vpsubsw
+            | M::Vpsubusb
+            | M::Vpsubusw
+            | M::Vpmullw
+            | M::Vpmulhw
+            | M::Vpmulhuw
+            | M::Vpmulhrsw
+            | M::Vpavgb
+            | M::Vpavgw
+            | M::Vpabsb
+            | M::Vpabsw
+            | M::Vpabsd
+            | M::Vpabsq
+            | M::Vpshufb
+            | M::Vpshufd
+            | M::Vpunpcklbw
+            | M::Vpunpcklwd
+            | M::Vpunpckldq
+            | M::Vpunpcklqdq
+            | M::Vpunpckhbw
+            | M::Vpunpckhwd
+            | M::Vpunpckhdq
+            | M::Vpunpckhqdq
+            | M::Vunpcklps
+            | M::Vunpcklpd
+            | M::Vunpckhps
+            | M::Vunpckhpd
+            | M::Vshufps
+            | M::Vshufpd
+            | M::Vpermd
+            | M::Vpermps
+            | M::Vpermq
+            | M::Vpermpd
+            | M::Vdivps
+            | M::Vdivpd
+            | M::Vminps
+            | M::Vminpd
+            | M::Vmaxps
+            | M::Vmaxpd
+            | M::Vsqrtps
+            | M::Vsqrtpd
+            | M::Vandps
+            | M::Vandpd
+            | M::Vandnps
+            | M::Vandnpd
+            | M::Vorps
+            | M::Vorpd
+            | M::Vxorps
+            | M::Vxorpd
+            | M::Vcvtdq2ps
+            | M::Vcvtudq2ps
+            | M::Vpsllvd
+            | M::Vpsllvq
+            | M::Vpsrlvd
+            | M::Vpsrlvq
+            | M::Vpsravd
+            | M::Vpsravq
+            | M::Vpsllvw
+            | M::Vpsrlvw
+            | M::Vpsravw
+            | M::Vpminsq
+            | M::Vpmaxsq
+            | M::Vpminuq
+            | M::Vpmaxuq
+            | M::Vpmullq
+            | M::Vprold
+            | M::Vprolq
+            | M::Vprord
+            | M::Vprorq
+            | M::Vprolvd
+            | M::Vprolvq
+            | M::Vprorvd
+            | M::Vprorvq
+            | M::Vplzcntd
+            | M::Vplzcntq
+            | M::Vpopcntb
+            | M::Vpopcntw
+            | M::Vpopcntd
+            | M::Vpopcntq
+            | M::Vpshldw
+            | M::Vpshldd
+            | M::Vpshldq
+            | M::Vpshrdw
+            | M::Vpshrdd
+            | M::Vpshrdq
+            | M::Vpshldvw
+            | M::Vpshldvd
+            | M::Vpshldvq
+            | M::Vpshrdvw
+            | M::Vpshrdvd
+            | M::Vpshrdvq
+            | M::Vpermb
+            | M::Vpermw
+            | M::Vpermi2b
+            | M::Vpermi2w
+            | M::Vpermi2d
+            | M::Vpermi2q
+            | M::Vpermi2ps
+            | M::Vpermi2pd
+            | M::Vpermt2b
+            | M::Vpermt2w
+            | M::Vpermt2d
+            | M::Vpermt2q
+            | M::Vpermt2ps
+            | M::Vpermt2pd
+            | M::Vpmadd52luq
+            | M::Vpmadd52huq
+            | M::Valignd
+            | M::Valignq
+            | M::Vpblendmb
+            | M::Vpblendmw
+            | M::Vpblendmd
+            | M::Vpblendmq
+            | M::Vblendmps
+            | M::Vblendmpd
+            | M::Vfmadd132ps
+            | M::Vfmadd132pd
+            | M::Vfmadd213ps
+            | M::Vfmadd213pd
+            | M::Vfmadd231ps
+            | M::Vfmadd231pd
+            | M::Vfnmadd213ps
+            | M::Vfnmadd213pd
+            | M::Vfnmadd231ps
+            | M::Vfnmadd231pd
+            | M::Vfmsub213ps
+            | M::Vfmsub213pd
+            | M::Vfmsub231ps
+            | M::Vfmsub231pd
     ) || registers(instruction).any(Register::is_k)
 }
 
@@ -219,18 +339,28 @@ fn moving(mnemonic: Mnemonic) -> Option<Handler> {
         | M::Vbroadcasti32x4
         | M::Vbroadcastf64x2
         | M::Vbroadcasti64x2 => |m, d| moves::broadcast(m, d, 16),
+        M::Vbroadcastf32x2 | M::Vbroadcasti32x2 => |m, d| moves::broadcast(m, d, 8),
+        M::Vbroadcastf32x8 | M::Vbroadcasti32x8 | M::Vbroadcastf64x4 | M::Vbroadcasti64x4 => {
+            |m, d| moves::broadcast(m, d, 32)
+        }
         M::Vinsertf128
         | M::Vinserti128
         | M::Vinsertf32x4
         | M::Vinserti32x4
         | M::Vinsertf64x2
-        | M::Vinserti64x2 => moves::insert_128,
+        | M::Vinserti64x2 => |m, d| moves::insert_part(m, d, 16),
+        M::Vinsertf32x8 | M::Vinserti32x8 | M::Vinsertf64x4 | M::Vinserti64x4 => {
+            |m, d| moves::insert_part(m, d, 32)
+        }
         M::Vextractf128
         | M::Vextracti128
         | M::Vextractf32x4
         | M::Vextracti32x4
         | M::Vextractf64x2
-        | M::Vextracti64x2 => moves::extract_128,
+        | M::Vextracti64x2 => |m, d| moves::extract_part(m, d, 16),
+        M::Vextractf32x8 | M::Vextracti32x8 | M::Vextractf64x4 | M::Vextracti64x4 => {
+            |m, d| moves::extract_part(m, d, 32)
+        }
         M::Pmovmskb | M::Vpmovmskb => |m, d| moves::signs(m, d, 1),
         M::Movmskps | M::Vmovmskps => |m, d| moves::signs(m, d, 4),
         M::Movmskpd | M::Vmovmskpd => |m, d| moves::signs(m, d, 8),
@@ -297,6 +427,7 @@ fn moving(mnemonic: Mnemonic) -> Option<Handler> {
             })
         },
         M::Vperm2f128 | M::Vperm2i128 => shuffle::permute_128,
+        M::Vshuff32x4 | M::Vshufi32x4 | M::Vshuff64x2 | M::Vshufi64x2 => shuffle::shuffle_128,
         M::Vpermq | M::Vpermpd => shuffle::permute_64,
         M::Vpermd | M::Vpermps => shuffle::permute_32,
         M::Vpermilps => shuffle::permil_32,
@@ -532,6 +663,46 @@ fn floating(mnemonic: Mnemonic) -> Option<Handler> {
         M::Dppd | M::Vdppd => float::dot_product::<f64>,
         M::Vcvtph2ps => |m, d| float::convert(m, d, |a: u16, _| Some(half::to_single(a))),
         M::Vcvtps2ph => half::from_singles,
+        M::Vrndscaleps => |m, d| float::round_scaled::<f32>(m, d, false),
+        M::Vrndscalepd => |m, d| float::round_scaled::<f64>(m, d, false),
+        M::Vrndscaless => |m, d| float::round_scaled::<f32>(m, d, true),
+        M::Vrndscalesd => |m, d| float::round_scaled::<f64>(m, d, true),
+        M::Vcvtusi2ss => float::from_unsigned::<f32>,
+        M::Vcvtusi2sd => float::from_unsigned::<f64>,
+        M::Vcvtss2usi => |m, d| float::to_unsigned::<f32>(m, d, false),
+        M::Vcvttss2usi => |m, d| float::to_unsigned::<f32>(m, d, true),
+        M::Vcvtsd2usi => |m, d| float::to_unsigned::<f64>(m, d, false),
+        M::Vcvttsd2usi => |m, d| float::to_unsigned::<f64>(m, d, true),
+        M::Vcvtudq2ps => {
+            |m, d| float::convert(m, d, |a: u32, mode| f32::from_integer(a.into(), mode))
+        }
+        M::Vcvtudq2pd => {
+            |m, d| float::convert(m, d, |a: u32, mode| f64::from_integer(a.into(), mode))
+        }
+        M::Vcvtqq2ps => {
+            |m, d| float::convert(m, d, |a: i64, mode| f32::from_integer(a.into(), mode))
+        }
+        M::Vcvtqq2pd => {
+            |m, d| float::convert(m, d, |a: i64, mode| f64::from_integer(a.into(), mode))
+        }
+        M::Vcvtuqq2ps => {
+            |m, d| float::convert(m, d, |a: u64, mode| f32::from_integer(a.into(), mode))
+        }
+        M::Vcvtuqq2pd => {
+            |m, d| float::convert(m, d, |a: u64, mode| f64::from_integer(a.into(), mode))
+        }
+        M::Vcvtps2qq => |m, d| float::convert(m, d, |a: f32, mode| a.to_integer(64, false, mode)),
+        M::Vcvttps2qq => |m, d| float::convert(m, d, |a: f32, mode| a.to_integer(64, true, mode)),
+        M::Vcvtpd2qq => |m, d| float::convert(m, d, |a: f64, mode| a.to_integer(64, false, mode)),
+        M::Vcvttpd2qq => |m, d| float::convert(m, d, |a: f64, mode| a.to_integer(64, true, mode)),
+        M::Vcvtps2udq => |m, d| float::convert(m, d, |a: f32, mode| float::to_u32(a, false, mode)),
+        M::Vcvttps2udq => |m, d| float::convert(m, d, |a: f32, mode| float::to_u32(a, true, mode)),
+        M::Vcvtpd2udq => |m, d| float::convert(m, d, |a: f64, mode| float::to_u32(a, false, mode)),
+        M::Vcvttpd2udq => |m, d| float::convert(m, d, |a: f64, mode| float::to_u32(a, true, mode)),
+        M::Vcvtps2uqq => |m, d| float::convert(m, d, |a: f32, mode| a.to_unsigned(64, false, mode)),
+        M::Vcvttps2uqq => |m, d| float::convert(m, d, |a: f32, mode| a.to_unsigned(64, true, mode)),
+        M::Vcvtpd2uqq => |m, d| float::convert(m, d, |a: f64, mode| a.to_unsigned(64, false, mode)),
+        M::Vcvttpd2uqq => |m, d| float::convert(m, d, |a: f64, mode| a.to_unsigned(64, true, mode)),
         M::Ldmxcsr | M::Vldmxcsr => float::load_mode,
         M::Stmxcsr | M::Vstmxcsr => float::store_mode,
         _ => return None,

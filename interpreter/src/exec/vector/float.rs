@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::float_ops::{Float, Mode};
+use iced_x86::RoundingControl;
+
+use super::float_ops::{Float, Mode, Rounding};
 use super::{
     Done, binary, first_source, immediate, is_legacy, read, read_low, report, size, write,
 };
@@ -13,8 +15,16 @@ use crate::stop::StopReason;
 use crate::vector::{HALF, Lane, Vector};
 use crate::word::{Width, Word};
 
-fn mode(m: &Machine<'_>) -> Mode {
-    Mode::of(m.registers.mxcsr)
+/// The modes that the instruction works in: it may name a rounding of its own.
+pub(super) fn mode(m: &Machine<'_>, d: &Decoded) -> Mode {
+    let mode = Mode::of(m.registers.mxcsr);
+    match d.instruction().rounding_control() {
+        RoundingControl::None => mode,
+        RoundingControl::RoundToNearest => mode.rounded(Rounding::Nearest),
+        RoundingControl::RoundDown => mode.rounded(Rounding::Down),
+        RoundingControl::RoundUp => mode.rounded(Rounding::Up),
+        RoundingControl::RoundTowardZero => mode.rounded(Rounding::Zero),
+    }
 }
 
 /// `ldmxcsr`.
@@ -43,7 +53,7 @@ pub(super) fn packed<F: Float>(
     d: &Decoded,
     apply: impl Fn(F, F, Mode) -> Option<F>,
 ) -> Done {
-    let mode = mode(m);
+    let mode = mode(m, d);
     binary(m, d, |a, b, bytes| {
         let mut result = Vector::ZERO;
         for i in 0..bytes / F::BYTES {
@@ -65,7 +75,7 @@ fn scalar_of<L: Lane>(
     let a = read(m, d, first)?;
     let b = read_low(m, d, first + 1, bytes)?;
     let mut result = a.truncate(HALF);
-    result.set_lane(0, apply(&a, &b, mode(m)));
+    result.set_lane(0, apply(&a, &b, mode(m, d)));
     report::<L>(m, d, &result);
     write(m, d, 0, &result)
 }
@@ -99,9 +109,12 @@ pub(super) fn convert<From: Lane, To: Lane>(
     d: &Decoded,
     apply: impl Fn(From, Mode) -> Option<To>,
 ) -> Done {
-    let mode = mode(m);
+    let mode = mode(m, d);
     let source = read(m, d, 1)?;
-    let count = (size(d, 0) / To::BYTES).min(size(d, 1) / From::BYTES);
+    let mut count = size(d, 0) / To::BYTES;
+    if !d.instruction().is_broadcast() {
+        count = count.min(size(d, 1) / From::BYTES);
+    }
     let mut result = Vector::ZERO;
     for i in 0..count {
         let lane = source.lane(i).and_then(|lane| apply(lane, mode));
@@ -128,13 +141,13 @@ pub(super) fn neighbours<F: Float>(
     d: &Decoded,
     apply: impl Fn(F, F, Mode) -> Option<F>,
 ) -> Done {
-    let mode = mode(m);
+    let mode = mode(m, d);
     super::int::neighbours(m, d, |a, b| apply(a, b, mode))
 }
 
 /// `addsubps`, `addsubpd`: even lanes subtracted, odd ones added.
 pub(super) fn add_subtract<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let mode = mode(m);
+    let mode = mode(m, d);
     binary(m, d, |a, b, bytes| {
         let mut result = Vector::ZERO;
         for i in 0..bytes / F::BYTES {
@@ -153,7 +166,7 @@ pub(super) fn add_subtract<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
 
 /// `dpps`, `dppd`: of each half the products of chosen lanes added, in pairs, to chosen lanes.
 pub(super) fn dot_product<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let mode = mode(m);
+    let mode = mode(m, d);
     let control = immediate(d);
     let count = HALF / F::BYTES;
     let zero = F::from_bytes(&[0; 8][..F::BYTES]);
@@ -183,7 +196,7 @@ pub(super) fn dot_product<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 /// Whether a comparison of that number holds.
-fn holds(predicate: u8, order: Option<Ordering>) -> bool {
+pub(super) fn holds(predicate: u8, order: Option<Ordering>) -> bool {
     use Ordering as O;
     match predicate & 15 {
         0 => order == Some(O::Equal),
@@ -226,7 +239,7 @@ fn mask<F: Float>(a: Option<F>, b: Option<F>, predicate: u8, mode: Mode) -> Opti
 /// `cmpps`, `cmppd`.
 pub(super) fn compare<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let predicate = predicate(d)?;
-    let mode = mode(m);
+    let mode = mode(m, d);
     binary(m, d, |a, b, bytes| {
         let mut result = Vector::ZERO;
         for i in 0..bytes / F::BYTES {
@@ -239,7 +252,7 @@ pub(super) fn compare<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
 /// `cmpss`, `cmpsd`.
 pub(super) fn compare_scalar<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let predicate = predicate(d)?;
-    let mode = mode(m);
+    let mode = mode(m, d);
     let first = first_source(d);
     let mut result = read(m, d, first)?;
     let b = read_low(m, d, first + 1, F::BYTES)?;
@@ -251,7 +264,7 @@ pub(super) fn compare_scalar<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done
 
 /// `ucomiss`, `comisd` and the like: flags.
 pub(super) fn compare_flags<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let mode = mode(m);
+    let mode = mode(m, d);
     let a = read_low(m, d, 0, F::BYTES)?.lane::<F>(0);
     let b = read_low(m, d, 1, F::BYTES)?.lane::<F>(0);
     let order = a.zip(b).and_then(|(a, b)| a.compare(b, mode));
@@ -276,18 +289,55 @@ pub(super) fn from_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let bytes = size(d, first_source(d) + 1);
     scalar_of(m, d, bytes, |_, b, mode| {
         let value = if bytes == 4 {
-            i64::from(b.lane::<i32>(0)?)
+            b.lane::<i32>(0)?.into()
         } else {
-            b.lane::<i64>(0)?
+            b.lane::<i64>(0)?.into()
         };
         F::from_integer(value, mode)
     })
 }
 
+/// `vcvtusi2ss`, `vcvtusi2sd`.
+pub(super) fn from_unsigned<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let bytes = size(d, first_source(d) + 1);
+    scalar_of(m, d, bytes, |_, b, mode| {
+        F::from_integer(b.truncate(bytes).lane::<u64>(0)?.into(), mode)
+    })
+}
+
+/// `vcvttss2usi`, `vcvtsd2usi` and the like.
+pub(super) fn to_unsigned<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) -> Done {
+    let width = Width::from_bytes(size(d, 0)).ok_or(StopReason::Unsupported)?;
+    let mode = mode(m, d);
+    let source = read_low(m, d, 1, F::BYTES)?;
+    let value = source
+        .lane::<F>(0)
+        .and_then(|lane| lane.to_unsigned(width.bits(), cut, mode));
+    m.write(d, 0, Word::of(width, value))?;
+    Ok(Flow::Next)
+}
+
+/// `vrndscaleps` and the like, to integers alone: not to parts of one.
+pub(super) fn round_scaled<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
+    let control = immediate(d);
+    let round = |lane: F, mode| {
+        if control >> 4 == 0 {
+            lane.round(control, mode)
+        } else {
+            None
+        }
+    };
+    if is_scalar {
+        scalar_unary(m, d, round)
+    } else {
+        convert(m, d, round)
+    }
+}
+
 /// `cvttss2si`, `cvtsd2si` and the like.
 pub(super) fn to_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) -> Done {
     let width = Width::from_bytes(size(d, 0)).ok_or(StopReason::Unsupported)?;
-    let mode = mode(m);
+    let mode = mode(m, d);
     let source = read_low(m, d, 1, F::BYTES)?;
     let value = source
         .lane::<F>(0)
@@ -300,4 +350,9 @@ pub(super) fn to_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) 
 pub(super) fn to_i32<F: Float>(lane: F, cut: bool, mode: Mode) -> Option<i32> {
     // 32 bits were asked for: nothing is cut off here.
     lane.to_integer(32, cut, mode).map(|value| value as i32)
+}
+
+/// To an unsigned 32-bit integer.
+pub(super) fn to_u32<F: Float>(lane: F, cut: bool, mode: Mode) -> Option<u32> {
+    lane.to_unsigned(32, cut, mode).map(|value| value as u32)
 }

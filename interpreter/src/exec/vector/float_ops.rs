@@ -52,6 +52,14 @@ impl Mode {
         }
     }
 
+    /// With a known rounding.
+    pub(super) fn rounded(self, rounding: Rounding) -> Self {
+        Self {
+            rounding: Some(rounding),
+            ..self
+        }
+    }
+
     pub(super) fn rounding(self) -> Option<Rounding> {
         self.rounding
     }
@@ -92,9 +100,11 @@ pub(super) trait Float: Lane + PartialOrd {
     /// From a double.
     fn narrow(value: f64, mode: Mode) -> Option<Self>;
     /// From an integer.
-    fn from_integer(value: i64, mode: Mode) -> Option<Self>;
+    fn from_integer(value: i128, mode: Mode) -> Option<Self>;
     /// To an integer of 32 or 64 bits, cut off or rounded. What does not fit is the least integer.
     fn to_integer(self, bits: u32, cut: bool, mode: Mode) -> Option<i64>;
+    /// To an unsigned integer. What does not fit is the greatest.
+    fn to_unsigned(self, bits: u32, cut: bool, mode: Mode) -> Option<u64>;
 }
 
 macro_rules! float {
@@ -262,9 +272,9 @@ macro_rules! float {
                     Some(rounded(result, error, rounding))
                 }
 
-                fn from_integer(value: i64, mode: Mode) -> Option<Self> {
+                fn from_integer(value: i128, mode: Mode) -> Option<Self> {
                     let result = value as Self;
-                    let error = match i128::from(value).cmp(&(result as i128)) {
+                    let error = match value.cmp(&(result as i128)) {
                         Ordering::Equal => return Some(result),
                         Ordering::Greater => 1.0,
                         Ordering::Less => -1.0,
@@ -274,21 +284,28 @@ macro_rules! float {
 
                 fn to_integer(self, bits: u32, cut: bool, mode: Mode) -> Option<i64> {
                     let least = i64::MIN >> (64 - bits);
-                    let value = f64::from(self);
-                    let whole = if cut || value == value.trunc() || value.is_nan() {
-                        value.trunc()
-                    } else {
-                        match mode.rounding? {
-                            Rounding::Nearest => value.round_ties_even(),
-                            Rounding::Down => value.floor(),
-                            Rounding::Up => value.ceil(),
-                            Rounding::Zero => value.trunc(),
-                        }
-                    };
+                    let whole = rounded_or_cut(self, cut, mode)?;
                     // Both bounds are powers of two.
                     let fits = whole >= least as f64 && whole < -(least as f64);
                     Some(if fits { whole as i64 } else { least })
                 }
+
+                fn to_unsigned(self, bits: u32, cut: bool, mode: Mode) -> Option<u64> {
+                    let greatest = u64::MAX >> (64 - bits);
+                    let whole = rounded_or_cut(self, cut, mode)?;
+                    let fits = whole >= 0.0 && whole < 2f64.powi(bits as i32);
+                    Some(if fits { whole as u64 } else { greatest })
+                }
+            }
+
+            /// To an integer, cut off or rounded.
+            fn rounded_or_cut(value: $float, cut: bool, mode: Mode) -> Option<f64> {
+                let result = if cut || value == value.trunc() || value.is_nan() {
+                    value.trunc()
+                } else {
+                    whole(value, mode.rounding?)
+                };
+                Some(f64::from(result))
             }
 
             /// To an integer.
@@ -453,6 +470,6 @@ mod tests {
         );
         assert_eq!(f32::from_integer(0x100_0001, UNKNOWN), None);
         assert_eq!(f64::from_integer(0x100_0001, UNKNOWN), Some(16777217.0));
-        assert_eq!(f64::from_integer(i64::MAX, UNKNOWN), None);
+        assert_eq!(f64::from_integer(i64::MAX.into(), UNKNOWN), None);
     }
 }

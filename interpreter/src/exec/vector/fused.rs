@@ -2,7 +2,7 @@
 
 use iced_x86::Mnemonic;
 
-use super::float_ops::{Float, Mode};
+use super::float_ops::Float;
 use super::{Done, read, read_low, report, size, write};
 use crate::decode::{Decoded, Handler};
 use crate::machine::Machine;
@@ -55,7 +55,7 @@ fn fused<F: Float>(
     order: [usize; 3],
     signs: Signs,
 ) -> Result<Vector, StopReason> {
-    let mode = Mode::of(m.registers.mxcsr);
+    let mode = super::float::mode(m, d);
     let last = read_low(m, d, 2, count * F::BYTES)?;
     let operands = [read(m, d, 0)?, read(m, d, 1)?, last];
     let [a, b, c] = order.map(|i| operands[i]);

@@ -1,6 +1,6 @@
 //! Numbers of half precision: conversions.
 
-use super::float_ops::{Mode, Rounding};
+use super::float_ops::Rounding;
 use super::{Done, immediate, read, size, write};
 use crate::decode::Decoded;
 use crate::machine::Machine;
@@ -70,7 +70,7 @@ fn from_single(value: f32, rounding: Rounding) -> u16 {
 /// `vcvtps2ph`: rounded as the immediate says, or as MXCSR does.
 pub(super) fn from_singles(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let control = immediate(d);
-    let mode = Mode::of(m.registers.mxcsr);
+    let mode = super::float::mode(m, d);
     let rounding = if control & 4 != 0 {
         mode.rounding()
     } else {

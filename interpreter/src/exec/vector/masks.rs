@@ -2,12 +2,14 @@
 
 use iced_x86::{Mnemonic, OpKind, Register};
 
-use super::{Done, immediate, read, same, size};
+use super::float::holds;
+use super::float_ops::Float;
+use super::{Done, immediate, read, read_low, same, set_register, size};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
-use crate::vector::Lane;
+use crate::vector::{Lane, Vector};
 use crate::word::{Width, Word};
 
 /// A mask register.
@@ -113,16 +115,40 @@ fn test_flags(m: &mut Machine<'_>, zero: Option<bool>, carry: Option<bool>) -> D
 /// Whether the lanes of two sources compare so, one bit each, where the instruction's own mask has
 /// a one.
 fn compare<L: Lane>(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(L, L) -> bool) -> Done {
-    let a = read(m, d, 1)?;
     let b = read(m, d, 2)?;
+    compare_with(m, d, &b, size(d, 1) / L::BYTES, |a, b| Some(apply(a, b)))
+}
+
+/// `vcmpps` and the like.
+fn compare_numbers<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
+    let predicate = immediate(d) & 31;
+    let mode = super::float::mode(m, d);
+    let (b, count) = if is_scalar {
+        (read_low(m, d, 2, F::BYTES)?, 1)
+    } else {
+        (read(m, d, 2)?, size(d, 1) / F::BYTES)
+    };
+    compare_with(m, d, &b, count, |a: F, b| {
+        a.compare(b, mode).map(|order| holds(predicate, order))
+    })
+}
+
+fn compare_with<L: Lane>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    b: &Vector,
+    count: usize,
+    apply: impl Fn(L, L) -> Option<bool>,
+) -> Done {
+    let a = read(m, d, 1)?;
     let allowed = match d.instruction().op_mask() {
         Register::None => !Word::ZERO,
         register => mask(m, register),
     };
     let (mut bits, mut known) = (0u64, u64::MAX);
-    for i in 0..size(d, 1) / L::BYTES {
-        match a.lane(i).zip(b.lane(i)) {
-            Some((a, b)) => bits |= u64::from(apply(a, b)) << i,
+    for i in 0..count {
+        match a.lane(i).zip(b.lane(i)).and_then(|(a, b)| apply(a, b)) {
+            Some(holds) => bits |= u64::from(holds) << i,
             None => known &= !(1 << i),
         }
     }
@@ -145,6 +171,38 @@ fn compare_by<L: Lane + Ord>(m: &mut Machine<'_>, d: &Decoded) -> Done {
                 _ => false,
             }
     })
+}
+
+/// `vpmovb2m` and the like: the signs of lanes.
+fn from_signs(m: &mut Machine<'_>, d: &Decoded, lane: usize) -> Done {
+    let source = read(m, d, 1)?;
+    let (mut bits, mut known) = (0u64, u64::MAX);
+    for i in 0..size(d, 1) / lane {
+        match source.byte(i * lane + lane - 1) {
+            Some(byte) => bits |= u64::from(byte >> 7) << i,
+            None => known &= !(1 << i),
+        }
+    }
+    write_mask(m, d, Width::B64, Word::masked(bits, known))
+}
+
+/// `vpmovm2b` and the like: lanes of ones or zeros.
+fn to_lanes(m: &mut Machine<'_>, d: &Decoded, lane: usize) -> Done {
+    let mask = read_mask(m, d, 1)?;
+    let result = Vector::arrange(size(d, 0), |i| {
+        let bit = mask.bit((i / lane) as u32)?;
+        Some(if bit { u8::MAX } else { 0 })
+    });
+    set_register(m, d, d.instruction().op0_register(), &result);
+    Ok(Flow::Next)
+}
+
+/// The mask in every lane, zero-extended.
+fn broadcast(m: &mut Machine<'_>, d: &Decoded, width: Width, lane: usize) -> Done {
+    let mask = Vector::from_word(read_mask(m, d, 1)?.truncate(width));
+    let result = Vector::arrange(size(d, 0), |i| mask.byte(i % lane));
+    set_register(m, d, d.instruction().op0_register(), &result);
+    Ok(Flow::Next)
 }
 
 pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
@@ -175,6 +233,20 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
         M::Vptestnmw => |m, d| compare(m, d, |a: u16, b| a & b == 0),
         M::Vptestnmd => |m, d| compare(m, d, |a: u32, b| a & b == 0),
         M::Vptestnmq => |m, d| compare(m, d, |a: u64, b| a & b == 0),
+        M::Vcmpps => |m, d| compare_numbers::<f32>(m, d, false),
+        M::Vcmppd => |m, d| compare_numbers::<f64>(m, d, false),
+        M::Vcmpss => |m, d| compare_numbers::<f32>(m, d, true),
+        M::Vcmpsd => |m, d| compare_numbers::<f64>(m, d, true),
+        M::Vpmovb2m => |m, d| from_signs(m, d, 1),
+        M::Vpmovw2m => |m, d| from_signs(m, d, 2),
+        M::Vpmovd2m => |m, d| from_signs(m, d, 4),
+        M::Vpmovq2m => |m, d| from_signs(m, d, 8),
+        M::Vpmovm2b => |m, d| to_lanes(m, d, 1),
+        M::Vpmovm2w => |m, d| to_lanes(m, d, 2),
+        M::Vpmovm2d => |m, d| to_lanes(m, d, 4),
+        M::Vpmovm2q => |m, d| to_lanes(m, d, 8),
+        M::Vpbroadcastmb2q => |m, d| broadcast(m, d, B8, 8),
+        M::Vpbroadcastmw2d => |m, d| broadcast(m, d, B16, 4),
         M::Kmovb => |m, d| kmov(m, d, B8),
         M::Kandb => |m, d| combine(m, d, B8, |a, b| a & b),
         M::Kandnb => |m, d| combine(m, d, B8, |a, b| !a & b),

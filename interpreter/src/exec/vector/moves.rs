@@ -144,24 +144,25 @@ pub(super) fn broadcast(m: &mut Machine<'_>, d: &Decoded, lane: usize) -> Done {
     write(m, d, 0, &result)
 }
 
-pub(super) fn insert_128(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let a = read(m, d, 1)?;
-    let b = read(m, d, 2)?;
-    let result = if immediate(d) & 1 == 0 {
-        a.with_low(HALF, &b)
-    } else {
-        a.with_upper_half(&b)
-    };
+/// `vinsertf128` and the like: `part` bytes of the first source replaced.
+pub(super) fn insert_part(m: &mut Machine<'_>, d: &Decoded, part: usize) -> Done {
+    let (a, b) = (read(m, d, 1)?, read(m, d, 2)?);
+    let place = usize::from(immediate(d)) % (size(d, 0) / part);
+    let result = Vector::arrange(size(d, 0), |i| {
+        if i / part == place {
+            b.byte(i % part)
+        } else {
+            a.byte(i)
+        }
+    });
     write(m, d, 0, &result)
 }
 
-pub(super) fn extract_128(m: &mut Machine<'_>, d: &Decoded) -> Done {
+/// `vextractf128` and the like.
+pub(super) fn extract_part(m: &mut Machine<'_>, d: &Decoded, part: usize) -> Done {
     let source = read(m, d, 1)?;
-    let result = if immediate(d) & 1 == 0 {
-        source.truncate(HALF)
-    } else {
-        source.upper_half()
-    };
+    let place = usize::from(immediate(d)) % (size(d, 1) / part);
+    let result = Vector::arrange(part, |i| source.byte(place * part + i));
     write(m, d, 0, &result)
 }
 

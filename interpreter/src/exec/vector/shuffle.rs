@@ -191,11 +191,27 @@ pub(super) fn permute_128(m: &mut Machine<'_>, d: &Decoded) -> Done {
     })
 }
 
+/// `vshuff32x4` and the like: the lower half from the first source, the upper from the second.
+pub(super) fn shuffle_128(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary_immediate(m, d, |a, b, bytes, control| {
+        let count = bytes / HALF;
+        let bits = count / 2;
+        Vector::arrange(bytes, |i| {
+            let place = i / HALF;
+            let from = if place < count / 2 { a } else { b };
+            let chosen = usize::from(control >> (bits * place)) % count;
+            from.byte(HALF * chosen + i % HALF)
+        })
+    })
+}
+
 /// `vpermq`, `vpermpd`.
 pub(super) fn permute_64(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let control = immediate(d);
     unary(m, d, |source, bytes| {
-        Vector::arrange(bytes, |i| source.byte(8 * field(control, i / 8) + i % 8))
+        Vector::arrange(bytes, |i| {
+            source.byte((i & !31) + 8 * field(control, i / 8) + i % 8)
+        })
     })
 }
 
@@ -203,8 +219,8 @@ pub(super) fn permute_64(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn permute_32(m: &mut Machine<'_>, d: &Decoded) -> Done {
     binary(m, d, |control, source, bytes| {
         Vector::arrange(bytes, |i| {
-            let place = control.byte(i & !3)? & 7;
-            source.byte(4 * usize::from(place) + i % 4)
+            let place = usize::from(control.byte(i & !3)?) % (bytes / 4);
+            source.byte(4 * place + i % 4)
         })
     })
 }

@@ -4,9 +4,11 @@ mod masks;
 mod more;
 mod singles;
 mod values;
+mod wide;
 
 pub(crate) use masks::mask_instructions;
 pub(crate) use values::values;
+pub(crate) use wide::wide_instructions;
 
 use singles::SINGLES;
 
