@@ -195,9 +195,6 @@ fn only_computes_address(mnemonic: Mnemonic) -> bool {
             | M::Prefetcht2
             | M::Prefetchw
             | M::Prefetchwt1
-            | M::Clflush
-            | M::Clflushopt
-            | M::Clwb
             | M::Cldemote
             | M::Reservednop
     )

@@ -192,8 +192,18 @@ impl<'a> Machine<'a> {
 
     /// The linear address of the explicit memory operand, if known.
     pub(crate) fn linear_address(&self, decoded: &Decoded) -> Option<u64> {
-        let base = self.segment_base(decoded.operands.address.segment)?;
-        Some(self.effective_address(decoded).all()?.wrapping_add(base))
+        self.linear_address_beyond(decoded, 0)
+    }
+
+    /// The linear address so many bytes beyond the explicit memory operand, if known.
+    pub(crate) fn linear_address_beyond(&self, decoded: &Decoded, bytes: u64) -> Option<u64> {
+        let form = decoded.operands.address;
+        let base = self.segment_base(form.segment)?;
+        let mut offset = self.effective_address(decoded).all()?.wrapping_add(bytes);
+        if form.is_narrow {
+            offset &= Width::B32.mask();
+        }
+        Some(offset.wrapping_add(base))
     }
 
     /// Base address of a segment, if known.

@@ -154,8 +154,11 @@ fn address(instruction: &Instruction) -> Address {
         base: part(base),
         index: part(index),
         scale: instruction.memory_index_scale().trailing_zeros() as u8,
-        // The decoder extends a displacement that stands alone as its address size asks.
-        is_narrow: base == Register::EIP || base.is_gpr32() || index.is_gpr32(),
+        is_narrow: if base == Register::None && index == Register::None {
+            instruction.memory_displ_size() == 4
+        } else {
+            base == Register::EIP || base.is_gpr32() || index.is_gpr32()
+        },
         segment: instruction.memory_segment(),
     }
 }

@@ -35,10 +35,16 @@ impl Vector {
     /// A vector of which the bytes set in `known` (bit `i` is byte `i`) are those of `bytes`.
     pub fn partial(bytes: [u8; BYTES], known: u64) -> Self {
         let mut vector = Self { bytes, known };
-        for (i, byte) in vector.bytes.iter_mut().enumerate() {
-            if known >> i & 1 == 0 {
-                *byte = 0;
-            }
+        for (word, known) in vector
+            .bytes
+            .as_chunks_mut()
+            .0
+            .iter_mut()
+            .zip(known.to_le_bytes())
+        {
+            *word = Word::partial(u64::from_le_bytes(*word), known)
+                .known_bits()
+                .to_le_bytes();
         }
         vector
     }

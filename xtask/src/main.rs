@@ -1,4 +1,5 @@
-//! The project's front door: `cargo xtask demo | test | bench | ci | check-layers | setup`.
+//! The project's front door: `cargo xtask demo | test | fuzz-isa | bench | ci | check-layers |
+//! setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -6,6 +7,7 @@
 mod bench;
 mod ci;
 mod demo;
+mod fuzz;
 mod harness;
 mod layers;
 mod process;
@@ -41,6 +43,21 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Run random instructions on the interpreter and on the processor, and compare.
+    FuzzIsa {
+        /// How many.
+        #[arg(long, default_value_t = 100_000_000)]
+        cases: u64,
+        /// Seed of the random cases.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Number of the first case: to run a case again that a difference names.
+        #[arg(long, default_value_t = 0)]
+        first: u64,
+        /// Only instructions whose name in the interpreter's coverage table begins so.
+        #[arg(long, value_name = "NAME")]
+        code: Option<String>,
+    },
     /// Everything a change must pass: formatting, lints, docs, layers, tests.
     Ci,
     /// Check that the crates depend on each other in one direction only.
@@ -73,6 +90,12 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo => demo::run()?,
         Command::Test => return test::run(),
         Command::Bench { runs, seed } => bench::run(runs, seed)?,
+        Command::FuzzIsa {
+            cases,
+            seed,
+            first,
+            code,
+        } => fuzz::isa(cases, seed, first, code.as_deref())?,
         Command::Ci => ci::run()?,
         Command::CheckLayers => layers::run()?,
         Command::Setup => setup::run(setup::Need::Bench)?,

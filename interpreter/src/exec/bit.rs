@@ -26,10 +26,7 @@ fn test_bit(
             (offset as i64 >> width.bits().trailing_zeros()).wrapping_mul(i64::from(width.bytes()))
                 as u64
         });
-        let address = m
-            .address()
-            .zip(units)
-            .map(|(address, by)| address.wrapping_add(by));
+        let address = units.and_then(|units| m.linear_address_beyond(d, units));
         m.set_address(address);
     }
     let value = m.read(d, 0)?;

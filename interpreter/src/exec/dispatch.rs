@@ -75,12 +75,10 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         | M::Prefetchwt1
         | M::Prefetchit0
         | M::Prefetchit1
-        | M::Clflush
-        | M::Clflushopt
-        | M::Clwb
         | M::Cldemote
         | M::Serialize
         | M::Wait => mov::nop,
+        M::Clflush | M::Clflushopt | M::Clwb => mov::flush_line,
 
         M::Cbw => convert::cbw,
         M::Cwde => convert::cwde,

@@ -1,7 +1,7 @@
 //! Moves, addresses, conditional moves, exchanges.
 
 use crate::decode::Decoded;
-use crate::machine::{Flow, Machine, RAX};
+use crate::machine::{Flow, Machine, RAX, check_canonical};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
@@ -96,6 +96,12 @@ pub(super) fn bswap(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn xlat(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let value = m.load(m.address(), Width::B8)?;
     m.write_part(d, RAX, Width::B8, value);
+    Ok(Flow::Next)
+}
+
+/// Nothing that is kept changes, but the address has to be one.
+pub(super) fn flush_line(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    m.address().map_or(Ok(()), check_canonical)?;
     Ok(Flow::Next)
 }
 

@@ -66,19 +66,28 @@ impl Setup {
     /// Moves rsi or rdi on by a number of elements; `None`: by an unknown one.
     fn advance(&self, m: &mut Machine<'_>, number: usize, elements: Option<u64>) {
         let by = match (self.step, elements) {
-            (_, Some(0)) => return,
+            (_, Some(0)) => Word::ZERO,
             (Some(step), Some(elements)) => Word::known(step.wrapping_mul(elements)),
             _ => Word::UNKNOWN,
         };
         let before = m.registers.gpr[number];
         let after = before.wrapping_add(by).truncate(self.address);
-        // If there may be no element, a 32-bit register may also stay as it is.
-        let after = if elements.is_none() && self.address == Width::B32 {
+        // If there may be no element, a 32-bit register may also keep its upper half.
+        let after = if elements.is_none_or(|n| n == 0) && self.address == Width::B32 {
             after.either_upper(before)
         } else {
             after
         };
         m.registers.gpr[number] = after;
+    }
+
+    /// There was nothing to repeat: of 32-bit registers the upper half may have been cleared or
+    /// not.
+    fn nothing(&self, m: &mut Machine<'_>, pointers: &[usize]) {
+        for &pointer in pointers {
+            self.advance(m, pointer, Some(0));
+        }
+        self.set_count(m, Some(0));
     }
 
     /// Leaves rcx at a count; `None`: an unknown one.
@@ -157,7 +166,7 @@ pub(super) fn movs(m: &mut Machine<'_>, d: &Decoded) -> Done {
             setup.advance(m, RDI, count);
         }
     }
-    finish(m, d, &setup, count);
+    finish(m, d, &setup, count, &[RSI, RDI]);
     Ok(Flow::Next)
 }
 
@@ -182,7 +191,7 @@ pub(super) fn stos(m: &mut Machine<'_>, d: &Decoded) -> Done {
             setup.advance(m, RDI, count);
         }
     }
-    finish(m, d, &setup, count);
+    finish(m, d, &setup, count, &[RDI]);
     Ok(Flow::Next)
 }
 
@@ -213,13 +222,15 @@ pub(super) fn lods(m: &mut Machine<'_>, d: &Decoded) -> Done {
         }
     }
     setup.advance(m, RSI, count);
-    finish(m, d, &setup, count);
+    finish(m, d, &setup, count, &[RSI]);
     Ok(Flow::Next)
 }
 
 /// rcx is zero after a repetition that no flag ends.
-fn finish(m: &mut Machine<'_>, d: &Decoded, setup: &Setup, count: Option<u64>) {
-    if is_repeated(d) && count != Some(0) {
+fn finish(m: &mut Machine<'_>, d: &Decoded, setup: &Setup, count: Option<u64>, pointers: &[usize]) {
+    if count == Some(0) {
+        setup.nothing(m, pointers);
+    } else if is_repeated(d) {
         setup.set_count(m, Some(0));
     }
 }
@@ -294,7 +305,9 @@ fn compare(
             None => return Ok(give_up(m, setup, pointers)),
         }
     }
-    if count > 0 {
+    if count == 0 {
+        setup.nothing(m, pointers);
+    } else {
         setup.set_count(m, Some(left));
     }
     Ok(Flow::Next)

@@ -182,6 +182,7 @@ fn write_masked(m: &mut Machine<'_>, d: &Decoded, value: &Vector) -> Done {
     let count = size(d, 0).min(BYTES) / lane;
     let chosen = |i: usize| u32::try_from(i).ok().and_then(|i| mask.bit(i));
     if in_memory(d, 0) {
+        check_alignment(m, d, count * lane)?;
         for i in 0..count {
             let at = m.address().map(|a| a.wrapping_add((i * lane) as u64));
             let bytes = Vector::arrange(lane, |k| value.byte(i * lane + k));
@@ -239,11 +240,20 @@ fn report<L: Lane>(m: &mut Machine<'_>, d: &Decoded, value: &Vector) {
     }
 }
 
-/// Sixteen bytes and more that have to be aligned and are not raise an exception.
+/// Sixteen bytes and more that have to be aligned and are not raise an exception, unless a mask
+/// chooses none of them.
 fn check_alignment(m: &Machine<'_>, d: &Decoded, bytes: usize) -> Result<(), StopReason> {
     use Mnemonic as M;
     if bytes < HALF || m.address().is_none_or(|a| a % bytes as u64 == 0) {
         return Ok(());
+    }
+    let instruction = d.instruction();
+    if instruction.has_op_mask() {
+        let mask = masks::mask(m, instruction.op_mask());
+        let lanes = (bytes / instruction.memory_size().element_size()) as u32;
+        if (0..lanes).all(|lane| mask.bit(lane) != Some(true)) {
+            return Ok(());
+        }
     }
     let mnemonic = d.instruction().mnemonic();
     let aligned = if is_legacy(d) {

@@ -173,3 +173,17 @@ fn checksum() {
         Some(!0xe306_9283 & 0xffff_ffff)
     );
 }
+
+/// With 32-bit addresses, the address that a bit's offset leads to has 32 bits as well.
+#[test]
+fn bit_strings_at_the_end_of_32_bits() {
+    let after = Lab::new()
+        .reg(Register::RSI, 0xffff_fff0)
+        .reg(Register::RBX, 0x30 * 8)
+        // bt [esi], rbx
+        .bytes(&[0x67, 0x48, 0x0f, 0xa3, 0x1e])
+        .memory(0x20, &[1, 0, 0, 0, 0, 0, 0, 0])
+        .run();
+    assert_eq!(after.values(Parameter::Ea), [Some(0x20)]);
+    assert_eq!(after.flag(Flag::Cf), Some(true));
+}

@@ -204,3 +204,14 @@ fn exchanges() {
     let after = lab.bytes(&code).run();
     assert_eq!(after.get(Register::RCX), Some(0x0807_0605));
 }
+
+/// Flushing a line of an address that cannot be one raises an exception; a prefetch never does.
+#[test]
+fn addresses_of_lines() {
+    let stop = |code: &[u8]| {
+        let lab = Lab::new().reg(Register::RSI, 1 << 60);
+        lab.bytes(code).run().outcome.stop
+    };
+    assert_eq!(stop(&[0x0f, 0xae, 0x3e]), StopReason::FaultingInstruction); // clflush [rsi]
+    assert_eq!(stop(&[0x0f, 0x18, 0x0e]), StopReason::NotMapped); // prefetcht0 [rsi]
+}

@@ -140,3 +140,29 @@ fn loads() {
     let after = lab().bytes(&[0x67, 0xac]).reg(Register::RSI, FROM).run(); // lodsb [esi]
     assert_eq!(after.get(Register::RSI), Some(FROM + 1));
 }
+
+/// A repetition of zero by a 32-bit count may clear the upper halves of what it counts and points
+/// with: processors do.
+#[test]
+fn no_repetition_of_32_bits() {
+    let upper = 7 << 32;
+    for code in [
+        &[0x67, 0xf3, 0xa4][..],
+        &[0x67, 0xf3, 0xaa],
+        &[0x67, 0xf3, 0xae],
+        &[0x67, 0xf3, 0xa6],
+    ] {
+        let after = lab()
+            .reg(Register::RCX, upper)
+            .reg(Register::RSI, upper | FROM)
+            .reg(Register::RDI, upper | TO)
+            .bytes(code)
+            .run();
+        assert_eq!(after.get(Register::RCX), None, "{code:02x?}");
+        assert_eq!(after.get(Register::RDI), None, "{code:02x?}");
+        assert_eq!(after.get(Register::EDI), Some(TO), "{code:02x?}");
+        // Where nothing is above, nothing can change.
+        let low = lab().reg(Register::RCX, 0).bytes(code).run();
+        assert_eq!(low.get(Register::RDI), Some(TO), "{code:02x?}");
+    }
+}

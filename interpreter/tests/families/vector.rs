@@ -1,7 +1,7 @@
 //! Vector registers that become known in a window, and what is known of them in part.
 
 use iced_x86::Register;
-use interpreter::{Flag, Parameter, StopReason, Vector};
+use interpreter::{Flag, Parameter, StopReason, Vector, Word};
 
 use crate::lab::{After, Lab};
 
@@ -152,4 +152,25 @@ fn numbers_are_value_events() {
     let three = Some(3f64.to_bits());
     assert_eq!(after.values(Parameter::Double(Register::XMM2)), [three]);
     assert_eq!(after.values(Parameter::Single(Register::XMM3)), [None]);
+}
+
+/// What has to be aligned and is not raises an exception, unless a mask chooses none of its lanes;
+/// a mask that is not known says nothing.
+#[test]
+fn masked_accesses_that_are_not_aligned() {
+    let codes: [&[u8]; 2] = [
+        &[0x62, 0xf1, 0x7c, 0x09, 0x28, 0x06], // vmovaps xmm0 {k1}, [rsi]
+        &[0x62, 0xf1, 0x7c, 0x09, 0x29, 0x06], // vmovaps [rsi] {k1}, xmm0
+    ];
+    for code in codes {
+        let stop = |mask| {
+            let mut lab = Lab::new().reg(Register::RSI, 0x5008);
+            lab.registers.masks[1] = mask;
+            lab.bytes(code).run().outcome.stop
+        };
+        assert_eq!(stop(Word::known(2)), StopReason::FaultingInstruction);
+        // Ones beyond the four lanes choose nothing.
+        assert_eq!(stop(Word::known(0xf0)), StopReason::NotMapped);
+        assert_eq!(stop(Word::UNKNOWN), StopReason::NotMapped);
+    }
 }

@@ -1,0 +1,169 @@
+//! States in which an instruction does more than fault: divisors, targets, pointers, counts.
+
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use rand::RngExt as _;
+
+use crate::generate::Maker;
+use crate::native::{DATA, SEGMENT_BASES};
+use crate::values;
+
+/// Prepares the state of an instruction that needs it.
+pub(crate) fn tune(maker: &mut Maker<'_>, instruction: &Instruction) {
+    use Mnemonic as M;
+    match instruction.mnemonic() {
+        _ if instruction.is_string_instruction() => string(maker, instruction),
+        M::Ret => {
+            let target = target(maker);
+            maker.put(maker.get(Register::RSP), &target.to_le_bytes());
+        }
+        M::Jmp | M::Call => indirect(maker, instruction),
+        M::Cmpxchg if maker.one_in(2) => {
+            let value = match maker.address {
+                Some(address) => maker.peek(address),
+                None => maker.get(instruction.op0_register()),
+            };
+            maker.set(Register::RAX, value);
+        }
+        M::Cmpxchg8b | M::Cmpxchg16b if maker.one_in(2) => {
+            let Some(address) = maker.address else { return };
+            let half = instruction.memory_size().size() as u64 / 2;
+            maker.set(Register::RAX, maker.peek(address));
+            maker.set(Register::RDX, maker.peek(address + half));
+        }
+        M::Div | M::Idiv => dividend(maker, instruction),
+        M::Popf | M::Popfq => {
+            // Sometimes with the flags of the system: trap, alignment check and others.
+            let keep = if maker.one_in(8) { 0x0024_4fd5 } else { 0xcd5 };
+            let flags = maker.rng.random::<u64>() & keep;
+            maker.put(maker.get(Register::RSP), &flags.to_le_bytes());
+        }
+        M::Ldmxcsr | M::Vldmxcsr if !maker.one_in(8) => {
+            let modes = maker.rng.random::<u32>() & 0xffff | 0x1f80;
+            if let Some(address) = maker.address {
+                maker.put(address, &modes.to_le_bytes());
+            }
+        }
+        M::Bt | M::Bts | M::Btr | M::Btc if instruction.op1_kind() == OpKind::Register => {
+            if maker.address.is_some() && !maker.one_in(8) {
+                let bit = maker.rng.random_range(-6000..6000i64).cast_unsigned();
+                maker.set(instruction.op1_register(), bit);
+            }
+        }
+        M::Loop | M::Loope | M::Loopne | M::Jrcxz | M::Jecxz if maker.one_in(2) => {
+            let count = maker.rng.random_range(0..3);
+            maker.set(Register::RCX, count);
+        }
+        M::Xlatb => pointer(maker, Register::RBX),
+        M::Maskmovdqu | M::Maskmovq | M::Vmaskmovdqu => pointer(maker, Register::RDI),
+        M::Leave | M::Enter => pointer(maker, Register::RBP),
+        _ => {}
+    }
+}
+
+/// A stub, seldom anything else.
+fn target(maker: &mut Maker<'_>) -> u64 {
+    if maker.one_in(16) {
+        values::integer(maker.rng)
+    } else {
+        maker.stubs[maker.rng.random_range(0..2)]
+    }
+}
+
+fn indirect(maker: &mut Maker<'_>, instruction: &Instruction) {
+    let target = target(maker);
+    match (instruction.op0_kind(), maker.address) {
+        (OpKind::Register, _) => maker.set(instruction.op0_register(), target),
+        (OpKind::Memory, Some(address)) => maker.put(address, &target.to_le_bytes()),
+        _ => {}
+    }
+}
+
+/// Quotients mostly fit.
+fn dividend(maker: &mut Maker<'_>, instruction: &Instruction) {
+    if maker.one_in(3) {
+        return;
+    }
+    let bytes = match instruction.op0_kind() {
+        OpKind::Register => instruction.op0_register().size(),
+        _ => instruction.memory_size().size(),
+    };
+    let signed = instruction.mnemonic() == Mnemonic::Idiv;
+    let low = maker.get(Register::RAX);
+    let few = maker.rng.random_range(0..3);
+    if bytes == 1 {
+        let high = if signed && low & 0x80 != 0 { !few } else { few } << 8 & 0xff00;
+        maker.set(Register::RAX, low & !0xff00 | high);
+    } else {
+        let sign = low >> (8 * bytes - 1) & 1 != 0;
+        maker.set(Register::RDX, if signed && sign { !few } else { few });
+    }
+}
+
+/// Points a register into the data page, with room on both sides.
+fn pointer(maker: &mut Maker<'_>, register: Register) {
+    let offset = maker.rng.random_range(700..3000);
+    maker.set(register, DATA + offset);
+}
+
+/// Pointers into the page, a small count, and strings that agree for a while.
+fn string(maker: &mut Maker<'_>, instruction: &Instruction) {
+    use Mnemonic as M;
+    pointer(maker, Register::RSI);
+    pointer(maker, Register::RDI);
+    if !maker.one_in(16) {
+        let count = match maker.rng.random_range(0..8) {
+            0 => 0,
+            _ => maker.rng.random_range(0..70),
+        };
+        maker.set(Register::RCX, count);
+    }
+    let segment = match instruction.segment_prefix() {
+        Register::FS => SEGMENT_BASES[0],
+        Register::GS => SEGMENT_BASES[1],
+        _ => 0,
+    };
+    maker.set(
+        Register::RSI,
+        maker.get(Register::RSI).wrapping_sub(segment),
+    );
+    let compares = matches!(
+        instruction.mnemonic(),
+        M::Cmpsb | M::Cmpsw | M::Cmpsd | M::Cmpsq
+    );
+    let scans = matches!(
+        instruction.mnemonic(),
+        M::Scasb | M::Scasw | M::Scasd | M::Scasq
+    );
+    let from = maker.get(Register::RSI).wrapping_add(segment);
+    let to = maker.get(Register::RDI);
+    let narrow = instruction
+        .op_kinds()
+        .any(|kind| matches!(kind, OpKind::MemorySegESI | OpKind::MemoryESEDI));
+    if narrow {
+        // The upper halves mean nothing.
+        for register in [Register::RSI, Register::RDI, Register::RCX] {
+            let upper = values::integer(maker.rng) << 32;
+            maker.set(register, maker.get(register) | upper);
+        }
+    }
+    if !compares && !scans || maker.one_in(3) {
+        return;
+    }
+    let odd = maker.rng.random_range(0..64);
+    for i in 0..64 {
+        let same = if compares {
+            maker.peek(from + 8 * i)
+        } else {
+            // The accumulator over and over, in the width that is looked for.
+            let value = maker.get(Register::RAX);
+            match instruction.mnemonic() {
+                M::Scasb => u64::from(value as u8) * 0x0101_0101_0101_0101,
+                M::Scasw => u64::from(value as u16) * 0x0001_0001_0001_0001,
+                M::Scasd => u64::from(value as u32) * 0x0000_0001_0000_0001,
+                _ => value,
+            }
+        };
+        let value = if i == odd { !same } else { same };
+        maker.put(to + 8 * i, &value.to_le_bytes());
+    }
+}
