@@ -183,7 +183,7 @@ pub(crate) struct CheckArgs {
 pub(crate) enum EngineArg {
     /// The best that works here; says which and why.
     Auto,
-    /// BPF programs on the interrupt (not in this version).
+    /// A BPF program on the interrupt, which also reads the memory that the code ahead will need.
     Bpf,
     /// Plain perf ring buffers.
     Ring,

@@ -114,10 +114,14 @@ impl Findings {
                 targets[0].mend.clone().unwrap_or_default(),
             )
         };
-        let engines = vec![
-            fails("bpf", "not in this version", "use --engine ring"),
-            ring,
-        ];
+        let bpf = match probe::bpf() {
+            Ok(()) => works(
+                "bpf",
+                "registers, callers, and the memory that the code ahead will need",
+            ),
+            Err(refusal) => fails("bpf", refusal.why, refusal.mend),
+        };
+        let engines = vec![bpf, ring];
         Self {
             engines,
             clocks,

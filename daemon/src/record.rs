@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use profiledb::{Epoch, Writer};
-use sampler::probe::{self, Scope};
+use sampler::probe::{self, BpfRefusal, Scope};
 use sampler::{Batch, Clock, Engine, Pid, Sampler, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
@@ -187,6 +187,8 @@ fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
 #[derive(Debug)]
 struct Plan {
     engine: Engine,
+    /// The engine bpf was wanted, and why it is not to be had.
+    no_bpf: Option<BpfRefusal>,
     clock: Clock,
     /// Hardware cycles were wanted and are not to be had.
     no_cycles: bool,
@@ -218,12 +220,17 @@ impl Plan {
             None => (per_second / f64::from(args.rate)).round() as u64,
         };
         let seed = args.seed.unwrap_or_else(rand::random);
-        let engine = match args.engine {
-            EngineArg::Bpf => Engine::Bpf,
-            EngineArg::Auto | EngineArg::Ring => Engine::Ring,
+        let (engine, no_bpf) = match args.engine {
+            EngineArg::Bpf => (Engine::Bpf, None),
+            EngineArg::Ring => (Engine::Ring, None),
+            EngineArg::Auto => match probe::bpf() {
+                Ok(()) => (Engine::Bpf, None),
+                Err(refusal) => (Engine::Ring, Some(refusal)),
+            },
         };
         Ok(Self {
             engine,
+            no_bpf,
             clock,
             no_cycles,
             period,
@@ -254,6 +261,10 @@ impl Plan {
     }
 
     fn announce(&self, setup: &sampler::Setup) {
+        if let Some(BpfRefusal { why, mend }) = &self.no_bpf {
+            eprintln!("vcpid: the engine bpf does not work here, so fewer values are known: {why}");
+            eprintln!("vcpid: to mend it: {mend}");
+        }
         let mut line = format!(
             "vcpid: engine {}, clock {}",
             self.engine_name(),
