@@ -87,7 +87,8 @@ pub(crate) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) window: u32,
 
-    /// Kinds of values: dest, operands, ea, mem, branch, target, args, ret; comma-separated.
+    /// Kinds of values: dest, operands, compare, ea, base, load, old, mem, branch, target, args,
+    /// ret, vector; comma-separated.
     #[arg(long, value_name = "KIND,...", default_value_t)]
     pub(crate) capture: Capture,
 

@@ -522,7 +522,7 @@ impl Collector {
             destinations_known: 0,
             loads: 0,
             loads_known: 0,
-            arguments: self.settings.capture.contains(Capture::ARGS),
+            capture: self.settings.capture,
             called: None,
             transfer: None,
             went: None,

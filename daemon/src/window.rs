@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 
 use hotlist::Generator;
 use interpreter::{
-    Call, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, Snapshot, StopReason,
+    Call, Capture, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, Snapshot,
+    StopReason,
 };
 
 use crate::elf;
@@ -313,8 +314,8 @@ pub(crate) struct Recorder<'a, 'v> {
     pub(crate) destinations_known: u64,
     pub(crate) loads: u64,
     pub(crate) loads_known: u64,
-    /// Whether the arguments of calls are wanted.
-    pub(crate) arguments: bool,
+    /// The kinds of values that are wanted.
+    pub(crate) capture: Capture,
     /// Where the last call ends up: a jump there is its stub's.
     pub(crate) called: Option<u64>,
     /// An indirect transfer at this PC, which is a jump unless a call is reported next.
@@ -356,15 +357,26 @@ impl Recorder<'_, '_> {
     }
 
     /// Counts a call and, where they are wanted, its arguments.
-    fn add_call(&mut self, site: Option<PcId>, callee: Option<Pc>, arguments: &[Option<u64>; 6]) {
+    fn add_call(&mut self, site: Option<PcId>, callee: Option<Pc>, call: &Call) {
         let Some(site) = site else { return };
         // What is handed to a denied image is as secret as what it makes of it.
-        let wanted = self.arguments && callee.is_none_or(|pc| !self.view.is_denied(pc));
+        let wanted = self.capture.contains(Capture::ARGS)
+            && callee.is_none_or(|pc| !self.view.is_denied(pc));
         let callee = callee.map(|pc| self.tables.pc(pc));
         self.tables.add_call(self.owner, site, callee);
         if let Some(callee) = callee.filter(|_| wanted) {
-            for (number, value) in (0..).zip(arguments) {
-                self.add(callee, Some(site), Parameter::Arg(number), *value);
+            for (number, value) in (0..).zip(call.arguments) {
+                self.add(callee, Some(site), Parameter::Arg(number), value);
+            }
+            if self.capture.contains(Capture::VECTOR) {
+                for (number, word) in (0..).zip(call.vector_arguments) {
+                    self.add(
+                        callee,
+                        Some(site),
+                        Parameter::VectorArg(number),
+                        word.get(8),
+                    );
+                }
             }
         }
     }
@@ -413,7 +425,7 @@ impl Sink for Recorder<'_, '_> {
         self.called = call.target;
         let site = self.pc(call.site);
         let callee = call.target.and_then(|target| self.view.locate(target));
-        self.add_call(site, callee.map(|at| at.pc), &call.arguments);
+        self.add_call(site, callee.map(|at| at.pc), call);
         self.callers.push(site);
     }
 
@@ -431,7 +443,7 @@ impl Sink for Recorder<'_, '_> {
         if self.view.is_entry(to.pc) && !self.view.is_same_function(from.pc, to.pc) {
             self.transfer = None;
             let site = Some(self.tables.pc(from.pc));
-            self.add_call(site, Some(to.pc), &jump.arguments);
+            self.add_call(site, Some(to.pc), jump);
         }
     }
 

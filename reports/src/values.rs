@@ -110,6 +110,20 @@ fn number(float: f64) -> String {
     }
 }
 
+/// Whether a parameter is a register that an instruction computes: not an address, a value in
+/// memory, a place of the calling convention, or an operand.
+pub(crate) fn is_destination(parameter: &str) -> bool {
+    let stem = parameter
+        .split_once('.')
+        .map_or(parameter, |(stem, _)| stem);
+    !matches!(
+        stem,
+        "taken" | "ea" | "base" | "mem" | "load" | "old" | "target" | "ret" | "vret"
+    ) && !["arg", "varg", "op"]
+        .iter()
+        .any(|kind| stem.starts_with(kind))
+}
+
 /// Width of an integer parameter: a general register's as it is written, 1 for a
 /// direction, else a machine word.
 fn integer_bits(parameter: &str) -> u32 {
@@ -181,6 +195,31 @@ mod tests {
         assert_eq!(json.value, "0x3ff0000000000000");
         assert_eq!(json.float, Some(1.0));
         assert_eq!(Class::F64.json(f64::INFINITY.to_bits()).float, None);
+    }
+
+    /// Registers are destinations, and nothing else is.
+    #[test]
+    fn destinations() {
+        for name in ["eax", "bpl", "bp", "xmm0.f64[0]", "ymm1.u64[3]", "r15"] {
+            assert!(is_destination(name), "{name}");
+        }
+        for name in [
+            "taken",
+            "ea",
+            "base",
+            "mem",
+            "mem.u64[1]",
+            "load.u64[0]",
+            "old",
+            "ret",
+            "vret",
+            "op0",
+            "arg5",
+            "varg7",
+            "target",
+        ] {
+            assert!(!is_destination(name), "{name}");
+        }
     }
 
     /// The width is told by the register's name, and unknown names are full words.

@@ -202,9 +202,15 @@ fn listed(truth: &Share, report: &Value, loads_only: bool) -> Result<Option<Samp
 /// Whether a parameter names a destination register rather than an address, a
 /// stored value, an operand or a place of the calling convention.
 fn is_register(parameter: &str) -> bool {
-    !matches!(parameter, "ea" | "mem" | "taken" | "target" | "ret")
-        && !parameter.starts_with("op")
-        && !parameter.starts_with("arg")
+    let stem = parameter
+        .split_once('.')
+        .map_or(parameter, |(stem, _)| stem);
+    !matches!(
+        stem,
+        "taken" | "ea" | "base" | "mem" | "load" | "old" | "target" | "ret" | "vret"
+    ) && !["arg", "varg", "op"]
+        .iter()
+        .any(|kind| stem.starts_with(kind))
 }
 
 /// The truth's value in the `values` of a profile of `windows` windows.

@@ -96,9 +96,12 @@ CREATE TABLE cycles (
 ) STRICT;
 
 -- One value profile: the hotlist of one parameter at one PC.
--- parameter: a register as written ('eax'), 'taken', 'ea', 'mem', 'target',
--- 'ret', 'op0'.. for operands, and 'arg0'..'arg5', whose pc is the callee's
--- entry and whose caller is the call site.
+-- parameter: a register as written ('eax', 'xmm0.f64[0]'; of a whole vector
+-- register each 64 bits, 'ymm0.u64[3]'), 'taken', 'ea', 'base' (the base
+-- register of an address), 'mem' (stored), 'load', 'old' (overwritten; of wide
+-- values each 64 bits, 'mem.u64[1]'), 'target', 'ret', 'vret' (xmm0), 'op0'..
+-- for operands, and 'arg0'..'arg5' and 'varg0'..'varg7' (xmm0 to xmm7), whose pc
+-- is the callee's entry and whose caller is the call site.
 CREATE TABLE hotlist (
     id        INTEGER PRIMARY KEY,
     flush     INTEGER NOT NULL REFERENCES flush(id),

@@ -19,7 +19,7 @@ use crate::code::{
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
 use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
-use crate::values::{Class, JsonValue};
+use crate::values::{Class, JsonValue, is_destination};
 use crate::view::{Heat, Values, View, as_float};
 
 /// One run.
@@ -125,13 +125,6 @@ pub(crate) fn report(
         return Err(nothing("invariant runs"));
     }
     finish(&rows, format, text)
-}
-
-/// Whether a parameter is a register that an instruction computes.
-fn is_destination(parameter: &str) -> bool {
-    !matches!(parameter, "taken" | "ea" | "mem" | "target" | "ret")
-        && !parameter.starts_with("arg")
-        && !parameter.starts_with("op")
 }
 
 fn effect(

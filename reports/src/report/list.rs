@@ -13,6 +13,7 @@ use crate::listing::{Line, lines};
 use crate::render::{Align, Table, clean, count, cycles, percent, rounded, whole};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
+use crate::values::is_destination;
 use crate::view::{Heat, Values, View};
 
 /// How to list.
@@ -130,12 +131,15 @@ fn profiles(view: &View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
 
 /// Order of the parameters of one instruction: what it computes is why it is listed.
 fn rank(parameter: &str) -> u8 {
+    if is_destination(parameter) {
+        return 0;
+    }
     match parameter {
-        "taken" | "target" | "ret" => 1,
-        "ea" | "mem" => 2,
+        "taken" | "target" | "ret" | "vret" => 1,
         _ if parameter.starts_with("op") => 3,
-        _ if parameter.starts_with("arg") => 4,
-        _ => 0,
+        _ if parameter.starts_with("arg") || parameter.starts_with("varg") => 4,
+        // Addresses and what lies there.
+        _ => 2,
     }
 }
 
