@@ -1,7 +1,7 @@
 //! Moves and their like.
 
 use iced_x86::{Code, ConditionCode, Instruction, Register};
-use interpreter::{Flag, Parameter, Word};
+use interpreter::{Flag, Parameter, StopReason, Word};
 
 use crate::lab::Lab;
 
