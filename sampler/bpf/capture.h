@@ -20,8 +20,9 @@
 #define SOURCE_STEP 32
 #define SOURCES 64
 
-/* Room behind the tail's last word for the piece that would no longer fit. */
-#define TAIL_SPARE (MAX_STEP_BYTES / 8 + 1)
+/* Room behind the tail's last word for the piece that would no longer fit, and for the stack that
+ * is not copied where it might not. */
+#define TAIL_SPARE (MAX_STACK_BYTES / 8 + 8)
 
 /* Of a piece's head, the bits that hold its address. */
 #define HEAD_ADDRESS_BITS 57

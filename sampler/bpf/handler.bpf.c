@@ -440,23 +440,23 @@ static inline void add_code(struct work *work, u32 wanted)
 	record->tail_words = used + (size + 7) / 8;
 }
 
-/* The stack from the stack pointer on: where there is no plan yet, return address and operands are
- * to be found there all the same. */
-static inline void add_stack(struct work *work)
+/* The stack from the stack pointer on. Where there is no plan yet, return address and operands are
+ * to be found there all the same; with a plan, what it could not put into words. */
+static inline void add_stack(struct work *work, u32 most)
 {
 	struct record *record = &work->record;
-	u32 used = record->tail_words & 127;
+	u32 used = record->tail_words & (TAIL_WORDS - 1);
 	u64 sp = work->registers[REGISTER_RSP];
 	u32 size = settings.stack_bytes;
 
-	if (!size || sp >> 56)
+	if (size > most)
+		size = most;
+	if (!size || sp >> 56 || used + MAX_STACK_BYTES / 8 >= TAIL_WORDS)
 		return;
-	if (size > MAX_STACK_BYTES)
-		size = MAX_STACK_BYTES;
 	if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp)) {
 		/* The next page may not be there. */
 		size = 4096 - (sp & 4095);
-		if (size > MAX_STACK_BYTES)
+		if (size > most)
 			return;
 		if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp))
 			return;
@@ -527,7 +527,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 	if (!value) {
 		count(COUNT_PLAN_MISSING);
 		add_code(work, CODE_BYTES_UNPLANNED);
-		add_stack(work);
+		add_stack(work, MAX_STACK_BYTES);
 		return;
 	}
 	add_code(work, CODE_BYTES_PLANNED);
@@ -547,9 +547,11 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 		record->plan = PLAN_MISSING;
 		record->plan_tag = 0;
 		record->tail_words = begin;
+		add_stack(work, MAX_STACK_BYTES);
 		return;
 	}
 	count(COUNT_PLAN_MISSING + outcome);
+	add_stack(work, STACK_BYTES_PLANNED);
 }
 
 /* Puts the record into this CPU's buffer; 0 if it found room. */
