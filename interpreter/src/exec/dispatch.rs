@@ -185,7 +185,8 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Xsave | M::Xsave64 | M::Xsavec | M::Xsavec64 | M::Xsaveopt | M::Xsaveopt64 => {
             state::xsave
         }
-        M::Fxrstor | M::Fxrstor64 | M::Xrstor | M::Xrstor64 => state::restore,
+        M::Fxrstor | M::Fxrstor64 => state::fxrstor,
+        M::Xrstor | M::Xrstor64 => state::restore,
 
         M::Clc => flag::clc,
         M::Stc => flag::stc,

@@ -12,6 +12,8 @@ type Done = Result<Flow, StopReason>;
 
 /// Bytes of `fxsave`.
 const LEGACY_BYTES: u64 = 512;
+/// Where MXCSR lies in them.
+const MXCSR: u64 = 24;
 
 /// Where the state components end in the standard layout, by their bits: the last places that any
 /// processor uses. Of those that are not listed nothing is known.
@@ -47,13 +49,24 @@ fn area(components: u64) -> Option<u64> {
     (left == 0).then_some(bytes)
 }
 
+/// An area that is not aligned raises an exception.
+fn check_alignment(m: &Machine<'_>, bytes: u64) -> Result<(), StopReason> {
+    if m.address().is_none_or(|address| address % bytes == 0) {
+        Ok(())
+    } else {
+        Err(StopReason::FaultingInstruction)
+    }
+}
+
 pub(super) fn fxsave(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    check_alignment(m, 16)?;
     m.store_unknown(m.address(), LEGACY_BYTES)?;
     Ok(Flow::Next)
 }
 
 /// `xsave`, `xsavec`, `xsaveopt`.
 pub(super) fn xsave(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    check_alignment(m, 64)?;
     let low = m.part(RAX, Width::B32).all();
     let high = m.part(RDX, Width::B32).all();
     let bytes = low.zip(high).and_then(|(low, high)| area(high << 32 | low));
@@ -64,7 +77,18 @@ pub(super) fn xsave(m: &mut Machine<'_>, _: &Decoded) -> Done {
     Ok(Flow::Next)
 }
 
-/// `fxrstor`, `xrstor`.
+/// An MXCSR with bits that mean nothing raises an exception.
+pub(super) fn fxrstor(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    check_alignment(m, 16)?;
+    let at = m.address().map(|address| address.wrapping_add(MXCSR));
+    let upper = m.load(at, Width::B32)?.known_bits() >> 16;
+    if upper != 0 {
+        return Err(StopReason::FaultingInstruction);
+    }
+    restore(m, d)
+}
+
+/// `xrstor`.
 pub(super) fn restore(m: &mut Machine<'_>, _: &Decoded) -> Done {
     m.registers.vectors = [Vector::UNKNOWN; 32];
     m.registers.masks = [Word::UNKNOWN; 8];

@@ -149,3 +149,27 @@ fn state_in_bulk() {
     assert_eq!(registers.vectors[3], Vector::UNKNOWN);
     assert_eq!((registers.masks[1], registers.mxcsr), (Word::UNKNOWN, None));
 }
+
+/// State is saved to aligned areas, and restored from those whose MXCSR means something.
+#[test]
+fn areas_of_state_that_raise_exceptions() {
+    let stop = |code: &[u8], at, mxcsr: u32| {
+        let lab = Lab::new()
+            .reg(Register::RSI, at)
+            .memory(at + 24, &mxcsr.to_le_bytes())
+            .bytes(code);
+        lab.run().outcome.stop
+    };
+    let fxsave = [0x0f, 0xae, 0x06];
+    let fxrstor = [0x0f, 0xae, 0x0e];
+    let xsave = [0x0f, 0xae, 0x26];
+    assert_eq!(stop(&fxsave, 0x5010, 0), StopReason::NotMapped);
+    assert_eq!(stop(&fxsave, 0x5008, 0), StopReason::FaultingInstruction);
+    assert_eq!(stop(&xsave, 0x5040, 0), StopReason::NotMapped);
+    assert_eq!(stop(&xsave, 0x5010, 0), StopReason::FaultingInstruction);
+    assert_eq!(stop(&fxrstor, 0x5010, 0x1f80), StopReason::NotMapped);
+    assert_eq!(
+        stop(&fxrstor, 0x5010, 0x1_0000),
+        StopReason::FaultingInstruction
+    );
+}

@@ -174,3 +174,49 @@ fn masked_accesses_that_are_not_aligned() {
         assert_eq!(stop(Word::UNKNOWN), StopReason::NotMapped);
     }
 }
+
+/// A subnormal number that counts as zero is not rounded away from it, and what a conversion makes
+/// too small may be flushed to zero: unless the modes exclude it, neither is certain.
+#[test]
+fn roundings_near_zero() {
+    const UP: u32 = 0x1f80 | 2 << 13;
+    const DENORMALS_ARE_ZERO: u32 = 1 << 6;
+    const FLUSH_TO_ZERO: u32 = 1 << 15;
+    let run = |code: &[u8], bits: u64, mxcsr| {
+        let mut lab = Lab::new();
+        let mut bytes = [0; 64];
+        bytes[..8].copy_from_slice(&bits.to_le_bytes());
+        lab.registers.vectors[1] = Vector::partial(bytes, u64::MAX);
+        lab.registers.mxcsr = Some(mxcsr);
+        lab.bytes(code).run()
+    };
+    let to_integer = [0xf3, 0x0f, 0x2d, 0xc1]; // cvtss2si eax, xmm1
+    let rounded = |mxcsr| run(&to_integer, 1, mxcsr).get(Register::EAX);
+    assert_eq!(rounded(UP), Some(1));
+    assert_eq!(rounded(UP | DENORMALS_ARE_ZERO), None);
+    assert_eq!(rounded(0x1f80 | DENORMALS_ARE_ZERO), Some(0));
+    let narrow = [0xf2, 0x0f, 0x5a, 0xc1]; // cvtsd2ss xmm0, xmm1
+    let single = |value: f64, mxcsr| {
+        let after = run(&narrow, value.to_bits(), mxcsr);
+        after.values(Parameter::Single(Register::XMM0))
+    };
+    assert_eq!(single(1e-300, UP), [Some(1)]);
+    assert_eq!(single(1e-300, UP | FLUSH_TO_ZERO), [None]);
+    // Exact, though subnormal.
+    assert_eq!(single(f32::from_bits(5).into(), UP), [Some(5)]);
+}
+
+/// A store whose address is another than that of the memory operand, though made from the same
+/// register, leaves no memory known.
+#[test]
+fn stores_beside_the_memory_operand() {
+    let after = Lab::new()
+        .memory(0x5000, &[7; 8])
+        .reg(Register::RSI, 0x5000)
+        // movdir64b rsi, [rsi-0x140]
+        .bytes(&[0x66, 0x0f, 0x38, 0xf8, 0xb6, 0xc0, 0xfe, 0xff, 0xff])
+        // mov rax, [rsi]
+        .bytes(&[0x48, 0x8b, 0x06])
+        .run();
+    assert_eq!(after.get(Register::RAX), None);
+}

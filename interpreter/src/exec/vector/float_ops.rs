@@ -266,9 +266,15 @@ macro_rules! float {
                     if exact || mode.is_default() {
                         return Some(result);
                     }
-                    let plain = value == 0.0 || is_plain(result);
-                    let rounding = mode.rounding.filter(|_| plain && !subnormal)?;
-                    let error = if value > f64::from(result) { 1.0 } else { -1.0 };
+                    // What becomes zero may become the least subnormal number, or be flushed.
+                    let plain = result != 0.0 && is_plain(result) && !subnormal;
+                    let rounding = mode.rounding.filter(|_| plain || mode.gradual)?;
+                    let error = match value.partial_cmp(&f64::from(result)) {
+                        Some(Ordering::Greater) => 1.0,
+                        Some(Ordering::Less) => -1.0,
+                        // A subnormal number without an error.
+                        _ => 0.0,
+                    };
                     Some(rounded(result, error, rounding))
                 }
 
@@ -305,7 +311,9 @@ macro_rules! float {
                 } else {
                     whole(value, mode.rounding?)
                 };
-                Some(f64::from(result))
+                // A subnormal number may count as zero, which is not rounded away from it.
+                let certain = mode.gradual || !value.is_subnormal() || result == 0.0;
+                certain.then_some(f64::from(result))
             }
 
             /// To an integer.
