@@ -304,8 +304,10 @@ fn effects(instruction: &Instruction) -> Effects {
     {
         let is_operand = explicit
             && !instruction.is_vsib()
+            && used.segment() == instruction.memory_segment()
             && used.base() == instruction.memory_base()
-            && used.index() == instruction.memory_index();
+            && used.index() == instruction.memory_index()
+            && used.displacement() == instruction.memory_displacement64();
         let size = used
             .memory_size()
             .size()

@@ -266,8 +266,9 @@ macro_rules! float {
                     if exact || mode.is_default() {
                         return Some(result);
                     }
-                    let plain = value == 0.0 || is_plain(result);
-                    let rounding = mode.rounding.filter(|_| plain && !subnormal)?;
+                    // Without gradual underflow small numbers may count as zero.
+                    let plain = mode.gradual || result != 0.0 && is_plain(result);
+                    let rounding = mode.rounding.filter(|_| plain)?;
                     let error = if value > f64::from(result) { 1.0 } else { -1.0 };
                     Some(rounded(result, error, rounding))
                 }
@@ -305,7 +306,9 @@ macro_rules! float {
                 } else {
                     whole(value, mode.rounding?)
                 };
-                Some(f64::from(result))
+                // A subnormal number may count as zero, which is not rounded away from.
+                let certain = result == 0.0 || !value.is_subnormal() || mode.gradual;
+                certain.then_some(f64::from(result))
             }
 
             /// To an integer.
