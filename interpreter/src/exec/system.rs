@@ -125,20 +125,28 @@ fn write_base(m: &mut Machine<'_>, d: &Decoded, segment: Register) -> Done {
     Ok(Flow::Next)
 }
 
-/// Only FS and GS have a base other than zero; what it becomes the descriptor says.
-fn forget_base(m: &mut Machine<'_>, d: &Decoded) {
-    if let Some(base) = base(m, d.instruction().op0_register()) {
+/// A selector goes to a segment register. Only FS and GS have a base other than zero; what it
+/// becomes, and whether there is such a segment, the descriptor says. A program that asks for none
+/// gets none.
+fn set_selector(m: &mut Machine<'_>, d: &Decoded, selector: Word) -> Done {
+    let register = d.instruction().op0_register();
+    let is_null = selector.get(2).is_some_and(|selector| selector <= 3);
+    let in_program = only_in_kernel(m).is_err();
+    if register == Register::CS {
+        return Err(StopReason::FaultingInstruction);
+    }
+    if in_program && (!is_null || register == Register::SS) {
+        return Err(StopReason::FarTransfer);
+    }
+    if let Some(base) = base(m, register) {
         *base = None;
     }
+    Ok(Flow::Next)
 }
 
 fn load_segment(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    if d.instruction().op0_register() == Register::CS {
-        return Err(StopReason::FaultingInstruction);
-    }
-    m.read(d, 1)?;
-    forget_base(m, d);
-    Ok(Flow::Next)
+    let selector = m.read(d, 1)?;
+    set_selector(m, d, selector)
 }
 
 /// Processors differ in how many bytes they write.
@@ -148,7 +156,6 @@ fn push_segment(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 fn pop_segment(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    m.pop(super::stack::moved(d)?)?;
-    forget_base(m, d);
-    Ok(Flow::Next)
+    let selector = m.pop(super::stack::moved(d)?)?;
+    set_selector(m, d, selector)
 }

@@ -46,7 +46,7 @@ pub(crate) enum Told {
     Reached(u64),
     Value(u64, Parameter, Option<u64>),
     Branch(u64, Option<bool>),
-    Call(Call),
+    Call(Box<Call>),
     Returned(u64),
 }
 
@@ -107,7 +107,7 @@ impl Sink for Recorder {
         self.0.push(Told::Branch(pc, taken));
     }
     fn call(&mut self, call: &Call) {
-        self.0.push(Told::Call(*call));
+        self.0.push(Told::Call(Box::new(*call)));
     }
     fn returned(&mut self, pc: u64) {
         self.0.push(Told::Returned(pc));
@@ -257,7 +257,7 @@ impl After {
         self.told
             .iter()
             .filter_map(|told| match told {
-                Told::Call(call) => Some(*call),
+                Told::Call(call) => Some(**call),
                 _ => None,
             })
             .collect()

@@ -116,11 +116,14 @@ fn segment_bases() {
     let after = lab.clone().bytes(&code).run();
     assert_eq!(after.get(Register::RAX), Some(0x1234_5678_9abc));
     assert_eq!(after.get(Register::RDX), Some(0x7777_0000));
-    // mov ds, eax keeps it; mov fs, eax does not.
+    // Of no segment: mov ds, eax keeps it; mov fs, eax does not.
     let kept = lab.clone().bytes(&[0x8e, 0xd8]).run();
     assert_eq!(kept.outcome.registers.fs_base, Some(0x1234_5678_9abc));
-    let lost = lab.bytes(&[0x8e, 0xe0]).run();
+    let lost = lab.clone().bytes(&[0x8e, 0xe0]).run();
     assert_eq!(lost.outcome.registers.fs_base, None);
+    // Whether there is a segment that is asked for only the kernel knows.
+    let stopped = lab.reg(Register::RAX, 0x33).bytes(&[0x8e, 0xe0]).run();
+    assert_eq!(stopped.outcome.stop, StopReason::FarTransfer);
 }
 
 /// State that is saved makes its area unknown and nothing beside it; what is restored is unknown.

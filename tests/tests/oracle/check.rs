@@ -130,6 +130,8 @@ impl Scene<'_> {
 pub(crate) struct Watch {
     pub(crate) tracee: Tracee,
     volatile: Vec<(u64, u64)>,
+    /// Where the code lies that reads the clock.
+    clock: Vec<(u64, u64)>,
     pub(crate) decoded: HashMap<u64, ([u8; 15], Decoded)>,
     random: Random,
     plans: PlanWatch,
@@ -152,9 +154,11 @@ pub(crate) fn run(command: &[String], start: &Start, extent: Extent) -> Result<R
     let mut tracee = Tracee::start(command).with_context(|| format!("running {command:?}"))?;
     tracee.run_to(start)?;
     let volatile = tracee.volatile_ranges()?;
+    let clock = tracee.clock_ranges()?;
     let mut watch = Watch {
         tracee,
         volatile,
+        clock,
         decoded: HashMap::new(),
         random: Random(0x1234_5678_9abc_def1),
         plans: PlanWatch::default(),
@@ -298,7 +302,19 @@ impl Watch {
             let hide = Hide::Nothing;
             tell_vectors(&mut registers, state, carried, hide, &mut self.random);
             let (_, with_vectors) = self.scene().run(&registers, WINDOW, None);
-            with_vectors.instructions > outcome.instructions
+            if with_vectors.instructions > outcome.instructions {
+                return Cause::Vectors;
+            }
+            let pc = outcome.registers.rip;
+            if self
+                .clock
+                .iter()
+                .any(|&(first, past)| (first..past).contains(&pc))
+            {
+                Cause::Clock
+            } else {
+                Cause::Unknown
+            }
         });
         Some(End {
             cause,

@@ -54,7 +54,7 @@ fn difference(full: &Recorder, planned: &Recorder) -> Option<String> {
 /// An end is told by its reason alone.
 fn end_of(outcome: &Outcome) -> Option<End> {
     (outcome.stop != StopReason::Complete).then(|| End {
-        cause: Cause::of(outcome.stop, || false),
+        cause: Cause::of(outcome.stop, || Cause::Unknown),
         reason: outcome.stop.key(),
         place: String::new(),
     })

@@ -18,6 +18,9 @@ pub(crate) enum Cause {
     Leaves,
     /// With the vector registers that the processor had, the same window goes on.
     Vectors,
+    /// It reads the kernel's clock, from memory that is rewritten at any time. How often it tries
+    /// again depends on how slowly it is stepped.
+    Clock,
     /// The interpreter does not know the instruction, or does not follow it so far.
     Unsupported,
     /// Something else that is not known.
@@ -25,24 +28,19 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    const ALL: [(Self, &'static str); 4] = [
+    const ALL: [(Self, &'static str); 5] = [
         (Self::Leaves, "leave the program"),
         (Self::Vectors, "depend on vector registers"),
+        (Self::Clock, "depend on the kernel's clock"),
         (Self::Unsupported, "are unsupported"),
         (Self::Unknown, "are unknown otherwise"),
     ];
 
-    /// The cause of an end; `with_vectors` tells whether the window goes on with vector registers.
-    pub(crate) fn of(stop: StopReason, with_vectors: impl FnOnce() -> bool) -> Self {
+    /// The cause of an end; `wanting` tells what a window wants that ended for want of knowledge.
+    pub(crate) fn of(stop: StopReason, wanting: impl FnOnce() -> Self) -> Self {
         use StopReason as R;
         match stop {
-            R::UnknownBranch | R::UnknownTarget => {
-                if with_vectors() {
-                    Self::Vectors
-                } else {
-                    Self::Unknown
-                }
-            }
+            R::UnknownBranch | R::UnknownTarget => wanting(),
             R::Unsupported | R::RepTooLong | R::Undecodable => Self::Unsupported,
             _ => Self::Leaves,
         }

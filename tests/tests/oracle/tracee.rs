@@ -222,9 +222,18 @@ impl Tracee {
 
     /// First and past-the-end addresses of the pages that the kernel rewrites at any time.
     pub(crate) fn volatile_ranges(&self) -> Result<Vec<(u64, u64)>> {
+        self.ranges("[vvar")
+    }
+
+    /// First and past-the-end addresses of the code that reads these.
+    pub(crate) fn clock_ranges(&self) -> Result<Vec<(u64, u64)>> {
+        self.ranges("[vdso]")
+    }
+
+    fn ranges(&self, name: &str) -> Result<Vec<(u64, u64)>> {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid))?;
         maps.lines()
-            .filter(|line| line.contains("[vvar"))
+            .filter(|line| line.contains(name))
             .map(|line| {
                 let range = line.split_whitespace().next().unwrap_or_default();
                 let (first, end) = range.split_once('-').context("a line of maps")?;

@@ -64,6 +64,15 @@ fn directed_rounding() {
     );
     assert_eq!(Float::round(2.5f32, 4, zero), Some(2.0));
     assert_eq!(<f32 as Float>::narrow(0.1, zero), Some(0.1f32.next_down()));
+    // What may count as zero is not rounded away from it.
+    assert_eq!(f64::from_bits(1).to_integer(32, false, up), None);
+    assert_eq!(f64::from_bits(1).to_integer(32, false, zero), Some(0));
+    assert_eq!(<f32 as Float>::narrow(1e-300, up), None);
+    let gradual = DEFAULT.rounded(Rounding::Up);
+    assert_eq!(
+        <f32 as Float>::narrow(1e-300, gradual),
+        Some(f32::from_bits(1))
+    );
     let negative = Float::add(1.5f64, -1.5, mode(Rounding::Down)).map(f64::to_bits);
     assert_eq!(negative, Some(1 << 63));
 }
