@@ -1,7 +1,7 @@
 //! From records to tables: attributes each sample, finds its caller, interprets its window.
 
 use hotlist::{Config, Generator};
-use interpreter::{Capture, DecodeCache, Registers, Snapshot, StopReason, Window};
+use interpreter::{Capture, DecodeCache, Registers, Snapshot, State, StopReason, Window};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,6 +50,8 @@ pub(crate) struct Collector {
     kernel_space: Process,
     blocks: Blocks,
     cache: DecodeCache,
+    /// What windows work on, kept from one to the next.
+    state: State,
     pub(crate) tables: Tables,
     coins: Generator,
     acceptance: StdRng,
@@ -76,7 +78,7 @@ pub(crate) struct Totals {
     pub(crate) gone: u64,
 }
 
-/// Decoded instructions kept, about 112 bytes each.
+/// Decoded instructions kept, about 150 bytes each.
 const DECODED: usize = 1 << 17;
 /// Distinct intervals told apart; more are counted as this many.
 const MAX_PERIODS: usize = 1 << 16;
@@ -101,6 +103,7 @@ impl Collector {
             kernel_space,
             blocks: Blocks::default(),
             cache: DecodeCache::new(DECODED),
+            state: State::new(Registers::from_sample([0; 16], 0, 0)),
             plans: None,
             raw: None,
             own_pid: Pid(std::process::id()),
@@ -537,10 +540,11 @@ impl Collector {
             max_instructions: self.settings.window,
             capture: self.settings.capture,
         };
-        let mut start = Registers::from_sample(registers.gpr, registers.ip, registers.flags);
+        let start = &mut self.state.registers;
+        start.set_sample(registers.gpr, registers.ip, registers.flags);
         start.fs_base = capture.and_then(|capture| capture.fs_base);
         start.gs_base = capture.and_then(|capture| capture.gs_base);
-        let outcome = window.run(&start, &mut code, &mut memory, &mut recorder);
+        let outcome = window.run_on(&mut self.state, &mut code, &mut memory, &mut recorder);
         let missed = code.missed;
         recorder.settle_jump();
         let Recorder {

@@ -1,12 +1,18 @@
 //! How long windows and plans take.
 
-use std::hint::black_box;
+mod real;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use std::hint::black_box;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use interpreter::{
-    Code, DecodeCache, Evaluated, Fetched, Memory, Parameter, Planner, Registers, Request, Sink,
-    Snapshot, Sources, StopReason, Window, evaluate,
+    Capture, Code, DecodeCache, Evaluated, Fetched, Memory, Parameter, Planner, Registers, Request,
+    Sink, Snapshot, Sources, State, StopReason, Window, evaluate,
 };
+
+use crate::real::{Library, Small, gpr, registers};
 
 /// A loop of the kind that compilers make: loads, sums, a store, a comparison, a branch.
 const LOOP: &[u8] = &[
@@ -127,6 +133,117 @@ fn window(criterion: &mut Criterion) {
     }
 }
 
+/// Windows of the machine's libraries, all of a kind in turn; and how long the one in the middle
+/// takes, at its best: other programs on the machine take their part of the rest.
+fn libraries(criterion: &mut Criterion) {
+    let captures = [
+        ("no values", Capture::NONE),
+        ("the default values", Capture::default()),
+        ("all values", Capture::all()),
+    ];
+    let mut libraries = Library::all();
+    for (kind, vectors) in [("integer", false), ("vector", true)] {
+        let starts: Vec<_> = libraries.iter_mut().map(|l| l.starts(vectors)).collect();
+        list(kind, &libraries, &starts);
+        let count: usize = starts.iter().map(Vec::len).sum();
+        let mut group = criterion.benchmark_group(format!("real windows of {kind} code"));
+        group.throughput(Throughput::Elements(count as u64));
+        for (name, capture) in captures {
+            let window = Window {
+                capture,
+                ..Window::default()
+            };
+            let mut state = State::new(registers(0));
+            let mut run = |library: &mut Library, memory: &mut Small, start: u64| {
+                let mut sum = Sum::default();
+                state.registers.set_sample(black_box(gpr()), start, 0x246);
+                let end = window.run_on(&mut state, library, memory, &mut sum);
+                sum.0 + u64::from(end.instructions)
+            };
+            let mut each: Vec<Duration> = Vec::new();
+            for (library, starts) in libraries.iter_mut().zip(&starts) {
+                let mut memory = library.memory();
+                each.extend(
+                    starts
+                        .iter()
+                        .map(|s| best(|| run(library, &mut memory, *s))),
+                );
+            }
+            each.sort_unstable();
+            let middle = each.get(each.len() / 2).copied().unwrap_or_default();
+            println!("{kind}, {name}: {count} windows, the median one takes {middle:?}");
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| {
+                    let mut sum = 0_u64;
+                    for (library, starts) in libraries.iter_mut().zip(&starts) {
+                        let mut memory = library.memory();
+                        for start in starts {
+                            sum = sum.wrapping_add(run(library, &mut memory, *start));
+                        }
+                    }
+                    sum
+                });
+            });
+        }
+    }
+}
+
+/// Adds the windows to the file that `VCPI_WINDOWS` names, for `with_unicorn.py` to run the same.
+fn list(kind: &str, libraries: &[Library], starts: &[Vec<u64>]) {
+    let Some(path) = std::env::var_os("VCPI_WINDOWS") else {
+        return;
+    };
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path);
+    let mut file = file.expect("the file that VCPI_WINDOWS names can be written");
+    for (library, starts) in libraries.iter().zip(starts) {
+        for start in starts {
+            writeln!(file, "{kind} {} {start:#x}", library.path).expect("there is room");
+        }
+    }
+}
+
+/// The time of one call, the best of twenty hundreds.
+fn best(mut run: impl FnMut() -> u64) -> Duration {
+    let hundred = (0..20).map(|_| {
+        let start = Instant::now();
+        for _ in 0..100 {
+            black_box(run());
+        }
+        start.elapsed()
+    });
+    hundred.min().unwrap_or_default() / 100
+}
+
+/// Plans for the entries of the machine's functions, of the kinds that a daemon makes.
+fn real_plans(criterion: &mut Criterion) {
+    let mut planner = Planner::default();
+    let mut libraries = Library::all();
+    let starts: Vec<_> = libraries.iter_mut().map(|l| l.starts(false)).collect();
+    let mut each: Vec<Duration> = Vec::new();
+    for (library, starts) in libraries.iter_mut().zip(&starts) {
+        for start in starts {
+            each.push(best(|| {
+                let planned = planner.plan(*start, library, Request::default());
+                planned.map_or(0, |planned| planned.plan.load_bytes() as u64)
+            }));
+        }
+    }
+    each.sort_unstable();
+    let middle = each.get(each.len() / 2).copied().unwrap_or_default();
+    println!(
+        "real plans: {} of them, the median one takes {middle:?}",
+        each.len()
+    );
+    if let (Some(library), Some(start)) = (libraries.first_mut(), starts.concat().first()) {
+        criterion.bench_function("plan of a library's function", |bencher| {
+            bencher.iter(|| planner.plan(black_box(*start), library, Request::default()));
+        });
+    }
+}
+
 fn plan(criterion: &mut Criterion) {
     let mut planner = Planner::default();
     for (name, bytes) in [
@@ -166,5 +283,5 @@ fn plan(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, window, plan);
+criterion_group!(benches, window, libraries, plan, real_plans);
 criterion_main!(benches);

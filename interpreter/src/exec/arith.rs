@@ -1,7 +1,8 @@
 //! Addition, subtraction, comparison and their atomic relatives.
 
 use crate::decode::Decoded;
-use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX};
+use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX, part_name};
+use crate::parameter::Parameter;
 use crate::rflags::{Flag, Flags};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
@@ -132,7 +133,9 @@ pub(super) fn cmpxchg(m: &mut Machine<'_>, d: &Decoded) -> Done {
         None => (old.either(new), old),
     };
     let before = m.registers.gpr;
-    if equal != Some(true) {
+    if equal == Some(true) {
+        report_accumulator(m, RAX, width, accumulator);
+    } else {
         m.write_part(d, RAX, width, accumulator);
     }
     m.write(d, 0, stored)?;
@@ -143,6 +146,12 @@ pub(super) fn cmpxchg(m: &mut Machine<'_>, d: &Decoded) -> Done {
         }
     }
     Ok(Flow::Next)
+}
+
+/// Reports an accumulator that was equal and is not written: it holds the old value all the same.
+fn report_accumulator(m: &mut Machine<'_>, number: usize, width: Width, value: Word) {
+    let register = part_name(number, width);
+    m.event(Parameter::Dest(register), value.get(width.bytes()));
 }
 
 /// `cmpxchg8b` and `cmpxchg16b`: rdx:rax is compared, rcx:rbx stored. Only ZF changes.
@@ -172,13 +181,15 @@ pub(super) fn cmpxchg_pair(m: &mut Machine<'_>, d: &Decoded) -> Done {
         m.store(high_at, width, pick(1))?;
     }
     m.flags().set(Flag::Zf, equal);
-    if equal != Some(true) {
-        for (number, old) in [(RAX, old[0]), (RDX, old[1])] {
-            let before = m.registers.gpr[number];
-            m.write_part(d, number, width, old);
-            if equal.is_none() && width == Width::B32 {
-                m.registers.gpr[number] = m.registers.gpr[number].either_upper(before);
-            }
+    for (number, old, expected) in [(RAX, old[0], expected[0]), (RDX, old[1], expected[1])] {
+        if equal == Some(true) {
+            report_accumulator(m, number, width, expected);
+            continue;
+        }
+        let before = m.registers.gpr[number];
+        m.write_part(d, number, width, old);
+        if equal.is_none() && width == Width::B32 {
+            m.registers.gpr[number] = m.registers.gpr[number].either_upper(before);
         }
     }
     Ok(Flow::Next)

@@ -1,0 +1,138 @@
+//! What is on the way of every sample allocates nothing.
+
+use allocation_counter::measure;
+use interpreter::{
+    Capture, Code, DecodeCache, Fetched, Memory, Parameter, Plan, Planner, Registers, Request,
+    Sink, Snapshot, Sources, State, StopReason, Window, evaluate,
+};
+
+const START: u64 = 0x40_1000;
+
+/// Loads, stores, a vector, a call through a register and back, a comparison, a branch.
+const CODE: &[u8] = &[
+    0x8b, 0x04, 0x8f, // mov eax, [rdi+rcx*4]
+    0x01, 0xc6, // add esi, eax
+    0x89, 0x34, 0x8f, // mov [rdi+rcx*4], esi
+    0xf3, 0x0f, 0x6f, 0x07, // movdqu xmm0, [rdi]
+    0x66, 0x0f, 0xfe, 0xc0, // paddd xmm0, xmm0
+    0x0f, 0x11, 0x47, 0x10, // movups [rdi+16], xmm0
+    0xff, 0xd2, // call rdx
+    0x48, 0x39, 0xd9, // cmp rcx, rbx
+    0x75, 0xe5, // jne to the start
+    0x90, // nop
+    0xc3, // ret: what is called
+];
+const CALLED: u64 = START + CODE.len() as u64 - 1;
+
+/// The code, decoded through a cache from the image or as sampled.
+struct Cached {
+    cache: DecodeCache,
+    sampled: bool,
+}
+
+impl Code for Cached {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let at = usize::try_from(pc.wrapping_sub(START)).map_err(|_| StopReason::NotMapped)?;
+        let rest = CODE.get(at..).ok_or(StopReason::NotMapped)?;
+        let instruction = if self.sampled {
+            self.cache.get_sampled(0, pc, rest)?
+        } else {
+            self.cache.get_or_decode(0, pc, |bytes| {
+                let len = rest.len().min(bytes.len());
+                bytes[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            })?
+        };
+        Ok(Fetched {
+            instruction,
+            bias: 0,
+        })
+    }
+}
+
+struct Constant;
+
+impl Memory for Constant {
+    fn read(&mut self, _: u64, bytes: &mut [u8]) -> bool {
+        bytes.fill(3);
+        true
+    }
+}
+
+#[derive(Default)]
+struct Count(u64);
+
+impl Sink for Count {
+    fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {
+        self.0 += 1;
+    }
+}
+
+fn gpr() -> [u64; 16] {
+    let mut gpr = [0x1000; 16];
+    (gpr[1], gpr[2]) = (0, CALLED);
+    gpr
+}
+
+/// Windows allocate nothing once their instructions are decoded, whatever they capture; a state is
+/// made without allocation, too.
+#[test]
+fn windows() {
+    for sampled in [false, true] {
+        let mut code = Cached {
+            cache: DecodeCache::new(64),
+            sampled,
+        };
+        for capture in [Capture::NONE, Capture::default(), Capture::all()] {
+            let window = Window {
+                capture,
+                ..Window::default()
+            };
+            let mut count = Count::default();
+            let mut end = None;
+            let start = Registers::from_sample(gpr(), START, 0);
+            window.run(&start, &mut code, &mut Constant, &mut count);
+            let counted = measure(|| {
+                let mut state = State::new(start.clone());
+                for _ in 0..10 {
+                    state.registers.set_sample(gpr(), START, 0);
+                    end = Some(window.run_on(&mut state, &mut code, &mut Constant, &mut count));
+                }
+            });
+            assert_eq!(counted.count_total, 0, "{capture}");
+            assert_eq!(end.map(|end| end.instructions), Some(16));
+            assert_eq!(count.0 > 0, capture != Capture::NONE);
+        }
+    }
+}
+
+/// Neither does what a handler brings: a plan that is read, evaluated, and served from.
+#[test]
+fn snapshots() {
+    let mut code = Cached {
+        cache: DecodeCache::new(64),
+        sampled: false,
+    };
+    let planned = Planner::default().plan(START, &mut code, Request::default());
+    let planned = planned.expect("there is code at the start");
+    let written = planned.plan.to_bytes();
+    let sources = Sources {
+        gpr: gpr(),
+        bias: 0,
+        fs_base: None,
+        gs_base: None,
+    };
+    let mut state = State::new(Registers::from_sample(gpr(), START, 0));
+    let mut loads = 0;
+    let counted = measure(|| {
+        let plan = Plan::from_bytes(&written).expect("it was written so");
+        let mut snapshot = Snapshot::default();
+        let mut read = |address, bytes: &mut [u8]| Constant.read(address, bytes);
+        evaluate(&plan, &sources, &mut read, &mut snapshot);
+        loads = snapshot.pieces().len();
+        let window = Window::default();
+        window.run_on(&mut state, &mut code, &mut snapshot, &mut Count::default());
+    });
+    assert_eq!(counted.count_total, 0);
+    assert!(loads > 0);
+}
