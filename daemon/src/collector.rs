@@ -498,10 +498,8 @@ impl Collector {
         if probability < 1.0 && self.acceptance.random::<f64>() >= probability {
             self.tables.count("run", "windows_thinned", 1);
             // Its values do not count, but the next one's may.
-            if let (Some(plans), Some(basis)) = (&mut self.plans, basis)
-                && basis.outcome == PlanOutcome::Missing
-            {
-                plans.make(&basis, &mut self.cache, &mut self.tables);
+            if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
+                plans.settle(&basis, false, None, &mut self.cache, &mut self.tables);
             }
             return;
         }

@@ -1,10 +1,12 @@
 //! Capture plans and unwind rows on their way to the handler of the interrupt.
 //!
-//! A plan is made when a sample found none for its PC, from the code that came with the sample and
-//! from the image files. It is made again, a few times at most, when a window ran into code that
+//! A plan is made when a second sample found none for its PC, from the code that came with the
+//! sample and from the image files. It is made again, a few times at most, when a window ran into code that
 //! the plan did not bring, or when a step of it keeps failing: by then it is known where an
 //! indirect branch leads, or that a register holds no address there. Plans are advice: the window
 //! computes each address itself, and takes code and memory only from what the handler read.
+
+use std::hash::BuildHasher;
 
 use interpreter::{
     Account, Arms, Code, DecodeCache, Decoded, Fetched, Limits, Planner, Request, ReturnAddress,
@@ -12,7 +14,7 @@ use interpreter::{
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
 
 use crate::tables::{Pc, Tables};
@@ -79,12 +81,16 @@ pub(crate) struct Plans {
     keys: FxHashMap<Pid, ProcessKey>,
     /// Plans, rows and destinations kept here, of all processes.
     entries: usize,
+    /// Marks of PCs that a sample was seen at without a plan, each in the place that it falls to.
+    seen: Box<[u32]>,
     /// What the handler had counted when it was asked last.
     counted: Counters,
     tag: u32,
     draws: StdRng,
 }
 
+/// Places of marks: a power of two.
+const SEEN: usize = 1 << 16;
 /// Entries kept. When there are more, all are forgotten: plans that the handler still has go on to
 /// serve, and are made anew where it has given them up.
 const MAX_ENTRIES: usize = 1 << 18;
@@ -107,6 +113,7 @@ impl Plans {
             processes: FxHashMap::default(),
             keys: FxHashMap::default(),
             entries: 0,
+            seen: vec![0; SEEN].into(),
             counted: Counters::default(),
             tag: 0,
             draws: StdRng::seed_from_u64(seed ^ 0x9_1a05),
@@ -215,7 +222,7 @@ impl Plans {
     /// Whether a plan is to be made, or made again, after a window in which code was missed or not.
     fn is_wanted(&mut self, basis: &Basis<'_, '_>, missed: bool) -> bool {
         let tag = match basis.outcome {
-            PlanOutcome::Missing => return true,
+            PlanOutcome::Missing => return self.is_seen_again(basis.start),
             PlanOutcome::Complete { tag } | PlanOutcome::Failed { tag, .. } => tag,
             PlanOutcome::MemoryDenied | PlanOutcome::ValuesDenied | PlanOutcome::NotDumpable => {
                 return false;
@@ -237,13 +244,18 @@ impl Plans {
         missed
     }
 
+    /// Whether a sample without a plan is not the first at its PC. Most PCs of a large program are
+    /// met once: a plan for each would cost more than all the rest, and serve nobody.
+    fn is_seen_again(&mut self, start: Start) -> bool {
+        let hash = FxBuildHasher.hash_one(start);
+        // The casts pick the bits: the place from the upper ones, the mark from the others.
+        let place = (hash >> 48) as usize % SEEN;
+        let mark = hash as u32 | 1;
+        std::mem::replace(&mut self.seen[place], mark) == mark
+    }
+
     /// Makes a plan and gives it to the handler.
-    pub(crate) fn make(
-        &mut self,
-        basis: &Basis<'_, '_>,
-        cache: &mut DecodeCache,
-        tables: &mut Tables,
-    ) {
+    fn make(&mut self, basis: &Basis<'_, '_>, cache: &mut DecodeCache, tables: &mut Tables) {
         let Basis { start, bias, .. } = *basis;
         let of_process = self.processes.get_mut(&start.process);
         let Some(of_process) = of_process.filter(|of| !of.denied) else {
@@ -297,11 +309,9 @@ impl Plans {
             snapshot: basis.snapshot,
             cache,
         };
-        let planned = match self.planner.plan(start.pc, &mut code, request) {
-            Ok(planned) => planned,
-            // Without code there is nothing to load: an empty plan keeps the PC from coming again.
-            Err(_) => interpreter::Planned::default(),
-        };
+        // Without code there is nothing to load: an empty plan keeps the PC from coming again.
+        let planned = self.planner.plan(start.pc, &mut code, request);
+        let planned = planned.unwrap_or_default();
         count(tables, &planned.account);
         let bytes = planned.plan.to_bytes();
         let put = self

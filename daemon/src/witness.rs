@@ -6,7 +6,7 @@
 //! next record.
 
 use rustc_hash::FxHashMap;
-use sampler::{Mode, Pid, RawSample, UserRegisters};
+use sampler::{Capture, Mode, Pid, PlanOutcome, RawSample, UserRegisters};
 use serde::{Deserialize, Serialize};
 
 use crate::procfs::{PageState, Pagemap};
@@ -47,7 +47,12 @@ impl Witness {
         let UserRegisters::Long(registers) = &sample.user else {
             return None;
         };
-        if sample.mode != Mode::User || sample.stack.is_empty() {
+        // With a plan the code itself came along.
+        let planned = |capture: &Capture| capture.plan != PlanOutcome::Missing;
+        if sample.mode != Mode::User
+            || sample.stack.is_empty()
+            || sample.capture.as_deref().is_some_and(planned)
+        {
             return None;
         }
         let stack = registers.sp();

@@ -97,7 +97,7 @@ static inline void add_stack(struct work *work, u32 most)
 
 	if (size > most)
 		size = most;
-	if (!size || work->kernel || sp >> 56 || used + MAX_STACK_BYTES / 8 >= TAIL_WORDS)
+	if (!size || work->kernel || sp >> 56 || used + most / 8 >= TAIL_WORDS)
 		return;
 	if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp)) {
 		/* The next page may not be there. */

@@ -14,7 +14,7 @@
 #define CODE_BYTES_PLANNED 16
 #define CODE_BYTES_UNPLANNED 64
 /* Of the stack at most: where there is no plan, and where there is one. */
-#define MAX_STACK_BYTES 1024
+#define MAX_STACK_BYTES 2048
 #define STACK_BYTES_PLANNED 256
 
 /* Words of a record's tail at most: user registers, frames, code, pieces (each with its head and up

@@ -130,7 +130,7 @@ pub struct RawSample {
     /// The user registers, also where the kernel was interrupted.
     pub user: UserRegisters,
     /// User memory from the user stack pointer upward, as much of it as could be copied (it may be
-    /// nothing); never padded. The engine `bpf` copies 1,024 bytes at most, and 256 where there is
+    /// nothing); never padded. The engine `bpf` copies 2,048 bytes at most, and 256 where there is
     /// a plan for the PC.
     pub stack: Box<[u8]>,
     /// What the engine `bpf` brought besides; `None` from the engine `ring`.
