@@ -45,6 +45,21 @@ impl Maker<'_> {
         }
     }
 
+    /// The address that the registers lead to in the end; those of an address may be operands, too.
+    pub(crate) fn reached(&self, instruction: &Instruction) -> u64 {
+        let address = instruction.virtual_address(0, 0, |register, _, _| match register {
+            Register::FS => Some(SEGMENT_BASES[0]),
+            Register::GS => Some(SEGMENT_BASES[1]),
+            _ if register.is_segment_register() => Some(0),
+            _ if register.is_gpr() => {
+                Some(self.get(register) & u64::MAX >> (64 - 8 * register.size()))
+            }
+            // Lanes of a vector: no one address.
+            _ => None,
+        });
+        address.unwrap_or(0)
+    }
+
     /// An address in the data page, seldom at or over its edge.
     fn linear(&mut self, instruction: &Instruction) -> u64 {
         let size = match instruction.memory_size().size() {
@@ -52,12 +67,18 @@ impl Maker<'_> {
             size => size,
         };
         let last = DATA_BYTES - size;
+        let offset = self.rng.random_range(0..=last) as u64;
+        if instruction.mnemonic() == Mnemonic::Xchg {
+            // It is atomic without a prefix.
+            return DATA
+                + if within_a_line(Mnemonic::Xchg, offset) {
+                    offset
+                } else {
+                    offset & !63
+                };
+        }
         if self.one_in(64) {
             return DATA + last as u64 + self.rng.random_range(0..8);
-        }
-        let offset = self.rng.random_range(0..=last) as u64;
-        if instruction.mnemonic() == Mnemonic::Xchg && !within_a_line(Mnemonic::Xchg, offset) {
-            return DATA + (offset & !63);
         }
         let wants_aligned = size >= 16
             && match instruction.code().op_code().encoding() {

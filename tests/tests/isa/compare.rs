@@ -76,11 +76,12 @@ pub(crate) fn judge(
 }
 
 /// The processor could not complete the instruction: the interpreter must not have, unless only
-/// the page tables knew.
+/// the page tables knew, or memory that it was not given.
 fn raised(case: &Case, slot: &Slot, whole: &Said) -> Verdict {
     let went_on = whole.outcome.stop == StopReason::Complete;
     let interpreted = case.decoded.support() == Support::Interpreted;
-    let could_tell = slot.exception != PAGE_FAULT && !whole.beyond_48_bits;
+    let could_tell =
+        slot.exception != PAGE_FAULT && !whole.beyond_48_bits && !whole.loaded_elsewhere;
     if went_on && interpreted && could_tell {
         let number = slot.exception;
         return Verdict::Differs(vec![format!(

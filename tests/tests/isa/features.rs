@@ -3,7 +3,25 @@
 use std::collections::HashSet;
 
 use anyhow::{Context as _, Result};
-use iced_x86::{Code, CpuidFeature};
+use iced_x86::{Code, CpuidFeature, Instruction, Mnemonic, OpKind};
+
+/// Why an instruction is not to be run, though the interpreter goes on at it: it is the kernel's, or
+/// it changes what the runner itself stands on (segments, access rights of memory).
+pub(crate) fn unfit(instruction: &Instruction) -> Option<&'static str> {
+    use Mnemonic as M;
+    let loads_segment = instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register().is_segment_register()
+        && matches!(instruction.mnemonic(), M::Mov | M::Pop);
+    let info = instruction.code().op_code();
+    if instruction.is_privileged() || info.must_be_cpl0() {
+        return Some("privileged");
+    }
+    let ground = matches!(
+        instruction.mnemonic(),
+        M::Wrfsbase | M::Wrgsbase | M::Xrstor | M::Xrstor64
+    );
+    (loads_segment || ground).then_some("it changes what the runner stands on")
+}
 
 /// The processor's features by the kernel's names.
 pub(crate) struct Features(HashSet<String>);
@@ -107,6 +125,18 @@ impl Features {
             F::FMA4 => "fma4",
             F::XOP => "xop",
             F::TBM => "tbm",
+            F::CPUID => return true,
+            F::TSC => "tsc",
+            F::RDTSCP => "rdtscp",
+            F::RDPID => "rdpid",
+            F::RDRAND => "rdrand",
+            F::RDSEED => "rdseed",
+            F::PKU => "ospke",
+            F::FXSR => "fxsr",
+            F::FSGSBASE => "fsgsbase",
+            F::XSAVE => "xsave",
+            F::XSAVEC => "xsavec",
+            F::XSAVEOPT => "xsaveopt",
             F::D3NOW => "3dnow",
             F::D3NOWEXT => "3dnowext",
             _ => return false,

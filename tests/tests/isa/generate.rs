@@ -1,14 +1,14 @@
 //! Instructions from the decoder's tables, with a state to run them in.
 
 use iced_x86::{
-    Code, Encoder, Instruction, Mnemonic, OpCodeInfo, OpCodeOperandKind, OpKind, Register,
-    RoundingControl,
+    Code, Encoder, Instruction, Mnemonic, OpCodeInfo, OpKind, Register, RoundingControl,
 };
 use interpreter::{Decoded, Support};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, RngExt as _};
 
-use crate::address::{self, Place};
+use crate::address;
+use crate::features::unfit;
 use crate::native::{CODE, CODE_STRIDE, DATA, DATA_BYTES, Slot};
 use crate::trampoline::{STUB_BYTES, stub};
 use crate::tune;
@@ -46,6 +46,8 @@ pub(crate) enum NoCase {
     NotEncoded,
     /// It is not to be run: the interpreter stops there whatever the state.
     Stops,
+    /// It is not for a program to run, or not for this one.
+    Unfit(&'static str),
 }
 
 /// Fills slot number `number` with an instruction of `code` and a state.
@@ -81,6 +83,9 @@ pub(crate) fn make(
     if matches!(decoded.support(), Support::Stops(_)) {
         return Err(NoCase::Stops);
     }
+    if let Some(reason) = unfit(decoded.instruction()) {
+        return Err(NoCase::Unfit(reason));
+    }
     let bytes = bytes[..decoded.len()].to_vec();
     room.fill(0xcc);
     let at = (entry - start) as usize;
@@ -113,8 +118,12 @@ impl Maker<'_> {
         for operand in 0..info.op_count() {
             self.operand(&mut instruction, info, operand);
         }
-        self.decorations(&mut instruction, info);
+        if instruction.is_string_instruction() && self.one_in(8) {
+            // With 32-bit addresses an offset cannot be negative, as those in GS would be.
+            instruction.set_segment_prefix(Register::FS);
+        }
         tune::tune(self, &instruction);
+        self.decorations(&mut instruction, info);
         self.encode(&instruction)
     }
 
@@ -187,242 +196,14 @@ impl Maker<'_> {
             .map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// A register of `count` from `first` on.
-    fn register(&mut self, first: Register, count: u32) -> Register {
-        first + self.rng.random_range(0..count)
-    }
-
-    fn operand(&mut self, instruction: &mut Instruction, info: &OpCodeInfo, operand: u32) {
-        use OpCodeOperandKind as K;
-        let kind = info.op_kind(operand);
-        let or_memory = matches!(
-            kind,
-            K::r8_or_mem
-                | K::r16_or_mem
-                | K::r32_or_mem
-                | K::r32_or_mem_mpx
-                | K::r64_or_mem
-                | K::r64_or_mem_mpx
-                | K::mm_or_mem
-                | K::xmm_or_mem
-                | K::ymm_or_mem
-                | K::zmm_or_mem
-                | K::k_or_mem
-        );
-        if or_memory && (instruction.is_broadcast() || self.one_in(2)) {
-            return self.memory(instruction, operand, Place::Plain);
-        }
-        let high = if info.encoding() == iced_x86::EncodingKind::EVEX {
-            32
-        } else {
-            16
-        };
-        let register = match kind {
-            K::mem | K::mem_mpx | K::mem_mib | K::sibmem => {
-                return self.memory(instruction, operand, Place::Plain);
-            }
-            K::mem_offs => return self.memory(instruction, operand, Place::Offset),
-            K::mem_vsib32x | K::mem_vsib32y | K::mem_vsib32z => {
-                let index = self.vector_index(kind, high);
-                return self.memory(instruction, operand, Place::Lanes(index, 4));
-            }
-            K::mem_vsib64x | K::mem_vsib64y | K::mem_vsib64z => {
-                let index = self.vector_index(kind, high);
-                return self.memory(instruction, operand, Place::Lanes(index, 8));
-            }
-            K::r8_or_mem | K::r8_reg | K::r8_opcode => self.register(Register::AL, 20),
-            K::r16_or_mem | K::r16_reg | K::r16_reg_mem | K::r16_rm | K::r16_opcode => {
-                self.register(Register::AX, 16)
-            }
-            K::r32_or_mem
-            | K::r32_or_mem_mpx
-            | K::r32_reg
-            | K::r32_reg_mem
-            | K::r32_rm
-            | K::r32_opcode
-            | K::r32_vvvv => self.register(Register::EAX, 16),
-            K::r64_or_mem
-            | K::r64_or_mem_mpx
-            | K::r64_reg
-            | K::r64_reg_mem
-            | K::r64_rm
-            | K::r64_opcode
-            | K::r64_vvvv => self.register(Register::RAX, 16),
-            K::seg_reg => self.register(Register::ES, 6),
-            K::k_or_mem | K::k_reg | K::k_rm | K::k_vvvv => self.register(Register::K0, 8),
-            K::kp1_reg => Register::K0 + 2 * self.rng.random_range(0..4),
-            K::mm_or_mem | K::mm_reg | K::mm_rm => self.register(Register::MM0, 8),
-            K::xmm_or_mem | K::xmm_reg | K::xmm_rm | K::xmm_vvvv => {
-                self.register(Register::XMM0, high)
-            }
-            K::xmm_is4 | K::xmm_is5 => self.register(Register::XMM0, 16),
-            K::xmmp3_vvvv => Register::XMM0 + 4 * self.rng.random_range(0..8),
-            K::ymm_or_mem | K::ymm_reg | K::ymm_rm | K::ymm_vvvv => {
-                self.register(Register::YMM0, high)
-            }
-            K::ymm_is4 | K::ymm_is5 => self.register(Register::YMM0, 16),
-            K::zmm_or_mem | K::zmm_reg | K::zmm_rm | K::zmm_vvvv => {
-                self.register(Register::ZMM0, 32)
-            }
-            K::zmmp3_vvvv => Register::ZMM0 + 4 * self.rng.random_range(0..8),
-            K::es => Register::ES,
-            K::cs => Register::CS,
-            K::ss => Register::SS,
-            K::ds => Register::DS,
-            K::fs => Register::FS,
-            K::gs => Register::GS,
-            K::al => Register::AL,
-            K::cl => Register::CL,
-            K::ax => Register::AX,
-            K::dx => Register::DX,
-            K::eax => Register::EAX,
-            K::rax => Register::RAX,
-            K::st0 => Register::ST0,
-            K::sti_opcode => self.register(Register::ST0, 8),
-            _ => return self.other(instruction, operand, kind),
-        };
-        instruction.set_op_kind(operand, OpKind::Register);
-        instruction.set_op_register(operand, register);
-    }
-
-    /// The index of a gather or scatter.
-    fn vector_index(&mut self, kind: OpCodeOperandKind, high: u32) -> Register {
-        use OpCodeOperandKind as K;
-        let first = match kind {
-            K::mem_vsib32x | K::mem_vsib64x => Register::XMM0,
-            K::mem_vsib32y | K::mem_vsib64y => Register::YMM0,
-            _ => Register::ZMM0,
-        };
-        self.register(first, high)
-    }
-
-    /// Immediates, branch targets, and memory that an encoding implies.
-    fn other(&mut self, instruction: &mut Instruction, operand: u32, kind: OpCodeOperandKind) {
-        use OpCodeOperandKind as K;
-        let narrow = self.one_in(5);
-        let string = |wide, narrowed| if narrow { narrowed } else { wide };
-        let target = self.stubs[self.rng.random_range(0..2)];
-        let kind = match kind {
-            K::imm8
-            | K::imm4_m2z
-            | K::imm8_const_1
-            | K::imm8sex16
-            | K::imm8sex32
-            | K::imm8sex64 => {
-                return self.immediate_byte(instruction, operand, kind);
-            }
-            K::imm16 => {
-                instruction.set_immediate16(values::integer(self.rng) as u16);
-                OpKind::Immediate16
-            }
-            K::imm32 => {
-                instruction.set_immediate32(values::integer(self.rng) as u32);
-                OpKind::Immediate32
-            }
-            K::imm32sex64 => {
-                instruction.set_immediate32to64(i64::from(values::integer(self.rng) as i32));
-                OpKind::Immediate32to64
-            }
-            K::imm64 => {
-                instruction.set_immediate64(values::integer(self.rng));
-                OpKind::Immediate64
-            }
-            K::seg_rSI => string(OpKind::MemorySegRSI, OpKind::MemorySegESI),
-            K::es_rDI => string(OpKind::MemoryESRDI, OpKind::MemoryESEDI),
-            K::seg_rDI => string(OpKind::MemorySegRDI, OpKind::MemorySegEDI),
-            K::seg_rBX_al => {
-                instruction.set_memory_base(if narrow { Register::EBX } else { Register::RBX });
-                instruction.set_memory_index(Register::AL);
-                OpKind::Memory
-            }
-            K::br64_1 | K::br64_4 => {
-                instruction.set_near_branch64(target);
-                OpKind::NearBranch64
-            }
-            K::br16_1 | K::br16_2 => {
-                instruction.set_near_branch16(target as u16);
-                OpKind::NearBranch16
-            }
-            // The encoder refuses the rest.
-            _ => return,
-        };
-        // Both operands of a string instruction have one address size.
-        let first = instruction.op0_kind();
-        let kind = match (operand, first, kind) {
-            (1, OpKind::MemoryESRDI, OpKind::MemorySegESI) => OpKind::MemorySegRSI,
-            (1, OpKind::MemoryESEDI, OpKind::MemorySegRSI) => OpKind::MemorySegESI,
-            (1, OpKind::MemorySegRSI, OpKind::MemoryESEDI) => OpKind::MemoryESRDI,
-            (1, OpKind::MemorySegESI, OpKind::MemoryESRDI) => OpKind::MemoryESEDI,
-            _ => kind,
-        };
-        instruction.set_op_kind(operand, kind);
-    }
-
-    fn immediate_byte(
-        &mut self,
-        instruction: &mut Instruction,
-        operand: u32,
-        kind: OpCodeOperandKind,
-    ) {
-        use OpCodeOperandKind as K;
-        let byte = if self.one_in(2) {
-            self.rng.random()
-        } else {
-            values::integer(self.rng) as u8
-        };
-        let second = (0..operand).any(|i| {
-            matches!(
-                instruction.op_kind(i),
-                OpKind::Immediate8 | OpKind::Immediate16
-            )
-        });
-        let kind = match kind {
-            K::imm8sex16 => {
-                instruction.set_immediate8to16(i16::from(byte as i8));
-                OpKind::Immediate8to16
-            }
-            K::imm8sex32 => {
-                instruction.set_immediate8to32(i32::from(byte as i8));
-                OpKind::Immediate8to32
-            }
-            K::imm8sex64 => {
-                instruction.set_immediate8to64(i64::from(byte as i8));
-                OpKind::Immediate8to64
-            }
-            K::imm8 if second => {
-                instruction.set_immediate8_2nd(byte);
-                OpKind::Immediate8_2nd
-            }
-            K::imm8_const_1 => {
-                instruction.set_immediate8(1);
-                OpKind::Immediate8
-            }
-            K::imm4_m2z => {
-                instruction.set_immediate8(byte & 15);
-                OpKind::Immediate8
-            }
-            _ => {
-                instruction.set_immediate8(byte);
-                OpKind::Immediate8
-            }
-        };
-        instruction.set_op_kind(operand, kind);
-    }
-
     /// Prefixes, masks, rounding.
     fn decorations(&mut self, instruction: &mut Instruction, info: &OpCodeInfo) {
         let in_memory = instruction.op0_kind() == OpKind::Memory;
-        let within = self
-            .address
-            .is_some_and(|at| address::within_a_line(instruction.mnemonic(), at));
+        let within = address::within_a_line(instruction.mnemonic(), self.reached(instruction));
         if info.can_use_lock_prefix() && in_memory && within && self.one_in(3) {
             instruction.set_has_lock_prefix(true);
         }
         let string = instruction.is_string_instruction();
-        if string && self.one_in(8) {
-            // With 32-bit addresses an offset cannot be negative.
-            instruction.set_segment_prefix(Register::FS);
-        }
         if info.can_use_rep_prefix() && (string && self.one_in(2) || self.one_in(16)) {
             instruction.set_has_rep_prefix(true);
         } else if info.can_use_repne_prefix() && (string && self.one_in(2) || self.one_in(16)) {

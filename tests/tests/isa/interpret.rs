@@ -28,6 +28,8 @@ pub(crate) struct Said {
     pub(crate) stores: Vec<(Option<u64>, u32, Option<u64>)>,
     /// An address was used that is not canonical everywhere.
     pub(crate) beyond_48_bits: bool,
+    /// Memory beyond the data page was loaded.
+    pub(crate) loaded_elsewhere: bool,
 }
 
 /// Interprets the instruction of a slot.
@@ -74,6 +76,7 @@ fn run(case: &Case, slot: &Slot, level: Level, hide: Hide, then: Option<&Decoded
         branch: listener.branch,
         stores: listener.stores,
         beyond_48_bits: listener.beyond_48_bits,
+        loaded_elsewhere: listener.loaded_elsewhere,
     }
 }
 
@@ -190,6 +193,7 @@ struct Listener {
     branch: Option<Option<bool>>,
     stores: Vec<(Option<u64>, u32, Option<u64>)>,
     beyond_48_bits: bool,
+    loaded_elsewhere: bool,
 }
 
 impl Listener {
@@ -211,8 +215,9 @@ impl Sink for Listener {
         self.branch = Some(taken);
     }
 
-    fn load(&mut self, _: u64, address: Option<u64>, _: u32, _: bool) {
+    fn load(&mut self, _: u64, address: Option<u64>, _: u32, known: bool) {
         self.address(address);
+        self.loaded_elsewhere |= !known;
     }
 
     fn store(&mut self, _: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {

@@ -27,7 +27,8 @@ pub(crate) struct Report {
     raised: BTreeMap<u64, u64>,
     stopped: BTreeMap<StopReason, u64>,
     not_encoded: BTreeMap<String, u64>,
-    not_to_be_run: u64,
+    /// Cases that were not run, by the reason.
+    unfit: BTreeMap<&'static str, u64>,
     /// Codes that were meant to be run; those that were compared at least once.
     wanted: BTreeSet<String>,
     compared: BTreeSet<String>,
@@ -60,7 +61,8 @@ impl Report {
     pub(crate) fn no_case(&mut self, code: Code, reason: NoCase) {
         match reason {
             NoCase::NotEncoded => *self.not_encoded.entry(format!("{code:?}")).or_default() += 1,
-            NoCase::Stops => self.not_to_be_run += 1,
+            NoCase::Stops => *self.unfit.entry("it stops a window").or_default() += 1,
+            NoCase::Unfit(reason) => *self.unfit.entry(reason).or_default() += 1,
         }
     }
 
@@ -113,6 +115,7 @@ impl Report {
                     what.join("; "),
                     inputs(slot)
                 );
+                eprintln!("{line}");
                 self.differences.push(line);
             }
         }
@@ -153,7 +156,9 @@ impl fmt::Display for Report {
         for (reason, count) in &self.stopped {
             writeln!(f, "{count} stopped the window: {}", reason.key())?;
         }
-        writeln!(f, "{} not run: they stop a window", self.not_to_be_run)?;
+        for (reason, count) in &self.unfit {
+            writeln!(f, "{count} not run: {reason}")?;
+        }
         for (code, count) in &self.not_encoded {
             writeln!(
                 f,

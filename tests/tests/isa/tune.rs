@@ -43,12 +43,7 @@ pub(crate) fn tune(maker: &mut Maker<'_>, instruction: &Instruction) {
                 maker.put(address, &modes.to_le_bytes());
             }
         }
-        M::Bt | M::Bts | M::Btr | M::Btc if instruction.op1_kind() == OpKind::Register => {
-            if maker.address.is_some() && !maker.one_in(8) {
-                let bit = maker.rng.random_range(-6000..6000i64).cast_unsigned();
-                maker.set(instruction.op1_register(), bit);
-            }
-        }
+        M::Bt | M::Bts | M::Btr | M::Btc => bit_string(maker, instruction),
         M::Loop | M::Loope | M::Loopne | M::Jrcxz | M::Jecxz if maker.one_in(2) => {
             let count = maker.rng.random_range(0..3);
             maker.set(Register::RCX, count);
@@ -75,6 +70,15 @@ fn indirect(maker: &mut Maker<'_>, instruction: &Instruction) {
         (OpKind::Register, _) => maker.set(instruction.op0_register(), target),
         (OpKind::Memory, Some(address)) => maker.put(address, &target.to_le_bytes()),
         _ => {}
+    }
+}
+
+/// The bit mostly lies in the data page.
+fn bit_string(maker: &mut Maker<'_>, instruction: &Instruction) {
+    let reaches = instruction.op1_kind() == OpKind::Register && maker.address.is_some();
+    if reaches && !maker.one_in(8) {
+        let bit = maker.rng.random_range(-6000..6000i64).cast_unsigned();
+        maker.set(instruction.op1_register(), bit);
     }
 }
 
