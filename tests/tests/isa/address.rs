@@ -51,7 +51,11 @@ impl Maker<'_> {
             Register::FS => Some(SEGMENT_BASES[0]),
             Register::GS => Some(SEGMENT_BASES[1]),
             _ if register.is_segment_register() => Some(0),
-            _ => Some(self.get(register) & u64::MAX >> (64 - 8 * register.size())),
+            _ if register.is_gpr() => {
+                Some(self.get(register) & u64::MAX >> (64 - 8 * register.size()))
+            }
+            // Lanes of a vector: no one address.
+            _ => None,
         });
         address.unwrap_or(0)
     }
