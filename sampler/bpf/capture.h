@@ -3,7 +3,7 @@
  * the kernel as for tests without privilege. Whoever includes this provides
  *
  *   long read_user(void *to, u32 size, u64 address)    0, or negative if not all could be read
- *   long read_kernel(void *to, u32 size, u64 address)  likewise, allowed ranges only
+ *   long read_kernel(void *to, u32 size, u64 address)  likewise; asked for allowed ranges only
  *   int find_row(struct work *work, u64 address, struct row *row)    whether there is one
  *
  * and defines SUBPROGRAM as what goes before a function that the kernel's verifier checks apart
@@ -31,6 +31,9 @@
 #define FARTHEST_BY_ROW (1ULL << 30)
 #define FARTHEST_BY_POINTER (1ULL << 18)
 
+/* What a plan for the kernel's code may read: the image, the current stack, RAM. */
+#define ALLOWED_RANGES (2 + RAM_RANGES)
+
 /* What one CPU works on: one sample at a time. */
 struct work {
 	u64 registers[REGISTER_WORDS];
@@ -43,11 +46,12 @@ struct work {
 	struct row row;
 	/* Bytes that the plan has read. */
 	u32 plan_bytes;
-	/* The plan is for the kernel's code. */
+	/* The plan is for the kernel's code; it may read these ranges then. */
 	u32 kernel;
 	u32 since_wake_up;
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
+	struct range allowed[ALLOWED_RANGES];
 	struct record record;
 	u64 tail[TAIL_WORDS + TAIL_SPARE];
 };
@@ -113,6 +117,18 @@ static inline int is_nowhere(u64 address)
 	return address < 0x1000 || (top != 0 && top != -1);
 }
 
+/* Whether a plan for the kernel's code may read there: elsewhere may be devices. */
+static inline int is_allowed(const struct work *work, u64 address, u32 size)
+{
+	u32 index;
+
+	for (index = 0; index < ALLOWED_RANGES; index++)
+		if (address >= work->allowed[index].start && address < work->allowed[index].end &&
+		    size <= work->allowed[index].end - address)
+			return 1;
+	return 0;
+}
+
 /* Reads `size` bytes (1 to 64) into the tail, a head before them. The tail's next word does not
  * move if that fails. */
 static inline int load(struct work *work, u64 address, u32 size, u64 *result)
@@ -126,7 +142,7 @@ static inline int load(struct work *work, u64 address, u32 size, u64 *result)
 	/* The last word is not filled by every size. */
 	work->tail[used + (words & 15)] = 0;
 	if (work->kernel) {
-		if (address + (size - 1) < address)
+		if (!is_allowed(work, address, size))
 			return PLAN_FORBIDDEN;
 		error = read_kernel(bytes, size, address);
 	} else {

@@ -169,7 +169,7 @@ static inline long read_user(void *to, u32 size, u64 address)
 
 static inline long read_kernel(void *to, u32 size, u64 address)
 {
-	return -1;
+	return bpf_probe_read_kernel(to, size, (const void *)address);
 }
 
 struct work;
@@ -192,12 +192,19 @@ static inline int same_place(const struct place_key *a, const struct place_key *
 	       a->process.exec_count == b->process.exec_count;
 }
 
+/* The kernel's code is the same in all processes: its key has none. */
 static inline void name_place(const struct work *work, u64 address, struct place_key *key)
 {
+	key->address = address;
+	if (work->kernel) {
+		key->process.tgid = 0;
+		key->process.exec_count = 0;
+		key->process.start_time = 0;
+		return;
+	}
 	key->process.tgid = work->record.tgid;
 	key->process.exec_count = work->record.exec_count;
 	key->process.start_time = work->record.start_time;
-	key->address = address;
 }
 
 static int find_row(struct work *work, u64 address, struct row *row)
@@ -412,28 +419,34 @@ none:
 	count(COUNT_NO_USER_REGISTERS);
 }
 
+static inline long read_code(struct work *work, u32 used, u32 size)
+{
+	void *to = &work->tail[used & (TAIL_WORDS - 1)];
+
+	size &= 127;
+	if (size > CODE_BYTES_UNPLANNED)
+		return -1;
+	if (work->kernel)
+		return bpf_probe_read_kernel(to, size, (const void *)work->record.ip);
+	return bpf_probe_read_user(to, size, (const void *)work->record.ip);
+}
+
 /* The code at the PC; the next page may not be there. */
 static inline void add_code(struct work *work, u32 wanted)
 {
 	struct record *record = &work->record;
-	u32 used = record->tail_words & (TAIL_WORDS - 1);
-	u64 ip = record->ip;
+	u32 used = record->tail_words;
+	u32 to_page_end = 4096 - (record->ip & 4095);
 	u32 size = wanted;
-	u32 to_page_end = 4096 - (ip & 4095);
 
-	if (work->kernel || ip >> 56)
+	if (!work->kernel && record->ip >> 56)
 		return;
-	if (bpf_probe_read_user(&work->tail[used], wanted, (const void *)ip)) {
+	if (read_code(work, used, size)) {
+		if (to_page_end >= wanted || read_code(work, used, to_page_end)) {
+			count(COUNT_NO_CODE);
+			return;
+		}
 		size = to_page_end;
-		if (size >= wanted) {
-			count(COUNT_NO_CODE);
-			return;
-		}
-		size &= 63;
-		if (bpf_probe_read_user(&work->tail[used], size, (const void *)ip)) {
-			count(COUNT_NO_CODE);
-			return;
-		}
 		count(COUNT_SHORT_CODE);
 	}
 	record->code_bytes = size;
@@ -463,6 +476,34 @@ static inline void add_stack(struct work *work, u32 most)
 	}
 	record->stack_bytes = size & ~7;
 	record->tail_words = used + size / 8;
+}
+
+/* Says what plans for the kernel's code may read now. */
+static inline void allow_kernel_memory(struct work *work, struct task_struct *task)
+{
+	u64 base = settings.direct_map;
+	u64 at = (u64)task;
+	u32 index, known = 0;
+
+	work->allowed[0].start = settings.image.start;
+	work->allowed[0].end = settings.image.end;
+	work->allowed[1].start = (u64)task->stack;
+	work->allowed[1].end = (u64)bpf_task_pt_regs(task) + sizeof(work->saved);
+	if (settings.direct_map_at &&
+	    bpf_probe_read_kernel(&base, sizeof(base), (const void *)settings.direct_map_at))
+		base = 0;
+	for (index = 0; index < RAM_RANGES; index++) {
+		struct range *range = &work->allowed[2 + index];
+
+		range->start = base + settings.ram[index].start;
+		range->end = base ? base + settings.ram[index].end : 0;
+		known |= at >= range->start && at < range->end;
+	}
+	/* The task lies in RAM. Where it does not, the base is not what it was taken for. */
+	if (known)
+		return;
+	for (index = 0; index < RAM_RANGES; index++)
+		work->allowed[2 + index].end = 0;
 }
 
 /* The base of FS as the thread's last switch or system call left it. User code can change it
@@ -506,7 +547,7 @@ static inline void walk(struct work *work)
 		count(COUNT_FRAMES_OUTERMOST + (end - FRAMES_OUTERMOST));
 }
 
-/* Frames, code and the plan's pieces of user code. */
+/* Frames, code and the plan's pieces; of the kernel no frames. */
 static inline void capture_memory(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
@@ -520,10 +561,14 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 	work->row.kind = ROW_NONE;
 	if (value)
 		work->row = value->row;
-	if (settings.frames)
+	if (work->kernel)
+		allow_kernel_memory(work, task);
+	else if (settings.frames)
 		walk(work);
 	/* Without a plan, too: whoever makes one asks whether it may need the base. */
-	bases = !value || value->plan.needs & PLAN_NEEDS_FS_BASE ? find_fs_base(work, task) : 0;
+	bases = 0;
+	if (!work->kernel && (!value || value->plan.needs & PLAN_NEEDS_FS_BASE))
+		bases = find_fs_base(work, task);
 	if (!value) {
 		count(COUNT_PLAN_MISSING);
 		add_code(work, CODE_BYTES_UNPLANNED);
@@ -672,6 +717,8 @@ int on_overflow(struct interrupt *interrupt)
 			record->flags |= RECORD_REGISTERS;
 			if (!(record->flags & RECORD_KERNEL_THREAD))
 				add_user_registers(work, task);
+			if (memory)
+				capture_memory(work, task);
 		} else if (work->registers[REGISTER_CS] == SELECTOR_USER_32) {
 			record->flags |= RECORD_USER_IS_32;
 			memory = 0;

@@ -111,6 +111,15 @@ struct plan_value {
 #define SELECT_COMM 8
 #define CAPTURE_NOT_DUMPABLE 16
 
+/* Ranges of physical memory that are RAM. */
+#define RAM_RANGES 4
+
+struct range {
+	u64 start;
+	/* Behind the last byte. */
+	u64 end;
+};
+
 struct settings {
 	u64 flags;
 	u64 cgroup;
@@ -122,6 +131,12 @@ struct settings {
 	char comm[16];
 	u32 stack_bytes;
 	u32 reserved;
+	/* The kernel's image. */
+	struct range image;
+	/* Where the kernel maps all RAM, or where it keeps that address; 0: not known. */
+	u64 direct_map;
+	u64 direct_map_at;
+	struct range ram[RAM_RANGES];
 };
 
 /* Causes, each with its counter; names are in src/bpf/layout.rs. */
@@ -251,8 +266,8 @@ _Static_assert(sizeof(struct row_value) == 40, "row_value");
 _Static_assert(sizeof(struct step) == 16, "step");
 _Static_assert(sizeof(struct plan) == 520, "plan");
 _Static_assert(sizeof(struct plan_value) == 568, "plan_value");
-_Static_assert(sizeof(struct settings) == 64, "settings");
 _Static_assert(sizeof(struct record) == 160, "record");
+_Static_assert(sizeof(struct settings) == 160, "settings");
 _Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");
 
 #endif

@@ -12,6 +12,7 @@ use crate::attr::{Features, Role};
 use crate::ring::{Event, open_event};
 use crate::{BpfOptions, Config, Cycles, Error, Intervals, Target, sys};
 
+mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
 
@@ -250,6 +251,7 @@ fn prepare(open: &mut OpenObject, config: &Config, follow: bool, cpus: u32) -> R
         std::process::id(),
         config.wake_up_samples,
         config.stack_bytes,
+        kernel::KernelMemory::read(),
     )
     .to_bytes();
     for mut map in open.maps_mut() {

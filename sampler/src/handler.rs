@@ -82,6 +82,9 @@ impl Handler {
     /// the load bias of the PC's image, a tag that comes back with what the plan brings, and the
     /// PC's unwind row. Takes the place of an earlier one.
     ///
+    /// The kernel's code is the same in all processes: its plans have the default key. They read the
+    /// kernel's image, the current stack and RAM, as far as it is known where those are.
+    ///
     /// # Errors
     /// A plan of another length, or the kernel's refusal.
     pub fn put_plan(

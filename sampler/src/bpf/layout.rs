@@ -1,5 +1,6 @@
 //! What is shared with the handler, byte for byte: `bpf/shared.h` in Rust.
 
+use super::kernel::KernelMemory;
 use crate::{BpfOptions, CallerRbp, Denial, ProcessKey, Row};
 
 /// Bytes of a plan in the wire form.
@@ -62,9 +63,10 @@ pub(crate) struct Settings {
     comm: [u8; 16],
     stack_bytes: u32,
     reserved: u32,
+    kernel: KernelMemory,
 }
 
-const _: () = assert!(size_of::<Settings>() == 64);
+const _: () = assert!(size_of::<Settings>() == 160);
 
 impl Settings {
     const SELECT_TARGETS: u64 = 1;
@@ -80,6 +82,7 @@ impl Settings {
         own_tgid: u32,
         wake_up_samples: u32,
         stack_bytes: u32,
+        kernel: KernelMemory,
     ) -> Settings {
         let filter = &options.filter;
         let flag = |set: bool, flag| if set { flag } else { 0 };
@@ -103,6 +106,7 @@ impl Settings {
             comm,
             stack_bytes,
             reserved: 0,
+            kernel,
         }
     }
 
@@ -118,6 +122,17 @@ impl Settings {
         put.bytes(&self.comm);
         for half in [self.stack_bytes, self.reserved] {
             put.bytes(&half.to_ne_bytes());
+        }
+        let KernelMemory {
+            image,
+            direct_map,
+            direct_map_at,
+            ram,
+        } = self.kernel;
+        let of_ram = ram.iter().flat_map(|range| [range.start, range.end]);
+        let words = [image.start, image.end, direct_map, direct_map_at];
+        for word in words.into_iter().chain(of_ram) {
+            put.bytes(&word.to_ne_bytes());
         }
         bytes
     }

@@ -5,13 +5,13 @@ use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
 use sampler::{
-    CallerRbp, Capture, Clock, Config, Engine, FrameSource, PlanFailure, PlanOutcome, RawSample,
-    Registers, Row, Target,
+    CallerRbp, Capture, Clock, Config, Context, Engine, FrameSource, PlanFailure, PlanOutcome,
+    ProcessKey, RawSample, Registers, Row, Target,
 };
 
 use crate::for_clocks_with_bpf;
 use crate::programs::Waiting;
-use crate::recording::{Recording, samples};
+use crate::recording::{Recording, millisecond, samples};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
@@ -19,6 +19,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(for_clocks_with_bpf(
         "a_plan_ends_at_what_cannot_be_read",
         unreadable,
+    ));
+    trials.extend(for_clocks_with_bpf(
+        "kernel_plans_read_the_kernels_memory_only",
+        kernel,
     ));
     trials
 }
@@ -38,6 +42,7 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const SAMPLES: usize = 20_000;
 
 /// Numbers of registers and of a plan's other sources.
+const RSP: u8 = 4;
 const RSI: u8 = 6;
 const RDI: u8 = 7;
 const BIAS: u8 = 16;
@@ -289,4 +294,79 @@ fn unreadable(clock: Clock) -> Result<(), Failed> {
         }
     }
     chase.child.end()
+}
+
+/// A plan for the kernel's code serves all processes; it reads the stack it is on, and no user memory.
+fn kernel(clock: Clock) -> Result<(), Failed> {
+    let mut child = Waiting::shell("dd if=/dev/zero of=/dev/null bs=64k")?;
+    child.go()?;
+    let target = Target::Processes(vec![child.pid()]);
+    let mut recording = Recording::with(&Config {
+        engine: Engine::Bpf,
+        ..Config::new(target, clock, millisecond(clock) / 4)
+    })?;
+    let handler = recording.running().handler().ok_or("no handler")?;
+    let in_system_call = |sample: &RawSample| {
+        let capture = sample.capture.as_deref();
+        capture.is_some_and(|of| of.task.context == Context::Kernel && of.system_call.is_some())
+    };
+    let stack = plan(&[load(0, RSP, NONE, 0, 8), load(8, RSP, NONE, 0, 16)]);
+    let user = plan(&[load(0, RSP, NONE, 0, 8), load(0x40_0000, NONE, NONE, 0, 8)]);
+    let forbidden = PlanOutcome::Failed {
+        tag: 2,
+        step: 1,
+        cause: PlanFailure::Forbidden,
+    };
+    for (tag, bytes, outcome) in [
+        (1, stack, PlanOutcome::Complete { tag: 1 }),
+        (2, user, forbidden),
+    ] {
+        let given = samples(&recording.batches).count();
+        let with = |sample: &RawSample| {
+            sample
+                .capture
+                .as_deref()
+                .is_some_and(|of| of.plan == outcome)
+        };
+        while samples(&recording.batches)
+            .skip(given)
+            .filter(|of| with(of))
+            .count()
+            < 50
+        {
+            recording.samples(samples(&recording.batches).count() + 1, |_| true)?;
+            let last: Vec<u64> = samples(&recording.batches)
+                .skip(given)
+                .filter(|sample| in_system_call(sample) && !with(sample))
+                .map(|sample| sample.ip)
+                .collect();
+            for pc in last {
+                handler.put_plan(ProcessKey::default(), pc, 0, tag, &bytes, None)?;
+            }
+        }
+    }
+    let (batches, _) = recording.stop()?;
+    child.kill()?;
+    for sample in samples(&batches).filter(|sample| in_system_call(sample)) {
+        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let rsp = sample.interrupted.ok_or("no registers")?.sp();
+        let addresses: Vec<(u64, usize)> = capture
+            .pieces()
+            .map(|(address, bytes)| (address, bytes.len()))
+            .collect();
+        let expected = match capture.plan {
+            PlanOutcome::Missing => vec![],
+            PlanOutcome::Complete { tag: 1 } => vec![(rsp, 8), (rsp + 8, 16)],
+            outcome if outcome == forbidden => vec![(rsp, 8)],
+            _ => return Err(format!("{capture:?}").into()),
+        };
+        check(addresses == expected, || {
+            format!("{addresses:x?} at {rsp:x}")
+        })?;
+        check(
+            !capture.code().is_empty() && capture.frames().len() == 0,
+            || format!("{capture:?}"),
+        )?;
+    }
+    Ok(())
 }

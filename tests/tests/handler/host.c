@@ -25,6 +25,7 @@ struct test_case {
 	u64 registers[REGISTER_WORDS];
 	u64 bias, fs_base, gs_base;
 	u32 bases, kernel, walks, frames;
+	struct range allowed;
 	struct plan plan;
 	struct row rows[MOST_ROWS];
 };
@@ -124,6 +125,7 @@ int main(void)
 		memset(&work.record, 0, sizeof(work.record));
 		memcpy(work.registers, given.registers, sizeof(work.registers));
 		work.kernel = given.kernel;
+		work.allowed[0] = given.allowed;
 		work.row.kind = ROW_NONE;
 		memcpy(work.words, given.registers, 16 * 8);
 		memset(&work.words[SOURCE_BIAS], 0, (SOURCE_STEP - SOURCE_BIAS) * 8);

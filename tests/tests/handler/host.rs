@@ -17,6 +17,9 @@ const MOST_READS: usize = 256;
 /// Bytes of a result.
 const RESULT: usize = 16 + 8 * TAIL_WORDS + 16 * MOST_READS;
 
+/// What a plan for the kernel may read in these tests.
+pub(crate) const KERNEL: std::ops::Range<u64> = 0xffff_8880_0000_0400..0xffff_8880_0000_f00c;
+
 /// How a plan ended: `PLAN_...` in `shared.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome(u32);
@@ -52,6 +55,11 @@ impl Case {
     ) -> Self {
         let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         bytes.extend(flags.into_iter().flat_map(u32::to_ne_bytes));
+        bytes.extend(
+            [KERNEL.start, KERNEL.end]
+                .into_iter()
+                .flat_map(u64::to_ne_bytes),
+        );
         bytes.extend(plan);
         for index in 0..MOST_ROWS {
             let row = rows.get(index).copied().unwrap_or_default();
@@ -62,8 +70,13 @@ impl Case {
         Self(bytes)
     }
 
-    /// The evaluation of a plan for user code, in memory made up from `salt`.
-    pub(crate) fn plan(salt: u64, sources: &Sources, plan: &[u8; Plan::BYTES]) -> Self {
+    /// The evaluation of a plan for user code, or for the kernel's, in memory made up from `salt`.
+    pub(crate) fn plan(
+        salt: u64,
+        kernel: bool,
+        sources: &Sources,
+        plan: &[u8; Plan::BYTES],
+    ) -> Self {
         let mut words = vec![salt];
         words.extend(sources.gpr);
         words.extend([0; 4]);
@@ -71,7 +84,7 @@ impl Case {
         words.push(sources.bias);
         words.extend(bases.map(|base| base.unwrap_or(0)));
         let known = u32::from(bases[0].is_some()) | u32::from(bases[1].is_some()) << 1;
-        Self::new(words, [known, 0, 0, 0], plan, &[])
+        Self::new(words, [known, u32::from(kernel), 0, 0], plan, &[])
     }
 
     /// A walk over at most `frames` frames from 20 registers, with 16 rows that lie anywhere.

@@ -133,7 +133,9 @@ fn plans_are_evaluated_as_the_interpreter_does() {
                     address >> 56 == 0 && end >> 56 == 0 && read_made_up(salt, address, into)
                 };
                 let evaluated = interpreter::evaluate(&plan, &sources, &mut read, &mut snapshot);
-                let got = host.ask(&Case::plan(salt, &sources, &bytes)).unwrap();
+                let got = host
+                    .ask(&Case::plan(salt, false, &sources, &bytes))
+                    .unwrap();
                 only_user_memory(&got.reads)?;
                 let (expected, index) = match evaluated {
                     Evaluated::Done => (vec![Outcome::COMPLETE], 0),
@@ -181,7 +183,9 @@ fn hostile_plans_read_user_memory_only() {
                 for (place, byte) in damage {
                     bytes[place] = byte;
                 }
-                let got = host.ask(&Case::plan(salt, &sources, &bytes)).unwrap();
+                let got = host
+                    .ask(&Case::plan(salt, false, &sources, &bytes))
+                    .unwrap();
                 only_user_memory(&got.reads)?;
                 prop_assert!(got.reads.len() <= MAX_STEPS && got.tail.len() <= 512);
                 let total: usize = got.pieces().iter().map(|(_, piece)| piece.len()).sum();
@@ -190,6 +194,40 @@ fn hostile_plans_read_user_memory_only() {
             },
         )
         .unwrap();
+}
+
+/// A plan for the kernel's code reads in the ranges that it is allowed, and nothing of a process.
+#[test]
+fn kernel_plans_stay_where_they_are_allowed() {
+    let host = Host::start().unwrap();
+    let read = Cell::new(0);
+    // Mostly within the range, or at its ends.
+    let near = 0xffff_8880_0000_0000_u64..0xffff_8880_0001_0000;
+    let kernel_sources = (sources(), prop::array::uniform12(near)).prop_map(|(mut of, near)| {
+        of.gpr[..12].copy_from_slice(&near);
+        (of.fs_base, of.gs_base) = (Some(0), Some(0));
+        of
+    });
+    TestRunner::new(config())
+        .run(
+            &(valid_plan(), kernel_sources, any::<u64>()),
+            |(bytes, sources, salt)| {
+                let got = host.ask(&Case::plan(salt, true, &sources, &bytes)).unwrap();
+                for one in &got.reads {
+                    let end = one.address.checked_add(u64::from(one.size));
+                    prop_assert!(
+                        one.kernel
+                            && one.address >= host::KERNEL.start
+                            && end.is_some_and(|end| end <= host::KERNEL.end),
+                        "{one:x?}"
+                    );
+                }
+                read.update(|n| n + got.reads.len() as u32);
+                Ok(())
+            },
+        )
+        .unwrap();
+    assert!(read.get() > CASES / 10, "only {read:?} reads");
 }
 
 /// A plan whose step uses its own result, or a later one's, never sees what an earlier sample left.
@@ -207,7 +245,7 @@ fn no_step_sees_what_comes_later() {
         bytes[..3].copy_from_slice(&[1, 0, 1]);
         bytes[8 + 8] = source;
         bytes[8 + 10] = 19;
-        let got = host.ask(&Case::plan(0, &sources, &bytes)).unwrap();
+        let got = host.ask(&Case::plan(0, false, &sources, &bytes)).unwrap();
         assert_eq!((got.outcome, got.step), (Outcome::MALFORMED, 0), "{source}");
     }
 }

@@ -1,0 +1,155 @@
+//! Where the kernel's own memory is RAM, and nothing else: plans for its code may read there.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+/// How many ranges of RAM the handler keeps apart.
+const RAM_RANGES: usize = 4;
+
+/// Where `_text` and the map of all RAM lie in a kernel that was not moved at boot.
+const UNMOVED_TEXT: u64 = 0xffff_ffff_8100_0000;
+const UNMOVED_DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+
+/// From the first byte to behind the last.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// What plans for the kernel's code may read besides its stack; all zero if it is not known.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KernelMemory {
+    /// The kernel's image.
+    pub(crate) image: Range,
+    /// Where it maps all RAM, if that is known beforehand. The handler checks it.
+    pub(crate) direct_map: u64,
+    /// The address of the variable that says it.
+    pub(crate) direct_map_at: u64,
+    /// Physical addresses.
+    pub(crate) ram: [Range; RAM_RANGES],
+}
+
+impl KernelMemory {
+    /// As `/proc/kallsyms` and `/proc/iomem` show it to this user.
+    pub(crate) fn read() -> KernelMemory {
+        let lines = |path| {
+            let file = File::open(path).ok();
+            file.into_iter()
+                .flat_map(|file| BufReader::new(file).lines().map_while(Result::ok))
+        };
+        let mut memory = KernelMemory {
+            ram: ram(lines("/proc/iomem")),
+            ..symbols(lines("/proc/kallsyms"))
+        };
+        // Without addresses of RAM there is nothing to check.
+        if memory.ram[0].end == 0 {
+            (memory.direct_map, memory.direct_map_at) = (0, 0);
+        }
+        memory
+    }
+}
+
+/// The image and the map of RAM, from lines of an address, a kind, and a name.
+fn symbols(lines: impl Iterator<Item = String>) -> KernelMemory {
+    let (mut text, mut etext, mut end, mut base_at) = (0, 0, 0, 0);
+    for line in lines {
+        let mut words = line.split_ascii_whitespace();
+        let address = words
+            .next()
+            .and_then(|word| u64::from_str_radix(word, 16).ok());
+        let (Some(address), Some(name)) = (address, words.nth(1)) else {
+            continue;
+        };
+        match name {
+            "_text" => text = address,
+            "_etext" => etext = address,
+            // Kernels that list data, too.
+            "_end" => end = address,
+            "page_offset_base" => base_at = address,
+            _ => {}
+        }
+    }
+    let end = if end > text { end } else { etext };
+    let image = if text > 0 && end > text {
+        Range { start: text, end }
+    } else {
+        Range::default()
+    };
+    KernelMemory {
+        image,
+        direct_map: if text == UNMOVED_TEXT {
+            UNMOVED_DIRECT_MAP
+        } else {
+            0
+        },
+        direct_map_at: base_at,
+        ram: Default::default(),
+    }
+}
+
+/// The largest ranges of RAM, from lines like `00100000-bfffffff : System RAM`; those within others
+/// are indented.
+fn ram(lines: impl Iterator<Item = String>) -> [Range; RAM_RANGES] {
+    let parse = |line: String| {
+        let (range, name) = line.split_once(" : ")?;
+        if name != "System RAM" || range.starts_with(' ') {
+            return None;
+        }
+        let (start, last) = range.split_once('-')?;
+        let start = u64::from_str_radix(start, 16).ok()?;
+        let end = u64::from_str_radix(last, 16).ok()?.checked_add(1)?;
+        (start < end && end > 1).then_some(Range { start, end })
+    };
+    let mut all: Vec<Range> = lines.filter_map(parse).collect();
+    all.sort_unstable_by_key(|range| std::cmp::Reverse(range.end - range.start));
+    let mut ram = [Range::default(); RAM_RANGES];
+    for (place, range) in ram.iter_mut().zip(all) {
+        *place = range;
+    }
+    ram
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> impl Iterator<Item = String> {
+        text.lines().map(str::to_owned)
+    }
+
+    /// RAM is what is called so, largest ranges first; hidden addresses give none.
+    #[test]
+    fn ranges_of_ram() {
+        let text = "00001000-0009fbff : System RAM\n000a0000-000bffff : PCI Bus 0000:00\n\
+                    00100000-bfffffff : System RAM\n  01000000-01ffffff : Kernel code\n";
+        let [first, second, third, _] = ram(lines(text));
+        assert_eq!((first.start, first.end), (0x10_0000, 0xc000_0000));
+        assert_eq!((second.start, second.end), (0x1000, 0x9fc00));
+        assert_eq!(third, Range::default());
+        let hidden = ram(lines("00000000-00000000 : System RAM\n"));
+        assert_eq!(hidden, [Range::default(); RAM_RANGES]);
+    }
+
+    /// The image ends where its data end if that is listed, else where its code ends; hidden
+    /// addresses give none.
+    #[test]
+    fn the_image() {
+        let code = "ffffffff81000000 T _text\nffffffff8220bb08 T _etext\n";
+        let memory = symbols(lines(code));
+        assert_eq!(memory.image.end, 0xffff_ffff_8220_bb08);
+        assert_eq!(memory.direct_map, UNMOVED_DIRECT_MAP);
+        let data = "ffffffff92000000 T _text\nffffffff93000000 T _etext\nffffffff95000000 B _end\n\
+                    ffffffff94000000 D page_offset_base\n";
+        let memory = symbols(lines(data));
+        assert_eq!(memory.image.end, 0xffff_ffff_9500_0000);
+        assert_eq!(
+            (memory.direct_map, memory.direct_map_at),
+            (0, 0xffff_ffff_9400_0000)
+        );
+        let hidden = "0000000000000000 T _text\n0000000000000000 T _etext\n";
+        assert_eq!(symbols(lines(hidden)), KernelMemory::default());
+    }
+}
