@@ -10,8 +10,10 @@ use crate::attr::{Features, Role};
 use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
 
 mod bpf;
+mod calibrate;
 
 pub use bpf::{BpfRefusal, bpf};
+pub use calibrate::{Calibration, calibrate};
 
 /// Whose samples are meant, as far as privileges go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

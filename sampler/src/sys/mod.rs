@@ -95,6 +95,17 @@ pub(crate) fn set_output(event: BorrowedFd<'_>, ring: BorrowedFd<'_>) -> io::Res
     checked(unsafe { perf::ioctls::SET_OUTPUT(event.as_raw_fd(), ring.as_raw_fd()) })
 }
 
+/// What an event has counted, in its unit. Only for events without a read format.
+pub(crate) fn count(event: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut count = [0; 8];
+    let read = nix::unistd::read(event, &mut count)?;
+    if read == count.len() {
+        Ok(u64::from_ne_bytes(count))
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
 /// The kernel's id of an event: the stream id of its own samples.
 pub(crate) fn id(event: BorrowedFd<'_>) -> io::Result<u64> {
     let mut id = 0_u64;

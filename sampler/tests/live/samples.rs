@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use libtest_mimic::{Failed, Trial};
-use sampler::probe::Scope;
+use sampler::probe::{self, Scope};
 use sampler::{Clock, Config, Mode, RawSample, Record, Target, Tid, UserRegisters};
 
 use crate::for_clocks;
@@ -37,6 +37,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Scope::Own,
         periods,
     ));
+    trials.extend(for_clocks("an_interrupt_has_a_cost", Scope::Own, cost));
     trials
 }
 
@@ -265,4 +266,18 @@ fn periods(clock: Clock) -> Result<(), Failed> {
     check(used.len() >= 5, || {
         format!("{} intervals in use, {redrawn} drawn", used.len())
     })
+}
+
+/// Where a clock works its interrupts are found to cost something, and no millisecond.
+fn cost(clock: Clock) -> Result<(), Failed> {
+    let calibration = probe::calibrate();
+    let cost = match clock {
+        Clock::Cycles => &calibration.cycles,
+        Clock::CpuClock => &calibration.cpu_clock,
+    };
+    let cost = cost.as_ref().map_err(ToString::to_string)?;
+    println!("{calibration:?}");
+    check(cost.as_micros() < 1000, || format!("{calibration:?}"))?;
+    calibration.choice().map_err(|error| error.to_string())?;
+    Ok(())
 }
