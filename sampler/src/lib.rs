@@ -3,8 +3,8 @@
 //! Responsible for: opening one sampling event per online CPU (or per CPU and thread of a target),
 //! draining its ring buffer, decoding what the kernel wrote, drawing random intervals, and
 //! counting everything that was lost on the way. Not responsible for: what a sample means. This
-//! crate reads no memory of the sampled process but in the interrupt, knows no image and no instruction, and keeps
-//! nothing once a [`Batch`] is sent.
+//! crate reads no memory of the sampled process but in the interrupt itself, knows no image and no
+//! instruction, and keeps nothing once a [`Batch`] is sent.
 //!
 //! There are two engines. With [`Engine::Ring`] the kernel's perf events write samples with registers
 //! and a copy of the stack. With [`Engine::Bpf`] a BPF program runs at each overflow (`bpf/` holds it):
@@ -55,6 +55,8 @@ mod intervals;
 pub mod probe;
 mod reader;
 mod ring;
+mod sources;
+mod stats;
 mod sys;
 mod types;
 
@@ -66,7 +68,8 @@ pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Tar
 pub use error::Error;
 pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
 pub use intervals::Intervals;
-pub use ring::{Running, Sampler, Setup, Stats};
+pub use ring::{Running, Sampler, Setup};
+pub use stats::Stats;
 pub use sys::clock_now;
 pub use types::{
     Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,

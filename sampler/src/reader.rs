@@ -1,21 +1,17 @@
 //! The reader of one CPU: waits, drains, redraws the interval, sends.
 
-use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use crate::attr::Role;
-use crate::bpf::{OfCpu, Overflow, record};
-use crate::ring::{Event, Stats, Stop};
-use crate::sys::{self, Ring};
-use crate::{Batch, Clock, Intervals, RawSample, Record, Tid, decode};
+use crate::ring::Stop;
+use crate::sources::{Buffer, Own, Received, Sources};
+use crate::stats::Stats;
+use crate::{Batch, Clock, Intervals, Record, Tid, decode, sys};
 
 /// How long a reader waits for samples before it sends what there is, in milliseconds.
 const TIMEOUT: u16 = 50;
@@ -27,140 +23,6 @@ const CLOCK_SLACK: u64 = 10_000;
 /// How long a record can be on its way into the ring of another CPU, in nanoseconds. It is
 /// written without preemption, within microseconds; on the reader's own CPU never while it runs.
 const DISPLACED_SLACK: u64 = 10_000_000;
-
-/// What the reader knows of one of its events.
-struct Own {
-    /// The kernel's id of it.
-    id: u64,
-    /// The present interval and the one before, in the clock's unit.
-    interval: u64,
-    previous: u64,
-    /// When the present interval was set, in nanoseconds of `CLOCK_MONOTONIC`.
-    set_at: u64,
-}
-
-impl Own {
-    /// The interval that ended with a sample of [`Clock::CpuClock`] at `time`.
-    ///
-    /// A ring that was drained just before the interval was set holds samples of two intervals at
-    /// most. Those of the present one are at least its length away from when it was set; half of
-    /// it is taken, because the two clock readings are not of the same instant.
-    fn interval_at(&self, time: u64) -> u64 {
-        if time >= self.set_at.saturating_add(self.interval / 2) {
-            self.interval
-        } else {
-            self.previous
-        }
-    }
-}
-
-/// Where one CPU's records come from.
-pub(crate) struct Sources {
-    ring: Ring,
-    /// Those that write into the ring.
-    events: Arc<[OwnedFd]>,
-    /// Those whose intervals are drawn: the same, or the clock of the handler in the kernel.
-    clocks: Arc<[OwnedFd]>,
-    /// The present intervals of `clocks`.
-    own: Vec<Own>,
-    /// The buffer of the handler in the kernel.
-    buffer: Option<MapHandle>,
-    /// Its tables of what finds no room there.
-    overflow: Option<Overflow>,
-}
-
-impl Sources {
-    pub(crate) fn new(ring: Ring, events: Vec<Event>, bpf: Option<OfCpu>) -> Sources {
-        let own = |event: &Event| Own {
-            id: event.id,
-            interval: event.interval,
-            previous: event.interval,
-            set_at: 0,
-        };
-        let (clock, buffer, overflow) = match bpf {
-            Some(OfCpu {
-                event,
-                buffer,
-                overflow,
-            }) => (Some(event), Some(buffer), Some(overflow)),
-            None => (None, None, None),
-        };
-        let clocks = clock
-            .as_ref()
-            .map_or(events.as_slice(), std::slice::from_ref);
-        let own = clocks.iter().map(own).collect();
-        let events: Arc<[OwnedFd]> = events.into_iter().map(|event| event.fd).collect();
-        Sources {
-            ring,
-            clocks: match clock {
-                Some(clock) => Arc::new([clock.fd]),
-                None => Arc::clone(&events),
-            },
-            events,
-            own,
-            buffer,
-            overflow,
-        }
-    }
-
-    /// The events, by what they are for.
-    pub(crate) fn events(&self) -> Vec<(Role, Arc<[OwnedFd]>)> {
-        if self.buffer.is_none() {
-            return vec![(Role::Both, Arc::clone(&self.events))];
-        }
-        vec![
-            (Role::SideBand, Arc::clone(&self.events)),
-            (Role::Clock, Arc::clone(&self.clocks)),
-        ]
-    }
-}
-
-/// What one look into the handler's buffer gave.
-#[derive(Default)]
-struct Received {
-    samples: Vec<RawSample>,
-    /// Samples that found no room.
-    missed: u64,
-    /// Records that were none.
-    malformed: u64,
-}
-
-/// The handler's buffer.
-struct Buffer {
-    ring: RingBuffer<'static>,
-    received: Rc<RefCell<Received>>,
-}
-
-impl Buffer {
-    fn new(map: &MapHandle, cpu: u32) -> libbpf_rs::Result<Buffer> {
-        let received = Rc::new(RefCell::new(Received::default()));
-        let into = Rc::clone(&received);
-        let mut builder = RingBufferBuilder::new();
-        builder.add(map, move |bytes| {
-            let mut into = into.borrow_mut();
-            match record::decode(bytes, cpu) {
-                Some((sample, missed)) => {
-                    into.samples.push(sample);
-                    into.missed += u64::from(missed);
-                }
-                None => into.malformed += 1,
-            }
-            0
-        })?;
-        Ok(Buffer {
-            ring: builder.build()?,
-            received,
-        })
-    }
-
-    /// Takes what is there.
-    fn drain(&self) -> Received {
-        if let Err(error) = self.ring.consume() {
-            tracing::debug!(%error, "a buffer cannot be read");
-        }
-        std::mem::take(&mut *self.received.borrow_mut())
-    }
-}
 
 pub(crate) struct Reader {
     cpu: u32,
@@ -468,30 +330,5 @@ fn lost_total(event: &OwnedFd) -> io::Result<u64> {
     match values.last_chunk() {
         Some(lost) if read == values.len() => Ok(u64::from_ne_bytes(*lost)),
         _ => Ok(0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A sample of the software clock belongs to the interval that was current when it was taken.
-    #[test]
-    fn interval_at() {
-        let own = Own {
-            id: 0,
-            interval: 1000,
-            previous: 700,
-            set_at: 50_000,
-        };
-        assert_eq!(own.interval_at(49_000), 700);
-        assert_eq!(own.interval_at(50_003), 700);
-        assert_eq!(own.interval_at(50_999), 1000);
-        assert_eq!(own.interval_at(u64::MAX), 1000);
-        let late = Own {
-            set_at: u64::MAX,
-            ..own
-        };
-        assert_eq!(late.interval_at(49_000), 700);
     }
 }

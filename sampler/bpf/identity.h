@@ -1,0 +1,163 @@
+/*
+ * Who was running, whether it is to be sampled, and what may be captured of it.
+ */
+#ifndef VCPI_IDENTITY_H
+#define VCPI_IDENTITY_H
+
+#include "maps.h"
+#include "registers.h"
+
+/* What was interrupted. Interrupts and softirqs have stacks of their own; handlers of interrupts run
+ * with interrupts off. (The count that the kernel itself goes by cannot be reached on every kernel.
+ * A softirq that turns interrupts off is taken for an interrupt, one in a thread for the kernel.) */
+static inline u8 context_of(const struct work *work, struct task_struct *task)
+{
+	u64 bottom = (u64)task->stack;
+	u64 top = (u64)bpf_task_pt_regs(task);
+	u64 sp = work->registers[REGISTER_RSP];
+
+	if ((work->registers[REGISTER_CS] & SELECTOR_PRIVILEGE) == SELECTOR_PRIVILEGE)
+		return CONTEXT_USER;
+	if (sp >= bottom && sp <= top + sizeof(work->saved))
+		return CONTEXT_KERNEL;
+	return work->registers[REGISTER_FLAGS] & INTERRUPTS_ON ? CONTEXT_SOFTIRQ : CONTEXT_HARDIRQ;
+}
+
+static inline u32 dumpable(struct mm_struct *mm)
+{
+	unsigned long flags = 0;
+	struct mm_struct___word *word = (void *)mm;
+	struct mm_struct___bitmap *bitmap = (void *)mm;
+
+	if (!mm)
+		return 0;
+	if (bpf_core_field_exists(bitmap->flags.__mm_flags))
+		bpf_probe_read_kernel(&flags, sizeof(flags),
+				      __builtin_preserve_access_index(&bitmap->flags));
+	else if (bpf_core_field_exists(word->flags))
+		bpf_probe_read_kernel(&flags, sizeof(flags),
+				      __builtin_preserve_access_index(&word->flags));
+	/* What could not be read is 0, which is not dumpable. */
+	return (flags & DUMPABLE_MASK) == DUMPABLE_BY_USER;
+}
+
+static inline u32 number_of(struct pid *pid)
+{
+	return pid ? BPF_CORE_READ(pid, numbers[0].nr) : 0;
+}
+
+/* As the kernel encodes device numbers for user space. */
+static inline u32 device_of(struct tty_struct *tty)
+{
+	u32 major, minor;
+
+	if (!tty)
+		return 0;
+	major = BPF_CORE_READ(tty, driver, major);
+	minor = BPF_CORE_READ(tty, driver, minor_start) + BPF_CORE_READ(tty, index);
+	return (minor & 0xff) | major << 8 | (minor & ~0xff) << 12;
+}
+
+/* The group itself or one above it is the one that is selected. */
+static inline int is_in_cgroup(struct cgroup *cgroup)
+{
+	u32 level;
+
+	for (level = 0; level < MAX_CGROUP_LEVELS && cgroup; level++) {
+		if (BPF_CORE_READ(cgroup, kn, id) == settings.cgroup)
+			return 1;
+		cgroup = (struct cgroup *)BPF_CORE_READ(cgroup, self.parent);
+	}
+	return 0;
+}
+
+static inline int is_selected(struct work *work, struct task_struct *task)
+{
+	struct record *record = &work->record;
+	u32 tgid = record->tgid;
+	u32 index;
+
+	if (settings.flags & SELECT_TARGETS) {
+		u32 *state = bpf_map_lookup_elem(&targets, &tgid);
+
+		if (!state || *state != TARGET_SAMPLED)
+			return 0;
+	}
+	if (settings.flags & SELECT_CGROUP && !is_in_cgroup(task->cgroups->dfl_cgrp))
+		return 0;
+	if (settings.flags & SELECT_EUID && task->real_cred->euid.val != settings.euid)
+		return 0;
+	if (settings.flags & SELECT_COMM)
+		for (index = 0; index < sizeof(record->comm); index++) {
+			if (record->comm[index] != settings.comm[index])
+				return 0;
+			if (!record->comm[index])
+				break;
+		}
+	return 1;
+}
+
+static inline void identify(struct record *record, struct task_struct *task)
+{
+	const struct cred *cred = task->real_cred;
+	struct signal_struct *signal = task->signal;
+	u64 pending = task->pending.signal.sig[0];
+
+	record->start_time = task->group_leader->start_boottime;
+	record->thread_start_time = task->start_boottime;
+	record->exec_count = task->self_exec_id;
+	record->cgroup = bpf_get_current_cgroup_id();
+	record->ppid = task->real_parent->tgid;
+	record->uid = cred->uid.val;
+	record->euid = cred->euid.val;
+	record->suid = cred->suid.val;
+	record->gid = cred->gid.val;
+	record->egid = cred->egid.val;
+	record->policy = task->policy;
+	record->priority = task->prio;
+	record->pgid = 0;
+	record->sid = 0;
+	record->tty = 0;
+	if (signal) {
+		record->pgid = number_of(signal->pids[PID_OF_GROUP]);
+		record->sid = number_of(signal->pids[PID_OF_SESSION]);
+		record->tty = device_of(signal->tty);
+		pending |= signal->shared_pending.signal.sig[0];
+	}
+	if (pending & ~task->blocked.sig[0])
+		record->flags |= RECORD_SIGNALS_PENDING;
+	if (cred->cap_permitted.val)
+		record->flags |= RECORD_PRIVILEGED;
+	if (task->flags & TASK_IS_KERNEL_THREAD)
+		record->flags |= RECORD_KERNEL_THREAD;
+	else if (dumpable(task->mm))
+		record->flags |= RECORD_DUMPABLE;
+}
+
+/* Why memory or more of this process is not to be captured; PLAN_MISSING if nothing is wrong. */
+static inline u8 refusal(struct record *record)
+{
+	struct process_key key = {
+		.tgid = record->tgid,
+		.exec_count = record->exec_count,
+		.start_time = record->start_time,
+	};
+	u32 *denied;
+
+	if (!(record->flags & (RECORD_DUMPABLE | RECORD_KERNEL_THREAD)) &&
+	    !(settings.flags & CAPTURE_NOT_DUMPABLE)) {
+		count(COUNT_NOT_DUMPABLE);
+		return PLAN_NOT_DUMPABLE;
+	}
+	denied = bpf_map_lookup_elem(&denials, &key);
+	if (!denied)
+		return PLAN_MISSING;
+	if (*denied == DENY_MEMORY) {
+		count(COUNT_MEMORY_DENIED);
+		return PLAN_MEMORY_DENIED;
+	}
+	count(COUNT_VALUES_DENIED);
+	return PLAN_VALUES_DENIED;
+}
+
+#endif

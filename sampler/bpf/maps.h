@@ -1,0 +1,150 @@
+/*
+ * What the handler shares with the crate while it runs, and how it looks into it.
+ */
+#ifndef VCPI_MAPS_H
+#define VCPI_MAPS_H
+
+/* Filled in before loading. */
+const volatile struct settings settings SEC(".rodata.settings") = {};
+
+struct counters_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct counters);
+} counters SEC(".maps");
+
+struct plans_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct place_key);
+	__type(value, struct plan_value);
+} plans SEC(".maps");
+
+struct rows_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct place_key);
+	__type(value, struct row_value);
+} rows SEC(".maps");
+
+struct denials_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct process_key);
+	__type(value, u32);
+} denials SEC(".maps");
+
+struct targets_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, u32);
+	__type(value, u32);
+} targets SEC(".maps");
+
+struct buffer {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+};
+
+/* Of each CPU, by its number. */
+struct buffers_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct buffer);
+} buffers SEC(".maps");
+
+struct cycles_table {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	/* By size: clang 14 does not describe types that only an inner map has. */
+	__uint(key_size, sizeof(struct cycles_key));
+	__uint(value_size, sizeof(struct cycles_value));
+};
+
+/* Two of each CPU: while one is read, the handler fills the other. */
+struct cycles_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__array(values, struct cycles_table);
+} cycles SEC(".maps");
+
+/* Which of a CPU's two is filled: 0 or 1. */
+struct sides_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} sides SEC(".maps");
+
+static inline void count(u32 which)
+{
+	u32 zero = 0;
+	struct counters *of = bpf_map_lookup_elem(&counters, &zero);
+
+	if (of && which < COUNTERS)
+		of->of[which]++;
+}
+
+static inline long read_user(void *to, u32 size, u64 address)
+{
+	return bpf_probe_read_user(to, size, (const void *)address);
+}
+
+static inline long read_kernel(void *to, u32 size, u64 address)
+{
+	return bpf_probe_read_kernel(to, size, (const void *)address);
+}
+
+struct work;
+static int find_row(struct work *work, u64 address, struct row *row);
+
+#define SUBPROGRAM __attribute__((noinline))
+#include "capture.h"
+
+struct works_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct work);
+} works SEC(".maps");
+
+static inline int same_place(const struct place_key *a, const struct place_key *b)
+{
+	return a->address == b->address && a->process.start_time == b->process.start_time &&
+	       a->process.tgid == b->process.tgid &&
+	       a->process.exec_count == b->process.exec_count;
+}
+
+/* The kernel's code is the same in all processes: its key has none. */
+static inline void name_place(const struct work *work, u64 address, struct place_key *key)
+{
+	key->address = address;
+	if (work->kernel) {
+		key->process.tgid = 0;
+		key->process.exec_count = 0;
+		key->process.start_time = 0;
+		return;
+	}
+	key->process.tgid = work->record.tgid;
+	key->process.exec_count = work->record.exec_count;
+	key->process.start_time = work->record.start_time;
+}
+
+static int find_row(struct work *work, u64 address, struct row *row)
+{
+	struct place_key key;
+	struct row_value *value;
+
+	name_place(work, address, &key);
+	value = bpf_map_lookup_elem(&rows, &key);
+	if (!value)
+		return 0;
+	*row = value->row;
+	barrier();
+	return same_place(&value->key, &key);
+}
+
+#endif

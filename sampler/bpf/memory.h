@@ -1,0 +1,235 @@
+/*
+ * What goes into a record's tail: registers, frames, code, the plan's pieces, the stack.
+ */
+#ifndef VCPI_MEMORY_H
+#define VCPI_MEMORY_H
+
+#include "maps.h"
+#include "registers.h"
+
+/* Adds registers to the tail. */
+static inline void add_registers(struct work *work, const u64 *registers)
+{
+	u32 used = work->record.tail_words & 31;
+	u32 index;
+
+	for (index = 0; index < REGISTER_WORDS; index++)
+		work->tail[used + index] = registers[index];
+	work->record.tail_words = used + REGISTER_WORDS;
+}
+
+/* The registers with which the thread left user mode: at the top of its kernel stack. */
+static inline void add_user_registers(struct work *work, struct task_struct *task)
+{
+	struct record *record = &work->record;
+	struct pt_regs *saved = (struct pt_regs *)bpf_task_pt_regs(task);
+	u64 at = (u64)saved;
+	u64 sp = work->registers[REGISTER_RSP];
+
+	/* The interrupt fell where the kernel was still saving them, or had restored some: on its
+	 * way in or out of the kernel, on the user's stack, on the small one of the entry code, or
+	 * among the saved registers. */
+	if (!saved || !(sp >> 63) || sp >> 39 == 0xfffffe0000000000ULL >> 39 ||
+	    (sp > at && sp <= at + sizeof(work->saved)))
+		goto none;
+	if (bpf_probe_read_kernel(work->saved, sizeof(work->saved), saved))
+		goto none;
+	if ((work->saved[SAVED_CS] & SELECTOR_PRIVILEGE) != SELECTOR_PRIVILEGE)
+		goto none;
+	if ((work->saved[SAVED_CS] & 0xffff) == SELECTOR_USER_32) {
+		record->flags |= RECORD_USER_IS_32;
+		return;
+	}
+	if ((s64)work->saved[SAVED_ORIG_RAX] >= 0) {
+		record->system_call = work->saved[SAVED_ORIG_RAX];
+		record->flags |= RECORD_SYSTEM_CALL;
+	}
+	COPY_REGISTERS(work->words, work->saved);
+	add_registers(work, work->words);
+	record->flags |= RECORD_USER_REGISTERS;
+	return;
+none:
+	count(COUNT_NO_USER_REGISTERS);
+}
+
+static inline long read_code(struct work *work, u32 used, u32 size)
+{
+	void *to = &work->tail[used & (TAIL_WORDS - 1)];
+
+	size &= 127;
+	if (size > CODE_BYTES_UNPLANNED)
+		return -1;
+	if (work->kernel)
+		return bpf_probe_read_kernel(to, size, (const void *)work->record.ip);
+	return bpf_probe_read_user(to, size, (const void *)work->record.ip);
+}
+
+/* The code at the PC; the next page may not be there. */
+static inline void add_code(struct work *work, u32 wanted)
+{
+	struct record *record = &work->record;
+	u32 used = record->tail_words;
+	u32 to_page_end = 4096 - (record->ip & 4095);
+	u32 size = wanted;
+
+	if (!work->kernel && record->ip >> 56)
+		return;
+	if (read_code(work, used, size)) {
+		if (to_page_end >= wanted || read_code(work, used, to_page_end)) {
+			count(COUNT_NO_CODE);
+			return;
+		}
+		size = to_page_end;
+		count(COUNT_SHORT_CODE);
+	}
+	record->code_bytes = size;
+	record->tail_words = used + (size + 7) / 8;
+}
+
+/* The stack from the stack pointer on. Where there is no plan yet, return address and operands are
+ * to be found there all the same; with a plan, what it could not put into words. */
+static inline void add_stack(struct work *work, u32 most)
+{
+	struct record *record = &work->record;
+	u32 used = record->tail_words & (TAIL_WORDS - 1);
+	u64 sp = work->registers[REGISTER_RSP];
+	u32 size = settings.stack_bytes;
+
+	if (size > most)
+		size = most;
+	if (!size || sp >> 56 || used + MAX_STACK_BYTES / 8 >= TAIL_WORDS)
+		return;
+	if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp)) {
+		/* The next page may not be there. */
+		size = 4096 - (sp & 4095);
+		if (size > most)
+			return;
+		if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp))
+			return;
+	}
+	record->stack_bytes = size & ~7;
+	record->tail_words = used + size / 8;
+}
+
+/* Says what plans for the kernel's code may read now. */
+static inline void allow_kernel_memory(struct work *work, struct task_struct *task)
+{
+	u64 base = settings.direct_map;
+	u64 at = (u64)task;
+	u32 index, known = 0;
+
+	work->allowed[0].start = settings.image.start;
+	work->allowed[0].end = settings.image.end;
+	work->allowed[1].start = (u64)task->stack;
+	work->allowed[1].end = (u64)bpf_task_pt_regs(task) + sizeof(work->saved);
+	if (settings.direct_map_at &&
+	    bpf_probe_read_kernel(&base, sizeof(base), (const void *)settings.direct_map_at))
+		base = 0;
+	for (index = 0; index < RAM_RANGES; index++) {
+		struct range *range = &work->allowed[2 + index];
+
+		range->start = base + settings.ram[index].start;
+		range->end = base ? base + settings.ram[index].end : 0;
+		known |= at >= range->start && at < range->end;
+	}
+	/* The task lies in RAM. Where it does not, the base is not what it was taken for. */
+	if (known)
+		return;
+	for (index = 0; index < RAM_RANGES; index++)
+		work->allowed[2 + index].end = 0;
+}
+
+/* The base of FS as the thread's last switch or system call left it. User code can change it
+ * without the kernel's knowledge: it is believed where the word there points to itself. */
+static inline u32 find_fs_base(struct work *work, struct task_struct *task)
+{
+	u64 base = task->thread.fsbase;
+	u64 self = 0;
+
+	if (!base || base >> 56 || read_user(&self, sizeof(self), base) || self != base)
+		return 0;
+	work->record.fs_base = base;
+	work->record.flags |= RECORD_FS_BASE;
+	return PLAN_NEEDS_FS_BASE;
+}
+
+static inline void walk(struct work *work)
+{
+	u32 index;
+	int end = FRAMES_MOST;
+
+	work->pc = work->record.ip;
+	work->sp = work->registers[REGISTER_RSP];
+	work->bp = work->registers[REGISTER_RBP];
+	work->bp_known = 1;
+	work->first = 1;
+	for (index = 0; index < MAX_FRAMES; index++) {
+		int step;
+
+		if (index >= settings.frames)
+			break;
+		step = walk_step(work);
+		if (step & 255) {
+			end = step & 255;
+			break;
+		}
+		count(step & 256 ? COUNT_FRAMES_BY_ROW : COUNT_FRAMES_BY_POINTER);
+	}
+	work->record.frames_end = end;
+	if (end >= FRAMES_OUTERMOST && end <= FRAMES_MOST)
+		count(COUNT_FRAMES_OUTERMOST + (end - FRAMES_OUTERMOST));
+}
+
+/* Frames, code and the plan's pieces; of the kernel no frames. */
+static inline void capture_memory(struct work *work, struct task_struct *task)
+{
+	struct record *record = &work->record;
+	struct place_key key;
+	struct plan_value *value;
+	u32 bases, index, begin;
+	int outcome;
+
+	name_place(work, record->ip, &key);
+	value = bpf_map_lookup_elem(&plans, &key);
+	work->row.kind = ROW_NONE;
+	if (value)
+		work->row = value->row;
+	if (work->kernel)
+		allow_kernel_memory(work, task);
+	else if (settings.frames)
+		walk(work);
+	/* Without a plan, too: whoever makes one asks whether it may need the base. */
+	bases = 0;
+	if (!work->kernel && (!value || value->plan.needs & PLAN_NEEDS_FS_BASE))
+		bases = find_fs_base(work, task);
+	if (!value) {
+		count(COUNT_PLAN_MISSING);
+		add_code(work, CODE_BYTES_UNPLANNED);
+		add_stack(work, MAX_STACK_BYTES);
+		return;
+	}
+	add_code(work, CODE_BYTES_PLANNED);
+	begin = record->tail_words;
+	for (index = 0; index < 16; index++)
+		work->words[index] = work->registers[index];
+	for (index = SOURCE_BIAS; index < SOURCE_STEP; index++)
+		work->words[index] = 0;
+	work->words[SOURCE_BIAS] = value->bias;
+	work->words[SOURCE_FS_BASE] = record->fs_base;
+	record->plan_tag = value->tag;
+	outcome = evaluate(work, &value->plan, bases);
+	barrier();
+	if (!same_place(&value->key, &key)) {
+		/* What was evaluated may be a mixture. So may the first row have been. */
+		count(COUNT_PLAN_REPLACED);
+		record->plan = PLAN_MISSING;
+		record->plan_tag = 0;
+		record->tail_words = begin;
+		add_stack(work, MAX_STACK_BYTES);
+		return;
+	}
+	count(COUNT_PLAN_MISSING + outcome);
+	add_stack(work, STACK_BYTES_PLANNED);
+}
+
+#endif

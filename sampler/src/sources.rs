@@ -1,0 +1,173 @@
+//! Where the records of one CPU come from: its perf ring, and the buffer of the handler in the kernel.
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
+
+use crate::RawSample;
+use crate::attr::Role;
+use crate::bpf::{OfCpu, Overflow, record};
+use crate::ring::Event;
+use crate::sys::Ring;
+
+/// What the reader knows of one of its events.
+pub(crate) struct Own {
+    /// The kernel's id of it.
+    pub(crate) id: u64,
+    /// The present interval and the one before, in the clock's unit.
+    pub(crate) interval: u64,
+    pub(crate) previous: u64,
+    /// When the present interval was set, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub(crate) set_at: u64,
+}
+
+impl Own {
+    /// The interval that ended with a sample of [`Clock::CpuClock`] at `time`.
+    ///
+    /// A ring that was drained just before the interval was set holds samples of two intervals at
+    /// most. Those of the present one are at least its length away from when it was set; half of
+    /// it is taken, because the two clock readings are not of the same instant.
+    pub(crate) fn interval_at(&self, time: u64) -> u64 {
+        if time >= self.set_at.saturating_add(self.interval / 2) {
+            self.interval
+        } else {
+            self.previous
+        }
+    }
+}
+
+/// Where one CPU's records come from.
+pub(crate) struct Sources {
+    pub(crate) ring: Ring,
+    /// Those that write into the ring.
+    pub(crate) events: Arc<[OwnedFd]>,
+    /// Those whose intervals are drawn: the same, or the clock of the handler in the kernel.
+    pub(crate) clocks: Arc<[OwnedFd]>,
+    /// The present intervals of `clocks`.
+    pub(crate) own: Vec<Own>,
+    /// The buffer of the handler in the kernel.
+    pub(crate) buffer: Option<MapHandle>,
+    /// Its tables of what finds no room there.
+    pub(crate) overflow: Option<Overflow>,
+}
+
+impl Sources {
+    pub(crate) fn new(ring: Ring, events: Vec<Event>, bpf: Option<OfCpu>) -> Sources {
+        let own = |event: &Event| Own {
+            id: event.id,
+            interval: event.interval,
+            previous: event.interval,
+            set_at: 0,
+        };
+        let (clock, buffer, overflow) = match bpf {
+            Some(OfCpu {
+                event,
+                buffer,
+                overflow,
+            }) => (Some(event), Some(buffer), Some(overflow)),
+            None => (None, None, None),
+        };
+        let clocks = clock
+            .as_ref()
+            .map_or(events.as_slice(), std::slice::from_ref);
+        let own = clocks.iter().map(own).collect();
+        let events: Arc<[OwnedFd]> = events.into_iter().map(|event| event.fd).collect();
+        Sources {
+            ring,
+            clocks: match clock {
+                Some(clock) => Arc::new([clock.fd]),
+                None => Arc::clone(&events),
+            },
+            events,
+            own,
+            buffer,
+            overflow,
+        }
+    }
+
+    /// The events, by what they are for.
+    pub(crate) fn events(&self) -> Vec<(Role, Arc<[OwnedFd]>)> {
+        if self.buffer.is_none() {
+            return vec![(Role::Both, Arc::clone(&self.events))];
+        }
+        vec![
+            (Role::SideBand, Arc::clone(&self.events)),
+            (Role::Clock, Arc::clone(&self.clocks)),
+        ]
+    }
+}
+
+/// What one look into the handler's buffer gave.
+#[derive(Default)]
+pub(crate) struct Received {
+    pub(crate) samples: Vec<RawSample>,
+    /// Samples that found no room.
+    pub(crate) missed: u64,
+    /// Records that were none.
+    pub(crate) malformed: u64,
+}
+
+/// The handler's buffer.
+pub(crate) struct Buffer {
+    ring: RingBuffer<'static>,
+    received: Rc<RefCell<Received>>,
+}
+
+impl Buffer {
+    pub(crate) fn new(map: &MapHandle, cpu: u32) -> libbpf_rs::Result<Buffer> {
+        let received = Rc::new(RefCell::new(Received::default()));
+        let into = Rc::clone(&received);
+        let mut builder = RingBufferBuilder::new();
+        builder.add(map, move |bytes| {
+            let mut into = into.borrow_mut();
+            match record::decode(bytes, cpu) {
+                Some((sample, missed)) => {
+                    into.samples.push(sample);
+                    into.missed += u64::from(missed);
+                }
+                None => into.malformed += 1,
+            }
+            0
+        })?;
+        Ok(Buffer {
+            ring: builder.build()?,
+            received,
+        })
+    }
+
+    /// Takes what is there.
+    pub(crate) fn drain(&self) -> Received {
+        if let Err(error) = self.ring.consume() {
+            tracing::debug!(%error, "a buffer cannot be read");
+        }
+        std::mem::take(&mut *self.received.borrow_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample of the software clock belongs to the interval that was current when it was taken.
+    #[test]
+    fn interval_at() {
+        let own = Own {
+            id: 0,
+            interval: 1000,
+            previous: 700,
+            set_at: 50_000,
+        };
+        assert_eq!(own.interval_at(49_000), 700);
+        assert_eq!(own.interval_at(50_003), 700);
+        assert_eq!(own.interval_at(50_999), 1000);
+        assert_eq!(own.interval_at(u64::MAX), 1000);
+        let late = Own {
+            set_at: u64::MAX,
+            ..own
+        };
+        assert_eq!(late.interval_at(49_000), 700);
+    }
+}
