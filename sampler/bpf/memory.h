@@ -86,8 +86,8 @@ static inline void add_code(struct work *work, u32 wanted)
 	record->tail_words = used + (size + 7) / 8;
 }
 
-/* The stack from the stack pointer on: where there is no plan yet, return address and operands are
- * to be found there all the same. */
+/* The stack from the stack pointer on. Where there is no plan yet, return address and operands are
+ * to be found there all the same; with a plan, what it could not put into words. */
 static inline void add_stack(struct work *work, u32 most)
 {
 	struct record *record = &work->record;

@@ -6,11 +6,11 @@
 //! crate reads no memory of the sampled process but in the interrupt itself, knows no image and no
 //! instruction, and keeps nothing once a [`Batch`] is sent.
 //!
-//! There are two engines. With [`Engine::Ring`] the kernel's perf events write samples with registers
-//! and a copy of the stack. With [`Engine::Bpf`] a BPF program runs at each overflow (`bpf/` holds it):
-//! it knows whom to sample, says who was running, and reads the memory that the sample's consumer
-//! asked for by plans and unwind rows ([`Handler`]). Both deliver [`RawSample`]s the same way; only
-//! the second fills in [`RawSample::capture`].
+//! There are two engines. With [`Engine::Ring`] the kernel's perf events write samples with
+//! registers and a copy of the stack. With [`Engine::Bpf`] a BPF program runs at each overflow
+//! (`bpf/` holds it): it knows whom to sample, says who was running, and reads the memory that the
+//! consumer asked for by plans and unwind rows ([`Handler`]). Both deliver [`RawSample`]s the same
+//! way; only the second fills in [`RawSample::capture`].
 //!
 //! The way of a sample: the kernel writes it into the ring of the CPU it was taken on; a reader
 //! thread pinned to that CPU wakes up every few samples, decodes what lies in the ring, draws the

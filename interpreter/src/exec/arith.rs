@@ -1,5 +1,7 @@
 //! Addition, subtraction, comparison and their atomic relatives.
 
+use iced_x86::OpKind;
+
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX, part_name};
 use crate::parameter::Parameter;
@@ -125,18 +127,23 @@ pub(super) fn cmpxchg(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let new = m.read(d, 1)?;
     let expected = m.part(RAX, width);
     m.flags().sub(width, expected, old, Some(false));
+    let instruction = d.instruction();
+    // Compared with itself it is equal, and has one result, the stored one.
+    let is_accumulator = instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register() == part_name(RAX, width);
     let equal = m.registers.rflags.get(Flag::Zf);
     let (stored, accumulator) = match equal {
+        _ if is_accumulator => (new, new),
         Some(true) => (new, expected),
         Some(false) => (old, old),
         // Either way the accumulator holds the old value afterwards.
         None => (old.either(new), old),
     };
     let before = m.registers.gpr;
-    if equal == Some(true) {
-        report_accumulator(m, RAX, width, accumulator);
-    } else {
-        m.write_part(d, RAX, width, accumulator);
+    match equal {
+        _ if is_accumulator => {}
+        Some(true) => report_accumulator(m, RAX, width, accumulator),
+        _ => m.write_part(d, RAX, width, accumulator),
     }
     m.write(d, 0, stored)?;
     if width == Width::B32 {

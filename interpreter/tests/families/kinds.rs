@@ -207,3 +207,13 @@ fn kinds_are_independent() {
         }
     }
 }
+
+/// The accumulator compared with itself has one result, the new value.
+#[test]
+fn accumulator_compared_with_itself() {
+    let lab = lab(&[0x4c, 0x0f, 0xb1, 0xd0]).reg(Register::R10, 0x1000_0000); // cmpxchg rax, r10
+    assert_eq!(
+        values(&lab, Capture::DEST),
+        [(Parameter::Dest(Register::RAX), Some(0x1000_0000))]
+    );
+}

@@ -234,3 +234,65 @@ fn outcome(number: u8, tag: u32, step: u8) -> Option<PlanOutcome> {
     };
     Some(PlanOutcome::Failed { tag, step, cause })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever the bytes are, decoding them ends with a sample or none, and what the sample
+        /// holds lies within them.
+        #[test]
+        fn any_bytes(mut bytes in prop::collection::vec(any::<u8>(), 0..1200), sane in any::<bool>()) {
+            if sane && bytes.len() >= HEAD {
+                // Small numbers where most values mean nothing: words, context, outcome, frames.
+                let words = (bytes.len() - HEAD) / 8;
+                bytes[138..140].copy_from_slice(&(words as u16).to_ne_bytes());
+                for at in [140, 143, 145, 146, 153] {
+                    bytes[at] %= 4;
+                }
+            }
+            let Some((sample, _)) = decode(&bytes, 1) else {
+                return Ok(());
+            };
+            let capture = sample.capture.as_deref().ok_or_else(|| TestCaseError::fail("no capture"))?;
+            let pieces: usize = capture.pieces().map(|(_, piece)| piece.len()).sum();
+            let all = pieces + capture.code().len() + 8 * capture.frames().len() + sample.stack.len();
+            prop_assert!(all <= bytes.len());
+        }
+    }
+
+    /// An entry of a table of cycles, and what is too short for one.
+    #[test]
+    fn entries_of_cycles() {
+        let mut key = Vec::new();
+        key.extend(7_u32.to_ne_bytes());
+        key.extend(2_u32.to_ne_bytes());
+        key.extend(99_u64.to_ne_bytes());
+        key.extend(0x40_1000_u64.to_ne_bytes());
+        key.extend(1000_u32.to_ne_bytes());
+        key.extend(1_u32.to_ne_bytes());
+        let value: Vec<u8> = [3_u64, 3000]
+            .into_iter()
+            .flat_map(u64::to_ne_bytes)
+            .collect();
+        let expected = Cycles {
+            time: 5,
+            process: ProcessKey {
+                tgid: 7,
+                exec_count: 2,
+                start_time: 99,
+            },
+            euid: 1000,
+            ip: 0x40_1000,
+            mode: Mode::Kernel,
+            samples: 3,
+            weight: 3000,
+        };
+        assert_eq!(cycles(&key, &value, 5), Some(expected));
+        assert_eq!(cycles(&key[..31], &value, 5), None);
+        assert_eq!(cycles(&key, &value[..8], 5), None);
+    }
+}

@@ -201,10 +201,11 @@ fn truth(clock: Clock) -> Result<(), Failed> {
         rbp: CallerRbp::Saved(-16),
     };
     let bytes = chase.plan();
+    // Before the plans: whatever has one then has its rows, too.
+    handler.put_row(key, callers[0].return_address, row)?;
     for pc in chase.code.clone() {
         handler.put_plan(key, pc, chase.code.start, 7, &bytes, Some(row))?;
     }
-    handler.put_row(key, callers[0].return_address, row)?;
     let given = samples(&recording.batches).count();
     recording.samples(SAMPLES, is_in_loop)?;
     let (batches, _) = recording.stop()?;
