@@ -61,6 +61,18 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Vec<u32>,
 
+    /// Of these, only threads in this control group (a folder of the cgroup file system) or below.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cgroup: Option<PathBuf>,
+
+    /// Of these, only processes with this effective user id.
+    #[arg(long, value_name = "UID")]
+    pub(crate) uid: Option<u32>,
+
+    /// Of these, only threads with this name; at most 15 bytes of it count.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) comm: Option<String>,
+
     /// Stop after this many seconds.
     #[arg(short, long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) duration: Option<f64>,
@@ -192,7 +204,8 @@ pub(crate) enum EngineArg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClockArg {
-    /// Hardware cycles where the machine has them, else cpu-clock.
+    /// Hardware cycles where the machine has them, unless their interrupts are more than twice as
+    /// dear; else cpu-clock.
     Auto,
     /// The hardware cycle counter.
     Cycles,

@@ -1,6 +1,7 @@
 //! `vcpid record`: one collection from start to end.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use profiledb::{Epoch, Writer};
 use sampler::probe::{self, BpfRefusal, Scope};
-use sampler::{Batch, Clock, Engine, Pid, Sampler, Target};
+use sampler::{Batch, Clock, Engine, Filter, Pid, Sampler, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
@@ -92,6 +93,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     config.ring_pages = RING_PAGES;
     config.engine = plan.engine;
     config.bpf.not_dumpable = args.allow_secrets;
+    config.bpf.filter = filter(args, plan.engine)?;
     let settings = Settings {
         window: args.window,
         capture: args.capture,
@@ -163,6 +165,29 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     Ok(if saved.is_ok() { status } else { OWN_FAILURE })
 }
 
+/// What else must hold of a thread for it to be sampled.
+fn filter(args: &RecordArgs, engine: Engine) -> Result<Filter> {
+    let cgroup = match &args.cgroup {
+        Some(path) => Some(
+            std::fs::metadata(path)
+                .with_context(|| format!("cannot find the control group {}", path.display()))?
+                .ino(),
+        ),
+        None => None,
+    };
+    let filter = Filter {
+        cgroup,
+        euid: args.uid,
+        comm: args.comm.clone().map(String::into_bytes),
+    };
+    if filter != Filter::default() && engine != Engine::Bpf {
+        bail!(
+            "--cgroup, --uid and --comm need the engine bpf, which does not work here or was not wanted"
+        );
+    }
+    Ok(filter)
+}
+
 /// Whether `--` stands before the command: what looks like an option is meant then.
 fn follows_double_dash(command: &[OsString]) -> bool {
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -190,8 +215,8 @@ struct Plan {
     /// The engine bpf was wanted, and why it is not to be had.
     no_bpf: Option<BpfRefusal>,
     clock: Clock,
-    /// Hardware cycles were wanted and are not to be had.
-    no_cycles: bool,
+    /// Why this clock was taken, if the choice was left open.
+    why_clock: Option<String>,
     period: u64,
     seed: u64,
     cycles_per_unit: f64,
@@ -199,14 +224,10 @@ struct Plan {
 
 impl Plan {
     fn new(args: &RecordArgs) -> Result<Self> {
-        let (clock, no_cycles) = match args.clock {
-            ClockArg::Cycles => (Clock::Cycles, false),
-            ClockArg::CpuClock => (Clock::CpuClock, false),
-            ClockArg::Auto | ClockArg::Timer => match probe::probe_clock(Clock::Cycles, Scope::Own)
-            {
-                Ok(_) => (Clock::Cycles, false),
-                Err(_) => (Clock::CpuClock, true),
-            },
+        let (clock, why_clock) = match args.clock {
+            ClockArg::Cycles => (Clock::Cycles, None),
+            ClockArg::CpuClock => (Clock::CpuClock, None),
+            ClockArg::Auto | ClockArg::Timer => cheaper_clock(),
         };
         // Where nothing tells, a nanosecond counts as a cycle.
         let hz = probe::cycles_per_second().map_or(1e9, |hz| hz as f64);
@@ -232,7 +253,7 @@ impl Plan {
             engine,
             no_bpf,
             clock,
-            no_cycles,
+            why_clock,
             period,
             seed,
             cycles_per_unit,
@@ -270,8 +291,8 @@ impl Plan {
             self.engine_name(),
             self.clock_name()
         );
-        if self.no_cycles {
-            line += " (no hardware cycles here; 'vcpid check' says why)";
+        if let Some(why) = &self.why_clock {
+            line += &format!(" ({why})");
         }
         line += &format!(
             ", a sample every {} {} on average",
@@ -390,6 +411,21 @@ impl Ending {
         eprintln!("vcpid: the command did not end at SIGTERM and is left running");
         Ok(128 + 15)
     }
+}
+
+/// The hardware's cycles, unless there are none or their interrupts are too dear; and why.
+fn cheaper_clock() -> (Clock, Option<String>) {
+    if probe::probe_clock(Clock::Cycles, Scope::Own).is_err() {
+        let why = "no hardware cycles here; 'vcpid check' says why";
+        return (Clock::CpuClock, Some(why.to_owned()));
+    }
+    let costs = probe::calibrate();
+    let clock = costs.choice().unwrap_or(Clock::Cycles);
+    let (Ok(cycles), Ok(cpu_clock)) = (costs.cycles, costs.cpu_clock) else {
+        return (clock, None);
+    };
+    let why = format!("an interrupt costs {cycles:.1?} by cycles, {cpu_clock:.1?} by cpu-clock");
+    (clock, Some(why))
 }
 
 /// A running collection.
