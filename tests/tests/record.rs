@@ -623,9 +623,8 @@ fn options() -> TestResult {
     ensure(output.status.code() == Some(5), || text(&output))?;
     for missing in [
         &["serve"][..],
-        &["replay", "x"],
         &["ctl", "flush"],
-        &["record", "--engine", "bpf", "true"],
+        &["record", "--clock", "timer", "true"],
     ] {
         let output = Command::new(&bench.programs.vcpid).args(missing).output()?;
         let said = text(&output);

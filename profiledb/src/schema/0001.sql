@@ -155,7 +155,8 @@ CREATE TABLE call (
 
 -- Everything that is counted but not per PC. kind: 'run' (samples, windows,
 -- value_events, ...), 'lost', 'stop' (why windows ended), 'coverage', 'interval',
--- 'throttle', 'overhead', 'image' (files that changed under the collector, ...).
+-- 'throttle', 'overhead', 'image' (files that changed under the collector, ...),
+-- 'handler' (what the engine bpf counts in the kernel), 'plan' (plans made for it).
 CREATE TABLE counter (
     flush INTEGER NOT NULL REFERENCES flush(id),
     kind  TEXT NOT NULL,

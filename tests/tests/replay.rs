@@ -1,0 +1,175 @@
+//! Raw recordings from outside: a replay gives what the recording gave, and bad files are said.
+//!
+//! Needs the release build of both programs and root; all of it runs on the software clock.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use rusqlite::{Connection, OpenFlags};
+use vcpi_tests::programs::Programs;
+
+type TestResult = Result<Completion, Failed>;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tests = vec![
+        Trial::ignorable_test("a replay of the engine ring gives the same", || {
+            same("ring")
+        }),
+        Trial::ignorable_test("a replay of the engine bpf gives the same", || same("bpf")),
+        Trial::ignorable_test("a recording cut short is replayed so far", cut_short),
+        Trial::ignorable_test("what is no recording is refused", foreign),
+    ];
+    libtest_mimic::run(&arguments, tests).exit_code()
+}
+
+/// A loop of the shell's, a pipe and two processes: code of several images, and system calls.
+const BURN: &str =
+    "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; seq 200000 | sort -n | tail -1";
+
+/// A folder of its own, and the programs.
+struct Bench {
+    folder: tempfile::TempDir,
+    programs: Programs,
+}
+
+impl Bench {
+    fn new() -> Result<Self, Failed> {
+        let programs = Programs::find().map_err(|error| format!("{error:#}"))?;
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            programs,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Records the loop into `db` and `raw`.
+    fn record(&self, engine: &str) -> Result<Output, Failed> {
+        let output = Command::new(&self.programs.vcpid)
+            .args([
+                "record",
+                "--clock",
+                "cpu-clock",
+                "--rate",
+                "4000",
+                "--engine",
+                engine,
+            ])
+            .arg("-o")
+            .arg(self.path("db"))
+            .arg("--raw")
+            .arg(self.path("raw"))
+            .args(["--", "sh", "-c", BURN])
+            .stdin(Stdio::null())
+            .output()?;
+        Ok(output)
+    }
+
+    fn replay(&self, raw: &Path, to: &str) -> Result<Output, Failed> {
+        let mut command = Command::new(&self.programs.vcpid);
+        command.arg("replay").arg(raw).arg("-o").arg(self.path(to));
+        Ok(command.output()?)
+    }
+
+    /// What a database holds: cycles, branches and calls by place, and what the lists were fed.
+    fn contents(&self, name: &str) -> Result<Vec<i64>, Failed> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let connection = Connection::open_with_flags(self.path(name), flags)?;
+        let mut figures = Vec::new();
+        for sql in [
+            "SELECT sum(samples) FROM cycles",
+            "SELECT sum(weight) FROM cycles",
+            "SELECT count(*) FROM cycles",
+            "SELECT sum(taken) + 3 * sum(not_taken) + 7 * sum(unknown) FROM branch",
+            "SELECT sum(calls) FROM call",
+            "SELECT sum(reached) FROM hotlist",
+            "SELECT sum(unknown) FROM hotlist",
+            "SELECT count(*) FROM hotlist",
+        ] {
+            figures.push(connection.query_row(sql, [], |row| row.get(0))?);
+        }
+        Ok(figures)
+    }
+}
+
+fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), Failed> {
+    if condition {
+        Ok(())
+    } else {
+        Err(message().into())
+    }
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// The same samples, values, branches and calls come out again, though the processes are gone;
+/// and nobody else can read the recording.
+fn same(engine: &str) -> TestResult {
+    let bench = Bench::new()?;
+    let recorded = bench.record(engine)?;
+    if engine == "bpf" && text(&recorded).contains("cannot load the handler") {
+        return Ok(Completion::ignored_with("needs the engine bpf"));
+    }
+    ensure(recorded.status.success(), || text(&recorded))?;
+    let mode = fs::metadata(bench.path("raw"))?.permissions().mode();
+    ensure(mode & 0o777 == 0o600, || format!("mode {mode:o}"))?;
+    let replayed = bench.replay(&bench.path("raw"), "again")?;
+    ensure(replayed.status.success(), || text(&replayed))?;
+    let (first, second) = (bench.contents("db")?, bench.contents("again")?);
+    ensure(first == second && first[0] > 100, || {
+        format!("recorded {first:?}, replayed {second:?}")
+    })?;
+    // A recording is not written over.
+    let over = bench.record(engine)?;
+    ensure(!over.status.success(), || "it was written over".to_owned())?;
+    Ok(Completion::Completed)
+}
+
+/// What stands before the damage is in the database, and the exit status says that it is not all.
+fn cut_short() -> TestResult {
+    let bench = Bench::new()?;
+    let recorded = bench.record("ring")?;
+    ensure(recorded.status.success(), || text(&recorded))?;
+    let raw = fs::read(bench.path("raw"))?;
+    fs::write(bench.path("half"), &raw[..raw.len() / 2])?;
+    let replayed = bench.replay(&bench.path("half"), "again")?;
+    ensure(replayed.status.code() == Some(125), || text(&replayed))?;
+    let said = text(&replayed);
+    ensure(said.contains("the rest is missing"), || said.clone())?;
+    let (all, half) = (bench.contents("db")?, bench.contents("again")?);
+    ensure(half[0] > 0 && half[0] < all[0], || {
+        format!("{half:?} of {all:?}")
+    })?;
+    Ok(Completion::Completed)
+}
+
+/// A database, an empty file and no file at all are no recordings.
+fn foreign() -> TestResult {
+    let bench = Bench::new()?;
+    fs::write(bench.path("empty"), "")?;
+    fs::write(
+        bench.path("text"),
+        "SQLite format 3 and more than eight bytes",
+    )?;
+    for name in ["empty", "text", "missing"] {
+        let replayed = bench.replay(&bench.path(name), "again")?;
+        ensure(replayed.status.code() == Some(125), || text(&replayed))?;
+        ensure(text(&replayed).contains(name), || text(&replayed))?;
+        ensure(!bench.path("again").exists(), || {
+            "a database was made".to_owned()
+        })?;
+    }
+    Ok(Completion::Completed)
+}
