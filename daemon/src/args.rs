@@ -94,6 +94,11 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000_000))]
     pub(crate) period: Option<u64>,
 
+    /// Raise the kernel's limits of sampling where they stand in the way (root), and put them back
+    /// at the end, or, after a crash, at the next start.
+    #[arg(long)]
+    pub(crate) allow_sysctl: bool,
+
     /// Instructions to interpret from each sample.
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=1024))]

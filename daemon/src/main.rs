@@ -28,6 +28,7 @@ mod raw;
 mod record;
 mod replay;
 mod store;
+mod sysctl;
 mod tables;
 mod unwind;
 mod window;

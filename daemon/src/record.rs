@@ -21,6 +21,7 @@ use crate::kernel::Kernel;
 use crate::merge::Merge;
 use crate::raw::{self, Entry};
 use crate::store::{Store, wall_now};
+use crate::sysctl::{Places, Raised};
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         return Ok(error.status);
     }
     let plan = Plan::new(args)?;
+    let _raised = limits(args, &plan)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -163,6 +165,24 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     }
     session.say_result(saved.is_ok());
     Ok(if saved.is_ok() { status } else { OWN_FAILURE })
+}
+
+/// Puts back what an earlier run has left raised, and raises the kernel's limits if that is allowed.
+fn limits(args: &RecordArgs, plan: &Plan) -> Result<Option<Raised>> {
+    let places = Places::default();
+    match places.mend() {
+        Ok(true) => eprintln!("vcpid: limits that an earlier run had raised were put back"),
+        Ok(false) => {}
+        Err(error) => eprintln!("vcpid: {error:#}"),
+    }
+    if !args.allow_sysctl {
+        return Ok(None);
+    }
+    let per_second = match plan.clock {
+        Clock::Cycles => probe::cycles_per_second().unwrap_or(1_000_000_000),
+        Clock::CpuClock => 1_000_000_000,
+    };
+    places.raise(per_second / plan.period.max(1))
 }
 
 /// What else must hold of a thread for it to be sampled.
