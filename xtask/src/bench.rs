@@ -69,7 +69,7 @@ struct Run {
 
 /// Measures with `runs` runs of each kind and prints the table.
 pub(crate) fn run(runs: u32, seed: u64) -> Result<()> {
-    setup::run(Need::Bench)?;
+    setup::run(Need::Test)?;
     build()?;
     let programs = Programs::find()?;
     let folder = target_dir()?.join("bench");

@@ -30,7 +30,7 @@ const COLUMNS: usize = 150;
 
 /// Sets up, builds, profiles both programs, and prints the reports.
 pub(crate) fn run() -> Result<()> {
-    setup::run(Need::Test)?;
+    setup::run(Need::Demo)?;
     build()?;
     let programs = Programs::find()?;
     let folder = target_dir()?.join("demo");

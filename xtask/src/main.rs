@@ -98,7 +98,7 @@ fn run(command: Command) -> Result<ExitCode> {
         } => fuzz::isa(cases, seed, first, code.as_deref())?,
         Command::Ci => ci::run()?,
         Command::CheckLayers => layers::run()?,
-        Command::Setup => setup::run(setup::Need::Bench)?,
+        Command::Setup => setup::run(setup::Need::Test)?,
         Command::Measure { output, command } => return bench::measure(&output, &command),
     }
     Ok(ExitCode::SUCCESS)

@@ -12,10 +12,10 @@ use crate::process::{progress, run as run_command};
 /// What is going to be done, from little to much: each needs what comes before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
-    /// Building, and what demo and tests profile.
+    /// Building, and what the demo profiles.
+    Demo,
+    /// Testing and measuring, against perf among others.
     Test,
-    /// Measuring against perf, too.
-    Bench,
 }
 
 /// How to tell that a tool is there.
@@ -44,23 +44,23 @@ const fn tool(package: &'static str, evidence: Evidence, need: Need) -> Tool {
 }
 
 const TOOLS: &[Tool] = &[
-    tool("gcc", Evidence::Program("gcc"), Need::Test),
-    tool("libc6-dev", Evidence::Header("stdio.h"), Need::Test),
-    tool("clang", Evidence::Program("clang"), Need::Test),
-    tool("make", Evidence::Program("make"), Need::Test),
-    tool("pkg-config", Evidence::Program("pkg-config"), Need::Test),
-    tool("libelf-dev", Evidence::Header("libelf.h"), Need::Test),
-    tool("zlib1g-dev", Evidence::Header("zlib.h"), Need::Test),
-    tool("binutils", Evidence::Program("ld"), Need::Test),
-    tool("xz-utils", Evidence::Program("xz"), Need::Test),
-    tool("python3", Evidence::Program("python3"), Need::Test),
-    tool("perl-base", Evidence::Program("perl"), Need::Test),
-    tool("sqlite3", Evidence::Program("sqlite3"), Need::Test),
-    tool("openssl", Evidence::Program("openssl"), Need::Test),
-    tool("nodejs", Evidence::Program("node"), Need::Test),
-    tool("util-linux", Evidence::Program("setpriv"), Need::Test),
-    tool("procps", Evidence::Program("ps"), Need::Test),
-    tool("linux-perf", Evidence::Program("perf"), Need::Bench),
+    tool("gcc", Evidence::Program("gcc"), Need::Demo),
+    tool("libc6-dev", Evidence::Header("stdio.h"), Need::Demo),
+    tool("clang", Evidence::Program("clang"), Need::Demo),
+    tool("make", Evidence::Program("make"), Need::Demo),
+    tool("pkg-config", Evidence::Program("pkg-config"), Need::Demo),
+    tool("libelf-dev", Evidence::Header("libelf.h"), Need::Demo),
+    tool("zlib1g-dev", Evidence::Header("zlib.h"), Need::Demo),
+    tool("binutils", Evidence::Program("ld"), Need::Demo),
+    tool("xz-utils", Evidence::Program("xz"), Need::Demo),
+    tool("python3", Evidence::Program("python3"), Need::Demo),
+    tool("perl-base", Evidence::Program("perl"), Need::Demo),
+    tool("sqlite3", Evidence::Program("sqlite3"), Need::Demo),
+    tool("openssl", Evidence::Program("openssl"), Need::Demo),
+    tool("nodejs", Evidence::Program("node"), Need::Demo),
+    tool("util-linux", Evidence::Program("setpriv"), Need::Demo),
+    tool("procps", Evidence::Program("ps"), Need::Demo),
+    tool("linux-perf", Evidence::Program("perf"), Need::Test),
 ];
 
 /// Installs what is missing for `need`; prints what it does.
@@ -173,17 +173,17 @@ fn apt_get(prefix: &[&str], args: &[&str]) -> Command {
 mod tests {
     use super::*;
 
-    /// Perf is asked for by the bench alone; nothing is asked for twice.
+    /// The demo does without perf; nothing is asked for twice.
     #[test]
     fn packages_by_need() {
         let nothing_there = |_: Evidence| false;
+        let demo = missing(Need::Demo, nothing_there);
         let test = missing(Need::Test, nothing_there);
-        let bench = missing(Need::Bench, nothing_there);
-        assert!(test.contains(&"gcc") && !test.contains(&"linux-perf"));
-        assert_eq!(bench.len(), test.len() + 1);
-        assert!(bench.contains(&"linux-perf"));
-        let distinct: std::collections::BTreeSet<_> = bench.iter().collect();
-        assert_eq!(distinct.len(), bench.len());
+        assert!(demo.contains(&"gcc") && !demo.contains(&"linux-perf"));
+        assert_eq!(test.len(), demo.len() + 1);
+        assert!(test.contains(&"linux-perf"));
+        let distinct: std::collections::BTreeSet<_> = test.iter().collect();
+        assert_eq!(distinct.len(), test.len());
     }
 
     /// A tool that is there is not asked for, whichever package it came with.
@@ -191,10 +191,10 @@ mod tests {
     fn present_tools_are_left_alone() {
         let all_but_headers = |evidence| matches!(evidence, Evidence::Program(_));
         assert_eq!(
-            missing(Need::Bench, all_but_headers),
+            missing(Need::Test, all_but_headers),
             ["libc6-dev", "libelf-dev", "zlib1g-dev"]
         );
-        assert!(missing(Need::Bench, |_| true).is_empty());
+        assert!(missing(Need::Test, |_| true).is_empty());
     }
 
     /// The command that installs asks nothing, and goes through sudo only where told.

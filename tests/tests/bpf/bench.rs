@@ -1,0 +1,134 @@
+//! A folder to work in, the programs under test, and fixtures compiled and recorded there.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use libtest_mimic::Failed;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OpenFlags};
+use vcpi_tests::programs::{Programs, root};
+
+/// Samples per second of processor time.
+pub(crate) const RATE: u32 = 10_000;
+
+/// Where the long run takes its number of samples from.
+const SAMPLES: &str = "VCPI_TEST_SAMPLES";
+
+/// A folder of its own, and the programs.
+pub(crate) struct Bench {
+    folder: tempfile::TempDir,
+    pub(crate) programs: Programs,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Result<Self, Failed> {
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            programs: Programs::find().map_err(|error| format!("{error:#}"))?,
+        })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Compiles a fixture.
+    pub(crate) fn compile(
+        &self,
+        source: &str,
+        name: &str,
+        options: &[&str],
+    ) -> Result<PathBuf, Failed> {
+        let program = self.path(name);
+        let output = Command::new("gcc")
+            .args(["-O2", "-g", "-pthread"])
+            .arg("-o")
+            .arg(&program)
+            .arg(root().join("tests/fixtures/bpf").join(source))
+            .args(options)
+            .output()?;
+        succeeded(&output)?;
+        // As the kernel names the file.
+        Ok(program.canonicalize()?)
+    }
+
+    /// `vcpid record` with the software clock, into the database of this name.
+    pub(crate) fn record(&self, engine: &str, rate: u32, database: &str) -> Command {
+        let mut command = Command::new(&self.programs.vcpid);
+        command
+            .args(["record", "--clock", "cpu-clock", "--engine", engine])
+            .args(["--rate", &rate.to_string(), "-o"])
+            .arg(self.path(database))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Records a fixture with the engine `bpf`; returns what it printed.
+    pub(crate) fn watch(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        database: &str,
+    ) -> Result<String, Failed> {
+        let output = self
+            .record("bpf", RATE, database)
+            .args([
+                "--flush",
+                "1",
+                "--capture",
+                "dest,load,ret,args,target",
+                "--",
+            ])
+            .arg(program)
+            .args(arguments)
+            .output()?;
+        succeeded(&output)?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    pub(crate) fn open(&self, database: &str) -> Result<Connection, Failed> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        Ok(Connection::open_with_flags(self.path(database), flags)?)
+    }
+}
+
+/// The single value that a query yields.
+pub(crate) fn query<T: FromSql>(database: &Connection, sql: &str) -> Result<T, Failed> {
+    Ok(database.query_row(sql, [], |row| row.get(0))?)
+}
+
+/// The sum of a counter over the whole recording.
+pub(crate) fn counter(database: &Connection, kind: &str, name: &str) -> Result<i64, Failed> {
+    let sql = "SELECT coalesce(sum(value), 0) FROM counter WHERE kind = ? AND name = ?";
+    Ok(database.query_row(sql, [kind, name], |row| row.get(0))?)
+}
+
+/// Turns a failed run into an error with what the program said.
+pub(crate) fn succeeded(output: &Output) -> Result<(), Failed> {
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{}: {}", output.status, said.trim_end()).into())
+}
+
+/// Samples that a test takes: this many, or what the environment asks for.
+pub(crate) fn samples(usual: u32) -> Result<u32, Failed> {
+    match env::var(SAMPLES) {
+        Ok(text) => Ok(text
+            .parse()
+            .map_err(|_| format!("{SAMPLES} is no number"))?),
+        Err(_) => Ok(usual),
+    }
+}
+
+/// Processor time in which so many samples are taken, for a fixture's command line.
+pub(crate) fn seconds(samples: u32) -> String {
+    (f64::from(samples) / f64::from(RATE)).to_string()
+}
+
+/// The share in percent; 0 of nothing.
+pub(crate) fn percent(part: i64, whole: i64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}

@@ -1,0 +1,48 @@
+//! Loads of every kind.
+
+use libtest_mimic::{Completion, Failed};
+use rusqlite::Connection;
+
+use crate::bench::{Bench, counter, percent, samples, seconds};
+use crate::checks::{self, Place, Verdict};
+
+/// Samples of the ordinary run.
+const SAMPLES: u32 = 40_000;
+/// Loads that must be known after the first second, in percent of those that windows reached.
+const KNOWN: f64 = 95.0;
+
+/// Every value of the checking instructions and every return of the checking functions is the one
+/// that follows if all loads were right; and nearly all loads are had, once their plans are there.
+pub(crate) fn loads(bench: &Bench) -> Result<Completion, Failed> {
+    let program = bench.compile("loads.c", "loads", &[])?;
+    // Two threads.
+    let time = seconds(samples(SAMPLES)? / 2);
+    bench.watch(&program, &[&time], "loads.db")?;
+    let database = bench.open("loads.db")?;
+    let mut verdict = Verdict::default();
+    let checks = checks::of_image(&program)?;
+    checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+    let taken = counter(&database, "run", "samples")?;
+    verdict.settle(&format!("loads, {taken} samples"), f64::from(SAMPLES) / 4.0)?;
+    if !verdict.unseen.is_empty() {
+        return Err(format!("without any value: {}", verdict.unseen.join(", ")).into());
+    }
+    let (captured, reached) = after_first_second(&database)?;
+    let known = percent(captured, reached);
+    println!("    after the first second {captured} of {reached} loads captured: {known:.1} %");
+    if known < KNOWN {
+        return Err(format!("{known:.1} % of the loads captured").into());
+    }
+    Ok(Completion::Completed)
+}
+
+/// Loads captured and loads reached in all flushes but what covers the first second.
+fn after_first_second(database: &Connection) -> Result<(i64, i64), Failed> {
+    let sum = |name: &str| {
+        let sql = "SELECT coalesce(sum(value), 0) FROM counter JOIN flush ON flush.id = counter.flush \
+                   JOIN epoch ON epoch.id = flush.epoch \
+                   WHERE kind = 'coverage' AND name = ? AND flush.started >= epoch.started + 1000000000";
+        database.query_row(sql, [name], |row| row.get::<_, i64>(0))
+    };
+    Ok((sum("loads_captured")?, sum("loads_reached")?))
+}
