@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
-use crate::plans::{Basis, Plans, Start};
+use crate::plans::{Basis, Lacked, Plans, Start, Ways};
 use crate::procfs::Credentials;
 use crate::raw::{self, Entry};
 use crate::tables::{Owner, Pc, PcId, Tables};
@@ -450,8 +450,10 @@ impl Collector {
         };
         let mut caller = None;
         if !kernel {
-            let (site, beyond) = match capture.and_then(|capture| capture.frames().next()) {
-                Some(frame) => (frame_site(&view, located.pc, frame), false),
+            // Where the handler had no row, the stack that came instead of a plan may tell.
+            let frame = capture.and_then(|capture| capture.frames().next());
+            let (site, beyond) = match frame.and_then(|f| frame_site(&view, located.pc, f)) {
+                Some(site) => (Some(site), false),
                 None => call_site(&view, &mut memory, registers, located.pc, located.bias),
             };
             if let (Some(plans), Some(capture)) = (&mut self.plans, capture) {
@@ -499,7 +501,8 @@ impl Collector {
             self.tables.count("run", "windows_thinned", 1);
             // Its values do not count, but the next one's may.
             if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
-                plans.settle(&basis, false, None, &mut self.cache, &mut self.tables);
+                let (lacked, went) = (Lacked::default(), Ways::default());
+                plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
             }
             return;
         }
@@ -523,10 +526,11 @@ impl Collector {
             destinations_known: 0,
             loads: 0,
             loads_known: 0,
+            unread: false,
             capture: self.settings.capture,
             called: None,
             transfer: None,
-            went: None,
+            went: Ways::default(),
         };
         let mut code = ProcessCode {
             view: &view,
@@ -551,6 +555,7 @@ impl Collector {
             destinations_known,
             loads,
             loads_known,
+            unread,
             went,
             ..
         } = recorder;
@@ -568,7 +573,11 @@ impl Collector {
             return self.process_gone();
         }
         if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
-            plans.settle(&basis, missed, went, &mut self.cache, &mut self.tables);
+            let lacked = Lacked {
+                code: missed,
+                memory: unread,
+            };
+            plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
         }
     }
 }

@@ -31,18 +31,53 @@ pub(crate) struct Start {
 #[derive(Clone, Copy, Debug)]
 struct Given {
     tag: u32,
+    /// When it was given, on the clock of the samples.
+    since: u64,
     /// Plans made for this PC so far.
     made: u8,
     /// Samples in which it failed.
     failures: u8,
     /// Whether it may use the base of FS.
     fs_base: bool,
+    /// It ends at code that was not at hand, which it has brought for the next one to follow.
+    open: bool,
 }
 
 /// Where the indirect branch at a PC was seen to lead.
 #[derive(Clone, Copy, Debug, Default)]
 struct Destinations {
     addresses: [u64; DESTINATIONS],
+}
+
+/// What was wanted in a window and had not been read in the interrupt.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lacked {
+    pub(crate) code: bool,
+    /// Memory at an address that the window knew.
+    pub(crate) memory: bool,
+}
+
+/// Where the indirect branches and returns of one window led, the first ones: each that a plan does
+/// not know ends it, so that the last alone would teach nothing where there are several.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ways {
+    /// Branch and destination.
+    ways: [(u64, u64); WAYS],
+    len: usize,
+}
+
+impl Ways {
+    /// Takes note of one, if there is room.
+    pub(crate) fn add(&mut self, branch: u64, destination: u64) {
+        if let Some(way) = self.ways.get_mut(self.len) {
+            *way = (branch, destination);
+            self.len += 1;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &(u64, u64)> {
+        self.ways.iter().take(self.len)
+    }
 }
 
 /// What a plan is made from.
@@ -98,6 +133,8 @@ const MAX_ENTRIES: usize = 1 << 18;
 const MAX_PROCESSES: usize = 1 << 16;
 /// Destinations kept of an indirect branch; the oldest gives way.
 const DESTINATIONS: usize = 4;
+/// Indirect branches and returns of a window that are noted.
+const WAYS: usize = 8;
 /// Plans made for one PC, after which it keeps the last.
 const MAX_MADE: u8 = 6;
 /// Failures after which a plan is made anew, along one arm of each open branch.
@@ -185,21 +222,25 @@ impl Plans {
         }
     }
 
-    /// Takes notice of how a window went, in which code may have been missed: makes a plan, or a better one, where that is of use.
+    /// Takes notice of what a window lacked and where it went: makes a plan, or a better one, where
+    /// that is of use.
     pub(crate) fn settle(
         &mut self,
         basis: &Basis<'_, '_>,
-        missed: bool,
-        went: Option<(u64, u64)>,
+        lacked: Lacked,
+        went: &Ways,
         cache: &mut DecodeCache,
         tables: &mut Tables,
     ) {
-        if let Some((branch, destination)) = went
-            && missed
-        {
-            self.learn(basis.start.process, branch, destination);
+        if lacked.code {
+            for &(branch, destination) in went.iter() {
+                // Where the plan brought the code, it knows the way.
+                if basis.snapshot.from_address(destination).is_empty() {
+                    self.learn(basis.start.process, branch, destination);
+                }
+            }
         }
-        if self.is_wanted(basis, missed) {
+        if self.is_wanted(basis, lacked) {
             self.make(basis, cache, tables);
         }
     }
@@ -219,17 +260,23 @@ impl Plans {
         }
     }
 
-    /// Whether a plan is to be made, or made again, after a window in which code was missed or not.
-    fn is_wanted(&mut self, basis: &Basis<'_, '_>, missed: bool) -> bool {
+    /// Whether a plan is to be made, or made again, after a window.
+    fn is_wanted(&mut self, basis: &Basis<'_, '_>, lacked: Lacked) -> bool {
+        let of_process = self.processes.get_mut(&basis.start.process);
+        let given = of_process.and_then(|of| of.given.get_mut(&basis.start.pc));
         let tag = match basis.outcome {
-            PlanOutcome::Missing => return self.is_seen_again(basis.start),
+            PlanOutcome::Missing => {
+                return match given {
+                    // Samples that were on their way when it was given say nothing about it.
+                    Some(given) => given.since < basis.view.time,
+                    None => self.is_seen_again(basis.start),
+                };
+            }
             PlanOutcome::Complete { tag } | PlanOutcome::Failed { tag, .. } => tag,
             PlanOutcome::MemoryDenied | PlanOutcome::ValuesDenied | PlanOutcome::NotDumpable => {
                 return false;
             }
         };
-        let of_process = self.processes.get_mut(&basis.start.process);
-        let given = of_process.and_then(|of| of.given.get_mut(&basis.start.pc));
         let Some(given) = given.filter(|given| given.tag == tag && given.made < MAX_MADE) else {
             return false;
         };
@@ -241,7 +288,9 @@ impl Plans {
             }
             return given.failures == MAX_FAILURES;
         }
-        missed
+        // What a plan has brought of code that it could not follow, its successor can: with what
+        // is loaded there.
+        lacked.code || lacked.memory && given.open
     }
 
     /// Whether a sample without a plan is not the first at its PC. Most PCs of a large program are
@@ -267,9 +316,11 @@ impl Plans {
             self.entries += 1;
             Given {
                 tag,
+                since: 0,
                 made: 0,
                 failures: 0,
                 fs_base: basis.fs_base,
+                open: false,
             }
         });
         given.tag = tag;
@@ -308,10 +359,12 @@ impl Plans {
             view: basis.view,
             snapshot: basis.snapshot,
             cache,
+            lacking: false,
         };
         // Without code there is nothing to load: an empty plan keeps the PC from coming again.
         let planned = self.planner.plan(start.pc, &mut code, request);
         let planned = planned.unwrap_or_default();
+        given.open = code.lacking;
         count(tables, &planned.account);
         let bytes = planned.plan.to_bytes();
         let put = self
@@ -321,6 +374,7 @@ impl Plans {
             of_process.given.remove(&start.pc);
             tables.count("plan", "refused", 1);
         } else {
+            given.since = sampler::clock_now();
             tables.count("plan", "made", 1);
         }
     }
@@ -386,6 +440,8 @@ struct KnownCode<'a, 'v> {
     view: &'a View<'v>,
     snapshot: &'a Snapshot,
     cache: &'a mut DecodeCache,
+    /// Code was wanted that is neither here nor there.
+    lacking: bool,
 }
 
 impl Code for KnownCode<'_, '_> {
@@ -397,19 +453,20 @@ impl Code for KnownCode<'_, '_> {
         let Pc { image, address } = located.pc;
         let sampled = self.snapshot.from_address(pc);
         let whole = !sampled.is_empty() && Decoded::new(sampled, address).is_ok();
+        let view = self.view;
         let instruction = if whole {
-            self.cache.get_sampled(image.0, address, sampled)?
+            self.cache.get_sampled(image.0, address, sampled)
         } else {
-            let view = self.view;
             self.cache.get_or_decode(image.0, address, |bytes| {
                 match view.images.borrow_mut().read(image, address, bytes) {
                     0 => Err(StopReason::ImageUnreadable),
                     n => Ok(n),
                 }
-            })?
+            })
         };
+        self.lacking |= instruction.is_err();
         Ok(Fetched {
-            instruction,
+            instruction: instruction?,
             bias: located.bias,
         })
     }

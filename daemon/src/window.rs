@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::images::Images;
 use crate::loadmap::{Pages, Process};
 use crate::mapping::{Mapping, Maps};
+use crate::plans::Ways;
 use crate::procfs::PageState;
 use crate::tables::{Owner, Pc, PcId, ProfileKey, Tables};
 use crate::witness::Evidence;
@@ -314,14 +315,16 @@ pub(crate) struct Recorder<'a, 'v> {
     pub(crate) destinations_known: u64,
     pub(crate) loads: u64,
     pub(crate) loads_known: u64,
+    /// A load whose address was known found nothing there.
+    pub(crate) unread: bool,
     /// The kinds of values that are wanted.
     pub(crate) capture: Capture,
     /// Where the last call ends up: a jump there is its stub's.
     pub(crate) called: Option<u64>,
     /// An indirect transfer at this PC, which is a jump unless a call is reported next.
     pub(crate) transfer: Option<(u64, Option<u64>)>,
-    /// The last indirect branch or return that was followed, and where it led.
-    pub(crate) went: Option<(u64, u64)>,
+    /// Where indirect branches and returns led.
+    pub(crate) went: Ways,
 }
 
 impl Recorder<'_, '_> {
@@ -452,11 +455,12 @@ impl Sink for Recorder<'_, '_> {
     }
 
     fn went(&mut self, pc: u64, destination: u64) {
-        self.went = Some((pc, destination));
+        self.went.add(pc, destination);
     }
 
-    fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, known: bool) {
+    fn load(&mut self, _pc: u64, address: Option<u64>, _bytes: u32, known: bool) {
         self.loads += 1;
         self.loads_known += u64::from(known);
+        self.unread |= address.is_some() && !known;
     }
 }
