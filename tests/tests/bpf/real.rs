@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::bench::{Bench, counter, percent, succeeded};
 
 /// Samples per second of processor time.
-const RATE: u32 = 4000;
+const RATE: u32 = 10_000;
 /// Bytes that are compressed.
 const PACKED: usize = 3 << 20;
 /// User samples whose call site must be known, in percent.
@@ -59,7 +59,7 @@ pub(crate) fn all(bench: &Bench) -> Result<Vec<Real>, Failed> {
 /// Functions with loops, calls and tables, each a little different.
 fn c_source() -> String {
     let mut text = String::from("static unsigned table[256];\n");
-    for n in 0..60 {
+    for n in 0..100 {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
