@@ -19,6 +19,8 @@ const RATE: u32 = 4000;
 const APART: f64 = 10.0;
 /// Of an image in which perf finds fewer callers, in percent, nothing can be compared.
 const FOUND: f64 = 80.0;
+/// Call sites with fewer samples in both together count as one, for each image.
+const FEW: i64 = 20;
 /// The longest call instruction.
 const MAX_CALL: u64 = 9;
 /// `perf` is known to die of itself after a recording now and then.
@@ -178,19 +180,7 @@ fn segments(path: &Path) -> Vec<((u64, u64), u64)> {
 /// (half the sum of all differences), less what is expected of two samplings of one distribution.
 fn compare(name: &str, ours: &Callers, theirs: &Callers) -> f64 {
     let (n, m) = (ours.values().sum::<i64>(), theirs.values().sum::<i64>());
-    let mut rest = theirs.clone();
-    let mut rows = Vec::new();
-    for ((image, site), count) in ours {
-        let mut same = 0;
-        rest.retain(|(of, place), n| {
-            let found = of == image && is_return_of(site.as_ref(), place.as_ref());
-            same += if found { *n } else { 0 };
-            !found
-        });
-        rows.push((site.as_ref(), *count, same));
-    }
-    rows.extend(rest.iter().map(|((_, place), n)| (place.as_ref(), 0, *n)));
-    rows.sort_by_key(|(_, count, same)| -count - same);
+    let rows = side_by_side(ours, theirs);
     let (mut apart, mut chance) = (0.0, 0.0);
     for (_, count, same) in &rows {
         apart += (percent(*count, n) - percent(*same, m)).abs() / 2.0;
@@ -199,20 +189,51 @@ fn compare(name: &str, ours: &Callers, theirs: &Callers) -> f64 {
         chance += 100.0 * (variance * std::f64::consts::FRAC_2_PI).sqrt() / 2.0;
     }
     println!(
-        "{name}: {n} user samples, {m} of perf; call sites {apart:.1} % apart, {chance:.1} % by chance"
+        "{name}: {n} user samples, {m} of perf, {} call sites: {apart:.1} % apart, {chance:.1} % by chance",
+        rows.len()
     );
     for (site, count, same) in rows.iter().take(6) {
-        let site = site.map_or("not known".to_owned(), |(path, address)| {
-            let file = Path::new(path).file_name().unwrap_or_default();
-            format!("{}+{address:#x}", file.display())
-        });
-        println!(
-            "    {site:36} {:5.1} %, by perf {:5.1} %",
-            percent(*count, n),
-            percent(*same, m)
-        );
+        let (ours, theirs) = (percent(*count, n), percent(*same, m));
+        println!("    {site:36} {ours:5.1} %, by perf {theirs:5.1} %");
     }
     apart - chance
+}
+
+/// Call sites with their samples in both, the most frequent first.
+fn side_by_side(ours: &Callers, theirs: &Callers) -> Vec<(String, i64, i64)> {
+    let mut rest = theirs.clone();
+    let mut rows = HashMap::new();
+    let mut add = |image: &str, site: Option<&Place>, count: i64, same: i64| {
+        let name = match site {
+            _ if count + same < FEW => format!("{}, few each", file_name(image)),
+            Some((path, address)) => format!("{}+{address:#x}", file_name(path)),
+            None => format!("{}, not known", file_name(image)),
+        };
+        let row: &mut (i64, i64) = rows.entry(name).or_default();
+        row.0 += count;
+        row.1 += same;
+    };
+    for ((image, site), count) in ours {
+        let mut same = 0;
+        rest.retain(|(of, place), n| {
+            let found = of == image && is_return_of(site.as_ref(), place.as_ref());
+            same += if found { *n } else { 0 };
+            !found
+        });
+        add(image, site.as_ref(), *count, same);
+    }
+    for ((image, place), n) in &rest {
+        add(image, place.as_ref(), 0, *n);
+    }
+    let rows = rows.into_iter().map(|(name, (a, b))| (name, a, b));
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by_key(|(_, count, same)| -count - same);
+    rows
+}
+
+fn file_name(path: &str) -> String {
+    let name = Path::new(path).file_name().unwrap_or_default();
+    name.display().to_string()
 }
 
 /// Whether perf's place lies at or just before what a call at the site returns to.

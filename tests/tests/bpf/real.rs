@@ -59,7 +59,7 @@ pub(crate) fn all(bench: &Bench) -> Result<Vec<Real>, Failed> {
 /// Functions with loops, calls and tables, each a little different.
 fn c_source() -> String {
     let mut text = String::from("static unsigned table[256];\n");
-    for n in 0..100 {
+    for n in 0..70 {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
