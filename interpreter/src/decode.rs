@@ -30,7 +30,7 @@ pub(crate) enum Action {
 /// How far the interpreter understands an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Support {
-    /// It is interpreted. Branches and frames with an operand-size prefix still end a window.
+    /// It is interpreted. Branches with an operand-size prefix still end a window.
     Interpreted,
     /// What it writes becomes unknown, and the window goes on.
     Skipped,

@@ -1,7 +1,12 @@
 //! Value events of one instruction, held back until it is known not to fault.
+//!
+//! A kind that is not captured costs its instructions a test of a bit and a branch not taken. What
+//! makes an event of a value is out of line, marked as cold: it takes neither room nor registers
+//! where instructions are interpreted, which would weigh more than the test.
 
 use crate::parameter::{Capture, Parameter};
 use crate::window::Sink;
+use crate::word::Word;
 
 /// No instruction has more: of a vector of eight words those loaded, overwritten, stored and
 /// written, three operands read, two addresses, four general registers written.
@@ -42,11 +47,33 @@ impl Events {
     #[inline]
     pub(crate) fn add(&mut self, parameter: Parameter, value: Option<u64>) {
         if self.wants(parameter.kinds()) {
-            self.hold(parameter, value);
+            self.hold_value(parameter, value);
         }
     }
 
-    fn hold(&mut self, parameter: Parameter, value: Option<u64>) {
+    /// Holds the low `bytes` of a word as an event, if its kind is captured.
+    #[inline]
+    pub(crate) fn add_word(&mut self, parameter: Parameter, word: Word, bytes: u32) {
+        if self.wants(parameter.kinds()) {
+            self.hold_word(parameter, word, bytes);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hold_word(&mut self, parameter: Parameter, word: Word, bytes: u32) {
+        self.hold(parameter, word.get(bytes));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hold_value(&mut self, parameter: Parameter, value: Option<u64>) {
+        self.hold(parameter, value);
+    }
+
+    /// Holds an event that is captured.
+    #[inline]
+    pub(crate) fn hold(&mut self, parameter: Parameter, value: Option<u64>) {
         let held = self.held.get_mut(self.len);
         debug_assert!(
             held.is_some(),
@@ -70,6 +97,14 @@ impl Events {
     /// Hands out what is held.
     #[inline]
     pub(crate) fn deliver(&self, pc: u64, sink: &mut dyn Sink) {
+        if self.len > 0 {
+            self.deliver_all(pc, sink);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn deliver_all(&self, pc: u64, sink: &mut dyn Sink) {
         for &(parameter, value) in &self.held[..self.len] {
             sink.value(pc, parameter, value);
         }

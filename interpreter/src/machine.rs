@@ -113,14 +113,25 @@ impl<'a> Machine<'a> {
     }
 
     /// Works out where the explicit memory operand lies.
+    #[inline]
     fn find_address(&mut self, decoded: &Decoded) {
         self.address = self.linear_address(decoded);
+        if self.events.wants(Capture::EA.with(Capture::BASE)) {
+            self.report_address(decoded);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report_address(&mut self, decoded: &Decoded) {
         if decoded.variable_address {
-            self.event(Parameter::Ea, self.address);
+            if self.events.wants(Capture::EA) {
+                self.events.hold(Parameter::Ea, self.address);
+            }
             if let Some(base) = decoded.base {
                 let base = self.registers.gpr[usize::from(base & 15)];
                 let narrow = decoded.operands.address.is_narrow;
-                self.event(Parameter::Base, base.get(if narrow { 4 } else { 8 }));
+                self.event_of(Parameter::Base, base, if narrow { 4 } else { 8 });
             }
         }
     }
@@ -137,6 +148,12 @@ impl<'a> Machine<'a> {
     #[inline]
     pub(crate) fn event(&mut self, parameter: Parameter, value: Option<u64>) {
         self.events.add(parameter, value);
+    }
+
+    /// The same of the low `bytes` of a word.
+    #[inline]
+    pub(crate) fn event_of(&mut self, parameter: Parameter, word: Word, bytes: u32) {
+        self.events.add_word(parameter, word, bytes);
     }
 
     // Addresses.
@@ -271,7 +288,7 @@ impl<'a> Machine<'a> {
     /// Writes a register and reports it.
     pub(crate) fn write_register(&mut self, decoded: &Decoded, register: Register, value: Word) {
         if !decoded.constant {
-            self.event(Parameter::Dest(register), value.get(register.size() as u32));
+            self.event_of(Parameter::Dest(register), value, register.size() as u32);
         }
         self.set_register(register, value);
     }
@@ -327,9 +344,7 @@ impl<'a> Machine<'a> {
             }
             (OperandKind::Memory, Some(width)) => {
                 let value = self.load(self.address, width)?;
-                if self.events.wants(Capture::LOAD) {
-                    self.event(Parameter::Load, value.get(width.bytes()));
-                }
+                self.event_of(Parameter::Load, value, width.bytes());
                 (value, width)
             }
             // The second of two immediates.
@@ -347,9 +362,7 @@ impl<'a> Machine<'a> {
 
     #[inline]
     fn report_operand(&mut self, operand: u32, width: Width, value: Word) {
-        if self.events.wants(Capture::OPERANDS) {
-            self.event(Parameter::Operand(operand as u8), value.get(width.bytes()));
-        }
+        self.event_of(Parameter::Operand(operand as u8), value, width.bytes());
     }
 
     /// Reads an operand and cuts it to the width of the operation.
@@ -364,7 +377,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Writes an operand (register or memory) and reports it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(
         &mut self,
         decoded: &Decoded,
@@ -372,30 +385,50 @@ impl<'a> Machine<'a> {
         value: Word,
     ) -> Result<(), StopReason> {
         let form = decoded.operands.get(operand);
+        let (OperandKind::Register, Some(width)) = (form.kind, form.width) else {
+            return self.write_other(decoded, operand, value);
+        };
         let slot = &mut self.registers.gpr[usize::from(form.number & 15)];
-        let width = form.width.ok_or(StopReason::Unsupported)?;
-        match form.kind {
-            OperandKind::Register => {
-                *slot = match width {
-                    Width::B64 => value,
-                    Width::B32 => value.truncate(Width::B32),
-                    narrow => slot.with_low(narrow, value),
-                };
-            }
-            OperandKind::HighByte => *slot = slot.with_high_byte(value),
-            OperandKind::Memory => return self.write_memory(decoded, width, value),
-            _ => return Err(StopReason::Unsupported),
-        }
+        *slot = match width {
+            Width::B64 => value,
+            Width::B32 => value.truncate(Width::B32),
+            narrow => slot.with_low(narrow, value),
+        };
         if self.events.wants(Capture::DEST) {
-            self.report_register(decoded, operand, value.get(width.bytes()));
+            self.report_register(decoded, operand, value, width);
         }
         Ok(())
     }
 
-    fn report_register(&mut self, decoded: &Decoded, operand: u32, value: Option<u64>) {
+    /// Writes an operand that is not just a register.
+    fn write_other(
+        &mut self,
+        decoded: &Decoded,
+        operand: u32,
+        value: Word,
+    ) -> Result<(), StopReason> {
+        let form = decoded.operands.get(operand);
+        let width = form.width.ok_or(StopReason::Unsupported)?;
+        match form.kind {
+            OperandKind::Memory => return self.write_memory(decoded, width, value),
+            OperandKind::HighByte => {
+                let slot = &mut self.registers.gpr[usize::from(form.number & 15)];
+                *slot = slot.with_high_byte(value);
+            }
+            _ => return Err(StopReason::Unsupported),
+        }
+        if self.events.wants(Capture::DEST) {
+            self.report_register(decoded, operand, value, width);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report_register(&mut self, decoded: &Decoded, operand: u32, value: Word, width: Width) {
         if !decoded.constant {
-            let register = decoded.instruction().op_register(operand);
-            self.event(Parameter::Dest(register), value);
+            let dest = Parameter::Dest(decoded.instruction().op_register(operand));
+            self.events.hold(dest, value.get(width.bytes()));
         }
     }
 
@@ -406,14 +439,22 @@ impl<'a> Machine<'a> {
         width: Width,
         value: Word,
     ) -> Result<(), StopReason> {
-        if !decoded.constant && self.events.wants(Capture::MEM) {
-            self.event(Parameter::Mem, value.get(width.bytes()));
+        if self.events.wants(Capture::MEM.with(Capture::OLD)) {
+            self.report_store(decoded, width, value);
+        }
+        self.store(self.address, width, value)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report_store(&mut self, decoded: &Decoded, width: Width, value: Word) {
+        if !decoded.constant {
+            self.event_of(Parameter::Mem, value, width.bytes());
         }
         if self.events.wants(Capture::OLD) {
             let old = self.overwritten(self.address, width);
             self.event(Parameter::Old, old);
         }
-        self.store(self.address, width, value)
     }
 
     /// Whether the first two operands are the same register.
@@ -423,6 +464,7 @@ impl<'a> Machine<'a> {
     }
 
     /// An instruction of which only the effects are known.
+    #[inline(never)]
     fn skip(&mut self, decoded: &Decoded, effects: &Effects) -> Result<Flow, StopReason> {
         let instruction = decoded.instruction();
         if effects.loaded {

@@ -158,7 +158,7 @@ pub(super) fn cmpxchg(m: &mut Machine<'_>, d: &Decoded) -> Done {
 /// Reports an accumulator that was equal and is not written: it holds the old value all the same.
 fn report_accumulator(m: &mut Machine<'_>, number: usize, width: Width, value: Word) {
     let register = part_name(number, width);
-    m.event(Parameter::Dest(register), value.get(width.bytes()));
+    m.event_of(Parameter::Dest(register), value, width.bytes());
 }
 
 /// `cmpxchg8b` and `cmpxchg16b`: rdx:rax is compared, rcx:rbx stored. Only ZF changes.

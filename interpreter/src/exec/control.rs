@@ -118,8 +118,8 @@ pub(super) fn ret(m: &mut Machine<'_>, d: &Decoded) -> Done {
         m.registers.gpr[RSP] = rsp;
     }
     let (value, vector) = (m.registers.gpr[RAX], m.registers.vectors[0].word(0));
-    m.event(Parameter::Ret, value.get(8));
-    m.event(Parameter::VectorRet, vector.get(8));
+    m.event_of(Parameter::Ret, value, 8);
+    m.event_of(Parameter::VectorRet, vector, 8);
     Ok(Flow::Return(to))
 }
 

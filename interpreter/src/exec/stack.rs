@@ -10,6 +10,9 @@ use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
+/// The deepest nesting of frames; of a level the bits above are ignored.
+const MAX_LEVEL: u8 = 31;
+
 impl Machine<'_> {
     /// Pushes the low `width` of a word.
     pub(super) fn push(&mut self, width: Width, value: Word) -> Result<(), StopReason> {
@@ -80,31 +83,43 @@ pub(super) fn popf(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 pub(super) fn leave(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = moved_by_leave(d)?;
+    let width = frame_width(d)?;
     m.registers.gpr[RSP] = m.registers.gpr[RBP];
     let value = m.pop(width)?;
-    m.registers.gpr[RBP] = value;
+    m.registers.gpr[RBP] = m.registers.gpr[RBP].with_low(width, value);
     Ok(Flow::Next)
 }
 
-fn moved_by_leave(d: &Decoded) -> Result<Width, StopReason> {
+/// The width in which frames are linked.
+fn frame_width(d: &Decoded) -> Result<Width, StopReason> {
     match d.instruction().code() {
-        Code::Leaveq => Ok(Width::B64),
+        Code::Enterq_imm16_imm8 | Code::Leaveq => Ok(Width::B64),
+        Code::Enterw_imm16_imm8 | Code::Leavew => Ok(Width::B16),
         _ => Err(StopReason::Unsupported),
     }
 }
 
-/// `enter` without nested frames.
+/// `enter`: of nested frames the bases of those around, which lie below that of the outer one, are
+/// copied one by one, and the frame's own is added.
 pub(super) fn enter(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let instruction = d.instruction();
-    if instruction.code() != Code::Enterq_imm16_imm8 || instruction.immediate8_2nd() != 0 {
-        return Err(StopReason::Unsupported);
+    let width = frame_width(d)?;
+    let levels = d.instruction().immediate8_2nd() & MAX_LEVEL;
+    let outer = m.registers.gpr[RBP];
+    m.push(width, outer)?;
+    let frame = m.registers.gpr[RSP];
+    let mut enclosing = outer;
+    for _ in 1..levels {
+        let down = Word::known(u64::from(width.bytes()).wrapping_neg());
+        enclosing = enclosing.wrapping_add(down);
+        let base = m.load(enclosing.all(), width)?;
+        m.push(width, base)?;
     }
-    let size = u64::from(instruction.immediate16());
-    let frame = m.registers.gpr[RBP];
-    m.push(Width::B64, frame)?;
-    m.registers.gpr[RBP] = m.registers.gpr[RSP];
-    let down = Word::known(size.wrapping_neg());
-    m.registers.gpr[RSP] = m.registers.gpr[RSP].wrapping_add(down);
+    if levels > 0 {
+        m.push(width, frame)?;
+    }
+    // Of 16 bits, manuals have all of rbp written, and processors only bp.
+    m.registers.gpr[RBP] = outer.with_low(width, frame).either(frame);
+    let size = u64::from(d.instruction().immediate16());
+    m.registers.gpr[RSP] = m.registers.gpr[RSP].wrapping_add(Word::known(size.wrapping_neg()));
     Ok(Flow::Next)
 }

@@ -153,8 +153,8 @@ pub(super) fn movs(m: &mut Machine<'_>, d: &Decoded) -> Done {
                 let value = m.load(setup.at(m, RSI), setup.width)?;
                 m.store(setup.at(m, RDI), setup.width, value)?;
                 if !is_repeated(d) {
-                    m.event(Parameter::Load, value.get(setup.width.bytes()));
-                    m.event(Parameter::Mem, value.get(setup.width.bytes()));
+                    m.event_of(Parameter::Load, value, setup.width.bytes());
+                    m.event_of(Parameter::Mem, value, setup.width.bytes());
                 }
                 setup.advance(m, RSI, Some(1));
                 setup.advance(m, RDI, Some(1));
@@ -177,7 +177,7 @@ pub(super) fn stos(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let value = m.part(RAX, setup.width);
     if !is_repeated(d) {
         m.event(Parameter::Ea, setup.at(m, RDI));
-        m.event(Parameter::Mem, value.get(setup.width.bytes()));
+        m.event_of(Parameter::Mem, value, setup.width.bytes());
     }
     match count {
         Some(count) if count <= MAX_ELEMENTS && (setup.step.is_some() || count <= 1) => {
@@ -208,7 +208,7 @@ pub(super) fn lods(m: &mut Machine<'_>, d: &Decoded) -> Done {
                 m.set_register(part_name(RAX, setup.width), value);
             } else {
                 m.event(Parameter::Ea, at);
-                m.event(Parameter::Load, value.get(setup.width.bytes()));
+                m.event_of(Parameter::Load, value, setup.width.bytes());
                 m.write_part(d, RAX, setup.width, value);
             }
         }
@@ -244,7 +244,7 @@ pub(super) fn scas(m: &mut Machine<'_>, d: &Decoded) -> Done {
     compare(m, d, &setup, &[RDI], |m, setup| {
         let b = m.load(setup.at(m, RDI), setup.width)?;
         if !is_repeated(d) {
-            m.event(Parameter::Load, b.get(setup.width.bytes()));
+            m.event_of(Parameter::Load, b, setup.width.bytes());
         }
         Ok((m.part(RAX, setup.width), b))
     })

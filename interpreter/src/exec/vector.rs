@@ -116,7 +116,7 @@ fn load(m: &mut Machine<'_>, d: &Decoded, bytes: usize) -> Result<Vector, StopRe
         let lane = d.instruction().memory_size().element_size();
         let width = Width::from_bytes(lane).ok_or(StopReason::Unsupported)?;
         let word = m.load(m.address(), width)?;
-        m.event(Parameter::Load, word.get(width.bytes()));
+        m.event_of(Parameter::Load, word, width.bytes());
         let value = Vector::from_word(word);
         return Ok(Vector::arrange(BYTES, |i| value.byte(i % lane)));
     }
@@ -125,7 +125,7 @@ fn load(m: &mut Machine<'_>, d: &Decoded, bytes: usize) -> Result<Vector, StopRe
     if bytes < 8 {
         let width = Width::from_bytes(bytes).ok_or(StopReason::Unsupported)?;
         let word = m.load(m.address(), width)?;
-        m.event(Parameter::Load, word.get(width.bytes()));
+        m.event_of(Parameter::Load, word, width.bytes());
         value.set_word(0, word);
         return Ok(value);
     }
@@ -137,7 +137,7 @@ fn load(m: &mut Machine<'_>, d: &Decoded, bytes: usize) -> Result<Vector, StopRe
         } else {
             Parameter::Load
         };
-        m.event(parameter, word.get(8));
+        m.event_of(parameter, word, 8);
         value.set_word(i, word);
     }
     Ok(value)
@@ -159,7 +159,7 @@ fn write(m: &mut Machine<'_>, d: &Decoded, operand: u32, value: &Vector) -> Done
             check_alignment(m, d, bytes)?;
             for i in 0..bytes / 8 {
                 let at = m.address().map(|a| a.wrapping_add(8 * i as u64));
-                m.event(Parameter::MemWord(i as u8), value.word(i).get(8));
+                m.event_of(Parameter::MemWord(i as u8), value.word(i), 8);
                 if m.events.wants(Capture::OLD) {
                     let old = m.overwritten(at, Width::B64);
                     m.event(Parameter::OldWord(i as u8), old);
@@ -222,7 +222,7 @@ fn set_register(m: &mut Machine<'_>, d: &Decoded, register: Register, value: &Ve
         let written = *slot;
         for i in 0..register.size() / 8 {
             let parameter = Parameter::DestWord(register, i as u8);
-            m.event(parameter, written.word(i).get(8));
+            m.event_of(parameter, written.word(i), 8);
         }
     }
 }
@@ -236,7 +236,7 @@ fn report<L: Lane>(m: &mut Machine<'_>, d: &Decoded, value: &Vector) {
         } else {
             Parameter::Double(register)
         };
-        m.event(parameter, value.word(0).get(L::BYTES as u32));
+        m.event_of(parameter, value.word(0), L::BYTES as u32);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What single instructions load, and do to registers and memory, as expressions.
 
-use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
 use super::symbol::{Origin, Sum};
 use super::walk::{Stored, Symbol, Walk, Way};
@@ -63,7 +63,7 @@ impl Walk<'_, '_> {
                 let value = self.pop(way, stack_bytes(i));
                 self.write(way, i, value);
             }
-            M::Leave => {
+            M::Leave if i.code() == Code::Leaveq => {
                 way.registers[RSP] = way.registers[RBP];
                 way.registers[RBP] = self.pop(way, 8);
             }

@@ -154,6 +154,87 @@ fn frames() {
     );
 }
 
+/// `enter` with a nesting level copies the bases of the frames around and adds its own; a level is
+/// taken modulo 32, and what cannot be read is copied as unknown.
+#[test]
+fn nested_frames() {
+    let (rsp, outer) = (0x7fff_0000u64, 0x7fff_0100u64);
+    let lab = Lab::new().reg(Register::RBP, outer);
+    // enter 16, 3, and the same with level 35; then pop rax; pop rcx; pop rdx; pop rsi; pop rdi
+    for level in [3, 35] {
+        let after = lab
+            .clone()
+            .memory(outer - 8, &0x1111_u64.to_le_bytes())
+            .bytes(&[0xc8, 16, 0, level, 0x58, 0x58, 0x58, 0x59, 0x5a, 0x5e])
+            .run();
+        assert_eq!(after.outcome.stop, StopReason::NotMapped);
+        assert_eq!(after.get(Register::RBP), Some(rsp - 8));
+        // 16 bytes of room, then upwards: its own base, the two of others, the caller's.
+        assert_eq!(after.get(Register::RAX), Some(rsp - 8));
+        assert_eq!(after.get(Register::RCX), None);
+        assert_eq!(after.get(Register::RDX), Some(0x1111));
+        assert_eq!(after.get(Register::RSI), Some(outer));
+        assert_eq!(after.get(Register::RSP), Some(rsp));
+    }
+    // The deepest level: 31 bases and the caller's.
+    let deepest = lab.clone().bytes(&[0xc8, 0, 0, 31]).run();
+    assert_eq!(deepest.get(Register::RSP), Some(rsp - 8 * 32));
+    // Copies are made one by one: where they run into what was pushed, they are of that.
+    let onto_itself = Lab::new().reg(Register::RBP, rsp);
+    let after = onto_itself.bytes(&[0xc8, 0, 0, 3, 0x58, 0x58, 0x59]).run();
+    assert_eq!(after.get(Register::RAX), Some(rsp));
+    assert_eq!(after.get(Register::RCX), Some(rsp));
+    // Of a frame that is anywhere no base is known but the new one's.
+    let after = Lab::new()
+        .hide(Register::RBP)
+        .bytes(&[0xc8, 0, 0, 2, 0x58, 0x59, 0x5a])
+        .run();
+    assert_eq!(after.get(Register::RAX), Some(rsp - 8));
+    assert_eq!(after.get(Register::RCX), None);
+    assert_eq!(after.get(Register::RDX), None);
+}
+
+/// With an operand-size prefix frames are linked by 16 bits; of the base those above are known only
+/// where the old and the new one agree in them.
+#[test]
+fn short_frames() {
+    let rsp = 0x7fff_0000u64;
+    // enter 16, 2 with 16 bits
+    let enter = [0x66, 0xc8, 16, 0, 2];
+    let near = Lab::new()
+        .reg(Register::RBP, 0x7ffe_8000)
+        .memory(0x7ffe_7ffe, &[0x34, 0x12])
+        .bytes(&enter)
+        .run();
+    assert_eq!(near.get(Register::RBP), Some(rsp - 2));
+    assert_eq!(near.get(Register::RSP), Some(rsp - 6 - 16));
+    // pop ax; pop cx; pop dx after it, without room
+    let pops = [0x66, 0x58, 0x66, 0x59, 0x66, 0x5a];
+    let popped = Lab::new()
+        .reg(Register::RBP, 0x7ffe_8000)
+        .memory(0x7ffe_7ffe, &[0x34, 0x12])
+        .bytes(&[0x66, 0xc8, 0, 0, 2])
+        .bytes(&pops)
+        .run();
+    assert_eq!(popped.get(Register::AX), Some(0xfffe));
+    assert_eq!(popped.get(Register::CX), Some(0x1234));
+    assert_eq!(popped.get(Register::DX), Some(0x8000));
+    let far = Lab::new()
+        .reg(Register::RBP, 0x1234_7ffe_8000)
+        .bytes(&enter)
+        .run();
+    assert_eq!(far.get(Register::RBP), None);
+    assert_eq!(far.get(Register::BP), Some(0xfffe));
+    // leave with 16 bits
+    let left = Lab::new()
+        .reg(Register::RBP, rsp + 16)
+        .memory(rsp + 16, &[0x34, 0x12])
+        .bytes(&[0x66, 0xc9])
+        .run();
+    assert_eq!(left.get(Register::RBP), Some(0x7fff_1234));
+    assert_eq!(left.get(Register::RSP), Some(rsp + 18));
+}
+
 /// Code that the window itself stored to is not interpreted from its old bytes.
 #[test]
 fn code_that_is_stored_to() {
