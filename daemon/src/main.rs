@@ -10,6 +10,7 @@ mod args;
 mod blocks;
 mod callsite;
 mod check;
+mod choices;
 mod collector;
 mod command;
 mod devices;

@@ -1,0 +1,236 @@
+//! What is decided before anything is opened: engine, clock, interval, filter, limits.
+
+use std::os::unix::fs::MetadataExt;
+
+use anyhow::{Context, Result, bail};
+use profiledb::Epoch;
+use sampler::probe::{self, BpfRefusal, Scope};
+use sampler::{Clock, Engine, Filter};
+
+use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
+use crate::collector::Settings;
+use crate::images;
+use crate::kernel::Kernel;
+use crate::raw;
+use crate::store::wall_now;
+use crate::sysctl::{Places, Raised};
+
+/// What is decided before anything is opened.
+#[derive(Debug)]
+pub(crate) struct Choices {
+    pub(crate) engine: Engine,
+    /// The engine bpf was wanted, and why it is not to be had.
+    no_bpf: Option<BpfRefusal>,
+    pub(crate) clock: Clock,
+    /// Why this clock was taken, if the choice was left open.
+    why_clock: Option<String>,
+    pub(crate) period: u64,
+    pub(crate) seed: u64,
+    cycles_per_unit: f64,
+}
+
+impl Choices {
+    pub(crate) fn new(args: &RecordArgs) -> Result<Self> {
+        let (clock, why_clock) = match args.clock {
+            ClockArg::Cycles => (Clock::Cycles, None),
+            ClockArg::CpuClock => (Clock::CpuClock, None),
+            ClockArg::Auto | ClockArg::Timer => cheaper_clock(),
+        };
+        // Where nothing tells, a nanosecond counts as a cycle.
+        let hz = probe::cycles_per_second().map_or(1e9, |hz| hz as f64);
+        let (per_second, cycles_per_unit) = match clock {
+            Clock::Cycles => (hz, 1.0),
+            Clock::CpuClock => (1e9, hz / 1e9),
+        };
+        let period = match args.period {
+            Some(period) => period,
+            // The rate is at most 1e5, so the period fits easily.
+            None => (per_second / f64::from(args.rate)).round() as u64,
+        };
+        let seed = args.seed.unwrap_or_else(rand::random);
+        let (engine, no_bpf) = match args.engine {
+            EngineArg::Bpf => (Engine::Bpf, None),
+            EngineArg::Ring => (Engine::Ring, None),
+            EngineArg::Auto => match probe::bpf() {
+                Ok(()) => (Engine::Bpf, None),
+                Err(refusal) => (Engine::Ring, Some(refusal)),
+            },
+        };
+        Ok(Self {
+            engine,
+            no_bpf,
+            clock,
+            why_clock,
+            period,
+            seed,
+            cycles_per_unit,
+        })
+    }
+
+    fn unit(&self) -> &'static str {
+        match self.clock {
+            Clock::Cycles => "cycles",
+            Clock::CpuClock => "ns",
+        }
+    }
+
+    fn clock_name(&self) -> &'static str {
+        match self.clock {
+            Clock::Cycles => "cycles",
+            Clock::CpuClock => "cpu-clock",
+        }
+    }
+
+    fn engine_name(&self) -> &'static str {
+        match self.engine {
+            Engine::Ring => "ring",
+            Engine::Bpf => "bpf",
+        }
+    }
+
+    pub(crate) fn announce(&self, setup: &sampler::Setup) {
+        if let Some(BpfRefusal { why, mend }) = &self.no_bpf {
+            eprintln!("vcpid: the engine bpf does not work here, so fewer values are known: {why}");
+            eprintln!("vcpid: to mend it: {mend}");
+        }
+        let mut line = format!(
+            "vcpid: engine {}, clock {}",
+            self.engine_name(),
+            self.clock_name()
+        );
+        if let Some(why) = &self.why_clock {
+            line += &format!(" ({why})");
+        }
+        line += &format!(
+            ", a sample every {} {} on average",
+            self.period,
+            self.unit()
+        );
+        if setup.user_only {
+            line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
+        }
+        eprintln!("{line}");
+    }
+
+    pub(crate) fn header(&self, args: &RecordArgs, settings: &Settings) -> raw::Header {
+        let epoch = self.epoch(args);
+        raw::Header {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: epoch.started,
+            host: epoch.host,
+            kernel: epoch.kernel,
+            kernel_build_id: images::kernel_build_id().map(|id| images::hex(&id)),
+            kernel_text: Kernel::read().address(0),
+            command: epoch.command,
+            engine: epoch.engine,
+            clock: epoch.clock,
+            unit: epoch.unit,
+            cycles_per_unit: epoch.cycles_per_unit,
+            period: epoch.period,
+            window: settings.window,
+            capture: settings.capture.to_string(),
+            by_caller: settings.by_caller,
+            seed: settings.seed,
+            allow_secrets: settings.allow_secrets,
+            clock_offset: settings.clock_offset,
+            own_pid: std::process::id(),
+        }
+    }
+
+    pub(crate) fn epoch(&self, args: &RecordArgs) -> Epoch {
+        let read = |path: &str| {
+            std::fs::read_to_string(path).map_or_else(|_| String::new(), |s| s.trim().to_owned())
+        };
+        let command = if args.all {
+            "-a".to_owned()
+        } else if !args.pid.is_empty() {
+            let pids: Vec<_> = args.pid.iter().map(|pid| format!("-p {pid}")).collect();
+            pids.join(" ")
+        } else {
+            let words: Vec<_> = args
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy())
+                .collect();
+            words.join(" ")
+        };
+        let settings = serde_json::json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "seed": self.seed,
+            "capture": args.capture.to_string(),
+            "context": match args.context { ContextArg::None => "none", ContextArg::Caller => "caller" },
+            "stack_bytes": args.stack_bytes,
+            "hotlist": { "capacity": 16, "method": "counting, eviction by weight" },
+        });
+        Epoch {
+            started: wall_now(),
+            ended: None,
+            host: read("/proc/sys/kernel/hostname"),
+            kernel: read("/proc/sys/kernel/osrelease"),
+            command,
+            engine: self.engine_name().to_owned(),
+            clock: self.clock_name().to_owned(),
+            unit: self.unit().to_owned(),
+            cycles_per_unit: self.cycles_per_unit,
+            period: self.period,
+            window: args.window,
+            settings: settings.to_string(),
+        }
+    }
+}
+
+/// The hardware's cycles, unless there are none or their interrupts are too dear; and why.
+fn cheaper_clock() -> (Clock, Option<String>) {
+    if probe::probe_clock(Clock::Cycles, Scope::Own).is_err() {
+        let why = "no hardware cycles here; 'vcpid check' says why";
+        return (Clock::CpuClock, Some(why.to_owned()));
+    }
+    let costs = probe::calibrate();
+    let clock = costs.choice().unwrap_or(Clock::Cycles);
+    let (Ok(cycles), Ok(cpu_clock)) = (costs.cycles, costs.cpu_clock) else {
+        return (clock, None);
+    };
+    let why = format!("an interrupt costs {cycles:.1?} by cycles, {cpu_clock:.1?} by cpu-clock");
+    (clock, Some(why))
+}
+
+/// Puts back what an earlier run has left raised, and raises the kernel's limits if that is allowed.
+pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Raised>> {
+    let places = Places::default();
+    match places.mend() {
+        Ok(true) => eprintln!("vcpid: limits that an earlier run had raised were put back"),
+        Ok(false) => {}
+        Err(error) => eprintln!("vcpid: {error:#}"),
+    }
+    if !args.allow_sysctl {
+        return Ok(None);
+    }
+    let per_second = match choices.clock {
+        Clock::Cycles => probe::cycles_per_second().unwrap_or(1_000_000_000),
+        Clock::CpuClock => 1_000_000_000,
+    };
+    places.raise(per_second / choices.period.max(1))
+}
+
+/// What else must hold of a thread for it to be sampled.
+pub(crate) fn filter(args: &RecordArgs, engine: Engine) -> Result<Filter> {
+    let cgroup = match &args.cgroup {
+        Some(path) => Some(
+            std::fs::metadata(path)
+                .with_context(|| format!("cannot find the control group {}", path.display()))?
+                .ino(),
+        ),
+        None => None,
+    };
+    let filter = Filter {
+        cgroup,
+        euid: args.uid,
+        comm: args.comm.clone().map(String::into_bytes),
+    };
+    if filter != Filter::default() && engine != Engine::Bpf {
+        bail!(
+            "--cgroup, --uid and --comm need the engine bpf, which does not work here or was not wanted"
+        );
+    }
+    Ok(filter)
+}

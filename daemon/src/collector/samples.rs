@@ -1,0 +1,345 @@
+//! One sample: whose it is, where it was taken, who called, and the window that starts there.
+
+use interpreter::{Snapshot, StopReason, Window};
+use rand::RngExt;
+use sampler::{Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, UserRegisters};
+
+use super::{Collector, MAX_PERIODS};
+use crate::callsite::{call_before, call_site};
+use crate::devices::has_devices;
+use crate::images::Identity;
+use crate::plans::{Basis, Lacked, Start, Ways};
+use crate::procfs::Credentials;
+use crate::tables::{Owner, Pc, PcId};
+use crate::window::{ProcessCode, Recorder, SampleMemory, View};
+use crate::witness::Evidence;
+
+impl Collector {
+    pub(super) fn sample(&mut self, sample: &RawSample, evidence: Option<Evidence>) {
+        if sample.pid == self.own_pid {
+            self.tables.count("overhead", "collector_samples", 1);
+            return;
+        }
+        self.totals.samples += 1;
+        self.tables.count("run", "samples", 1);
+        self.tables.count("interval", "count", 1);
+        self.tables.count("interval", "sum", sample.period);
+        if self.periods.len() < MAX_PERIODS {
+            self.periods.insert(sample.period);
+        }
+        let kernel = sample.mode != Mode::User;
+        let of_moment = sample.capture.as_ref().map(|capture| Credentials {
+            uid: capture.task.uid,
+            euid: capture.task.euid,
+            gid: capture.task.gid,
+            egid: capture.task.egid,
+            owner: capture.task.euid,
+        });
+        let Some(owner) = self.owner(sample.pid, sample.time, of_moment, kernel) else {
+            return self.lost("process_table_full", 1);
+        };
+        self.interpret(sample, owner, evidence);
+    }
+
+    /// Who a sample belongs to. Credentials of its moment are better than those of a look at the
+    /// process now.
+    fn owner(
+        &mut self,
+        pid: Pid,
+        time: u64,
+        of_moment: Option<Credentials>,
+        kernel: bool,
+    ) -> Option<Owner> {
+        if self.loadmap.get(pid).is_none() {
+            self.loadmap.introduce(pid, time, &mut self.images);
+        }
+        let credentials = of_moment.or_else(|| self.loadmap.credentials(pid, time));
+        let process = self.loadmap.get(pid)?;
+        let subject = profiledb::Subject {
+            uid: credentials.map(|c| c.uid),
+            gid: credentials.map(|c| c.gid),
+            euid: credentials.map(|c| c.euid),
+            egid: credentials.map(|c| c.egid),
+            kernel,
+        };
+        let subject = self.tables.subject(subject);
+        let owner = Owner {
+            process: process.id,
+            subject,
+        };
+        let row = &*process;
+        self.tables
+            .processes
+            .entry(process.id)
+            .or_insert_with(|| row.row());
+        Some(owner)
+    }
+
+    /// Samples that found no room in the engine's buffer: cycles without values.
+    pub(super) fn cycles(&mut self, cycles: &sampler::Cycles) {
+        let pid = Pid(cycles.process.tgid);
+        if pid == self.own_pid {
+            let n = cycles.samples;
+            return self.tables.count("overhead", "collector_samples", n);
+        }
+        self.totals.samples += cycles.samples;
+        self.tables.count("run", "samples", cycles.samples);
+        self.tables.count("interval", "count", cycles.samples);
+        self.tables.count("interval", "sum", cycles.weight);
+        self.lost("values_of_samples_without_room", cycles.samples);
+        let kernel = cycles.mode != Mode::User;
+        let Some(owner) = self.owner(pid, cycles.time, None, kernel) else {
+            return self.lost("process_table_full", cycles.samples);
+        };
+        let pc = if kernel {
+            Some(Pc {
+                image: self.kernel_image,
+                address: self.kernel.relative(cycles.ip),
+            })
+        } else {
+            let Some((process, host)) = self.loadmap.get_and_host(pid) else {
+                return;
+            };
+            let view = View::of(process, host, &mut self.images, cycles.time);
+            view.locate(cycles.ip).map(|located| located.pc)
+        };
+        let pc = self.pc_or_unknown(pc, cycles.ip);
+        self.tables
+            .add_cycles(owner, pc, None, cycles.samples, cycles.weight);
+    }
+
+    /// A PC, or the address itself where nothing is known to be mapped.
+    fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> PcId {
+        let pc = pc.unwrap_or_else(|| {
+            self.tables.count("lost", "unmapped_pc_samples", 1);
+            let image = self.images.intern(Identity::Anon, "[unknown]");
+            Pc { image, address }
+        });
+        self.tables.pc(pc)
+    }
+
+    fn stop(&mut self, reason: StopReason) {
+        self.tables.count("stop", reason.key(), 1);
+    }
+
+    /// A window without values, because nothing can tell any more whether its pages are pristine.
+    fn process_gone(&mut self) {
+        self.totals.gone += 1;
+        self.lost("windows_of_gone_processes", 1);
+    }
+
+    /// Attributes a sample, and runs the window that starts there.
+    fn interpret(&mut self, sample: &RawSample, owner: Owner, evidence: Option<Evidence>) {
+        let kernel = sample.mode != Mode::User;
+        let capture = sample.capture.as_deref();
+        let (process, host) = if kernel {
+            self.tables.count("run", "kernel_samples", 1);
+            (&mut self.kernel_space, &mut self.loadmap.host)
+        } else {
+            self.tables.count("run", "user_samples", 1);
+            self.tables.count("coverage", "user_samples", 1);
+            match self.loadmap.get_and_host(sample.pid) {
+                Some(found) => found,
+                None => return,
+            }
+        };
+        let secret = !self.settings.allow_secrets
+            && match capture {
+                Some(capture) => matches!(
+                    capture.plan,
+                    PlanOutcome::ValuesDenied | PlanOutcome::NotDumpable
+                ),
+                None => process.keeps_memory_to_itself(),
+            };
+        let mut view = View::of(process, host, &mut self.images, sample.time);
+        view.allow_secrets = self.settings.allow_secrets;
+        view.evidence = evidence;
+        let stack_read =
+            !sample.stack.is_empty() || capture.is_some_and(|capture| capture.frames().len() > 0);
+        view.stack = match &sample.user {
+            UserRegisters::Long(registers) if stack_read && !kernel => Some(registers.sp()),
+            _ => None,
+        };
+        let Some(located) = view.locate(sample.ip) else {
+            let pc = self.pc_or_unknown(None, sample.ip);
+            self.tables.add_cycles(owner, pc, None, 1, sample.period);
+            return self.stop(StopReason::NotMapped);
+        };
+        let pc = self.tables.pc(located.pc);
+        let registers = match &sample.user {
+            _ if kernel => sample.interrupted.as_ref(),
+            UserRegisters::Long(registers) => Some(registers),
+            UserRegisters::None | UserRegisters::Compat => None,
+        };
+        // Without a capture, kernel code as it was at the interrupt is not to be had.
+        let unread = kernel && capture.is_none();
+        let Some(registers) = registers.filter(|_| !unread) else {
+            self.tables.add_cycles(owner, pc, None, 1, sample.period);
+            return self.stop(match () {
+                // Values were kept back by whoever sent the sample.
+                () if secret || sample.user == UserRegisters::None => StopReason::NotDumpable,
+                () if kernel => StopReason::KernelCode,
+                () => StopReason::CompatMode,
+            });
+        };
+        let snapshot = capture.map(|capture| snapshot_of(sample.ip, capture));
+        let mut memory = SampleMemory {
+            view: &view,
+            stack_start: registers.gpr[4],
+            stack: &sample.stack,
+            snapshot: snapshot.as_ref(),
+        };
+        let mut caller = None;
+        if !kernel {
+            // Where the handler had no row, the stack that came instead of a plan may tell.
+            let frame = capture.and_then(|capture| capture.frames().next());
+            let (site, beyond) = match frame.and_then(|f| frame_site(&view, located.pc, f)) {
+                Some(site) => (Some(site), false),
+                None => call_site(&view, &mut memory, registers, located.pc, located.bias),
+            };
+            if let (Some(plans), Some(capture)) = (&mut self.plans, capture) {
+                let process = capture.task.process();
+                plans.meet(process, || has_devices(sample.pid, view.maps));
+                for frame in capture.frames() {
+                    plans.give_row(process, frame.return_address, &view);
+                }
+            }
+            let tables = &mut self.tables;
+            let found = u64::from(site.is_some());
+            tables.count("coverage", "callers_beyond_stack_copy", u64::from(beyond));
+            tables.count("coverage", "user_samples_with_caller", found);
+            caller = site.map(|site| tables.pc(site));
+        }
+        self.tables.add_cycles(owner, pc, caller, 1, sample.period);
+        if secret {
+            return self.stop(StopReason::NotDumpable);
+        }
+        let basis = capture
+            .zip(snapshot.as_ref())
+            .map(|(capture, snapshot)| Basis {
+                start: Start {
+                    process: if kernel {
+                        ProcessKey::default()
+                    } else {
+                        capture.task.process()
+                    },
+                    pc: sample.ip,
+                },
+                outcome: capture.plan,
+                bias: located.bias,
+                image_pc: located.pc,
+                view: &view,
+                snapshot,
+                fs_base: capture.fs_base.is_some(),
+                gs_base: false,
+            });
+        let probability = {
+            let mut images = view.images.borrow_mut();
+            self.blocks
+                .sample(&mut images, located.pc.image, located.pc.address)
+        };
+        if probability < 1.0 && self.acceptance.random::<f64>() >= probability {
+            self.tables.count("run", "windows_thinned", 1);
+            // Its values do not count, but the next one's may.
+            if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
+                let (lacked, went) = (Lacked::default(), Ways::default());
+                plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
+            }
+            return;
+        }
+        self.windows += 1;
+        self.callers.clear();
+        self.callers.push(caller);
+        let mut recorder = Recorder {
+            view: &view,
+            tables: &mut self.tables,
+            coins: &mut self.coins,
+            owner,
+            window: self.windows,
+            time: sample
+                .time
+                .saturating_add_signed(self.settings.clock_offset),
+            by_caller: self.settings.by_caller,
+            callers: &mut self.callers,
+            current: None,
+            values: 0,
+            destinations: 0,
+            destinations_known: 0,
+            loads: 0,
+            loads_known: 0,
+            unread: false,
+            capture: self.settings.capture,
+            called: None,
+            transfer: None,
+            went: Ways::default(),
+        };
+        let mut code = ProcessCode {
+            view: &view,
+            cache: &mut self.cache,
+            snapshot: snapshot.as_ref(),
+            missed: false,
+        };
+        let window = Window {
+            max_instructions: self.settings.window,
+            capture: self.settings.capture,
+        };
+        let start = &mut self.state.registers;
+        start.set_sample(registers.gpr, registers.ip, registers.flags);
+        start.fs_base = capture.and_then(|capture| capture.fs_base);
+        start.gs_base = capture.and_then(|capture| capture.gs_base);
+        let outcome = window.run_on(&mut self.state, &mut code, &mut memory, &mut recorder);
+        let missed = code.missed;
+        recorder.settle_jump();
+        let Recorder {
+            values,
+            destinations,
+            destinations_known,
+            loads,
+            loads_known,
+            unread,
+            went,
+            ..
+        } = recorder;
+        self.totals.values += values;
+        let tables = &mut self.tables;
+        tables.count("run", "windows", 1);
+        tables.count("run", "value_events", values);
+        tables.count("run", "instructions", u64::from(outcome.instructions));
+        tables.count("coverage", "destinations_reached", destinations);
+        tables.count("coverage", "destinations_known", destinations_known);
+        tables.count("coverage", "loads_reached", loads);
+        tables.count("coverage", "loads_captured", loads_known);
+        tables.count("stop", outcome.stop.key(), 1);
+        if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
+            return self.process_gone();
+        }
+        if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
+            let lacked = Lacked {
+                code: missed,
+                memory: unread,
+            };
+            plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
+        }
+    }
+}
+
+/// What was read at the interrupt: the code at the PC, and what the plan names.
+fn snapshot_of(pc: u64, capture: &sampler::Capture) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    snapshot.push(pc, capture.code());
+    for (address, bytes) in capture.pieces() {
+        // What does not fit is not known.
+        snapshot.push(address, bytes);
+    }
+    snapshot
+}
+
+/// The call site that the handler found. What it found by the frame pointer is a guess, and good
+/// only where there are no unwind rules.
+fn frame_site(view: &View<'_>, pc: Pc, frame: Frame) -> Option<Pc> {
+    let guessed = frame.source == FrameSource::FramePointer;
+    if guessed && view.has_rules(pc) {
+        return None;
+    }
+    call_before(view, frame.return_address)
+}
