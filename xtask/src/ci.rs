@@ -7,10 +7,13 @@ use vcpi_tests::programs::root;
 
 use crate::layers;
 use crate::process::{cargo, run as run_command};
+use crate::setup::{self, Need};
 
-/// Formatting, lints, docs, layers, and then the README's test command.
+/// Formatting, set-up, lints, docs, layers, and then the README's test command.
 pub(crate) fn run() -> Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
+    // Linting builds what needs a compiler for the kernel's side.
+    setup::run(Need::Test)?;
     run_command(&mut cargo([
         "clippy",
         "--workspace",
