@@ -1,9 +1,9 @@
 //! Capture plans and unwind rows on their way to the handler of the interrupt.
 //!
 //! A plan is made when a second sample found none for its PC, from the code that came with the
-//! sample and from the image files. It is made again, a few times at most, when a window ran into code that
-//! the plan did not bring, or when a step of it keeps failing: by then it is known where an
-//! indirect branch leads, or that a register holds no address there. Plans are advice: the window
+//! sample and from the image files. It is made again, a few times at most, when a window ran into
+//! code that the plan did not bring, or when a step of it keeps failing: by then it is known where
+//! an indirect branch leads, or that a register holds no address there. Plans are advice: the window
 //! computes each address itself, and takes code and memory only from what the handler read.
 
 use std::hash::BuildHasher;
@@ -92,7 +92,6 @@ pub(crate) struct Basis<'a, 'v> {
     pub(crate) view: &'a View<'v>,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) fs_base: bool,
-    pub(crate) gs_base: bool,
 }
 
 /// What was given and learned for one process.
@@ -177,7 +176,14 @@ impl Plans {
             return;
         }
         if self.processes.len() >= MAX_PROCESSES || self.entries >= MAX_ENTRIES {
-            self.processes.retain(|_, of| of.denied);
+            self.processes.retain(|process, of| {
+                *of = OfProcess {
+                    denied: of.denied,
+                    ..OfProcess::default()
+                };
+                // The kernel is met once only.
+                of.denied || *process == ProcessKey::default()
+            });
             self.entries = 0;
         }
         let pid = Pid(process.tgid);
@@ -330,7 +336,6 @@ impl Plans {
         let limits = Limits {
             instructions: self.instructions,
             fs_base: given.fs_base,
-            gs_base: basis.gs_base,
             ..Limits::default()
         };
         let destinations = &of_process.destinations;

@@ -3,11 +3,13 @@
 //! Needs the release build of both programs and root (for the whole machine, a file system of
 //! its own, and other users); all of it runs on the software clock.
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use nix::sys::signal::{Signal, kill};
@@ -15,6 +17,8 @@ use nix::unistd::Pid;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use vcpi_tests::programs::Programs;
+
+use common::{ensure, text};
 
 type TestResult = Result<Completion, Failed>;
 
@@ -131,23 +135,6 @@ impl Bench {
         ensure(output.status.success(), || text(&output))?;
         Ok(program)
     }
-}
-
-fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), Failed> {
-    if condition {
-        Ok(())
-    } else {
-        Err(message().into())
-    }
-}
-
-fn text(output: &Output) -> String {
-    format!(
-        "{}: {}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
 }
 
 fn done() -> TestResult {

@@ -2,6 +2,8 @@
 //!
 //! Needs the release build of both programs and root; all of it runs on the software clock.
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use rusqlite::{Connection, OpenFlags};
 use vcpi_tests::programs::Programs;
+
+use common::{ensure, text};
 
 type TestResult = Result<Completion, Failed>;
 
@@ -96,22 +100,6 @@ impl Bench {
         }
         Ok(figures)
     }
-}
-
-fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), Failed> {
-    if condition {
-        Ok(())
-    } else {
-        Err(message().into())
-    }
-}
-
-fn text(output: &Output) -> String {
-    format!(
-        "{}: {}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    )
 }
 
 /// The same samples, values, branches and calls come out again, though the processes are gone;

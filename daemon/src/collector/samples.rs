@@ -231,7 +231,6 @@ impl Collector {
                 view: &view,
                 snapshot,
                 fs_base: capture.fs_base.is_some(),
-                gs_base: false,
             });
         let probability = {
             let mut images = view.images.borrow_mut();
