@@ -1,6 +1,6 @@
 //! The profile database: one SQLite file that a collector appends to and reports read.
 //!
-//! Responsible for the schema (`schema/0001.sql` is its one explanation), for
+//! Responsible for the schema (`schema/0002.sql` is its one explanation), for
 //! [`Writer`], which saves whole flushes or nothing of them, and for [`Profile`],
 //! which gives the rows of one or many files as plain vectors. It knows neither how
 //! values arise nor how they are shown.

@@ -22,8 +22,12 @@ use crate::error::NO_SQLITE;
 /// SQLite's application id of a profile database: "vcpi".
 const APPLICATION_ID: i64 = 0x7663_7069;
 
-/// Schema changes in their order; the number of those applied is the schema version.
-const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql")];
+/// The version of the first of [`MIGRATIONS`], which makes a schema out of nothing. What is
+/// older lacks what nobody can add afterwards: the access tags of their moment.
+const OLDEST: i64 = 2;
+
+/// Schema changes in their order, each to the version that its file is named by.
+const MIGRATIONS: &[&str] = &[include_str!("schema/0002.sql")];
 
 /// How long another program may hold a lock before it counts as an error.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,8 +44,14 @@ const IMMUTABLE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY
     .union(OpenFlags::SQLITE_OPEN_URI);
 
 fn newest() -> i64 {
-    // One file per migration: their number is far from any limit.
-    MIGRATIONS.len() as i64
+    OLDEST + to_newest(OLDEST).len() as i64
+}
+
+/// The schema changes that a file of this version lacks; one of version 0 is empty.
+fn to_newest(version: i64) -> &'static [&'static str] {
+    let applied = version.saturating_add(1).saturating_sub(OLDEST).max(0);
+    let applied = usize::try_from(applied).unwrap_or(usize::MAX);
+    MIGRATIONS.get(applied..).unwrap_or_default()
 }
 
 /// Path without special meanings to SQLite (`:memory:`, the empty name, `file:`).
@@ -248,6 +258,13 @@ fn check_version(path: &Path, conn: &Connection) -> Result<(), Error> {
     if version < 1 {
         return Err(Error::corrupt(path, format!("schema version {version}")));
     }
+    if version < OLDEST {
+        return Err(Error::OlderSchema {
+            path: path.to_owned(),
+            found: version,
+            known: OLDEST,
+        });
+    }
     Ok(())
 }
 
@@ -270,8 +287,7 @@ fn migrate(path: &Path, conn: &mut Connection) -> Result<(), Error> {
         check_version(path, &transaction)?;
         number(&transaction, "user_version").map_err(failed)?
     };
-    let skip = usize::try_from(applied).unwrap_or(usize::MAX);
-    for migration in MIGRATIONS.iter().skip(skip) {
+    for migration in to_newest(applied) {
         transaction.execute_batch(migration).map_err(failed)?;
     }
     if applied < newest() {
@@ -288,10 +304,8 @@ fn check_schema(path: &Path, conn: &Connection) -> Result<(), Error> {
     let failed = |e| Error::sqlite(path, e);
     let version = number(conn, "user_version").map_err(failed)?;
     let reference = Connection::open_in_memory().map_err(failed)?;
-    for migration in MIGRATIONS
-        .iter()
-        .take(usize::try_from(version).unwrap_or(0))
-    {
+    let later = to_newest(version).len();
+    for migration in &MIGRATIONS[..MIGRATIONS.len() - later] {
         reference.execute_batch(migration).map_err(failed)?;
     }
     let expected = tables(&reference).map_err(failed)?;

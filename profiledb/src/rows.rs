@@ -26,8 +26,9 @@ pub struct Image {
     pub identity: String,
 }
 
-/// The access tag of what was collected; `None` where it could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The access tag of what was collected, as of the moment of the sample; `None` where it is
+/// not known. The default is user code of which nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// Real user id.
     pub uid: Option<u32>,
@@ -37,8 +38,28 @@ pub struct Subject {
     pub euid: Option<u32>,
     /// Effective group id.
     pub egid: Option<u32>,
+    /// Saved user id.
+    pub suid: Option<u32>,
+    /// The process's memory could be dumped by its user.
+    pub dumpable: Option<bool>,
+    /// The thread had a permitted capability.
+    pub capable: Option<bool>,
     /// Collected in kernel mode.
     pub kernel: bool,
+}
+
+impl Subject {
+    /// Whether an ordinary user may see it: what ran was in user mode, altogether theirs, and
+    /// kept nothing from them. What is not known is not theirs.
+    pub fn is_of(&self, user: u32) -> bool {
+        let user = Some(user);
+        !self.kernel
+            && self.uid == user
+            && self.euid == user
+            && self.suid == user
+            && self.dumpable == Some(true)
+            && self.capable == Some(false)
+    }
 }
 
 /// A process between two execs.
