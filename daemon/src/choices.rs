@@ -5,13 +5,14 @@ use std::os::unix::fs::MetadataExt;
 use anyhow::{Context, Result, bail};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Scope};
-use sampler::{Clock, Engine, Filter};
+use sampler::{Clock, Engine, Filter, Target};
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
 use crate::images;
 use crate::kernel::Kernel;
 use crate::raw;
+use crate::session::RING_PAGES;
 use crate::store::wall_now;
 use crate::sysctl::{Places, Raised};
 
@@ -65,6 +66,30 @@ impl Choices {
             seed,
             cycles_per_unit,
         })
+    }
+
+    /// How the sampler is to sample this target.
+    pub(crate) fn sampling(&self, args: &RecordArgs, target: Target) -> sampler::Config {
+        let mut config = sampler::Config::new(target, self.clock, self.period);
+        config.seed = self.seed;
+        config.stack_bytes = args.stack_bytes;
+        config.ring_pages = RING_PAGES;
+        config.engine = self.engine;
+        config.bpf.not_dumpable = args.allow_secrets;
+        config
+    }
+
+    /// What the collector is asked to do.
+    pub(crate) fn settings(&self, args: &RecordArgs) -> Settings {
+        Settings {
+            window: args.window,
+            capture: args.capture,
+            allow_secrets: args.allow_secrets,
+            by_caller: args.context == ContextArg::Caller,
+            seed: self.seed,
+            memory: args.memory as usize * (1 << 20),
+            clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
+        }
     }
 
     fn unit(&self) -> &'static str {

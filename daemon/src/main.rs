@@ -28,6 +28,7 @@ mod procfs;
 mod raw;
 mod record;
 mod replay;
+mod session;
 mod store;
 mod sysctl;
 mod tables;
