@@ -65,6 +65,7 @@ pub use capture::{
     TaskIdentity,
 };
 pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
+pub use cpus::online as online_cpus;
 pub use error::Error;
 pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
 pub use intervals::Intervals;
