@@ -1,8 +1,9 @@
 //! The profile database: one SQLite file that a collector appends to and reports read.
 //!
 //! Responsible for the schema (`schema/0002.sql` is its one explanation), for
-//! [`Writer`], which saves whole flushes or nothing of them, and for [`Profile`],
-//! which gives the rows of one or many files as plain vectors. It knows neither how
+//! [`Writer`], which saves whole flushes or nothing of them, for [`Profile`],
+//! which gives the rows of one or many files as plain vectors, and for [`Directory`],
+//! which keeps the files of a service in order. It knows neither how
 //! values arise nor how they are shown.
 //!
 //! What makes it fast: ids of what recurs (images, processes, PCs) are remembered
@@ -13,6 +14,7 @@
 //! is not declared exactly as this crate declares it, a value of the wrong type and a
 //! reference to nowhere are errors that say so.
 
+mod directory;
 mod error;
 mod flush;
 mod intern;
@@ -23,6 +25,7 @@ mod read;
 pub mod rows;
 mod writer;
 
+pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};
 pub use profile::{
