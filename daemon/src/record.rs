@@ -104,7 +104,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     };
     let setup = sampler.setup().clone();
     if !args.quiet {
-        choices.announce(&setup);
+        for line in choices.lines(&setup) {
+            eprintln!("vcpid: {line}");
+        }
     }
     let (sender, batches) = sync_channel(QUEUE);
     let running = sampler.start(sender).context("cannot sample")?;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use sampler::{Batch, Pid};
+use sampler::{Batch, Pid, Record};
 
 use crate::collector::Collector;
 use crate::merge::Merge;
@@ -45,6 +45,8 @@ pub(crate) struct Session {
     cpus: usize,
     /// Batches taken so far.
     pub(crate) batches: u64,
+    /// Interrupts that they tell of.
+    pub(crate) interrupts: u64,
 }
 
 impl Session {
@@ -56,6 +58,7 @@ impl Session {
             store,
             cpus: cpus.len(),
             batches: 0,
+            interrupts: 0,
         }
     }
 
@@ -112,6 +115,7 @@ impl Session {
 
     fn take(&mut self, batch: Batch) {
         self.batches += 1;
+        self.interrupts += batch.records.iter().map(interrupts).sum::<u64>();
         let tables = &mut self.collector.tables;
         tables.count("interval", "redraws", batch.intervals.len() as u64);
         tables.count("interval", "inherited_samples", batch.inherited);
@@ -144,5 +148,14 @@ impl Session {
         self.collector.note(&Entry::Flush);
         self.store.measure(&mut self.collector.tables, self.cpus);
         self.store.flush(&mut self.collector)
+    }
+}
+
+/// How many interrupts a record tells of.
+fn interrupts(record: &Record) -> u64 {
+    match record {
+        Record::Sample(_) => 1,
+        Record::Cycles(cycles) => cycles.samples,
+        _ => 0,
     }
 }

@@ -62,15 +62,16 @@ impl Collector {
             kernel,
             ..subject.unwrap_or_default()
         });
+        let (id, row) = if self.settings.per_process {
+            (process.id, &*process)
+        } else {
+            (self.kernel_space.id, &self.kernel_space)
+        };
         let owner = Owner {
-            process: process.id,
+            process: id,
             subject,
         };
-        let row = &*process;
-        self.tables
-            .processes
-            .entry(process.id)
-            .or_insert_with(|| row.row());
+        self.tables.processes.entry(id).or_insert_with(|| row.row());
         Some(owner)
     }
 
