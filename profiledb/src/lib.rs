@@ -2,8 +2,9 @@
 //!
 //! Responsible for the schema (`schema/0002.sql` is its one explanation), for
 //! [`Writer`], which saves whole flushes or nothing of them, for [`Profile`],
-//! which gives the rows of one or many files as plain vectors, and for [`Directory`],
-//! which keeps the files of a service in order. It knows neither how
+//! which gives the rows of one or many files as plain vectors, for [`Directory`],
+//! which keeps the files of a service in order, and for [`view`], which writes what
+//! one reader may see into a file of its own. It knows neither how
 //! values arise nor how they are shown.
 //!
 //! What makes it fast: ids of what recurs (images, processes, PCs) are remembered
@@ -23,6 +24,7 @@ mod open;
 mod profile;
 mod read;
 pub mod rows;
+pub mod view;
 mod writer;
 
 pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};

@@ -90,6 +90,19 @@ pub(crate) fn for_writing(path: &Path) -> Result<Connection, Error> {
     opened
 }
 
+/// Makes the empty file that `conn` has open a database that is written once and kept only
+/// if all of it could be: nothing is ever rolled back.
+pub(crate) fn fresh(path: &Path, conn: &mut Connection) -> Result<(), Error> {
+    let failed = |e| Error::sqlite(path, e);
+    // A hardened connection would not let itself be told so.
+    conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))
+        .map_err(failed)?;
+    harden(conn).map_err(failed)?;
+    conn.pragma_update(None, "synchronous", "OFF")
+        .map_err(failed)?;
+    migrate(path, conn)
+}
+
 fn set_up_writer(path: &Path) -> Result<Connection, Error> {
     let failed = |e| Error::sqlite(path, e);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -26,6 +26,26 @@ pub struct Image {
     pub identity: String,
 }
 
+/// Shorter beginnings of build ids would meet images by chance.
+const LEAST_DIGITS: usize = 4;
+
+impl Image {
+    /// Whether `name` is its path, its file name, or the first four or more digits of its
+    /// build id.
+    pub fn is_named(&self, name: &str) -> bool {
+        let file_name = self.path.rsplit('/').next();
+        let by_build_id = || {
+            let id = self.build_id.as_deref().unwrap_or_default().as_bytes();
+            let digits = name.as_bytes();
+            digits.len() >= LEAST_DIGITS
+                && id
+                    .get(..digits.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(digits))
+        };
+        !name.is_empty() && (self.path == name || file_name == Some(name) || by_build_id())
+    }
+}
+
 /// The access tag of what was collected, as of the moment of the sample; `None` where it is
 /// not known. The default is user code of which nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
