@@ -20,6 +20,8 @@ mod target;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::rows::Subject;
@@ -107,12 +109,14 @@ impl Default for Kinds {
 }
 
 /// What making a view may cost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// The size of the view in bytes; it is left a few hundred rows behind it.
     pub bytes: u64,
     /// When it has to be ready.
     pub until: Instant,
+    /// Nobody waits for it any more.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Why there is no view.
@@ -125,7 +129,7 @@ pub enum ViewError {
         /// The size allowed.
         most: u64,
     },
-    /// It was not ready in time.
+    /// It was not ready in time, or was stopped.
     #[error("making the view took too long; ask for less time, or for one image")]
     TooSlow,
     /// It could not be written.

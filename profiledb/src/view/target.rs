@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Params};
@@ -44,7 +45,7 @@ impl Target {
         Ok(Target {
             path,
             conn,
-            limits: *limits,
+            limits: limits.clone(),
             rows_until_look: 0,
             epochs: HashSet::new(),
             images: HashMap::new(),
@@ -69,7 +70,8 @@ impl Target {
             return Ok(());
         }
         self.rows_until_look = ROWS_PER_LOOK;
-        if Instant::now() > self.limits.until {
+        let stopped = self.limits.stop.load(Ordering::Relaxed);
+        if stopped || Instant::now() > self.limits.until {
             return Err(Stop::View(ViewError::TooSlow));
         }
         let pages = self.run("PRAGMA page_count", |statement| {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hotlist::{Config, Generator, Hotlist};
@@ -103,6 +105,7 @@ fn populated(path: &Path) -> Result<(), Error> {
 
 fn limits() -> Limits {
     Limits {
+        stop: Arc::new(AtomicBool::new(false)),
         bytes: 64 << 20,
         until: Instant::now() + Duration::from_secs(60),
     }
