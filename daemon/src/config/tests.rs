@@ -91,7 +91,7 @@ fn complaints() {
         ),
         (
             "[sampling]\ndeny = [\"lib*\"]",
-            "vcpid.toml:2:9:",
+            "vcpid.toml:2:8:",
             "is not a word of letters",
         ),
         (

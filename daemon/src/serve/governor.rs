@@ -107,6 +107,11 @@ impl Governor {
         self.mean = mean.clamp(self.shortest, self.longest());
     }
 
+    /// Whether the rate is lower than it was configured.
+    pub(super) fn is_lowered(&self) -> bool {
+        self.mean > self.shortest
+    }
+
     /// Whether there is no lower rate to go to.
     pub(super) fn is_at_its_end(&self) -> bool {
         self.mean == self.longest()
@@ -137,14 +142,12 @@ impl Governor {
         let ratio = self.share()? / self.budget;
         let whole = self.looks.len() >= LOOKS;
         let gross = ratio > GROSS && self.looks.len() >= FEW_LOOKS;
-        let factor = if ratio > 1.0 && (whole || gross) {
-            ratio / AIM
-        } else if ratio < LOW && whole && self.mean > self.shortest {
-            ratio / AIM
-        } else {
+        let dear = ratio > 1.0 && (whole || gross);
+        let cheap = ratio < LOW && whole;
+        if !dear && !cheap {
             return None;
-        };
-        let factor = factor.clamp(1.0 / MOST_AT_ONCE, MOST_AT_ONCE);
+        }
+        let factor = (ratio / AIM).clamp(1.0 / MOST_AT_ONCE, MOST_AT_ONCE);
         let mean = (self.mean as f64 * factor).round() as u64;
         let mean = mean.clamp(self.shortest, self.longest());
         let before = std::mem::replace(&mut self.mean, mean);

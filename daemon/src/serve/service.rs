@@ -196,16 +196,10 @@ impl Service {
             && self.figures.clock == choices.clock_name()
         {
             governor.resume(before.mean());
-            self.set_period(sampling, governor.mean());
+            set_period(sampling, governor.mean());
         }
         self.figures.clock = choices.clock_name();
         self.governor = Some(governor);
-    }
-
-    fn set_period(&self, sampling: &Sampling, mean: u64) {
-        if let Err(error) = sampling.running.set_period(mean) {
-            tracing::warn!("the rate cannot be changed: {error}");
-        }
     }
 
     fn begin_epoch(&mut self, session: &mut Session) -> Result<()> {
@@ -422,32 +416,28 @@ impl Service {
         tables.count("governor", "budget_ns", nanoseconds(budget));
         tables.count("governor", "looks", 1);
         tables.count("governor", "period_sum", governor.mean());
-        let change = governor.look(spent);
-        let mean = match change {
-            Some(Change::Lower(mean)) => {
-                tables.count("governor", "lowered", 1);
-                mean
-            }
-            Some(Change::Raise(mean)) => {
-                tables.count("governor", "raised", 1);
-                mean
-            }
-            None => return,
+        let was_lowered = governor.is_lowered();
+        let Some(change) = governor.look(spent) else {
+            return;
         };
+        let name = match change {
+            Change::Lower(_) => "lowered",
+            Change::Raise(_) => "raised",
+        };
+        tables.count("governor", name, 1);
         self.figures.changed(change);
-        let hopeless = governor.is_at_its_end();
-        self.set_period_of_running(mean);
-        if hopeless {
+        set_period(sampling, governor.mean());
+        // How far it is lowered is in each flush and in the status.
+        match (was_lowered, governor.is_lowered()) {
+            (false, true) => tracing::info!("the rate was lowered to keep within the budget"),
+            (true, false) => tracing::info!("the rate is as configured again"),
+            _ => {}
+        }
+        if governor.is_at_its_end() {
             let why = "even the lowest rate costs more";
             self.troubles.begin(BUDGET, why);
         } else {
             self.troubles.end(BUDGET);
-        }
-    }
-
-    fn set_period_of_running(&self, mean: u64) {
-        if let Some(sampling) = &self.sampling {
-            self.set_period(sampling, mean);
         }
     }
 }
@@ -498,6 +488,12 @@ impl Driver for Service {
 
     fn interval(&self) -> Duration {
         Duration::from_secs(self.config.collection.flush_seconds.0)
+    }
+}
+
+fn set_period(sampling: &Sampling, mean: u64) {
+    if let Err(error) = sampling.running.set_period(mean) {
+        tracing::warn!("the rate cannot be changed: {error}");
     }
 }
 

@@ -52,11 +52,10 @@ impl Figures {
         self.running = Totals::default();
     }
 
-    pub(super) fn changed(&mut self, change: Option<Change>) {
+    pub(super) fn changed(&mut self, change: Change) {
         match change {
-            Some(Change::Lower(_)) => self.lowered += 1,
-            Some(Change::Raise(_)) => self.raised += 1,
-            None => {}
+            Change::Lower(_) => self.lowered += 1,
+            Change::Raise(_) => self.raised += 1,
         }
     }
 
