@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use profiledb::is_useless;
 use protocol::Answer;
@@ -123,11 +123,12 @@ impl Service {
     /// Collects until it is told to end.
     ///
     /// # Errors
-    /// If it cannot even begin.
+    /// If it cannot even begin, or cannot save what it has at the end.
     pub(super) fn run(&mut self) -> Result<()> {
         loop {
             let ended = self.collect();
             match (ended, self.end.take()) {
+                (Err(error), Some(End::Stop)) => return Err(error),
                 (Err(error), _) if self.figures.starts == 0 => return Err(error),
                 (Err(error), _) => {
                     self.troubles.begin(SAMPLING, format!("{error:#}"));
@@ -158,7 +159,7 @@ impl Service {
         self.govern(&sampling);
         self.sampling = Some(sampling);
         if let Err(error) = self.begin_epoch(&mut session) {
-            self.troubles.begin(SAVING, format!("{error:#}"));
+            self.cannot_save(&error);
         }
         if self.figures.starts == 0 {
             self.epochs.recover();
@@ -174,7 +175,10 @@ impl Service {
         if self.end == Some(End::Stop) {
             self.manager.stopping();
         }
-        self.finish(&mut session);
+        let saved = self.finish(&mut session);
+        if self.end == Some(End::Stop) && !saved {
+            bail!("not all that was collected is saved");
+        }
         Ok(())
     }
 
@@ -204,12 +208,17 @@ impl Service {
 
     fn begin_epoch(&mut self, session: &mut Session) -> Result<()> {
         let Some(sampling) = &self.sampling else {
-            anyhow::bail!("there is no sampling");
+            bail!("there is no sampling");
         };
         let mut epoch = sampling.choices.epoch(&sampling.args);
         "serve".clone_into(&mut epoch.command);
         session.store.open(self.epochs.begin(&epoch)?);
         Ok(())
+    }
+
+    fn cannot_save(&mut self, error: &anyhow::Error) {
+        let why = format!("{error:#}; it is kept in memory as far as there is room");
+        self.troubles.begin(SAVING, why);
     }
 
     fn begin_looks(&mut self, session: &Session) {
@@ -262,18 +271,20 @@ impl Service {
         self.begin_epoch(session)
     }
 
-    /// The last flush of a collection, and the end of its epoch.
-    fn finish(&mut self, session: &mut Session) {
-        self.figures.restarted(session);
-        if let Err(error) = self.save(session) {
+    /// The last flush of a collection, and the end of its epoch. Says whether all is saved.
+    fn finish(&mut self, session: &mut Session) -> bool {
+        let saved = self.save(session);
+        if let Err(error) = &saved {
             tracing::error!(
                 "{} samples since the last flush are lost: {error:#}",
                 self.figures.unsaved(session)
             );
         }
+        self.figures.restarted(session);
         if let Err(error) = session.store.end() {
             tracing::warn!("an epoch could not be closed; it is whole: {error:#}");
         }
+        saved.is_ok()
     }
 
     /// Waits before sampling is tried again.
@@ -383,15 +394,18 @@ impl Service {
     /// What changes seldom.
     fn each_second(&mut self, session: &mut Session) {
         let outdated = self.sampling.as_ref().and_then(Sampling::outdated);
-        let grown = session.collector.has_grown_old().or_else(many_files);
-        if let Some(why) = outdated.or(grown) {
-            tracing::info!("{why}: sampling begins anew, in a new epoch");
-            self.stop_sampling(End::Anew);
+        if let Some(why) = outdated {
+            self.begin_anew(why);
         }
         // A day ends when it ends, not with the next flush.
         if self.epochs.due() == Some(Due::Time) {
             self.flush(session);
         }
+    }
+
+    fn begin_anew(&mut self, why: &str) {
+        tracing::info!("{why}: sampling begins anew, in a new epoch");
+        self.stop_sampling(End::Anew);
     }
 
     fn look_at_cost(&mut self, session: &mut Session) {
@@ -413,18 +427,18 @@ impl Service {
         tables.count("overhead", "interrupts", spent.interrupts);
         tables.count("overhead", "interrupts_ns", cost);
         let budget = spent.machine.mul_f64(governor.budget());
-        tables.count("governor", "budget_ns", nanoseconds(budget));
-        tables.count("governor", "looks", 1);
-        tables.count("governor", "period_sum", governor.mean());
+        tables.count("overhead", "budget_ns", nanoseconds(budget));
+        tables.count("overhead", "looks", 1);
+        tables.count("overhead", "period_sum", governor.mean());
         let was_lowered = governor.is_lowered();
         let Some(change) = governor.look(spent) else {
             return;
         };
         let name = match change {
-            Change::Lower(_) => "lowered",
-            Change::Raise(_) => "raised",
+            Change::Lower(_) => "rate_lowered",
+            Change::Raise(_) => "rate_raised",
         };
-        tables.count("governor", name, 1);
+        tables.count("overhead", name, 1);
         self.figures.changed(change);
         set_period(sampling, governor.mean());
         // How far it is lowered is in each flush and in the status.
@@ -474,14 +488,14 @@ impl Driver for Service {
         });
         match saved {
             Ok(()) => self.troubles.end(SAVING),
-            Err(error) => self.troubles.begin(
-                SAVING,
-                format!("{error:#}; it is kept in memory as far as there is room"),
-            ),
+            Err(error) => self.cannot_save(&error),
         }
         match self.epochs.enforce() {
             Ok(_) => self.troubles.end(RETENTION),
             Err(error) => self.troubles.begin(RETENTION, error),
+        }
+        if let Some(why) = session.collector.has_grown_old().or_else(many_files) {
+            self.begin_anew(why);
         }
         self.manager.status(&self.figures.line());
     }

@@ -16,17 +16,18 @@ pub(crate) fn lowered() -> TestResult {
     service.stop()?;
     let database = &bench.databases()?[0];
     ensure_whole(database)?;
-    let counter = |kind: &str, name: &str| {
+    let counter = |name: &str| {
         query::<i64>(
             database,
             &format!(
-                "SELECT coalesce(sum(value), 0) FROM counter WHERE kind = '{kind}' AND name = '{name}'"
+                "SELECT coalesce(sum(value), 0) FROM counter
+                 WHERE kind = 'overhead' AND name = '{name}'"
             ),
         )
     };
-    let lowered = counter("governor", "lowered")?;
-    let spent = counter("overhead", "collector_cpu_ns")? + counter("overhead", "interrupts_ns")?;
-    let budget = counter("governor", "budget_ns")?;
+    let lowered = counter("rate_lowered")?;
+    let spent = counter("collector_cpu_ns")? + counter("interrupts_ns")?;
+    let budget = counter("budget_ns")?;
     ensure(lowered >= 1 && budget > 0 && spent > budget, || {
         format!("lowered {lowered} times, spent {spent} ns, budget {budget} ns")
     })?;
@@ -36,7 +37,7 @@ pub(crate) fn lowered() -> TestResult {
             database,
             &format!(
                 "SELECT 1.0 * sum(weight) / sum(samples) FROM cycles WHERE flush =
-                   (SELECT flush FROM counter WHERE kind = 'governor' AND name = 'period_sum'
+                   (SELECT flush FROM counter WHERE kind = 'overhead' AND name = 'period_sum'
                     ORDER BY flush {order} LIMIT 1)"
             ),
         )
