@@ -142,6 +142,11 @@ impl Collector {
         self.plans = Some(plans);
     }
 
+    /// Whether there is a handler, whose samples bring what their windows need.
+    pub(crate) fn has_handler(&self) -> bool {
+        self.plans.is_some()
+    }
+
     /// Empty tables in place of the full ones, which are returned.
     pub(crate) fn take_tables(&mut self) -> Tables {
         let distinct = self.periods.len() as u64;

@@ -46,7 +46,8 @@ pub(crate) fn write(
     }
     let mut rejected = 0;
     let empty = Hotlist::new(&Config::default().precise()).to_parts();
-    for (key, profile) in &tables.profiles {
+    for profile in &tables.profiles {
+        let key = &profile.key;
         let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
             continue;
         };
@@ -72,8 +73,8 @@ pub(crate) fn write(
             result => result?,
         }
     }
-    for ((who, at), directions) in &tables.branches {
-        if let (Some((process, subject)), Some(at)) = (owner(who), pc(*at)) {
+    for (who, at, directions) in tables.branches() {
+        if let (Some((process, subject)), Some(at)) = (owner(&who), pc(at)) {
             let (taken, not_taken) = (directions.taken, directions.not_taken);
             flush.branch(process, subject, at, taken, not_taken, directions.unknown)?;
         }
@@ -86,8 +87,8 @@ pub(crate) fn write(
     if rejected > 0 {
         flush.counter("lost", "rejected_profiles", rejected)?;
     }
-    for ((kind, name), value) in &tables.counters {
-        flush.counter(kind, name, *value)?;
+    for ((kind, name), value) in tables.counters() {
+        flush.counter(kind, name, value)?;
     }
     flush.commit()
 }

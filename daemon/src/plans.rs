@@ -9,8 +9,8 @@
 use std::hash::BuildHasher;
 
 use interpreter::{
-    Account, Arms, Code, DecodeCache, Decoded, Fetched, Limits, Planner, Request, ReturnAddress,
-    Snapshot, StopReason,
+    Account, Arms, Code, DecodeCache, Fetched, Limits, Pieces, Planner, Request, ReturnAddress,
+    StopReason,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -90,7 +90,7 @@ pub(crate) struct Basis<'a, 'v> {
     pub(crate) bias: u64,
     pub(crate) image_pc: Pc,
     pub(crate) view: &'a View<'v>,
-    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) pieces: &'a Pieces<'a>,
     pub(crate) fs_base: bool,
 }
 
@@ -241,7 +241,7 @@ impl Plans {
         if lacked.code {
             for &(branch, destination) in went.iter() {
                 // Where the plan brought the code, it knows the way.
-                if basis.snapshot.from_address(destination).is_empty() {
+                if basis.pieces.code(destination).is_empty() {
                     self.learn(basis.start.process, branch, destination);
                 }
             }
@@ -362,7 +362,7 @@ impl Plans {
         };
         let mut code = KnownCode {
             view: basis.view,
-            snapshot: basis.snapshot,
+            pieces: basis.pieces,
             cache,
             lacking: false,
         };
@@ -443,7 +443,7 @@ fn count(tables: &mut Tables, account: &Account) {
 /// Code as far as it is known for planning: what came with the sample, else the image's file.
 struct KnownCode<'a, 'v> {
     view: &'a View<'v>,
-    snapshot: &'a Snapshot,
+    pieces: &'a Pieces<'a>,
     cache: &'a mut DecodeCache,
     /// Code was wanted that is neither here nor there.
     lacking: bool,
@@ -456,18 +456,17 @@ impl Code for KnownCode<'_, '_> {
             return Err(StopReason::DeniedImage);
         }
         let Pc { image, address } = located.pc;
-        let sampled = self.snapshot.from_address(pc);
-        let whole = !sampled.is_empty() && Decoded::new(sampled, address).is_ok();
+        let sampled = self.pieces.code(pc);
+        let held = self.cache.hold_sampled(image.0, address, sampled);
         let view = self.view;
-        let instruction = if whole {
-            self.cache.get_sampled(image.0, address, sampled)
-        } else {
-            self.cache.get_or_decode(image.0, address, |bytes| {
+        let instruction = match held {
+            Ok(held) => Ok(self.cache.get(held)),
+            Err(_) => self.cache.get_or_decode(image.0, address, |bytes| {
                 match view.images.borrow_mut().read(image, address, bytes) {
                     0 => Err(StopReason::ImageUnreadable),
                     n => Ok(n),
                 }
-            })
+            }),
         };
         self.lacking |= instruction.is_err();
         Ok(Fetched {

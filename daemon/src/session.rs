@@ -19,12 +19,15 @@ pub(crate) const QUEUE: usize = 2048;
 pub(crate) const RING_PAGES: u32 = 1024;
 /// How often the loop looks at what no batch announces: signals, a command, the time.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
+/// How long samples may wait that bring all they need. To wake up costs more than a sample, and
+/// what samples share is found in the processor's caches when they are looked at together.
+const NAP: Duration = Duration::from_millis(50);
 /// How often images are looked at for changes of their file.
 const CHORES: Duration = Duration::from_secs(1);
 
 /// What a collection is for: `record` and the service drive it differently.
 pub(crate) trait Driver {
-    /// Looks at what no batch announces. Called every [`TICK`] or so.
+    /// Looks at what no batch announces. Called every [`TICK`] or [`NAP`] or so.
     ///
     /// # Errors
     /// What makes it senseless to go on.
@@ -85,9 +88,18 @@ impl Session {
         let mut flushed = Instant::now();
         let mut next_chores = Instant::now() + CHORES;
         let mut next_look = Instant::now();
+        // Without captures the pages of a sample are looked at as soon as it comes.
+        let waits = self.collector.has_handler();
         loop {
-            match batches.recv_timeout(TICK) {
-                Ok(batch) => self.take(batch),
+            if waits {
+                std::thread::sleep(NAP);
+            }
+            match batches.recv_timeout(if waits { Duration::ZERO } else { TICK }) {
+                Ok(batch) => {
+                    self.take(batch);
+                    batches.try_iter().for_each(|batch| self.take(batch));
+                    self.drain();
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -121,7 +133,6 @@ impl Session {
         tables.count("interval", "inherited_samples", batch.inherited);
         self.collector.lost("malformed_records", batch.malformed);
         self.merge.push(batch);
-        self.drain();
     }
 
     fn drain(&mut self) {

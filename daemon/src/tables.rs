@@ -45,14 +45,47 @@ pub(crate) struct ProfileKey {
 }
 
 /// A value profile.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ValueProfile {
+    pub(crate) key: ProfileKey,
     pub(crate) reached: u64,
     pub(crate) unknown: u64,
     pub(crate) windows: u64,
     last_window: u64,
     /// Made with the first known value.
-    pub(crate) list: Option<Box<Hotlist<u64>>>,
+    pub(crate) list: Option<Hotlist<u64>>,
+}
+
+/// Index of a [`Site`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SiteId(u32);
+
+/// Index of a [`ValueProfile`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProfileId(u32);
+
+/// An instruction that windows run through, in the code of one owner.
+///
+/// Windows run through the same instructions again and again, mostly in the same order. So a site
+/// knows the one that came next the last time, and what is kept of an instruction is found from
+/// its site: both without a look into a hash table, which is a miss of the cache each time.
+#[derive(Debug)]
+struct Site {
+    owner: Owner,
+    id: PcId,
+    pc: Pc,
+    next: SiteId,
+    directions: Directions,
+    profiles: Vec<Slot>,
+}
+
+/// A profile of a site: its own, or of an argument at what it calls.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    pc: PcId,
+    caller: Option<PcId>,
+    parameter: Parameter,
+    profile: u32,
 }
 
 /// Interrupts at a PC.
@@ -79,10 +112,14 @@ pub(crate) struct Tables {
     subject_ids: FxHashMap<Subject, SubjectId>,
     pub(crate) processes: FxHashMap<ProcessId, profiledb::Process>,
     pub(crate) cycles: FxHashMap<(Owner, PcId, Option<PcId>), Cycles>,
-    pub(crate) profiles: FxHashMap<ProfileKey, ValueProfile>,
-    pub(crate) branches: FxHashMap<(Owner, PcId), Directions>,
+    sites: Vec<Site>,
+    site_ids: FxHashMap<(Owner, Pc), SiteId>,
+    pub(crate) profiles: Vec<ValueProfile>,
+    /// Profiles of sites that have many.
+    spilled: FxHashMap<ProfileKey, u32>,
     pub(crate) calls: FxHashMap<(Owner, PcId, Option<PcId>), u64>,
-    pub(crate) counters: BTreeMap<(&'static str, &'static str), u64>,
+    /// By the places of the names, which is all that counting has to look at.
+    counts: FxHashMap<[usize; 2], (&'static str, &'static str, u64)>,
     config: Config,
     budget: usize,
     lists: usize,
@@ -95,9 +132,9 @@ const LOSSES: [&str; 13] = [
     "ring_records",
     "ring_samples",
     "samples_without_room",
-    "table_full_branches",
     "table_full_calls",
     "table_full_samples",
+    "table_full_sites",
     "table_full_values",
     "undelivered_records",
     "unmapped_pc_samples",
@@ -106,10 +143,14 @@ const LOSSES: [&str; 13] = [
 ];
 
 /// Rough sizes of a table entry with its share of the hash table, in bytes.
-const LIST_BYTES: usize = size_of::<Hotlist<u64>>() + 16;
-const PROFILE_BYTES: usize = 2 * (size_of::<ProfileKey>() + size_of::<ValueProfile>());
+const LIST_BYTES: usize = 336;
+const PROFILE_BYTES: usize = 2 * (size_of::<ValueProfile>() + size_of::<Slot>());
+const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
 const CYCLES_BYTES: usize = 2 * (size_of::<(Owner, PcId, Option<PcId>)>() + size_of::<Cycles>());
 const PC_BYTES: usize = 3 * size_of::<Pc>() + 8;
+
+/// Profiles that are searched for at their site; with more they are found by their key.
+const SLOTS: usize = 16;
 
 impl Tables {
     /// Empty tables with room for `budget` bytes.
@@ -121,10 +162,12 @@ impl Tables {
             subject_ids: FxHashMap::default(),
             processes: FxHashMap::default(),
             cycles: FxHashMap::default(),
-            profiles: FxHashMap::default(),
-            branches: FxHashMap::default(),
+            sites: Vec::new(),
+            site_ids: FxHashMap::default(),
+            profiles: Vec::new(),
+            spilled: FxHashMap::default(),
             calls: FxHashMap::default(),
-            counters: BTreeMap::new(),
+            counts: FxHashMap::default(),
             config,
             budget,
             lists: 0,
@@ -135,7 +178,8 @@ impl Tables {
     pub(crate) fn bytes(&self) -> usize {
         self.lists * LIST_BYTES
             + self.profiles.len() * PROFILE_BYTES
-            + (self.cycles.len() + self.branches.len() + self.calls.len()) * CYCLES_BYTES
+            + self.sites.len() * SITE_BYTES
+            + (self.cycles.len() + self.calls.len()) * CYCLES_BYTES
             + self.pcs.len() * PC_BYTES
             + self.processes.len() * 128
     }
@@ -153,25 +197,38 @@ impl Tables {
     /// Adds to a counter; `kind` and `name` as in the table `counter` of the database.
     pub(crate) fn count(&mut self, kind: &'static str, name: &'static str, n: u64) {
         if n > 0 {
-            let counter = self.counters.entry((kind, name)).or_insert(0);
-            *counter = counter.saturating_add(n);
+            self.declare(kind, name, n);
         }
+    }
+
+    fn declare(&mut self, kind: &'static str, name: &'static str, n: u64) {
+        let places = [kind.as_ptr().addr(), name.as_ptr().addr()];
+        let counter = self.counts.entry(places).or_insert((kind, name, 0));
+        counter.2 = counter.2.saturating_add(n);
     }
 
     /// Counts zero of everything that can be lost, so that a reader sees what was watched.
     pub(crate) fn declare_losses(&mut self) {
         for name in LOSSES {
-            self.counters.entry(("lost", name)).or_insert(0);
+            self.declare("lost", name, 0);
         }
+    }
+
+    /// All counters, by kind and name.
+    pub(crate) fn counters(&self) -> BTreeMap<(&'static str, &'static str), u64> {
+        let mut counters = BTreeMap::new();
+        // The same words may stand in several places.
+        for &(kind, name, n) in self.counts.values() {
+            let counter = counters.entry((kind, name)).or_insert(0_u64);
+            *counter = counter.saturating_add(n);
+        }
+        counters
     }
 
     /// Everything lost since the last flush.
     pub(crate) fn losses(&self) -> u64 {
-        let lost = self
-            .counters
-            .iter()
-            .filter(|((kind, _), _)| *kind == "lost");
-        lost.map(|(_, count)| count).sum()
+        let lost = self.counts.values().filter(|(kind, ..)| *kind == "lost");
+        lost.map(|(.., count)| count).sum()
     }
 
     /// The index of a PC.
@@ -212,19 +269,116 @@ impl Tables {
         cycles.weight = cycles.weight.saturating_add(weight);
     }
 
+    /// The site of an instruction; `before` is the one that the window was at before. `None`, and
+    /// counted, if there is no room.
+    pub(crate) fn site(&mut self, owner: Owner, pc: Pc, before: Option<SiteId>) -> Option<SiteId> {
+        let before = before.map(|id| id.0 as usize);
+        if let Some(before) = before.and_then(|before| self.sites.get(before))
+            && let Some(site) = self.sites.get(before.next.0 as usize)
+            && site.pc == pc
+            && site.owner == owner
+        {
+            return Some(before.next);
+        }
+        let id = self.find_site(owner, pc)?;
+        if let Some(before) = before.and_then(|before| self.sites.get_mut(before)) {
+            before.next = id;
+        }
+        Some(id)
+    }
+
+    fn find_site(&mut self, owner: Owner, pc: Pc) -> Option<SiteId> {
+        if let Some(&id) = self.site_ids.get(&(owner, pc)) {
+            return Some(id);
+        }
+        if self.is_over_full() {
+            self.count("lost", "table_full_sites", 1);
+            return None;
+        }
+        let id = SiteId(u32::try_from(self.sites.len()).ok()?);
+        let site = Site {
+            owner,
+            id: self.pc(pc),
+            pc,
+            next: id,
+            directions: Directions::default(),
+            profiles: Vec::new(),
+        };
+        self.sites.push(site);
+        self.site_ids.insert((owner, pc), id);
+        Some(id)
+    }
+
+    /// The PC of a site.
+    pub(crate) fn pc_of(&self, site: SiteId) -> Option<PcId> {
+        Some(self.sites.get(site.0 as usize)?.id)
+    }
+
+    /// The profile of a parameter at a site, or, where `pc` says so, at what the site calls.
+    /// `None`, and counted, if there is no room.
+    pub(crate) fn profile(
+        &mut self,
+        site: SiteId,
+        pc: PcId,
+        caller: Option<PcId>,
+        parameter: Parameter,
+    ) -> Option<ProfileId> {
+        let of_site = self.sites.get(site.0 as usize)?;
+        let found = of_site
+            .profiles
+            .iter()
+            .find(|slot| slot.parameter == parameter && slot.pc == pc && slot.caller == caller);
+        if let Some(slot) = found {
+            return Some(ProfileId(slot.profile));
+        }
+        let key = ProfileKey {
+            owner: of_site.owner,
+            pc,
+            caller,
+            parameter,
+        };
+        let spills = of_site.profiles.len() >= SLOTS;
+        if spills && let Some(&profile) = self.spilled.get(&key) {
+            return Some(ProfileId(profile));
+        }
+        if self.is_over_full() {
+            self.count("lost", "table_full_values", 1);
+            return None;
+        }
+        let profile = u32::try_from(self.profiles.len()).ok()?;
+        self.profiles.push(ValueProfile {
+            key,
+            reached: 0,
+            unknown: 0,
+            windows: 0,
+            last_window: 0,
+            list: None,
+        });
+        if spills {
+            self.spilled.insert(key, profile);
+        } else if let Some(of_site) = self.sites.get_mut(site.0 as usize) {
+            of_site.profiles.push(Slot {
+                pc,
+                caller,
+                parameter,
+                profile,
+            });
+        }
+        Some(ProfileId(profile))
+    }
+
     /// Counts a value event; `None`: reached, but the value is not known.
     pub(crate) fn add_value(
         &mut self,
-        key: ProfileKey,
+        profile: ProfileId,
         value: Option<u64>,
         window: u64,
         time: u64,
         coins: &mut Generator,
     ) {
-        if self.is_over_full() && !self.profiles.contains_key(&key) {
-            return self.count("lost", "table_full_values", 1);
-        }
-        let profile = self.profiles.entry(key).or_default();
+        let Some(profile) = self.profiles.get_mut(profile.0 as usize) else {
+            return;
+        };
         profile.reached += 1;
         let Some(value) = value else {
             profile.unknown += 1;
@@ -236,22 +390,34 @@ impl Tables {
         }
         let list = profile.list.get_or_insert_with(|| {
             self.lists += 1;
-            Box::new(Hotlist::new(&self.config))
+            Hotlist::new(&self.config)
         });
         list.update(value, time, coins);
     }
 
     /// Counts a direction of a conditional branch.
-    pub(crate) fn add_branch(&mut self, owner: Owner, pc: PcId, taken: Option<bool>) {
-        if self.is_over_full() && !self.branches.contains_key(&(owner, pc)) {
-            return self.count("lost", "table_full_branches", 1);
-        }
-        let directions = self.branches.entry((owner, pc)).or_default();
+    pub(crate) fn add_branch(&mut self, site: SiteId, taken: Option<bool>) {
+        let Some(site) = self.sites.get_mut(site.0 as usize) else {
+            return;
+        };
         match taken {
-            Some(true) => directions.taken += 1,
-            Some(false) => directions.not_taken += 1,
-            None => directions.unknown += 1,
+            Some(true) => site.directions.taken += 1,
+            Some(false) => site.directions.not_taken += 1,
+            None => site.directions.unknown += 1,
         }
+    }
+
+    /// The branches that windows met.
+    pub(crate) fn branches(&self) -> impl Iterator<Item = (Owner, PcId, Directions)> {
+        let met = self.sites.iter().filter(|site| {
+            let Directions {
+                taken,
+                not_taken,
+                unknown,
+            } = site.directions;
+            taken | not_taken | unknown != 0
+        });
+        met.map(|site| (site.owner, site.id, site.directions))
     }
 
     /// Counts a call.

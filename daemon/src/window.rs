@@ -4,8 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use hotlist::Generator;
 use interpreter::{
-    Call, Capture, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Sink, Snapshot,
-    StopReason,
+    Call, Capture, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Pieces, Sink, StopReason,
 };
 
 use crate::elf;
@@ -15,7 +14,7 @@ use crate::loadmap::{Pages, Process};
 use crate::mapping::{Mapping, Maps};
 use crate::plans::Ways;
 use crate::procfs::PageState;
-use crate::tables::{Owner, Pc, PcId, ProfileKey, Tables};
+use crate::tables::{Owner, Pc, PcId, SiteId, Tables};
 use crate::witness::Evidence;
 
 /// What a window may look at: the sampled process as it is mapped.
@@ -204,20 +203,10 @@ pub(crate) struct ProcessCode<'a, 'v> {
     pub(crate) view: &'a View<'v>,
     pub(crate) cache: &'a mut DecodeCache,
     /// What was read at the interrupt, if the engine reads there.
-    pub(crate) snapshot: Option<&'a Snapshot>,
+    pub(crate) pieces: Option<&'a Pieces<'a>>,
     /// Code was wanted that had not been read there.
     pub(crate) missed: bool,
 }
-
-/// The code from an address on as it was read at the interrupt, if it is a whole instruction.
-fn sampled(snapshot: Option<&Snapshot>, pc: u64, address: u64) -> Option<&[u8]> {
-    let code = snapshot?.from_address(pc);
-    let whole = code.len() >= MAX_INSTRUCTION || Decoded::new(code, address).is_ok();
-    whole.then_some(code)
-}
-
-/// Bytes of the longest instruction.
-const MAX_INSTRUCTION: usize = 15;
 
 impl Code for ProcessCode<'_, '_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
@@ -229,14 +218,22 @@ impl Code for ProcessCode<'_, '_> {
             return Err(StopReason::DeniedImage);
         }
         let Pc { image, address } = located.pc;
-        if let Some(code) = sampled(self.snapshot, pc, address) {
-            return Ok(Fetched {
-                instruction: self.cache.get_sampled(image.0, address, code)?,
-                bias: located.bias,
-            });
+        let code = self.pieces.map(|pieces| pieces.code(pc));
+        if let Some(code) = code.filter(|code| !code.is_empty()) {
+            match self.cache.hold_sampled(image.0, address, code) {
+                Ok(held) => {
+                    return Ok(Fetched {
+                        instruction: self.cache.get(held),
+                        bias: located.bias,
+                    });
+                }
+                // It goes on behind what was read.
+                Err(StopReason::TruncatedCode) => {}
+                Err(reason) => return Err(reason),
+            }
         }
         self.missed = true;
-        let captured = self.snapshot.is_some();
+        let captured = self.pieces.is_some();
         let reason = |why| {
             if captured {
                 StopReason::CodeNotCaptured
@@ -274,7 +271,7 @@ pub(crate) struct SampleMemory<'a, 'v> {
     /// Address of the first byte of `stack`.
     pub(crate) stack_start: u64,
     pub(crate) stack: &'a [u8],
-    pub(crate) snapshot: Option<&'a Snapshot>,
+    pub(crate) pieces: Option<&'a Pieces<'a>>,
 }
 
 impl Memory for SampleMemory<'_, '_> {
@@ -283,7 +280,7 @@ impl Memory for SampleMemory<'_, '_> {
             .checked_sub(self.stack_start)
             .and_then(|start| usize::try_from(start).ok())
             .and_then(|start| self.stack.get(start..start.checked_add(bytes.len())?));
-        let brought = || self.snapshot?.from_address(address).get(..bytes.len());
+        let brought = || self.pieces?.bytes(address, bytes.len());
         match copied.or_else(brought) {
             Some(held) => {
                 bytes.copy_from_slice(held);
@@ -309,7 +306,8 @@ pub(crate) struct Recorder<'a, 'v> {
     pub(crate) by_caller: bool,
     /// Call sites of the frames of this window, the innermost last; `None`: not known.
     pub(crate) callers: &'a mut Vec<Option<PcId>>,
-    pub(crate) current: Option<(u64, PcId)>,
+    /// The instruction that the window is at, with its site.
+    pub(crate) current: Option<(u64, SiteId)>,
     pub(crate) values: u64,
     pub(crate) destinations: u64,
     pub(crate) destinations_known: u64,
@@ -328,14 +326,14 @@ pub(crate) struct Recorder<'a, 'v> {
 }
 
 impl Recorder<'_, '_> {
-    fn pc(&mut self, address: u64) -> Option<PcId> {
-        if let Some((known, id)) = self.current
+    fn site(&mut self, address: u64) -> Option<SiteId> {
+        if let Some((known, site)) = self.current
             && known == address
         {
-            return Some(id);
+            return Some(site);
         }
         let pc = self.view.locate(address)?.pc;
-        Some(self.tables.pc(pc))
+        self.tables.site(self.owner, pc, None)
     }
 
     fn caller(&self) -> Option<PcId> {
@@ -353,15 +351,18 @@ impl Recorder<'_, '_> {
             return;
         };
         let target = target.and_then(|target| self.view.locate(target));
-        if let Some(site) = self.pc(pc) {
+        if let Some(site) = self.site(pc)
+            && let Some(site) = self.tables.pc_of(site)
+        {
             let target = target.map(|at| self.tables.pc(at.pc));
             self.tables.add_call(self.owner, site, target);
         }
     }
 
     /// Counts a call and, where they are wanted, its arguments.
-    fn add_call(&mut self, site: Option<PcId>, callee: Option<Pc>, call: &Call) {
-        let Some(site) = site else { return };
+    fn add_call(&mut self, at: Option<SiteId>, callee: Option<Pc>, call: &Call) -> Option<PcId> {
+        let at = at?;
+        let site = self.tables.pc_of(at)?;
         // What is handed to a denied image is as secret as what it makes of it.
         let wanted = self.capture.contains(Capture::ARGS)
             && callee.is_none_or(|pc| !self.view.is_denied(pc));
@@ -369,30 +370,30 @@ impl Recorder<'_, '_> {
         self.tables.add_call(self.owner, site, callee);
         if let Some(callee) = callee.filter(|_| wanted) {
             for (number, value) in (0..).zip(call.arguments) {
-                self.add(callee, Some(site), Parameter::Arg(number), value);
+                self.add(at, callee, Some(site), Parameter::Arg(number), value);
             }
             if self.capture.contains(Capture::VECTOR) {
                 for (number, word) in (0..).zip(call.vector_arguments) {
-                    self.add(
-                        callee,
-                        Some(site),
-                        Parameter::VectorArg(number),
-                        word.get(8),
-                    );
+                    let parameter = Parameter::VectorArg(number);
+                    self.add(at, callee, Some(site), parameter, word.get(8));
                 }
             }
         }
+        Some(site)
     }
 
-    fn add(&mut self, pc: PcId, caller: Option<PcId>, parameter: Parameter, value: Option<u64>) {
-        let key = ProfileKey {
-            owner: self.owner,
-            pc,
-            caller,
-            parameter,
-        };
-        self.tables
-            .add_value(key, value, self.window, self.time, self.coins);
+    fn add(
+        &mut self,
+        site: SiteId,
+        pc: PcId,
+        caller: Option<PcId>,
+        parameter: Parameter,
+        value: Option<u64>,
+    ) {
+        if let Some(profile) = self.tables.profile(site, pc, caller, parameter) {
+            self.tables
+                .add_value(profile, value, self.window, self.time, self.coins);
+        }
         self.values += u64::from(value.is_some());
     }
 }
@@ -400,7 +401,10 @@ impl Recorder<'_, '_> {
 impl Sink for Recorder<'_, '_> {
     fn reached(&mut self, pc: u64) {
         self.settle_jump();
-        self.current = self.pc(pc).map(|id| (pc, id));
+        let before = self.current.map(|(_, site)| site);
+        let place = self.view.locate(pc).map(|at| at.pc);
+        let site = place.and_then(|place| self.tables.site(self.owner, place, before));
+        self.current = site.map(|site| (pc, site));
     }
 
     fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
@@ -411,24 +415,26 @@ impl Sink for Recorder<'_, '_> {
         if parameter == Parameter::Target {
             self.transfer = Some((pc, value));
         }
-        if let Some(id) = self.pc(pc) {
+        if let Some(site) = self.site(pc)
+            && let Some(id) = self.tables.pc_of(site)
+        {
             let caller = self.caller();
-            self.add(id, caller, parameter, value);
+            self.add(site, id, caller, parameter, value);
         }
     }
 
     fn branch(&mut self, pc: u64, taken: Option<bool>) {
-        if let Some(id) = self.pc(pc) {
-            self.tables.add_branch(self.owner, id, taken);
+        if let Some(site) = self.site(pc) {
+            self.tables.add_branch(site, taken);
         }
     }
 
     fn call(&mut self, call: &Call) {
         self.transfer = None;
         self.called = call.target;
-        let site = self.pc(call.site);
+        let site = self.site(call.site);
         let callee = call.target.and_then(|target| self.view.locate(target));
-        self.add_call(site, callee.map(|at| at.pc), call);
+        let site = self.add_call(site, callee.map(|at| at.pc), call);
         self.callers.push(site);
     }
 
@@ -445,7 +451,7 @@ impl Sink for Recorder<'_, '_> {
         // A jump to the entry of another function is a call that returns to the caller's caller.
         if self.view.is_entry(to.pc) && !self.view.is_same_function(from.pc, to.pc) {
             self.transfer = None;
-            let site = Some(self.tables.pc(from.pc));
+            let site = self.tables.site(self.owner, from.pc, None);
             self.add_call(site, Some(to.pc), jump);
         }
     }

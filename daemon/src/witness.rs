@@ -51,7 +51,7 @@ impl Witness {
         let planned = |capture: &Capture| capture.plan != PlanOutcome::Missing;
         if sample.mode != Mode::User
             || sample.stack.is_empty()
-            || sample.capture.as_deref().is_some_and(planned)
+            || sample.capture.as_ref().is_some_and(planned)
         {
             return None;
         }

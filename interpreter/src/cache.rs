@@ -37,6 +37,42 @@ impl Key {
 // The keys of a set share a cache line.
 const _: () = assert!(WAYS * size_of::<Key>() == 64);
 
+/// A place for an instruction: all that a window needs of it lies together.
+#[derive(Clone)]
+struct Entry {
+    /// As in its set.
+    key: Key,
+    /// The encoding of a sampled instruction, zeros behind it.
+    bytes: [u8; CODE],
+    /// The entry that was asked for next, the last time: windows run through the same code again
+    /// and again.
+    next: u32,
+    decoded: Decoded,
+}
+
+/// Bytes that are compared at once.
+const CODE: usize = 16;
+
+impl Entry {
+    /// Whether these bytes begin with the instruction's.
+    #[inline]
+    fn is_start_of(&self, code: &[u8]) -> bool {
+        let len = self.decoded.len();
+        match code.first_chunk::<CODE>() {
+            Some(code) => {
+                let differing = u128::from_le_bytes(*code) ^ u128::from_le_bytes(self.bytes);
+                // An instruction has 1 to 15 bytes.
+                differing << (8 * (CODE - len.clamp(1, MAX_BYTES))) == 0
+            }
+            None => code.starts_with(&self.bytes[..len]),
+        }
+    }
+}
+
+/// Where an instruction is held, until the cache is asked for another.
+#[derive(Clone, Copy, Debug)]
+pub struct Held(usize);
+
 /// Bounded cache of decoded instructions keyed by (code space, image address).
 ///
 /// A code space is whatever the host numbers so: an image, or the anonymous code of a process.
@@ -47,10 +83,10 @@ const _: () = assert!(WAYS * size_of::<Key>() == 64);
 pub struct DecodeCache {
     /// The number of sets is a power of two.
     sets: Vec<[Key; WAYS]>,
-    /// Set by set; of places without a key whatever was there.
-    decoded: Vec<Decoded>,
-    /// The encodings of sampled instructions, zeros behind them.
-    bytes: Vec<[u8; MAX_BYTES]>,
+    /// Set by set.
+    entries: Vec<Entry>,
+    /// The entry that was asked for last.
+    last: usize,
     len: usize,
     /// Which entry of a full set to give up next.
     turn: usize,
@@ -63,8 +99,16 @@ impl DecodeCache {
         let slots = capacity.clamp(WAYS, 1 << 24).next_power_of_two();
         Self {
             sets: vec![[Key::NONE; WAYS]; slots / WAYS],
-            decoded: vec![Decoded::filler(); slots],
-            bytes: vec![[0; MAX_BYTES]; slots],
+            entries: vec![
+                Entry {
+                    key: Key::NONE,
+                    bytes: [0; CODE],
+                    next: 0,
+                    decoded: Decoded::filler(),
+                };
+                slots
+            ],
+            last: 0,
             len: 0,
             turn: 0,
         }
@@ -91,7 +135,7 @@ impl DecodeCache {
                 self.put(key, Decoded::new(&bytes[..len], address)?)
             }
         };
-        Ok(&self.decoded[index])
+        Ok(&self.entries[index].decoded)
     }
 
     /// The instruction at an image address whose code, from there on, was `code` at the interrupt.
@@ -101,28 +145,50 @@ impl DecodeCache {
     /// # Errors
     /// [`StopReason::Undecodable`], or [`StopReason::TruncatedCode`] if the instruction is longer
     /// than `code`.
+    #[inline]
     pub fn get_sampled(
         &mut self,
         space: u32,
         address: u64,
         code: &[u8],
     ) -> Result<&Decoded, StopReason> {
+        let held = self.hold_sampled(space, address, code)?;
+        Ok(self.get(held))
+    }
+
+    /// As [`get_sampled`](Self::get_sampled), for those who have to ask for another if there is
+    /// none.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn hold_sampled(
+        &mut self,
+        space: u32,
+        address: u64,
+        code: &[u8],
+    ) -> Result<Held, StopReason> {
         let key = Key::new(space, address, SAMPLE);
-        let is_same = |&index: &usize| {
-            let len = self.decoded[index].len();
-            code.starts_with(&self.bytes[index][..len])
-        };
-        let index = match self.find(key).filter(is_same) {
-            Some(index) => index,
-            None => {
-                let decoded = Decoded::new(code, address)?;
-                let len = decoded.len();
-                let index = self.put(key, decoded);
-                self.bytes[index][..len].copy_from_slice(&code[..len]);
-                index
-            }
-        };
-        Ok(&self.decoded[index])
+        let found = self.find(key);
+        if let Some(index) = found.filter(|&index| self.entries[index].is_start_of(code)) {
+            return Ok(Held(index));
+        }
+        self.decode_sampled(key, code)
+    }
+
+    #[cold]
+    fn decode_sampled(&mut self, key: Key, code: &[u8]) -> Result<Held, StopReason> {
+        let decoded = Decoded::new(code, key.address)?;
+        let len = decoded.len();
+        let index = self.put(key, decoded);
+        self.entries[index].bytes[..len].copy_from_slice(&code[..len]);
+        Ok(Held(index))
+    }
+
+    /// What was found last.
+    #[inline]
+    pub fn get(&self, held: Held) -> &Decoded {
+        &self.entries[held.0].decoded
     }
 
     /// Forgets every instruction of a code space.
@@ -131,6 +197,11 @@ impl DecodeCache {
             if *key != Key::NONE && key.place as u32 == space {
                 *key = Key::NONE;
                 self.len -= 1;
+            }
+        }
+        for entry in &mut self.entries {
+            if entry.key.place as u32 == space {
+                entry.key = Key::NONE;
             }
         }
     }
@@ -146,10 +217,24 @@ impl DecodeCache {
     }
 
     #[inline]
-    fn find(&self, key: Key) -> Option<usize> {
+    fn find(&mut self, key: Key) -> Option<usize> {
+        let hint = self.entries[self.last].next as usize;
+        if self.entries[hint].key == key {
+            self.last = hint;
+            return Some(hint);
+        }
         let set = self.set_of(key);
         let way = self.sets[set].iter().position(|held| *held == key)?;
-        Some(set * WAYS + way)
+        let index = set * WAYS + way;
+        self.follow(index);
+        Some(index)
+    }
+
+    /// Remembers that this entry came behind the last.
+    fn follow(&mut self, index: usize) {
+        // There are at most 2^24.
+        self.entries[self.last].next = index as u32;
+        self.last = index;
     }
 
     /// Keeps an instruction, in place of another of its key or, in a full set, of any; where it is
@@ -168,7 +253,13 @@ impl DecodeCache {
         });
         keys[way] = key;
         let index = set * WAYS + way;
-        self.decoded[index] = decoded;
+        self.entries[index] = Entry {
+            key,
+            bytes: [0; CODE],
+            next: self.entries[index].next,
+            decoded,
+        };
+        self.follow(index);
         index
     }
 

@@ -82,15 +82,15 @@ mod vector;
 mod window;
 mod word;
 
-pub use cache::DecodeCache;
+pub use cache::{DecodeCache, Held};
 pub use decode::{Decoded, Support};
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use plan::{
     Account, Arms, Changeable, Destinations, Ending, Evaluated, Limits, MAX_PIECES,
-    MAX_SNAPSHOT_BYTES, MAX_STEP_BYTES, MAX_STEPS, Operation, PLAN_VERSION, Part, Plan, PlanCache,
-    PlanError, PlanKey, Planned, Planner, Request, ReturnAddress, Snapshot, Source, Sources, Step,
-    evaluate, is_nowhere,
+    MAX_SNAPSHOT_BYTES, MAX_STEP_BYTES, MAX_STEPS, Operation, PLAN_VERSION, Part, Pieces, Plan,
+    PlanCache, PlanError, PlanKey, Planned, Planner, Request, ReturnAddress, Snapshot, Source,
+    Sources, Step, evaluate, is_nowhere,
 };
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;

@@ -12,6 +12,7 @@ mod assemble;
 mod cache;
 mod display;
 mod follow;
+mod pieces;
 mod snapshot;
 mod symbol;
 mod walk;
@@ -20,6 +21,7 @@ mod wire;
 use iced_x86::InstructionInfoFactory;
 
 pub use cache::{PlanCache, PlanKey};
+pub use pieces::Pieces;
 pub use snapshot::{Evaluated, MAX_PIECES, MAX_SNAPSHOT_BYTES, Snapshot, Sources, evaluate};
 pub use wire::{
     MAX_STEP_BYTES, MAX_STEPS, Operation, PLAN_VERSION, Part, Plan, PlanError, Source, Step,

@@ -192,7 +192,7 @@ fn sample(mut fields: Fields<'_>, misc: u32) -> Result<Decoded, Error> {
         capture: None,
     };
     Ok(Decoded {
-        record: Record::Sample(sample),
+        record: Record::Sample(Box::new(sample)),
         stream,
     })
 }

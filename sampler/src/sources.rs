@@ -103,7 +103,7 @@ impl Sources {
 /// What one look into the handler's buffer gave.
 #[derive(Default)]
 pub(crate) struct Received {
-    pub(crate) samples: Vec<RawSample>,
+    pub(crate) samples: Vec<Box<RawSample>>,
     /// Samples that found no room.
     pub(crate) missed: u64,
     /// Records that were none.

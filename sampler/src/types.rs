@@ -134,7 +134,7 @@ pub struct RawSample {
     /// a plan for the PC.
     pub stack: Box<[u8]>,
     /// What the engine `bpf` brought besides; `None` from the engine `ring`.
-    pub capture: Option<Box<Capture>>,
+    pub capture: Option<Capture>,
 }
 
 /// Samples of one PC of one thread that found no room: their cycles are not lost, their values are.
@@ -238,13 +238,9 @@ mod path_as_bytes {
 
 /// One record of a CPU's buffer. All times are nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all records are samples: a box would cost"
-)]
 pub enum Record {
     /// An interrupt.
-    Sample(RawSample),
+    Sample(Box<RawSample>),
     /// Interrupts whose samples found no room in the buffer of the engine `bpf`.
     Cycles(Cycles),
     /// A mapping, executable or not.

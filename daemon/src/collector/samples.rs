@@ -1,6 +1,6 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
-use interpreter::{Snapshot, StopReason, Window};
+use interpreter::{Pieces, StopReason, Window};
 use profiledb::Subject;
 use rand::RngExt;
 use sampler::{
@@ -131,7 +131,7 @@ impl Collector {
     /// Attributes a sample, and runs the window that starts there.
     fn interpret(&mut self, sample: &RawSample, owner: Owner, evidence: Option<Evidence>) {
         let kernel = sample.mode != Mode::User;
-        let capture = sample.capture.as_deref();
+        let capture = sample.capture.as_ref();
         let (process, host) = if kernel {
             self.tables.count("run", "kernel_samples", 1);
             (&mut self.kernel_space, &mut self.loadmap.host)
@@ -182,12 +182,12 @@ impl Collector {
                 () => StopReason::CompatMode,
             });
         };
-        let snapshot = capture.map(|capture| snapshot_of(sample.ip, capture));
+        let pieces = capture.map(|capture| pieces_of(sample.ip, capture));
         let mut memory = SampleMemory {
             view: &view,
             stack_start: registers.gpr[4],
             stack: &sample.stack,
-            snapshot: snapshot.as_ref(),
+            pieces: pieces.as_ref(),
         };
         let mut caller = None;
         if !kernel {
@@ -214,24 +214,22 @@ impl Collector {
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
-        let basis = capture
-            .zip(snapshot.as_ref())
-            .map(|(capture, snapshot)| Basis {
-                start: Start {
-                    process: if kernel {
-                        ProcessKey::default()
-                    } else {
-                        capture.task.process()
-                    },
-                    pc: sample.ip,
+        let basis = capture.zip(pieces.as_ref()).map(|(capture, pieces)| Basis {
+            start: Start {
+                process: if kernel {
+                    ProcessKey::default()
+                } else {
+                    capture.task.process()
                 },
-                outcome: capture.plan,
-                bias: located.bias,
-                image_pc: located.pc,
-                view: &view,
-                snapshot,
-                fs_base: capture.fs_base.is_some(),
-            });
+                pc: sample.ip,
+            },
+            outcome: capture.plan,
+            bias: located.bias,
+            image_pc: located.pc,
+            view: &view,
+            pieces,
+            fs_base: capture.fs_base.is_some(),
+        });
         let probability = {
             let mut images = view.images.borrow_mut();
             self.blocks
@@ -275,7 +273,7 @@ impl Collector {
         let mut code = ProcessCode {
             view: &view,
             cache: &mut self.cache,
-            snapshot: snapshot.as_ref(),
+            pieces: pieces.as_ref(),
             missed: false,
         };
         let window = Window {
@@ -349,14 +347,14 @@ fn nearly(seen: Credentials) -> Subject {
 }
 
 /// What was read at the interrupt: the code at the PC, and what the plan names.
-fn snapshot_of(pc: u64, capture: &sampler::Capture) -> Snapshot {
-    let mut snapshot = Snapshot::default();
-    snapshot.push(pc, capture.code());
+fn pieces_of(pc: u64, capture: &sampler::Capture) -> Pieces<'_> {
+    let mut pieces = Pieces::default();
+    pieces.push(pc, capture.code());
     for (address, bytes) in capture.pieces() {
         // What does not fit is not known.
-        snapshot.push(address, bytes);
+        pieces.push(address, bytes);
     }
-    snapshot
+    pieces
 }
 
 /// The call site that the handler found. What it found by the frame pointer is a guess, and good

@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
 
 /// Decodes a record that was taken on `cpu`, and says how many samples found no room since the one
 /// before. `None` if it is no record.
-pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(RawSample, u32)> {
+pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
     let mut head = Fields(bytes.get(..HEAD)?);
     let time = head.u64()?;
     let period = head.u64()?;
@@ -150,7 +150,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(RawSample, u32)> {
             bytes: memory.into(),
         },
     };
-    let sample = RawSample {
+    let sample = Box::new(RawSample {
         time,
         cpu,
         pid: tgid,
@@ -161,8 +161,8 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(RawSample, u32)> {
         interrupted,
         user,
         stack: stack.into(),
-        capture: Some(Box::new(capture)),
-    };
+        capture: Some(capture),
+    });
     Some((sample, missed))
 }
 
@@ -257,7 +257,7 @@ mod tests {
             let Some((sample, _)) = decode(&bytes, 1) else {
                 return Ok(());
             };
-            let capture = sample.capture.as_deref().ok_or_else(|| TestCaseError::fail("no capture"))?;
+            let capture = sample.capture.as_ref().ok_or_else(|| TestCaseError::fail("no capture"))?;
             let pieces: usize = capture.pieces().map(|(_, piece)| piece.len()).sum();
             let all = pieces + capture.code().len() + 8 * capture.frames().len() + sample.stack.len();
             prop_assert!(all <= bytes.len());

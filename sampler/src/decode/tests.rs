@@ -91,7 +91,7 @@ fn sample_of(bytes: &[u8]) -> RawSample {
         Decoded {
             record: Record::Sample(sample),
             stream: 77,
-        } => sample,
+        } => *sample,
         other => panic!("{other:?}"),
     }
 }

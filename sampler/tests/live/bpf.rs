@@ -65,7 +65,7 @@ fn command(clock: Clock) -> Result<(), Failed> {
     let mut keys: Vec<ProcessKey> = Vec::new();
     for sample in samples(&batches) {
         check(sample.pid == pid, || format!("a sample of {}", sample.pid))?;
-        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let capture = sample.capture.as_ref().ok_or("no capture")?;
         let task = &capture.task;
         check((task.tgid, task.tid) == (pid, sample.tid), || {
             format!("{task:?} in {sample:?}")
@@ -149,7 +149,7 @@ fn system(clock: Clock) -> Result<(), Failed> {
     })?;
     let mut calls = 0;
     for sample in samples(&batches).filter(|sample| is_reading(sample)) {
-        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let capture = sample.capture.as_ref().ok_or("no capture")?;
         let UserRegisters::Long(user) = sample.user else {
             continue;
         };
@@ -215,7 +215,7 @@ fn denied(clock: Clock) -> Result<(), Failed> {
     let in_user_code = |sample: &RawSample| sample.mode == Mode::User;
     recording.samples(10, in_user_code)?;
     let key = samples(&recording.batches)
-        .find_map(|sample| Some(sample.capture.as_deref()?.task.process()))
+        .find_map(|sample| Some(sample.capture.as_ref()?.task.process()))
         .ok_or("no capture")?;
     let plan_is = |outcome| {
         move |sample: &RawSample| {
@@ -240,7 +240,7 @@ fn denied(clock: Clock) -> Result<(), Failed> {
     let (batches, _) = recording.stop()?;
     child.end()?;
     for sample in samples(&batches).filter(|sample| in_user_code(sample)) {
-        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let capture = sample.capture.as_ref().ok_or("no capture")?;
         let (memory, values) = match capture.plan {
             PlanOutcome::Missing => (true, true),
             PlanOutcome::MemoryDenied => (false, true),

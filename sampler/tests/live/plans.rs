@@ -183,7 +183,7 @@ fn truth(clock: Clock) -> Result<(), Failed> {
     recording.samples(1, is_in_loop)?;
     let first = samples(&recording.batches).find(|sample| is_in_loop(sample));
     let capture = first
-        .and_then(|sample| sample.capture.as_deref())
+        .and_then(|sample| sample.capture.as_ref())
         .ok_or("no capture")?;
     // Frame pointers lead to the callers of the loop: its function's, and two more.
     let callers: Vec<_> = capture.frames().take(2).collect();
@@ -214,7 +214,7 @@ fn truth(clock: Clock) -> Result<(), Failed> {
         .skip(given)
         .filter(|sample| is_in_loop(sample))
     {
-        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let capture = sample.capture.as_ref().ok_or("no capture")?;
         let registers = sample.interrupted.ok_or("no registers")?;
         all += 1;
         if capture.plan != (PlanOutcome::Complete { tag: 7 }) {
@@ -251,7 +251,7 @@ fn unreadable(clock: Clock) -> Result<(), Failed> {
     let is_in_loop = |sample: &RawSample| chase.is_in_loop(sample);
     recording.samples(1, is_in_loop)?;
     let key = samples(&recording.batches)
-        .find_map(|sample| Some(sample.capture.as_deref()?.task.process()))
+        .find_map(|sample| Some(sample.capture.as_ref()?.task.process()))
         .ok_or("no capture")?;
     let bad = [
         (0xffff_ffff_8100_0000, PlanFailure::Forbidden),
@@ -283,7 +283,7 @@ fn unreadable(clock: Clock) -> Result<(), Failed> {
     }
     let (batches, _) = recording.stop()?;
     for sample in samples(&batches).filter(|sample| is_in_loop(sample)) {
-        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let capture = sample.capture.as_ref().ok_or("no capture")?;
         if let PlanOutcome::Failed { tag, step, cause } = capture.plan {
             let expected = bad.get(tag as usize).map(|(_, cause)| (2, *cause));
             check(Some((step, cause)) == expected, || format!("{capture:?}"))?;
@@ -308,7 +308,7 @@ fn kernel(clock: Clock) -> Result<(), Failed> {
     })?;
     let handler = recording.running().handler().ok_or("no handler")?;
     let in_system_call = |sample: &RawSample| {
-        let capture = sample.capture.as_deref();
+        let capture = sample.capture.as_ref();
         capture.is_some_and(|of| of.task.context == Context::Kernel && of.system_call.is_some())
     };
     let stack = plan(&[load(0, RSP, NONE, 0, 8), load(8, RSP, NONE, 0, 16)]);
@@ -349,7 +349,7 @@ fn kernel(clock: Clock) -> Result<(), Failed> {
     let (batches, _) = recording.stop()?;
     child.kill()?;
     for sample in samples(&batches).filter(|sample| in_system_call(sample)) {
-        let capture = sample.capture.as_deref().ok_or("no capture")?;
+        let capture = sample.capture.as_ref().ok_or("no capture")?;
         let rsp = sample.interrupted.ok_or("no registers")?.sp();
         let addresses: Vec<(u64, usize)> = capture
             .pieces()

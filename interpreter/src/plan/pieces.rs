@@ -1,0 +1,128 @@
+//! What a plan brought back, where it was read into.
+
+use std::cell::Cell;
+
+use super::snapshot::MAX_PIECES;
+
+/// Pieces of memory as they were at the interrupt, like a [`Snapshot`](super::Snapshot), but
+/// borrowed from the buffer that they came in.
+#[derive(Clone, Debug)]
+pub struct Pieces<'a> {
+    pieces: [(u64, &'a [u8]); MAX_PIECES],
+    count: usize,
+    /// The piece that code was found in last: the next instruction is mostly there, too.
+    last: Cell<usize>,
+}
+
+/// Bytes behind which an instruction cannot go on.
+const ENOUGH: usize = 16;
+
+impl Default for Pieces<'_> {
+    fn default() -> Self {
+        Self {
+            pieces: [(0, &[]); MAX_PIECES],
+            count: 0,
+            last: Cell::new(0),
+        }
+    }
+}
+
+impl<'a> Pieces<'a> {
+    /// Adds a piece. False, and nothing is added, if there is no room or it has no bytes.
+    pub fn push(&mut self, address: u64, bytes: &'a [u8]) -> bool {
+        let Some(piece) = self.pieces.get_mut(self.count) else {
+            return false;
+        };
+        if bytes.is_empty() || address.checked_add(bytes.len() as u64 - 1).is_none() {
+            return false;
+        }
+        *piece = (address, bytes);
+        self.count += 1;
+        true
+    }
+
+    /// The code from an address on, as far as one piece has it. Empty if none has any.
+    #[inline]
+    pub fn code(&self, address: u64) -> &'a [u8] {
+        let last = self.pieces.get(self.last.get());
+        match last.and_then(|piece| rest(piece, address)) {
+            Some(code) if code.len() >= ENOUGH => code,
+            _ => self.longest(address),
+        }
+    }
+
+    fn longest(&self, address: u64) -> &'a [u8] {
+        let mut longest: &[u8] = &[];
+        for (index, piece) in self.pieces[..self.count].iter().enumerate() {
+            if let Some(rest) = rest(piece, address)
+                && rest.len() > longest.len()
+            {
+                longest = rest;
+                self.last.set(index);
+            }
+        }
+        longest
+    }
+
+    /// So many bytes from an address on, if one piece has them all.
+    #[inline]
+    pub fn bytes(&self, address: u64, len: usize) -> Option<&'a [u8]> {
+        let pieces = self.pieces[..self.count].iter();
+        pieces
+            .filter_map(|piece| rest(piece, address))
+            .find_map(|rest| rest.get(..len))
+    }
+}
+
+/// What a piece has from an address on.
+#[inline]
+fn rest<'a>(&(start, piece): &(u64, &'a [u8]), address: u64) -> Option<&'a [u8]> {
+    // From an address below the piece the offset is beyond every piece.
+    let offset = usize::try_from(address.wrapping_sub(start)).ok()?;
+    piece.get(offset..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_PIECES, Pieces};
+
+    /// Only what lies within one piece is served, code as far as the longest goes on.
+    #[test]
+    fn only_what_was_read() {
+        let mut pieces = Pieces::default();
+        assert!(pieces.push(0x1000, &[1, 2, 3, 4]));
+        assert!(pieces.push(0x1002, &[3, 4, 5, 6]));
+        assert_eq!(pieces.bytes(0x1001, 2), Some([2, 3].as_slice()));
+        assert_eq!(pieces.bytes(0x1003, 2), Some([4, 5].as_slice()));
+        assert_eq!(pieces.bytes(0x1001, 4), None);
+        assert_eq!(pieces.bytes(0xfff, 2), None);
+        assert_eq!(pieces.bytes(u64::MAX, 2), None);
+        assert_eq!(pieces.code(0x1001), [2, 3, 4]);
+        assert_eq!(pieces.code(0x1003), [4, 5, 6]);
+        assert_eq!(pieces.code(0x1006), []);
+        assert_eq!(pieces.code(0xfff), []);
+    }
+
+    /// Long code is served from the piece that served last, and others are found again.
+    #[test]
+    fn goes_from_piece_to_piece() {
+        let (first, second) = ([1; 64], [2; 64]);
+        let mut pieces = Pieces::default();
+        assert!(pieces.push(0x1000, &first));
+        assert!(pieces.push(0x2000, &second));
+        for at in [0x1000, 0x2000, 0x2030, 0x1030, 0x1031, 0x2031] {
+            let place: &[u8] = if at < 0x2000 { &first } else { &second };
+            assert_eq!(pieces.code(at), &place[(at & 0xff) as usize..]);
+        }
+    }
+
+    /// They are so many and no more, and none runs around the end of memory.
+    #[test]
+    fn bounded() {
+        let mut pieces = Pieces::default();
+        assert!(!pieces.push(0, &[]));
+        assert!(!pieces.push(u64::MAX, &[0; 2]));
+        assert!((0..MAX_PIECES).all(|_| pieces.push(0, &[0])));
+        assert!(!pieces.push(0, &[0]));
+    }
+}
