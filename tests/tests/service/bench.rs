@@ -269,8 +269,8 @@ pub(crate) fn query<T: FromSql>(database: &Path, sql: &str) -> Result<T, Failed>
     Ok(connection.query_row(sql, [], |row| row.get(0))?)
 }
 
-/// Fails unless SQLite finds the database whole, and every flush in it as well as it was counted:
-/// the samples per PC are those that were counted for the flush.
+/// Fails unless SQLite finds the database whole, and every flush in it: the samples per PC are those
+/// that were counted for the flush, but for what was counted as lost.
 pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
     let connection = Connection::open(database)?;
     let found: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
@@ -279,7 +279,9 @@ pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
         "SELECT count(*) FROM flush WHERE
            (SELECT coalesce(sum(samples), 0) FROM cycles WHERE flush = flush.id) !=
            (SELECT coalesce(sum(value), 0) FROM counter
-            WHERE flush = flush.id AND kind = 'run' AND name = 'samples')",
+            WHERE flush = flush.id AND kind = 'run' AND name = 'samples') -
+           (SELECT coalesce(sum(value), 0) FROM counter
+            WHERE flush = flush.id AND kind = 'lost' AND name = 'table_full_samples')",
         [],
         |row| row.get(0),
     )?;
