@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use interpreter::Capture;
+use serde::Deserialize;
 
 /// Profiles with which values hot code runs.
 #[derive(Debug, Parser)]
@@ -25,12 +26,14 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Interpret and aggregate recorded raw samples again.
     Replay(ReplayArgs),
-    /// The always-on service (not in this version).
-    #[command(hide = true)]
-    Serve(AnyArgs),
-    /// Talk to the running service (not in this version).
-    #[command(hide = true)]
-    Ctl(AnyArgs),
+    /// Sample the whole machine for as long as this runs: the always-on service.
+    ///
+    /// Writes one database for each epoch, keeps them as configured, and lets readers see what
+    /// they may see. SIGHUP has the configuration read again; SIGTERM saves what was collected
+    /// and ends. Exits with 78 if the configuration is wrong.
+    Serve(ServeArgs),
+    /// Have the running service do something, and say what came of it.
+    Ctl(CtlArgs),
     /// Wait for SIGCONT, then become the command: how `record` starts what it profiles.
     #[command(name = "__exec", hide = true)]
     Exec {
@@ -39,14 +42,52 @@ pub(crate) enum Command {
     },
 }
 
-/// Arguments that are not looked at.
 #[derive(Debug, clap::Args)]
-pub(crate) struct AnyArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) rest: Vec<std::ffi::OsString>,
+pub(crate) struct ServeArgs {
+    /// The configuration, instead of /etc/vcpi/vcpid.toml (which need not exist).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Print the default configuration, which explains every key, and end.
+    #[arg(long)]
+    pub(crate) print_config: bool,
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct CtlArgs {
+    /// What the service is to do.
+    #[arg(value_enum)]
+    pub(crate) command: CtlCommand,
+
+    /// Text for people, JSON for programs, Prometheus's text format (status only).
+    #[arg(long, value_enum, default_value_t = StatusFormat::Text)]
+    pub(crate) format: StatusFormat,
+
+    /// Where the service listens, instead of where it is configured to.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CtlCommand {
+    /// Say how it is (root and the service's group).
+    Status,
+    /// Write what was collected to the database now (root).
+    Flush,
+    /// Begin a new epoch (root).
+    Epoch,
+    /// Read the configuration again and apply what can be applied (root).
+    Reload,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusFormat {
+    Text,
+    Json,
+    Prometheus,
+}
+
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RecordArgs {
     /// Where to write; a vcpi database is appended to as a new epoch, any other file is refused.
     #[arg(short, long, value_name = "FILE", default_value = "vcpi.db")]
@@ -122,6 +163,12 @@ pub(crate) struct RecordArgs {
           value_parser = stack_bytes)]
     pub(crate) stack_bytes: u32,
 
+    /// Callers to find of each sample, at most (0 to 64; engine bpf). Reports use the first;
+    /// a raw recording holds all of them.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) frames: u32,
+
     /// Memory for value profiles before they are flushed to FILE, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
@@ -195,9 +242,14 @@ pub(crate) struct CheckArgs {
     /// Text for people, JSON for programs.
     #[arg(long, value_enum, default_value_t = FormatArg::Text)]
     pub(crate) format: FormatArg,
+
+    /// Check this configuration of the service instead.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum EngineArg {
     /// The best that works here; says which and why.
     Auto,
@@ -207,7 +259,8 @@ pub(crate) enum EngineArg {
     Ring,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum ClockArg {
     /// Hardware cycles where the machine has them, unless their interrupts are more than twice as
     /// dear; else cpu-clock.
@@ -220,7 +273,8 @@ pub(crate) enum ClockArg {
     Timer,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum ContextArg {
     None,
     Caller,

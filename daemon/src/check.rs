@@ -1,6 +1,7 @@
 //! `vcpid check`: what works on this machine, and what would mend the rest.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use anyhow::Result;
 use sampler::Clock;
@@ -8,6 +9,7 @@ use sampler::probe::{self, Scope};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, FormatArg};
+use crate::config::Config;
 
 /// One thing that works here, or not.
 #[derive(Debug, Serialize)]
@@ -41,6 +43,9 @@ struct Limit {
 
 /// Prints the findings. Succeeds whatever they are: to find out is what it is for.
 pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
+    if let Some(path) = &args.config {
+        return check_config(path);
+    }
     let findings = Findings::look();
     let text = match args.format {
         FormatArg::Text => findings.text(),
@@ -48,6 +53,20 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
     };
     crate::output::print(&text)?;
     Ok(0)
+}
+
+/// Says whether the service can use this configuration: exit status 0, or 1 and why not.
+fn check_config(path: &Path) -> Result<u8> {
+    match Config::read(path) {
+        Ok(_) => {
+            crate::output::print(&format!("{}: good\n", path.display()))?;
+            Ok(0)
+        }
+        Err(error) => {
+            eprintln!("vcpid: {error}");
+            Ok(1)
+        }
+    }
 }
 
 fn works(name: &'static str, note: impl Into<String>) -> Finding {

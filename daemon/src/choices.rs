@@ -5,13 +5,14 @@ use std::os::unix::fs::MetadataExt;
 use anyhow::{Context, Result, bail};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Scope};
-use sampler::{Clock, Engine, Filter};
+use sampler::{Clock, Engine, Filter, Target};
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
 use crate::images;
 use crate::kernel::Kernel;
 use crate::raw;
+use crate::session::RING_PAGES;
 use crate::store::wall_now;
 use crate::sysctl::{Places, Raised};
 
@@ -67,37 +68,64 @@ impl Choices {
         })
     }
 
-    fn unit(&self) -> &'static str {
+    /// How the sampler is to sample this target.
+    pub(crate) fn sampling(&self, args: &RecordArgs, target: Target) -> sampler::Config {
+        let mut config = sampler::Config::new(target, self.clock, self.period);
+        config.seed = self.seed;
+        config.stack_bytes = args.stack_bytes;
+        config.ring_pages = RING_PAGES;
+        config.engine = self.engine;
+        config.bpf.not_dumpable = args.allow_secrets;
+        config.bpf.frames = args.frames;
+        config
+    }
+
+    /// What the collector is asked to do.
+    pub(crate) fn settings(&self, args: &RecordArgs) -> Settings {
+        Settings {
+            window: args.window,
+            capture: args.capture,
+            allow_secrets: args.allow_secrets,
+            by_caller: args.context == ContextArg::Caller,
+            seed: self.seed,
+            deny: Vec::new(),
+            per_process: true,
+            memory: args.memory as usize * (1 << 20),
+            clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
+        }
+    }
+
+    pub(crate) fn unit(&self) -> &'static str {
         match self.clock {
             Clock::Cycles => "cycles",
             Clock::CpuClock => "ns",
         }
     }
 
-    fn clock_name(&self) -> &'static str {
+    pub(crate) fn clock_name(&self) -> &'static str {
         match self.clock {
             Clock::Cycles => "cycles",
             Clock::CpuClock => "cpu-clock",
         }
     }
 
-    fn engine_name(&self) -> &'static str {
+    pub(crate) fn engine_name(&self) -> &'static str {
         match self.engine {
             Engine::Ring => "ring",
             Engine::Bpf => "bpf",
         }
     }
 
-    pub(crate) fn announce(&self, setup: &sampler::Setup) {
+    /// What was chosen, in a line, and before it what is done without.
+    pub(crate) fn lines(&self, setup: &sampler::Setup) -> Vec<String> {
+        let mut lines = Vec::new();
         if let Some(BpfRefusal { why, mend }) = &self.no_bpf {
-            eprintln!("vcpid: the engine bpf does not work here, so fewer values are known: {why}");
-            eprintln!("vcpid: to mend it: {mend}");
+            lines.push(format!(
+                "the engine bpf does not work here, so fewer values are known: {why}"
+            ));
+            lines.push(format!("to mend it: {mend}"));
         }
-        let mut line = format!(
-            "vcpid: engine {}, clock {}",
-            self.engine_name(),
-            self.clock_name()
-        );
+        let mut line = format!("engine {}, clock {}", self.engine_name(), self.clock_name());
         if let Some(why) = &self.why_clock {
             line += &format!(" ({why})");
         }
@@ -109,7 +137,8 @@ impl Choices {
         if setup.user_only {
             line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
         }
-        eprintln!("{line}");
+        lines.push(line);
+        lines
     }
 
     pub(crate) fn header(&self, args: &RecordArgs, settings: &Settings) -> raw::Header {

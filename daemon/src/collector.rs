@@ -32,6 +32,10 @@ pub(crate) struct Settings {
     pub(crate) memory: usize,
     /// Capture values of denied images and non-dumpable processes too.
     pub(crate) allow_secrets: bool,
+    /// Beginnings of the names of more images that are denied.
+    pub(crate) deny: Vec<String>,
+    /// Keep processes apart.
+    pub(crate) per_process: bool,
     /// Wall clock minus sample clock, ns.
     pub(crate) clock_offset: i64,
 }
@@ -82,7 +86,7 @@ const MAX_PERIODS: usize = 1 << 16;
 
 impl Collector {
     pub(crate) fn new(settings: Settings) -> Self {
-        let mut images = Images::default();
+        let mut images = Images::denying(settings.deny.clone());
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
         let mut tables = Tables::new(Config::default().precise(), settings.memory);
         tables.declare_losses();
@@ -161,6 +165,14 @@ impl Collector {
         let mut empty = Tables::new(Config::default().precise(), self.settings.memory);
         empty.declare_losses();
         std::mem::replace(&mut self.tables, empty)
+    }
+
+    /// Why it would be well to begin with a new collector, if it would: what is known of images is
+    /// never given up one by one.
+    pub(crate) fn has_grown_old(&self) -> Option<&'static str> {
+        self.images
+            .are_many()
+            .then_some("more images are known than is good for the memory")
     }
 
     /// Gives up what was decoded from files that have changed since.

@@ -62,6 +62,8 @@ pub(crate) struct Images {
     by_key: FxHashMap<(Identity, String), ImageId>,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
+    /// Besides [`DENIED`].
+    deny: Vec<String>,
 }
 
 /// Images whose values are secrets, by the letters at the beginning of their file's name.
@@ -92,22 +94,39 @@ const DENIED: [&str; 24] = [
     "unix_chkpwd",
 ];
 
-fn is_denied(path: &str) -> bool {
+fn is_denied(path: &str, more: &[String]) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let end = name
         .find(|c: char| !c.is_ascii_alphabetic() && c != '_')
         .unwrap_or(name.len());
-    DENIED.contains(&&name[..end])
+    let word = &name[..end];
+    DENIED.contains(&word) || more.iter().any(|denied| denied == word)
 }
 
 /// Pages kept: 64 MiB. When it is full it is emptied; the decode cache stands before it.
 const MAX_PAGES: usize = 16_384;
 /// Identities of inodes kept while running processes are read.
 const MAX_MAPPED: usize = 65_536;
+/// Images of which most are opened take some 100 MB, as long as most are of a common size.
+const MANY: usize = 1 << 15;
 /// Processes through which a file is looked for before it is given up.
 const MAX_ATTEMPTS: u8 = 8;
 
 impl Images {
+    /// No images yet, of which also those are denied whose files' names begin with one of these
+    /// words.
+    pub(crate) fn denying(deny: Vec<String>) -> Self {
+        Self {
+            deny,
+            ..Self::default()
+        }
+    }
+
+    /// Whether so many are known that their number begins to matter.
+    pub(crate) fn are_many(&self) -> bool {
+        self.images.len() >= MANY
+    }
+
     /// The image with this identity and path, new or known.
     pub(crate) fn intern(&mut self, identity: Identity, path: &str) -> ImageId {
         let key = (identity, path.to_owned());
@@ -117,7 +136,7 @@ impl Images {
         let id = ImageId(u32::try_from(self.images.len()).unwrap_or(u32::MAX));
         self.images.push(Image {
             identity: key.0.clone(),
-            denied: is_denied(path),
+            denied: is_denied(path, &self.deny),
             path: key.1.clone(),
             state: State::Closed {
                 attempts: 0,
@@ -358,7 +377,7 @@ mod tests {
             "/bin/su",
             "/usr/bin/gpg",
         ] {
-            assert!(is_denied(path), "{path}");
+            assert!(is_denied(path, &[]), "{path}");
         }
         for path in [
             "/usr/bin/sum",
@@ -367,7 +386,7 @@ mod tests {
             "[vdso]",
             "",
         ] {
-            assert!(!is_denied(path), "{path}");
+            assert!(!is_denied(path, &[]), "{path}");
         }
     }
 

@@ -3,8 +3,8 @@
 //! The way of a sample: the readers' batches (`sampler`) are merged by time (`merge`), attributed
 //! by the loadmap (`loadmap`, `images`), given a caller (`unwind`), accepted or thinned
 //! (`blocks`), interpreted (`window`, crate `interpreter`), counted (`tables`, crate `hotlist`)
-//! and flushed (`flush`, crate `profiledb`). `collector` holds these together, `record` drives
-//! them for one recording.
+//! and flushed (`flush`, crate `profiledb`). `collector` holds these together, `session` is the loop
+//! around them; `record` drives it for one recording, `serve` for as long as the machine runs.
 
 mod args;
 mod blocks;
@@ -13,6 +13,8 @@ mod check;
 mod choices;
 mod collector;
 mod command;
+mod config;
+mod ctl;
 mod devices;
 mod elf;
 mod flush;
@@ -28,6 +30,8 @@ mod procfs;
 mod raw;
 mod record;
 mod replay;
+mod serve;
+mod session;
 mod store;
 mod sysctl;
 mod tables;
@@ -41,20 +45,14 @@ use clap::Parser;
 
 use crate::args::{Args, Command};
 
-/// A command of the interface that this version does not have yet.
-fn not_here(name: &str, _rest: &args::AnyArgs) -> anyhow::Result<u8> {
-    eprintln!("vcpid: '{name}' is not in this version; 'vcpid record', 'replay' and 'check' are");
-    Ok(2)
-}
-
 fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.command {
         Command::Record(args) => record::run(args),
         Command::Check(args) => check::run(args),
         Command::Replay(args) => replay::run(args),
-        Command::Serve(rest) => not_here("serve", rest),
-        Command::Ctl(rest) => not_here("ctl", rest),
+        Command::Serve(args) => serve::run(args),
+        Command::Ctl(args) => ctl::run(args),
         Command::Exec { command } => {
             let error = command::stand_in(command);
             eprintln!("vcpid: {}", error.message);

@@ -180,6 +180,19 @@ fn classify(entry: u64) -> PageState {
     PageState::Clean
 }
 
+/// Resident memory of this process in bytes.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    // The page size of x86-64.
+    Some(pages * 4096)
+}
+
+/// How many files this process has open.
+pub(crate) fn open_files() -> Option<usize> {
+    Some(fs::read_dir("/proc/self/fd").ok()?.count())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,40 +1,29 @@
 //! `vcpid record`: one collection from start to end.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use profiledb::Writer;
-use sampler::{Batch, Pid, Sampler, Target, probe};
+use sampler::{Pid, Sampler, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-use crate::args::{ClockArg, ContextArg, RecordArgs};
+use crate::args::{ClockArg, RecordArgs};
 use crate::choices::{self, Choices};
-use crate::collector::{Collector, Settings};
+use crate::collector::{Collector, Totals};
 use crate::command::{self, Waiting};
-use crate::merge::Merge;
-use crate::raw::{self, Entry};
-use crate::store::{Store, wall_now};
+use crate::procfs;
+use crate::raw;
+use crate::session::{Driver, QUEUE, Session, TICK};
+use crate::store::Store;
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;
 
-/// Batches that may wait for the collector. With batches of some ten samples of 2.5 KB this is
-/// well below 100 MB, and a flush of several seconds loses nothing.
-const QUEUE: usize = 2048;
-/// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
-/// privilege get what their allowance of locked memory permits.
-const RING_PAGES: u32 = 1024;
-/// How often the loop looks at what no batch announces: signals, the command, the time.
-const TICK: Duration = Duration::from_millis(20);
-/// How long samples may wait that bring all they need. To wake up costs more than a sample, and
-/// what samples share is found in the processor's caches when they are looked at together.
-const NAP: Duration = Duration::from_millis(50);
-/// How often images are looked at for changes of their file.
-const CHORES: Duration = Duration::from_secs(1);
 /// How long a command that was asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -88,22 +77,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         Some(waiting) => Target::Command(Pid(waiting.pid().as_raw().unsigned_abs())),
         None => bail!("nothing to profile"),
     };
-    let mut config = sampler::Config::new(target, choices.clock, choices.period);
-    config.seed = choices.seed;
-    config.stack_bytes = args.stack_bytes;
-    config.ring_pages = RING_PAGES;
-    config.engine = choices.engine;
-    config.bpf.not_dumpable = args.allow_secrets;
+    let mut config = choices.sampling(args, target);
     config.bpf.filter = choices::filter(args, choices.engine)?;
-    let settings = Settings {
-        window: args.window,
-        capture: args.capture,
-        allow_secrets: args.allow_secrets,
-        by_caller: args.context == ContextArg::Caller,
-        seed: choices.seed,
-        memory: args.memory as usize * (1 << 20),
-        clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
-    };
+    let settings = choices.settings(args);
     // The command waits before its exec: where something is refused, nothing has run, and
     // where sampling is, no file has been touched.
     let opened = Sampler::open(&config)
@@ -128,7 +104,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     };
     let setup = sampler.setup().clone();
     if !args.quiet {
-        choices.announce(&setup);
+        for line in choices.lines(&setup) {
+            eprintln!("vcpid: {line}");
+        }
     }
     let (sender, batches) = sync_channel(QUEUE);
     let running = sampler.start(sender).context("cannot sample")?;
@@ -139,14 +117,13 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     if let Some(handler) = running.handler() {
         collector.serve(handler);
     }
-    let mut session = Session {
-        args,
-        merge: Merge::new(&setup.cpus),
-        collector,
-        store: Store::new(writer),
-        cpus: setup.cpus.len(),
-    };
-    session.scan();
+    let mut session = Session::new(&setup.cpus, collector, Store::new(writer));
+    let pids: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();
+    session.scan(if args.all {
+        procfs::all_pids()
+    } else {
+        pids.clone()
+    });
     let child = match waiting {
         Some(waiting) => Some(waiting.go()?),
         None => None,
@@ -155,14 +132,25 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         child,
         running: Some(running),
     };
-    session.collect(&batches, &mut ending, &interrupted)?;
-    session.close_sampling(ending.stats());
-    let saved = session.finish();
+    let mut recording = Recording {
+        args,
+        pids,
+        deadline: args
+            .duration
+            .map(|s| Instant::now() + Duration::from_secs_f64(s)),
+        interrupted: &interrupted,
+        ending: &mut ending,
+    };
+    session.collect(&batches, &mut recording)?;
+    if let Some(stats) = ending.stats() {
+        session.close_sampling(&stats);
+    }
+    let saved = finish(&mut session, args.raw.as_deref());
     let status = ending.status()?;
     if let Err(error) = &saved {
         eprintln!("vcpid: what was collected could not be saved: {error:#}");
     }
-    session.say_result(saved.is_ok());
+    say_result(args, &session.collector.totals, saved.is_ok());
     Ok(if saved.is_ok() { status } else { OWN_FAILURE })
 }
 
@@ -227,126 +215,36 @@ impl Ending {
     }
 }
 
-/// A running collection.
-struct Session<'a> {
+/// A recording on its way.
+struct Recording<'a> {
     args: &'a RecordArgs,
-    merge: Merge,
-    collector: Collector,
-    store: Store,
-    cpus: usize,
+    pids: Vec<Pid>,
+    deadline: Option<Instant>,
+    interrupted: &'a AtomicBool,
+    ending: &'a mut Ending,
 }
 
-impl Session<'_> {
-    /// Reads the processes that run already. Their records come since before, so nothing is
-    /// missed between.
-    fn scan(&mut self) {
-        let pids = if self.args.all {
-            crate::procfs::all_pids()
-        } else {
-            self.args.pid.iter().copied().map(Pid).collect()
+impl Driver for Recording<'_> {
+    fn look(&mut self, session: &mut Session) -> Result<()> {
+        let command_ended = match &mut self.ending.child {
+            Some(child) => child.try_wait()?.is_some(),
+            None => false,
         };
-        for pid in pids {
-            let now = sampler::clock_now();
-            let collector = &mut self.collector;
-            collector.loadmap.scan(pid, now, &mut collector.images);
-            self.collector.note(&Entry::Scan(pid, now));
+        let targets_ended =
+            !self.pids.is_empty() && session.collector.loadmap.all_exited(&self.pids);
+        let timeout = self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline);
+        if command_ended || targets_ended || timeout || self.interrupted.load(Ordering::Relaxed) {
+            self.ending.stop();
         }
-    }
-
-    fn collect(
-        &mut self,
-        batches: &Receiver<Batch>,
-        ending: &mut Ending,
-        interrupted: &AtomicBool,
-    ) -> Result<()> {
-        let deadline = self
-            .args
-            .duration
-            .map(|s| Instant::now() + Duration::from_secs_f64(s));
-        let interval = Duration::from_secs_f64(self.args.flush);
-        let mut next_flush = Instant::now() + interval;
-        let mut next_chores = Instant::now() + CHORES;
-        let mut next_look = Instant::now();
-        let pids: Vec<Pid> = self.args.pid.iter().copied().map(Pid).collect();
-        // Without captures the pages of a sample are looked at as soon as it comes.
-        let waits = self.collector.has_handler();
-        loop {
-            if waits {
-                std::thread::sleep(NAP);
-            }
-            match batches.recv_timeout(if waits { Duration::ZERO } else { TICK }) {
-                Ok(batch) => {
-                    self.take(batch);
-                    batches.try_iter().for_each(|batch| self.take(batch));
-                    self.drain();
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            let now = Instant::now();
-            if now >= next_look {
-                next_look = now + TICK;
-                let command_ended = match &mut ending.child {
-                    Some(child) => child.try_wait()?.is_some(),
-                    None => false,
-                };
-                let targets_ended = !pids.is_empty() && self.collector.loadmap.all_exited(&pids);
-                let timeout = deadline.is_some_and(|deadline| now >= deadline);
-                if command_ended || targets_ended || timeout || interrupted.load(Ordering::Relaxed)
-                {
-                    ending.stop();
-                }
-            }
-            if now >= next_chores {
-                next_chores = now + CHORES;
-                self.collector.drop_changed_images();
-            }
-            // A failed flush is tried again at the next interval only: a full disk stays full.
-            if now >= next_flush || (self.collector.tables.is_full() && !self.store.is_failing()) {
-                next_flush = now + interval;
-                self.flush_and_say();
-            }
-        }
-        self.merge.finish_all();
-        self.drain();
         Ok(())
     }
 
-    fn take(&mut self, batch: Batch) {
-        let tables = &mut self.collector.tables;
-        tables.count("interval", "redraws", batch.intervals.len() as u64);
-        tables.count("interval", "inherited_samples", batch.inherited);
-        self.collector.lost("malformed_records", batch.malformed);
-        self.merge.push(batch);
-    }
-
-    fn drain(&mut self) {
-        while let Some((record, evidence)) = self.merge.pop() {
-            self.collector.record(record, evidence);
-        }
-    }
-
-    /// Counts what no batch could tell.
-    fn close_sampling(&mut self, stats: Option<sampler::Stats>) {
-        let Some(stats) = stats else { return };
-        self.collector.lost("readers_failed", stats.readers_failed);
-        self.collector
-            .lost("undelivered_records", stats.undelivered);
-        let tables = &mut self.collector.tables;
-        tables.count("interval", "redraws_failed", stats.redraws_failed);
-        tables.count("interval", "drains_displaced", stats.displaced);
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.collector.note(&Entry::Flush);
-        self.store.measure(&mut self.collector.tables, self.cpus);
-        self.store.flush(&mut self.collector)
-    }
-
     /// A failure is said once, when it begins, and so is its end.
-    fn flush_and_say(&mut self) {
-        let was_failing = self.store.is_failing();
-        match (was_failing, self.flush()) {
+    fn flush(&mut self, session: &mut Session) {
+        let was_failing = session.store.is_failing();
+        match (was_failing, session.flush()) {
             (false, Err(error)) => eprintln!(
                 "vcpid: {error:#}; what was collected is kept in memory, and every flush tries again"
             ),
@@ -355,53 +253,57 @@ impl Session<'_> {
         }
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.flush()?;
-        self.store.end()?;
-        match (self.collector.take_raw(), &self.args.raw) {
-            (Some(raw), Some(path)) => raw
-                .finish()
-                .with_context(|| format!("cannot write {}", path.display())),
-            _ => Ok(()),
-        }
+    fn interval(&self) -> Duration {
+        Duration::from_secs_f64(self.args.flush)
     }
+}
 
-    fn say_result(&self, saved: bool) {
-        let totals = &self.collector.totals;
-        if totals.samples == 0 && !self.args.command.is_empty() {
-            eprintln!(
-                "vcpid: not one sample: the command used no processor time to speak of, or it is \
+/// The last flush, and the ends of both files.
+fn finish(session: &mut Session, raw: Option<&Path>) -> Result<()> {
+    session.flush()?;
+    session.store.end()?;
+    match (session.collector.take_raw(), raw) {
+        (Some(writer), Some(path)) => writer
+            .finish()
+            .with_context(|| format!("cannot write {}", path.display())),
+        _ => Ok(()),
+    }
+}
+
+fn say_result(args: &RecordArgs, totals: &Totals, saved: bool) {
+    if totals.samples == 0 && !args.command.is_empty() {
+        eprintln!(
+            "vcpid: not one sample: the command used no processor time to speak of, or it is \
                  one that the kernel keeps this user from watching (not readable, set-uid)"
-            );
-        }
-        if totals.gone * 10 > totals.samples {
-            eprintln!(
-                "vcpid: {} of {} samples gave no values, because their processes ended before \
+        );
+    }
+    if totals.gone * 10 > totals.samples {
+        eprintln!(
+            "vcpid: {} of {} samples gave no values, because their processes ended before \
                  their pages could be checked; cycles are complete",
-                totals.gone, totals.samples
-            );
-        }
-        if totals.throttled > 0 {
-            eprintln!(
-                "vcpid: the kernel throttled sampling {} times (kernel.perf_event_max_sample_rate \
+            totals.gone, totals.samples
+        );
+    }
+    if totals.throttled > 0 {
+        eprintln!(
+            "vcpid: the kernel throttled sampling {} times (kernel.perf_event_max_sample_rate \
                  is {}): times are underestimated; sample less often, or raise the limit",
-                totals.throttled,
-                probe::max_sample_rate().map_or_else(|| "unknown".to_owned(), |n| n.to_string()),
-            );
-        }
-        if !self.args.quiet {
-            eprintln!(
-                "vcpid: {} samples, {} values, {} lost; {} {}",
-                totals.samples,
-                totals.values,
-                totals.lost,
-                if saved {
-                    "written to"
-                } else {
-                    "not all of it is in"
-                },
-                self.args.output.display()
-            );
-        }
+            totals.throttled,
+            probe::max_sample_rate().map_or_else(|| "unknown".to_owned(), |n| n.to_string()),
+        );
+    }
+    if !args.quiet {
+        eprintln!(
+            "vcpid: {} samples, {} values, {} lost; {} {}",
+            totals.samples,
+            totals.values,
+            totals.lost,
+            if saved {
+                "written to"
+            } else {
+                "not all of it is in"
+            },
+            args.output.display()
+        );
     }
 }

@@ -80,6 +80,8 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
         capture,
         by_caller: by_caller.unwrap_or(header.by_caller),
         seed: header.seed,
+        deny: Vec::new(),
+        per_process: true,
         memory: args.memory as usize * (1 << 20),
         allow_secrets: header.allow_secrets,
         clock_offset: header.clock_offset,

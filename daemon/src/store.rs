@@ -16,7 +16,9 @@ pub(crate) struct Store {
     writer: Option<Writer>,
     /// Tables of a flush that failed, with its times.
     pending: Option<(Tables, i64, i64)>,
+    /// When the present interval began, by both clocks: the wall's may be set meanwhile.
     started: i64,
+    since: Instant,
     measured_at: Instant,
     measured_cpu: Duration,
 }
@@ -25,11 +27,34 @@ impl Store {
     pub(crate) fn new(writer: Writer) -> Self {
         Self {
             writer: Some(writer),
+            ..Self::closed()
+        }
+    }
+
+    /// A store whose database could not be opened yet.
+    pub(crate) fn closed() -> Self {
+        Self {
+            writer: None,
             pending: None,
             started: wall_now(),
+            since: Instant::now(),
             measured_at: Instant::now(),
             measured_cpu: cpu_time(),
         }
+    }
+
+    /// Writes to this database from now on.
+    pub(crate) fn open(&mut self, writer: Writer) {
+        self.writer = Some(writer);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Writes no more to its database, and leaves that as it is.
+    pub(crate) fn abandon(&mut self) {
+        self.writer = None;
     }
 
     pub(crate) fn is_failing(&self) -> bool {
@@ -56,8 +81,10 @@ impl Store {
         if let Some((tables, started, ended)) = self.pending.take() {
             self.write_or_keep(tables, started, ended, collector)?;
         }
-        let (started, ended) = (self.started, wall_now());
-        self.started = ended;
+        let started = self.started;
+        let elapsed = i64::try_from(self.since.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        let ended = started.saturating_add(elapsed);
+        (self.started, self.since) = (ended, Instant::now());
         let tables = collector.take_tables();
         self.write_or_keep(tables, started, ended, collector)
     }
@@ -107,7 +134,8 @@ impl Store {
     }
 }
 
-fn cpu_time() -> Duration {
+/// Processor time of this process so far.
+pub(crate) fn cpu_time() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
         return Duration::ZERO;
     };

@@ -45,6 +45,20 @@ pub enum Error {
         /// Newest version that this program knows.
         known: i64,
     },
+    /// An older version of this program has written the database, in a form from which what
+    /// is recorded today cannot be made.
+    #[error(
+        "{}: has schema version {found} of an older vcpi, this program knows {known} and newer; \
+         record it again", path.display()
+    )]
+    OlderSchema {
+        /// The database.
+        path: PathBuf,
+        /// Version of its schema.
+        found: i64,
+        /// Oldest version that this program knows.
+        known: i64,
+    },
     /// The database is damaged, or was not written by this program.
     #[error("{}: is damaged: {detail}", path.display())]
     Corrupt {

@@ -119,18 +119,23 @@ impl<'w> Flush<'w> {
             gid,
             euid,
             egid,
+            suid,
+            dumpable,
+            capable,
             kernel,
         } = *subject;
         let found = self.select(
             "SELECT id FROM subject
-             WHERE uid IS ?1 AND gid IS ?2 AND euid IS ?3 AND egid IS ?4 AND kernel = ?5",
-            params![uid, gid, euid, egid, kernel],
+             WHERE uid IS ?1 AND gid IS ?2 AND euid IS ?3 AND egid IS ?4 AND suid IS ?5
+                   AND dumpable IS ?6 AND capable IS ?7 AND kernel = ?8",
+            params![uid, gid, euid, egid, suid, dumpable, capable, kernel],
         )?;
         let row = match found {
             Some(row) => row,
             None => self.insert(
-                "INSERT INTO subject (uid, gid, euid, egid, kernel) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![uid, gid, euid, egid, kernel],
+                "INSERT INTO subject (uid, gid, euid, egid, suid, dumpable, capable, kernel)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![uid, gid, euid, egid, suid, dumpable, capable, kernel],
             )?,
         };
         self.writer.caches.subjects.put(*subject, row);

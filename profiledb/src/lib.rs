@@ -1,8 +1,10 @@
 //! The profile database: one SQLite file that a collector appends to and reports read.
 //!
-//! Responsible for the schema (`schema/0001.sql` is its one explanation), for
-//! [`Writer`], which saves whole flushes or nothing of them, and for [`Profile`],
-//! which gives the rows of one or many files as plain vectors. It knows neither how
+//! Responsible for the schema (`schema/0002.sql` is its one explanation), for
+//! [`Writer`], which saves whole flushes or nothing of them, for [`Profile`],
+//! which gives the rows of one or many files as plain vectors, for [`Directory`],
+//! which keeps the files of a service in order, and for [`view`], which writes what
+//! one reader may see into a file of its own. It knows neither how
 //! values arise nor how they are shown.
 //!
 //! What makes it fast: ids of what recurs (images, processes, PCs) are remembered
@@ -13,6 +15,7 @@
 //! is not declared exactly as this crate declares it, a value of the wrong type and a
 //! reference to nowhere are errors that say so.
 
+mod directory;
 mod error;
 mod flush;
 mod intern;
@@ -21,8 +24,10 @@ mod open;
 mod profile;
 mod read;
 pub mod rows;
+pub mod view;
 mod writer;
 
+pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};
 pub use profile::{

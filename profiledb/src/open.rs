@@ -22,8 +22,12 @@ use crate::error::NO_SQLITE;
 /// SQLite's application id of a profile database: "vcpi".
 const APPLICATION_ID: i64 = 0x7663_7069;
 
-/// Schema changes in their order; the number of those applied is the schema version.
-const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql")];
+/// The version of the first of [`MIGRATIONS`], which makes a schema out of nothing. What is
+/// older lacks what nobody can add afterwards: the access tags of their moment.
+const OLDEST: i64 = 2;
+
+/// Schema changes in their order, each to the version that its file is named by.
+const MIGRATIONS: &[&str] = &[include_str!("schema/0002.sql")];
 
 /// How long another program may hold a lock before it counts as an error.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,8 +44,14 @@ const IMMUTABLE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY
     .union(OpenFlags::SQLITE_OPEN_URI);
 
 fn newest() -> i64 {
-    // One file per migration: their number is far from any limit.
-    MIGRATIONS.len() as i64
+    OLDEST + to_newest(OLDEST).len() as i64
+}
+
+/// The schema changes that a file of this version lacks; one of version 0 is empty.
+fn to_newest(version: i64) -> &'static [&'static str] {
+    let applied = version.saturating_add(1).saturating_sub(OLDEST).max(0);
+    let applied = usize::try_from(applied).unwrap_or(usize::MAX);
+    MIGRATIONS.get(applied..).unwrap_or_default()
 }
 
 /// Path without special meanings to SQLite (`:memory:`, the empty name, `file:`).
@@ -80,6 +90,19 @@ pub(crate) fn for_writing(path: &Path) -> Result<Connection, Error> {
     opened
 }
 
+/// Makes the empty file that `conn` has open a database that is written once and kept only
+/// if all of it could be: nothing is ever rolled back.
+pub(crate) fn fresh(path: &Path, conn: &mut Connection) -> Result<(), Error> {
+    let failed = |e| Error::sqlite(path, e);
+    // A hardened connection would not let itself be told so.
+    conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))
+        .map_err(failed)?;
+    harden(conn).map_err(failed)?;
+    conn.pragma_update(None, "synchronous", "OFF")
+        .map_err(failed)?;
+    migrate(path, conn)
+}
+
 fn set_up_writer(path: &Path) -> Result<Connection, Error> {
     let failed = |e| Error::sqlite(path, e);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -102,6 +125,55 @@ fn set_up_writer(path: &Path) -> Result<Connection, Error> {
     conn.pragma_update_and_check(None, "journal_size_limit", WAL_LIMIT, |_| Ok(()))
         .map_err(failed)?;
     Ok(conn)
+}
+
+/// What was found out about a database that nobody has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// It is closed and whole.
+    Well,
+    /// It was not closed, and is now.
+    Closed,
+}
+
+/// Checks a database whose writer has gone, and closes it where that writer did not.
+pub(crate) fn recover(path: &Path) -> Result<Finding, Error> {
+    let closed = unused_wal(path) && for_reading(path).is_ok_and(|conn| !is_wal(&conn));
+    let conn = if closed {
+        for_reading(path)?
+    } else {
+        // What was never finished is no loss, but nothing to keep, either.
+        if matches!(kind_of(path)?, Content::Empty) {
+            return Err(Error::not_a_database(path, "an empty file"));
+        }
+        for_writing(path)?
+    };
+    check_pages(path, &conn)?;
+    if closed {
+        return Ok(Finding::Well);
+    }
+    conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
+        .map_err(|e| Error::sqlite(path, e))?;
+    conn.close().map_err(|(_, e)| Error::sqlite(path, e))?;
+    Ok(Finding::Closed)
+}
+
+fn is_wal(conn: &Connection) -> bool {
+    let mode = conn.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
+    mode.is_ok_and(|mode| mode == "wal")
+}
+
+/// Whether the pages make whole trees. What is in them is not checked.
+fn check_pages(path: &Path, conn: &Connection) -> Result<(), Error> {
+    let failed = |e| Error::sqlite(path, e);
+    let said: String = conn
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(failed)?;
+    if said == "ok" {
+        Ok(())
+    } else {
+        Err(Error::corrupt(path, said))
+    }
 }
 
 /// Opens the database for reading and starts the transaction that sees one state of it.
@@ -248,6 +320,13 @@ fn check_version(path: &Path, conn: &Connection) -> Result<(), Error> {
     if version < 1 {
         return Err(Error::corrupt(path, format!("schema version {version}")));
     }
+    if version < OLDEST {
+        return Err(Error::OlderSchema {
+            path: path.to_owned(),
+            found: version,
+            known: OLDEST,
+        });
+    }
     Ok(())
 }
 
@@ -270,8 +349,7 @@ fn migrate(path: &Path, conn: &mut Connection) -> Result<(), Error> {
         check_version(path, &transaction)?;
         number(&transaction, "user_version").map_err(failed)?
     };
-    let skip = usize::try_from(applied).unwrap_or(usize::MAX);
-    for migration in MIGRATIONS.iter().skip(skip) {
+    for migration in to_newest(applied) {
         transaction.execute_batch(migration).map_err(failed)?;
     }
     if applied < newest() {
@@ -288,10 +366,8 @@ fn check_schema(path: &Path, conn: &Connection) -> Result<(), Error> {
     let failed = |e| Error::sqlite(path, e);
     let version = number(conn, "user_version").map_err(failed)?;
     let reference = Connection::open_in_memory().map_err(failed)?;
-    for migration in MIGRATIONS
-        .iter()
-        .take(usize::try_from(version).unwrap_or(0))
-    {
+    let later = to_newest(version).len();
+    for migration in &MIGRATIONS[..MIGRATIONS.len() - later] {
         reference.execute_batch(migration).map_err(failed)?;
     }
     let expected = tables(&reference).map_err(failed)?;

@@ -244,22 +244,6 @@ impl Filter {
     }
 
     pub(crate) fn takes_image(&self, image: &Image) -> bool {
-        self.images.is_empty() || self.images.iter().any(|wanted| names(wanted, image))
+        self.images.is_empty() || self.images.iter().any(|wanted| image.is_named(wanted))
     }
-}
-
-/// Shorter beginnings of build ids would meet images by chance.
-const LEAST_DIGITS: usize = 4;
-
-fn names(wanted: &str, image: &Image) -> bool {
-    let file_name = image.path.rsplit('/').next();
-    let by_build_id = || {
-        let id = image.build_id.as_deref().unwrap_or_default().as_bytes();
-        let digits = wanted.as_bytes();
-        digits.len() >= LEAST_DIGITS
-            && id
-                .get(..digits.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(digits))
-    };
-    !wanted.is_empty() && (image.path == wanted || file_name == Some(wanted) || by_build_id())
 }

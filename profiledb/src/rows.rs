@@ -26,8 +26,29 @@ pub struct Image {
     pub identity: String,
 }
 
-/// The access tag of what was collected; `None` where it could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Shorter beginnings of build ids would meet images by chance.
+const LEAST_DIGITS: usize = 4;
+
+impl Image {
+    /// Whether `name` is its path, its file name, or the first four or more digits of its
+    /// build id.
+    pub fn is_named(&self, name: &str) -> bool {
+        let file_name = self.path.rsplit('/').next();
+        let by_build_id = || {
+            let id = self.build_id.as_deref().unwrap_or_default().as_bytes();
+            let digits = name.as_bytes();
+            digits.len() >= LEAST_DIGITS
+                && id
+                    .get(..digits.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(digits))
+        };
+        !name.is_empty() && (self.path == name || file_name == Some(name) || by_build_id())
+    }
+}
+
+/// The access tag of what was collected, as of the moment of the sample; `None` where it is
+/// not known. The default is user code of which nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// Real user id.
     pub uid: Option<u32>,
@@ -37,8 +58,28 @@ pub struct Subject {
     pub euid: Option<u32>,
     /// Effective group id.
     pub egid: Option<u32>,
+    /// Saved user id.
+    pub suid: Option<u32>,
+    /// The process's memory could be dumped by its user.
+    pub dumpable: Option<bool>,
+    /// The thread had a permitted capability.
+    pub capable: Option<bool>,
     /// Collected in kernel mode.
     pub kernel: bool,
+}
+
+impl Subject {
+    /// Whether an ordinary user may see it: what ran was in user mode, altogether theirs, and
+    /// kept nothing from them. What is not known is not theirs.
+    pub fn is_of(&self, user: u32) -> bool {
+        let user = Some(user);
+        !self.kernel
+            && self.uid == user
+            && self.euid == user
+            && self.suid == user
+            && self.dumpable == Some(true)
+            && self.capable == Some(false)
+    }
 }
 
 /// A process between two execs.

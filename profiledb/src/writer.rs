@@ -50,6 +50,15 @@ impl Writer {
     /// for byte. [`Error::Invalid`] where `cycles_per_unit` is no positive number. Else
     /// what the file system says.
     pub fn create_epoch(path: &Path, epoch: &Epoch) -> Result<Writer, Error> {
+        Self::create_epoch_as(path, epoch, None)
+    }
+
+    /// As [`Writer::create_epoch`] does, under an id of the caller's choice: that of one among the
+    /// epochs of a [`Directory`](crate::Directory).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_epoch_as(path: &Path, epoch: &Epoch, id: Option<u64>) -> Result<Writer, Error> {
         if !(epoch.cycles_per_unit.is_finite() && epoch.cycles_per_unit > 0.0) {
             let what = format!("{} cycles per {}", epoch.cycles_per_unit, epoch.unit);
             return Err(Error::Invalid { what });
@@ -57,11 +66,12 @@ impl Writer {
         let path = open::absolute(path)?;
         let conn = open::for_writing(&path)?;
         let inserted = conn.execute(
-            "INSERT INTO epoch (started, ended, host, kernel, command, engine, clock, unit,
+            "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock, unit,
                                 cycles_per_unit, period, window, settings)
-             VALUES (:started, :ended, :host, :kernel, :command, :engine, :clock, :unit,
+             VALUES (:id, :started, :ended, :host, :kernel, :command, :engine, :clock, :unit,
                      :cycles_per_unit, :period, :window, :settings)",
             named_params! {
+                ":id": id.map(to_sql),
                 ":started": epoch.started,
                 ":ended": epoch.ended,
                 ":host": epoch.host,

@@ -51,14 +51,7 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
         comm: "fixture".into(),
     };
     let process = flush.process(&process).expect("process");
-    let subject = Subject {
-        uid: None,
-        gid: None,
-        euid: None,
-        egid: None,
-        kernel: false,
-    };
-    let subject = flush.subject(&subject).expect("subject");
+    let subject = flush.subject(&Subject::default()).expect("subject");
     write(&mut flush, image, process, subject);
     flush.commit().expect("commits");
     writer.close().expect("closes");

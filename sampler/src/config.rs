@@ -187,17 +187,7 @@ impl Config {
     /// # Errors
     /// [`Error::Period`], [`Error::StackBytes`], [`Error::RingPages`], [`Error::NoTarget`].
     pub fn validate(&self) -> Result<(), Error> {
-        let shortest = match self.clock {
-            Clock::Cycles => 1,
-            Clock::CpuClock => CPU_CLOCK_FLOOR,
-        };
-        if !(shortest..=LONGEST).contains(&self.period) {
-            return Err(Error::Period {
-                period: self.period,
-                shortest,
-                longest: LONGEST,
-            });
-        }
+        self.validate_period()?;
         if !self.stack_bytes.is_multiple_of(8) || self.stack_bytes > MOST_STACK {
             return Err(Error::StackBytes {
                 bytes: self.stack_bytes,
@@ -214,6 +204,22 @@ impl Config {
             Engine::Ring => Ok(()),
             Engine::Bpf => self.bpf.validate(),
         }
+    }
+
+    /// Whether the clock can have this mean interval.
+    pub(crate) fn validate_period(&self) -> Result<(), Error> {
+        let shortest = match self.clock {
+            Clock::Cycles => 1,
+            Clock::CpuClock => CPU_CLOCK_FLOOR,
+        };
+        if (shortest..=LONGEST).contains(&self.period) {
+            return Ok(());
+        }
+        Err(Error::Period {
+            period: self.period,
+            shortest,
+            longest: LONGEST,
+        })
     }
 }
 

@@ -9,7 +9,10 @@ use crate::{Error, Pid, Tid};
 const MOST_CPUS: u32 = 1 << 16;
 
 /// The CPUs that are online now, in ascending order.
-pub(crate) fn online() -> Result<Vec<u32>, Error> {
+///
+/// # Errors
+/// [`Error::Cpus`] where the kernel's list cannot be read.
+pub fn online() -> Result<Vec<u32>, Error> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online")
         .map_err(|error| Error::Cpus(error.to_string()))?;
     parse_list(&text).ok_or_else(|| Error::Cpus(format!("{:?} is not a list", text.trim())))

@@ -34,6 +34,11 @@ impl Intervals {
         }
     }
 
+    /// Draws around this mean from now on.
+    pub fn set_mean(&mut self, mean: u64) {
+        self.mean = mean;
+    }
+
     /// Draws the next interval, in the clock's unit.
     pub fn draw(&mut self) -> u64 {
         let base = self.mean / 2;
@@ -82,6 +87,14 @@ mod tests {
         assert!(all.iter().any(|interval| *interval > 1_490_000));
         let mean = all.iter().sum::<u64>() / 10_000;
         assert!((985_000..1_015_000).contains(&mean), "{mean}");
+    }
+
+    /// A new mean holds from the next draw on.
+    #[test]
+    fn another_mean() {
+        let mut intervals = Intervals::new(Clock::Cycles, 1_000_000, 3, 0);
+        intervals.set_mean(10_000_000);
+        assert!((0..1000).all(|_| (5_000_000..15_000_000).contains(&intervals.draw())));
     }
 
     /// No interval is below the clock's floor, and no mean makes the generator panic.

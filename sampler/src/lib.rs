@@ -65,12 +65,13 @@ pub use capture::{
     TaskIdentity,
 };
 pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
+pub use cpus::online as online_cpus;
 pub use error::Error;
 pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;
-pub use sys::clock_now;
+pub use sys::{clock_now, peer_groups};
 pub use types::{
     Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
 };

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use nix::poll::{PollFd, PollFlags, poll};
@@ -28,6 +29,8 @@ pub(crate) struct Reader {
     cpu: u32,
     sources: Sources,
     intervals: Intervals,
+    /// The mean of the next interval, which may be changed while the reader runs.
+    mean: Arc<AtomicU64>,
     /// The events tell their total of lost records.
     lost_totals: bool,
     clock: Clock,
@@ -45,6 +48,7 @@ impl Reader {
         cpu: u32,
         sources: Sources,
         intervals: Intervals,
+        mean: Arc<AtomicU64>,
         lost_totals: bool,
         clock: Clock,
         stop: Arc<Stop>,
@@ -54,6 +58,7 @@ impl Reader {
             cpu,
             sources,
             intervals,
+            mean,
             lost_totals,
             clock,
             stop,
@@ -277,6 +282,7 @@ impl Reader {
     /// its interval would never be sampled.
     fn redraw(&mut self, sampled: &[bool]) {
         let Sources { clocks, own, .. } = &mut self.sources;
+        self.intervals.set_mean(self.mean.load(Ordering::Relaxed));
         for ((event, own), sampled) in clocks.iter().zip(own).zip(sampled) {
             if !sampled {
                 continue;

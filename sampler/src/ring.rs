@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -146,8 +146,11 @@ impl Sampler {
             stop,
             setup: self.setup,
             bpf: self.bpf,
+            mean: Arc::new(AtomicU64::new(self.config.period)),
+            config: self.config,
         };
         let (tid_sender, tid_receiver) = sync_channel(self.cpus.len());
+        let (clock, mean) = (running.config.clock, Arc::clone(&running.mean));
         for (of_cpu, ring) in self.cpus {
             let CpuEvents {
                 cpu,
@@ -161,8 +164,9 @@ impl Sampler {
                 cpu,
                 sources,
                 intervals,
+                Arc::clone(&mean),
                 self.features.lost,
-                self.config.clock,
+                clock,
                 Arc::clone(&running.stop),
             );
             let (sender, tid_sender) = (sender.clone(), tid_sender.clone());
@@ -177,7 +181,7 @@ impl Sampler {
         running.tids = tid_receiver.iter().collect();
         // Those of a command begin with its exec. A handler's clocks have other events around them,
         // which say for whom they run.
-        let by_exec = matches!(self.config.target, Target::Command(_));
+        let by_exec = matches!(running.config.target, Target::Command(_));
         for (role, events) in &running.events {
             if by_exec && *role != Role::Clock {
                 continue;
@@ -413,6 +417,9 @@ pub struct Running {
     stop: Arc<Stop>,
     setup: Setup,
     bpf: Option<Bpf>,
+    config: Config,
+    /// Mean of the intervals that are drawn now.
+    mean: Arc<AtomicU64>,
 }
 
 impl Running {
@@ -429,6 +436,21 @@ impl Running {
     /// The threads that read the rings, so that their own time can be told apart.
     pub fn reader_tids(&self) -> Vec<Tid> {
         self.tids.clone()
+    }
+
+    /// Draws intervals around another mean, in the clock's unit, from the next draw of each CPU on:
+    /// its present interval still ends as it was drawn.
+    ///
+    /// # Errors
+    /// [`Error::Period`] if the clock cannot have it; the mean then stays as it was.
+    pub fn set_period(&self, mean: u64) -> Result<(), Error> {
+        Config {
+            period: mean,
+            ..self.config.clone()
+        }
+        .validate_period()?;
+        self.mean.store(mean, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Stops the events and tells the readers to drain what is left, to send a last batch each,

@@ -40,13 +40,18 @@ const LAYERS: &[Layer] = &[
         pure: false,
     },
     Layer {
+        name: "protocol",
+        may_use: &[],
+        pure: false,
+    },
+    Layer {
         name: "vcpid",
-        may_use: &["sampler", "interpreter", "hotlist", "profiledb"],
+        may_use: &["sampler", "interpreter", "hotlist", "profiledb", "protocol"],
         pure: false,
     },
     Layer {
         name: "vcpi",
-        may_use: &["profiledb", "hotlist"],
+        may_use: &["profiledb", "hotlist", "protocol"],
         pure: false,
     },
     // The tests' library serves the demo too; its tests may use everything.

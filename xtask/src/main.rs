@@ -1,4 +1,4 @@
-//! The project's front door: `cargo xtask demo | test | fuzz-isa | bench | ci | check-layers |
+//! The project's front door: `cargo xtask demo | test | fuzz-isa | bench | soak | ci | check-layers |
 //! setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
@@ -12,6 +12,7 @@ mod harness;
 mod layers;
 mod process;
 mod setup;
+mod soak;
 mod test;
 
 use std::path::PathBuf;
@@ -42,6 +43,12 @@ enum Command {
         /// Seed of the random order.
         #[arg(long, default_value_t = 1)]
         seed: u64,
+    },
+    /// Set up, build, and print what the service takes of this machine over time (root).
+    Soak {
+        /// How long; a recording of the whole machine runs as long after it.
+        #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        minutes: u64,
     },
     /// Run random instructions on the interpreter and on the processor, and compare.
     FuzzIsa {
@@ -90,6 +97,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo => demo::run()?,
         Command::Test => return test::run(),
         Command::Bench { runs, seed } => bench::run(runs, seed)?,
+        Command::Soak { minutes } => soak::run(minutes)?,
         Command::FuzzIsa {
             cases,
             seed,

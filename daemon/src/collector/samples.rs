@@ -1,8 +1,11 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
 use interpreter::{Pieces, StopReason, Window};
+use profiledb::Subject;
 use rand::RngExt;
-use sampler::{Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, UserRegisters};
+use sampler::{
+    Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, TaskIdentity, UserRegisters,
+};
 
 use super::{Collector, MAX_PERIODS};
 use crate::callsite::{call_before, call_site};
@@ -28,13 +31,10 @@ impl Collector {
             self.periods.insert(sample.period);
         }
         let kernel = sample.mode != Mode::User;
-        let of_moment = sample.capture.as_ref().map(|capture| Credentials {
-            uid: capture.task.uid,
-            euid: capture.task.euid,
-            gid: capture.task.gid,
-            egid: capture.task.egid,
-            owner: capture.task.euid,
-        });
+        let of_moment = sample
+            .capture
+            .as_ref()
+            .map(|capture| subject_of(&capture.task));
         let Some(owner) = self.owner(sample.pid, sample.time, of_moment, kernel) else {
             return self.lost("process_table_full", 1);
         };
@@ -47,31 +47,31 @@ impl Collector {
         &mut self,
         pid: Pid,
         time: u64,
-        of_moment: Option<Credentials>,
+        of_moment: Option<Subject>,
         kernel: bool,
     ) -> Option<Owner> {
         if self.loadmap.get(pid).is_none() {
             self.loadmap.introduce(pid, time, &mut self.images);
         }
-        let credentials = of_moment.or_else(|| self.loadmap.credentials(pid, time));
-        let process = self.loadmap.get(pid)?;
-        let subject = profiledb::Subject {
-            uid: credentials.map(|c| c.uid),
-            gid: credentials.map(|c| c.gid),
-            euid: credentials.map(|c| c.euid),
-            egid: credentials.map(|c| c.egid),
-            kernel,
+        let subject = match of_moment {
+            Some(subject) => Some(subject),
+            None => self.loadmap.credentials(pid, time).map(nearly),
         };
-        let subject = self.tables.subject(subject);
+        let process = self.loadmap.get(pid)?;
+        let subject = self.tables.subject(Subject {
+            kernel,
+            ..subject.unwrap_or_default()
+        });
+        let (id, row) = if self.settings.per_process {
+            (process.id, &*process)
+        } else {
+            (self.kernel_space.id, &self.kernel_space)
+        };
         let owner = Owner {
-            process: process.id,
+            process: id,
             subject,
         };
-        let row = &*process;
-        self.tables
-            .processes
-            .entry(process.id)
-            .or_insert_with(|| row.row());
+        self.tables.processes.entry(id).or_insert_with(|| row.row());
         Some(owner)
     }
 
@@ -317,6 +317,32 @@ impl Collector {
             };
             plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
         }
+    }
+}
+
+/// The access tag of a thread, as of the interrupt.
+fn subject_of(task: &TaskIdentity) -> Subject {
+    Subject {
+        uid: Some(task.uid),
+        gid: Some(task.gid),
+        euid: Some(task.euid),
+        egid: Some(task.egid),
+        suid: Some(task.suid),
+        dumpable: Some(task.dumpable),
+        capable: Some(task.privileged),
+        kernel: false,
+    }
+}
+
+/// The access tag of a process that was looked at about then. It does not tell whose the
+/// sample was: the process may have changed since, or been another one.
+fn nearly(seen: Credentials) -> Subject {
+    Subject {
+        uid: Some(seen.uid),
+        gid: Some(seen.gid),
+        euid: Some(seen.euid),
+        egid: Some(seen.egid),
+        ..Subject::default()
     }
 }
 

@@ -37,6 +37,9 @@ const SUBJECT: Subject = Subject {
     gid: Some(1),
     euid: None,
     egid: Some(0),
+    suid: None,
+    dumpable: Some(false),
+    capable: None,
     kernel: true,
 };
 

@@ -165,14 +165,18 @@ impl File<'_> {
     }
 
     pub(super) fn read_subjects(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql = "SELECT id, uid, gid, euid, egid, kernel FROM subject NOT INDEXED ORDER BY id";
+        let sql = "SELECT id, uid, gid, euid, egid, suid, dumpable, capable, kernel
+                   FROM subject NOT INDEXED ORDER BY id";
         self.each(sql, |file, row| {
             let subject = Subject {
                 uid: file.get(row, 1)?,
                 gid: file.get(row, 2)?,
                 euid: file.get(row, 3)?,
                 egid: file.get(row, 4)?,
-                kernel: file.get(row, 5)?,
+                suid: file.get(row, 5)?,
+                dumpable: file.get(row, 6)?,
+                capable: file.get(row, 7)?,
+                kernel: file.get(row, 8)?,
             };
             let known = Known {
                 row: subject,

@@ -49,6 +49,9 @@ pub(crate) fn user(uid: u32) -> Subject {
         gid: Some(uid),
         euid: Some(uid),
         egid: Some(uid),
+        suid: Some(uid),
+        dumpable: Some(true),
+        capable: Some(false),
         kernel: false,
     }
 }

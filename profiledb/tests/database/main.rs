@@ -4,4 +4,5 @@ mod common;
 mod hostile;
 mod hotlists;
 mod refusal;
+mod views;
 mod write_and_read;

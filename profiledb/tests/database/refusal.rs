@@ -72,8 +72,18 @@ fn newer_schema() -> Outcome {
     let dir = tempdir()?;
     let path = dir.path().join("newer.db");
     database(&path, 1)?;
-    Connection::open(&path)?.pragma_update(None, "user_version", 2)?;
-    refused(&path, "schema version 2, this program knows up to 1")
+    Connection::open(&path)?.pragma_update(None, "user_version", 3)?;
+    refused(&path, "schema version 3, this program knows up to 2")
+}
+
+/// So is one that lacks what today's has, and it is not called damaged.
+#[test]
+fn older_schema() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("older.db");
+    database(&path, 1)?;
+    Connection::open(&path)?.pragma_update(None, "user_version", 1)?;
+    refused(&path, "schema version 1 of an older vcpi")
 }
 
 /// A directory, a pipe and a device are named for what they are, without waiting for one.

@@ -168,6 +168,14 @@ fn overhead(counters: &Counters) -> Map<String, Value> {
     };
     let share = (capacity > 0.0).then(|| rounded(percent(get("collector_cpu_ns"), capacity), 3));
     map.insert("cpu_percent".to_owned(), json!(share));
+    // The service knows what its interrupts cost, too.
+    let interrupts = counters.get("interrupts_ns").map(|&ns| as_float(ns));
+    let both = interrupts
+        .filter(|_| capacity > 0.0)
+        .map(|interrupts| rounded(percent(get("collector_cpu_ns") + interrupts, capacity), 3));
+    if let Some(both) = both {
+        map.insert("cpu_percent_with_interrupts".to_owned(), json!(both));
+    }
     map
 }
 

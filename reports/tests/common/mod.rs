@@ -205,6 +205,7 @@ impl<'w> Rows<'w> {
                 euid: uid,
                 egid: uid,
                 kernel,
+                ..Subject::default()
             };
             flush.subject(&subject).expect("subject")
         };

@@ -1,7 +1,7 @@
 //! The system calls and the shared memory: the only unsafe code of the crate.
 #![expect(
     unsafe_code,
-    reason = "perf_event_open, its ioctls and its ring buffer have no safe wrapper"
+    reason = "perf_event_open, its ioctls and its ring buffer, and SO_PEERGROUPS, have no safe wrapper"
 )]
 
 use std::io;
@@ -51,6 +51,40 @@ pub(crate) fn open(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<
 pub(crate) fn raise_priority() -> io::Result<()> {
     // SAFETY: the call takes numbers only; 0 names the calling thread.
     checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) })
+}
+
+/// The supplementary groups of whoever connected to a listening Unix socket, as of that moment.
+///
+/// # Errors
+/// If `socket` is no connected Unix socket.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 32];
+    loop {
+        let mut bytes = u32::try_from(size_of_val(groups.as_slice()))
+            .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        // SAFETY: the kernel writes at most `bytes` bytes to `groups`, which has as many, and to
+        // `bytes` how many there are.
+        let result = checked(unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        });
+        let there = bytes as usize / size_of::<libc::gid_t>();
+        match result {
+            Err(error) if error.raw_os_error() == Some(libc::ERANGE) && there > groups.len() => {
+                groups.resize(there, 0);
+            }
+            Err(error) => return Err(error),
+            Ok(()) => {
+                groups.truncate(there);
+                return Ok(groups);
+            }
+        }
+    }
 }
 
 fn checked(result: i32) -> io::Result<()> {

@@ -45,13 +45,20 @@ CREATE TABLE image (
     UNIQUE (kind, identity, path)
 ) STRICT;
 
--- The access tag of what was collected. NULL: not known (the process was gone
--- before its credentials could be read), which only the privileged may see.
+-- The access tag of what was collected, as of the moment of the sample. NULL: not
+-- known as of that moment. `suid`, `dumpable` and `capable` are known only where they
+-- were read in the interrupt; the others may have been read up to a second off.
+-- Somebody who is not privileged may see what was collected in user mode while `uid`,
+-- `euid` and `suid` were theirs, `dumpable` was 1 and `capable` 0; nobody but the
+-- privileged may see the rest.
 CREATE TABLE subject (
-    id     INTEGER PRIMARY KEY,
-    uid    INTEGER, gid  INTEGER,        -- real
-    euid   INTEGER, egid INTEGER,        -- effective
-    kernel INTEGER NOT NULL              -- 1: collected in kernel mode
+    id       INTEGER PRIMARY KEY,
+    uid      INTEGER, gid  INTEGER,      -- real
+    euid     INTEGER, egid INTEGER,      -- effective
+    suid     INTEGER,                    -- saved user id
+    dumpable INTEGER,                    -- 1: its user might dump its memory
+    capable  INTEGER,                    -- 1: it had a permitted capability
+    kernel   INTEGER NOT NULL            -- 1: collected in kernel mode
 ) STRICT;
 
 -- A process between two execs.

@@ -1,0 +1,239 @@
+//! The service's configuration: `/etc/vcpi/vcpid.toml`.
+//!
+//! Its one explanation is the default file (`config/vcpid.toml`), which `vcpid serve --print-config`
+//! prints.
+
+mod values;
+
+use std::path::{Path, PathBuf};
+
+use profiledb::Retention;
+use serde::Deserialize;
+
+use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
+use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
+
+/// Where the configuration is unless another file is named.
+pub(crate) const DEFAULT_PATH: &str = "/etc/vcpi/vcpid.toml";
+
+/// The default file.
+pub(crate) const DEFAULT_TEXT: &str = include_str!("config/vcpid.toml");
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) sampling: Sampling,
+    pub(crate) collection: Collection,
+    pub(crate) database: Database,
+    pub(crate) governor: Governor,
+    pub(crate) access: Access,
+}
+
+/// How samples are taken, and what of them is kept.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sampling {
+    pub(crate) engine: EngineArg,
+    pub(crate) clock: ClockArg,
+    pub(crate) rate: Number<1, 100_000>,
+    pub(crate) period: Option<Number<1000, 1_000_000_000_000>>,
+    pub(crate) window: Number<1, 1024>,
+    pub(crate) capture: Kinds,
+    pub(crate) context: ContextArg,
+    pub(crate) allow_secrets: bool,
+    pub(crate) deny: Vec<Prefix>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            engine: EngineArg::Auto,
+            clock: ClockArg::Auto,
+            rate: Number(500),
+            period: None,
+            window: Number(16),
+            capture: Kinds::default(),
+            context: ContextArg::None,
+            allow_secrets: false,
+            deny: Vec::new(),
+        }
+    }
+}
+
+/// What is in memory between two flushes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Collection {
+    pub(crate) memory_mib: Number<1, 65_536>,
+    pub(crate) flush_seconds: Number<1, 3600>,
+    pub(crate) per_process: bool,
+}
+
+impl Default for Collection {
+    fn default() -> Self {
+        Self {
+            memory_mib: Number(64),
+            flush_seconds: Number(60),
+            per_process: true,
+        }
+    }
+}
+
+/// Where it goes and how long it stays.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Database {
+    pub(crate) directory: AbsolutePath,
+    pub(crate) epoch_hours: Number<1, 8784>,
+    pub(crate) keep_days: Number<1, 36_500>,
+    pub(crate) keep_mib: Number<16, 1_073_741_824>,
+    pub(crate) keep_newest: Number<1, 10_000>,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            directory: AbsolutePath("/var/lib/vcpi".into()),
+            epoch_hours: Number(24),
+            keep_days: Number(14),
+            keep_mib: Number(4096),
+            keep_newest: Number(3),
+        }
+    }
+}
+
+impl Database {
+    /// What is kept of ended epochs.
+    pub(crate) fn retention(&self) -> Retention {
+        Retention {
+            age: std::time::Duration::from_secs(self.keep_days.0 * 86_400),
+            bytes: self.keep_mib.0 << 20,
+            newest: usize::try_from(self.keep_newest.0).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// What profiling may cost.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Governor {
+    pub(crate) budget_percent: Budget,
+}
+
+/// Who may ask the service, and for how much.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Access {
+    pub(crate) socket: AbsolutePath,
+    pub(crate) group: String,
+    pub(crate) clients: Number<1, 10_000>,
+    pub(crate) clients_per_user: Number<1, 10_000>,
+    pub(crate) requests_per_minute: Number<1, 1_000_000>,
+    pub(crate) answer_mib: Number<1, 1_048_576>,
+    pub(crate) answer_seconds: Number<1, 3600>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            socket: AbsolutePath("/run/vcpi/vcpid.sock".into()),
+            group: "vcpi".to_owned(),
+            clients: Number(1024),
+            clients_per_user: Number(600),
+            requests_per_minute: Number(600),
+            answer_mib: Number(256),
+            answer_seconds: Number(20),
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{}:{line}:{column}: {reason}", path.display())]
+    Wrong {
+        path: PathBuf,
+        line: usize,
+        column: usize,
+        reason: String,
+    },
+}
+
+impl Config {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// The file cannot be read, or says what cannot be; the message names the line.
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    /// The configuration in a text that comes from `path`.
+    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start).min(text.len());
+            let before = text.get(..start).unwrap_or_default();
+            let line_start = before.rfind('\n').map_or(0, |index| index + 1);
+            ConfigError::Wrong {
+                path: path.to_owned(),
+                line: before.matches('\n').count() + 1,
+                column: start - line_start + 1,
+                reason: error.message().replace('\n', " "),
+            }
+        })
+    }
+
+    /// The recording of the whole machine that the service makes.
+    pub(crate) fn recording(&self) -> RecordArgs {
+        let Sampling {
+            engine,
+            clock,
+            ref rate,
+            ref period,
+            ref window,
+            ref capture,
+            context,
+            allow_secrets,
+            ..
+        } = self.sampling;
+        RecordArgs {
+            output: PathBuf::new(),
+            all: true,
+            pid: Vec::new(),
+            cgroup: None,
+            uid: None,
+            comm: None,
+            duration: None,
+            engine,
+            clock,
+            rate: rate.small(),
+            period: period.as_ref().map(|period| period.0),
+            allow_sysctl: false,
+            window: window.small(),
+            capture: capture.0,
+            context,
+            seed: None,
+            stack_bytes: 2048,
+            memory: self.collection.memory_mib.small(),
+            flush: self.collection.flush_seconds.0 as f64,
+            allow_secrets,
+            raw: None,
+            bounce: false,
+            quiet: false,
+            command: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! The governor: keeps what profiling costs within its budget, by the rate of samples.
+//!
+//! Cost is the processor time of this process (which reads, interprets and writes) and the
+//! interrupts, each of which costs what a spin loop loses by it (`cost`). Every [`STEP`] it is
+//! looked at, over the looks since the last change and at most [`LOOKS`]: as long as a flush
+//! interval usually is, since a flush is a good part of the cost and comes in one look. Above the
+//! budget the mean interval grows in proportion; below [`LOW`] of it, it shrinks towards what
+//! would cost [`AIM`] of it. Between the two nothing changes. Only a cost of more than [`GROSS`]
+//! budgets is not waited with so long.
+//!
+//! Counts stay comparable, since the weight of a sample is the interval that led to it.
+
+pub(super) mod cost;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The time between two looks.
+pub(super) const STEP: Duration = Duration::from_secs(5);
+
+/// Looks that are taken together.
+const LOOKS: usize = 12;
+
+/// Looks after which a gross excess is acted on.
+const FEW_LOOKS: usize = 3;
+
+/// How many budgets are a gross excess.
+const GROSS: f64 = 2.0;
+
+/// The share of the budget below which the rate is raised, and the one that is aimed at.
+const LOW: f64 = 0.7;
+const AIM: f64 = 0.85;
+
+/// The most that the interval changes at once, either way.
+const MOST_AT_ONCE: f64 = 4.0;
+
+/// How many times the configured interval the mean may become.
+const MOST: u64 = 1000;
+
+/// What was spent between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Spent {
+    /// Time of all CPUs together.
+    pub(super) machine: Duration,
+    /// This process's processor time.
+    pub(super) collector: Duration,
+    /// Interrupts, all CPUs together.
+    pub(super) interrupts: u64,
+}
+
+/// A change of the mean interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Fewer samples: the new mean.
+    Lower(u64),
+    /// More samples: the new mean.
+    Raise(u64),
+}
+
+/// The control law, which knows no clock and no machine.
+#[derive(Debug)]
+pub(super) struct Governor {
+    /// The share of the machine that may be spent.
+    budget: f64,
+    /// What an interrupt costs.
+    cost: Duration,
+    /// The configured mean interval, which is the shortest.
+    shortest: u64,
+    mean: u64,
+    looks: VecDeque<Spent>,
+}
+
+impl Governor {
+    /// A governor that begins with the configured mean interval, in the clock's unit.
+    pub(super) fn new(budget: f64, shortest: u64, cost: Duration) -> Self {
+        Self {
+            budget,
+            cost,
+            shortest,
+            mean: shortest,
+            looks: VecDeque::new(),
+        }
+    }
+
+    /// The mean interval that is to be used now.
+    pub(super) fn mean(&self) -> u64 {
+        self.mean
+    }
+
+    /// What an interrupt costs.
+    pub(super) fn cost(&self) -> Duration {
+        self.cost
+    }
+
+    /// The share of the machine that may be spent.
+    pub(super) fn budget(&self) -> f64 {
+        self.budget
+    }
+
+    /// Another budget, from now on.
+    pub(super) fn set_budget(&mut self, budget: f64) {
+        self.budget = budget;
+    }
+
+    /// Goes on, as far as may be, where another governor was; with another unit it cannot.
+    pub(super) fn resume(&mut self, mean: u64) {
+        self.mean = mean.clamp(self.shortest, self.longest());
+    }
+
+    /// Whether the rate is lower than it was configured.
+    pub(super) fn is_lowered(&self) -> bool {
+        self.mean > self.shortest
+    }
+
+    /// Whether there is no lower rate to go to.
+    pub(super) fn is_at_its_end(&self) -> bool {
+        self.mean == self.longest()
+    }
+
+    fn longest(&self) -> u64 {
+        self.shortest.saturating_mul(MOST)
+    }
+
+    /// The share of the machine that profiling takes at present; `None` before the first look.
+    pub(super) fn share(&self) -> Option<f64> {
+        let machine: Duration = self.looks.iter().map(|spent| spent.machine).sum();
+        let spent: f64 = self.looks.iter().map(|spent| self.spent(spent)).sum();
+        (!machine.is_zero()).then(|| spent / machine.as_secs_f64())
+    }
+
+    /// Seconds that were spent.
+    fn spent(&self, spent: &Spent) -> f64 {
+        spent.collector.as_secs_f64() + spent.interrupts as f64 * self.cost.as_secs_f64()
+    }
+
+    /// Takes a look, and says what is to be changed for it.
+    pub(super) fn look(&mut self, spent: Spent) -> Option<Change> {
+        if self.looks.len() >= LOOKS {
+            self.looks.pop_front();
+        }
+        self.looks.push_back(spent);
+        let ratio = self.share()? / self.budget;
+        let whole = self.looks.len() >= LOOKS;
+        let gross = ratio > GROSS && self.looks.len() >= FEW_LOOKS;
+        let dear = ratio > 1.0 && (whole || gross);
+        let cheap = ratio < LOW && whole;
+        if !dear && !cheap {
+            return None;
+        }
+        let factor = (ratio / AIM).clamp(1.0 / MOST_AT_ONCE, MOST_AT_ONCE);
+        let mean = (self.mean as f64 * factor).round() as u64;
+        let mean = mean.clamp(self.shortest, self.longest());
+        let before = std::mem::replace(&mut self.mean, mean);
+        if mean == before {
+            return None;
+        }
+        // What the old rate cost says nothing about the new one.
+        self.looks.clear();
+        Some(if mean > before {
+            Change::Lower(mean)
+        } else {
+            Change::Raise(mean)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What an interrupt costs here, handler and all: by how much a spin loop becomes slower.
+//!
+//! The statistics of BPF programs see the handler alone. The interrupt around it costs many times
+//! as much, above all in a virtual machine, whose timer belongs to the host.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use sampler::{Clock, Running, probe};
+
+/// How long a round of the loop takes: shorter than what a thread is given at a time.
+const ROUND: Duration = Duration::from_millis(1);
+/// Rounds without and with interrupts.
+const ROUNDS: usize = 40;
+/// The mean interval while it is measured.
+const INTERVAL: Duration = Duration::from_micros(100);
+/// Rounds until that interval holds: the one before ends as it was drawn, and the reader redraws
+/// when it wakes up, twenty times a second at least.
+const WARM_UP: u32 = 80;
+
+/// A loop, and how long a round of it takes while nothing is sampled.
+pub(in crate::serve) struct Loop {
+    turns: u64,
+    quiet: Duration,
+}
+
+impl Loop {
+    /// Finds out how fast the loop is here; takes some 50 ms.
+    pub(in crate::serve) fn measure() -> Self {
+        const TURNS: u64 = 100_000;
+        let fastest = (0..10).map(|_| time(TURNS)).min().unwrap_or_default();
+        let turns = u128::from(TURNS) * ROUND.as_nanos() / fastest.as_nanos().max(1);
+        let turns = u64::try_from(turns).unwrap_or(TURNS);
+        Self {
+            turns,
+            quiet: middling(turns),
+        }
+    }
+
+    /// The cost of an interrupt of this sampling, which is at its configured interval afterwards;
+    /// takes some 120 ms.
+    pub(in crate::serve) fn cost(
+        &self,
+        running: &Running,
+        clock: Clock,
+        configured: u64,
+    ) -> Duration {
+        let mean = match clock {
+            Clock::Cycles => {
+                let hz = u128::from(probe::cycles_per_second().unwrap_or(1_000_000_000));
+                u64::try_from(hz * INTERVAL.as_nanos() / 1_000_000_000).unwrap_or(configured)
+            }
+            _ => INTERVAL.as_nanos() as u64,
+        };
+        if running.set_period(mean).is_err() {
+            return Duration::ZERO;
+        }
+        for _ in 0..WARM_UP {
+            time(self.turns);
+        }
+        let busy = middling(self.turns);
+        // The configured one was taken at the start.
+        let _ = running.set_period(configured);
+        let interrupts = busy.as_secs_f64() / INTERVAL.as_secs_f64();
+        busy.saturating_sub(self.quiet).div_f64(interrupts.max(1.0))
+    }
+}
+
+/// How long a round takes that is not held up by others: the mean of the faster half.
+fn middling(turns: u64) -> Duration {
+    let mut rounds: Vec<_> = (0..ROUNDS).map(|_| time(turns)).collect();
+    rounds.sort_unstable();
+    rounds.iter().take(ROUNDS / 2).sum::<Duration>() / (ROUNDS / 2) as u32
+}
+
+/// How long so many turns of a loop take.
+fn time(turns: u64) -> Duration {
+    let begin = Instant::now();
+    let mut word = 1_u64;
+    for turn in 0..turns {
+        word = black_box(word.rotate_left(5) ^ turn);
+    }
+    begin.elapsed()
+}

@@ -1,0 +1,169 @@
+//! Readers: who asks over the socket, and what they are given.
+//!
+//! One thread (`front`) talks to all readers and never waits for any of them; others make
+//! views (`views`) and pass requests on to the service's own loop (`relay`). None of them
+//! touches the collector: they read its databases, and their only way to it is a bounded
+//! channel of [`Control`]s, into which they put what fits.
+//!
+//! Who asks is what the kernel says of the connection (`identity`), and everything is
+//! counted per user (`users`): one who takes all that is to be had takes it from
+//! themselves. Everything has an end: waiting for a request, its turn, the making of its
+//! view, the sending of it.
+
+mod connection;
+mod front;
+mod identity;
+mod queue;
+mod relay;
+mod users;
+mod views;
+
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use front::Front;
+use queue::Queue;
+
+/// What readers may take of the service.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Connections at a time.
+    pub(crate) clients: usize,
+    /// Connections of one user at a time.
+    pub(crate) clients_per_user: usize,
+    /// Requests of one user in a minute.
+    pub(crate) requests_per_minute: u32,
+    /// Bytes of the largest view, and of all views of one user at a time.
+    pub(crate) view_bytes: u64,
+    /// Longest time for making a view.
+    pub(crate) view_time: Duration,
+    /// The group that sees everything, beside root.
+    pub(crate) group: Option<u32>,
+}
+
+/// A request to the service itself, from a peer who may make it.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// What is asked.
+    pub(crate) request: protocol::Control,
+    /// Where the answer goes; it has room for one, so that answering never blocks.
+    pub(crate) reply: SyncSender<Result<protocol::Answer, String>>,
+}
+
+/// Views that are made at a time.
+const WORKERS: usize = 2;
+
+/// Descriptors that the rest of the service may need.
+const OTHER_DESCRIPTORS: u64 = 4096;
+
+/// The readers' side of the service; dropped, it hangs up on all of them.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    queue: Arc<Queue>,
+    counters: Arc<users::Counters>,
+    /// Whatever arrives or ends here wakes the front.
+    wake: UnixStream,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Peers {
+    /// Serves readers that connect to `listener` from the databases in `directory`. What they
+    /// ask of the service itself goes to `control`, which is never waited for: where it is
+    /// full, they are told to come again.
+    ///
+    /// # Errors
+    /// If the threads cannot be started, or the listener not be set up.
+    pub(crate) fn start(
+        listener: UnixListener,
+        mut settings: Settings,
+        directory: PathBuf,
+        control: SyncSender<Control>,
+    ) -> io::Result<Peers> {
+        settings.clients = room_for(settings.clients);
+        listener.set_nonblocking(true)?;
+        views::remove_leftovers(&directory);
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        let (finished, completions) = channel();
+        let queue = Arc::new(Queue::new(&settings));
+        let counters = Arc::new(users::Counters::default());
+        let mut peers = Peers {
+            queue: Arc::clone(&queue),
+            counters: Arc::clone(&counters),
+            wake: wake.try_clone()?,
+            threads: Vec::new(),
+        };
+        for _ in 0..WORKERS {
+            let worker = views::Worker {
+                queue: Arc::clone(&queue),
+                directory: directory.clone(),
+                settings: settings.clone(),
+                finished: front::Finished::new(finished.clone(), wake.try_clone()?),
+            };
+            peers.spawn("vcpid-view", move || worker.run())?;
+        }
+        let finished = front::Finished::new(finished, wake);
+        let (relay, relayed) = relay::channel();
+        peers.spawn("vcpid-relay", move || {
+            relay::run(&relayed, &control, &finished);
+        })?;
+        let front = Front::new(listener, settings, queue, relay, counters);
+        peers.spawn("vcpid-peers", move || front.run(&woken, &completions))?;
+        Ok(peers)
+    }
+
+    /// What readers did since the last time, for the database's counters of the kind `peer`.
+    pub(crate) fn take_counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.take()
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        // The workers end at the closed queue, the front at the end of its wake-up stream, and
+        // the relay when the front is gone.
+        self.queue.close();
+        let _ = self.wake.shutdown(std::net::Shutdown::Both);
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// As many of these connections as the process may have descriptors for, each with the file
+/// of its view; the limit is raised as far as it may be.
+fn room_for(clients: usize) -> usize {
+    let wanted = u64::try_from(clients)
+        .unwrap_or(u64::MAX)
+        .saturating_mul(2)
+        .saturating_add(OTHER_DESCRIPTORS);
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return clients;
+    };
+    let raised = wanted.min(hard).max(soft);
+    let limit = match setrlimit(Resource::RLIMIT_NOFILE, raised, hard) {
+        Ok(()) => raised,
+        Err(_) => soft,
+    };
+    // Where there is little, half of it is for readers.
+    let spare = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2) / 2;
+    clients.min(usize::try_from(spare).unwrap_or(usize::MAX)).max(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Making views: one worker does one after the other.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use profiledb::Filter;
+use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_view};
+use protocol::{Digest, Refusal, Reply};
+use sha2::{Digest as _, Sha256};
+
+use super::front::{Finished, Outcome};
+use super::identity::ids_are_the_kernels;
+use super::queue::{Held, Job, Queue};
+use super::Settings;
+
+/// How the names of views begin while they are being made; they have none afterwards.
+const PREFIX: &str = ".view-";
+
+/// A view on its way to its reader. It has no name any more.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) file: File,
+    pub(super) bytes: u64,
+    pub(super) digest: Digest,
+    pub(super) notes: Vec<String>,
+    /// Its room.
+    pub(super) _held: Held,
+}
+
+/// Makes views.
+pub(super) struct Worker {
+    pub(super) queue: Arc<Queue>,
+    pub(super) directory: PathBuf,
+    pub(super) settings: Settings,
+    pub(super) finished: Finished,
+}
+
+impl Worker {
+    /// Works until the queue is closed.
+    pub(super) fn run(self) {
+        while let Some(job) = self.queue.pop() {
+            let begun = Instant::now();
+            let view = self.make(&job, begun);
+            let bytes = view.as_ref().map_or(0, |view| view.bytes);
+            let held = self.queue.done(&job, begun.elapsed(), bytes);
+            let outcome = match view {
+                Ok(Unheld {
+                    file,
+                    bytes,
+                    digest,
+                    notes,
+                }) => Outcome::View(Made {
+                    file,
+                    bytes,
+                    digest,
+                    notes,
+                    _held: held,
+                }),
+                Err(refusal) => Outcome::Reply(refusal),
+            };
+            self.finished.send(job.token, outcome);
+        }
+    }
+
+    fn make(&self, job: &Job, begun: Instant) -> Result<Unheld, Reply> {
+        if job.viewer != Viewer::Privileged && !ids_are_the_kernels() {
+            let text = "the service runs in a user namespace, where it cannot tell whose is what";
+            return Err(refusal(Refusal::Forbidden, text.to_owned()));
+        }
+        let limits = Limits {
+            bytes: self.settings.view_bytes,
+            until: begun + self.settings.view_time,
+            stop: Arc::clone(&job.stop),
+        };
+        let failed = |error: &io::Error| {
+            tracing::warn!(%error, directory = %self.directory.display(), "a view cannot be made");
+            refusal(Refusal::Failed, "the view cannot be written".to_owned())
+        };
+        let sources = databases(&self.directory).map_err(|e| failed(&e))?;
+        let place = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .tempfile_in(&self.directory)
+            .map_err(|e| failed(&e))?;
+        let left_out = write_view(&sources, place.path(), job.viewer, &job.selection, &limits)
+            .map_err(|error| match error {
+                ViewError::TooLarge { .. } => refusal(Refusal::TooLarge, error.to_string()),
+                ViewError::TooSlow => refusal(Refusal::TooSlow, error.to_string()),
+                _ => failed(&io::Error::other(error)),
+            })?;
+        let file = place.into_file();
+        let digested = digest(file);
+        let (file, bytes, digest) = digested.map_err(|e| failed(&e))?;
+        Ok(Unheld {
+            file,
+            bytes,
+            digest,
+            notes: left_out.iter().map(ToString::to_string).collect(),
+        })
+    }
+}
+
+/// A view that no room was taken for yet.
+struct Unheld {
+    file: File,
+    bytes: u64,
+    digest: Digest,
+    notes: Vec<String>,
+}
+
+fn refusal(refusal: Refusal, message: String) -> Reply {
+    Reply::Refused { refusal, message }
+}
+
+/// The file again, at its beginning, with its size and digest.
+fn digest(mut file: File) -> io::Result<(File, u64, Digest)> {
+    file.rewind()?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; protocol::MAX_CHUNK];
+    let mut bytes = 0;
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        digest.update(&buffer[..read]);
+        bytes += read as u64;
+    }
+    file.rewind()?;
+    Ok((file, bytes, digest.finalize().into()))
+}
+
+/// The databases of the service, the oldest first. Only plain files: nobody but root can put
+/// anything there, but what is a link does not come from us.
+fn databases(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "db")
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+        {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Removes what a service that was killed has left of views.
+pub(super) fn remove_leftovers(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+            // What cannot be removed is not in the way.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// A reader's words for what it wants, as the database's.
+pub(super) fn selection_of(wanted: protocol::Selection) -> Selection {
+    let protocol::Selection {
+        since,
+        until,
+        epochs,
+        pids,
+        uids,
+        images,
+        ranges,
+        kinds,
+    } = wanted;
+    let range = |range: protocol::Range| Range {
+        image: range.image,
+        start: range.start,
+        end: range.end,
+    };
+    Selection {
+        filter: Filter {
+            epochs,
+            pids,
+            uids,
+            since,
+            until,
+            images,
+        },
+        ranges: ranges.into_iter().map(range).collect(),
+        kinds: Kinds {
+            cycles: kinds.cycles,
+            values: kinds.values,
+            branches: kinds.branches,
+            calls: kinds.calls,
+            counters: kinds.counters,
+        },
+    }
+}

@@ -1,0 +1,105 @@
+//! Begins sampling with the best that there is, and notices when the machine has changed under it.
+
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use anyhow::{Context, Result};
+use sampler::{Batch, Running, Sampler, Setup, Target};
+
+use super::governor::cost;
+use crate::args::{ClockArg, EngineArg, RecordArgs};
+use crate::choices::Choices;
+use crate::session::QUEUE;
+use crate::store::wall_now;
+
+/// How far the wall clock may be from where it was, by the clock of samples, before the times of
+/// what is collected are wrong: 2 s in nanoseconds. Slewing moves both clocks alike.
+const STEP: i64 = 2_000_000_000;
+
+/// Sampling that runs.
+pub(super) struct Sampling {
+    pub(super) args: RecordArgs,
+    pub(super) choices: Choices,
+    pub(super) setup: Setup,
+    pub(super) running: Running,
+    /// What an interrupt costs.
+    pub(super) cost: std::time::Duration,
+    /// Wall clock minus sample clock when it began, ns.
+    offset: i64,
+}
+
+impl Sampling {
+    /// Begins. What does not work of what was configured is done without, and said.
+    ///
+    /// # Errors
+    /// Not even the plainest way works.
+    pub(super) fn start(wanted: RecordArgs) -> Result<(Self, Receiver<Batch>)> {
+        let (args, choices, sampler) = open(wanted)?;
+        let setup = sampler.setup().clone();
+        for line in choices.lines(&setup) {
+            tracing::info!("{line}");
+        }
+        let quiet = cost::Loop::measure();
+        let (sender, batches) = sync_channel(QUEUE);
+        let running = sampler.start(sender).context("cannot sample")?;
+        let cost = quiet.cost(&running, choices.clock, choices.period);
+        let sampling = Self {
+            args,
+            choices,
+            setup,
+            running,
+            cost,
+            offset: offset(),
+        };
+        Ok((sampling, batches))
+    }
+
+    /// What has changed so that sampling must begin anew.
+    pub(super) fn outdated(&self) -> Option<&'static str> {
+        let jump = offset().wrapping_sub(self.offset);
+        if jump.unsigned_abs() > STEP.unsigned_abs() {
+            return Some("the clock was set, or the machine was suspended");
+        }
+        match sampler::online_cpus() {
+            Ok(cpus) if cpus != self.setup.cpus => Some("other processors are online"),
+            _ => None,
+        }
+    }
+}
+
+/// Opens what was asked for, or else the next plainer.
+fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, Sampler)> {
+    let first = match attempt(wanted.clone()) {
+        Ok(opened) => return Ok(opened),
+        Err(error) => error,
+    };
+    let plainer = [
+        (EngineArg::Ring, wanted.clock),
+        (EngineArg::Auto, ClockArg::Auto),
+        (EngineArg::Ring, ClockArg::CpuClock),
+    ];
+    for (engine, clock) in plainer {
+        let args = RecordArgs {
+            engine,
+            clock,
+            // It is in the unit of the clock that was asked for.
+            period: wanted.period.filter(|_| clock == wanted.clock),
+            ..wanted.clone()
+        };
+        if let Ok(opened) = attempt(args) {
+            tracing::warn!("what was configured does not work, so it is done without: {first:#}");
+            return Ok(opened);
+        }
+    }
+    Err(first)
+}
+
+fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, Sampler)> {
+    let choices = Choices::new(&args)?;
+    let config = choices.sampling(&args, Target::System);
+    let sampler = Sampler::open(&config).context("cannot sample")?;
+    Ok((args, choices, sampler))
+}
+
+fn offset() -> i64 {
+    wall_now().wrapping_sub(sampler::clock_now().cast_signed())
+}

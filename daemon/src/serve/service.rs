@@ -1,0 +1,533 @@
+//! The service at work: drives the collection, and does what signals, readers and the time ask.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use profiledb::is_useless;
+use protocol::Answer;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+
+use super::epochs::{Due, Epochs};
+use super::governor::{self, Change, Governor, Spent};
+use super::journal::Troubles;
+use super::notify::Manager;
+use super::peers::{Control, Peers};
+use super::sampling::Sampling;
+use super::status::{self, Figures};
+use crate::collector::{Collector, Settings};
+use crate::config::Config;
+use crate::procfs;
+use crate::session::{Driver, Session, TICK};
+use crate::store::{self, Store};
+
+/// How often the service looks at what changes seldom.
+const SECOND: Duration = Duration::from_secs(1);
+/// How long it waits before it tries to sample again.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Names of troubles.
+const SAMPLING: &str = "sampling";
+const SAVING: &str = "saving what was collected";
+const RETENTION: &str = "removing old epochs";
+const BUDGET: &str = "keeping within the budget";
+
+/// Why a collection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The service ends.
+    Stop,
+    /// Another one begins at once.
+    Anew,
+}
+
+/// What was asked for by signals; nothing is done in their handlers.
+struct Signals {
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn register() -> Result<Self> {
+        let flag = |signals: &[i32]| -> Result<Arc<AtomicBool>> {
+            let flag = Arc::new(AtomicBool::new(false));
+            for &signal in signals {
+                signal_hook::flag::register(signal, Arc::clone(&flag))
+                    .context("cannot handle signals")?;
+            }
+            Ok(flag)
+        };
+        // A file larger than this process may write is an error to report, not a way to die.
+        flag(&[SIGXFSZ])?;
+        Ok(Self {
+            stop: flag(&[SIGTERM, SIGINT])?,
+            reload: flag(&[SIGHUP])?,
+        })
+    }
+}
+
+/// The service.
+pub(super) struct Service {
+    path: PathBuf,
+    config: Config,
+    epochs: Epochs,
+    peers: Peers,
+    requests: Receiver<Control>,
+    signals: Signals,
+    manager: Manager,
+    troubles: Troubles,
+    /// `None` while there is no sampling.
+    sampling: Option<Sampling>,
+    governor: Option<Governor>,
+    end: Option<End>,
+    figures: Figures,
+    next_second: Instant,
+    next_step: Instant,
+    /// Processor time, interrupts and time at the governor's last look.
+    spent: (Duration, u64, Instant),
+}
+
+impl Service {
+    pub(super) fn new(
+        path: PathBuf,
+        config: Config,
+        epochs: Epochs,
+        peers: Peers,
+        requests: Receiver<Control>,
+    ) -> Result<Self> {
+        raise_open_files();
+        let now = Instant::now();
+        Ok(Self {
+            path,
+            config,
+            epochs,
+            peers,
+            requests,
+            signals: Signals::register()?,
+            manager: Manager::new(),
+            troubles: Troubles::default(),
+            sampling: None,
+            governor: None,
+            end: None,
+            figures: Figures::default(),
+            next_second: now,
+            next_step: now,
+            spent: (Duration::ZERO, 0, now),
+        })
+    }
+
+    /// Collects until it is told to end.
+    ///
+    /// # Errors
+    /// If it cannot even begin, or cannot save what it has at the end.
+    pub(super) fn run(&mut self) -> Result<()> {
+        loop {
+            let ended = self.collect();
+            match (ended, self.end.take()) {
+                (Err(error), Some(End::Stop)) => return Err(error),
+                (Err(error), _) if self.figures.starts == 0 => return Err(error),
+                (Err(error), _) => {
+                    self.troubles.begin(SAMPLING, format!("{error:#}"));
+                    self.wait();
+                }
+                (Ok(()), Some(End::Anew)) => {}
+                (Ok(()), Some(End::Stop)) => {}
+                (Ok(()), None) => {
+                    self.troubles.begin(SAMPLING, "it ended by itself");
+                    self.wait();
+                }
+            }
+            if self.signals.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One collection from its start to its end.
+    fn collect(&mut self) -> Result<()> {
+        let (sampling, batches) = Sampling::start(self.config.recording())?;
+        let mut collector = Collector::new(self.settings(&sampling));
+        if let Some(handler) = sampling.running.handler() {
+            collector.serve(handler);
+        }
+        let mut session = Session::new(&sampling.setup.cpus, collector, Store::closed());
+        session.scan(procfs::all_pids());
+        self.govern(&sampling);
+        self.sampling = Some(sampling);
+        if let Err(error) = self.begin_epoch(&mut session) {
+            self.cannot_save(&error);
+        }
+        if self.figures.starts == 0 {
+            self.epochs.recover();
+        }
+        self.figures.starts += 1;
+        self.troubles.end(SAMPLING);
+        self.manager.ready();
+        self.begin_looks(&session);
+        session.collect(&batches, self)?;
+        if let Some(sampling) = self.sampling.take() {
+            session.close_sampling(&sampling.running.stop());
+        }
+        if self.end == Some(End::Stop) {
+            self.manager.stopping();
+        }
+        let saved = self.finish(&mut session);
+        if self.end == Some(End::Stop) && !saved {
+            bail!("not all that was collected is saved");
+        }
+        Ok(())
+    }
+
+    fn settings(&self, sampling: &Sampling) -> Settings {
+        let deny = &self.config.sampling.deny;
+        Settings {
+            deny: deny.iter().map(|prefix| prefix.0.clone()).collect(),
+            per_process: self.config.collection.per_process,
+            ..sampling.choices.settings(&sampling.args)
+        }
+    }
+
+    /// A governor for this sampling, which goes on where the last one was if it can.
+    fn govern(&mut self, sampling: &Sampling) {
+        let budget = self.config.governor.budget_percent.0 / 100.0;
+        let choices = &sampling.choices;
+        let mut governor = Governor::new(budget, choices.period, sampling.cost);
+        if let Some(before) = &self.governor
+            && self.figures.clock == choices.clock_name()
+        {
+            governor.resume(before.mean());
+            set_period(sampling, governor.mean());
+        }
+        self.figures.clock = choices.clock_name();
+        self.governor = Some(governor);
+    }
+
+    fn begin_epoch(&mut self, session: &mut Session) -> Result<()> {
+        let Some(sampling) = &self.sampling else {
+            bail!("there is no sampling");
+        };
+        let mut epoch = sampling.choices.epoch(&sampling.args);
+        "serve".clone_into(&mut epoch.command);
+        session.store.open(self.epochs.begin(&epoch)?);
+        Ok(())
+    }
+
+    fn cannot_save(&mut self, error: &anyhow::Error) {
+        let why = format!("{error:#}; it is kept in memory as far as there is room");
+        self.troubles.begin(SAVING, why);
+    }
+
+    fn begin_looks(&mut self, session: &Session) {
+        let now = Instant::now();
+        self.spent = (store::cpu_time(), session.interrupts, now);
+        (self.next_second, self.next_step) = (now + SECOND, now + governor::STEP);
+    }
+
+    /// Saves what was collected, in a file that is there.
+    fn save(&mut self, session: &mut Session) -> Result<()> {
+        if self.epochs.due() == Some(Due::Gone) {
+            tracing::warn!("the running epoch's database is gone; a new one begins");
+            session.store.abandon();
+        }
+        if !session.store.is_open()
+            && let Err(error) = self.begin_epoch(session)
+        {
+            // Keeps what was collected, as far as there is room.
+            let _ = session.flush();
+            return Err(error);
+        }
+        let begun = Instant::now();
+        for (name, count) in self.peers.take_counters() {
+            session.collector.tables.count("peer", name, count);
+        }
+        let mut saved = session.flush();
+        if let Err(error) = saved {
+            match error.downcast::<profiledb::Error>() {
+                Ok(damage) if is_useless(&damage) => {
+                    session.store.abandon();
+                    self.epochs.set_aside(damage);
+                    self.begin_epoch(session)?;
+                    saved = session.flush();
+                }
+                Ok(other) => saved = Err(other.into()),
+                Err(other) => saved = Err(other),
+            }
+        }
+        if saved.is_ok() {
+            self.figures.flushed(session, begun.elapsed());
+        }
+        saved
+    }
+
+    /// Ends the running epoch and begins another.
+    fn turn(&mut self, session: &mut Session) -> Result<()> {
+        if let Err(error) = session.store.end() {
+            tracing::warn!("an epoch could not be closed; it is whole: {error:#}");
+        }
+        self.begin_epoch(session)
+    }
+
+    /// The last flush of a collection, and the end of its epoch. Says whether all is saved.
+    fn finish(&mut self, session: &mut Session) -> bool {
+        let saved = self.save(session);
+        if let Err(error) = &saved {
+            tracing::error!(
+                "{} samples since the last flush are lost: {error:#}",
+                self.figures.unsaved(session)
+            );
+        }
+        self.figures.restarted(session);
+        if let Err(error) = session.store.end() {
+            tracing::warn!("an epoch could not be closed; it is whole: {error:#}");
+        }
+        saved.is_ok()
+    }
+
+    /// Waits before sampling is tried again.
+    fn wait(&mut self) {
+        let until = Instant::now() + RETRY;
+        while Instant::now() < until && !self.signals.stop.load(Ordering::Relaxed) {
+            self.figures.idle += 1;
+            self.manager.alive(self.figures.idle);
+            if let Ok(control) = self.requests.recv_timeout(TICK) {
+                let answer = match control.request {
+                    protocol::Control::Status => Ok(self.status(None)),
+                    _ => Err("there is no sampling at present".to_owned()),
+                };
+                reply(&control, answer);
+            }
+        }
+    }
+
+    fn answer(&mut self, control: &Control, session: &mut Session) {
+        let said = |result: Result<String>| match result {
+            Ok(text) => Ok(Answer {
+                json: serde_json::json!({ "done": text }).to_string(),
+                text,
+            }),
+            Err(error) => Err(format!("{error:#}")),
+        };
+        let answer = match control.request {
+            protocol::Control::Status => Ok(self.status(Some(session))),
+            protocol::Control::Flush => said(self.save(session).map(|()| "flushed".to_owned())),
+            protocol::Control::Epoch => {
+                let turned = self.save(session).and_then(|()| self.turn(session));
+                said(turned.map(|()| match self.epochs.running() {
+                    Some(path) => format!("an epoch begins in {}", path.display()),
+                    None => "an epoch begins".to_owned(),
+                }))
+            }
+            protocol::Control::Reload => said(self.reload()),
+        };
+        reply(control, answer);
+    }
+
+    fn status(&self, session: Option<&Session>) -> Answer {
+        let json = status::of(&status::Parts {
+            figures: &self.figures,
+            sampling: self.sampling.as_ref(),
+            governor: self.governor.as_ref(),
+            epochs: &self.epochs,
+            troubles: &self.troubles,
+            session,
+        });
+        Answer {
+            text: status::text(&json),
+            json: json.to_string(),
+        }
+    }
+
+    /// Reads the configuration again and applies what of it can be applied.
+    fn reload(&mut self) -> Result<String> {
+        self.manager.reloading();
+        let read = super::configuration(Some(&self.path));
+        let said = read.map(|(config, _)| self.apply(config));
+        match &said {
+            Ok(text) => tracing::info!("{text}"),
+            Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
+        }
+        self.manager.ready();
+        said
+    }
+
+    fn apply(&mut self, mut config: Config) -> String {
+        let mut said = vec!["configuration read".to_owned()];
+        if config.access != self.config.access
+            || config.database.directory != self.config.database.directory
+        {
+            said.push(
+                "[access] and the database directory stay as they were until vcpid is restarted"
+                    .to_owned(),
+            );
+            config.access = self.config.access.clone();
+            config.database.directory = self.config.database.directory.clone();
+        }
+        let anew = config.sampling != self.config.sampling
+            || config.collection.memory_mib != self.config.collection.memory_mib
+            || config.collection.per_process != self.config.collection.per_process;
+        self.epochs.settings = config.database.clone();
+        if let Some(governor) = &mut self.governor {
+            governor.set_budget(config.governor.budget_percent.0 / 100.0);
+        }
+        self.config = config;
+        if anew {
+            said.push("sampling begins anew, in a new epoch".to_owned());
+            self.stop_sampling(End::Anew);
+        }
+        said.join("; ")
+    }
+
+    fn stop_sampling(&mut self, end: End) {
+        // What is to end does not begin anew.
+        if self.end != Some(End::Stop) {
+            self.end = Some(end);
+        }
+        if let Some(sampling) = &self.sampling {
+            sampling.running.request_stop();
+        }
+    }
+
+    /// What changes seldom.
+    fn each_second(&mut self, session: &mut Session) {
+        let outdated = self.sampling.as_ref().and_then(Sampling::outdated);
+        if let Some(why) = outdated {
+            self.begin_anew(why);
+        }
+        // A day ends when it ends, not with the next flush.
+        if self.epochs.due() == Some(Due::Time) {
+            self.flush(session);
+        }
+    }
+
+    fn begin_anew(&mut self, why: &str) {
+        tracing::info!("{why}: sampling begins anew, in a new epoch");
+        self.stop_sampling(End::Anew);
+    }
+
+    fn look_at_cost(&mut self, session: &mut Session) {
+        let (cpu, interrupts, at) = self.spent;
+        let now = (store::cpu_time(), session.interrupts, Instant::now());
+        self.spent = now;
+        let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
+            return;
+        };
+        let cpus = u32::try_from(sampling.setup.cpus.len()).unwrap_or(u32::MAX);
+        let spent = Spent {
+            machine: (now.2 - at) * cpus,
+            collector: now.0.saturating_sub(cpu),
+            interrupts: now.1.saturating_sub(interrupts),
+        };
+        let tables = &mut session.collector.tables;
+        let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(0);
+        let cost = nanoseconds(governor.cost()).saturating_mul(spent.interrupts);
+        tables.count("overhead", "interrupts", spent.interrupts);
+        tables.count("overhead", "interrupts_ns", cost);
+        let budget = spent.machine.mul_f64(governor.budget());
+        tables.count("overhead", "budget_ns", nanoseconds(budget));
+        tables.count("overhead", "looks", 1);
+        tables.count("overhead", "period_sum", governor.mean());
+        let was_lowered = governor.is_lowered();
+        let Some(change) = governor.look(spent) else {
+            return;
+        };
+        let name = match change {
+            Change::Lower(_) => "rate_lowered",
+            Change::Raise(_) => "rate_raised",
+        };
+        tables.count("overhead", name, 1);
+        self.figures.changed(change);
+        set_period(sampling, governor.mean());
+        // How far it is lowered is in each flush and in the status.
+        match (was_lowered, governor.is_lowered()) {
+            (false, true) => tracing::info!("the rate was lowered to keep within the budget"),
+            (true, false) => tracing::info!("the rate is as configured again"),
+            _ => {}
+        }
+        if governor.is_at_its_end() {
+            let why = "even the lowest rate costs more";
+            self.troubles.begin(BUDGET, why);
+        } else {
+            self.troubles.end(BUDGET);
+        }
+    }
+}
+
+impl Driver for Service {
+    fn look(&mut self, session: &mut Session) -> Result<()> {
+        if self.signals.stop.load(Ordering::Relaxed) && self.end != Some(End::Stop) {
+            self.stop_sampling(End::Stop);
+        }
+        if self.signals.reload.swap(false, Ordering::Relaxed) {
+            // It has been said.
+            let _ = self.reload();
+        }
+        while let Ok(control) = self.requests.try_recv() {
+            self.answer(&control, session);
+        }
+        self.manager.alive(session.batches);
+        let now = Instant::now();
+        if now >= self.next_second {
+            self.next_second = now + SECOND;
+            self.each_second(session);
+        }
+        if now >= self.next_step {
+            self.next_step = now + governor::STEP;
+            self.look_at_cost(session);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, session: &mut Session) {
+        let saved = self.save(session).and_then(|()| match self.epochs.due() {
+            Some(_) => self.turn(session),
+            None => Ok(()),
+        });
+        match saved {
+            Ok(()) => self.troubles.end(SAVING),
+            Err(error) => self.cannot_save(&error),
+        }
+        match self.epochs.enforce() {
+            Ok(_) => self.troubles.end(RETENTION),
+            Err(error) => self.troubles.begin(RETENTION, error),
+        }
+        if let Some(why) = session.collector.has_grown_old().or_else(many_files) {
+            self.begin_anew(why);
+        }
+        self.manager.status(&self.figures.line());
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(self.config.collection.flush_seconds.0)
+    }
+}
+
+fn set_period(sampling: &Sampling, mean: u64) {
+    if let Err(error) = sampling.running.set_period(mean) {
+        tracing::warn!("the rate cannot be changed: {error}");
+    }
+}
+
+/// Whether there may soon be no room for more open files: images and page tables have one each.
+fn many_files() -> Option<&'static str> {
+    let (most, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    let open = u64::try_from(procfs::open_files()?).ok()?;
+    (open > most / 4 * 3).then_some("most of the files that may be open are")
+}
+
+/// Lets this process have as many files open as it may allow itself.
+fn raise_open_files() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
+    if let Err(error) = raised {
+        tracing::warn!("the limit of open files stays as it is: {error}");
+    }
+}
+
+fn reply(control: &Control, answer: Result<Answer, String>) {
+    // Whoever asked may have gone.
+    let _ = control.reply.try_send(answer);
+}

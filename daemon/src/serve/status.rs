@@ -1,0 +1,216 @@
+//! How the service is: as JSON, which the other forms are made of, and as text for people.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::epochs::Epochs;
+use super::governor::{Change, Governor};
+use super::journal::Troubles;
+use super::sampling::Sampling;
+use crate::collector::Totals;
+use crate::procfs;
+use crate::session::Session;
+use crate::store::{self, wall_now};
+
+/// What is counted over the service's life.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    /// How often sampling was begun.
+    pub(super) starts: u64,
+    /// The clock of the last time.
+    pub(super) clock: &'static str,
+    /// Grows while there is nothing to do.
+    pub(super) idle: u64,
+    /// What the collections before the running one counted.
+    before: Totals,
+    /// What the running one has counted.
+    running: Totals,
+    /// Samples of the running collection that are saved.
+    saved: u64,
+    flushes: u64,
+    last_flush: Option<(i64, Duration)>,
+    lowered: u64,
+    raised: u64,
+}
+
+impl Figures {
+    /// A flush has taken so long.
+    pub(super) fn flushed(&mut self, session: &Session, took: Duration) {
+        self.running = session.collector.totals;
+        self.saved = self.running.samples;
+        self.flushes += 1;
+        self.last_flush = Some((wall_now(), took));
+    }
+
+    /// A collection ends, whose figures are added to those before.
+    pub(super) fn restarted(&mut self, session: &Session) {
+        let totals = session.collector.totals;
+        self.before.samples += totals.samples;
+        self.before.values += totals.values;
+        self.before.lost += totals.lost;
+        self.running = Totals::default();
+    }
+
+    pub(super) fn changed(&mut self, change: Change) {
+        match change {
+            Change::Lower(_) => self.lowered += 1,
+            Change::Raise(_) => self.raised += 1,
+        }
+    }
+
+    /// Samples of this collection that are in no database.
+    pub(super) fn unsaved(&self, session: &Session) -> u64 {
+        session.collector.totals.samples.saturating_sub(self.saved)
+    }
+
+    /// A line for people.
+    pub(super) fn line(&self) -> String {
+        format!(
+            "{} samples, {} values, {} lost, {} flushes",
+            self.before.samples + self.running.samples,
+            self.before.values + self.running.values,
+            self.before.lost + self.running.lost,
+            self.flushes
+        )
+    }
+}
+
+/// What the status is made of.
+pub(super) struct Parts<'a> {
+    pub(super) figures: &'a Figures,
+    pub(super) sampling: Option<&'a Sampling>,
+    pub(super) governor: Option<&'a Governor>,
+    pub(super) epochs: &'a Epochs,
+    pub(super) troubles: &'a Troubles,
+    pub(super) session: Option<&'a Session>,
+}
+
+/// The status as JSON.
+pub(super) fn of(parts: &Parts<'_>) -> Value {
+    let figures = parts.figures;
+    let running = parts
+        .session
+        .map_or(Totals::default(), |session| session.collector.totals);
+    let (files, bytes) = match parts.epochs.directory().list() {
+        Ok(list) => (
+            Some(list.len()),
+            Some(list.iter().map(|file| file.bytes).sum::<u64>()),
+        ),
+        Err(_) => (None, None),
+    };
+    let tables = parts.session.map(|session| &session.collector.tables);
+    let troubles: Vec<_> = parts
+        .troubles
+        .all()
+        .map(|(what, why)| json!({ "what": what, "why": why }))
+        .collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "samples": figures.before.samples + running.samples,
+        "value_events": figures.before.values + running.values,
+        "lost": figures.before.lost + running.lost + tables.map_or(0, |tables| tables.losses()),
+        "starts": figures.starts,
+        "sampling": parts.sampling.map(|sampling| json!({
+            "engine": sampling.choices.engine_name(),
+            "clock": sampling.choices.clock_name(),
+            "unit": sampling.choices.unit(),
+            "cpus": sampling.setup.cpus.len(),
+            "period": parts.governor.map(Governor::mean),
+            "configured_period": sampling.choices.period,
+        })),
+        "overhead": {
+            "percent": parts.governor.and_then(Governor::share).map(percent),
+            "budget_percent": parts.governor.map(|governor| percent(governor.budget())),
+            "interrupt_ns": parts.governor.map(|governor| nanoseconds(governor.cost())),
+            "cpu_ns": nanoseconds(store::cpu_time()),
+            "lowered": figures.lowered,
+            "raised": figures.raised,
+        },
+        "memory": {
+            "tables_bytes": tables.map(|tables| tables.bytes()),
+            "resident_bytes": procfs::resident_bytes(),
+        },
+        "database": {
+            "directory": parts.epochs.directory().path(),
+            "running": parts.epochs.running(),
+            "files": files,
+            "bytes": bytes,
+            "most_bytes": parts.epochs.settings.retention().bytes,
+            "flushes": figures.flushes,
+            "flushed": figures.last_flush.map(|(at, _)| at),
+            "flush_ns": figures.last_flush.map(|(_, took)| nanoseconds(took)),
+        },
+        "troubles": troubles,
+    })
+}
+
+/// In percent, to a thousandth.
+fn percent(share: f64) -> f64 {
+    (share * 1e5).round() / 1e3
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The status for people: a line for each thing.
+pub(super) fn text(status: &Value) -> String {
+    let word = |pointer: &str| match status.pointer(pointer) {
+        None | Some(Value::Null) => "?".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let mebibytes = |pointer: &str| {
+        let bytes = status.pointer(pointer).and_then(Value::as_u64);
+        bytes.map_or("?".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
+    };
+    let mut lines = vec![
+        format!("vcpid {}, pid {}", word("/version"), word("/pid")),
+        match status.get("sampling") {
+            Some(Value::Object(_)) => format!(
+                "sampling  engine {}, clock {}, {} CPUs, a sample every {} {} (configured: {})",
+                word("/sampling/engine"),
+                word("/sampling/clock"),
+                word("/sampling/cpus"),
+                word("/sampling/period"),
+                word("/sampling/unit"),
+                word("/sampling/configured_period"),
+            ),
+            _ => "sampling  none at present".to_owned(),
+        },
+        format!(
+            "collected {} samples, {} values, {} lost",
+            word("/samples"),
+            word("/value_events"),
+            word("/lost")
+        ),
+        format!(
+            "overhead  {} % of the machine (budget {} %), {} ns an interrupt; rate lowered {} times, raised {} times",
+            word("/overhead/percent"),
+            word("/overhead/budget_percent"),
+            word("/overhead/interrupt_ns"),
+            word("/overhead/lowered"),
+            word("/overhead/raised"),
+        ),
+        format!(
+            "memory    {} resident, {} in tables",
+            mebibytes("/memory/resident_bytes"),
+            mebibytes("/memory/tables_bytes")
+        ),
+        format!(
+            "database  {}, {} files, {} of {}; {} flushes",
+            word("/database/running"),
+            word("/database/files"),
+            mebibytes("/database/bytes"),
+            mebibytes("/database/most_bytes"),
+            word("/database/flushes"),
+        ),
+    ];
+    for trouble in status["troubles"].as_array().into_iter().flatten() {
+        let part = |name: &str| trouble[name].as_str().unwrap_or_default().to_owned();
+        lines.push(format!("trouble   {}: {}", part("what"), part("why")));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,172 @@
+//! The loop of a collection: batches in, tables out, whoever drives it.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use sampler::{Batch, Pid, Record};
+
+use crate::collector::Collector;
+use crate::merge::Merge;
+use crate::raw::Entry;
+use crate::store::Store;
+
+/// Batches that may wait for the collector. With batches of some ten samples of 2.5 KB this is
+/// well below 100 MB, and a flush of several seconds loses nothing.
+pub(crate) const QUEUE: usize = 2048;
+/// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
+/// privilege get what their allowance of locked memory permits.
+pub(crate) const RING_PAGES: u32 = 1024;
+/// How often the loop looks at what no batch announces: signals, a command, the time.
+pub(crate) const TICK: Duration = Duration::from_millis(20);
+/// How long samples may wait that bring all they need. To wake up costs more than a sample, and
+/// what samples share is found in the processor's caches when they are looked at together.
+const NAP: Duration = Duration::from_millis(50);
+/// How often images are looked at for changes of their file.
+const CHORES: Duration = Duration::from_secs(1);
+
+/// What a collection is for: `record` and the service drive it differently.
+pub(crate) trait Driver {
+    /// Looks at what no batch announces. Called every [`TICK`] or so.
+    ///
+    /// # Errors
+    /// What makes it senseless to go on.
+    fn look(&mut self, session: &mut Session) -> Result<()>;
+
+    /// Saves what was collected. Called after each interval, and when the tables are full.
+    fn flush(&mut self, session: &mut Session);
+
+    /// The time between two flushes.
+    fn interval(&self) -> Duration;
+}
+
+/// A running collection.
+pub(crate) struct Session {
+    merge: Merge,
+    pub(crate) collector: Collector,
+    pub(crate) store: Store,
+    cpus: usize,
+    /// Batches taken so far.
+    pub(crate) batches: u64,
+    /// Interrupts that they tell of.
+    pub(crate) interrupts: u64,
+}
+
+impl Session {
+    /// A collection from these CPUs.
+    pub(crate) fn new(cpus: &[u32], collector: Collector, store: Store) -> Self {
+        Self {
+            merge: Merge::new(cpus),
+            collector,
+            store,
+            cpus: cpus.len(),
+            batches: 0,
+            interrupts: 0,
+        }
+    }
+
+    /// Reads processes that run already. Their records come since before, so nothing is missed
+    /// between.
+    pub(crate) fn scan(&mut self, pids: impl IntoIterator<Item = Pid>) {
+        for pid in pids {
+            let now = sampler::clock_now();
+            let collector = &mut self.collector;
+            collector.loadmap.scan(pid, now, &mut collector.images);
+            self.collector.note(&Entry::Scan(pid, now));
+        }
+    }
+
+    /// Takes batches until no more can come.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn collect(
+        &mut self,
+        batches: &Receiver<Batch>,
+        driver: &mut impl Driver,
+    ) -> Result<()> {
+        let mut flushed = Instant::now();
+        let mut next_chores = Instant::now() + CHORES;
+        let mut next_look = Instant::now();
+        // Without captures the pages of a sample are looked at as soon as it comes.
+        let naps = self.collector.has_handler();
+        loop {
+            if naps {
+                std::thread::sleep(NAP);
+            }
+            match batches.recv_timeout(if naps { Duration::ZERO } else { TICK }) {
+                Ok(batch) => {
+                    self.take(batch);
+                    batches.try_iter().for_each(|batch| self.take(batch));
+                    self.drain();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let now = Instant::now();
+            if now >= next_look {
+                next_look = now + TICK;
+                driver.look(self)?;
+            }
+            if now >= next_chores {
+                next_chores = now + CHORES;
+                self.collector.drop_changed_images();
+            }
+            // A failed flush is tried again at the next interval only: a full disk stays full.
+            if now >= flushed + driver.interval()
+                || (self.collector.tables.is_full() && !self.store.is_failing())
+            {
+                flushed = now;
+                driver.flush(self);
+            }
+        }
+        self.merge.finish_all();
+        self.drain();
+        Ok(())
+    }
+
+    fn take(&mut self, batch: Batch) {
+        self.batches += 1;
+        self.interrupts += batch.records.iter().map(interrupts).sum::<u64>();
+        let tables = &mut self.collector.tables;
+        tables.count("interval", "redraws", batch.intervals.len() as u64);
+        tables.count("interval", "inherited_samples", batch.inherited);
+        self.collector.lost("malformed_records", batch.malformed);
+        self.merge.push(batch);
+    }
+
+    fn drain(&mut self) {
+        while let Some((record, evidence)) = self.merge.pop() {
+            self.collector.record(record, evidence);
+        }
+    }
+
+    /// Counts what no batch could tell.
+    pub(crate) fn close_sampling(&mut self, stats: &sampler::Stats) {
+        self.collector.lost("readers_failed", stats.readers_failed);
+        self.collector
+            .lost("undelivered_records", stats.undelivered);
+        let tables = &mut self.collector.tables;
+        tables.count("interval", "redraws_failed", stats.redraws_failed);
+        tables.count("interval", "drains_displaced", stats.displaced);
+    }
+
+    /// Saves what was collected.
+    ///
+    /// # Errors
+    /// Those of the database; what could not be saved is kept for the next time.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.collector.note(&Entry::Flush);
+        self.store.measure(&mut self.collector.tables, self.cpus);
+        self.store.flush(&mut self.collector)
+    }
+}
+
+/// How many interrupts a record tells of.
+fn interrupts(record: &Record) -> u64 {
+    match record {
+        Record::Sample(_) => 1,
+        Record::Cycles(cycles) => cycles.samples,
+        _ => 0,
+    }
+}

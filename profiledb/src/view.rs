@@ -1,0 +1,226 @@
+//! Views: fresh databases of what one reader may see.
+//!
+//! A view is built by inserting rows into an empty file, one by one, after each was judged:
+//! nothing is copied and cut down afterwards, so nothing can be left over in it. Its ids
+//! are its own, since those of the sources would tell how much of others lies between.
+//!
+//! Rules ([`RULES`] lists the tables; what has no rule stays empty):
+//! - The privileged see every row. For others a row's access tag must be theirs
+//!   ([`Subject::is_of`]), and its PC in user code; kernel code in the place of a caller or a
+//!   callee is cut from the row.
+//! - What rows refer to (flushes, access tags, processes, images, PCs, and the names of the
+//!   functions around these) is there if a row of the view refers to it. Epochs are there if
+//!   they were asked for, but for what was typed to begin them.
+//! - Counters belong to nobody and so to the privileged. Others find the one that reports
+//!   need: how many samples they see.
+
+mod copy;
+mod refer;
+mod target;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use crate::rows::Subject;
+use crate::{Error, Filter, open};
+use copy::Copy;
+use target::Target;
+
+/// The tables that have a rule.
+#[cfg(test)]
+const RULES: [&str; 13] = [
+    "branch", "call", "counter", "cycles", "epoch", "flush", "hotlist", "image", "pc", "process",
+    "subject", "symbol", "tuple",
+];
+
+/// Who is going to read a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Viewer {
+    /// Root, and whom root has made equal to it here.
+    Privileged,
+    /// An ordinary user, by user id.
+    User(u32),
+}
+
+impl Viewer {
+    fn may_see(self, subject: &Subject) -> bool {
+        match self {
+            Viewer::Privileged => true,
+            Viewer::User(user) => subject.is_of(user),
+        }
+    }
+
+    fn is_privileged(self) -> bool {
+        self == Viewer::Privileged
+    }
+}
+
+/// What of it is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// By time, epoch, process, user and image.
+    pub filter: Filter,
+    /// By address; empty lets all through.
+    pub ranges: Vec<Range>,
+    /// By table.
+    pub kinds: Kinds,
+}
+
+/// Instructions of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The image, as in [`Filter::images`].
+    pub image: String,
+    /// The first address.
+    pub start: u64,
+    /// The address behind the last.
+    pub end: u64,
+}
+
+/// Which tables are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds {
+    /// `cycles`.
+    pub cycles: bool,
+    /// `hotlist` and `tuple`.
+    pub values: bool,
+    /// `branch`.
+    pub branches: bool,
+    /// `call`.
+    pub calls: bool,
+    /// `counter`.
+    pub counters: bool,
+}
+
+impl Default for Kinds {
+    /// All of them.
+    fn default() -> Self {
+        Kinds {
+            cycles: true,
+            values: true,
+            branches: true,
+            calls: true,
+            counters: true,
+        }
+    }
+}
+
+/// What making a view may cost.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The size of the view in bytes; it is left a few hundred rows behind it.
+    pub bytes: u64,
+    /// When it has to be ready.
+    pub until: Instant,
+    /// Nobody waits for it any more.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Why there is no view.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ViewError {
+    /// It would be larger than allowed.
+    #[error("the view would be larger than {most} bytes; ask for less time, or for one image")]
+    TooLarge {
+        /// The size allowed.
+        most: u64,
+    },
+    /// It was not ready in time, or was stopped.
+    #[error("making the view took too long; ask for less time, or for one image")]
+    TooSlow,
+    /// It could not be written.
+    #[error("the view cannot be written")]
+    Target(#[source] Error),
+}
+
+/// What stops the building of a view.
+#[derive(Debug)]
+enum Stop {
+    /// The database that is being read.
+    Source(Error),
+    /// Everything else.
+    View(ViewError),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Source(error)
+    }
+}
+
+/// Writes the view of the databases `sources` for `viewer` to `target`, an empty file that
+/// nobody else has open. They are read as by [`Profile::load`](crate::Profile::load), each
+/// between two flushes; a collector may be at work.
+///
+/// Returns why some of the databases are not in it: damage, another schema. One that is no
+/// longer there is left out silently.
+///
+/// # Errors
+/// Those of [`ViewError`]; the contents of `target` are not to be used then.
+pub fn write_view(
+    sources: &[PathBuf],
+    target: &Path,
+    viewer: Viewer,
+    selection: &Selection,
+    limits: &Limits,
+) -> Result<Vec<Error>, ViewError> {
+    let mut left_out = Vec::new();
+    let mut good: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    // Damage may show only when some rows are in the view already. It is begun again then,
+    // without that database: rows that were taken back would still lie in the file.
+    loop {
+        let mut view = Target::create(target, limits).map_err(ViewError::Target)?;
+        let mut failed = None;
+        for (index, path) in good.iter().enumerate() {
+            match add(&mut view, path, viewer, selection) {
+                Ok(()) => {}
+                Err(Stop::Source(error)) => {
+                    failed = Some((index, error));
+                    break;
+                }
+                Err(Stop::View(error)) => return Err(error),
+            }
+        }
+        let Some((index, error)) = failed else {
+            view.finish()?;
+            return Ok(left_out);
+        };
+        good.remove(index);
+        if !is_missing(&error) {
+            left_out.push(error);
+        }
+    }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+fn add(view: &mut Target, path: &Path, viewer: Viewer, selection: &Selection) -> Result<(), Stop> {
+    let path = open::absolute(path)?;
+    let source = open::for_reading(&path)?;
+    Copy::new(&path, &source, view, viewer, selection).run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every table of the schema has a rule: a new one is empty in every view until somebody
+    /// has thought about who may see it.
+    #[test]
+    fn every_table_has_a_rule() {
+        let mut conn = rusqlite::Connection::open_in_memory().expect("opens");
+        open::fresh(Path::new("memory"), &mut conn).expect("is made");
+        let mut statement = conn
+            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+            .expect("reads");
+        let tables = statement.query_map([], |row| row.get(0)).expect("reads");
+        let tables: Vec<String> = tables.map(|name| name.expect("is text")).collect();
+        assert_eq!(tables, RULES);
+    }
+}

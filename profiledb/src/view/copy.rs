@@ -1,0 +1,339 @@
+//! One database into the view: which of its rows, and as what.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, Params, Row, params};
+
+use super::refer::{FlushOfSource, ImageOfSource, PcOfSource, SubjectOfSource};
+use super::target::Target;
+use super::{Selection, Stop, Viewer};
+use crate::{from_sql, to_sql};
+
+/// One database on its way into the view.
+pub(super) struct Copy<'a> {
+    pub(super) path: &'a Path,
+    pub(super) source: &'a Connection,
+    pub(super) view: &'a mut Target,
+    pub(super) viewer: Viewer,
+    pub(super) selection: &'a Selection,
+    pub(super) flushes: HashMap<i64, FlushOfSource>,
+    pub(super) subjects: HashMap<i64, SubjectOfSource>,
+    pub(super) images: HashMap<i64, ImageOfSource>,
+    /// Images that the source has names for.
+    pub(super) with_names: HashSet<i64>,
+    /// `None`: all.
+    pub(super) wanted_processes: Option<HashSet<i64>>,
+    pub(super) processes: HashMap<i64, i64>,
+    pub(super) pcs: HashMap<i64, PcOfSource>,
+}
+
+/// The ids, in the view, of what a row refers to.
+struct Place {
+    flush: i64,
+    process: i64,
+    subject: i64,
+    pc: i64,
+    other: Option<i64>,
+}
+
+impl<'a> Copy<'a> {
+    pub(super) fn new(
+        path: &'a Path,
+        source: &'a Connection,
+        view: &'a mut Target,
+        viewer: Viewer,
+        selection: &'a Selection,
+    ) -> Self {
+        Copy {
+            path,
+            source,
+            view,
+            viewer,
+            selection,
+            flushes: HashMap::new(),
+            subjects: HashMap::new(),
+            images: HashMap::new(),
+            with_names: HashSet::new(),
+            wanted_processes: None,
+            processes: HashMap::new(),
+            pcs: HashMap::new(),
+        }
+    }
+
+    pub(super) fn run(mut self) -> Result<(), Stop> {
+        self.epochs()?;
+        if self.flushes.is_empty() {
+            return Ok(());
+        }
+        self.read_subjects()?;
+        self.read_pids()?;
+        self.read_images()?;
+        self.each("SELECT DISTINCT image FROM symbol", [], |copy, row| {
+            copy.with_names.insert(copy.get(row, 0)?);
+            Ok(())
+        })?;
+        let kinds = self.selection.kinds;
+        if kinds.cycles {
+            self.cycles()?;
+        }
+        if kinds.values {
+            self.hotlists()?;
+        }
+        if kinds.branches {
+            self.branches()?;
+        }
+        if kinds.calls {
+            self.calls()?;
+        }
+        if kinds.counters {
+            self.counters()?;
+        }
+        self.symbols()
+    }
+
+    /// Where a row goes whose first five columns say when, in which process, for whom and at
+    /// which PCs it was collected. `None`: it is not for this view.
+    fn place(&mut self, row: &Row<'_>) -> Result<Option<Place>, Stop> {
+        let (flush, process): (i64, i64) = (self.get(row, 0)?, self.get(row, 1)?);
+        let (subject, pc): (i64, i64) = (self.get(row, 2)?, self.get(row, 3)?);
+        let other: Option<i64> = self.get(row, 4)?;
+        let processes = self.wanted_processes.as_ref();
+        if !self.subjects.contains_key(&subject)
+            || !self.flushes.contains_key(&flush)
+            || processes.is_some_and(|wanted| !wanted.contains(&process))
+        {
+            return Ok(None);
+        }
+        let at = self.pc(pc)?;
+        let sees_kernel = self.viewer.is_privileged();
+        if !at.wanted || (at.kernel && !sees_kernel) {
+            return Ok(None);
+        }
+        let mut shown = other;
+        if let Some(id) = other
+            && self.pc(id)?.kernel
+            && !sees_kernel
+        {
+            shown = None;
+        }
+        Ok(Some(Place {
+            flush: self.put_flush(flush)?,
+            process: self.put_process(process, flush)?,
+            subject: self.put_subject(subject)?,
+            pc: self.put_pc(pc)?,
+            other: shown.map(|id| self.put_pc(id)).transpose()?,
+        }))
+    }
+
+    fn cycles(&mut self) -> Result<(), Stop> {
+        let sql = "SELECT flush, process, subject, pc, caller, samples, weight
+                   FROM cycles NOT INDEXED ORDER BY rowid";
+        self.each(sql, [], |copy, row| {
+            let Some(place) = copy.place(row)? else {
+                return Ok(());
+            };
+            let (samples, weight): (i64, i64) = (copy.get(row, 5)?, copy.get(row, 6)?);
+            let of_source: i64 = copy.get(row, 0)?;
+            if let Some(flush) = copy.flushes.get_mut(&of_source) {
+                flush.samples = flush.samples.saturating_add(from_sql(samples));
+            }
+            let Place {
+                flush,
+                process,
+                subject,
+                pc,
+                other,
+            } = place;
+            copy.view.add(
+                "INSERT INTO cycles (flush, process, subject, pc, caller, samples, weight)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![flush, process, subject, pc, other, samples, weight],
+            )
+        })
+    }
+
+    fn hotlists(&mut self) -> Result<(), Stop> {
+        let sql = "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
+                          windows, capacity, by_weight, p, concise, sat_count
+                   FROM hotlist NOT INDEXED ORDER BY id";
+        self.each(sql, [], |copy, row| {
+            let Some(place) = copy.place(row)? else {
+                return Ok(());
+            };
+            let parameter: String = copy.get(row, 6)?;
+            let counts: [i64; 3] = [copy.get(row, 7)?, copy.get(row, 8)?, copy.get(row, 9)?];
+            let (capacity, by_weight): (i64, i64) = (copy.get(row, 10)?, copy.get(row, 11)?);
+            let p: f64 = copy.get(row, 12)?;
+            let (concise, sat_count): (i64, i64) = (copy.get(row, 13)?, copy.get(row, 14)?);
+            let Place {
+                flush,
+                process,
+                subject,
+                pc,
+                other,
+            } = place;
+            let new = copy.view.insert(
+                "INSERT INTO hotlist (flush, process, subject, pc, caller, parameter, reached,
+                                      unknown, windows, capacity, by_weight, p, concise,
+                                      sat_count)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                params![
+                    flush, process, subject, pc, other, parameter, counts[0], counts[1], counts[2],
+                    capacity, by_weight, p, concise, sat_count,
+                ],
+            )?;
+            copy.tuples(copy.get(row, 5)?, new)
+        })
+    }
+
+    fn tuples(&mut self, of_source: i64, hotlist: i64) -> Result<(), Stop> {
+        let sql = "SELECT rank, value, counted, certain, first FROM tuple
+                   WHERE hotlist = ?1 ORDER BY rank";
+        self.each(sql, [of_source], |copy, row| {
+            let mut columns = [0; 5];
+            for (index, column) in columns.iter_mut().enumerate() {
+                *column = copy.get::<i64>(row, index)?;
+            }
+            let [rank, value, counted, certain, first] = columns;
+            copy.view.add(
+                "INSERT INTO tuple (hotlist, rank, value, counted, certain, first)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![hotlist, rank, value, counted, certain, first],
+            )
+        })
+    }
+
+    fn branches(&mut self) -> Result<(), Stop> {
+        let sql = "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown
+                   FROM branch NOT INDEXED ORDER BY rowid";
+        self.each(sql, [], |copy, row| {
+            let Some(place) = copy.place(row)? else {
+                return Ok(());
+            };
+            let counts: [i64; 3] = [copy.get(row, 5)?, copy.get(row, 6)?, copy.get(row, 7)?];
+            let Place {
+                flush,
+                process,
+                subject,
+                pc,
+                ..
+            } = place;
+            copy.view.add(
+                "INSERT INTO branch (flush, process, subject, pc, taken, not_taken, unknown)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![flush, process, subject, pc, counts[0], counts[1], counts[2]],
+            )
+        })
+    }
+
+    fn calls(&mut self) -> Result<(), Stop> {
+        let sql = "SELECT flush, process, subject, site, callee, calls
+                   FROM call NOT INDEXED ORDER BY rowid";
+        self.each(sql, [], |copy, row| {
+            let Some(place) = copy.place(row)? else {
+                return Ok(());
+            };
+            let calls: i64 = copy.get(row, 5)?;
+            let Place {
+                flush,
+                process,
+                subject,
+                pc: site,
+                other: callee,
+            } = place;
+            copy.view.add(
+                "INSERT INTO call (flush, process, subject, site, callee, calls)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![flush, process, subject, site, callee, calls],
+            )
+        })
+    }
+
+    fn counters(&mut self) -> Result<(), Stop> {
+        const INSERT: &str =
+            "INSERT INTO counter (flush, kind, name, value) VALUES (?1, ?2, ?3, ?4)";
+        if !self.viewer.is_privileged() {
+            for flush in self.flushes.values() {
+                if let Some(id) = flush.id {
+                    let samples = to_sql(flush.samples);
+                    self.view
+                        .add(INSERT, params![id, "run", "samples", samples])?;
+                }
+            }
+            return Ok(());
+        }
+        let sql = "SELECT flush, kind, name, value FROM counter ORDER BY flush";
+        self.each(sql, [], |copy, row| {
+            let flush: i64 = copy.get(row, 0)?;
+            if !copy.flushes.contains_key(&flush) {
+                return Ok(());
+            }
+            let (kind, name): (String, String) = (copy.get(row, 1)?, copy.get(row, 2)?);
+            let value: i64 = copy.get(row, 3)?;
+            let flush = copy.put_flush(flush)?;
+            copy.view.add(INSERT, params![flush, kind, name, value])
+        })
+    }
+
+    /// The names of the functions around the PCs of the view.
+    fn symbols(&mut self) -> Result<(), Stop> {
+        for image in self.images.values_mut() {
+            image.addresses.sort_unstable();
+        }
+        // By address as it is stored: of one image all are on the same side of 0.
+        let sql = "SELECT image, address, size, name,
+                          lead(address) OVER (PARTITION BY image ORDER BY address)
+                   FROM symbol";
+        self.each(sql, [], |copy, row| {
+            let image: i64 = copy.get(row, 0)?;
+            let (address, size): (i64, i64) = (copy.get(row, 1)?, copy.get(row, 2)?);
+            let name: String = copy.get(row, 3)?;
+            let next: Option<i64> = copy.get(row, 4)?;
+            let (start, size) = (from_sql(address), from_sql(size));
+            let end = match size {
+                0 => next.map_or(u64::MAX, from_sql),
+                size => start.saturating_add(size),
+            };
+            if let Some(image) = copy.image_with_code(image, start, end) {
+                copy.view.add(
+                    "INSERT OR IGNORE INTO symbol (image, address, size, name)
+                     VALUES (?1, ?2, ?3, ?4)",
+                    params![image, address, to_sql(size), name],
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The image's id in the view if that has a PC between these addresses.
+    fn image_with_code(&self, of_source: i64, start: u64, end: u64) -> Option<i64> {
+        let image = self.images.get(&of_source)?;
+        let first = image.addresses.partition_point(|address| *address < start);
+        let address = image.addresses.get(first)?;
+        image.id.filter(|_| *address < end)
+    }
+
+    /// Gives the rows of a query on the source to `take`, one by one.
+    pub(super) fn each(
+        &mut self,
+        sql: &str,
+        values: impl Params,
+        mut take: impl FnMut(&mut Self, &Row<'_>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let source = self.source;
+        let mut statement = source.prepare_cached(sql).map_err(|e| self.failed(e))?;
+        let mut rows = statement.query(values).map_err(|e| self.failed(e))?;
+        while let Some(row) = rows.next().map_err(|e| self.failed(e))? {
+            self.view.look_at_limits()?;
+            take(self, row)?;
+        }
+        Ok(())
+    }
+
+    /// A column of the source.
+    pub(super) fn get<T: FromSql>(&self, row: &Row<'_>, column: usize) -> Result<T, Stop> {
+        row.get(column).map_err(|e| self.failed(e))
+    }
+}

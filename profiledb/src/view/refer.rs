@@ -1,0 +1,337 @@
+//! What the rows of a source refer to: judged once, and put into the view when a row that
+//! goes there refers to it.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Row, named_params, params, params_from_iter};
+
+use super::Stop;
+use super::copy::Copy;
+use crate::rows::{Image, ImageKind, Subject};
+use crate::{Error, MAX_INSTRUCTION, from_sql};
+
+/// A flush of the source that was asked for.
+pub(super) struct FlushOfSource {
+    /// Its epoch in the view.
+    epoch: i64,
+    started: i64,
+    ended: i64,
+    /// Its id in the view, once it is there.
+    pub(super) id: Option<i64>,
+    /// Interrupts that the view shows of it.
+    pub(super) samples: u64,
+}
+
+/// An access tag that the viewer may see and asked for.
+pub(super) struct SubjectOfSource {
+    row: Subject,
+    id: Option<i64>,
+}
+
+/// An image of the source.
+pub(super) struct ImageOfSource {
+    row: Image,
+    kind: String,
+    /// Whether the filter takes it.
+    wanted: bool,
+    /// The addresses asked for; empty lets all through.
+    ranges: Vec<(u64, u64)>,
+    pub(super) id: Option<i64>,
+    /// Addresses of its PCs in the view, where names may be needed for them.
+    pub(super) addresses: Vec<u64>,
+}
+
+/// An instruction of the source.
+#[derive(Clone, Copy)]
+pub(super) struct PcOfSource {
+    pub(super) kernel: bool,
+    pub(super) wanted: bool,
+    id: Option<i64>,
+}
+
+impl Copy<'_> {
+    /// Puts the epochs into the view, and notes which flushes are wanted.
+    pub(super) fn epochs(&mut self) -> Result<(), Stop> {
+        let filter = &self.selection.filter;
+        let mut epochs = Vec::new();
+        self.each(
+            "SELECT id, started, ended, host, kernel, iif(:all, command, ''), engine, clock, unit,
+                    cycles_per_unit, period, window, iif(:all, settings, '{}')
+             FROM epoch NOT INDEXED ORDER BY id",
+            named_params! { ":all": self.viewer.is_privileged() },
+            |copy, row| {
+                let of_source: i64 = copy.get(row, 0)?;
+                let id = copy.view.epoch_id(of_source);
+                let mut columns = vec![Value::from(id)];
+                for column in 1..13 {
+                    columns.push(copy.get(row, column)?);
+                }
+                if filter.takes_epoch(id) {
+                    epochs.push((of_source, id, columns));
+                }
+                Ok(())
+            },
+        )?;
+        let ids: HashMap<i64, i64> = epochs.iter().map(|(old, new, _)| (*old, *new)).collect();
+        self.read_flushes(&ids)?;
+        let with_flushes: HashSet<i64> = self.flushes.values().map(|flush| flush.epoch).collect();
+        for (_, id, columns) in epochs {
+            if filter.is_timed() && !with_flushes.contains(&id) {
+                continue;
+            }
+            self.view.insert(
+                "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock,
+                                    unit, cycles_per_unit, period, window, settings)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                params_from_iter(columns),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<(), Stop> {
+        let filter = &self.selection.filter;
+        let sql = "SELECT id, epoch, started, ended FROM flush NOT INDEXED ORDER BY id";
+        self.each(sql, [], |copy, row| {
+            let (id, epoch): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
+            let (started, ended): (i64, i64) = (copy.get(row, 2)?, copy.get(row, 3)?);
+            if let Some(&epoch) = epochs.get(&epoch)
+                && filter.takes_time(started, ended)
+            {
+                let flush = FlushOfSource {
+                    epoch,
+                    started,
+                    ended,
+                    id: None,
+                    samples: 0,
+                };
+                copy.flushes.insert(id, flush);
+            }
+            Ok(())
+        })
+    }
+
+    /// Notes the access tags whose rows go into the view.
+    pub(super) fn read_subjects(&mut self) -> Result<(), Stop> {
+        let filter = &self.selection.filter;
+        self.each(
+            "SELECT id, uid, gid, euid, egid, suid, dumpable, capable, kernel
+             FROM subject NOT INDEXED",
+            [],
+            |copy, row| {
+                let subject = Subject {
+                    uid: copy.get(row, 1)?,
+                    gid: copy.get(row, 2)?,
+                    euid: copy.get(row, 3)?,
+                    egid: copy.get(row, 4)?,
+                    suid: copy.get(row, 5)?,
+                    dumpable: copy.get(row, 6)?,
+                    capable: copy.get(row, 7)?,
+                    kernel: copy.get(row, 8)?,
+                };
+                if copy.viewer.may_see(&subject) && filter.takes_subject(&subject) {
+                    let row_of_source = SubjectOfSource {
+                        row: subject,
+                        id: None,
+                    };
+                    copy.subjects.insert(copy.get(row, 0)?, row_of_source);
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Notes the processes asked for, if not all are.
+    pub(super) fn read_pids(&mut self) -> Result<(), Stop> {
+        if self.selection.filter.pids.is_empty() {
+            return Ok(());
+        }
+        let mut wanted = HashSet::new();
+        self.each(
+            "SELECT id, pid FROM process NOT INDEXED",
+            [],
+            |copy, row| {
+                if copy.selection.filter.takes_pid(copy.get(row, 1)?) {
+                    wanted.insert(copy.get(row, 0)?);
+                }
+                Ok(())
+            },
+        )?;
+        self.wanted_processes = Some(wanted);
+        Ok(())
+    }
+
+    pub(super) fn read_images(&mut self) -> Result<(), Stop> {
+        let sql = "SELECT id, kind, path, build_id, identity FROM image NOT INDEXED";
+        self.each(sql, [], |copy, row| {
+            let id: i64 = copy.get(row, 0)?;
+            let kind: String = copy.get(row, 1)?;
+            let image = Image {
+                kind: match kind.as_str() {
+                    "file" => ImageKind::File,
+                    "vdso" => ImageKind::Vdso,
+                    "kernel" => ImageKind::Kernel,
+                    "anon" => ImageKind::Anon,
+                    _ => return Err(copy.corrupt(format!("image {id} is of no known kind"))),
+                },
+                path: copy.get(row, 2)?,
+                build_id: copy.get(row, 3)?,
+                identity: copy.get(row, 4)?,
+            };
+            let selection = copy.selection;
+            let ranges: Vec<(u64, u64)> = selection
+                .ranges
+                .iter()
+                .filter(|range| image.is_named(&range.image))
+                .map(|range| (range.start, range.end))
+                .collect();
+            let in_ranges = selection.ranges.is_empty() || !ranges.is_empty();
+            let image = ImageOfSource {
+                wanted: selection.filter.takes_image(&image) && in_ranges,
+                row: image,
+                kind,
+                ranges,
+                id: None,
+                addresses: Vec::new(),
+            };
+            copy.images.insert(id, image);
+            Ok(())
+        })
+    }
+
+    /// What is known of an instruction.
+    pub(super) fn pc(&mut self, id: i64) -> Result<PcOfSource, Stop> {
+        if let Some(pc) = self.pcs.get(&id) {
+            return Ok(*pc);
+        }
+        let (image, address, _) = self.pc_row(id)?;
+        let Some(image) = self.images.get(&image) else {
+            return Err(self.dangling("image", image));
+        };
+        let address = from_sql(address);
+        let in_range = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
+        let pc = PcOfSource {
+            kernel: image.row.kind == ImageKind::Kernel,
+            wanted: image.wanted && (image.ranges.is_empty() || image.ranges.iter().any(in_range)),
+            id: None,
+        };
+        self.pcs.insert(id, pc);
+        Ok(pc)
+    }
+
+    fn pc_row(&self, id: i64) -> Result<(i64, i64, Option<Vec<u8>>), Stop> {
+        let found = self
+            .source
+            .prepare_cached("SELECT image, address, bytes FROM pc WHERE id = ?1")
+            .and_then(|mut statement| {
+                let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+                statement.query_row([id], row).optional()
+            });
+        match found.map_err(|e| self.failed(e))? {
+            Some((_, _, Some(bytes))) if !(1..=MAX_INSTRUCTION).contains(&Vec::len(&bytes)) => {
+                let detail = format!("pc {id} is an instruction of {} bytes", bytes.len());
+                Err(self.corrupt(detail))
+            }
+            Some(row) => Ok(row),
+            None => Err(self.dangling("pc", id)),
+        }
+    }
+
+    /// The instruction's id in the view, where it is put if it is not there yet.
+    pub(super) fn put_pc(&mut self, id: i64) -> Result<i64, Stop> {
+        let pc = self.pc(id)?;
+        if let Some(id) = pc.id {
+            return Ok(id);
+        }
+        let (of_source, address, bytes) = self.pc_row(id)?;
+        let Some(image) = self.images.get_mut(&of_source) else {
+            return Err(self.dangling("image", of_source));
+        };
+        let image_id = match image.id {
+            Some(id) => id,
+            None => *image.id.insert(self.view.image(&image.row, &image.kind)?),
+        };
+        if self.with_names.contains(&of_source) {
+            image.addresses.push(from_sql(address));
+        }
+        let new = self.view.pc(image_id, address, bytes.as_deref())?;
+        self.pcs.insert(
+            id,
+            PcOfSource {
+                id: Some(new),
+                ..pc
+            },
+        );
+        Ok(new)
+    }
+
+    /// The flush's id in the view, where it is put if it is not there yet.
+    pub(super) fn put_flush(&mut self, id: i64) -> Result<i64, Stop> {
+        let Some(flush) = self.flushes.get_mut(&id) else {
+            return Err(self.dangling("flush", id));
+        };
+        if let Some(id) = flush.id {
+            return Ok(id);
+        }
+        let new = self.view.insert(
+            "INSERT INTO flush (epoch, started, ended) VALUES (?1, ?2, ?3)",
+            params![flush.epoch, flush.started, flush.ended],
+        )?;
+        flush.id = Some(new);
+        Ok(new)
+    }
+
+    /// The access tag's id in the view, where it is put if it is not there yet.
+    pub(super) fn put_subject(&mut self, id: i64) -> Result<i64, Stop> {
+        let Some(subject) = self.subjects.get_mut(&id) else {
+            return Err(self.dangling("subject", id));
+        };
+        match subject.id {
+            Some(id) => Ok(id),
+            None => Ok(*subject.id.insert(self.view.subject(&subject.row)?)),
+        }
+    }
+
+    /// The process's id in the view, where it is put if it is not there yet.
+    pub(super) fn put_process(&mut self, id: i64, flush: i64) -> Result<i64, Stop> {
+        if let Some(id) = self.processes.get(&id) {
+            return Ok(*id);
+        }
+        let found = self
+            .source
+            .prepare_cached("SELECT pid, started, execs, comm FROM process WHERE id = ?1")
+            .and_then(|mut statement| {
+                let row = |row: &Row<'_>| {
+                    let columns: (i64, i64, i64, String) =
+                        (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+                    Ok(columns)
+                };
+                statement.query_row([id], row).optional()
+            });
+        let Some((pid, started, execs, comm)) = found.map_err(|e| self.failed(e))? else {
+            return Err(self.dangling("process", id));
+        };
+        let Some(flush) = self.flushes.get(&flush) else {
+            return Err(self.dangling("flush", flush));
+        };
+        let new = self.view.insert(
+            "INSERT INTO process (epoch, pid, started, execs, comm) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![flush.epoch, pid, started, execs, comm],
+        )?;
+        self.processes.insert(id, new);
+        Ok(new)
+    }
+
+    pub(super) fn failed(&self, error: rusqlite::Error) -> Stop {
+        Stop::Source(Error::sqlite(self.path, error))
+    }
+
+    pub(super) fn corrupt(&self, detail: String) -> Stop {
+        Stop::Source(Error::corrupt(self.path, detail))
+    }
+
+    pub(super) fn dangling(&self, table: &str, id: i64) -> Stop {
+        self.corrupt(format!("a row refers to {table} {id}, which is missing"))
+    }
+}

@@ -1,0 +1,190 @@
+//! The view being built: an empty database, and what of it is there already.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Params};
+
+use super::{Limits, Stop, ViewError};
+use crate::rows::{Image, ImageKind, Subject};
+use crate::{Error, from_sql, open};
+
+/// The size of a page, in bytes; that of SQLite.
+const PAGE: u64 = 4096;
+
+/// Rows between two looks at the limits.
+const ROWS_PER_LOOK: u32 = 256;
+
+/// The view being built.
+pub(super) struct Target {
+    path: PathBuf,
+    conn: Connection,
+    limits: Limits,
+    rows_until_look: u32,
+    epochs: HashSet<i64>,
+    images: HashMap<(ImageKind, String, String), i64>,
+    subjects: HashMap<Subject, i64>,
+}
+
+impl Target {
+    /// Begins with nothing, whatever the file holds.
+    pub(super) fn create(path: &Path, limits: &Limits) -> Result<Target, Error> {
+        let path = open::absolute(path)?;
+        let file = OpenOptions::new().write(true).open(&path);
+        file.and_then(|file| file.set_len(0))
+            .map_err(|e| Error::io(&path, e))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let failed = |e| Error::sqlite(&path, e);
+        let mut conn = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        // It is thrown away if it is not finished: nothing is ever taken back.
+        open::fresh(&path, &mut conn)?;
+        conn.execute_batch("BEGIN EXCLUSIVE").map_err(failed)?;
+        Ok(Target {
+            path,
+            conn,
+            limits: limits.clone(),
+            rows_until_look: 0,
+            epochs: HashSet::new(),
+            images: HashMap::new(),
+            subjects: HashMap::new(),
+        })
+    }
+
+    /// Brings everything into the file and closes it.
+    pub(super) fn finish(self) -> Result<(), ViewError> {
+        if let Err(error) = self.conn.execute_batch("COMMIT") {
+            return Err(self.error(error));
+        }
+        let Target { conn, path, .. } = self;
+        conn.close()
+            .map_err(|(_, e)| ViewError::Target(Error::sqlite(&path, e)))
+    }
+
+    /// To be called with every row that is looked at.
+    pub(super) fn look_at_limits(&mut self) -> Result<(), Stop> {
+        if self.rows_until_look > 0 {
+            self.rows_until_look -= 1;
+            return Ok(());
+        }
+        self.rows_until_look = ROWS_PER_LOOK;
+        let stopped = self.limits.stop.load(Ordering::Relaxed);
+        if stopped || Instant::now() > self.limits.until {
+            return Err(Stop::View(ViewError::TooSlow));
+        }
+        let pages = self.run("PRAGMA page_count", |statement| {
+            statement.query_row([], |row| row.get(0).map(from_sql))
+        })?;
+        if pages.saturating_mul(PAGE) > self.limits.bytes {
+            let most = self.limits.bytes;
+            return Err(Stop::View(ViewError::TooLarge { most }));
+        }
+        Ok(())
+    }
+
+    /// The id under which an epoch of a source goes here: its own unless another has it.
+    pub(super) fn epoch_id(&mut self, of_source: i64) -> i64 {
+        let next = || {
+            self.epochs
+                .iter()
+                .max()
+                .map_or(1, |id| id.saturating_add(1))
+        };
+        let id = if self.epochs.contains(&of_source) {
+            next()
+        } else {
+            of_source
+        };
+        self.epochs.insert(id);
+        id
+    }
+
+    /// The id of an image, which other sources may have as well.
+    pub(super) fn image(&mut self, image: &Image, kind: &str) -> Result<i64, Stop> {
+        let key = (image.kind, image.identity.clone(), image.path.clone());
+        if let Some(id) = self.images.get(&key) {
+            return Ok(*id);
+        }
+        let id = self.insert(
+            "INSERT INTO image (kind, path, build_id, identity) VALUES (?1, ?2, ?3, ?4)",
+            (kind, &image.path, &image.build_id, &image.identity),
+        )?;
+        self.images.insert(key, id);
+        Ok(id)
+    }
+
+    /// The id of an access tag, which other sources may have as well.
+    pub(super) fn subject(&mut self, subject: &Subject) -> Result<i64, Stop> {
+        if let Some(id) = self.subjects.get(subject) {
+            return Ok(*id);
+        }
+        let Subject {
+            uid,
+            gid,
+            euid,
+            egid,
+            suid,
+            dumpable,
+            capable,
+            kernel,
+        } = *subject;
+        let id = self.insert(
+            "INSERT INTO subject (uid, gid, euid, egid, suid, dumpable, capable, kernel)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            (uid, gid, euid, egid, suid, dumpable, capable, kernel),
+        )?;
+        self.subjects.insert(*subject, id);
+        Ok(id)
+    }
+
+    /// The id of an instruction, which other sources may have as well.
+    pub(super) fn pc(
+        &mut self,
+        image: i64,
+        address: i64,
+        bytes: Option<&[u8]>,
+    ) -> Result<i64, Stop> {
+        let sql = "SELECT id FROM pc WHERE image = ?1 AND address = ?2";
+        let known = self.run(sql, |statement| {
+            statement
+                .query_row((image, address), |row| row.get(0))
+                .optional()
+        })?;
+        match known {
+            Some(id) => Ok(id),
+            None => self.insert(
+                "INSERT INTO pc (image, address, bytes) VALUES (?1, ?2, ?3)",
+                (image, address, bytes),
+            ),
+        }
+    }
+
+    /// Inserts a row and returns its id.
+    pub(super) fn insert(&mut self, sql: &str, values: impl Params) -> Result<i64, Stop> {
+        self.run(sql, |statement| statement.insert(values))
+    }
+
+    /// Inserts a row of a table without ids.
+    pub(super) fn add(&mut self, sql: &str, values: impl Params) -> Result<(), Stop> {
+        self.run(sql, |statement| statement.execute(values))
+            .map(drop)
+    }
+
+    fn run<T>(
+        &self,
+        sql: &str,
+        work: impl FnOnce(&mut CachedStatement<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Stop> {
+        let done = self
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut statement| work(&mut statement));
+        done.map_err(|error| Stop::View(self.error(error)))
+    }
+
+    fn error(&self, error: rusqlite::Error) -> ViewError {
+        ViewError::Target(Error::sqlite(&self.path, error))
+    }
+}

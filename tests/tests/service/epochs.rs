@@ -1,0 +1,186 @@
+//! The files of epochs: their order, what is kept, and what is moved aside.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use libtest_mimic::Failed;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rusqlite::Connection;
+
+use crate::bench::{Bench, ensure_whole};
+use crate::common::ensure;
+use crate::{TestResult, done};
+
+/// The file of an earlier epoch, of about so many MiB.
+fn earlier(bench: &Bench, sequence: u32, mebibytes: u32) -> Result<PathBuf, Failed> {
+    let name = format!("2020-01-{:02}T00-00-00-{sequence:06}.db", sequence % 28 + 1);
+    let path = bench.directory().join(name);
+    let epoch = profiledb::Epoch {
+        started: 1,
+        ended: Some(2),
+        host: "host".to_owned(),
+        kernel: "5".to_owned(),
+        command: "serve".to_owned(),
+        engine: "ring".to_owned(),
+        clock: "cpu-clock".to_owned(),
+        unit: "ns".to_owned(),
+        cycles_per_unit: 1.0,
+        period: 1_000_000,
+        window: 16,
+        settings: "{}".to_owned(),
+    };
+    profiledb::Writer::create_epoch_as(&path, &epoch, Some(sequence.into()))?.close()?;
+    Connection::open(&path)?.execute_batch(&format!(
+        "CREATE TABLE ballast (x); INSERT INTO ballast VALUES (zeroblob({mebibytes} << 20))"
+    ))?;
+    Ok(path)
+}
+
+/// A directory such as a service leaves.
+fn directory(bench: &Bench) -> Result<(), Failed> {
+    use std::os::unix::fs::DirBuilderExt;
+    Ok(fs::DirBuilder::new()
+        .mode(0o700)
+        .create(bench.directory())?)
+}
+
+/// Names say when, and in which order.
+pub(crate) fn starts() -> TestResult {
+    let bench = Bench::new()?;
+    let configuration = bench.configure("")?;
+    for _ in 0..2 {
+        let mut service = bench.start(&configuration)?;
+        service.await_flushes(1)?;
+        service.stop()?;
+    }
+    let databases = bench.databases()?;
+    ensure(databases.len() == 2, || format!("{databases:?}"))?;
+    for (database, end) in databases.iter().zip(["-000001.db", "-000002.db"]) {
+        ensure(database.to_string_lossy().ends_with(end), || {
+            format!("{databases:?}")
+        })?;
+        ensure_whole(database)?;
+    }
+    done()
+}
+
+/// Epochs that were last written years ago go with the first flush, but for the newest.
+pub(crate) fn age() -> TestResult {
+    let bench = Bench::new()?;
+    directory(&bench)?;
+    let old = SystemTime::now() - Duration::from_secs(3 * 365 * 86_400);
+    for sequence in 1..=5 {
+        let path = earlier(&bench, sequence, 0)?;
+        File::options().append(true).open(path)?.set_modified(old)?;
+    }
+    let mut service = bench.start(&bench.configure("database.keep_newest = 3")?)?;
+    service.await_flushes(1)?;
+    service.stop()?;
+    let left = bench.databases()?;
+    // Two of them, and the one that runs.
+    ensure(left.len() == 3, || format!("{left:?}"))?;
+    ensure(left[0].to_string_lossy().ends_with("-000004.db"), || {
+        format!("{left:?}")
+    })?;
+    done()
+}
+
+/// The oldest go until the rest has room, whatever is to be kept otherwise.
+pub(crate) fn size() -> TestResult {
+    let bench = Bench::new()?;
+    directory(&bench)?;
+    for sequence in 1..=5 {
+        earlier(&bench, sequence, 10)?;
+    }
+    let mut service = bench.start(&bench.configure("database.keep_mib = 32")?)?;
+    service.await_flushes(1)?;
+    service.stop()?;
+    let left = bench.databases()?;
+    let bytes: u64 = left
+        .iter()
+        .map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()))
+        .sum();
+    ensure(bytes <= 32 << 20, || format!("{bytes} bytes: {left:?}"))?;
+    ensure(
+        left.len() == 3 && left[0].to_string_lossy().ends_with("-000004.db"),
+        || format!("{left:?}"),
+    )?;
+    done()
+}
+
+/// What cannot be used is out of the way, and said with its reason; what is not an epoch's file
+/// stays.
+pub(crate) fn moved_aside() -> TestResult {
+    let bench = Bench::new()?;
+    directory(&bench)?;
+    fs::write(
+        earlier(&bench, 1, 0)?,
+        "not a database at all, but somewhat long ".repeat(30),
+    )?;
+    Connection::open(earlier(&bench, 2, 0)?)?.pragma_update(None, "user_version", 999_999)?;
+    overwrite(&earlier(&bench, 3, 0)?, 3 * 4096, &[0xa5; 8192])?;
+    fs::write(bench.directory().join("notes.db"), "mine")?;
+    earlier(&bench, 4, 0)?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    for sequence in 1..=3 {
+        let line = service.await_line(&format!("-00000{sequence}.db.damaged"))?;
+        ensure(line.contains("moved aside"), || line.clone())?;
+    }
+    service.stop()?;
+    ensure(bench.files(".damaged")?.len() == 3, || {
+        "not all are there".to_owned()
+    })?;
+    ensure(service.times_said("moved aside") == 3, || {
+        format!("{:?}", service.said)
+    })?;
+    let left = bench.databases()?;
+    ensure(left.len() == 3 && left[2].ends_with("notes.db"), || {
+        format!("{left:?}")
+    })?;
+    done()
+}
+
+/// Whatever bytes are wrong in an earlier database, the service starts, goes on and ends well, and
+/// what it writes is whole.
+pub(crate) fn damaged_at_random() -> TestResult {
+    let bench = Bench::new()?;
+    directory(&bench)?;
+    let mut random = StdRng::seed_from_u64(7);
+    for sequence in 1..=20 {
+        let path = earlier(&bench, sequence, 0)?;
+        let length = fs::metadata(&path)?.len();
+        for _ in 0..random.random_range(1..50) {
+            overwrite(&path, random.random_range(0..length), &[random.random()])?;
+        }
+        if sequence % 4 == 0 {
+            File::options()
+                .write(true)
+                .open(&path)?
+                .set_len(random.random_range(0..length))?;
+        }
+        if sequence % 5 == 0 {
+            let mut log = path.into_os_string();
+            log.push("-wal");
+            fs::write(log, random.random::<[u8; 32]>())?;
+        }
+    }
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(2)?;
+    service.stop()?;
+    let newest = bench.files("-000021.db")?;
+    ensure(newest.len() == 1, || {
+        format!("{:?}: {:?}", bench.databases(), service.said)
+    })?;
+    ensure_whole(&newest[0])?;
+    let left = bench.databases()?.len() + bench.files(".damaged")?.len();
+    ensure(left == 21, || format!("{left} files are left"))?;
+    done()
+}
+
+fn overwrite(path: &Path, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+    let file = File::options().write(true).open(path)?;
+    Ok(file.write_all_at(bytes, at)?)
+}

@@ -1,0 +1,108 @@
+//! What goes wrong with the disk while the service runs.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use crate::bench::{Bench, Burner, SmallDisk, ensure_whole};
+use crate::common::ensure;
+use crate::{TestResult, done};
+
+/// A full disk keeps nothing from being collected; what could not be written is written when there
+/// is room again.
+pub(crate) fn full_disk() -> TestResult {
+    let bench = Bench::new()?;
+    let _burner = Burner::start()?;
+    let disk = SmallDisk::mount(&bench.directory())?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(1)?;
+    disk.fill()?;
+    service.await_line("no space left on the device")?;
+    service.await_flushes(3)?;
+    disk.empty()?;
+    service.await_line("works again")?;
+    service.await_flushes(1)?;
+    service.stop()?;
+    ensure(service.times_said("no space left") == 1, || {
+        format!("{:?}", service.said)
+    })?;
+    let databases = bench.databases()?;
+    ensure(databases.len() == 1, || format!("{databases:?}"))?;
+    ensure_whole(&databases[0])?;
+    let gaps: i64 = crate::bench::query(
+        &databases[0],
+        "SELECT count(*) FROM flush a JOIN flush b ON b.id = a.id + 1 WHERE b.started != a.ended",
+    )?;
+    ensure(gaps == 0, || format!("{gaps} gaps"))?;
+    done()
+}
+
+/// A service on a file system that cannot be written collects, and writes when it can.
+pub(crate) fn read_only() -> TestResult {
+    let bench = Bench::new()?;
+    let _burner = Burner::start()?;
+    let disk = SmallDisk::mount(&bench.directory())?;
+    disk.remount("ro")?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(3)?;
+    ensure(bench.databases()?.is_empty(), || "written to".to_owned())?;
+    ensure(service.times_said("saving what was collected") == 1, || {
+        format!("{:?}", service.said)
+    })?;
+    disk.remount("rw")?;
+    service.await_line("works again")?;
+    service.stop()?;
+    ensure_whole(&bench.databases()?[0])?;
+    done()
+}
+
+/// Somebody removes the file that is written to: the next flush begins a new one.
+pub(crate) fn vanished() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(1)?;
+    for end in [".db", ".db-wal", ".db-shm"] {
+        for path in bench.files(end)? {
+            fs::remove_file(path)?;
+        }
+    }
+    service.await_line("is gone")?;
+    service.await_flushes(2)?;
+    service.stop()?;
+    let databases = bench.databases()?;
+    ensure(databases.len() == 1, || format!("{databases:?}"))?;
+    ensure_whole(&databases[0])?;
+    done()
+}
+
+/// Pages of the running database are overwritten: it is moved aside, and a new one is whole and has
+/// what was collected since the last flush.
+pub(crate) fn damaged_while_running() -> TestResult {
+    let bench = Bench::new()?;
+    let _burner = Burner::start()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(2)?;
+    let path = bench.databases()?.pop().ok_or("no database")?;
+    // All that may hold pages: what is in the log, and what has been brought into the file.
+    for end in [".db", ".db-wal"] {
+        for path in bench.files(end)? {
+            let length = fs::metadata(&path)?.len();
+            let file = File::options().write(true).open(&path)?;
+            for at in (4096..length).step_by(512) {
+                file.write_all_at(&[0xa5; 64], at)?;
+            }
+        }
+    }
+    let line = service.await_line("moved aside")?;
+    ensure(line.contains(path.to_str().unwrap_or_default()), || {
+        line.clone()
+    })?;
+    service.await_flushes(2)?;
+    service.stop()?;
+    let databases = bench.databases()?;
+    ensure(
+        databases.len() == 1 && bench.files(".damaged")?.len() == 1,
+        || format!("{databases:?}"),
+    )?;
+    ensure_whole(&databases[0])?;
+    done()
+}

@@ -1,0 +1,60 @@
+//! Services that are killed.
+
+use std::env;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::bench::{Bench, Burner, ensure_whole, query};
+use crate::common::ensure;
+use crate::{TestResult, done};
+
+/// How many rounds, unless the environment says another number.
+const ROUNDS: u32 = 20;
+const ROUNDS_VARIABLE: &str = "VCPI_KILL_ROUNDS";
+
+/// Killed at any moment, also in the middle of a flush, it leaves a database that is whole and has
+/// every flush that was reported: what is lost was collected since.
+pub(crate) fn rounds() -> TestResult {
+    let rounds = match env::var(ROUNDS_VARIABLE) {
+        Ok(number) => number.parse()?,
+        Err(_) => ROUNDS,
+    };
+    let bench = Bench::new()?;
+    let _burner = Burner::start()?;
+    // Many samples make long flushes.
+    let configuration = bench.configure("sampling.rate = 5000\ngovernor.budget_percent = 100.0")?;
+    let mut random = StdRng::seed_from_u64(11);
+    for round in 1..=rounds {
+        let mut service = bench.start(&configuration)?;
+        let reported = random.random_range(0..3);
+        service.await_flushes(reported)?;
+        // Not to wait for anything: the moment of the death is what is drawn.
+        std::thread::sleep(Duration::from_micros(random.random_range(0..1_100_000)));
+        service.signal(Signal::SIGKILL)?;
+        service.wait()?;
+        let databases = bench.databases()?;
+        let killed = databases.last().ok_or("no database")?;
+        ensure_whole(killed)?;
+        let flushes: i64 = query(killed, "SELECT count(*) FROM flush")?;
+        ensure(flushes >= i64::try_from(reported)?, || {
+            format!("round {round}: {flushes} flushes of {reported} that were reported")
+        })?;
+        // Nothing between two flushes is missing.
+        let gaps: i64 = query(
+            killed,
+            "SELECT count(*) FROM flush a JOIN flush b ON b.id = a.id + 1 WHERE b.started != a.ended",
+        )?;
+        ensure(gaps == 0, || format!("round {round}: {gaps} gaps"))?;
+    }
+    // The next one closes what the killed ones left, and moves none of it aside.
+    let mut service = bench.start(&configuration)?;
+    service.await_flushes(1)?;
+    service.stop()?;
+    ensure(bench.files(".damaged")?.is_empty(), || {
+        format!("{:?}", service.said)
+    })?;
+    done()
+}

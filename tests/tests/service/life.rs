@@ -1,0 +1,175 @@
+//! From the start to the end of a service.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::bench::{Bench, Burner, ensure_whole, query};
+use crate::common::{ensure, text};
+use crate::{TestResult, done};
+
+/// The manager hears that it is ready, that it is alive, and that it stops; the database is then
+/// closed and has everything.
+pub(crate) fn whole() -> TestResult {
+    let bench = Bench::new()?;
+    let _burner = Burner::start()?;
+    let configuration = bench.configure("")?;
+    // Half a second: told of progress four times a second.
+    let mut service = bench.spawn(&configuration, &[("WATCHDOG_USEC", "500000")])?;
+    service.await_told("READY=1")?;
+    for _ in 0..4 {
+        service.await_told("WATCHDOG=1")?;
+    }
+    let told = service.await_told("STATUS=")?;
+    ensure(told.contains("samples"), || told.clone())?;
+    let took = service.stop()?;
+    ensure(took < Duration::from_secs(5), || {
+        format!("it took {took:?}")
+    })?;
+    let databases = bench.databases()?;
+    ensure(databases.len() == 1, || format!("{databases:?}"))?;
+    ensure_whole(&databases[0])?;
+    ensure(bench.files("-wal")?.is_empty(), || {
+        "a log is left".to_owned()
+    })?;
+    let closed: i64 = query(
+        &databases[0],
+        "SELECT count(*) FROM epoch WHERE ended IS NOT NULL",
+    )?;
+    let samples: i64 = query(&databases[0], "SELECT sum(samples) FROM cycles")?;
+    let command: String = query(&databases[0], "SELECT command FROM epoch")?;
+    ensure(closed == 1 && samples > 100 && command == "serve", || {
+        format!("{closed} closed, {samples} samples of {command:?}")
+    })?;
+    ensure(!bench.path("socket").exists(), || {
+        "the socket is left".to_owned()
+    })?;
+    let status = bench
+        .programs
+        .report(&bench.directory(), &["status"])
+        .map_err(|error| format!("{error:#}"))?;
+    ensure(status["samples"].as_i64() == Some(samples), || {
+        status.to_string()
+    })?;
+    done()
+}
+
+/// Directory and files are for root alone; the socket is for all, who are told apart there.
+pub(crate) fn closed_to_others() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(1)?;
+    let mode = |path: &std::path::Path| -> Result<u32, std::io::Error> {
+        Ok(fs::metadata(path)?.permissions().mode() & 0o7777)
+    };
+    let directory = mode(&bench.directory())?;
+    ensure(directory == 0o700, || format!("directory {directory:o}"))?;
+    let mut files = 0;
+    for entry in fs::read_dir(bench.directory())? {
+        let path = entry?.path();
+        let mode = mode(&path)?;
+        ensure(mode == 0o600, || format!("{} {mode:o}", path.display()))?;
+        files += 1;
+    }
+    ensure(files >= 2, || format!("{files} files"))?;
+    let socket = fs::metadata(bench.path("socket"))?;
+    ensure(
+        socket.file_type().is_socket() && mode(&bench.path("socket"))? == 0o666,
+        || format!("{socket:?}"),
+    )?;
+    service.stop()?;
+    done()
+}
+
+/// Two services in one directory would remove each other's epochs.
+pub(crate) fn one_at_a_time() -> TestResult {
+    let bench = Bench::new()?;
+    let configuration = bench.configure("")?;
+    let _service = bench.start(&configuration)?;
+    let second = Command::new(&bench.programs.vcpid)
+        .args(["serve", "--config"])
+        .arg(&configuration)
+        .stdin(Stdio::null())
+        .output()?;
+    ensure(second.status.code() == Some(125), || text(&second))?;
+    ensure(text(&second).contains("another service"), || text(&second))?;
+    done()
+}
+
+/// What can be applied is, in a new epoch where that is needed; what cannot is said; what is wrong
+/// changes nothing.
+pub(crate) fn reload() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    bench.configure("sampling.window = 0")?;
+    service.signal(Signal::SIGHUP)?;
+    service.await_told("RELOADING=1")?;
+    service.await_told("READY=1")?;
+    let line = service.await_line("stays as it was")?;
+    ensure(line.contains(":5:19: 0 is not between"), || line.clone())?;
+    bench.configure_in(&bench.path("elsewhere"), "")?;
+    service.signal(Signal::SIGHUP)?;
+    service.await_line("until vcpid is restarted")?;
+    ensure(bench.databases()?.len() == 1, || "a new epoch".to_owned())?;
+    bench.configure("sampling.window = 7")?;
+    service.signal(Signal::SIGHUP)?;
+    service.await_line("sampling begins anew")?;
+    service.await_line("000002.db")?;
+    service.stop()?;
+    let databases = bench.databases()?;
+    ensure(databases.len() == 2, || format!("{databases:?}"))?;
+    for (database, expected) in databases.iter().zip([16, 7]) {
+        ensure_whole(database)?;
+        let window: i64 = query(database, "SELECT window FROM epoch")?;
+        ensure(window == expected, || format!("window {window}"))?;
+    }
+    done()
+}
+
+/// Without per-process detail there is one process for all; images and owners stay apart.
+pub(crate) fn per_process() -> TestResult {
+    let bench = Bench::new()?;
+    let _burners = [Burner::start()?, Burner::start()?];
+    let mut service = bench.start(&bench.configure("collection.per_process = false")?)?;
+    service.await_flushes(2)?;
+    service.stop()?;
+    let database = &bench.databases()?[0];
+    ensure_whole(database)?;
+    let processes: i64 = query(database, "SELECT count(*) FROM process")?;
+    let images: i64 = query(database, "SELECT count(*) FROM image")?;
+    let subjects: i64 = query(database, "SELECT count(*) FROM subject")?;
+    ensure(processes == 1 && images > 1 && subjects > 1, || {
+        format!("{processes} processes, {images} images, {subjects} subjects")
+    })?;
+    done()
+}
+
+/// The memory that ten thousand processes leave behind is that of what is kept of them, which is
+/// bounded.
+pub(crate) fn many_processes() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("collection.memory_mib = 16")?)?;
+    service.await_flushes(1)?;
+    let start = |count: u32| -> Result<(), libtest_mimic::Failed> {
+        let script = format!("i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done");
+        let status = Command::new("sh").args(["-c", &script]).status()?;
+        ensure(status.success(), || status.to_string())
+    };
+    start(2000)?;
+    service.await_flushes(2)?;
+    let before = service.memory("VmRSS:")?;
+    start(8000)?;
+    service.await_flushes(2)?;
+    let after = service.memory("VmRSS:")?;
+    // Exited processes are kept for late samples, 4096 of them.
+    ensure(after < before + 64 * 1024, || {
+        format!("{before} kB after 2000 processes, {after} kB after 10,000")
+    })?;
+    service.stop()?;
+    let database = &bench.databases()?[0];
+    ensure_whole(database)?;
+    done()
+}

@@ -1,0 +1,107 @@
+//! `vcpid serve` and `vcpid ctl` from outside: configuration, life, epochs, faults, cost.
+//!
+//! Needs the release build of both programs, and root (to sample the whole machine, and for file
+//! systems of its own); all of it runs on the software clock. The service manager is a socket of
+//! the test's.
+
+mod bench;
+#[path = "../common/mod.rs"]
+mod common;
+mod configuration;
+mod cost;
+mod epochs;
+mod faults;
+mod kill;
+mod life;
+mod requests;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+type TestResult = Result<Completion, Failed>;
+
+fn done() -> TestResult {
+    Ok(Completion::Completed)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tests: Vec<(&str, fn() -> TestResult)> = vec![
+        (
+            "the default configuration is printed, and good",
+            configuration::default_file,
+        ),
+        (
+            "a wrong configuration is refused with its line",
+            configuration::wrong,
+        ),
+        (
+            "another's directory is refused",
+            configuration::refused_directories,
+        ),
+        (
+            "it is ready, alive, and ends at SIGTERM with all saved",
+            life::whole,
+        ),
+        ("what it writes is closed to others", life::closed_to_others),
+        (
+            "a second service in the directory is refused",
+            life::one_at_a_time,
+        ),
+        ("a signal has the configuration read again", life::reload),
+        (
+            "processes are told apart only if configured",
+            life::per_process,
+        ),
+        (
+            "ten thousand processes come and go in bounded memory",
+            life::many_processes,
+        ),
+        (
+            "each start is an epoch in a file of its own",
+            epochs::starts,
+        ),
+        ("old epochs go, the newest stay", epochs::age),
+        ("the oldest epochs go when all are too large", epochs::size),
+        (
+            "a foreign, a newer and a damaged database are moved aside",
+            epochs::moved_aside,
+        ),
+        (
+            "a database damaged at random harms nothing",
+            epochs::damaged_at_random,
+        ),
+        ("a killed service leaves whole databases", kill::rounds),
+        (
+            "a full disk is said once, and nothing is lost when it has room again",
+            faults::full_disk,
+        ),
+        (
+            "a read-only disk is said once, and used when it is writable",
+            faults::read_only,
+        ),
+        (
+            "a database that vanishes gives way to a new epoch",
+            faults::vanished,
+        ),
+        (
+            "a running database that is damaged is moved aside",
+            faults::damaged_while_running,
+        ),
+        (
+            "the governor lowers the rate, and it is recorded",
+            cost::lowered,
+        ),
+        (
+            "ctl: status in three forms, flush, epoch, reload",
+            requests::all,
+        ),
+        ("ctl without a service says so", requests::no_service),
+    ];
+    let tests = tests
+        .into_iter()
+        .map(|(name, test)| Trial::ignorable_test(name, test))
+        .collect();
+    libtest_mimic::run(&arguments, tests).exit_code()
+}

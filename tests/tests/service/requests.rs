@@ -1,0 +1,70 @@
+//! `vcpid ctl`.
+
+use serde_json::Value;
+
+use crate::bench::{Bench, ensure_whole};
+use crate::common::{ensure, text};
+use crate::{TestResult, done};
+
+/// Each request is done when it is answered.
+pub(crate) fn all() -> TestResult {
+    let bench = Bench::new()?;
+    // No flush but those that are asked for.
+    let mut service = bench.start(&bench.configure("collection.flush_seconds = 3600")?)?;
+    let status = |bench: &Bench| -> Result<Value, libtest_mimic::Failed> {
+        let output = bench.ctl(&["status", "--format", "json"])?;
+        ensure(output.status.success(), || text(&output))?;
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    let before = status(&bench)?;
+    ensure(
+        before["pid"] == service.pid() && before["database"]["flushes"] == 0,
+        || before.to_string(),
+    )?;
+    let flush = bench.ctl(&["flush"])?;
+    ensure(flush.status.success(), || text(&flush))?;
+    ensure(status(&bench)?["database"]["flushes"] == 1, || {
+        "not flushed".to_owned()
+    })?;
+    let epoch = bench.ctl(&["epoch"])?;
+    ensure(text(&epoch).contains("-000002.db"), || text(&epoch))?;
+    ensure(bench.databases()?.len() == 2, || {
+        "no second epoch".to_owned()
+    })?;
+    let first = &bench.databases()?[0];
+    ensure_whole(first)?;
+    bench.configure("sampling.rate = -1")?;
+    let wrong = bench.ctl(&["reload"])?;
+    ensure(
+        wrong.status.code() == Some(1) && text(&wrong).contains(":5:17:"),
+        || text(&wrong),
+    )?;
+    bench.configure("governor.budget_percent = 2.5")?;
+    let reload = bench.ctl(&["reload"])?;
+    ensure(reload.status.success(), || text(&reload))?;
+    ensure(status(&bench)?["overhead"]["budget_percent"] == 2.5, || {
+        "not applied".to_owned()
+    })?;
+    let people = bench.ctl(&["status"])?;
+    ensure(text(&people).contains("sampling  engine"), || text(&people))?;
+    let prometheus = bench.ctl(&["status", "--format", "prometheus"])?;
+    ensure(
+        text(&prometheus).contains("# TYPE vcpid_samples_total counter\nvcpid_samples_total "),
+        || text(&prometheus),
+    )?;
+    service.stop()?;
+    done()
+}
+
+/// Exit status 1, with the place where a service was looked for.
+pub(crate) fn no_service() -> TestResult {
+    let bench = Bench::new()?;
+    let output = bench.ctl(&["status"])?;
+    ensure(output.status.code() == Some(1), || text(&output))?;
+    let socket = bench.path("socket");
+    ensure(
+        text(&output).contains(socket.to_str().unwrap_or("?")),
+        || text(&output),
+    )?;
+    done()
+}
