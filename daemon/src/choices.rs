@@ -34,13 +34,14 @@ impl Choices {
         let (clock, why_clock) = match args.clock {
             ClockArg::Cycles => (Clock::Cycles, None),
             ClockArg::CpuClock => (Clock::CpuClock, None),
-            ClockArg::Auto | ClockArg::Timer => cheaper_clock(),
+            ClockArg::Timer => (Clock::Timer, None),
+            ClockArg::Auto => cheaper_clock(),
         };
         // Where nothing tells, a nanosecond counts as a cycle.
         let hz = probe::cycles_per_second().map_or(1e9, |hz| hz as f64);
         let (per_second, cycles_per_unit) = match clock {
             Clock::Cycles => (hz, 1.0),
-            Clock::CpuClock => (1e9, hz / 1e9),
+            Clock::CpuClock | Clock::Timer => (1e9, hz / 1e9),
         };
         let period = match args.period {
             Some(period) => period,
@@ -70,7 +71,7 @@ impl Choices {
     fn unit(&self) -> &'static str {
         match self.clock {
             Clock::Cycles => "cycles",
-            Clock::CpuClock => "ns",
+            Clock::CpuClock | Clock::Timer => "ns",
         }
     }
 
@@ -78,6 +79,7 @@ impl Choices {
         match self.clock {
             Clock::Cycles => "cycles",
             Clock::CpuClock => "cpu-clock",
+            Clock::Timer => "timer",
         }
     }
 
@@ -208,6 +210,8 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
     let per_second = match choices.clock {
         Clock::Cycles => probe::cycles_per_second().unwrap_or(1_000_000_000),
         Clock::CpuClock => 1_000_000_000,
+        // The kernel's limits are those of events.
+        Clock::Timer => return Ok(None),
     };
     places.raise(per_second / choices.period.max(1))
 }

@@ -84,6 +84,7 @@ pub(crate) fn refusal(clock: Clock, scope: Scope, error: &io::Error) -> ProbeErr
     let event = match clock {
         Clock::Cycles => "the hardware cycle counter",
         Clock::CpuClock => "the software clock",
+        Clock::Timer => "a timer",
     };
     let whom = match scope {
         Scope::System => "the whole machine",

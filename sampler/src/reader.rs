@@ -201,7 +201,10 @@ impl Reader {
             batch.malformed += 1;
         }
         if let Some(buffer) = buffer {
-            sampled[0] |= self.drain_buffer(buffer, &mut batch, stopping);
+            let any = self.drain_buffer(buffer, &mut batch, stopping);
+            if let Some(of_clock) = sampled.first_mut() {
+                *of_clock |= any;
+            }
         }
         if stopping {
             self.count_last_losses(&mut batch);
@@ -228,9 +231,12 @@ impl Reader {
         let any = !samples.is_empty();
         let own = self.sources.own.first();
         for mut sample in samples {
-            // As with events that write into the ring.
-            if let (Clock::CpuClock, Some(own)) = (self.clock, own) {
-                sample.period = own.interval_at(sample.time);
+            match (self.clock, own) {
+                // As with events that write into the ring.
+                (Clock::CpuClock, Some(own)) => sample.period = own.interval_at(sample.time),
+                // Drawn in the kernel.
+                (Clock::Timer, _) => self.drawn.push(sample.period),
+                _ => {}
             }
             batch.records.push(Record::Sample(sample));
         }
@@ -243,6 +249,14 @@ impl Reader {
             (true, false) => 1,
             (false, false) => 0,
         };
+        let lost = if stopping { overflow.lost_by_timer() } else { 0 };
+        if lost > 0 {
+            self.stats.lost_samples = self.stats.lost_samples.saturating_add(lost);
+            batch.records.push(Record::LostSamples {
+                time: sys::clock_now(),
+                count: lost,
+            });
+        }
         for _ in 0..turns {
             let (entries, unread) = overflow.drain();
             batch.malformed += unread;

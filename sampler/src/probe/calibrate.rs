@@ -79,7 +79,7 @@ fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
     // Cycles at some 3 GHz; a bit more or less changes the number of interrupts, which is asked for.
     let period = match clock {
         Clock::Cycles => 3 * ROUND.as_nanos() as u64 / u64::from(INTERRUPTS),
-        Clock::CpuClock => ROUND.as_nanos() as u64 / u64::from(INTERRUPTS),
+        Clock::CpuClock | Clock::Timer => ROUND.as_nanos() as u64 / u64::from(INTERRUPTS),
     };
     let config = Config::new(target, clock, period);
     let features = Features {
