@@ -16,6 +16,13 @@
 #define TIMER_MONOTONIC 1
 #define TIMER_CPU_PIN 2
 
+/* What start_timer returns, unless it is a negative error. */
+#define TIMER_PINNED 0
+#define TIMER_NOT_PINNED 1
+
+#define EBUSY 16
+#define EINVAL 22
+
 struct timer_slot {
 	struct bpf_timer timer;
 	/* The interval that runs, and its end, in nanoseconds. */
@@ -43,7 +50,7 @@ static inline long next_interval(struct timer_slot *slot)
 	u64 mean = settings.mean_interval;
 
 	if (!mean)
-		return -1;
+		return -EINVAL;
 	slot->interval = mean / 2 + random % mean;
 	slot->end += slot->interval;
 	if (slot->end <= now) {
@@ -128,10 +135,12 @@ int start_timer(void *unused)
 	long error;
 
 	if (!slot)
-		return -1;
+		return -EINVAL;
 	error = bpf_timer_init(&slot->timer, &timers, TIMER_MONOTONIC);
-	if (!error)
-		error = bpf_timer_set_callback(&slot->timer, on_timer);
+	/* It may have been stopped. */
+	if (error && error != -EBUSY)
+		return error;
+	error = bpf_timer_set_callback(&slot->timer, on_timer);
 	if (error)
 		return error;
 	slot->stacks.text = settings.text;
@@ -139,11 +148,12 @@ int start_timer(void *unused)
 	slot->end = bpf_ktime_get_ns();
 	slot->flags = TIMER_CPU_PIN;
 	if (!next_interval(slot))
-		return 0;
+		return TIMER_PINNED;
 	/* Before Linux 6.7 it may be moved to another CPU when its own falls idle; what it finds
 	 * there is counted as lost. */
 	slot->flags = 0;
-	return next_interval(slot);
+	error = next_interval(slot);
+	return error ? error : TIMER_NOT_PINNED;
 }
 
 struct stop_argument {

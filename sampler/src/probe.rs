@@ -11,9 +11,11 @@ use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
 
 mod bpf;
 mod calibrate;
+mod timer;
 
 pub use bpf::{BpfRefusal, bpf};
 pub use calibrate::{Calibration, calibrate};
+pub use timer::{Timer, timer, timer_cost};
 
 /// Whose samples are meant, as far as privileges go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use nix::poll::{PollFd, PollFlags, poll};
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::sched::sched_getcpu;
 
 use crate::ring::Stop;
 use crate::sources::{Buffer, Own, Received, Sources};
 use crate::stats::Stats;
-use crate::{Batch, Clock, Intervals, Record, Tid, decode, sys};
+use crate::{Batch, Clock, Intervals, Record, Tid, cpus, decode, sys};
 
 /// How long a reader waits for samples before it sends what there is, in milliseconds.
 const TIMEOUT: u16 = 50;
@@ -107,11 +107,7 @@ impl Reader {
     /// Moves to the CPU whose ring this is, ahead of others there. Where that is not allowed the reader works from
     /// elsewhere; see `drained_to`.
     fn settle(&self) {
-        let mut set = CpuSet::new();
-        let pinned = set
-            .set(self.cpu as usize)
-            .and_then(|()| sched_setaffinity(nix::unistd::Pid::from_raw(0), &set));
-        if let Err(error) = pinned {
+        if let Err(error) = cpus::stay_on(self.cpu) {
             tracing::warn!(cpu = self.cpu, %error, "a reader cannot be pinned to its CPU");
         }
         // On a busy CPU the ring would fill while the reader waits for its turn. It runs shortly
@@ -249,7 +245,11 @@ impl Reader {
             (true, false) => 1,
             (false, false) => 0,
         };
-        let lost = if stopping { overflow.lost_by_timer() } else { 0 };
+        let lost = if stopping {
+            overflow.lost_by_timer()
+        } else {
+            0
+        };
         if lost > 0 {
             self.stats.lost_samples = self.stats.lost_samples.saturating_add(lost);
             batch.records.push(Record::LostSamples {

@@ -134,10 +134,9 @@ impl Entries {
         let behind = self.others.iter().copied().filter(|other| *other > last);
         let between = |other: &u64| (first..last).contains(other);
         match behind.min() {
-            Some(end) if first > 0 && !self.others.iter().any(between) => Range {
-                start: first,
-                end,
-            },
+            Some(end) if first > 0 && !self.others.iter().any(between) => {
+                Range { start: first, end }
+            }
             _ => Range::default(),
         }
     }

@@ -4,15 +4,19 @@ use std::io;
 use std::thread;
 
 use libbpf_rs::{ProgramInput, ProgramMut};
-use nix::sched::{CpuSet, sched_setaffinity};
 
 use super::Bpf;
-use crate::{Clock, Error};
+use crate::{Clock, Error, cpus};
 
 /// Runs on the CPU whose timer it starts.
 const START: &str = "start_timer";
 /// Is told the CPU.
 const STOP: &str = "stop_timer";
+
+/// What the first returns, unless it is a negative error.
+const PINNED: i32 = 0;
+/// As above.
+const NOT_PINNED: i32 = 1;
 
 /// The programs of this clock.
 pub(super) const PROGRAMS: [&str; 2] = [START, STOP];
@@ -28,7 +32,16 @@ impl Bpf {
         }
         for cpu in cpus {
             // A timer runs on the CPU that starts it, so a thread goes there.
-            let started = thread::scope(|scope| scope.spawn(|| self.start_timer(*cpu)).join());
+            let started = thread::scope(|scope| {
+                let start = || match cpus::stay_on(*cpu) {
+                    Ok(()) => self.start_timer_here().map(drop),
+                    Err(error) => {
+                        tracing::warn!(cpu, %error, "the CPU of a timer cannot be reached");
+                        Ok(())
+                    }
+                };
+                scope.spawn(start).join()
+            });
             started.map_err(|_| Error::Bpf {
                 what: "start a timer",
                 why: "its thread failed".to_owned(),
@@ -37,21 +50,18 @@ impl Bpf {
         Ok(())
     }
 
-    fn start_timer(&self, cpu: u32) -> Result<(), Error> {
-        let mut set = CpuSet::new();
-        let pinned = set
-            .set(cpu as usize)
-            .and_then(|()| sched_setaffinity(nix::unistd::Pid::from_raw(0), &set));
-        if let Err(error) = pinned {
-            tracing::warn!(cpu, %error, "a timer cannot be started: its CPU cannot be reached");
-            return Ok(());
-        }
+    /// Starts the timer of the CPU that the calling thread runs on; says whether it stays there.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn start_timer_here(&self) -> Result<bool, Error> {
         let output = self
             .timer_program(START)?
             .test_run(ProgramInput::default())
             .map_err(|error| Error::bpf("start a timer", &error))?;
         match output.return_value.cast_signed() {
-            0 => Ok(()),
+            PINNED => Ok(true),
+            NOT_PINNED => Ok(false),
             errno => Err(Error::Bpf {
                 what: "start a timer",
                 why: io::Error::from_raw_os_error(-errno).to_string(),
