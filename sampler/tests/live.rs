@@ -20,6 +20,8 @@ mod recording;
 mod records;
 #[path = "live/samples.rs"]
 mod samples;
+#[path = "live/timer.rs"]
+mod timer;
 #[path = "live/unprivileged.rs"]
 mod unprivileged;
 
@@ -93,5 +95,6 @@ fn main() -> ExitCode {
     trials.extend(unprivileged::trials());
     trials.extend(bpf::trials());
     trials.extend(plans::trials());
+    trials.extend(timer::trials());
     run(&arguments, trials).exit_code()
 }
