@@ -132,10 +132,10 @@ fn registers(_: Clock) -> Result<(), Failed> {
     let mut recording = Recording::with(&config(pids))?;
     let is_in_loop = |sample: &RawSample| sample.mode == Mode::User && code.contains(&sample.ip);
     recording.samples(SAMPLES, is_in_loop)?;
-    let kernel = |sample: &RawSample| sample.mode == Mode::Kernel;
-    recording.samples(SAMPLES / 10, kernel)?;
     let (batches, _) = recording.stop()?;
     child.kill()?;
+    let kernel = |sample: &RawSample| sample.mode == Mode::Kernel;
+    let seen = samples(&batches).filter(|sample| kernel(sample)).count();
     for sample in samples(&batches).filter(|sample| is_in_loop(sample)) {
         let registers = sample.interrupted.ok_or("no registers")?;
         check(
@@ -143,6 +143,7 @@ fn registers(_: Clock) -> Result<(), Failed> {
             || format!("{registers:x?}"),
         )?;
     }
+    check(seen > SAMPLES / 100, || format!("{seen} of the kernel"))?;
     for sample in samples(&batches).filter(|sample| kernel(sample)) {
         let Some(registers) = sample.interrupted else {
             check(sample.ip == 0, || format!("{sample:x?}"))?;
