@@ -131,7 +131,7 @@ pub(crate) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: u32,
 
-    /// Mean interval in the clock's unit (cycles, or nanoseconds for cpu-clock).
+    /// Mean interval in the clock's unit (cycles, or nanoseconds for cpu-clock and timer).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000_000))]
     pub(crate) period: Option<u64>,
 
@@ -154,7 +154,8 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_enum, default_value_t = ContextArg::None)]
     pub(crate) context: ContextArg,
 
-    /// Make the random part of the intervals (and every other coin) repeatable.
+    /// Make the random part of the intervals (and every other coin) repeatable; the clock timer
+    /// draws its intervals in the kernel, and those are not.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
@@ -162,6 +163,12 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 2048,
           value_parser = stack_bytes)]
     pub(crate) stack_bytes: u32,
+
+    /// Callers to find of each sample, at most (0 to 64; engine bpf). Reports use the first;
+    /// a raw recording holds all of them.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) frames: u32,
 
     /// Memory for value profiles before they are flushed to FILE, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256,
@@ -263,7 +270,8 @@ pub(crate) enum ClockArg {
     Cycles,
     /// The kernel's software clock.
     CpuClock,
-    /// A BPF timer (not in this version).
+    /// A BPF timer on each CPU, which draws a new random interval at every sample and is never
+    /// throttled; for the engine bpf. Of the kernel it sees less than cpu-clock.
     Timer,
 }
 

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use sampler::Clock;
-use sampler::probe::{self, Scope};
+use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, FormatArg};
+use crate::choices;
 use crate::config::Config;
 
 /// One thing that works here, or not.
@@ -18,6 +20,9 @@ struct Finding {
     works: bool,
     /// What it can do, or why it does not work.
     note: String,
+    /// What an interrupt of a clock costs, in nanoseconds, where that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt_ns: Option<u64>,
     /// What would make it work; absent where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
@@ -28,9 +33,17 @@ struct Finding {
 struct Findings {
     engines: Vec<Finding>,
     clocks: Vec<Finding>,
+    auto_clock: AutoClock,
     targets: Vec<Finding>,
     reports: Vec<Finding>,
     limits: Vec<Limit>,
+}
+
+/// What `--clock auto` takes here.
+#[derive(Debug, Serialize)]
+struct AutoClock {
+    clock: Option<&'static str>,
+    why: String,
 }
 
 /// A setting of the kernel that sampling meets.
@@ -74,6 +87,7 @@ fn works(name: &'static str, note: impl Into<String>) -> Finding {
         name,
         works: true,
         note: note.into(),
+        interrupt_ns: None,
         mend: None,
     }
 }
@@ -83,26 +97,77 @@ fn fails(name: &'static str, note: impl Into<String>, mend: impl Into<String>) -
         name,
         works: false,
         note: note.into(),
+        interrupt_ns: None,
         mend: Some(mend.into()),
+    }
+}
+
+/// The clocks that are events, by name.
+const EVENTS: [(&str, Clock); 2] = [("cycles", Clock::Cycles), ("cpu-clock", Clock::CpuClock)];
+
+/// A clock that is an event; `cost` as it was measured.
+fn event_clock(name: &'static str, clock: Clock, cost: Option<Duration>) -> Finding {
+    let finding = match probe::probe_clock(clock, Scope::Own) {
+        Ok(can) if can.user_only => works(name, "user code of own processes"),
+        Ok(_) => works(name, "user code and the kernel"),
+        Err(error) => fails(
+            name,
+            error.what.clone() + ": " + &os_text(error.errno),
+            error.mend,
+        ),
+    };
+    costing(finding, cost)
+}
+
+fn costing(finding: Finding, cost: Option<Duration>) -> Finding {
+    Finding {
+        interrupt_ns: cost.and_then(|cost| u64::try_from(cost.as_nanos()).ok()),
+        ..finding
+    }
+}
+
+fn timer_clock() -> Finding {
+    let note = match probe::timer() {
+        Ok(Timer { pinned: true }) => "user code and most of the kernel",
+        Ok(Timer { pinned: false }) => choices::LOOSE_TIMERS,
+        Err(BpfRefusal { why, mend }) => return fails("timer", why, mend),
+    };
+    costing(works("timer", note), probe::timer_cost().ok())
+}
+
+impl AutoClock {
+    fn new(costs: &Calibration) -> Self {
+        let why = || match (&costs.cycles, &costs.cpu_clock) {
+            (Err(_), _) => "no hardware cycles here".to_owned(),
+            (_, Err(_)) => "no software clock here".to_owned(),
+            _ => choices::why_by_cost(costs).unwrap_or_default(),
+        };
+        match costs.choice() {
+            Ok(clock) => {
+                let names = EVENTS.into_iter();
+                let name = names.filter(|(_, of)| *of == clock).map(|(name, _)| name);
+                Self {
+                    clock: name.last(),
+                    why: why(),
+                }
+            }
+            Err(error) => Self {
+                clock: None,
+                why: error.to_string(),
+            },
+        }
     }
 }
 
 impl Findings {
     fn look() -> Self {
-        let clock = |name, clock| match probe::probe_clock(clock, Scope::Own) {
-            Ok(can) if can.user_only => works(name, "user code of own processes"),
-            Ok(_) => works(name, "user code and the kernel"),
-            Err(error) => fails(
-                name,
-                error.what.clone() + ": " + &os_text(error.errno),
-                error.mend,
-            ),
-        };
-        let clocks = vec![
-            clock("cycles", Clock::Cycles),
-            clock("cpu-clock", Clock::CpuClock),
-            fails("timer", "needs the engine bpf", "use cycles or cpu-clock"),
-        ];
+        let costs = probe::calibrate();
+        let mut clocks: Vec<Finding> = EVENTS
+            .into_iter()
+            .zip([&costs.cycles, &costs.cpu_clock])
+            .map(|((name, clock), cost)| event_clock(name, clock, cost.as_ref().ok().copied()))
+            .collect();
+        clocks.push(timer_clock());
         let usable = if clocks[0].works {
             Clock::Cycles
         } else {
@@ -144,6 +209,7 @@ impl Findings {
         Self {
             engines,
             clocks,
+            auto_clock: AutoClock::new(&costs),
             targets,
             reports: reports(),
             limits: limits(),
@@ -164,10 +230,20 @@ impl Findings {
             for finding in findings {
                 let state = if finding.works { "yes" } else { "no" };
                 // Writing to a string cannot fail.
-                let _ = writeln!(text, "  {:<12} {state:<4} {}", finding.name, finding.note);
+                let _ = write!(text, "  {:<12} {state:<4} {}", finding.name, finding.note);
+                if let Some(ns) = finding.interrupt_ns {
+                    let cost = Duration::from_nanos(ns);
+                    let _ = write!(text, "; an interrupt costs {cost:.1?}");
+                }
+                text.push('\n');
                 if let Some(mend) = &finding.mend {
                     let _ = writeln!(text, "  {:<12}      to mend it: {mend}", "");
                 }
+            }
+            if title == "clocks" {
+                let AutoClock { clock, why } = &self.auto_clock;
+                let clock = clock.unwrap_or("none");
+                let _ = writeln!(text, "  {:<12} {:<4} {clock} ({why})", "auto", "->");
             }
         }
         text += "limits\n";

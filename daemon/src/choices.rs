@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use anyhow::{Context, Result, bail};
 use profiledb::Epoch;
-use sampler::probe::{self, BpfRefusal, Scope};
+use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Target};
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
@@ -35,13 +35,14 @@ impl Choices {
         let (clock, why_clock) = match args.clock {
             ClockArg::Cycles => (Clock::Cycles, None),
             ClockArg::CpuClock => (Clock::CpuClock, None),
-            ClockArg::Auto | ClockArg::Timer => cheaper_clock(),
+            ClockArg::Timer => (Clock::Timer, timer()?),
+            ClockArg::Auto => cheaper_clock(),
         };
         // Where nothing tells, a nanosecond counts as a cycle.
         let hz = probe::cycles_per_second().map_or(1e9, |hz| hz as f64);
         let (per_second, cycles_per_unit) = match clock {
             Clock::Cycles => (hz, 1.0),
-            Clock::CpuClock => (1e9, hz / 1e9),
+            Clock::CpuClock | Clock::Timer => (1e9, hz / 1e9),
         };
         let period = match args.period {
             Some(period) => period,
@@ -52,6 +53,8 @@ impl Choices {
         let (engine, no_bpf) = match args.engine {
             EngineArg::Bpf => (Engine::Bpf, None),
             EngineArg::Ring => (Engine::Ring, None),
+            // The clock has been found to work with it.
+            EngineArg::Auto if clock == Clock::Timer => (Engine::Bpf, None),
             EngineArg::Auto => match probe::bpf() {
                 Ok(()) => (Engine::Bpf, None),
                 Err(refusal) => (Engine::Ring, Some(refusal)),
@@ -76,6 +79,7 @@ impl Choices {
         config.ring_pages = RING_PAGES;
         config.engine = self.engine;
         config.bpf.not_dumpable = args.allow_secrets;
+        config.bpf.frames = args.frames;
         config
     }
 
@@ -97,7 +101,7 @@ impl Choices {
     pub(crate) fn unit(&self) -> &'static str {
         match self.clock {
             Clock::Cycles => "cycles",
-            Clock::CpuClock => "ns",
+            Clock::CpuClock | Clock::Timer => "ns",
         }
     }
 
@@ -105,6 +109,7 @@ impl Choices {
         match self.clock {
             Clock::Cycles => "cycles",
             Clock::CpuClock => "cpu-clock",
+            Clock::Timer => "timer",
         }
     }
 
@@ -215,12 +220,31 @@ fn cheaper_clock() -> (Clock, Option<String>) {
     }
     let costs = probe::calibrate();
     let clock = costs.choice().unwrap_or(Clock::Cycles);
-    let (Ok(cycles), Ok(cpu_clock)) = (costs.cycles, costs.cpu_clock) else {
-        return (clock, None);
-    };
-    let why = format!("an interrupt costs {cycles:.1?} by cycles, {cpu_clock:.1?} by cpu-clock");
-    (clock, Some(why))
+    (clock, why_by_cost(&costs))
 }
+
+/// Why one of two clocks is taken; `None` where there are no two.
+pub(crate) fn why_by_cost(costs: &Calibration) -> Option<String> {
+    let (cycles, cpu_clock) = (costs.cycles.as_ref().ok()?, costs.cpu_clock.as_ref().ok()?);
+    Some(format!(
+        "an interrupt costs {cycles:.1?} by cycles, {cpu_clock:.1?} by cpu-clock"
+    ))
+}
+
+/// Makes sure of the clock `timer`; says what else there is to say of it.
+fn timer() -> Result<Option<String>> {
+    match probe::timer() {
+        Ok(Timer { pinned: true }) => Ok(None),
+        Ok(Timer { pinned: false }) => Ok(Some(LOOSE_TIMERS.to_owned())),
+        Err(BpfRefusal { why, mend }) => {
+            bail!("the clock timer does not work here: {why}; to mend it: {mend}")
+        }
+    }
+}
+
+/// What is lost with [`Clock::Timer`] on older kernels.
+pub(crate) const LOOSE_TIMERS: &str = "before Linux 6.7 a timer may be moved to another CPU while its \
+                                       own is idle, and what it finds there is lost and counted";
 
 /// Puts back what an earlier run has left raised, and raises the kernel's limits if that is allowed.
 pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Raised>> {
@@ -236,6 +260,8 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
     let per_second = match choices.clock {
         Clock::Cycles => probe::cycles_per_second().unwrap_or(1_000_000_000),
         Clock::CpuClock => 1_000_000_000,
+        // The kernel's limits are those of events.
+        Clock::Timer => return Ok(None),
     };
     places.raise(per_second / choices.period.max(1))
 }

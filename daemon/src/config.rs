@@ -224,6 +224,7 @@ impl Config {
             context,
             seed: None,
             stack_bytes: 2048,
+            frames: 1,
             memory: self.collection.memory_mib.small(),
             flush: self.collection.flush_seconds.0 as f64,
             allow_secrets,

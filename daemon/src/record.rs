@@ -12,7 +12,7 @@ use profiledb::Writer;
 use sampler::{Pid, Sampler, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-use crate::args::{ClockArg, RecordArgs};
+use crate::args::{EngineArg, ClockArg, RecordArgs};
 use crate::choices::{self, Choices};
 use crate::collector::{Collector, Totals};
 use crate::command::{self, Waiting};
@@ -163,10 +163,10 @@ fn follows_double_dash(command: &[OsString]) -> bool {
         .is_some_and(|word| word == "--")
 }
 
-/// What the contract has and this version has not.
+/// What cannot be had with these arguments, or not in this version.
 fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
-    if args.clock == ClockArg::Timer {
-        Some("this version has no clock 'timer'; use --clock cycles or cpu-clock")
+    if args.clock == ClockArg::Timer && args.engine == EngineArg::Ring {
+        Some("the clock timer needs the engine bpf: use --clock cycles or cpu-clock")
     } else if args.bounce {
         Some("this version has no bounce-back interrupts (--bounce)")
     } else {

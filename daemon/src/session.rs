@@ -89,12 +89,12 @@ impl Session {
         let mut next_chores = Instant::now() + CHORES;
         let mut next_look = Instant::now();
         // Without captures the pages of a sample are looked at as soon as it comes.
-        let waits = self.collector.has_handler();
+        let naps = self.collector.has_handler();
         loop {
-            if waits {
+            if naps {
                 std::thread::sleep(NAP);
             }
-            match batches.recv_timeout(if waits { Duration::ZERO } else { TICK }) {
+            match batches.recv_timeout(if naps { Duration::ZERO } else { TICK }) {
                 Ok(batch) => {
                     self.take(batch);
                     batches.try_iter().for_each(|batch| self.take(batch));

@@ -146,18 +146,15 @@ struct task_struct {
 #define PID_OF_GROUP 2
 #define PID_OF_SESSION 3
 
+/* Bytes of a task's stack in the kernel: without, and more than with, what debugging adds. */
+#define SMALLEST_STACK (1 << 14)
+#define LARGEST_STACK (1 << 17)
+
 /* Bits of task_struct.flags. */
 #define TASK_IS_KERNEL_THREAD 0x00200000
-
-/* A bit of RFLAGS. */
-#define INTERRUPTS_ON 0x200
 
 /* The low bits of mm_struct.flags: who may dump its memory. */
 #define DUMPABLE_MASK 3
 #define DUMPABLE_BY_USER 1
-
-/* Selectors. */
-#define SELECTOR_PRIVILEGE 3
-#define SELECTOR_USER_32 0x23
 
 #endif

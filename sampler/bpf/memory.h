@@ -4,6 +4,7 @@
 #ifndef VCPI_MEMORY_H
 #define VCPI_MEMORY_H
 
+#include "identity.h"
 #include "maps.h"
 #include "registers.h"
 
@@ -121,7 +122,7 @@ static inline void allow_kernel_memory(struct work *work, struct task_struct *ta
 	work->allowed[0].start = settings.image.start;
 	work->allowed[0].end = settings.image.end;
 	work->allowed[1].start = (u64)task->stack;
-	work->allowed[1].end = (u64)bpf_task_pt_regs(task) + sizeof(work->saved);
+	work->allowed[1].end = end_of_stack(task);
 	if (settings.direct_map_at &&
 	    bpf_probe_read_kernel(&base, sizeof(base), (const void *)settings.direct_map_at))
 		base = 0;

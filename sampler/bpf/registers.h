@@ -34,6 +34,16 @@ struct interrupt {
 #define SAVED_RSP 19
 #define SAVED_SS 20
 
+/* Bytes of it. */
+#define SAVED_BYTES 168
+
+/* Selectors. */
+#define SELECTOR_PRIVILEGE 3
+#define SELECTOR_USER_32 0x23
+
+/* A bit of RFLAGS. */
+#define INTERRUPTS_ON 0x200
+
 /* To the order of a record. */
 #define COPY_REGISTERS(to, from)            \
 	do {                                \

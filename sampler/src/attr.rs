@@ -75,7 +75,8 @@ pub(crate) fn attributes(
             attr.type_ = b::PERF_TYPE_HARDWARE;
             attr.config = b::PERF_COUNT_HW_CPU_CYCLES.into();
         }
-        Clock::CpuClock => {
+        // A timer is no event; whoever asks what is granted means one like it.
+        Clock::CpuClock | Clock::Timer => {
             attr.type_ = b::PERF_TYPE_SOFTWARE;
             attr.config = b::PERF_COUNT_SW_CPU_CLOCK.into();
             attr.set_exclude_idle(1);

@@ -10,11 +10,12 @@ use libbpf_rs::{
 use crate::attr::{Features, Role};
 
 use crate::ring::{Event, open_event};
-use crate::{BpfOptions, Config, Cycles, Error, Intervals, Target, sys};
+use crate::{BpfOptions, Clock, Config, Cycles, Error, Intervals, Pid, Target, sys};
 
 mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
+mod timer;
 
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
 #[repr(C, align(8))]
@@ -39,8 +40,8 @@ pub(crate) struct Maps {
 
 /// One CPU's part of the engine.
 pub(crate) struct OfCpu {
-    /// The clock.
-    pub(crate) event: Event,
+    /// The clock, if it is an event.
+    pub(crate) event: Option<Event>,
     /// Where the handler puts its records.
     pub(crate) buffer: MapHandle,
     /// Where it counts what finds no room there.
@@ -54,9 +55,29 @@ pub(crate) struct Overflow {
     /// Which one is filled.
     side: usize,
     sides: Arc<MapHandle>,
+    maps: Arc<Maps>,
 }
 
 impl Overflow {
+    /// Samples of the clock `timer` on this CPU of which nothing came at all, since the start.
+    pub(crate) fn lost_by_timer(&self) -> u64 {
+        let key = 0_u32.to_ne_bytes();
+        let of_cpus = match self.maps.counters.lookup_percpu(&key, MapFlags::ANY) {
+            Ok(of_cpus) => of_cpus.unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, "the handler's counters cannot be read");
+                return 0;
+            }
+        };
+        // In the order of the possible CPUs, whose numbers have no gaps on this architecture.
+        let words = of_cpus.get(self.cpu as usize).map(Vec::as_slice);
+        let counters = words.unwrap_or_default().as_chunks().0.iter();
+        let lost = layout::COUNTERS.iter().zip(counters);
+        lost.filter(|(name, _)| layout::TIMER_LOSSES.contains(name))
+            .map(|(_, word)| u64::from_ne_bytes(*word))
+            .sum()
+    }
+
     /// Turns the tables around and empties the one that was filled; also says how many of its
     /// entries could not be read.
     pub(crate) fn drain(&mut self) -> (Vec<Cycles>, u64) {
@@ -97,19 +118,21 @@ pub(crate) struct Bpf {
     buffers: MapHandle,
     cycles: MapHandle,
     sides: Arc<MapHandle>,
+    clock: Clock,
     /// Of the programs that follow targets.
     _links: Vec<Link>,
 }
 
 impl Bpf {
-    /// Loads the handler for a configuration and `cpus` possible CPUs.
-    pub(crate) fn load(config: &Config, cpus: u32) -> Result<Bpf, Error> {
+    /// Loads the handler for a configuration and `cpus` possible CPUs. The process `own` is not
+    /// sampled.
+    pub(crate) fn load(config: &Config, cpus: u32, own: Option<Pid>) -> Result<Bpf, Error> {
         quiet();
         let follow = config.target != Target::System;
         let mut open = ObjectBuilder::default()
             .open_memory(&HANDLER.0)
             .map_err(|error| Error::bpf("read the handler's object", &error))?;
-        prepare(&mut open, config, follow, cpus)?;
+        prepare(&mut open, config, own, cpus)?;
         let object = open
             .load()
             .map_err(|error| Error::bpf("load the handler into the kernel", &error))?;
@@ -125,6 +148,7 @@ impl Bpf {
             buffers: handle("buffers")?,
             cycles: handle("cycles")?,
             sides: Arc::new(handle("sides")?),
+            clock: config.clock,
             _links: Vec::new(),
             object,
         };
@@ -143,7 +167,8 @@ impl Bpf {
         Arc::clone(&self.maps)
     }
 
-    /// Makes a CPU's buffer, and its clock with the handler on it; the clock does not run yet.
+    /// Makes a CPU's buffer, and its clock with the handler on it, if that is an event; the clock
+    /// does not run yet.
     pub(crate) fn open_cpu(
         &self,
         config: &Config,
@@ -176,7 +201,29 @@ impl Bpf {
             tables,
             side: 0,
             sides: Arc::clone(&self.sides),
+            maps: self.maps(),
         };
+        let event = match config.clock {
+            Clock::Timer => None,
+            Clock::Cycles | Clock::CpuClock => {
+                Some(self.open_clock(config, features, intervals, cpu)?)
+            }
+        };
+        Ok(OfCpu {
+            event,
+            buffer,
+            overflow,
+        })
+    }
+
+    /// Opens a CPU's event with the handler on it.
+    fn open_clock(
+        &self,
+        config: &Config,
+        features: &mut Features,
+        intervals: &mut Intervals,
+        cpu: u32,
+    ) -> Result<Event, Error> {
         let interval = intervals.draw();
         let fd = open_event(config, Role::Clock, interval, features, -1, cpu)
             .map_err(|error| Error::refused(config, &error))?;
@@ -189,12 +236,7 @@ impl Bpf {
             what: "set the handler on a clock",
             source,
         })?;
-        let event = Event { fd, id, interval };
-        Ok(OfCpu {
-            event,
-            buffer,
-            overflow,
-        })
+        Ok(Event { fd, id, interval })
     }
 
     fn program(&self) -> Result<OwnedFd, Error> {
@@ -243,17 +285,16 @@ impl Bpf {
 }
 
 /// Fills in what must be known before loading.
-fn prepare(open: &mut OpenObject, config: &Config, follow: bool, cpus: u32) -> Result<(), Error> {
+fn prepare(
+    open: &mut OpenObject,
+    config: &Config,
+    own: Option<Pid>,
+    cpus: u32,
+) -> Result<(), Error> {
     let BpfOptions { plans, rows, .. } = config.bpf;
-    let settings = layout::Settings::new(
-        &config.bpf,
-        follow,
-        std::process::id(),
-        config.wake_up_samples,
-        config.stack_bytes,
-        kernel::KernelMemory::read(),
-    )
-    .to_bytes();
+    let follow = config.target != Target::System;
+    let timer = config.clock == Clock::Timer;
+    let settings = layout::Settings::new(config, own, kernel::KernelMemory::read()).to_bytes();
     for mut map in open.maps_mut() {
         let name = map.name().to_owned();
         let sized = match name.to_str() {
@@ -261,6 +302,8 @@ fn prepare(open: &mut OpenObject, config: &Config, follow: bool, cpus: u32) -> R
             Some("plans") => map.set_max_entries(plans),
             Some("rows") => map.set_max_entries(rows),
             Some("buffers" | "sides") => map.set_max_entries(cpus),
+            Some("timers") if !timer => map.set_autocreate(false),
+            Some("timers") => map.set_max_entries(cpus),
             Some("cycles") => map.set_max_entries(2 * cpus),
             _ => Ok(()),
         };
@@ -268,8 +311,11 @@ fn prepare(open: &mut OpenObject, config: &Config, follow: bool, cpus: u32) -> R
     }
     for mut program in open.progs_mut() {
         let name = program.name().to_owned();
-        let follower = FOLLOWERS.iter().any(|of| name == *of);
-        program.set_autoload(follow || !follower);
+        program.set_autoload(if FOLLOWERS.iter().any(|of| name == *of) {
+            follow
+        } else {
+            timer == timer::PROGRAMS.iter().any(|of| name == *of)
+        });
     }
     Ok(())
 }

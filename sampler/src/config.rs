@@ -2,7 +2,8 @@
 
 use crate::{Error, Pid};
 
-/// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one.
+/// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one. The
+/// shortest mean of [`Clock::Timer`], too.
 pub const CPU_CLOCK_FLOOR: u64 = 10_000;
 
 /// The longest mean interval, in any clock's unit.
@@ -19,6 +20,11 @@ pub enum Clock {
     /// The kernel's software clock; its unit is a nanosecond. It is blind to code that runs with
     /// interrupts off, and idle time is not sampled.
     CpuClock,
+    /// A timer of the handler in the kernel, for the engine `bpf` alone; its unit is a nanosecond.
+    /// Each interval is drawn anew, in the kernel, and not from [`Config::seed`]. It is not
+    /// throttled. Of the kernel it sees what runs with interrupts and bottom halves on; the time of
+    /// other code counts to the thread, but to no PC of it. Idle time is not sampled.
+    Timer,
 }
 
 /// Whom to sample.
@@ -165,7 +171,7 @@ impl Config {
         // A CPU runs at some 3 GHz; a bit more or less changes only how often the reader wakes up.
         let units_per_second: u64 = match clock {
             Clock::Cycles => 3_000_000_000,
-            Clock::CpuClock => 1_000_000_000,
+            Clock::CpuClock | Clock::Timer => 1_000_000_000,
         };
         let rate = units_per_second / period.max(1);
         Config {
@@ -185,7 +191,8 @@ impl Config {
     /// Says what the kernel would refuse, or silently change, before it is asked.
     ///
     /// # Errors
-    /// [`Error::Period`], [`Error::StackBytes`], [`Error::RingPages`], [`Error::NoTarget`].
+    /// [`Error::Period`], [`Error::StackBytes`], [`Error::RingPages`], [`Error::NoTarget`],
+    /// [`Error::TimerNeedsBpf`], [`Error::BpfOptions`].
     pub fn validate(&self) -> Result<(), Error> {
         self.validate_period()?;
         if !self.stack_bytes.is_multiple_of(8) || self.stack_bytes > MOST_STACK {
@@ -201,6 +208,7 @@ impl Config {
             return Err(Error::NoTarget);
         }
         match self.engine {
+            Engine::Ring if self.clock == Clock::Timer => Err(Error::TimerNeedsBpf),
             Engine::Ring => Ok(()),
             Engine::Bpf => self.bpf.validate(),
         }
@@ -210,7 +218,7 @@ impl Config {
     pub(crate) fn validate_period(&self) -> Result<(), Error> {
         let shortest = match self.clock {
             Clock::Cycles => 1,
-            Clock::CpuClock => CPU_CLOCK_FLOOR,
+            Clock::CpuClock | Clock::Timer => CPU_CLOCK_FLOOR,
         };
         if (shortest..=LONGEST).contains(&self.period) {
             return Ok(());
@@ -268,13 +276,17 @@ mod tests {
             ..good
         };
         assert!(matches!(bad.validate(), Err(Error::NoTarget)));
+        let mut timer = Config::new(Target::System, Clock::Timer, 1_000_000);
+        assert!(matches!(timer.validate(), Err(Error::TimerNeedsBpf)));
+        timer.engine = Engine::Bpf;
+        assert!(timer.validate().is_ok());
     }
 
     /// An absurd period gives a configuration that is refused, not an overflow.
     #[test]
     fn new_takes_any_period() {
         for period in [0, 1, u64::MAX] {
-            for clock in [Clock::Cycles, Clock::CpuClock] {
+            for clock in [Clock::Cycles, Clock::CpuClock, Clock::Timer] {
                 assert!(Config::new(Target::System, clock, period).wake_up_samples >= 1);
             }
         }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 
+use nix::sched::{CpuSet, sched_setaffinity};
+
 use crate::{Error, Pid, Tid};
 
 /// The most CPUs a list may name; Linux on x86-64 supports 8192.
@@ -16,6 +18,13 @@ pub fn online() -> Result<Vec<u32>, Error> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online")
         .map_err(|error| Error::Cpus(error.to_string()))?;
     parse_list(&text).ok_or_else(|| Error::Cpus(format!("{:?} is not a list", text.trim())))
+}
+
+/// Moves the calling thread to a CPU, and keeps it there.
+pub(crate) fn stay_on(cpu: u32) -> nix::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu as usize)?;
+    sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)
 }
 
 /// Parses a list like `0-3,8,10-11`; `None` for anything else, and for an empty one.

@@ -67,6 +67,9 @@ pub enum Error {
         /// That of a plan.
         wanted: usize,
     },
+    /// The clock `timer` is part of the handler of the engine `bpf`.
+    #[error("the clock timer needs the engine bpf")]
+    TimerNeedsBpf,
     /// The engine `bpf` has a size that it cannot have.
     #[error("{what}: {got} is not {wanted}")]
     BpfOptions {

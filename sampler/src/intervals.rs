@@ -29,7 +29,7 @@ impl Intervals {
             mean,
             floor: match clock {
                 Clock::Cycles => 1,
-                Clock::CpuClock => CPU_CLOCK_FLOOR,
+                Clock::CpuClock | Clock::Timer => CPU_CLOCK_FLOOR,
             },
         }
     }

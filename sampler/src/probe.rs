@@ -11,9 +11,11 @@ use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
 
 mod bpf;
 mod calibrate;
+mod timer;
 
 pub use bpf::{BpfRefusal, bpf};
 pub use calibrate::{Calibration, calibrate};
+pub use timer::{Timer, timer, timer_cost};
 
 /// Whose samples are meant, as far as privileges go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +86,7 @@ pub(crate) fn refusal(clock: Clock, scope: Scope, error: &io::Error) -> ProbeErr
     let event = match clock {
         Clock::Cycles => "the hardware cycle counter",
         Clock::CpuClock => "the software clock",
+        Clock::Timer => "a timer",
     };
     let whom = match scope {
         Scope::System => "the whole machine",

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use nix::poll::{PollFd, PollFlags, poll};
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::sched::sched_getcpu;
 
 use crate::ring::Stop;
 use crate::sources::{Buffer, Own, Received, Sources};
 use crate::stats::Stats;
-use crate::{Batch, Clock, Intervals, Record, Tid, decode, sys};
+use crate::{Batch, Clock, Intervals, Record, Tid, cpus, decode, sys};
 
 /// How long a reader waits for samples before it sends what there is, in milliseconds.
 const TIMEOUT: u16 = 50;
@@ -112,11 +112,7 @@ impl Reader {
     /// Moves to the CPU whose ring this is, ahead of others there. Where that is not allowed the reader works from
     /// elsewhere; see `drained_to`.
     fn settle(&self) {
-        let mut set = CpuSet::new();
-        let pinned = set
-            .set(self.cpu as usize)
-            .and_then(|()| sched_setaffinity(nix::unistd::Pid::from_raw(0), &set));
-        if let Err(error) = pinned {
+        if let Err(error) = cpus::stay_on(self.cpu) {
             tracing::warn!(cpu = self.cpu, %error, "a reader cannot be pinned to its CPU");
         }
         // On a busy CPU the ring would fill while the reader waits for its turn. It runs shortly
@@ -206,7 +202,10 @@ impl Reader {
             batch.malformed += 1;
         }
         if let Some(buffer) = buffer {
-            sampled[0] |= self.drain_buffer(buffer, &mut batch, stopping);
+            let any = self.drain_buffer(buffer, &mut batch, stopping);
+            if let Some(of_clock) = sampled.first_mut() {
+                *of_clock |= any;
+            }
         }
         if stopping {
             self.count_last_losses(&mut batch);
@@ -233,9 +232,12 @@ impl Reader {
         let any = !samples.is_empty();
         let own = self.sources.own.first();
         for mut sample in samples {
-            // As with events that write into the ring.
-            if let (Clock::CpuClock, Some(own)) = (self.clock, own) {
-                sample.period = own.interval_at(sample.time);
+            match (self.clock, own) {
+                // As with events that write into the ring.
+                (Clock::CpuClock, Some(own)) => sample.period = own.interval_at(sample.time),
+                // Drawn in the kernel.
+                (Clock::Timer, _) => self.drawn.push(sample.period),
+                _ => {}
             }
             batch.records.push(Record::Sample(sample));
         }
@@ -248,6 +250,18 @@ impl Reader {
             (true, false) => 1,
             (false, false) => 0,
         };
+        let lost = if stopping {
+            overflow.lost_by_timer()
+        } else {
+            0
+        };
+        if lost > 0 {
+            self.stats.lost_samples = self.stats.lost_samples.saturating_add(lost);
+            batch.records.push(Record::LostSamples {
+                time: sys::clock_now(),
+                count: lost,
+            });
+        }
         for _ in 0..turns {
             let (entries, unread) = overflow.drain();
             batch.malformed += unread;

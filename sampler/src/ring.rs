@@ -61,6 +61,13 @@ struct CpuEvents {
     intervals: Intervals,
 }
 
+impl CpuEvents {
+    /// The handler's clock, if it is an event.
+    fn clocks(&self) -> impl Iterator<Item = &Event> {
+        self.bpf.iter().filter_map(|bpf| bpf.event.as_ref())
+    }
+}
+
 /// Opened events that do not count yet.
 pub struct Sampler {
     bpf: Option<Bpf>,
@@ -90,7 +97,7 @@ impl Sampler {
             Engine::Bpf => Some(open_bpf(config, &mut features, &mut cpus)?),
         };
         let (rings, ring_pages) = map_rings(&cpus, config.ring_pages)?;
-        for cpu in &mut cpus {
+        for cpu in &cpus {
             join_outputs(cpu)?;
         }
         let setup = Setup {
@@ -101,7 +108,7 @@ impl Sampler {
             engine: config.engine,
             events: cpus
                 .iter()
-                .map(|cpu| cpu.events.len() + usize::from(cpu.bpf.is_some()))
+                .map(|cpu| cpu.events.len() + cpu.clocks().count())
                 .sum(),
             threads_missed,
         };
@@ -193,6 +200,9 @@ impl Sampler {
                 }
             }
         }
+        if let Some(bpf) = &running.bpf {
+            bpf.start_timers(&running.setup.cpus)?;
+        }
         Ok(running)
     }
 }
@@ -259,7 +269,7 @@ fn open_bpf(
 ) -> Result<Bpf, Error> {
     // Numbers, not how many: some between may be offline.
     let most = cpus.iter().map(|of| of.cpu).max().unwrap_or(0) + 1;
-    let bpf = Bpf::load(config, most)?;
+    let bpf = Bpf::load(config, most, Some(Pid(std::process::id())))?;
     for of in cpus {
         of.bpf = Some(bpf.open_cpu(config, features, &mut of.intervals, of.cpu)?);
     }
@@ -381,13 +391,12 @@ fn map_rings(cpus: &[CpuEvents], pages: u32) -> Result<(Vec<Ring>, u32), Error> 
 }
 
 /// Lets all events of a CPU write into the ring of the first.
-fn join_outputs(cpu: &mut CpuEvents) -> Result<(), Error> {
+fn join_outputs(cpu: &CpuEvents) -> Result<(), Error> {
     let Some((first, others)) = cpu.events.split_first() else {
         return Ok(());
     };
     // A clock's own records, such as those of throttling, go there, too.
-    let clock = cpu.bpf.as_ref().map(|bpf| &bpf.event);
-    for event in others.iter().chain(clock) {
+    for event in others.iter().chain(cpu.clocks()) {
         sys::set_output(event.fd.as_fd(), first.fd.as_fd()).map_err(|source| Error::Os {
             what: "join the rings of two events",
             source,
@@ -454,13 +463,16 @@ impl Running {
     }
 
     /// Stops the events and tells the readers to drain what is left, to send a last batch each,
-    /// and to end; the channel is disconnected when the last one has. Does not block.
+    /// and to end; the channel is disconnected when the last one has. Does not wait for that.
     pub fn request_stop(&self) {
         for event in self.events.iter().flat_map(|(_, events)| events.iter()) {
             // An event that has gone is stopped.
             if let Err(error) = sys::disable(event.as_fd()) {
                 tracing::debug!(%error, "an event cannot be disabled");
             }
+        }
+        if let Some(bpf) = &self.bpf {
+            bpf.stop_timers(&self.setup.cpus);
         }
         self.stop.requested.store(true, Ordering::Release);
         // The counter cannot overflow by one: it was 0, or the readers are awake already.

@@ -44,7 +44,8 @@ pub(crate) struct Sources {
     pub(crate) ring: Ring,
     /// Those that write into the ring.
     pub(crate) events: Arc<[OwnedFd]>,
-    /// Those whose intervals are drawn: the same, or the clock of the handler in the kernel.
+    /// Those whose intervals are drawn: the same, or the clock of the handler in the kernel, unless
+    /// that draws by itself.
     pub(crate) clocks: Arc<[OwnedFd]>,
     /// The present intervals of `clocks`.
     pub(crate) own: Vec<Own>,
@@ -62,29 +63,32 @@ impl Sources {
             previous: event.interval,
             set_at: 0,
         };
-        let (clock, buffer, overflow) = match bpf {
-            Some(OfCpu {
-                event,
-                buffer,
-                overflow,
-            }) => (Some(event), Some(buffer), Some(overflow)),
-            None => (None, None, None),
-        };
-        let clocks = clock
-            .as_ref()
-            .map_or(events.as_slice(), std::slice::from_ref);
-        let own = clocks.iter().map(own).collect();
-        let events: Arc<[OwnedFd]> = events.into_iter().map(|event| event.fd).collect();
-        Sources {
-            ring,
-            clocks: match clock {
-                Some(clock) => Arc::new([clock.fd]),
-                None => Arc::clone(&events),
-            },
-            events,
-            own,
+        let fds = |events: Vec<Event>| events.into_iter().map(|event| event.fd).collect();
+        let Some(OfCpu {
+            event,
             buffer,
             overflow,
+        }) = bpf
+        else {
+            let own = events.iter().map(own).collect();
+            let events: Arc<[OwnedFd]> = fds(events);
+            return Sources {
+                ring,
+                clocks: Arc::clone(&events),
+                events,
+                own,
+                buffer: None,
+                overflow: None,
+            };
+        };
+        let clocks: Vec<Event> = event.into_iter().collect();
+        Sources {
+            ring,
+            own: clocks.iter().map(own).collect(),
+            clocks: fds(clocks),
+            events: fds(events),
+            buffer: Some(buffer),
+            overflow: Some(overflow),
         }
     }
 

@@ -20,6 +20,8 @@ mod recording;
 mod records;
 #[path = "live/samples.rs"]
 mod samples;
+#[path = "live/timer.rs"]
+mod timer;
 #[path = "live/unprivileged.rs"]
 mod unprivileged;
 
@@ -52,15 +54,33 @@ fn for_clocks(
 }
 
 /// A test of the engine `bpf` for each clock.
-fn for_clocks_with_bpf(name: &str, test: fn(Clock) -> Result<(), Failed>) -> [Trial; 2] {
-    [(Clock::CpuClock, "cpu_clock"), (Clock::Cycles, "cycles")].map(|(clock, suffix)| {
+fn for_clocks_with_bpf(name: &str, test: fn(Clock) -> Result<(), Failed>) -> [Trial; 3] {
+    [
+        (Clock::CpuClock, "cpu_clock"),
+        (Clock::Cycles, "cycles"),
+        (Clock::Timer, "timer"),
+    ]
+    .map(|(clock, suffix)| {
         Trial::ignorable_test(format!("bpf::{name}::{suffix}"), move || {
-            match probe::bpf() {
-                Ok(()) => with_clock(clock, probe::Scope::System, test),
-                Err(refusal) => Ok(Completion::ignored_with(format!("needs BPF: {refusal}"))),
+            if let Err(refusal) = probe::bpf() {
+                return Ok(Completion::ignored_with(format!("needs BPF: {refusal}")));
+            }
+            match clock {
+                Clock::Timer => with_timer(test),
+                _ => with_clock(clock, probe::Scope::System, test),
             }
         })
     })
+}
+
+/// A test with the clock `timer`, or the reason why it cannot run here.
+fn with_timer(test: fn(Clock) -> Result<(), Failed>) -> Result<Completion, Failed> {
+    match probe::timer() {
+        Ok(_) => test(Clock::Timer).map(|()| Completion::Completed),
+        Err(refusal) => Ok(Completion::ignored_with(format!(
+            "needs the clock timer: {refusal}"
+        ))),
+    }
 }
 
 fn main() -> ExitCode {
@@ -75,5 +95,6 @@ fn main() -> ExitCode {
     trials.extend(unprivileged::trials());
     trials.extend(bpf::trials());
     trials.extend(plans::trials());
+    trials.extend(timer::trials());
     run(&arguments, trials).exit_code()
 }

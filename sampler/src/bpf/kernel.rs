@@ -1,4 +1,6 @@
-//! Where the kernel's own memory is RAM, and nothing else: plans for its code may read there.
+//! Where things of the kernel are: its own memory that is RAM and nothing else, so that plans for
+//! its code may read there, and the entries of interrupts, by which a timer finds what it has
+//! interrupted.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -18,7 +20,8 @@ pub(crate) struct Range {
     pub(crate) end: u64,
 }
 
-/// What plans for the kernel's code may read besides its stack; all zero if it is not known.
+/// What plans for the kernel's code may read besides its stack, and its code; all zero where it is
+/// not known.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KernelMemory {
@@ -30,6 +33,10 @@ pub(crate) struct KernelMemory {
     pub(crate) direct_map_at: u64,
     /// Physical addresses.
     pub(crate) ram: [Range; RAM_RANGES],
+    /// The kernel's code, without modules.
+    pub(crate) text: Range,
+    /// In it, the entries of interrupts of the hardware, and nothing else that enters the kernel.
+    pub(crate) entries: Range,
 }
 
 impl KernelMemory {
@@ -55,6 +62,7 @@ impl KernelMemory {
 /// The image and the map of RAM, from lines of an address, a kind, and a name.
 fn symbols(lines: impl Iterator<Item = String>) -> KernelMemory {
     let (mut text, mut etext, mut end, mut base_at) = (0, 0, 0, 0);
+    let mut entries = Entries::default();
     for line in lines {
         let mut words = line.split_ascii_whitespace();
         let address = words
@@ -69,7 +77,7 @@ fn symbols(lines: impl Iterator<Item = String>) -> KernelMemory {
             // Kernels that list data, too.
             "_end" => end = address,
             "page_offset_base" => base_at = address,
-            _ => {}
+            _ => entries.take(address, name),
         }
     }
     let end = if end > text { end } else { etext };
@@ -87,6 +95,50 @@ fn symbols(lines: impl Iterator<Item = String>) -> KernelMemory {
         },
         direct_map_at: base_at,
         ram: Default::default(),
+        text: if text > 0 && etext > text {
+            Range {
+                start: text,
+                end: etext,
+            }
+        } else {
+            Range::default()
+        },
+        entries: entries.range(),
+    }
+}
+
+/// The symbols of entries of interrupts, and those around them.
+#[derive(Debug, Default)]
+struct Entries {
+    interrupts: Vec<u64>,
+    others: Vec<u64>,
+}
+
+impl Entries {
+    fn take(&mut self, address: u64, name: &str) {
+        // Those that the kernel handles itself, that of all devices, and that of nobody's.
+        if name.starts_with("asm_sysvec_")
+            || ["asm_common_interrupt", "asm_spurious_interrupt"].contains(&name)
+        {
+            self.interrupts.push(address);
+        } else {
+            self.others.push(address);
+        }
+    }
+
+    /// From the first entry to behind the last. The kernel puts them next to each other; where there
+    /// is something else between two, there is no telling.
+    fn range(self) -> Range {
+        let first = self.interrupts.iter().copied().min().unwrap_or(0);
+        let last = self.interrupts.iter().copied().max().unwrap_or(0);
+        let behind = self.others.iter().copied().filter(|other| *other > last);
+        let between = |other: &u64| (first..last).contains(other);
+        match behind.min() {
+            Some(end) if first > 0 && !self.others.iter().any(between) => {
+                Range { start: first, end }
+            }
+            _ => Range::default(),
+        }
     }
 }
 
@@ -151,5 +203,28 @@ mod tests {
         );
         let hidden = "0000000000000000 T _text\n0000000000000000 T _etext\n";
         assert_eq!(symbols(lines(hidden)), KernelMemory::default());
+    }
+
+    /// The entries of interrupts are those between the first and the last, up to what comes behind
+    /// them; with an entry of another kind among them none is believed.
+    #[test]
+    fn entries_of_interrupts() {
+        let range = |text: &str| symbols(lines(text)).entries;
+        let before = "ffffffff81000000 T _text\nffffffff81000300 T asm_exc_page_fault\n";
+        let entries = "ffffffff81000d40 T asm_common_interrupt\n\
+                       ffffffff81000db0 T asm_sysvec_error_interrupt\n\
+                       ffffffff81000df0 T asm_sysvec_apic_timer_interrupt\n";
+        let behind = "ffffffff81000f50 T asm_exc_nmi\nffffffff82000000 T _etext\n";
+        let expected = Range {
+            start: 0xffff_ffff_8100_0d40,
+            end: 0xffff_ffff_8100_0f50,
+        };
+        assert_eq!(range(&format!("{before}{entries}{behind}")), expected);
+        assert_eq!(range(&format!("{entries}{before}{behind}")), expected);
+        let among = "ffffffff81000dd0 T asm_exc_page_fault\n";
+        let nothing = Range::default();
+        assert_eq!(range(&format!("{before}{entries}{among}{behind}")), nothing);
+        assert_eq!(range(&format!("{before}{behind}")), nothing);
+        assert_eq!(range("0000000000000000 T asm_common_interrupt\n"), nothing);
     }
 }

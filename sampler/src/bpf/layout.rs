@@ -1,7 +1,7 @@
 //! What is shared with the handler, byte for byte: `bpf/shared.h` in Rust.
 
 use super::kernel::KernelMemory;
-use crate::{BpfOptions, CallerRbp, Denial, ProcessKey, Row};
+use crate::{CallerRbp, Config, Denial, Pid, ProcessKey, Row, Target};
 
 /// Bytes of a plan in the wire form.
 pub(crate) const PLAN_BYTES: usize = 520;
@@ -17,7 +17,7 @@ pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 const ROW_BYTES: usize = 12;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 29] = [
+pub(crate) const COUNTERS: [&str; 35] = [
     "samples",
     "own_samples",
     "filtered_samples",
@@ -47,6 +47,20 @@ pub(crate) const COUNTERS: [&str; 29] = [
     "walks_unreadable",
     "walks_most",
     "targets_full",
+    "timer_late",
+    "timer_origin_unknown",
+    "timer_in_thread",
+    "timer_moved",
+    "timer_behind",
+    "timer_stopped",
+];
+
+/// Of those the ones that say of samples of the clock `timer` that nothing came of them.
+pub(crate) const TIMER_LOSSES: [&str; 4] = [
+    "timer_in_thread",
+    "timer_moved",
+    "timer_behind",
+    "timer_stopped",
 ];
 
 /// `struct settings`.
@@ -64,9 +78,10 @@ pub(crate) struct Settings {
     stack_bytes: u32,
     reserved: u32,
     kernel: KernelMemory,
+    mean_interval: u64,
 }
 
-const _: () = assert!(size_of::<Settings>() == 160);
+const _: () = assert!(size_of::<Settings>() == 200);
 
 impl Settings {
     const SELECT_TARGETS: u64 = 1;
@@ -75,16 +90,11 @@ impl Settings {
     const SELECT_COMM: u64 = 8;
     const CAPTURE_NOT_DUMPABLE: u64 = 16;
 
-    /// What the handler is told.
-    pub(crate) fn new(
-        options: &BpfOptions,
-        targets: bool,
-        own_tgid: u32,
-        wake_up_samples: u32,
-        stack_bytes: u32,
-        kernel: KernelMemory,
-    ) -> Settings {
+    /// What the handler is told; `own` is the process that it leaves out.
+    pub(crate) fn new(config: &Config, own: Option<Pid>, kernel: KernelMemory) -> Settings {
+        let options = &config.bpf;
         let filter = &options.filter;
+        let targets = config.target != Target::System;
         let flag = |set: bool, flag| if set { flag } else { 0 };
         let mut comm = [0; 16];
         if let Some(name) = &filter.comm {
@@ -99,14 +109,15 @@ impl Settings {
                 | flag(options.not_dumpable, Self::CAPTURE_NOT_DUMPABLE),
             cgroup: filter.cgroup.unwrap_or(0),
             buffer_bytes: u64::from(options.buffer_bytes),
-            own_tgid,
+            own_tgid: own.map_or(u32::MAX, |pid| pid.0),
             euid: filter.euid.unwrap_or(0),
-            wake_up_samples: wake_up_samples.max(1),
+            wake_up_samples: config.wake_up_samples.max(1),
             frames: options.frames,
             comm,
-            stack_bytes,
+            stack_bytes: config.stack_bytes,
             reserved: 0,
             kernel,
+            mean_interval: config.period,
         }
     }
 
@@ -128,10 +139,16 @@ impl Settings {
             direct_map,
             direct_map_at,
             ram,
+            text,
+            entries,
         } = self.kernel;
         let of_ram = ram.iter().flat_map(|range| [range.start, range.end]);
         let words = [image.start, image.end, direct_map, direct_map_at];
         for word in words.into_iter().chain(of_ram) {
+            put.bytes(&word.to_ne_bytes());
+        }
+        let words = [text.start, text.end, entries.start, entries.end];
+        for word in words.into_iter().chain([self.mean_interval]) {
             put.bytes(&word.to_ne_bytes());
         }
         bytes

@@ -73,7 +73,7 @@ fn try_it() -> Result<(), Error> {
     };
     let online = cpus::online()?;
     let cpu = online.first().copied().unwrap_or(0);
-    let bpf = Bpf::load(&config, cpu + 1)?;
+    let bpf = Bpf::load(&config, cpu + 1, None)?;
     let mut intervals = Intervals::new(config.clock, config.period, config.seed, cpu);
     let mut features = Features {
         build_id: true,

@@ -35,20 +35,20 @@ pub struct Calibration {
 /// for both.
 pub fn calibrate() -> Calibration {
     Calibration {
-        cycles: sure_cost(Clock::Cycles),
-        cpu_clock: sure_cost(Clock::CpuClock),
+        cycles: sure(|| interrupt_cost(Clock::Cycles)),
+        cpu_clock: sure(|| interrupt_cost(Clock::CpuClock)),
     }
 }
 
 /// The first cost found that is one: on a busy machine interrupts may seem to cost nothing.
-fn sure_cost(clock: Clock) -> Result<Duration, ProbeError> {
+pub(super) fn sure<E>(measure: impl Fn() -> Result<Duration, E>) -> Result<Duration, E> {
     for _ in 1..TRIES {
-        let cost = interrupt_cost(clock)?;
+        let cost = measure()?;
         if !cost.is_zero() {
             return Ok(cost);
         }
     }
-    interrupt_cost(clock)
+    measure()
 }
 
 impl Calibration {
@@ -72,15 +72,19 @@ fn is_cheap(software: Duration, hardware: Duration) -> bool {
     !software.is_zero() && software * 2 < hardware
 }
 
-/// How much longer the same work takes with interrupts, by interrupt. The fastest rounds are compared:
-/// others share their CPU with somebody.
+/// The interval for so many interrupts in a round. Cycles at some 3 GHz; a bit more or less changes
+/// the number of interrupts, which is asked for.
+pub(super) fn period(clock: Clock) -> u64 {
+    let nanoseconds = ROUND.as_nanos() as u64 / u64::from(INTERRUPTS);
+    match clock {
+        Clock::Cycles => 3 * nanoseconds,
+        Clock::CpuClock | Clock::Timer => nanoseconds,
+    }
+}
+
 fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
     let target = Target::Processes(vec![Pid(std::process::id())]);
-    // Cycles at some 3 GHz; a bit more or less changes the number of interrupts, which is asked for.
-    let period = match clock {
-        Clock::Cycles => 3 * ROUND.as_nanos() as u64 / u64::from(INTERRUPTS),
-        Clock::CpuClock => ROUND.as_nanos() as u64 / u64::from(INTERRUPTS),
-    };
+    let period = period(clock);
     let config = Config::new(target, clock, period);
     let features = Features {
         build_id: false,
@@ -90,20 +94,33 @@ fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
     let attr = attributes(&config, Role::Clock, period, features);
     let error = |error| refusal(clock, Scope::Own, &error);
     let event = sys::open(attr, 0, -1).map_err(error)?;
+    compare(
+        || sys::enable(event.as_fd()).map_err(error),
+        || sys::disable(event.as_fd()).map_err(error),
+        || Ok(sys::count(event.as_fd()).map_err(error)? / period),
+    )
+}
+
+/// How much longer the same work takes with interrupts, by interrupt: between `start` and `stop`,
+/// where `interrupts` counts on and on. The fastest rounds are compared: others share their CPU with
+/// somebody.
+pub(super) fn compare<E>(
+    start: impl Fn() -> Result<(), E>,
+    stop: impl Fn() -> Result<(), E>,
+    interrupts: impl Fn() -> Result<u64, E>,
+) -> Result<Duration, E> {
     let work = work_of(ROUND);
     let mut fastest = [(Duration::MAX, 1); 2];
     for _ in 0..ROUNDS {
         let without = time(work);
-        let before = sys::count(event.as_fd()).map_err(error)?;
-        sys::enable(event.as_fd()).map_err(error)?;
+        let before = interrupts()?;
+        start()?;
         let with = time(work);
-        sys::disable(event.as_fd()).map_err(error)?;
-        let counted = sys::count(event.as_fd())
-            .map_err(error)?
-            .saturating_sub(before);
-        let interrupts = u32::try_from(counted / period).unwrap_or(u32::MAX).max(1);
+        stop()?;
+        let counted = interrupts()?.saturating_sub(before);
+        let counted = u32::try_from(counted).unwrap_or(u32::MAX).max(1);
         fastest[0] = fastest[0].min((without, 1));
-        fastest[1] = fastest[1].min((with, interrupts));
+        fastest[1] = fastest[1].min((with, counted));
     }
     let [(without, _), (with, interrupts)] = fastest;
     Ok(with.saturating_sub(without) / interrupts)

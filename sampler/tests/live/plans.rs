@@ -152,7 +152,7 @@ impl Chase {
 
     fn recording(&self, clock: Clock) -> Result<Recording, Failed> {
         let period = match clock {
-            Clock::CpuClock => 100_000,
+            Clock::CpuClock | Clock::Timer => 100_000,
             Clock::Cycles => 300_000,
         };
         Recording::with(&Config {

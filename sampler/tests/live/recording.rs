@@ -8,7 +8,7 @@ use sampler::{Batch, Clock, Config, RawSample, Record, Running, Sampler, Stats, 
 /// A mean interval that gives about a thousand samples a second.
 pub(crate) fn millisecond(clock: Clock) -> u64 {
     match clock {
-        Clock::CpuClock => 1_000_000,
+        Clock::CpuClock | Clock::Timer => 1_000_000,
         Clock::Cycles => 3_000_000,
     }
 }

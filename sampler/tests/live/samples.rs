@@ -273,7 +273,7 @@ fn cost(clock: Clock) -> Result<(), Failed> {
     let calibration = probe::calibrate();
     let cost = match clock {
         Clock::Cycles => &calibration.cycles,
-        Clock::CpuClock => &calibration.cpu_clock,
+        Clock::CpuClock | Clock::Timer => &calibration.cpu_clock,
     };
     let cost = cost.as_ref().map_err(ToString::to_string)?;
     println!("{calibration:?}");

@@ -29,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn test(clock: Clock) -> Result<(), Failed> {
     let clock = match clock {
         Clock::CpuClock => "cpu-clock",
+        Clock::Timer => "timer",
         Clock::Cycles => "cycles",
     };
     let binary = std::env::current_exe()?;

@@ -3,6 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::rc::Rc;
 
 use libtest_mimic::Failed;
 use rusqlite::types::FromSql;
@@ -15,18 +16,45 @@ pub(crate) const RATE: u32 = 10_000;
 /// Where the long run takes its number of samples from.
 const SAMPLES: &str = "VCPI_TEST_SAMPLES";
 
+/// What makes the interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    CpuClock,
+    Timer,
+}
+
+impl Clock {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::CpuClock => "cpu-clock",
+            Self::Timer => "timer",
+        }
+    }
+}
+
 /// A folder of its own, and the programs.
+#[derive(Clone)]
 pub(crate) struct Bench {
-    folder: tempfile::TempDir,
+    folder: Rc<tempfile::TempDir>,
     pub(crate) programs: Programs,
+    clock: Clock,
 }
 
 impl Bench {
-    pub(crate) fn new() -> Result<Self, Failed> {
+    pub(crate) fn new(clock: Clock) -> Result<Self, Failed> {
         Ok(Self {
-            folder: tempfile::tempdir()?,
+            folder: Rc::new(tempfile::tempdir()?),
             programs: Programs::find().map_err(|error| format!("{error:#}"))?,
+            clock,
         })
+    }
+
+    /// The same with another clock.
+    pub(crate) fn at(&self, clock: Clock) -> Self {
+        Self {
+            clock,
+            ..self.clone()
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -53,11 +81,12 @@ impl Bench {
         Ok(program.canonicalize()?)
     }
 
-    /// `vcpid record` with the software clock, into the database of this name.
+    /// `vcpid record`, into the database of this name.
     pub(crate) fn record(&self, engine: &str, rate: u32, database: &str) -> Command {
         let mut command = Command::new(&self.programs.vcpid);
         command
-            .args(["record", "--clock", "cpu-clock", "--engine", engine])
+            .args(["record", "--clock", self.clock.name()])
+            .args(["--engine", engine])
             .args(["--rate", &rate.to_string(), "-o"])
             .arg(self.path(database))
             .stdin(Stdio::null());

@@ -1,7 +1,7 @@
 //! The engine `bpf` from end to end: no value is wrong, however the ground moves; how much is known;
 //! and that samples are attributed to what ran.
 //!
-//! Needs the release build of both programs, root, and a kernel with BPF and BTF. Takes a minute at
+//! Needs the release build of both programs, root, and a kernel with BPF and BTF. Takes two minutes at
 //! most. `VCPI_TEST_SAMPLES=100000` makes the loads of the first test a long run, and the others as
 //! much longer. Values and shares that were found are printed (`-- --nocapture` is not needed).
 
@@ -9,53 +9,80 @@ use std::process::{Command, ExitCode, Stdio};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use crate::bench::{Bench, succeeded};
+use crate::bench::{Bench, Clock, succeeded};
 
 mod bench;
 mod callers;
 mod checks;
+mod clocks;
 mod compile;
 mod moving;
 mod real;
 mod truth;
 
+type Test = fn(&Bench) -> Result<Completion, Failed>;
+
+/// The tests that run with every clock.
+const OF_CLOCKS: [(&str, Test); 8] = [
+    ("loads of every kind have their true values", truth::loads),
+    ("fields that another thread writes are whole", moving::flip),
+    ("stores and loads through two pointers", moving::alias),
+    ("another shared object at the same address", moving::objects),
+    ("code that is written and written anew", moving::jit),
+    ("an exec in a loop at the same addresses", moving::exec),
+    ("pages are thrown out under the loads", moving::pages),
+    ("callers are those that perf finds", callers::against_perf),
+];
+
+/// Those that need one clock, or say themselves which.
+const OTHERS: [(&str, Clock, Test); 3] = [
+    (
+        "real programs: more is known than by the engine ring",
+        Clock::CpuClock,
+        real::programs,
+    ),
+    (
+        "a compile of many files is attributed to what ran",
+        Clock::CpuClock,
+        compile::many_files,
+    ),
+    (
+        "both clocks see the same, and what is true",
+        Clock::Timer,
+        clocks::agree,
+    ),
+];
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // One at a time: their programs would take processor time from each other.
     arguments.test_threads.get_or_insert(1);
-    let missing = missing();
-    let trial = |name: &str, test: fn(&Bench) -> Result<Completion, Failed>| {
-        let missing = missing.clone();
+    let clocks = [Clock::CpuClock, Clock::Timer];
+    let missing = clocks.map(|clock| (clock, missing(clock)));
+    let trial = |name: String, clock, test: Test| {
+        let found = missing.iter().find(|(of, _)| *of == clock);
+        let missing = found.and_then(|(_, missing)| missing.clone());
         Trial::ignorable_test(name, move || match missing {
             Some(reason) => Ok(Completion::ignored_with(reason)),
-            None => test(&Bench::new()?),
+            None => test(&Bench::new(clock)?),
         })
     };
-    let tests = vec![
-        trial("loads of every kind have their true values", truth::loads),
-        trial("fields that another thread writes are whole", moving::flip),
-        trial("stores and loads through two pointers", moving::alias),
-        trial("another shared object at the same address", moving::objects),
-        trial("code that is written and written anew", moving::jit),
-        trial("an exec in a loop at the same addresses", moving::exec),
-        trial("pages are thrown out under the loads", moving::pages),
-        trial(
-            "real programs: more is known than by the engine ring",
-            real::programs,
-        ),
-        trial("callers are those that perf finds", callers::against_perf),
-        trial(
-            "a compile of many files is attributed to what ran",
-            compile::many_files,
-        ),
-    ];
+    let mut tests = Vec::new();
+    for clock in clocks {
+        for (name, test) in OF_CLOCKS {
+            tests.push(trial(format!("{name} ({})", clock.name()), clock, test));
+        }
+    }
+    for (name, clock, test) in OTHERS {
+        tests.push(trial(name.to_owned(), clock, test));
+    }
     libtest_mimic::run(&arguments, tests).exit_code()
 }
 
-/// What is missing for recording with the engine `bpf`, if anything is.
-fn missing() -> Option<String> {
+/// What is missing for recording with the engine `bpf` and a clock, if anything is.
+fn missing(clock: Clock) -> Option<String> {
     let recorded = || -> Result<(), Failed> {
-        let bench = Bench::new()?;
+        let bench = Bench::new(clock)?;
         let output = bench
             .record("bpf", 1000, "probe")
             .args(["--", "true"])
@@ -72,6 +99,7 @@ fn missing() -> Option<String> {
     let failed = recorded().err()?;
     let why = failed.message().unwrap_or("no reason given").to_owned();
     Some(format!(
-        "needs the engine bpf with the clock cpu-clock: {why}"
+        "needs the engine bpf with the clock {}: {why}",
+        clock.name()
     ))
 }

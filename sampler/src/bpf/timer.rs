@@ -1,0 +1,102 @@
+//! The clock `timer`: starting and stopping the timers of the handler.
+
+use std::io;
+use std::thread;
+
+use libbpf_rs::{ProgramInput, ProgramMut};
+
+use super::Bpf;
+use crate::{Clock, Error, cpus};
+
+/// Runs on the CPU whose timer it starts.
+const START: &str = "start_timer";
+/// Is told the CPU.
+const STOP: &str = "stop_timer";
+
+/// What the first returns, unless it is a negative error.
+const PINNED: i32 = 0;
+/// As above.
+const NOT_PINNED: i32 = 1;
+
+/// The programs of this clock.
+pub(super) const PROGRAMS: [&str; 2] = [START, STOP];
+
+impl Bpf {
+    /// Starts the timers of these CPUs; with another clock there are none.
+    ///
+    /// # Errors
+    /// The kernel's refusal. A CPU that has gone offline is none.
+    pub(crate) fn start_timers(&self, cpus: &[u32]) -> Result<(), Error> {
+        if self.clock != Clock::Timer {
+            return Ok(());
+        }
+        for cpu in cpus {
+            // A timer runs on the CPU that starts it, so a thread goes there.
+            let started = thread::scope(|scope| {
+                let start = || match cpus::stay_on(*cpu) {
+                    Ok(()) => self.start_timer_here().map(drop),
+                    Err(error) => {
+                        tracing::warn!(cpu, %error, "the CPU of a timer cannot be reached");
+                        Ok(())
+                    }
+                };
+                scope.spawn(start).join()
+            });
+            started.map_err(|_| Error::Bpf {
+                what: "start a timer",
+                why: "its thread failed".to_owned(),
+            })??;
+        }
+        Ok(())
+    }
+
+    /// Starts the timer of the CPU that the calling thread runs on; says whether it stays there.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn start_timer_here(&self) -> Result<bool, Error> {
+        let output = self
+            .timer_program(START)?
+            .test_run(ProgramInput::default())
+            .map_err(|error| Error::bpf("start a timer", &error))?;
+        match output.return_value.cast_signed() {
+            PINNED => Ok(true),
+            NOT_PINNED => Ok(false),
+            errno => Err(Error::Bpf {
+                what: "start a timer",
+                why: io::Error::from_raw_os_error(-errno).to_string(),
+            }),
+        }
+    }
+
+    /// Stops the timers of these CPUs, and waits for the ends of their callbacks.
+    pub(crate) fn stop_timers(&self, cpus: &[u32]) {
+        if self.clock != Clock::Timer {
+            return;
+        }
+        for cpu in cpus {
+            let stopped = self.timer_program(STOP).and_then(|program| {
+                let mut argument = cpu.to_ne_bytes();
+                let input = ProgramInput {
+                    context_in: Some(&mut argument),
+                    ..ProgramInput::default()
+                };
+                let run = program.test_run(input);
+                run.map_err(|error| Error::bpf("stop a timer", &error))?;
+                Ok(())
+            });
+            if let Err(error) = stopped {
+                // It ends with the handler.
+                tracing::warn!(cpu, %error, "a timer cannot be stopped");
+            }
+        }
+    }
+
+    fn timer_program(&self, name: &str) -> Result<ProgramMut<'_>, Error> {
+        let program = self.object.progs_mut().find(|of| of.name() == name);
+        program.ok_or(Error::Bpf {
+            what: "find a program",
+            why: format!("{name} is not in the object"),
+        })
+    }
+}
