@@ -27,7 +27,7 @@ const CHORES: Duration = Duration::from_secs(1);
 
 /// What a collection is for: `record` and the service drive it differently.
 pub(crate) trait Driver {
-    /// Looks at what no batch announces. Called every [`TICK`] or so.
+    /// Looks at what no batch announces. Called every [`TICK`] or [`NAP`] or so.
     ///
     /// # Errors
     /// What makes it senseless to go on.
@@ -98,7 +98,10 @@ impl Session {
                 Ok(batch) => {
                     self.take(batch);
                     batches.try_iter().for_each(|batch| self.take(batch));
-                    self.drain();
+                    // After a long flush there are more records than the tables have room for.
+                    while self.drain_until_full() {
+                        driver.flush(self);
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -112,16 +115,15 @@ impl Session {
                 next_chores = now + CHORES;
                 self.collector.drop_changed_images();
             }
-            // A failed flush is tried again at the next interval only: a full disk stays full.
-            if now >= flushed + driver.interval()
-                || (self.collector.tables.is_full() && !self.store.is_failing())
-            {
+            if now >= flushed + driver.interval() {
                 flushed = now;
                 driver.flush(self);
             }
         }
         self.merge.finish_all();
-        self.drain();
+        while self.drain_until_full() {
+            driver.flush(self);
+        }
         Ok(())
     }
 
@@ -135,10 +137,16 @@ impl Session {
         self.merge.push(batch);
     }
 
-    fn drain(&mut self) {
+    /// Hands on what is complete; says whether it stopped because a flush is due for want of
+    /// room. A failed flush is tried again at the next interval only: a full disk stays full.
+    fn drain_until_full(&mut self) -> bool {
         while let Some((record, evidence)) = self.merge.pop() {
             self.collector.record(record, evidence);
+            if self.collector.tables.is_full() && !self.store.is_failing() {
+                return true;
+            }
         }
+        false
     }
 
     /// Counts what no batch could tell.

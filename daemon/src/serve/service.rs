@@ -1,5 +1,9 @@
 //! The service at work: drives the collection, and does what signals, readers and the time ask.
 
+mod cost;
+mod requests;
+mod saving;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +12,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use profiledb::is_useless;
-use protocol::Answer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use super::epochs::{Due, Epochs};
-use super::governor::{self, Change, Governor, Spent};
+use super::governor::{self, Governor};
 use super::journal::Troubles;
 use super::notify::Manager;
 use super::peers::{Control, Peers};
 use super::sampling::Sampling;
-use super::status::{self, Figures};
+use super::status::Figures;
 use crate::collector::{Collector, Settings};
 use crate::config::Config;
 use crate::procfs;
@@ -156,6 +158,10 @@ impl Service {
         }
         let mut session = Session::new(&sampling.setup.cpus, collector, Store::closed());
         session.scan(procfs::all_pids());
+        let unsaved = self.figures.take_unsaved();
+        if unsaved > 0 {
+            session.collector.lost("unsaved_samples", unsaved);
+        }
         self.govern(&sampling);
         self.sampling = Some(sampling);
         if let Err(error) = self.begin_epoch(&mut session) {
@@ -191,100 +197,10 @@ impl Service {
         }
     }
 
-    /// A governor for this sampling, which goes on where the last one was if it can.
-    fn govern(&mut self, sampling: &Sampling) {
-        let budget = self.config.governor.budget_percent.0 / 100.0;
-        let choices = &sampling.choices;
-        let mut governor = Governor::new(budget, choices.period, sampling.cost);
-        if let Some(before) = &self.governor
-            && self.figures.clock == choices.clock_name()
-        {
-            governor.resume(before.mean());
-            set_period(sampling, governor.mean());
-        }
-        self.figures.clock = choices.clock_name();
-        self.governor = Some(governor);
-    }
-
-    fn begin_epoch(&mut self, session: &mut Session) -> Result<()> {
-        let Some(sampling) = &self.sampling else {
-            bail!("there is no sampling");
-        };
-        let mut epoch = sampling.choices.epoch(&sampling.args);
-        "serve".clone_into(&mut epoch.command);
-        session.store.open(self.epochs.begin(&epoch)?);
-        Ok(())
-    }
-
-    fn cannot_save(&mut self, error: &anyhow::Error) {
-        let why = format!("{error:#}; it is kept in memory as far as there is room");
-        self.troubles.begin(SAVING, why);
-    }
-
     fn begin_looks(&mut self, session: &Session) {
         let now = Instant::now();
         self.spent = (store::cpu_time(), session.interrupts, now);
         (self.next_second, self.next_step) = (now + SECOND, now + governor::STEP);
-    }
-
-    /// Saves what was collected, in a file that is there.
-    fn save(&mut self, session: &mut Session) -> Result<()> {
-        if self.epochs.due() == Some(Due::Gone) {
-            tracing::warn!("the running epoch's database is gone; a new one begins");
-            session.store.abandon();
-        }
-        if !session.store.is_open()
-            && let Err(error) = self.begin_epoch(session)
-        {
-            // Keeps what was collected, as far as there is room.
-            let _ = session.flush();
-            return Err(error);
-        }
-        let begun = Instant::now();
-        for (name, count) in self.peers.take_counters() {
-            session.collector.tables.count("peer", name, count);
-        }
-        let mut saved = session.flush();
-        if let Err(error) = saved {
-            match error.downcast::<profiledb::Error>() {
-                Ok(damage) if is_useless(&damage) => {
-                    session.store.abandon();
-                    self.epochs.set_aside(damage);
-                    self.begin_epoch(session)?;
-                    saved = session.flush();
-                }
-                Ok(other) => saved = Err(other.into()),
-                Err(other) => saved = Err(other),
-            }
-        }
-        if saved.is_ok() {
-            self.figures.flushed(session, begun.elapsed());
-        }
-        saved
-    }
-
-    /// Ends the running epoch and begins another.
-    fn turn(&mut self, session: &mut Session) -> Result<()> {
-        if let Err(error) = session.store.end() {
-            tracing::warn!("an epoch could not be closed; it is whole: {error:#}");
-        }
-        self.begin_epoch(session)
-    }
-
-    /// The last flush of a collection, and the end of its epoch. Says whether all is saved.
-    fn finish(&mut self, session: &mut Session) -> bool {
-        let saved = self.save(session);
-        if let Err(error) = &saved {
-            tracing::error!(
-                "{} samples since the last flush are lost: {error:#}",
-                self.figures.unsaved(session)
-            );
-        }
-        self.figures.restarted(session);
-        if let Err(error) = session.store.end() {
-            tracing::warn!("an epoch could not be closed; it is whole: {error:#}");
-        }
-        saved.is_ok()
     }
 
     /// Waits before sampling is tried again.
@@ -298,87 +214,9 @@ impl Service {
                     protocol::Control::Status => Ok(self.status(None)),
                     _ => Err("there is no sampling at present".to_owned()),
                 };
-                reply(&control, answer);
+                requests::reply(&control, answer);
             }
         }
-    }
-
-    fn answer(&mut self, control: &Control, session: &mut Session) {
-        let said = |result: Result<String>| match result {
-            Ok(text) => Ok(Answer {
-                json: serde_json::json!({ "done": text }).to_string(),
-                text,
-            }),
-            Err(error) => Err(format!("{error:#}")),
-        };
-        let answer = match control.request {
-            protocol::Control::Status => Ok(self.status(Some(session))),
-            protocol::Control::Flush => said(self.save(session).map(|()| "flushed".to_owned())),
-            protocol::Control::Epoch => {
-                let turned = self.save(session).and_then(|()| self.turn(session));
-                said(turned.map(|()| match self.epochs.running() {
-                    Some(path) => format!("an epoch begins in {}", path.display()),
-                    None => "an epoch begins".to_owned(),
-                }))
-            }
-            protocol::Control::Reload => said(self.reload()),
-        };
-        reply(control, answer);
-    }
-
-    fn status(&self, session: Option<&Session>) -> Answer {
-        let json = status::of(&status::Parts {
-            figures: &self.figures,
-            sampling: self.sampling.as_ref(),
-            governor: self.governor.as_ref(),
-            epochs: &self.epochs,
-            troubles: &self.troubles,
-            session,
-        });
-        Answer {
-            text: status::text(&json),
-            json: json.to_string(),
-        }
-    }
-
-    /// Reads the configuration again and applies what of it can be applied.
-    fn reload(&mut self) -> Result<String> {
-        self.manager.reloading();
-        let read = super::configuration(Some(&self.path));
-        let said = read.map(|(config, _)| self.apply(config));
-        match &said {
-            Ok(text) => tracing::info!("{text}"),
-            Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
-        }
-        self.manager.ready();
-        said
-    }
-
-    fn apply(&mut self, mut config: Config) -> String {
-        let mut said = vec!["configuration read".to_owned()];
-        if config.access != self.config.access
-            || config.database.directory != self.config.database.directory
-        {
-            said.push(
-                "[access] and the database directory stay as they were until vcpid is restarted"
-                    .to_owned(),
-            );
-            config.access = self.config.access.clone();
-            config.database.directory = self.config.database.directory.clone();
-        }
-        let anew = config.sampling != self.config.sampling
-            || config.collection.memory_mib != self.config.collection.memory_mib
-            || config.collection.per_process != self.config.collection.per_process;
-        self.epochs.settings = config.database.clone();
-        if let Some(governor) = &mut self.governor {
-            governor.set_budget(config.governor.budget_percent.0 / 100.0);
-        }
-        self.config = config;
-        if anew {
-            said.push("sampling begins anew, in a new epoch".to_owned());
-            self.stop_sampling(End::Anew);
-        }
-        said.join("; ")
     }
 
     fn stop_sampling(&mut self, end: End) {
@@ -406,53 +244,6 @@ impl Service {
     fn begin_anew(&mut self, why: &str) {
         tracing::info!("{why}: sampling begins anew, in a new epoch");
         self.stop_sampling(End::Anew);
-    }
-
-    fn look_at_cost(&mut self, session: &mut Session) {
-        let (cpu, interrupts, at) = self.spent;
-        let now = (store::cpu_time(), session.interrupts, Instant::now());
-        self.spent = now;
-        let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
-            return;
-        };
-        let cpus = u32::try_from(sampling.setup.cpus.len()).unwrap_or(u32::MAX);
-        let spent = Spent {
-            machine: (now.2 - at) * cpus,
-            collector: now.0.saturating_sub(cpu),
-            interrupts: now.1.saturating_sub(interrupts),
-        };
-        let tables = &mut session.collector.tables;
-        let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(0);
-        let cost = nanoseconds(governor.cost()).saturating_mul(spent.interrupts);
-        tables.count("overhead", "interrupts", spent.interrupts);
-        tables.count("overhead", "interrupts_ns", cost);
-        let budget = spent.machine.mul_f64(governor.budget());
-        tables.count("overhead", "budget_ns", nanoseconds(budget));
-        tables.count("overhead", "looks", 1);
-        tables.count("overhead", "period_sum", governor.mean());
-        let was_lowered = governor.is_lowered();
-        let Some(change) = governor.look(spent) else {
-            return;
-        };
-        let name = match change {
-            Change::Lower(_) => "rate_lowered",
-            Change::Raise(_) => "rate_raised",
-        };
-        tables.count("overhead", name, 1);
-        self.figures.changed(change);
-        set_period(sampling, governor.mean());
-        // How far it is lowered is in each flush and in the status.
-        match (was_lowered, governor.is_lowered()) {
-            (false, true) => tracing::info!("the rate was lowered to keep within the budget"),
-            (true, false) => tracing::info!("the rate is as configured again"),
-            _ => {}
-        }
-        if governor.is_at_its_end() {
-            let why = "even the lowest rate costs more";
-            self.troubles.begin(BUDGET, why);
-        } else {
-            self.troubles.end(BUDGET);
-        }
     }
 }
 
@@ -505,12 +296,6 @@ impl Driver for Service {
     }
 }
 
-fn set_period(sampling: &Sampling, mean: u64) {
-    if let Err(error) = sampling.running.set_period(mean) {
-        tracing::warn!("the rate cannot be changed: {error}");
-    }
-}
-
 /// Whether there may soon be no room for more open files: images and page tables have one each.
 fn many_files() -> Option<&'static str> {
     let (most, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
@@ -525,9 +310,4 @@ fn raise_open_files() {
     if let Err(error) = raised {
         tracing::warn!("the limit of open files stays as it is: {error}");
     }
-}
-
-fn reply(control: &Control, answer: Result<Answer, String>) {
-    // Whoever asked may have gone.
-    let _ = control.reply.try_send(answer);
 }

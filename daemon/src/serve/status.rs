@@ -28,6 +28,7 @@ pub(super) struct Figures {
     running: Totals,
     /// Samples of the running collection that are saved.
     saved: u64,
+    never_saved: u64,
     flushes: u64,
     last_flush: Option<(i64, Duration)>,
     lowered: u64,
@@ -49,7 +50,9 @@ impl Figures {
         self.before.samples += totals.samples;
         self.before.values += totals.values;
         self.before.lost += totals.lost;
+        self.never_saved += self.unsaved(session);
         self.running = Totals::default();
+        self.saved = 0;
     }
 
     pub(super) fn changed(&mut self, change: Change) {
@@ -62,6 +65,11 @@ impl Figures {
     /// Samples of this collection that are in no database.
     pub(super) fn unsaved(&self, session: &Session) -> u64 {
         session.collector.totals.samples.saturating_sub(self.saved)
+    }
+
+    /// Samples of the collection before that were never saved.
+    pub(super) fn take_unsaved(&mut self) -> u64 {
+        std::mem::take(&mut self.never_saved)
     }
 
     /// A line for people.

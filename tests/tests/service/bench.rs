@@ -44,17 +44,21 @@ impl Bench {
         self.path("db")
     }
 
-    /// Writes a configuration: places in the folder, a flush each second, and what `more` says,
-    /// which may begin with keys of `[database]`.
+    /// Writes a configuration: places in the folder, what `more` says in its fifth line, and,
+    /// unless that says otherwise, a flush each second.
     pub(crate) fn configure(&self, more: &str) -> Result<PathBuf, Failed> {
         self.configure_in(&self.directory(), more)
     }
 
     /// As [`configure`](Self::configure) with databases elsewhere.
     pub(crate) fn configure_in(&self, directory: &Path, more: &str) -> Result<PathBuf, Failed> {
+        let flush = match more.contains("flush_seconds") {
+            true => "",
+            false => "collection.flush_seconds = 1",
+        };
         let text = format!(
             "access.socket = {:?}\nsampling.clock = \"cpu-clock\"\n\
-             collection.flush_seconds = 1\ndatabase.directory = {directory:?}\n{more}\n",
+             database.directory = {directory:?}\n{flush}\n{more}\n",
             self.path("socket"),
         );
         let path = self.path("vcpid.toml");
@@ -78,8 +82,7 @@ impl Bench {
         let socket = self.path("manager");
         // That of a service before.
         let _ = fs::remove_file(&socket);
-        let manager = UnixDatagram::bind(&socket)?;
-        manager.set_read_timeout(Some(PATIENCE))?;
+        let manager = listen(UnixDatagram::bind(&socket)?);
         let mut child = Command::new(&self.programs.vcpid)
             .args(["serve", "--config"])
             .arg(configuration)
@@ -137,10 +140,25 @@ fn follow(stderr: ChildStderr) -> Receiver<String> {
     lines
 }
 
+/// What comes to a manager's socket. It is always read, since few messages have room there.
+fn listen(socket: UnixDatagram) -> Receiver<String> {
+    let (sender, messages) = channel();
+    std::thread::spawn(move || {
+        let mut message = [0; 4096];
+        while let Ok(length) = socket.recv(&mut message) {
+            let text = String::from_utf8_lossy(&message[..length]).into_owned();
+            if sender.send(text).is_err() {
+                break;
+            }
+        }
+    });
+    messages
+}
+
 /// A running service.
 pub(crate) struct Service {
     child: Child,
-    manager: UnixDatagram,
+    manager: Receiver<String>,
     lines: Receiver<String>,
     /// Lines that have been looked at.
     pub(crate) said: Vec<String>,
@@ -151,13 +169,6 @@ impl Service {
         self.child.id()
     }
 
-    /// What the manager is told next.
-    pub(crate) fn told(&self) -> Result<String, Failed> {
-        let mut message = [0; 4096];
-        let length = self.manager.recv(&mut message)?;
-        Ok(String::from_utf8_lossy(&message[..length]).into_owned())
-    }
-
     /// Waits until the manager is told something with this in it, and returns that.
     pub(crate) fn await_told(&mut self, part: &str) -> Result<String, Failed> {
         let deadline = Instant::now() + PATIENCE;
@@ -165,10 +176,8 @@ impl Service {
             if let Some(status) = self.child.try_wait()? {
                 return Err(format!("it ended with {status}: {:?}", self.all_said()).into());
             }
-            // A short time-out, so that a service that has ended is noticed.
-            self.manager
-                .set_read_timeout(Some(Duration::from_millis(500)))?;
-            match self.told() {
+            // A short time, so that a service that has ended is noticed.
+            match self.manager.recv_timeout(Duration::from_millis(500)) {
                 Ok(message) if message.contains(part) => return Ok(message),
                 _ => {}
             }
@@ -178,6 +187,7 @@ impl Service {
 
     /// Waits for so many flushes from now on.
     pub(crate) fn await_flushes(&mut self, flushes: usize) -> Result<(), Failed> {
+        while self.manager.try_recv().is_ok() {}
         for _ in 0..flushes {
             self.await_told("STATUS=")?;
         }
@@ -240,7 +250,7 @@ impl Service {
     pub(crate) fn memory(&self, name: &str) -> Result<u64, Failed> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let figure = line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse().ok());
+        let figure = line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok());
         Ok(figure.ok_or("no such line")?)
     }
 }
@@ -259,8 +269,8 @@ pub(crate) fn query<T: FromSql>(database: &Path, sql: &str) -> Result<T, Failed>
     Ok(connection.query_row(sql, [], |row| row.get(0))?)
 }
 
-/// Fails unless SQLite finds the database whole, and every flush in it as well as it was counted:
-/// the samples per PC are those that were counted for the flush.
+/// Fails unless SQLite finds the database whole, and every flush in it: the samples per PC are those
+/// that were counted for the flush, but for what was counted as lost.
 pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
     let connection = Connection::open(database)?;
     let found: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
@@ -269,7 +279,9 @@ pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
         "SELECT count(*) FROM flush WHERE
            (SELECT coalesce(sum(samples), 0) FROM cycles WHERE flush = flush.id) !=
            (SELECT coalesce(sum(value), 0) FROM counter
-            WHERE flush = flush.id AND kind = 'run' AND name = 'samples')",
+            WHERE flush = flush.id AND kind = 'run' AND name = 'samples') -
+           (SELECT coalesce(sum(value), 0) FROM counter
+            WHERE flush = flush.id AND kind = 'lost' AND name = 'table_full_samples')",
         [],
         |row| row.get(0),
     )?;
