@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
 
-use crate::tables::{Pc, Tables};
+use crate::tables::{Owner, Pc, Tables};
 use crate::window::View;
 
 /// A PC of a process; of the kernel, whose code all processes share, the process is the default.
@@ -37,6 +37,8 @@ struct Given {
     made: u8,
     /// Samples in which it failed.
     failures: u8,
+    /// Windows that lacked memory since it was made.
+    lacks: u16,
     /// Whether it may use the base of FS.
     fs_base: bool,
     /// It ends at code that was not at hand, which it has brought for the next one to follow.
@@ -84,6 +86,7 @@ impl Ways {
 #[derive(Debug)]
 pub(crate) struct Basis<'a, 'v> {
     pub(crate) start: Start,
+    pub(crate) owner: Owner,
     /// What became of the plan that there was.
     pub(crate) outcome: PlanOutcome,
     /// The process address of image address 0.
@@ -136,6 +139,9 @@ const DESTINATIONS: usize = 4;
 const WAYS: usize = 8;
 /// Plans made for one PC, after which it keeps the last.
 const MAX_MADE: u8 = 6;
+/// Windows that lack memory before a plan is made anew for it: after the first plan twice as many,
+/// and twice as many again after each that follows.
+const FIRST_LACKS: u16 = 2;
 /// Failures after which a plan is made anew, along one arm of each open branch.
 const MAX_FAILURES: u8 = 8;
 
@@ -295,8 +301,9 @@ impl Plans {
             return given.failures == MAX_FAILURES;
         }
         // What a plan has brought of code that it could not follow, its successor can: with what
-        // is loaded there.
-        lacked.code || lacked.memory && given.open
+        // is loaded there. And by then more is known of where branches go.
+        given.lacks = given.lacks.saturating_add(u16::from(lacked.memory));
+        lacked.code || lacked.memory && (given.open || given.lacks >= FIRST_LACKS << given.made)
     }
 
     /// Whether a sample without a plan is not the first at its PC. Most PCs of a large program are
@@ -325,12 +332,14 @@ impl Plans {
                 since: 0,
                 made: 0,
                 failures: 0,
+                lacks: 0,
                 fs_base: basis.fs_base,
                 open: false,
             }
         });
         given.tag = tag;
         given.made = given.made.saturating_add(1);
+        given.lacks = 0;
         let failing = given.failures >= MAX_FAILURES;
         let row = row_at(basis.view, basis.image_pc);
         let limits = Limits {
@@ -345,6 +354,11 @@ impl Plans {
                 seen.for_each(|address| visit(*address));
             }
         };
+        let seen = &*tables;
+        let mut directions = |branch: u64| {
+            let place = basis.view.locate(branch)?;
+            seen.directions(basis.owner, place.pc)
+        };
         let draws = &mut self.draws;
         let mut draw = |arms: usize| draws.random_range(0..arms.max(1));
         let request = Request {
@@ -356,6 +370,7 @@ impl Plans {
             },
             return_address: row.and_then(return_address),
             destinations: Some(&mut follow),
+            directions: Some(&mut directions),
             changeable: Some(&mut |_| true),
             other_images: true,
             limits,

@@ -407,6 +407,13 @@ impl Tables {
         }
     }
 
+    /// How often windows saw a branch taken, and not taken.
+    pub(crate) fn directions(&self, owner: Owner, pc: Pc) -> Option<(u64, u64)> {
+        let site = self.site_ids.get(&(owner, pc))?;
+        let directions = self.sites.get(site.0 as usize)?.directions;
+        Some((directions.taken, directions.not_taken))
+    }
+
     /// The branches that windows met.
     pub(crate) fn branches(&self) -> impl Iterator<Item = (Owner, PcId, Directions)> {
         let met = self.sites.iter().filter(|site| {

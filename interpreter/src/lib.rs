@@ -87,7 +87,7 @@ pub use decode::{Decoded, Support};
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use plan::{
-    Account, Arms, Changeable, Destinations, Ending, Evaluated, Limits, MAX_PIECES,
+    Account, Arms, Changeable, Destinations, Directions, Ending, Evaluated, Limits, MAX_PIECES,
     MAX_SNAPSHOT_BYTES, MAX_STEP_BYTES, MAX_STEPS, Operation, PLAN_VERSION, Part, Pieces, Plan,
     PlanCache, PlanError, PlanKey, Planned, Planner, Request, ReturnAddress, Snapshot, Source,
     Sources, Step, evaluate, is_nowhere,

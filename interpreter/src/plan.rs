@@ -76,6 +76,9 @@ pub enum Arms<'a> {
 /// lead to, by calling what it is given with each of them.
 pub type Destinations<'a> = &'a mut dyn FnMut(u64, &mut dyn FnMut(u64));
 
+/// Tells how often the conditional branch at a process address was seen taken, and not taken.
+pub type Directions<'a> = &'a mut dyn FnMut(u64) -> Option<(u64, u64)>;
+
 /// Tells whether the code at a process address can have been written, so that only its bytes as of
 /// the interrupt say what is executed.
 pub type Changeable<'a> = &'a mut dyn FnMut(u64) -> bool;
@@ -89,6 +92,9 @@ pub struct Request<'a> {
     /// Where indirect branches and returns may lead; without, a plan ends at those that do not
     /// follow from the code.
     pub destinations: Option<Destinations<'a>>,
+    /// Which way conditional branches go: what is needed on the likelier ways goes into the plan
+    /// before what is needed on others. Without, both arms are as likely.
+    pub directions: Option<Directions<'a>>,
     /// Which of the code the handler has to bring along, as loads of at most [`MAX_STEP_BYTES`] of
     /// whole instructions. Where such code is not at hand for the plan to follow, the bytes from
     /// there on are loaded, so that the next plan can follow it.
@@ -107,6 +113,7 @@ impl Default for Request<'_> {
             arms: Arms::Both,
             return_address: None,
             destinations: None,
+            directions: None,
             changeable: None,
             other_images: false,
             limits: Limits::default(),

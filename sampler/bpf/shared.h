@@ -137,11 +137,9 @@ struct settings {
 	u64 direct_map;
 	u64 direct_map_at;
 	struct range ram[RAM_RANGES];
-	/* The rest is for the clock timer: the kernel's code, and in it the entries of interrupts; the
-	 * mean interval in nanoseconds. */
+	/* For the clock timer: the kernel's code, and in it the entries of interrupts. */
 	struct range text;
 	struct range entries;
-	u64 mean_interval;
 };
 
 /* Causes, each with its counter; names are in src/bpf/layout.rs. */
@@ -278,7 +276,7 @@ _Static_assert(sizeof(struct step) == 16, "step");
 _Static_assert(sizeof(struct plan) == 520, "plan");
 _Static_assert(sizeof(struct plan_value) == 568, "plan_value");
 _Static_assert(sizeof(struct record) == 160, "record");
-_Static_assert(sizeof(struct settings) == 200, "settings");
+_Static_assert(sizeof(struct settings) == 192, "settings");
 _Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");
 
 #endif

@@ -42,16 +42,25 @@ struct timers_map {
 	__type(value, struct timer_slot);
 } timers SEC(".maps");
 
+/* The mean of the intervals that are drawn now, in nanoseconds. */
+struct mean_interval_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} mean_interval SEC(".maps");
+
 /* Lets the next interval run: uniform on mean/2 to 3*mean/2. */
 static inline long next_interval(struct timer_slot *slot)
 {
 	u64 now = bpf_ktime_get_ns();
 	u64 random = (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
-	u64 mean = settings.mean_interval;
+	u32 zero = 0;
+	u64 *mean = bpf_map_lookup_elem(&mean_interval, &zero);
 
-	if (!mean)
+	if (!mean || !*mean)
 		return -EINVAL;
-	slot->interval = mean / 2 + random % mean;
+	slot->interval = *mean / 2 + random % *mean;
 	slot->end += slot->interval;
 	if (slot->end <= now) {
 		/* The CPU was busy with interrupts, or taken away, for longer than that. */

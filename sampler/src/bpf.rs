@@ -153,6 +153,7 @@ impl Bpf {
             object,
         };
         bpf.name_targets(&config.target)?;
+        bpf.set_mean(config.period)?;
         if follow {
             bpf._links = FOLLOWERS
                 .into_iter()
@@ -302,7 +303,7 @@ fn prepare(
             Some("plans") => map.set_max_entries(plans),
             Some("rows") => map.set_max_entries(rows),
             Some("buffers" | "sides") => map.set_max_entries(cpus),
-            Some("timers") if !timer => map.set_autocreate(false),
+            Some("timers" | "mean_interval") if !timer => map.set_autocreate(false),
             Some("timers") => map.set_max_entries(cpus),
             Some("cycles") => map.set_max_entries(2 * cpus),
             _ => Ok(()),

@@ -451,13 +451,17 @@ impl Running {
     /// its present interval still ends as it was drawn.
     ///
     /// # Errors
-    /// [`Error::Period`] if the clock cannot have it; the mean then stays as it was.
+    /// [`Error::Period`] if the clock cannot have it, or the kernel's refusal; the mean then stays as it
+    /// was.
     pub fn set_period(&self, mean: u64) -> Result<(), Error> {
         Config {
             period: mean,
             ..self.config.clone()
         }
         .validate_period()?;
+        if let Some(bpf) = &self.bpf {
+            bpf.set_mean(mean)?;
+        }
         self.mean.store(mean, Ordering::Relaxed);
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! `cargo xtask bench`: what profiling costs a processor-bound command (`xz`), side by
-//! side with `perf record` at the same rate and with nothing.
+//! side with `perf record` at the same rate, with the interrupts alone, and with nothing.
 //!
 //! Runs of all kinds alternate in random order, so that a slow spell of the
 //! machine falls on all alike; medians are printed. The command's own times are
 //! taken by a small parent process inside the profile (`cargo xtask measure`),
 //! the collector's from outside: what the whole tree used less the command.
 
-use std::fmt::Write as _;
+mod table;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -27,23 +28,63 @@ use crate::test::build;
 
 /// Bytes of real data that `xz` compresses in a run: two or three seconds of work.
 const DATA_BYTES: u64 = 8 << 20;
-/// Samples per second per CPU.
-const RATES: [u32; 2] = [1000, 4000];
+/// Samples per second per CPU; and one every so many cycles, as DCPI sampled.
+const RATES: [u32; 3] = [1000, 4000, 10_000];
+const DCPI_CYCLES: f64 = 62_000.0;
+/// The software clock, and the clock that only BPF has.
+const CLOCKS: [&str; 2] = ["cpu-clock", "timer"];
 
 /// Under what the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    /// By itself.
     Nothing,
-    Vcpid(u32),
+    /// Interrupted, by a handler in BPF that finds it is none of its targets and does no more.
+    Interrupts(&'static str, u32),
+    /// As one does it without values: `perf record -g --intr-regs`.
     Perf(u32),
+    /// `vcpid record`, with windows of so many instructions.
+    Vcpid(&'static str, u32, u32),
 }
 
 impl Kind {
     fn name(self) -> String {
         match self {
             Kind::Nothing => "nothing".to_owned(),
-            Kind::Vcpid(rate) => format!("vcpid record, {rate}/s"),
-            Kind::Perf(rate) => format!("perf record -g --intr-regs, {rate}/s"),
+            Kind::Interrupts(clock, rate) => format!("interrupts alone, {clock}, {rate}/s"),
+            Kind::Perf(rate) => format!("perf -g --intr-regs, cpu-clock, {rate}/s"),
+            Kind::Vcpid(clock, rate, window) => {
+                format!("vcpid record, {clock}, {rate}/s, window {window}")
+            }
+        }
+    }
+
+    /// The command line up to the command.
+    fn words(self, vcpid: &str, output: &str) -> Vec<String> {
+        let record = |clock: &str, rate: u32, more: &[String]| {
+            let mut words = [vcpid, "record", "-q", "--engine", "bpf", "--clock", clock]
+                .map(str::to_owned)
+                .to_vec();
+            words.extend(["--rate".to_owned(), rate.to_string()]);
+            words.extend(["-o".to_owned(), output.to_owned()]);
+            words.extend_from_slice(more);
+            words
+        };
+        match self {
+            Kind::Nothing => Vec::new(),
+            // All that the first process of the machine does.
+            Kind::Interrupts(clock, rate) => record(clock, rate, &["-p", "1"].map(str::to_owned)),
+            Kind::Vcpid(clock, rate, window) => {
+                record(clock, rate, &["--window".to_owned(), window.to_string()])
+            }
+            Kind::Perf(rate) => {
+                let mut words = ["perf", "record", "-q", "--no-buildid", "--no-buildid-cache"]
+                    .map(str::to_owned)
+                    .to_vec();
+                words.extend(["-e", "cpu-clock", "-g", "--intr-regs", "-F"].map(str::to_owned));
+                words.extend([rate.to_string(), "-o".to_owned(), output.to_owned()]);
+                words
+            }
         }
     }
 }
@@ -59,16 +100,28 @@ struct Run {
     system: f64,
     /// Processor time of the collector.
     collector: f64,
-    /// Wall time of the whole run, collector included.
-    whole: f64,
-    /// Samples taken; 0 if not known.
-    samples: f64,
+    /// What a report says of the samples; zeros if there is none.
+    counts: Counts,
     /// Bytes written.
     bytes: f64,
 }
 
+/// What was collected.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    samples: f64,
+    user_samples: f64,
+    values: f64,
+    /// Known values of destinations.
+    destinations: f64,
+    lost: f64,
+}
+
 /// Measures with `runs` runs of each kind and prints the table.
-pub(crate) fn run(runs: u32, seed: u64) -> Result<()> {
+///
+/// # Errors
+/// What fails, of setting up, building and running.
+pub(crate) fn run(runs: u32, seed: u64, windows: &[u32]) -> Result<()> {
     setup::run(Need::Test)?;
     build()?;
     let programs = Programs::find()?;
@@ -84,13 +137,8 @@ pub(crate) fn run(runs: u32, seed: u64) -> Result<()> {
         command,
     };
 
-    let kinds: Vec<Kind> = std::iter::once(Kind::Nothing)
-        .chain(
-            RATES
-                .iter()
-                .flat_map(|&rate| [Kind::Vcpid(rate), Kind::Perf(rate)]),
-        )
-        .collect();
+    let _limits = Limits::lift()?;
+    let kinds = kinds(windows)?;
     let mut order: Vec<Kind> = kinds
         .iter()
         .flat_map(|&kind| (0..runs).map(move |_| kind))
@@ -107,7 +155,7 @@ pub(crate) fn run(runs: u32, seed: u64) -> Result<()> {
         ));
         results.push((kind, bench.run(kind)?));
     }
-    print!("\n{}", table(&kinds, &results));
+    print!("\n{}", table::of(&kinds, &results));
     Ok(())
 }
 
@@ -118,44 +166,27 @@ struct Bench {
 }
 
 impl Bench {
+    fn counts(&self, output: &Path) -> Result<Counts> {
+        let status = self.programs.report(output, &["status"])?;
+        let number = |value: &Value| value.as_f64().context("vcpi status lacks a count");
+        let coverage = &status["coverage"]["counts"];
+        let lost = status["lost"].as_object().context("no losses")?;
+        Ok(Counts {
+            samples: number(&status["samples"])?,
+            user_samples: number(&coverage["user_samples"])?,
+            values: number(&status["value_events"])?,
+            destinations: number(&coverage["destinations_known"])?,
+            lost: lost.values().filter_map(Value::as_f64).sum(),
+        })
+    }
+
     fn run(&self, kind: Kind) -> Result<Run> {
         let times = self.folder.join("times.json");
         let output = self.folder.join("output");
         remove_database(&output)?;
-        let mut words: Vec<String> = Vec::new();
-        match kind {
-            Kind::Nothing => {}
-            Kind::Vcpid(rate) => {
-                words.push(path_text(&self.programs.vcpid)?);
-                words.extend(["record", "-q", "--clock", "cpu-clock", "--rate"].map(str::to_owned));
-                words.extend([
-                    rate.to_string(),
-                    "-o".to_owned(),
-                    path_text(&output)?,
-                    "--".to_owned(),
-                ]);
-            }
-            Kind::Perf(rate) => {
-                words.extend(
-                    [
-                        "perf",
-                        "record",
-                        "-q",
-                        "-e",
-                        "cpu-clock",
-                        "-g",
-                        "--intr-regs",
-                        "-F",
-                    ]
-                    .map(str::to_owned),
-                );
-                words.extend([
-                    rate.to_string(),
-                    "-o".to_owned(),
-                    path_text(&output)?,
-                    "--".to_owned(),
-                ]);
-            }
+        let mut words = kind.words(&path_text(&self.programs.vcpid)?, &path_text(&output)?);
+        if kind != Kind::Nothing {
+            words.push("--".to_owned());
         }
         words.push(path_text(&std::env::current_exe()?)?);
         words.extend(["measure".to_owned(), path_text(&times)?]);
@@ -163,14 +194,12 @@ impl Bench {
 
         let (program, args) = words.split_first().context("an empty command")?;
         let before = children_times()?;
-        let start = Instant::now();
         let status = Command::new(program)
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .status()
             .with_context(|| format!("running {program}"))?;
-        let whole = start.elapsed().as_secs_f64();
         let after = children_times()?;
         if !status.success() {
             bail!("{} failed ({status})", kind.name());
@@ -189,15 +218,68 @@ impl Bench {
             user,
             system,
             collector: (after.0 + after.1 - before.0 - before.1 - user - system).max(0.0),
-            whole,
-            samples: match kind {
-                Kind::Vcpid(_) => self.programs.report(&output, &["status"])?["samples"]
-                    .as_f64()
-                    .context("vcpi status says no samples")?,
-                Kind::Nothing | Kind::Perf(_) => 0.0,
+            counts: match kind {
+                Kind::Vcpid(..) => self.counts(&output)?,
+                Kind::Nothing | Kind::Interrupts(..) | Kind::Perf(_) => Counts::default(),
             },
             bytes: std::fs::metadata(&output).map_or(0.0, |file| file.len() as f64),
         })
+    }
+}
+
+/// What runs: nothing, and at each rate of each clock all that can be set side by side.
+fn kinds(windows: &[u32]) -> Result<Vec<Kind>> {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").context("reading /proc/cpuinfo")?;
+    let mhz: f64 = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("cpu MHz")?.split(':').nth(1))
+        .and_then(|mhz| mhz.trim().parse().ok())
+        .context("/proc/cpuinfo tells no frequency")?;
+    let as_dcpi = (mhz * 1e6 / DCPI_CYCLES) as u32;
+    let mut kinds = vec![Kind::Nothing];
+    for clock in CLOCKS {
+        for rate in RATES.into_iter().chain([as_dcpi]) {
+            kinds.push(Kind::Interrupts(clock, rate));
+            // perf knows no such clock.
+            if clock != "timer" {
+                kinds.push(Kind::Perf(rate));
+            }
+            kinds.extend(windows.iter().map(|&window| Kind::Vcpid(clock, rate, window)));
+        }
+    }
+    Ok(kinds)
+}
+
+/// The kernel's limits of sampling, out of the way while this lives: they would cut the highest
+/// rate, and what one run made the kernel lower would hold for the next.
+struct Limits([(&'static str, String); 2]);
+
+impl Limits {
+    const RATE: &'static str = "/proc/sys/kernel/perf_event_max_sample_rate";
+    const SHARE: &'static str = "/proc/sys/kernel/perf_cpu_time_max_percent";
+
+    fn lift() -> Result<Self> {
+        let read = |path: &'static str| {
+            std::fs::read_to_string(path)
+                .map(|text| (path, text))
+                .with_context(|| format!("reading {path}"))
+        };
+        // Written back in this order: the share sets the rate anew.
+        let limits = Self([read(Self::SHARE)?, read(Self::RATE)?]);
+        for (path, value) in [(Self::SHARE, "0"), (Self::RATE, "100000")] {
+            std::fs::write(path, value).with_context(|| format!("writing {path}"))?;
+        }
+        Ok(limits)
+    }
+}
+
+impl Drop for Limits {
+    fn drop(&mut self) {
+        for (path, value) in &self.0 {
+            if let Err(error) = std::fs::write(path, value) {
+                eprintln!("{path} could not be put back to {}: {error}", value.trim());
+            }
+        }
     }
 }
 
@@ -232,127 +314,4 @@ fn path_text(path: &Path) -> Result<String> {
     path.to_str()
         .map(str::to_owned)
         .with_context(|| format!("{} is not UTF-8", path.display()))
-}
-
-/// The median; 0 of nothing.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match (values.get(middle), values.len() % 2) {
-        (Some(upper), 1) => *upper,
-        (Some(upper), _) => (upper + values.get(middle.saturating_sub(1)).unwrap_or(upper)) / 2.0,
-        (None, _) => 0.0,
-    }
-}
-
-fn table(kinds: &[Kind], results: &[(Kind, Run)]) -> String {
-    let of = |kind: Kind, what: fn(&Run) -> f64| {
-        median(
-            results
-                .iter()
-                .filter(|(other, _)| *other == kind)
-                .map(|(_, run)| what(run)),
-        )
-    };
-    let base = of(Kind::Nothing, |run| run.wall);
-    let base_cpu = of(Kind::Nothing, |run| run.user + run.system);
-    let mut text = String::from(
-        "Medians. wall, user, sys: the command alone; slowdown: against nothing; collector:\n\
-         processor time of the profiler from its start to its end, per second of the command\n\
-         and per sample; MB/min: what it wrote per minute of the command (in so short a run a\n\
-         database is mostly what it holds once: images, instructions, first values).\n\n",
-    );
-    let _ = writeln!(
-        text,
-        "{:<37} {:>7} {:>7} {:>7} {:>9} {:>9} {:>10} {:>10} {:>8}",
-        "under",
-        "wall s",
-        "user s",
-        "sys s",
-        "slowdown",
-        "of CPU",
-        "collector",
-        "us/sample",
-        "MB/min"
-    );
-    for &kind in kinds {
-        let wall = of(kind, |run| run.wall);
-        let cpu = of(kind, |run| run.user + run.system);
-        let ratio = |value: f64, base: f64| match base > 0.0 {
-            true => format!("{:+.1} %", 100.0 * (value / base - 1.0)),
-            false => "-".to_owned(),
-        };
-        let per_sample = of(kind, |run| match run.samples > 0.0 {
-            true => run.collector / run.samples * 1e6,
-            false => 0.0,
-        });
-        let _ = writeln!(
-            text,
-            "{:<37} {:>7.3} {:>7.3} {:>7.3} {:>9} {:>9} {:>10} {:>10} {:>8}",
-            kind.name(),
-            wall,
-            of(kind, |run| run.user),
-            of(kind, |run| run.system),
-            ratio(wall, base),
-            ratio(cpu, base_cpu),
-            format!("{:.1} %", 100.0 * of(kind, |run| run.collector / run.wall)),
-            if per_sample > 0.0 {
-                format!("{per_sample:.1}")
-            } else {
-                "-".to_owned()
-            },
-            format!("{:.1}", of(kind, |run| run.bytes / 1e6 / (run.wall / 60.0))),
-        );
-    }
-    let _ = writeln!(
-        text,
-        "\nStart and end of a run, the command left out: nothing {:.3} s{}",
-        of(Kind::Nothing, |run| run.whole - run.wall),
-        kinds
-            .iter()
-            .filter(|kind| **kind != Kind::Nothing)
-            .map(|&kind| format!(
-                "; {} {:.3} s",
-                kind.name(),
-                of(kind, |run| run.whole - run.wall)
-            ))
-            .collect::<String>()
-    );
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The median of an even number of values lies between the middle two.
-    #[test]
-    fn medians() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
-        assert_eq!(median(std::iter::empty()), 0.0);
-    }
-
-    /// The table sets each kind against the runs under nothing.
-    #[test]
-    fn slowdown() {
-        let run = |wall, samples| Run {
-            wall,
-            user: wall,
-            system: 0.0,
-            collector: 0.1,
-            whole: wall,
-            samples,
-            bytes: 1e6,
-        };
-        let kinds = [Kind::Nothing, Kind::Vcpid(1000)];
-        let results = [
-            (Kind::Nothing, run(2.0, 0.0)),
-            (Kind::Vcpid(1000), run(2.1, 1000.0)),
-        ];
-        let text = table(&kinds, &results);
-        let line = text.lines().find(|line| line.starts_with("vcpid")).unwrap();
-        assert!(line.contains("+5.0 %") && line.contains("100.0"), "{line}");
-    }
 }

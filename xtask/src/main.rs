@@ -43,6 +43,9 @@ enum Command {
         /// Seed of the random order.
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Instructions per window; each of them is measured.
+        #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "16,64")]
+        windows: Vec<u32>,
     },
     /// Set up, build, and print what the service takes of this machine over time (root).
     Soak {
@@ -96,7 +99,11 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Demo => demo::run()?,
         Command::Test => return test::run(),
-        Command::Bench { runs, seed } => bench::run(runs, seed)?,
+        Command::Bench {
+            runs,
+            seed,
+            windows,
+        } => bench::run(runs, seed, &windows)?,
         Command::Soak { minutes } => soak::run(minutes)?,
         Command::FuzzIsa {
             cases,

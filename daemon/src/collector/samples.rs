@@ -223,6 +223,7 @@ impl Collector {
                 },
                 pc: sample.ip,
             },
+            owner,
             outcome: capture.plan,
             bias: located.bias,
             image_pc: located.pc,

@@ -18,8 +18,8 @@ struct Draft {
 /// at both ends of so small a gap, so it can be read where they can.
 const CODE_GAP: u64 = 24;
 
-/// Makes a plan of notes; those met behind fewer open branches come first, and among these code,
-/// without which nothing else is of use. Code that was not at hand comes last: its step may fail,
+/// Makes a plan of notes; those that are met most likely come first, and among these code, without
+/// which nothing else is of use. Code that was not at hand comes last: its step may fail,
 /// and would end the plan.
 pub(super) fn assemble(notes: &Notes, limits: Limits, account: &mut Account) -> Plan {
     let (code, frontiers, notes) = (notes.all_code(), notes.all_frontiers(), notes.all());
@@ -28,9 +28,9 @@ pub(super) fn assemble(notes: &Notes, limits: Limits, account: &mut Account) -> 
         .filter(|i| notes[*i].size > 0 || used[*i])
         .collect();
     // A note's terms are met on every way that it is met on, so they stay before it.
-    order.sort_by_key(|i| notes[*i].forks);
+    order.sort_by_key(|i| notes[*i].rank);
     let mut code_order: Vec<_> = code.iter().collect();
-    code_order.sort_by_key(|note| note.forks);
+    code_order.sort_by_key(|note| note.rank);
     let mut code_order = code_order.into_iter().peekable();
     let mut assembly = Assembly {
         drafts: Vec::new(),
@@ -41,7 +41,7 @@ pub(super) fn assemble(notes: &Notes, limits: Limits, account: &mut Account) -> 
     };
     account.code = code.len() as u32;
     for i in order {
-        while let Some(code) = code_order.next_if(|code| code.forks <= notes[i].forks) {
+        while let Some(code) = code_order.next_if(|code| code.rank <= notes[i].rank) {
             account.code_dropped += u32::from(!assembly.add_code(code));
         }
         let done = assembly.add(&notes[i], used[i], i);

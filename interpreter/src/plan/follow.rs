@@ -30,7 +30,7 @@ impl Walk<'_, '_> {
             M::Cdqe => {
                 let rax = way.registers[RAX];
                 way.registers[RAX] =
-                    rax.and_then(|rax| self.notes.part(rax, Part::signed(4), way.forks));
+                    rax.and_then(|rax| self.notes.part(rax, Part::signed(4), way.rank));
             }
             M::Lea => {
                 let value = self.address(way, i);
@@ -102,7 +102,7 @@ impl Walk<'_, '_> {
     /// Arithmetic that plans can do, on registers of 32 and 64 bits.
     fn arithmetic(&mut self, way: &mut Way, i: &Instruction) {
         use Mnemonic as M;
-        let forks = way.forks;
+        let rank = way.rank;
         let same = i.op_count() == 2
             && i.op1_kind() == OpKind::Register
             && i.op0_register() == i.op1_register();
@@ -132,11 +132,11 @@ impl Walk<'_, '_> {
             (b, None)
         };
         if i.mnemonic() == M::Sar {
-            a = a.and_then(|a| self.notes.part(a, Part::signed(bytes), forks));
+            a = a.and_then(|a| self.notes.part(a, Part::signed(bytes), rank));
         }
         let mut join = |operation| {
             a.zip(b)
-                .and_then(|(a, b)| self.notes.joined(operation, a, b, forks))
+                .and_then(|(a, b)| self.notes.joined(operation, a, b, rank))
         };
         let constant = b.and_then(Sum::as_constant);
         let value = match (i.mnemonic(), constant) {
@@ -144,18 +144,18 @@ impl Walk<'_, '_> {
             (M::Dec, _) => a.map(|a| a.plus(u64::MAX)),
             (M::Neg, _) => a.and_then(|a| {
                 let zero = Sum::constant(0);
-                self.notes.joined(Operation::Sub, zero, a, forks)
+                self.notes.joined(Operation::Sub, zero, a, rank)
             }),
             (M::Not, _) => a.and_then(|a| {
                 let ones = Sum::constant(u64::MAX);
-                self.notes.joined(Operation::Xor, a, ones, forks)
+                self.notes.joined(Operation::Xor, a, ones, rank)
             }),
-            (M::Add, _) => a.zip(b).and_then(|(a, b)| self.notes.added(a, b, forks)),
+            (M::Add, _) => a.zip(b).and_then(|(a, b)| self.notes.added(a, b, rank)),
             (M::Sub, Some(by)) => a.map(|a| a.plus(by.wrapping_neg())),
             (M::Sub, None) => join(Operation::Sub),
             (M::And, Some(0)) => b,
-            (M::And, Some(0xff)) => a.and_then(|a| self.notes.part(a, Part::low(1), forks)),
-            (M::And, Some(0xffff)) => a.and_then(|a| self.notes.part(a, Part::low(2), forks)),
+            (M::And, Some(0xff)) => a.and_then(|a| self.notes.part(a, Part::low(1), rank)),
+            (M::And, Some(0xffff)) => a.and_then(|a| self.notes.part(a, Part::low(2), rank)),
             (M::And, _) => join(Operation::And),
             (M::Or, _) => join(Operation::Or),
             (M::Xor, _) => join(Operation::Xor),
@@ -163,12 +163,12 @@ impl Walk<'_, '_> {
             (M::Sar, _) => join(Operation::Sar),
             (M::Imul, Some(by)) if by.is_power_of_two() => {
                 let by = by.trailing_zeros() as u8;
-                a.and_then(|a| self.notes.shifted(a, by, forks))
+                a.and_then(|a| self.notes.shifted(a, by, rank))
             }
             (M::Imul, _) => join(Operation::Mul),
             _ => a
                 .zip(count)
-                .and_then(|(a, by)| self.notes.shifted(a, by as u8, forks)),
+                .and_then(|(a, by)| self.notes.shifted(a, by as u8, rank)),
         };
         self.write(way, i, value);
     }
@@ -233,7 +233,7 @@ impl Walk<'_, '_> {
         }
         let whole = way.registers[register.full_register().number() & 15]?;
         self.notes
-            .part(whole, Part::low(register.size() as u8), way.forks)
+            .part(whole, Part::low(register.size() as u8), way.rank)
     }
 
     /// The offset that the memory operand's registers and displacement make.
@@ -250,7 +250,7 @@ impl Walk<'_, '_> {
         let scale = i.memory_index_scale();
         let sum = self.address_of(way, base, index, scale, displacement)?;
         if i.memory_base().is_gpr32() || i.memory_index().is_gpr32() {
-            return self.notes.part(sum, Part::LOW_32, way.forks);
+            return self.notes.part(sum, Part::LOW_32, way.rank);
         }
         Some(sum)
     }
@@ -264,8 +264,8 @@ impl Walk<'_, '_> {
         displacement: u64,
     ) -> Symbol {
         let scale = scale.try_into().ok().unwrap_or(1_u32).trailing_zeros() as u8;
-        let index = self.notes.shifted(index?, scale, way.forks)?;
-        let sum = self.notes.added(base?, index, way.forks)?;
+        let index = self.notes.shifted(index?, scale, way.rank)?;
+        let sum = self.notes.added(base?, index, way.rank)?;
         Some(sum.plus(displacement))
     }
 
@@ -277,7 +277,7 @@ impl Walk<'_, '_> {
             Register::FS | Register::GS => return None,
             _ => return offset,
         };
-        self.notes.added(offset?, Sum::of(base), way.forks)
+        self.notes.added(offset?, Sum::of(base), way.rank)
     }
 
     /// The explicit memory operand's address.
@@ -313,7 +313,7 @@ impl Walk<'_, '_> {
                 let register = i.op1_register();
                 let value = self.register(way, register)?;
                 let part = Part::signed(register.size() as u8);
-                self.notes.part(value, part, way.forks)
+                self.notes.part(value, part, way.rank)
             }
             OpKind::Memory => {
                 let address = self.linear(way, i);
@@ -336,7 +336,7 @@ impl Walk<'_, '_> {
     fn write_register(&mut self, way: &mut Way, register: Register, value: Symbol) {
         let value = match register.size() {
             8 => value,
-            4 => value.and_then(|value| self.notes.part(value, Part::LOW_32, way.forks)),
+            4 => value.and_then(|value| self.notes.part(value, Part::LOW_32, way.rank)),
             _ => None,
         };
         if register.is_gpr() {
@@ -368,13 +368,13 @@ impl Walk<'_, '_> {
                 self.account.stored += 1;
                 let exact = newest && distance == 0;
                 let value = stored.value.filter(|_| exact)?;
-                return self.notes.part(value, part, way.forks);
+                return self.notes.part(value, part, way.rank);
             }
             if distance < u64::from(stored.size) || behind < u64::from(bytes) {
                 newest = false;
             }
         }
-        self.notes.load(address, bytes, part, way.forks)
+        self.notes.load(address, bytes, part, way.rank)
     }
 
     /// A store to the explicit memory operand.

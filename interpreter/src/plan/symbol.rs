@@ -98,18 +98,18 @@ pub(super) struct Note {
     /// Bytes to load; 0: the joined words themselves.
     pub(super) size: u8,
     pub(super) keep: Part,
-    /// Open branches before it, on the way with the fewest.
-    pub(super) forks: u8,
+    /// Of the likeliest way that it is on.
+    pub(super) rank: u16,
 }
 
 impl Note {
-    fn of_code(at: u64, size: u8, forks: u8) -> Self {
+    fn of_code(at: u64, size: u8, rank: u16) -> Self {
         Self {
             address: Sum::of(Origin::Bias).plus(at),
             operation: Operation::Add,
             size,
             keep: Part::WHOLE,
-            forks,
+            rank,
         }
     }
 }
@@ -148,17 +148,17 @@ impl Notes {
 
     /// Code to be brought along, at an image address. The walk looks at a bounded number of
     /// instructions, so these need no bound of their own.
-    pub(super) fn code(&mut self, at: u64, size: u8, forks: u8) {
+    pub(super) fn code(&mut self, at: u64, size: u8, rank: u16) {
         match self.code.iter_mut().find(|n| n.address.displacement == at) {
-            Some(held) => held.forks = held.forks.min(forks),
-            None => self.code.push(Note::of_code(at, size, forks)),
+            Some(held) => held.rank = held.rank.min(rank),
+            None => self.code.push(Note::of_code(at, size, rank)),
         }
     }
 
     /// Code that is not at hand, at an image address: some of it is to be brought along.
     pub(super) fn frontier(&mut self, at: u64, size: u8) {
         if self.frontiers.iter().all(|n| n.address.displacement != at) {
-            self.frontiers.push(Note::of_code(at, size, u8::MAX));
+            self.frontiers.push(Note::of_code(at, size, u16::MAX));
         }
     }
 
@@ -170,7 +170,7 @@ impl Notes {
         let index = match self.all.iter().position(same) {
             Some(index) => {
                 let held = &mut self.all[index];
-                held.forks = held.forks.min(note.forks);
+                held.rank = held.rank.min(note.rank);
                 index
             }
             None if self.all.len() < MAX_NOTES => {
@@ -186,13 +186,13 @@ impl Notes {
     }
 
     /// A load, and what part of it is kept.
-    pub(super) fn load(&mut self, address: Sum, size: u8, keep: Part, forks: u8) -> Option<Sum> {
+    pub(super) fn load(&mut self, address: Sum, size: u8, keep: Part, rank: u16) -> Option<Sum> {
         let note = Note {
             address,
             operation: Operation::Add,
             size,
             keep,
-            forks,
+            rank,
         };
         match self.note(note) {
             Some(term) => Some(Sum::of(term.origin)),
@@ -204,7 +204,7 @@ impl Notes {
     }
 
     /// Part of a sum.
-    pub(super) fn part(&mut self, sum: Sum, part: Part, forks: u8) -> Option<Sum> {
+    pub(super) fn part(&mut self, sum: Sum, part: Part, rank: u16) -> Option<Sum> {
         if part == Part::WHOLE {
             return Some(sum);
         }
@@ -227,22 +227,22 @@ impl Notes {
                 ..sum
             });
         }
-        self.word(sum, part, forks).map(|term| Sum::of(term.origin))
+        self.word(sum, part, rank).map(|term| Sum::of(term.origin))
     }
 
     /// A note of a part of a sum.
-    fn word(&mut self, address: Sum, keep: Part, forks: u8) -> Option<Term> {
+    fn word(&mut self, address: Sum, keep: Part, rank: u16) -> Option<Term> {
         self.note(Note {
             address,
             operation: Operation::Add,
             size: 0,
             keep,
-            forks,
+            rank,
         })
     }
 
     /// A sum as one term and a displacement.
-    fn one_term(&mut self, sum: Sum, forks: u8) -> Option<(Option<Term>, u64)> {
+    fn one_term(&mut self, sum: Sum, rank: u16) -> Option<(Option<Term>, u64)> {
         if sum.index.is_none() {
             return Some((sum.base, sum.displacement));
         }
@@ -250,7 +250,7 @@ impl Notes {
             displacement: 0,
             ..sum
         };
-        let term = self.word(terms, Part::WHOLE, forks)?;
+        let term = self.word(terms, Part::WHOLE, rank)?;
         Some((Some(term), sum.displacement))
     }
 
@@ -260,7 +260,7 @@ impl Notes {
         operation: Operation,
         a: Sum,
         b: Sum,
-        forks: u8,
+        rank: u16,
     ) -> Option<Sum> {
         if let (Some(a), Some(b)) = (a.as_constant(), b.as_constant()) {
             return Some(Sum::constant(operation.of(a, b)));
@@ -268,9 +268,9 @@ impl Notes {
         let base = match a.as_term() {
             Some(term) => Some(term),
             None if a.as_constant() == Some(0) => None,
-            None => Some(self.word(a, Part::WHOLE, forks)?),
+            None => Some(self.word(a, Part::WHOLE, rank)?),
         };
-        let (index, displacement) = self.one_term(b, forks)?;
+        let (index, displacement) = self.one_term(b, rank)?;
         let note = Note {
             address: Sum {
                 base,
@@ -280,13 +280,13 @@ impl Notes {
             operation,
             size: 0,
             keep: Part::WHOLE,
-            forks,
+            rank,
         };
         self.note(note).map(|term| Sum::of(term.origin))
     }
 
     /// A sum shifted up.
-    pub(super) fn shifted(&mut self, sum: Sum, by: u8, forks: u8) -> Option<Sum> {
+    pub(super) fn shifted(&mut self, sum: Sum, by: u8, rank: u16) -> Option<Sum> {
         if by == 0 {
             return Some(sum);
         }
@@ -303,7 +303,7 @@ impl Notes {
                 displacement,
             });
         }
-        let (term, _) = self.one_term(sum, forks)?;
+        let (term, _) = self.one_term(sum, rank)?;
         Some(Sum {
             base: None,
             index: term.map(|term| (term, by)),
@@ -312,14 +312,14 @@ impl Notes {
     }
 
     /// The sum of two.
-    pub(super) fn added(&mut self, a: Sum, b: Sum, forks: u8) -> Option<Sum> {
+    pub(super) fn added(&mut self, a: Sum, b: Sum, rank: u16) -> Option<Sum> {
         let displacement = a.displacement.wrapping_add(b.displacement);
         let terms = a.terms().count() + b.terms().count();
         let scaled = a.index.into_iter().chain(b.index).count();
         // Two terms fit, and one of them may be scaled.
         if terms > 2 || scaled > 1 {
             let (more, less) = if a.index.is_some() { (a, b) } else { (b, a) };
-            let (term, _) = self.one_term(more, forks)?;
+            let (term, _) = self.one_term(more, rank)?;
             let more = Sum {
                 base: term,
                 ..Sum::constant(0)
@@ -329,7 +329,7 @@ impl Notes {
                 ..less
             };
             return self
-                .added(more, less, forks)
+                .added(more, less, rank)
                 .map(|sum| sum.plus(displacement));
         }
         let sum = match (a.base, b.base, a.index.or(b.index)) {

@@ -1,5 +1,8 @@
 //! A walk over the code that a window may run through, with registers as expressions.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
 use super::symbol::{Notes, Origin, Sum};
@@ -7,10 +10,11 @@ use super::{Account, Arms, Limits, Request};
 use crate::decode::Support;
 use crate::window::Code;
 
-/// Instructions that one walk looks at, all ways together.
-const MAX_VISITS: u32 = 192;
-/// Ways that a walk follows side by side.
-const MAX_WAYS: usize = 32;
+/// Instructions that one walk looks at, all ways together: for each of a window, and at most.
+const VISITS: u32 = 8;
+const MAX_VISITS: u32 = 256;
+/// Units of a rank for each halving of the probability.
+const HALF: f64 = 16.0;
 /// Destinations of an indirect branch that are followed.
 const MAX_DESTINATIONS: usize = 4;
 
@@ -40,17 +44,56 @@ pub(super) struct Way {
     pub(super) stores: Vec<Stored>,
     /// Instructions to go.
     left: u32,
-    /// Open branches so far.
-    pub(super) forks: u8,
+    /// How unlikely it is: the logarithm of its probability, in sixteenths of a bit. Of a branch
+    /// of which nothing is known each arm is as likely.
+    pub(super) rank: u16,
     /// Behind the window's last call: only the load of a stub's target still matters.
     stub: bool,
 }
 
+/// A way that waits for its turn.
+struct Waiting {
+    /// The likeliest comes first, and of those as likely the one that waits longest.
+    turn: Reverse<(u16, u32)>,
+    way: Way,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.turn.cmp(&other.turn)
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.turn == other.turn
+    }
+}
+
+impl Eq for Waiting {}
+
 /// Where a way goes on: process addresses, all different.
-#[derive(Default)]
 struct Next {
     all: [u64; MAX_DESTINATIONS],
     count: usize,
+    /// How likely each is.
+    shares: [f64; MAX_DESTINATIONS],
+}
+
+impl Default for Next {
+    fn default() -> Self {
+        Self {
+            all: [0; MAX_DESTINATIONS],
+            count: 0,
+            shares: [0.5; MAX_DESTINATIONS],
+        }
+    }
 }
 
 impl Next {
@@ -96,8 +139,9 @@ pub(super) struct Walk<'a, 'r> {
     drawn: Vec<(u64, u64)>,
     /// Process addresses that the arms not drawn start at.
     refused: Vec<u64>,
-    /// Ways at present.
-    live: usize,
+    waiting: BinaryHeap<Waiting>,
+    /// Ways that have waited so far.
+    turns: u32,
 }
 
 impl<'a, 'r> Walk<'a, 'r> {
@@ -120,36 +164,41 @@ impl<'a, 'r> Walk<'a, 'r> {
             seen: Vec::with_capacity(MAX_VISITS as usize),
             drawn: Vec::new(),
             refused: Vec::new(),
-            live: 1,
+            waiting: BinaryHeap::new(),
+            turns: 0,
         }
     }
 
-    /// Walks from `start` on, all ways in step, so that what is needed sooner is noted sooner.
+    /// Walks from `start` on, along the likeliest ways first: what does not fit into a plan is
+    /// then what is needed least.
     pub(super) fn run(&mut self, start: u64) {
         let registers: [Symbol; 16] =
             std::array::from_fn(|i| Some(Sum::of(Origin::Register(i as u8))));
-        let mut ways = vec![Way {
+        self.wait(Way {
             pc: start,
             registers,
             stores: Vec::new(),
             left: self.limits.instructions,
-            forks: 0,
+            rank: 0,
             stub: false,
-        }];
-        let mut next = Vec::new();
-        let mut visits = 0;
-        while !ways.is_empty() {
-            self.live = ways.len();
-            for way in ways.drain(..) {
-                if visits == MAX_VISITS {
-                    self.account.ways_cut += 1;
-                    continue;
-                }
-                visits += 1;
-                self.advance(way, &mut next);
-            }
-            std::mem::swap(&mut ways, &mut next);
+        });
+        let visits = self.limits.instructions.saturating_mul(VISITS);
+        for _ in 0..visits.clamp(192, MAX_VISITS) {
+            let Some(Waiting { way, .. }) = self.waiting.pop() else {
+                return;
+            };
+            self.advance(way);
         }
+        let cut = self.waiting.iter().filter(|waiting| waiting.way.left > 0);
+        self.account.ways_cut += cut.count() as u32;
+    }
+
+    fn wait(&mut self, way: Way) {
+        self.turns += 1;
+        self.waiting.push(Waiting {
+            turn: Reverse((way.rank, self.turns)),
+            way,
+        });
     }
 
     /// Image addresses where a window has to end because only the other arm leads there.
@@ -161,8 +210,8 @@ impl<'a, 'r> Walk<'a, 'r> {
         ends
     }
 
-    /// One instruction of a way; what goes on from there is added to `next`.
-    fn advance(&mut self, mut way: Way, next: &mut Vec<Way>) {
+    /// One instruction of a way; what goes on from there waits for its turn.
+    fn advance(&mut self, mut way: Way) {
         if way.left == 0 {
             return;
         }
@@ -172,27 +221,22 @@ impl<'a, 'r> Walk<'a, 'r> {
         let [first, others @ ..] = to.all() else {
             return;
         };
-        way.pc = *first;
-        if !others.is_empty() {
-            way.forks = way.forks.saturating_add(1);
-            match &mut self.request.arms {
-                Arms::Drawn(_) => way.pc = self.draw(pc, to.all()),
-                Arms::Both if self.live + others.len() <= MAX_WAYS => {
-                    self.live += others.len();
-                    for other in others {
-                        let mut other_way = way.clone();
-                        other_way.pc = *other;
-                        next.push(other_way);
-                    }
-                }
-                // One arm alone would let its values crowd out those of the other.
-                Arms::Both => {
-                    self.account.ways_cut += 1;
-                    return;
-                }
+        if others.is_empty() {
+            way.pc = *first;
+        } else if let Arms::Drawn(_) = self.request.arms {
+            way.pc = self.draw(pc, to.all());
+        } else {
+            let before = way.rank;
+            for (other, share) in others.iter().zip(&to.shares[1..]) {
+                let mut other_way = way.clone();
+                other_way.pc = *other;
+                other_way.rank = before.saturating_add(rank_of(*share));
+                self.wait(other_way);
             }
+            way.pc = *first;
+            way.rank = before.saturating_add(rank_of(to.shares[0]));
         }
-        next.push(way);
+        self.wait(way);
     }
 
     /// Which arm of a branch is followed: drawn once for each.
@@ -253,7 +297,7 @@ impl<'a, 'r> Walk<'a, 'r> {
     fn note_code(&mut self, way: &Way, bytes: usize) {
         if self.is_changeable(way.pc) {
             let at = way.pc.wrapping_sub(self.bias);
-            self.notes.code(at, bytes as u8, way.forks);
+            self.notes.code(at, bytes as u8, way.rank);
         }
     }
 
@@ -283,6 +327,13 @@ impl<'a, 'r> Walk<'a, 'r> {
                 };
                 let mut to = Next::at(next);
                 to.add(taken);
+                let directions = self.request.directions.as_mut();
+                let seen = directions.and_then(|directions| directions(way.pc));
+                if let Some((taken, not_taken)) = seen {
+                    let all = taken as f64 + not_taken as f64 + 2.0;
+                    to.shares[0] = (not_taken as f64 + 1.0) / all;
+                    to.shares[1] = (taken as f64 + 1.0) / all;
+                }
                 to
             }
             FlowControl::UnconditionalBranch | FlowControl::Call => {
@@ -347,4 +398,9 @@ impl<'a, 'r> Walk<'a, 'r> {
             way.left = 0;
         }
     }
+}
+
+/// What a way of that probability is behind one that is certain.
+fn rank_of(share: f64) -> u16 {
+    (-share.log2() * HALF).round() as u16
 }

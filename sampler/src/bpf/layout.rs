@@ -78,10 +78,9 @@ pub(crate) struct Settings {
     stack_bytes: u32,
     reserved: u32,
     kernel: KernelMemory,
-    mean_interval: u64,
 }
 
-const _: () = assert!(size_of::<Settings>() == 200);
+const _: () = assert!(size_of::<Settings>() == 192);
 
 impl Settings {
     const SELECT_TARGETS: u64 = 1;
@@ -117,7 +116,6 @@ impl Settings {
             stack_bytes: config.stack_bytes,
             reserved: 0,
             kernel,
-            mean_interval: config.period,
         }
     }
 
@@ -148,7 +146,7 @@ impl Settings {
             put.bytes(&word.to_ne_bytes());
         }
         let words = [text.start, text.end, entries.start, entries.end];
-        for word in words.into_iter().chain([self.mean_interval]) {
+        for word in words {
             put.bytes(&word.to_ne_bytes());
         }
         bytes

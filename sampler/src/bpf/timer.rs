@@ -3,7 +3,7 @@
 use std::io;
 use std::thread;
 
-use libbpf_rs::{ProgramInput, ProgramMut};
+use libbpf_rs::{MapCore, MapFlags, ProgramInput, ProgramMut};
 
 use super::Bpf;
 use crate::{Clock, Error, cpus};
@@ -13,6 +13,8 @@ const START: &str = "start_timer";
 /// Is told the CPU.
 const STOP: &str = "stop_timer";
 
+/// The map with the mean of the intervals.
+const MEAN: &str = "mean_interval";
 /// What the first returns, unless it is a negative error.
 const PINNED: i32 = 0;
 /// As above.
@@ -67,6 +69,20 @@ impl Bpf {
                 why: io::Error::from_raw_os_error(-errno).to_string(),
             }),
         }
+    }
+
+    /// Lets the timers draw around another mean, in nanoseconds, from their next intervals on; other
+    /// clocks draw elsewhere.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn set_mean(&self, mean: u64) -> Result<(), Error> {
+        if self.clock != Clock::Timer {
+            return Ok(());
+        }
+        super::map(&self.object, MEAN)?
+            .update(&0_u32.to_ne_bytes(), &mean.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| Error::bpf("tell the timers their interval", &error))
     }
 
     /// Stops the timers of these CPUs, and waits for the ends of their callbacks.

@@ -220,10 +220,7 @@ fn denied(clock: Clock) -> Result<(), Failed> {
     let plan_is = |outcome| {
         move |sample: &RawSample| {
             sample.mode == Mode::User
-                && sample
-                    .capture
-                    .as_deref()
-                    .is_some_and(|of| of.plan == outcome)
+                && sample.capture.as_ref().is_some_and(|of| of.plan == outcome)
         }
     };
     handler.deny(key, Denial::Memory)?;

@@ -275,10 +275,7 @@ fn unreadable(clock: Clock) -> Result<(), Failed> {
             cause,
         };
         recording.samples(50, |sample| {
-            sample
-                .capture
-                .as_deref()
-                .is_some_and(|of| of.plan == outcome)
+            sample.capture.as_ref().is_some_and(|of| of.plan == outcome)
         })?;
     }
     let (batches, _) = recording.stop()?;
@@ -323,12 +320,8 @@ fn kernel(clock: Clock) -> Result<(), Failed> {
         (2, user, forbidden),
     ] {
         let given = samples(&recording.batches).count();
-        let with = |sample: &RawSample| {
-            sample
-                .capture
-                .as_deref()
-                .is_some_and(|of| of.plan == outcome)
-        };
+        let with =
+            |sample: &RawSample| sample.capture.as_ref().is_some_and(|of| of.plan == outcome);
         while samples(&recording.batches)
             .skip(given)
             .filter(|of| with(of))

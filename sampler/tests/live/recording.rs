@@ -120,7 +120,7 @@ pub(crate) fn samples(batches: &[Batch]) -> impl Iterator<Item = &RawSample> {
         .iter()
         .flat_map(|batch| &batch.records)
         .filter_map(|record| match record {
-            Record::Sample(sample) => Some(sample),
+            Record::Sample(sample) => Some(&**sample),
             _ => None,
         })
 }

@@ -23,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("the_timer_draws_every_interval_anew", intervals),
         trial("the_intervals_of_the_timer_add_up_to_the_time", weights),
+        trial("the_timer_takes_another_mean", another_mean),
         trial(
             "no_register_is_another_moments_under_signals_and_a_tracer",
             registers,
@@ -101,6 +102,33 @@ fn weights(_: Clock) -> Result<(), Failed> {
     })?;
     let ratio = weight as f64 / time as f64;
     check((0.95..1.05).contains(&ratio), || format!("{ratio}"))
+}
+
+/// A new mean holds for every interval but the one that runs.
+fn another_mean(_: Clock) -> Result<(), Failed> {
+    let mut child = Waiting::busy(1)?;
+    child.go()?;
+    child.number()?;
+    let mut recording = Recording::with(&config(vec![child.pid()]))?;
+    recording.samples(100, |_| true)?;
+    recording.running().set_period(8 * MEAN)?;
+    let is_long = |sample: &RawSample| (4 * MEAN..12 * MEAN).contains(&sample.period);
+    recording.samples(100, is_long)?;
+    let (batches, _) = recording.stop()?;
+    child.end()?;
+    for cpu in samples(&batches)
+        .map(|sample| sample.cpu)
+        .max()
+        .iter()
+        .flat_map(|last| 0..=*last)
+    {
+        let of_cpu = samples(&batches).filter(|sample| sample.cpu == cpu);
+        let short_again = of_cpu
+            .skip_while(|sample| !is_long(sample))
+            .find(|sample| !is_long(sample));
+        check(short_again.is_none(), || format!("{short_again:?}"))?;
+    }
+    Ok(())
 }
 
 /// The registers of a sample in the loop, by what it does: all are the first one plus their number.

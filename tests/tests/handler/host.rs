@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
@@ -133,6 +133,30 @@ impl Answer {
     }
 }
 
+/// Compiles a file of this folder together with the code under test; returns the program, and the
+/// folder that it is in.
+pub(crate) fn compile(source: &str) -> Result<(tempfile::TempDir, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("host");
+    let output = Command::new("gcc")
+        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
+        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+        .arg("-I")
+        .arg(root.join("../sampler/bpf"))
+        .arg(root.join("tests/handler").join(source))
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .context("running gcc")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok((folder, program))
+}
+
 /// The running code.
 pub(crate) struct Host {
     child: RefCell<(Child, ChildStdin, ChildStdout)>,
@@ -142,24 +166,7 @@ pub(crate) struct Host {
 impl Host {
     /// Compiles the code and starts it.
     pub(crate) fn start() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let folder = tempfile::tempdir()?;
-        let program = folder.path().join("host");
-        let output = Command::new("gcc")
-            .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
-            .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-            .arg("-I")
-            .arg(root.join("../sampler/bpf"))
-            .arg(root.join("tests/handler/host.c"))
-            .arg("-o")
-            .arg(&program)
-            .output()
-            .context("running gcc")?;
-        ensure!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let (folder, program) = compile("host.c")?;
         let mut child = Command::new(&program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -5,6 +5,7 @@
 //! undefined-behaviour sanitizer, and asked through pipes.
 
 mod host;
+mod origin;
 
 use std::cell::Cell;
 
