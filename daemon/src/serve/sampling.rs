@@ -8,7 +8,7 @@ use sampler::{Batch, Running, Sampler, Setup, Target};
 use super::governor::cost;
 use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::Choices;
-use crate::session::QUEUE;
+use crate::session::queue;
 use crate::store::wall_now;
 
 /// How far the wall clock may be from where it was, by the clock of samples, before the times of
@@ -33,13 +33,13 @@ impl Sampling {
     /// # Errors
     /// Not even the plainest way works.
     pub(super) fn start(wanted: RecordArgs) -> Result<(Self, Receiver<Batch>)> {
-        let (args, choices, sampler) = open(wanted)?;
+        let (args, choices, wake_up_samples, sampler) = open(wanted)?;
         let setup = sampler.setup().clone();
         for line in choices.lines(&setup) {
             tracing::info!("{line}");
         }
         let quiet = cost::Loop::measure();
-        let (sender, batches) = sync_channel(QUEUE);
+        let (sender, batches) = sync_channel(queue(wake_up_samples));
         let running = sampler.start(sender).context("cannot sample")?;
         let cost = quiet.cost(&running, choices.clock, choices.period);
         let sampling = Self {
@@ -67,7 +67,7 @@ impl Sampling {
 }
 
 /// Opens what was asked for, or else the next plainer.
-fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, Sampler)> {
+fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
     let first = match attempt(wanted.clone()) {
         Ok(opened) => return Ok(opened),
         Err(error) => error,
@@ -93,11 +93,11 @@ fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, Sampler)> {
     Err(first)
 }
 
-fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, Sampler)> {
+fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
     let choices = Choices::new(&args)?;
     let config = choices.sampling(&args, Target::System);
     let sampler = Sampler::open(&config).context("cannot sample")?;
-    Ok((args, choices, sampler))
+    Ok((args, choices, config.wake_up_samples, sampler))
 }
 
 fn offset() -> i64 {
