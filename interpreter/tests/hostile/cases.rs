@@ -333,6 +333,11 @@ pub(crate) fn plan(data: &[u8]) {
         }
     };
     let mut changeable = |pc: u64| options & 16 == 0 || pc & 64 == 0;
+    // Counts up to the largest: a share is made of them.
+    let mut directions = |pc: u64| {
+        let seen = (mix(pc) >> (pc & 63), mix(!pc) >> (pc >> 6 & 63));
+        (pc & 3 != 0).then_some(seen)
+    };
     let drawn = options & 1 != 0;
     let request = Request {
         arms: if drawn {
@@ -346,6 +351,11 @@ pub(crate) fn plan(data: &[u8]) {
         }),
         destinations: if options & 4 != 0 {
             Some(&mut seen)
+        } else {
+            None
+        },
+        directions: if options & 64 != 0 {
+            Some(&mut directions)
         } else {
             None
         },

@@ -249,3 +249,29 @@ fn other_images() {
         "#0 8 bytes at bias + 0x401006\n#1 4 bytes at bias + 0x501016\n#2 4 bytes at rbx"
     );
 }
+
+/// What does not fit is what is needed least likely: of a branch whose directions are known, the
+/// likelier arm has what room there is.
+#[test]
+fn likelier_arms_come_first() {
+    // test edi, edi; je +5; mov rax, [rsi+8]; ret; mov rax, [rdx+16]; ret
+    let code = [
+        0x85, 0xff, 0x74, 5, 0x48, 0x8b, 0x46, 8, 0xc3, 0x48, 0x8b, 0x42, 16, 0xc3,
+    ];
+    let plan = |taken, not_taken| {
+        let mut seen = |pc| (pc == START + BIAS + 2).then_some((taken, not_taken));
+        let request = Request {
+            directions: Some(&mut seen),
+            limits: Limits { steps: 1, ..LIMITS },
+            ..Request::default()
+        };
+        Planner::default()
+            .plan(START + BIAS, &mut Program::new(&code), request)
+            .expect("there is code at the start")
+            .plan
+            .to_string()
+    };
+    assert_eq!(plan(99, 1), "#0 8 bytes at rdx + 0x10");
+    assert_eq!(plan(1, 99), "#0 8 bytes at rsi + 0x8");
+    assert_eq!(plan(u64::MAX, 0), "#0 8 bytes at rdx + 0x10");
+}
