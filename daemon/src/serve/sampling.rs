@@ -1,9 +1,10 @@
 //! Begins sampling with the best that there is, and notices when the machine has changed under it.
 
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sampler::{Batch, Running, Sampler, Setup, Target};
+use sampler::{Batch, Clock, Running, Sampler, Setup, Target, probe};
 
 use super::governor::cost;
 use crate::args::{ClockArg, EngineArg, RecordArgs};
@@ -22,7 +23,7 @@ pub(super) struct Sampling {
     pub(super) setup: Setup,
     pub(super) running: Running,
     /// What an interrupt costs.
-    pub(super) cost: std::time::Duration,
+    pub(super) cost: Duration,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
 }
@@ -51,6 +52,17 @@ impl Sampling {
             offset: offset(),
         };
         Ok((sampling, batches))
+    }
+
+    /// The configured mean interval.
+    pub(super) fn interval(&self) -> Duration {
+        match self.choices.clock {
+            Clock::Cycles => {
+                let hz = probe::cycles_per_second().unwrap_or(1_000_000_000);
+                Duration::from_secs_f64(self.choices.period as f64 / hz as f64)
+            }
+            Clock::CpuClock | Clock::Timer => Duration::from_nanos(self.choices.period),
+        }
     }
 
     /// What has changed so that sampling must begin anew.
