@@ -29,7 +29,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// what samples share is found in the processor's caches when they are looked at together.
 const NAP: Duration = Duration::from_millis(50);
 /// After so many records it is seen whether it must be over.
-const LOOK_RECORDS: u32 = 256;
+const LOOK_RECORDS: u32 = 32;
 /// How often images are looked at for changes of their file.
 const CHORES: Duration = Duration::from_secs(1);
 
