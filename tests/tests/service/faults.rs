@@ -150,3 +150,41 @@ pub(crate) fn no_clock() -> TestResult {
     })?;
     done()
 }
+
+/// The list of processors that are online changes, as when one is plugged or unplugged: sampling
+/// begins anew on those that are there. The list is a file of the test's, which the service sees in
+/// the place of the kernel's.
+pub(crate) fn processors() -> TestResult {
+    let bench = Bench::new()?;
+    let _burners = [Burner::start()?, Burner::start()?];
+    let online = bench.path("online");
+    fs::write(&online, "0\n")?;
+    let script = format!(
+        "mount --bind {} /sys/devices/system/cpu/online && exec \"$@\"",
+        online.display()
+    );
+    let elsewhere = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+    let mut service = bench.start_under(&elsewhere, &bench.configure("")?)?;
+    service.await_flushes(1)?;
+    fs::write(&online, "0-1\n")?;
+    service.await_line("-000002.db")?;
+    service.await_flushes(1)?;
+    fs::write(&online, "0\n")?;
+    service.await_line("-000003.db")?;
+    service.await_flushes(1)?;
+    ensure(
+        service.times_said("other processors are online") == 2,
+        || format!("{:?}", service.said),
+    )?;
+    service.stop()?;
+    let databases = bench.databases()?;
+    ensure(databases.len() == 3, || format!("{databases:?}"))?;
+    for database in &databases {
+        ensure_whole(database)?;
+        let samples: i64 = query(database, "SELECT sum(samples) FROM cycles")?;
+        ensure(samples > 0, || {
+            format!("{}: no samples", database.display())
+        })?;
+    }
+    done()
+}

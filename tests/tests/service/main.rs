@@ -90,6 +90,10 @@ fn main() -> ExitCode {
             faults::damaged_while_running,
         ),
         (
+            "a processor that comes and goes begins a new epoch",
+            faults::processors,
+        ),
+        (
             "without the right to use BPF it goes on with what remains",
             faults::no_bpf,
         ),
