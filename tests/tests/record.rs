@@ -732,6 +732,19 @@ fn check() -> TestResult {
             ensure(mended, || finding.to_string())?;
         }
     }
+    let clocks = found["clocks"].as_array().ok_or("not an array")?;
+    let named = |name: &str| clocks.iter().find(|clock| clock["name"] == name);
+    // What an interrupt of a working clock costs, and which one is taken and why.
+    for clock in clocks.iter().filter(|clock| clock["works"] == true) {
+        ensure(clock["interrupt_ns"].is_u64(), || clock.to_string())?;
+    }
+    let auto = &found["auto_clock"];
+    let taken = auto["clock"].as_str().and_then(named);
+    ensure(
+        taken.is_some_and(|clock| clock["works"] == true)
+            && auto["why"].as_str().is_some_and(|why| !why.is_empty()),
+        || auto.to_string(),
+    )?;
     let plain = Command::new(&bench.programs.vcpid).arg("check").output()?;
     ensure(
         plain.status.success() && text(&plain).contains("cpu-clock"),
