@@ -608,15 +608,21 @@ fn options() -> TestResult {
     ensure(output.status.code() == Some(127), || text(&output))?;
     let output = bench.record(&["sh", "-c", "exit 5"]).output()?;
     ensure(output.status.code() == Some(5), || text(&output))?;
-    for missing in [
-        &["serve"][..],
-        &["ctl", "flush"],
-        &["record", "--clock", "timer", "true"],
+    for (impossible, why) in [
+        (&["--bounce"][..], "this version"),
+        (
+            &["--clock", "timer", "--engine", "ring"][..],
+            "needs the engine bpf",
+        ),
     ] {
-        let output = Command::new(&bench.programs.vcpid).args(missing).output()?;
+        let output = Command::new(&bench.programs.vcpid)
+            .arg("record")
+            .args(impossible)
+            .arg("true")
+            .output()?;
         let said = text(&output);
         ensure(
-            output.status.code() == Some(2) && said.contains("this version"),
+            output.status.code() == Some(2) && said.contains(why),
             || said.clone(),
         )?;
     }
