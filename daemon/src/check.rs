@@ -143,14 +143,13 @@ impl AutoClock {
             _ => choices::why_by_cost(costs).unwrap_or_default(),
         };
         match costs.choice() {
-            Ok(clock) => {
-                let names = EVENTS.into_iter();
-                let name = names.filter(|(_, of)| *of == clock).map(|(name, _)| name);
-                Self {
-                    clock: name.last(),
-                    why: why(),
-                }
-            }
+            Ok(clock) => Self {
+                clock: EVENTS
+                    .into_iter()
+                    .find(|(_, of)| *of == clock)
+                    .map(|(name, _)| name),
+                why: why(),
+            },
             Err(error) => Self {
                 clock: None,
                 why: error.to_string(),

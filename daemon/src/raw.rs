@@ -57,10 +57,6 @@ pub(crate) struct Header {
 
 /// One thing that went into the collector.
 #[derive(Debug, Serialize, Deserialize)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an entry is held one at a time, and nearly all are records"
-)]
 pub(crate) enum Entry {
     Record(Record, Option<Evidence>),
     Answer(Pid, Answer),

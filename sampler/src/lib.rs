@@ -17,6 +17,9 @@
 //! next interval, and sends one [`Batch`] through a bounded channel. When the consumer is slow the
 //! reader blocks there, the ring overflows, and the kernel counts the loss ([`Record::Lost`]).
 //!
+//! With [`Clock::Timer`] there is no event: the handler is the callback of a timer on each CPU, which
+//! it sets anew, and which finds out by itself what it has interrupted (`bpf/origin.h`).
+//!
 //! Intervals are random: each reader draws a new one at every wake-up, for those of its events
 //! that had a sample since the last ([`Batch::intervals`]). An event that is in the middle of its
 //! interval is left alone, because a new interval would discard what it has counted, and a thread

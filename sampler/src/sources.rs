@@ -107,6 +107,7 @@ impl Sources {
 /// What one look into the handler's buffer gave.
 #[derive(Default)]
 pub(crate) struct Received {
+    #[expect(clippy::vec_box, reason = "records hold them like that")]
     pub(crate) samples: Vec<Box<RawSample>>,
     /// Samples that found no room.
     pub(crate) missed: u64,

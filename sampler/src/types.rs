@@ -119,9 +119,10 @@ pub struct RawSample {
     pub pid: Pid,
     /// The thread that was running.
     pub tid: Tid,
-    /// The interval that ended here, in the clock's unit (cycles, or nanoseconds of cpu-clock).
+    /// The interval that ended here, in the clock's unit (cycles, or nanoseconds).
     pub period: u64,
-    /// The interrupted PC.
+    /// The interrupted PC; 0 in a sample of [`crate::Clock::Timer`] of which only the thread is known,
+    /// which then counts as one of the kernel.
     pub ip: u64,
     /// What was interrupted.
     pub mode: Mode,
@@ -345,6 +346,6 @@ pub struct Batch {
     /// made, and is not reached by redraws.
     pub inherited: u64,
     /// Each interval drawn for this CPU since its last batch, in the clock's unit; in the first
-    /// batch those that the events began with.
+    /// batch those that the events began with. With [`crate::Clock::Timer`] those of the samples.
     pub intervals: Vec<u64>,
 }

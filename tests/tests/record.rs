@@ -608,15 +608,21 @@ fn options() -> TestResult {
     ensure(output.status.code() == Some(127), || text(&output))?;
     let output = bench.record(&["sh", "-c", "exit 5"]).output()?;
     ensure(output.status.code() == Some(5), || text(&output))?;
-    for missing in [
-        &["serve"][..],
-        &["ctl", "flush"],
-        &["record", "--clock", "timer", "true"],
+    for (impossible, why) in [
+        (&["--bounce"][..], "this version"),
+        (
+            &["--clock", "timer", "--engine", "ring"][..],
+            "needs the engine bpf",
+        ),
     ] {
-        let output = Command::new(&bench.programs.vcpid).args(missing).output()?;
+        let output = Command::new(&bench.programs.vcpid)
+            .arg("record")
+            .args(impossible)
+            .arg("true")
+            .output()?;
         let said = text(&output);
         ensure(
-            output.status.code() == Some(2) && said.contains("this version"),
+            output.status.code() == Some(2) && said.contains(why),
             || said.clone(),
         )?;
     }
@@ -732,6 +738,19 @@ fn check() -> TestResult {
             ensure(mended, || finding.to_string())?;
         }
     }
+    let clocks = found["clocks"].as_array().ok_or("not an array")?;
+    let named = |name: &str| clocks.iter().find(|clock| clock["name"] == name);
+    // What an interrupt of a working clock costs, and which one is taken and why.
+    for clock in clocks.iter().filter(|clock| clock["works"] == true) {
+        ensure(clock["interrupt_ns"].is_u64(), || clock.to_string())?;
+    }
+    let auto = &found["auto_clock"];
+    let taken = auto["clock"].as_str().and_then(named);
+    ensure(
+        taken.is_some_and(|clock| clock["works"] == true)
+            && auto["why"].as_str().is_some_and(|why| !why.is_empty()),
+        || auto.to_string(),
+    )?;
     let plain = Command::new(&bench.programs.vcpid).arg("check").output()?;
     ensure(
         plain.status.success() && text(&plain).contains("cpu-clock"),
