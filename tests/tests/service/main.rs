@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 type TestResult = Result<Completion, Failed>;
+type Test = fn() -> TestResult;
 
 fn done() -> TestResult {
     Ok(Completion::Completed)
@@ -27,7 +28,7 @@ fn done() -> TestResult {
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: Vec<(&str, fn() -> TestResult)> = vec![
+    let tests: Vec<(&str, Test)> = vec![
         (
             "the default configuration is printed, and good",
             configuration::default_file,
