@@ -398,4 +398,15 @@ mod tests {
         note.extend_from_slice(b"GNU\0\xab\xcd\0\0");
         assert_eq!(parse_gnu_build_id(&note), Some(vec![0xab, 0xcd]));
     }
+
+    /// Words of the configuration are compared as those of the list are: with all letters of a
+    /// name's beginning.
+    #[test]
+    fn configured_denials() {
+        let more = ["libvault".to_owned()];
+        assert!(is_denied("/opt/lib/libvault-2.so.1", &more));
+        assert!(is_denied("/usr/bin/sudo", &more));
+        assert!(!is_denied("/opt/lib/libvaulted.so", &more));
+        assert!(!is_denied("/opt/libvault/bin/tool", &more));
+    }
 }
