@@ -11,9 +11,10 @@ use crate::merge::Merge;
 use crate::raw::Entry;
 use crate::store::Store;
 
-/// Batches that may wait for the collector. With batches of some ten samples of 2.5 KB this is
-/// well below 100 MB, and a flush of several seconds loses nothing.
-pub(crate) const QUEUE: usize = 2048;
+/// Batches that may wait for the collector: a hundred a second come from each CPU. Of some ten
+/// samples at the usual rate they take a few megabytes, of a hundred at the highest some hundred,
+/// and a flush of several seconds loses nothing.
+pub(crate) const QUEUE: usize = 512;
 /// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
 /// privilege get what their allowance of locked memory permits.
 pub(crate) const RING_PAGES: u32 = 1024;
