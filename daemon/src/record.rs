@@ -18,7 +18,7 @@ use crate::collector::{Collector, Totals};
 use crate::command::{self, Waiting};
 use crate::procfs;
 use crate::raw;
-use crate::session::{Driver, QUEUE, Session, TICK};
+use crate::session::{Driver, Session, TICK, queue};
 use crate::store::Store;
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
             eprintln!("vcpid: {line}");
         }
     }
-    let (sender, batches) = sync_channel(QUEUE);
+    let (sender, batches) = sync_channel(queue(config.wake_up_samples));
     let running = sampler.start(sender).context("cannot sample")?;
     let mut collector = Collector::new(settings);
     if let Some(raw) = raw {
@@ -255,6 +255,11 @@ impl Driver for Recording<'_> {
 
     fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.args.flush)
+    }
+
+    /// Nobody waits for a recording in vain.
+    fn deadline(&self) -> Option<Instant> {
+        None
     }
 }
 

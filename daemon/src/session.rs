@@ -11,10 +11,15 @@ use crate::merge::Merge;
 use crate::raw::Entry;
 use crate::store::Store;
 
-/// Batches that may wait for the collector: a hundred a second come from each CPU. Of some ten
-/// samples at the usual rate they take a few megabytes, of a hundred at the highest some hundred,
-/// and a flush of several seconds loses nothing.
-pub(crate) const QUEUE: usize = 512;
+/// Samples that may wait for the collector: with 2.5 KB each well below 100 MB. A flush of several
+/// seconds loses nothing at the usual rates.
+const QUEUED_SAMPLES: u32 = 20_000;
+
+/// Batches that may wait for the collector, when each has about so many samples.
+pub(crate) fn queue(samples: u32) -> usize {
+    (QUEUED_SAMPLES / samples.max(1)).max(64) as usize
+}
+
 /// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
 /// privilege get what their allowance of locked memory permits.
 pub(crate) const RING_PAGES: u32 = 1024;
@@ -23,6 +28,8 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// How long samples may wait that bring all they need. To wake up costs more than a sample, and
 /// what samples share is found in the processor's caches when they are looked at together.
 const NAP: Duration = Duration::from_millis(50);
+/// After so many records it is seen whether it must be over.
+const LOOK_RECORDS: u32 = 32;
 /// How often images are looked at for changes of their file.
 const CHORES: Duration = Duration::from_secs(1);
 
@@ -39,6 +46,9 @@ pub(crate) trait Driver {
 
     /// The time between two flushes.
     fn interval(&self) -> Duration;
+
+    /// When it must be over, once it is ending: what was not looked at until then is lost.
+    fn deadline(&self) -> Option<Instant>;
 }
 
 /// A running collection.
@@ -99,15 +109,16 @@ impl Session {
                 Ok(batch) => {
                     self.take(batch);
                     batches.try_iter().for_each(|batch| self.take(batch));
-                    // After a long flush there are more records than the tables have room for.
-                    while self.drain_until_full() {
-                        driver.flush(self);
-                    }
+                    self.drain(driver);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = Instant::now();
+            if driver.deadline().is_some_and(|deadline| now >= deadline) {
+                self.discard(batches);
+                return Ok(());
+            }
             if now >= next_look {
                 next_look = now + TICK;
                 driver.look(self)?;
@@ -122,9 +133,7 @@ impl Session {
             }
         }
         self.merge.finish_all();
-        while self.drain_until_full() {
-            driver.flush(self);
-        }
+        self.drain(driver);
         Ok(())
     }
 
@@ -138,16 +147,37 @@ impl Session {
         self.merge.push(batch);
     }
 
-    /// Hands on what is complete; says whether it stopped because a flush is due for want of
-    /// room. A failed flush is tried again at the next interval only: a full disk stays full.
-    fn drain_until_full(&mut self) -> bool {
+    /// Hands on what is complete, until it must be over. After a long flush there may be more than
+    /// the tables have room for, so they are flushed on the way. A failed flush is tried again at
+    /// the next interval only: a full disk stays full.
+    fn drain(&mut self, driver: &mut impl Driver) {
+        let mut handed = 0_u32;
         while let Some((record, evidence)) = self.merge.pop() {
             self.collector.record(record, evidence);
             if self.collector.tables.is_full() && !self.store.is_failing() {
-                return true;
+                driver.flush(self);
+            }
+            handed += 1;
+            if handed.is_multiple_of(LOOK_RECORDS) {
+                let now = Instant::now();
+                if driver.deadline().is_some_and(|deadline| now >= deadline) {
+                    return;
+                }
             }
         }
-        false
+    }
+
+    /// Counts what is left as lost.
+    fn discard(&mut self, batches: &Receiver<Batch>) {
+        for batch in batches {
+            self.take(batch);
+        }
+        self.merge.finish_all();
+        let mut left = 0;
+        while let Some((record, _)) = self.merge.pop() {
+            left += interrupts(&record);
+        }
+        self.collector.lost("samples_at_the_end", left);
     }
 
     /// Counts what no batch could tell.

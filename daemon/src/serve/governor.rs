@@ -6,7 +6,8 @@
 //! interval usually is, since a flush is a good part of the cost and comes in one look. Above the
 //! budget the mean interval grows in proportion; below [`LOW`] of it, it shrinks towards what
 //! would cost [`AIM`] of it. Between the two nothing changes. Only a cost of more than [`GROSS`]
-//! budgets is not waited with so long.
+//! budgets is not waited with so long. Before the first look the cost of busy processors is assumed,
+//! so that a service begins within its budget, too.
 //!
 //! Counts stay comparable, since the weight of a sample is the interval that led to it.
 
@@ -30,6 +31,10 @@ const GROSS: f64 = 2.0;
 /// The share of the budget below which the rate is raised, and the one that is aimed at.
 const LOW: f64 = 0.7;
 const AIM: f64 = 0.85;
+
+/// What the collector may spend on a sample, before that is known: about what it spends on a program
+/// that it has not met yet.
+const GUESS: Duration = Duration::from_micros(40);
 
 /// The most that the interval changes at once, either way.
 const MOST_AT_ONCE: f64 = 4.0;
@@ -100,6 +105,14 @@ impl Governor {
     /// Another budget, from now on.
     pub(super) fn set_budget(&mut self, budget: f64) {
         self.budget = budget;
+    }
+
+    /// Begins with as low a rate as keeps within the budget if all processors are busy; `shortest`
+    /// is the configured mean interval as a time.
+    pub(super) fn begin(&mut self, shortest: Duration) {
+        let share = (self.cost + GUESS).as_secs_f64() / shortest.as_secs_f64();
+        let factor = (share / self.budget / AIM).clamp(1.0, MOST_AT_ONCE);
+        self.resume((self.shortest as f64 * factor).round() as u64);
     }
 
     /// Goes on, as far as may be, where another governor was; with another unit it cannot.

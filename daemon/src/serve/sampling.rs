@@ -1,14 +1,15 @@
 //! Begins sampling with the best that there is, and notices when the machine has changed under it.
 
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sampler::{Batch, Running, Sampler, Setup, Target};
+use sampler::{Batch, Clock, Running, Sampler, Setup, Target, probe};
 
 use super::governor::cost;
 use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::Choices;
-use crate::session::QUEUE;
+use crate::session::queue;
 use crate::store::wall_now;
 
 /// How far the wall clock may be from where it was, by the clock of samples, before the times of
@@ -22,7 +23,7 @@ pub(super) struct Sampling {
     pub(super) setup: Setup,
     pub(super) running: Running,
     /// What an interrupt costs.
-    pub(super) cost: std::time::Duration,
+    pub(super) cost: Duration,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
 }
@@ -33,13 +34,13 @@ impl Sampling {
     /// # Errors
     /// Not even the plainest way works.
     pub(super) fn start(wanted: RecordArgs) -> Result<(Self, Receiver<Batch>)> {
-        let (args, choices, sampler) = open(wanted)?;
+        let (args, choices, wake_up_samples, sampler) = open(wanted)?;
         let setup = sampler.setup().clone();
         for line in choices.lines(&setup) {
             tracing::info!("{line}");
         }
         let quiet = cost::Loop::measure();
-        let (sender, batches) = sync_channel(QUEUE);
+        let (sender, batches) = sync_channel(queue(wake_up_samples));
         let running = sampler.start(sender).context("cannot sample")?;
         let cost = quiet.cost(&running, choices.clock, choices.period);
         let sampling = Self {
@@ -51,6 +52,17 @@ impl Sampling {
             offset: offset(),
         };
         Ok((sampling, batches))
+    }
+
+    /// The configured mean interval.
+    pub(super) fn interval(&self) -> Duration {
+        match self.choices.clock {
+            Clock::Cycles => {
+                let hz = probe::cycles_per_second().unwrap_or(1_000_000_000);
+                Duration::from_secs_f64(self.choices.period as f64 / hz as f64)
+            }
+            Clock::CpuClock | Clock::Timer => Duration::from_nanos(self.choices.period),
+        }
     }
 
     /// What has changed so that sampling must begin anew.
@@ -67,7 +79,7 @@ impl Sampling {
 }
 
 /// Opens what was asked for, or else the next plainer.
-fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, Sampler)> {
+fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
     let first = match attempt(wanted.clone()) {
         Ok(opened) => return Ok(opened),
         Err(error) => error,
@@ -93,11 +105,11 @@ fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, Sampler)> {
     Err(first)
 }
 
-fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, Sampler)> {
+fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
     let choices = Choices::new(&args)?;
     let config = choices.sampling(&args, Target::System);
     let sampler = Sampler::open(&config).context("cannot sample")?;
-    Ok((args, choices, sampler))
+    Ok((args, choices, config.wake_up_samples, sampler))
 }
 
 fn offset() -> i64 {

@@ -32,6 +32,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How long it waits before it tries to sample again.
 const RETRY: Duration = Duration::from_secs(10);
 
+/// How long it looks at what has come before it ends; what it has is saved after that.
+const LAST_LOOKS: Duration = Duration::from_secs(1);
+
 /// Names of troubles.
 const SAMPLING: &str = "sampling";
 const SAVING: &str = "saving what was collected";
@@ -86,6 +89,8 @@ pub(super) struct Service {
     sampling: Option<Sampling>,
     governor: Option<Governor>,
     end: Option<End>,
+    /// When it must be over, if the service is ending.
+    deadline: Option<Instant>,
     figures: Figures,
     next_second: Instant,
     next_step: Instant,
@@ -115,6 +120,7 @@ impl Service {
             sampling: None,
             governor: None,
             end: None,
+            deadline: None,
             figures: Figures::default(),
             next_second: now,
             next_step: now,
@@ -250,6 +256,7 @@ impl Service {
 impl Driver for Service {
     fn look(&mut self, session: &mut Session) -> Result<()> {
         if self.signals.stop.load(Ordering::Relaxed) && self.end != Some(End::Stop) {
+            self.deadline = Some(Instant::now() + LAST_LOOKS);
             self.stop_sampling(End::Stop);
         }
         if self.signals.reload.swap(false, Ordering::Relaxed) {
@@ -293,6 +300,10 @@ impl Driver for Service {
 
     fn interval(&self) -> Duration {
         Duration::from_secs(self.config.collection.flush_seconds.0)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 }
 

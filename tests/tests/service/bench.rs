@@ -56,8 +56,12 @@ impl Bench {
             true => "",
             false => "collection.flush_seconds = 1",
         };
+        let clock = match more.contains("sampling.clock") {
+            true => "",
+            false => "sampling.clock = \"cpu-clock\"",
+        };
         let text = format!(
-            "access.socket = {:?}\nsampling.clock = \"cpu-clock\"\n\
+            "access.socket = {:?}\n{clock}\n\
              database.directory = {directory:?}\n{flush}\n{more}\n",
             self.path("socket"),
         );
@@ -73,9 +77,33 @@ impl Bench {
         Ok(service)
     }
 
+    /// Starts it as `start` does, under another program that becomes it.
+    pub(crate) fn start_under(
+        &self,
+        words: &[&str],
+        configuration: &Path,
+    ) -> Result<Service, Failed> {
+        let mut command = Command::new(words.first().ok_or("no program")?);
+        command.args(words.get(1..).unwrap_or_default());
+        command.arg(&self.programs.vcpid);
+        let mut service = self.spawn_as(command, configuration, &[])?;
+        service.await_told("READY=1")?;
+        Ok(service)
+    }
+
     /// Starts the service.
     pub(crate) fn spawn(
         &self,
+        configuration: &Path,
+        environment: &[(&str, &str)],
+    ) -> Result<Service, Failed> {
+        let command = Command::new(&self.programs.vcpid);
+        self.spawn_as(command, configuration, environment)
+    }
+
+    fn spawn_as(
+        &self,
+        mut command: Command,
         configuration: &Path,
         environment: &[(&str, &str)],
     ) -> Result<Service, Failed> {
@@ -83,7 +111,7 @@ impl Bench {
         // That of a service before.
         let _ = fs::remove_file(&socket);
         let manager = listen(UnixDatagram::bind(&socket)?);
-        let mut child = Command::new(&self.programs.vcpid)
+        let mut child = command
             .args(["serve", "--config"])
             .arg(configuration)
             .env("NOTIFY_SOCKET", &socket)

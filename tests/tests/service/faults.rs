@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use crate::bench::{Bench, Burner, SmallDisk, ensure_whole};
+use crate::bench::{Bench, Burner, SmallDisk, ensure_whole, query};
 use crate::common::ensure;
 use crate::{TestResult, done};
 
@@ -28,7 +28,7 @@ pub(crate) fn full_disk() -> TestResult {
     let databases = bench.databases()?;
     ensure(databases.len() == 1, || format!("{databases:?}"))?;
     ensure_whole(&databases[0])?;
-    let gaps: i64 = crate::bench::query(
+    let gaps: i64 = query(
         &databases[0],
         "SELECT count(*) FROM flush a JOIN flush b ON b.id = a.id + 1 WHERE b.started != a.ended",
     )?;
@@ -74,14 +74,16 @@ pub(crate) fn vanished() -> TestResult {
     done()
 }
 
-/// Pages of the running database are overwritten: it is moved aside, and a new one is whole and has
-/// what was collected since the last flush.
+/// Pages of the running database are overwritten. Whether the service meets them, and begins a new
+/// one at once, depends on what SQLite has in its cache; at the latest the next service moves it
+/// aside. Until then flushes go on, and what another epoch has is whole.
 pub(crate) fn damaged_while_running() -> TestResult {
     let bench = Bench::new()?;
     let _burner = Burner::start()?;
-    let mut service = bench.start(&bench.configure("")?)?;
+    let configuration = bench.configure("")?;
+    let mut service = bench.start(&configuration)?;
     service.await_flushes(2)?;
-    let path = bench.databases()?.pop().ok_or("no database")?;
+    let damaged = bench.databases()?.pop().ok_or("no database")?;
     // All that may hold pages: what is in the log, and what has been brought into the file.
     for end in [".db", ".db-wal"] {
         for path in bench.files(end)? {
@@ -92,17 +94,97 @@ pub(crate) fn damaged_while_running() -> TestResult {
             }
         }
     }
-    let line = service.await_line("moved aside")?;
-    ensure(line.contains(path.to_str().unwrap_or_default()), || {
-        line.clone()
-    })?;
+    service.await_flushes(2)?;
+    // With what it could not save it may end unsuccessfully.
+    service.signal(nix::sys::signal::Signal::SIGTERM)?;
+    service.wait()?;
+    let mut next = bench.start(&configuration)?;
+    next.await_flushes(1)?;
+    if !service
+        .all_said()
+        .iter()
+        .any(|line| line.contains("moved aside"))
+    {
+        next.await_line("moved aside")?;
+    }
+    next.stop()?;
+    ensure(!damaged.exists(), || "it was not moved aside".to_owned())?;
+    for database in bench.databases()? {
+        ensure_whole(&database)?;
+    }
+    done()
+}
+
+/// The engine that is configured is not permitted: samples come by the plainer one, which is said.
+pub(crate) fn no_bpf() -> TestResult {
+    let bench = Bench::new()?;
+    let _burner = Burner::start()?;
+    let without = ["setpriv", "--bounding-set", "-bpf,-sys_admin"];
+    let configuration = bench.configure("sampling.engine = \"bpf\"")?;
+    let mut service = bench.start_under(&without, &configuration)?;
+    service.await_line("it is done without")?;
     service.await_flushes(2)?;
     service.stop()?;
-    let databases = bench.databases()?;
+    let database = &bench.databases()?[0];
+    ensure_whole(database)?;
+    let engine: String = query(database, "SELECT engine FROM epoch")?;
+    let samples: i64 = query(database, "SELECT sum(samples) FROM cycles")?;
+    ensure(engine == "ring" && samples > 0, || {
+        format!("{samples} samples by {engine}")
+    })?;
+    done()
+}
+
+/// Where there is no hardware counter, the software's clock is taken, which is said; where there
+/// is one, it is used.
+pub(crate) fn no_clock() -> TestResult {
+    let bench = Bench::new()?;
+    let _burner = Burner::start()?;
+    let mut service = bench.start(&bench.configure("sampling.clock = \"cycles\"")?)?;
+    service.await_flushes(1)?;
+    service.stop()?;
+    let clock: String = query(&bench.databases()?[0], "SELECT clock FROM epoch")?;
+    let said = service.times_said("it is done without") == 1;
+    ensure(said == (clock != "cycles"), || {
+        format!("{clock}: {:?}", service.said)
+    })?;
+    done()
+}
+
+/// The list of processors that are online changes, as when one is plugged or unplugged: sampling
+/// begins anew on those that are there. The list is a file of the test's, which the service sees in
+/// the place of the kernel's.
+pub(crate) fn processors() -> TestResult {
+    let bench = Bench::new()?;
+    let _burners = [Burner::start()?, Burner::start()?];
+    let online = bench.path("online");
+    fs::write(&online, "0\n")?;
+    let script = format!(
+        "mount --bind {} /sys/devices/system/cpu/online && exec \"$@\"",
+        online.display()
+    );
+    let elsewhere = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+    let mut service = bench.start_under(&elsewhere, &bench.configure("")?)?;
+    service.await_flushes(1)?;
+    fs::write(&online, "0-1\n")?;
+    service.await_line("-000002.db")?;
+    service.await_flushes(1)?;
+    fs::write(&online, "0\n")?;
+    service.await_line("-000003.db")?;
+    service.await_flushes(1)?;
     ensure(
-        databases.len() == 1 && bench.files(".damaged")?.len() == 1,
-        || format!("{databases:?}"),
+        service.times_said("other processors are online") == 2,
+        || format!("{:?}", service.said),
     )?;
-    ensure_whole(&databases[0])?;
+    service.stop()?;
+    let databases = bench.databases()?;
+    ensure(databases.len() == 3, || format!("{databases:?}"))?;
+    for database in &databases {
+        ensure_whole(database)?;
+        let samples: i64 = query(database, "SELECT sum(samples) FROM cycles")?;
+        ensure(samples > 0, || {
+            format!("{}: no samples", database.display())
+        })?;
+    }
     done()
 }

@@ -90,6 +90,18 @@ fn main() -> ExitCode {
             faults::damaged_while_running,
         ),
         (
+            "a processor that comes and goes begins a new epoch",
+            faults::processors,
+        ),
+        (
+            "without the right to use BPF it goes on with what remains",
+            faults::no_bpf,
+        ),
+        (
+            "without the clock that is configured it takes another",
+            faults::no_clock,
+        ),
+        (
             "the governor lowers the rate, and it is recorded",
             cost::lowered,
         ),

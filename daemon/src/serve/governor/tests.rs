@@ -90,6 +90,23 @@ fn raises() {
     assert!(machine.run(&mut governor, 100).is_empty());
 }
 
+/// It begins with a rate that busy processors can be expected to afford, and with the configured one
+/// where that is such a rate.
+#[test]
+fn begins() {
+    // 50 us of each ms is 5 %.
+    for (budget, mean) in [
+        (1.0, 1_000_000),
+        (0.05, 1_176_471),
+        (0.025, 2_352_941),
+        (0.001, 4_000_000),
+    ] {
+        let mut governor = Governor::new(budget, 1_000_000, COST);
+        governor.begin(Duration::from_millis(1));
+        assert_eq!(governor.mean(), mean, "{budget}");
+    }
+}
+
 /// One dear look among cheap ones, as a flush is, changes nothing; three gross ones do.
 #[test]
 fn bursts() {

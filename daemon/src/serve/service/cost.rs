@@ -8,17 +8,24 @@ use crate::serve::sampling::Sampling;
 use crate::session::Session;
 use crate::store;
 
+/// What is said when the rate is no more the configured one.
+const LOWERED: &str = "the rate was lowered to keep within the budget";
+
 impl Service {
     /// A governor for this sampling, which goes on where the last one was if it can.
     pub(super) fn govern(&mut self, sampling: &Sampling) {
         let budget = self.config.governor.budget_percent.0 / 100.0;
         let choices = &sampling.choices;
         let mut governor = Governor::new(budget, choices.period, sampling.cost);
-        if let Some(before) = &self.governor
-            && self.figures.clock == choices.clock_name()
-        {
-            governor.resume(before.mean());
-            set_period(sampling, governor.mean());
+        match &self.governor {
+            Some(before) if self.figures.clock == choices.clock_name() => {
+                governor.resume(before.mean());
+            }
+            _ => governor.begin(sampling.interval()),
+        }
+        set_period(sampling, governor.mean());
+        if governor.is_lowered() {
+            tracing::info!("{LOWERED}");
         }
         self.figures.clock = choices.clock_name();
         self.governor = Some(governor);
@@ -59,7 +66,7 @@ impl Service {
         set_period(sampling, governor.mean());
         // How far it is lowered is in each flush and in the status.
         match (was_lowered, governor.is_lowered()) {
-            (false, true) => tracing::info!("the rate was lowered to keep within the budget"),
+            (false, true) => tracing::info!("{LOWERED}"),
             (true, false) => tracing::info!("the rate is as configured again"),
             _ => {}
         }
