@@ -15,7 +15,7 @@ use crate::reader::{Reader, frames};
 use crate::service::Service;
 use crate::{ALICE, BOB};
 
-/// The number.
+/// Readers at a time.
 const CLIENTS: usize = 500;
 
 /// A service that knows something of Alice and Bob.
