@@ -12,7 +12,7 @@ use profiledb::Writer;
 use sampler::{Pid, Sampler, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-use crate::args::{EngineArg, ClockArg, RecordArgs};
+use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::{self, Choices};
 use crate::collector::{Collector, Totals};
 use crate::command::{self, Waiting};
