@@ -105,7 +105,10 @@ pub(crate) fn fresh(path: &Path, conn: &mut Connection) -> Result<(), Error> {
     harden(conn).map_err(failed)?;
     conn.pragma_update(None, "synchronous", "OFF")
         .map_err(failed)?;
-    migrate(path, conn)
+    migrate(path, conn)?;
+    // They serve queries by hand, and cost more than the rows.
+    conn.execute_batch("DROP INDEX cycles_by_pc; DROP INDEX hotlist_by_pc")
+        .map_err(failed)
 }
 
 fn set_up_writer(path: &Path) -> Result<Connection, Error> {

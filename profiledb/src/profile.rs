@@ -9,7 +9,7 @@ use crate::rows::{Epoch, Image, Process, Subject};
 use crate::{Error, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Epochs, by their ids in their file.
     pub epochs: Vec<i64>,
@@ -181,6 +181,22 @@ impl Profile {
     /// Whatever keeps any of the files from being read in full: there are no partial
     /// profiles. Damage is found as far as it makes rows contradict each other.
     pub fn load(paths: &[PathBuf], filter: &Filter) -> Result<Profile, Error> {
+        let (profile, mut left_out) = Profile::load_readable(paths, filter)?;
+        match left_out.pop() {
+            Some(error) => Err(error),
+            None => Ok(profile),
+        }
+    }
+
+    /// As [`Profile::load`], but for the databases of a directory that cannot be read: nothing
+    /// of these is in the profile, and why comes with it.
+    ///
+    /// # Errors
+    /// What keeps a file that is named from being read, or all of a directory.
+    pub fn load_readable(
+        paths: &[PathBuf],
+        filter: &Filter,
+    ) -> Result<(Profile, Vec<Error>), Error> {
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         read::load(&paths, filter)
     }

@@ -24,26 +24,60 @@ use file::Budget;
 pub(crate) use file::File;
 pub(crate) use referred::{Place, Referred};
 
-/// Reads all files that `paths` stand for.
-pub(crate) fn load(paths: &[&Path], filter: &Filter) -> Result<Profile, Error> {
+/// Reads all files that `paths` stand for, but for those of a directory that cannot be read
+/// while others of it can: these come back as errors.
+pub(crate) fn load(paths: &[&Path], filter: &Filter) -> Result<(Profile, Vec<Error>), Error> {
     let mut builder = Builder::default();
-    for path in files(paths)? {
-        let conn = open::for_reading(&path)?;
-        let budget = Budget::of(size(&path)?);
-        File {
-            path: &path,
-            conn: &conn,
-            filter,
-            builder: &mut builder,
-            budget,
+    let mut left_out = Vec::new();
+    let mut in_directories = (0, 0);
+    for Input { path, named } in files(paths)? {
+        let before = builder.mark();
+        let read = read(&path, filter, &mut builder);
+        if !named {
+            in_directories.0 += 1;
+            in_directories.1 += usize::from(read.is_ok());
         }
-        .read()?;
+        match read {
+            Ok(()) => {}
+            Err(error) if named => return Err(error),
+            Err(error) => {
+                builder.undo(before);
+                left_out.push(error);
+            }
+        }
     }
-    Ok(builder.finish())
+    match left_out.pop() {
+        // Of all that there was, nothing can be read.
+        Some(error) if in_directories.1 == 0 => Err(error),
+        last => {
+            left_out.extend(last);
+            Ok((builder.finish(), left_out))
+        }
+    }
+}
+
+fn read(path: &Path, filter: &Filter, builder: &mut Builder) -> Result<(), Error> {
+    let conn = open::for_reading(path)?;
+    let budget = Budget::of(size(path)?);
+    File {
+        path,
+        conn: &conn,
+        filter,
+        builder,
+        budget,
+    }
+    .read()
+}
+
+/// A file to read.
+struct Input {
+    path: PathBuf,
+    /// By the caller; else it is one of a directory.
+    named: bool,
 }
 
 /// The files themselves: directories replaced by their databases, doubles left out.
-fn files(paths: &[&Path]) -> Result<Vec<PathBuf>, Error> {
+fn files(paths: &[&Path]) -> Result<Vec<Input>, Error> {
     let mut files = Vec::new();
     for path in paths {
         let path = open::absolute(path)?;
@@ -51,7 +85,7 @@ fn files(paths: &[&Path]) -> Result<Vec<PathBuf>, Error> {
             .map_err(|e| Error::io(&path, e))?
             .is_dir()
         {
-            files.push(path);
+            files.push(Input { path, named: true });
             continue;
         }
         let mut found = Vec::new();
@@ -65,14 +99,18 @@ fn files(paths: &[&Path]) -> Result<Vec<PathBuf>, Error> {
             return Err(Error::NoDatabase { path });
         }
         found.sort();
-        files.extend(found);
+        files.extend(found.into_iter().map(|path| Input { path, named: false }));
     }
     let mut seen = HashSet::new();
     let mut distinct = Vec::new();
-    for path in files {
-        let metadata = fs::metadata(&path).map_err(|e| Error::io(&path, e))?;
-        if seen.insert((metadata.dev(), metadata.ino())) {
-            distinct.push(path);
+    for input in files {
+        let is_new = match fs::metadata(&input.path) {
+            Ok(metadata) => seen.insert((metadata.dev(), metadata.ino())),
+            // Opening it will say so, too.
+            Err(_) => true,
+        };
+        if is_new {
+            distinct.push(input);
         }
     }
     Ok(distinct)

@@ -59,7 +59,7 @@ impl Viewer {
 }
 
 /// What of it is wanted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// By time, epoch, process, user and image.
     pub filter: Filter,
@@ -203,7 +203,9 @@ fn is_missing(error: &Error) -> bool {
 fn add(view: &mut Target, path: &Path, viewer: Viewer, selection: &Selection) -> Result<(), Stop> {
     let path = open::absolute(path)?;
     let source = open::for_reading(&path)?;
-    Copy::new(&path, &source, view, viewer, selection).run()
+    Copy::new(&path, &source, view, viewer, selection).run()?;
+    view.source_ends();
+    Ok(())
 }
 
 #[cfg(test)]

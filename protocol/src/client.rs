@@ -14,7 +14,7 @@ use crate::{
 
 /// How long the service may be silent: it may have others to serve first, and a large view
 /// to make.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

@@ -51,7 +51,7 @@ pub const MAX_REQUEST: usize = 64 << 10;
 pub const MAX_REPLY: usize = 1 << 20;
 
 /// The most bytes of a view in one [`Reply::Chunk`].
-pub const MAX_CHUNK: usize = 256 << 10;
+pub const MAX_CHUNK: usize = 64 << 10;
 
 /// Where the service listens unless its configuration names another place.
 pub const DEFAULT_SOCKET: &str = "/run/vcpi/vcpid.sock";

@@ -20,7 +20,8 @@ pub(crate) struct Cli {
 /// Options that every report takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
-    /// Profile database, or a directory of them; may be repeated [default: ./vcpi.db].
+    /// Profile database, or a directory of them, or the socket of the service; databases may be
+    /// repeated [default: ./vcpi.db if there is one, else the service].
     #[arg(short, long = "input", value_name = "FILE|DIR", global = true)]
     pub(crate) input: Vec<PathBuf>,
     /// Only code of this image: its path, file name, or (the start of) its build id.

@@ -31,6 +31,7 @@ use clap::Parser as _;
 use crate::args::{Cli, Report};
 use crate::failure::Failure;
 use crate::render::clean;
+use crate::source::Loaded;
 use crate::view::{Question, View};
 
 /// What a shell shows for a program that SIGPIPE ended.
@@ -91,9 +92,12 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         ));
     }
     let filter = source::filter(&cli.common)?;
-    let inputs = source::inputs(&cli.common)?;
-    let profile = source::load(&inputs, &filter)?;
-    say(&source::describe(&inputs, &profile));
+    let source = source::source(&cli.common)?;
+    let Loaded { profile, left_out } = source::load(&source, &filter, &cli.report, &cli.common)?;
+    say(&source::describe(&source, &profile));
+    for what in &left_out {
+        say(&format!("left out: {what}"));
+    }
     let format = cli.common.format;
     if matches!(cli.report, Report::Status) {
         let common = &cli.common;
@@ -101,6 +105,9 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             say(
                 "counters are kept for the whole collection: --pid, --image and --function do not apply",
             );
+        }
+        if source::has_counters_withheld(&source, &profile) {
+            say("what the service counts is for root and its group; the samples are yours");
         }
         return report::status::report(&profile, format);
     }

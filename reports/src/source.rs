@@ -1,31 +1,58 @@
 //! What to read: inputs, and the rows of them that were asked for.
 
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 use profiledb::{Filter, Profile};
+use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Selection};
 
-use crate::args::Common;
+use crate::args::{Common, Report};
 use crate::failure::Failure;
 
 /// The database in the current directory that is read unless another is named.
 const DEFAULT: &str = "./vcpi.db";
 
-/// The inputs: those named, else the default.
-pub(crate) fn inputs(common: &Common) -> Result<Vec<PathBuf>, Failure> {
-    if !common.input.is_empty() {
-        return Ok(common.input.clone());
+/// Where rows come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Databases, and directories of them.
+    Files(Vec<PathBuf>),
+    /// The service behind a socket.
+    Service(PathBuf),
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The rows.
+    pub(crate) profile: Profile,
+    /// What could not be read, one sentence each.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// The source: what is named, else the database here, else the service.
+pub(crate) fn source(common: &Common) -> Result<Source, Failure> {
+    let is_socket =
+        |path: &Path| fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    match common.input.as_slice() {
+        [] if Path::new(DEFAULT).exists() => Ok(Source::Files(vec![PathBuf::from(DEFAULT)])),
+        [] if is_socket(Path::new(DEFAULT_SOCKET)) => {
+            Ok(Source::Service(PathBuf::from(DEFAULT_SOCKET)))
+        }
+        [] => Err(Failure::Input(format!(
+            "no -i given, there is no ./vcpi.db here and no service at {DEFAULT_SOCKET}: record a \
+             profile with `vcpid record -- COMMAND`, or name one with -i FILE"
+        ))),
+        [socket] if is_socket(socket) => Ok(Source::Service(socket.clone())),
+        inputs if inputs.iter().any(|input| is_socket(input)) => Err(Failure::Usage(
+            "-i: a service's socket cannot be read together with other inputs".to_owned(),
+        )),
+        inputs => Ok(Source::Files(inputs.to_vec())),
     }
-    if Path::new(DEFAULT).exists() {
-        return Ok(vec![PathBuf::from(DEFAULT)]);
-    }
-    Err(Failure::Input(
-        "no -i given and there is no ./vcpi.db here: record a profile with \
-         `vcpid record -- COMMAND`, or name one with -i FILE"
-            .to_owned(),
-    ))
 }
 
 /// The rows asked for. Images are not among the filter's conditions: rows of
@@ -54,20 +81,137 @@ pub(crate) fn filter(common: &Common) -> Result<Filter, Failure> {
     })
 }
 
-/// Reads the inputs.
-pub(crate) fn load(paths: &[PathBuf], filter: &Filter) -> Result<Profile, Failure> {
-    Profile::load(paths, filter).map_err(|error| Failure::Input(chain(&error)))
+/// Reads the rows that a report needs.
+pub(crate) fn load(
+    source: &Source,
+    filter: &Filter,
+    report: &Report,
+    common: &Common,
+) -> Result<Loaded, Failure> {
+    match source {
+        Source::Files(paths) => read(paths, filter),
+        Source::Service(socket) => ask(socket, filter, report, common),
+    }
+}
+
+fn read(paths: &[PathBuf], filter: &Filter) -> Result<Loaded, Failure> {
+    let (profile, left_out) =
+        Profile::load_readable(paths, filter).map_err(|error| Failure::Input(chain(&error)))?;
+    let left_out = left_out.iter().map(|error| chain(error)).collect();
+    Ok(Loaded { profile, left_out })
+}
+
+/// Has the service send a database of what we may see, and reads it.
+fn ask(
+    socket: &Path,
+    filter: &Filter,
+    report: &Report,
+    common: &Common,
+) -> Result<Loaded, Failure> {
+    let failed = |error: ClientError| Failure::Input(chain(&error));
+    let no_place = |error: std::io::Error| {
+        Failure::Input(format!(
+            "there is no place for what the service sends: {error}"
+        ))
+    };
+    let client = Client::connect(socket).map_err(failed)?;
+    // For our eyes only, and gone when it is read.
+    let mut place = tempfile::Builder::new()
+        .prefix("vcpi-")
+        .tempfile()
+        .map_err(no_place)?;
+    let selection = selection(filter, report, common);
+    let received = client
+        .view(selection, place.as_file_mut())
+        .map_err(failed)?;
+    let mut loaded = read(&[place.path().to_owned()], filter)?;
+    loaded.left_out.extend(received.notes);
+    Ok(loaded)
+}
+
+/// What the report needs, as far as leaving out the rest changes nothing in it: shares are of
+/// all that was collected, whatever image is shown.
+fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
+    let all = Kinds::default();
+    let none = Kinds {
+        cycles: false,
+        values: false,
+        branches: false,
+        calls: false,
+        counters: false,
+    };
+    let (kinds, one_image) = match report {
+        Report::Top { .. } | Report::Cg { .. } => (
+            Kinds {
+                cycles: true,
+                ..none
+            },
+            false,
+        ),
+        Report::Branches { .. } => (
+            Kinds {
+                branches: true,
+                ..none
+            },
+            true,
+        ),
+        Report::Targets { .. } => (
+            Kinds {
+                calls: true,
+                ..none
+            },
+            true,
+        ),
+        Report::Status => (
+            Kinds {
+                counters: true,
+                ..none
+            },
+            false,
+        ),
+        _ => (
+            Kinds {
+                counters: false,
+                ..all
+            },
+            false,
+        ),
+    };
+    Selection {
+        since: filter.since,
+        until: filter.until,
+        epochs: filter.epochs.clone(),
+        pids: filter.pids.clone(),
+        uids: filter.uids.clone(),
+        images: if one_image {
+            common.image.clone()
+        } else {
+            Vec::new()
+        },
+        ranges: Vec::new(),
+        kinds,
+    }
+}
+
+/// Whether the service has told us only of what is ours.
+pub(crate) fn has_counters_withheld(source: &Source, profile: &Profile) -> bool {
+    let windows = ("run".to_owned(), "windows".to_owned());
+    matches!(source, Source::Service(_)) && !profile.counters.contains_key(&windows)
 }
 
 /// One line that says what is being read.
-pub(crate) fn describe(paths: &[PathBuf], profile: &Profile) -> String {
-    let names: Vec<String> = paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
+    let names: Vec<String> = match source {
+        Source::Files(paths) => paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+        Source::Service(socket) => vec![format!("the service at {}", socket.display())],
+    };
     let mut commands: Vec<&str> = Vec::new();
     for epoch in &profile.epochs {
-        if !commands.contains(&epoch.command.as_str()) {
+        // Whoever may not know it gets an empty one.
+        if !epoch.command.is_empty() && !commands.contains(&epoch.command.as_str()) {
             commands.push(&epoch.command);
         }
     }

@@ -118,6 +118,49 @@ fn directories_are_inputs() {
     assert_eq!(samples(&json(&fixture, &["-i", ".", "top"])), 2 * once);
 }
 
+/// A damaged database in a directory is named and left out; by its own name it is an error, and
+/// so is a directory with nothing else in it.
+#[test]
+fn damaged_among_others() {
+    let fixture = Fixture::new();
+    let once = samples(&json(&fixture, &["top"]));
+    std::fs::write(fixture.dir().join("damaged.db"), [7; 5000]).expect("writes");
+    let output = fixture.run(&["-i", ".", "top"]);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    assert!(
+        errors(&output).contains("left out: "),
+        "{}",
+        errors(&output)
+    );
+    assert!(
+        errors(&output).contains("damaged.db"),
+        "{}",
+        errors(&output)
+    );
+    assert_eq!(samples(&json(&fixture, &["-i", ".", "top"])), once);
+    assert_eq!(code(&fixture.run(&["-i", "damaged.db", "top"])), 3);
+    std::fs::remove_file(fixture.database()).expect("removes");
+    let others = fixture.run(&["-i", ".", "top"]);
+    assert_eq!(code(&others), 3, "{}", errors(&others));
+}
+
+/// A socket on which nobody answers is an input that cannot be read, and stands alone.
+#[test]
+fn sockets() {
+    let fixture = Fixture::new();
+    let socket = fixture.dir().join("socket");
+    drop(std::os::unix::net::UnixListener::bind(&socket).expect("listens"));
+    let output = fixture.run(&["-i", "socket", "top"]);
+    assert_eq!(code(&output), 3, "{}", errors(&output));
+    assert!(
+        errors(&output).contains("cannot reach the service"),
+        "{}",
+        errors(&output)
+    );
+    let output = fixture.run(&["-i", "socket", "-i", "vcpi.db", "top"]);
+    assert_eq!(code(&output), 2, "{}", errors(&output));
+}
+
 /// Filters choose processes, images, functions and whole flushes.
 #[test]
 fn filters() {

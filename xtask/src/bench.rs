@@ -244,7 +244,11 @@ fn kinds(windows: &[u32]) -> Result<Vec<Kind>> {
             if clock != "timer" {
                 kinds.push(Kind::Perf(rate));
             }
-            kinds.extend(windows.iter().map(|&window| Kind::Vcpid(clock, rate, window)));
+            kinds.extend(
+                windows
+                    .iter()
+                    .map(|&window| Kind::Vcpid(clock, rate, window)),
+            );
         }
     }
     Ok(kinds)

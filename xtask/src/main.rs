@@ -44,7 +44,12 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// Instructions per window; each of them is measured.
-        #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "16,64")]
+        #[arg(
+            long,
+            value_name = "N,...",
+            value_delimiter = ',',
+            default_value = "16,64"
+        )]
         windows: Vec<u32>,
     },
     /// Set up, build, and print what the service takes of this machine over time (root).

@@ -60,6 +60,7 @@ const TOOLS: &[Tool] = &[
     tool("nodejs", Evidence::Program("node"), Need::Demo),
     tool("util-linux", Evidence::Program("setpriv"), Need::Demo),
     tool("procps", Evidence::Program("ps"), Need::Demo),
+    tool("libcap2-bin", Evidence::Program("setcap"), Need::Test),
     tool("linux-perf", Evidence::Program("perf"), Need::Test),
 ];
 

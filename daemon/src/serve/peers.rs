@@ -162,7 +162,9 @@ fn room_for(clients: usize) -> usize {
     };
     // Where there is little, half of it is for readers.
     let spare = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2) / 2;
-    clients.min(usize::try_from(spare).unwrap_or(usize::MAX)).max(1)
+    clients
+        .min(usize::try_from(spare).unwrap_or(usize::MAX))
+        .max(1)
 }
 
 #[cfg(test)]

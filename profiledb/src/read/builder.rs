@@ -13,6 +13,28 @@ pub(crate) struct Builder {
     subjects: HashMap<Subject, usize>,
     pcs: HashMap<(usize, u64), usize>,
     pub(super) symbols: BTreeMap<(usize, u64), (u64, String)>,
+    /// Rows of earlier files that this one has added something to.
+    completed: Vec<Completed>,
+}
+
+/// A row of an earlier file that was completed from a later one.
+enum Completed {
+    Image(usize),
+    Pc(usize),
+}
+
+/// How far the profile had come before a file was read.
+pub(super) struct Mark {
+    epochs: usize,
+    images: usize,
+    subjects: usize,
+    processes: usize,
+    pcs: usize,
+    cycles: usize,
+    hotlists: usize,
+    branches: usize,
+    calls: usize,
+    counters: BTreeMap<(String, String), u64>,
 }
 
 impl Builder {
@@ -25,8 +47,10 @@ impl Builder {
             .or_insert_with(|| push(images, image.clone()));
         if let Some(known) = images.get_mut(index)
             && known.build_id.is_none()
+            && image.build_id.is_some()
         {
             known.build_id.clone_from(&image.build_id);
+            self.completed.push(Completed::Image(index));
         }
         index
     }
@@ -53,10 +77,63 @@ impl Builder {
         });
         if let Some(known) = pcs.get_mut(index)
             && known.bytes.is_none()
+            && bytes.is_some()
         {
             known.bytes.clone_from(bytes);
+            self.completed.push(Completed::Pc(index));
         }
         index
+    }
+
+    /// Where the profile is to be put back to if the next file turns out to be damaged.
+    pub(super) fn mark(&mut self) -> Mark {
+        self.completed.clear();
+        let profile = &self.profile;
+        Mark {
+            epochs: profile.epochs.len(),
+            images: profile.images.len(),
+            subjects: profile.subjects.len(),
+            processes: profile.processes.len(),
+            pcs: profile.pcs.len(),
+            cycles: profile.cycles.len(),
+            hotlists: profile.hotlists.len(),
+            branches: profile.branches.len(),
+            calls: profile.calls.len(),
+            counters: profile.counters.clone(),
+        }
+    }
+
+    /// Takes back what was read since the mark. Names are not among it: they come last, all or
+    /// none.
+    pub(super) fn undo(&mut self, mark: Mark) {
+        let profile = &mut self.profile;
+        for completed in self.completed.drain(..) {
+            match completed {
+                Completed::Image(index) => {
+                    if let Some(image) = profile.images.get_mut(index) {
+                        image.build_id = None;
+                    }
+                }
+                Completed::Pc(index) => {
+                    if let Some(pc) = profile.pcs.get_mut(index) {
+                        pc.bytes = None;
+                    }
+                }
+            }
+        }
+        profile.epochs.truncate(mark.epochs);
+        profile.images.truncate(mark.images);
+        profile.subjects.truncate(mark.subjects);
+        profile.processes.truncate(mark.processes);
+        profile.pcs.truncate(mark.pcs);
+        profile.cycles.truncate(mark.cycles);
+        profile.hotlists.truncate(mark.hotlists);
+        profile.branches.truncate(mark.branches);
+        profile.calls.truncate(mark.calls);
+        profile.counters = mark.counters;
+        self.images.retain(|_, index| *index < mark.images);
+        self.subjects.retain(|_, index| *index < mark.subjects);
+        self.pcs.retain(|_, index| *index < mark.pcs);
     }
 
     pub(super) fn finish(self) -> Profile {

@@ -110,6 +110,7 @@ impl File<'_> {
     /// The names of images that rows have referred to.
     pub(super) fn read_symbols(&mut self, referred: &Referred) -> Result<(), Error> {
         let sql = "SELECT image, address, size, name FROM symbol NOT INDEXED";
+        let mut symbols = Vec::new();
         self.each(sql, |file, row| {
             let image: i64 = file.get(row, 0)?;
             let address = file.word(row, 1)?;
@@ -119,12 +120,13 @@ impl File<'_> {
                 return Err(file.dangling("image", image));
             };
             if let Some(index) = *index {
-                file.builder
-                    .symbols
-                    .entry((index, address))
-                    .or_insert((size, name));
+                symbols.push(((index, address), (size, name)));
             }
             Ok(())
-        })
+        })?;
+        for (place, symbol) in symbols {
+            self.builder.symbols.entry(place).or_insert(symbol);
+        }
+        Ok(())
     }
 }

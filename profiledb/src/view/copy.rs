@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::{Connection, Params, Row, Rows, params};
 
-use super::refer::{FlushOfSource, ImageOfSource, PcOfSource, SubjectOfSource};
+use super::refer::{FlushOfSource, ImageOfSource, PcOfSource, PcRow, SubjectOfSource};
 use super::target::Target;
 use super::{Selection, Stop, Viewer};
 use crate::{from_sql, to_sql};
@@ -27,15 +27,24 @@ pub(super) struct Copy<'a> {
     pub(super) wanted_processes: Option<HashSet<i64>>,
     pub(super) processes: HashMap<i64, i64>,
     pub(super) pcs: HashMap<i64, PcOfSource>,
+    /// PCs that were just read.
+    pub(super) read: [Option<(i64, PcRow)>; 2],
 }
 
-/// The ids, in the view, of what a row refers to.
+/// The ids of what a row refers to.
 struct Place {
     flush: i64,
     process: i64,
     subject: i64,
     pc: i64,
     other: Option<i64>,
+}
+
+/// The tuples of all lists, in the order of these.
+struct Tuples<'s> {
+    rows: Rows<'s>,
+    /// One that was read already: its list, then its columns.
+    next: Option<[i64; 6]>,
 }
 
 impl<'a> Copy<'a> {
@@ -59,6 +68,7 @@ impl<'a> Copy<'a> {
             wanted_processes: None,
             processes: HashMap::new(),
             pcs: HashMap::new(),
+            read: [None, None],
         }
     }
 
@@ -93,9 +103,10 @@ impl<'a> Copy<'a> {
         self.symbols()
     }
 
-    /// Where a row goes whose first five columns say when, in which process, for whom and at
-    /// which PCs it was collected. `None`: it is not for this view.
-    fn place(&mut self, row: &Row<'_>) -> Result<Option<Place>, Stop> {
+    /// What a row refers to whose first five columns say when, in which process, for whom and at
+    /// which PCs it was collected: as in the source, less what the viewer may not see. `None`:
+    /// it is not for this view.
+    fn judge(&mut self, row: &Row<'_>) -> Result<Option<Place>, Stop> {
         let (flush, process): (i64, i64) = (self.get(row, 0)?, self.get(row, 1)?);
         let (subject, pc): (i64, i64) = (self.get(row, 2)?, self.get(row, 3)?);
         let other: Option<i64> = self.get(row, 4)?;
@@ -119,11 +130,26 @@ impl<'a> Copy<'a> {
             shown = None;
         }
         Ok(Some(Place {
-            flush: self.put_flush(flush)?,
-            process: self.put_process(process, flush)?,
-            subject: self.put_subject(subject)?,
-            pc: self.put_pc(pc)?,
-            other: shown.map(|id| self.put_pc(id)).transpose()?,
+            flush,
+            process,
+            subject,
+            pc,
+            other: shown,
+        }))
+    }
+
+    /// What a row refers to in the view, where it is put if it is not there yet. `None`: it is
+    /// not for this view.
+    fn place(&mut self, row: &Row<'_>) -> Result<Option<Place>, Stop> {
+        let Some(place) = self.judge(row)? else {
+            return Ok(None);
+        };
+        Ok(Some(Place {
+            flush: self.put_flush(place.flush)?,
+            process: self.put_process(place.process, place.flush)?,
+            subject: self.put_subject(place.subject)?,
+            pc: self.put_pc(place.pc)?,
+            other: place.other.map(|id| self.put_pc(id)).transpose()?,
         }))
     }
 
@@ -135,10 +161,7 @@ impl<'a> Copy<'a> {
                 return Ok(());
             };
             let (samples, weight): (i64, i64) = (copy.get(row, 5)?, copy.get(row, 6)?);
-            let of_source: i64 = copy.get(row, 0)?;
-            if let Some(flush) = copy.flushes.get_mut(&of_source) {
-                flush.samples = flush.samples.saturating_add(from_sql(samples));
-            }
+            copy.count(copy.get(row, 0)?, samples);
             let Place {
                 flush,
                 process,
@@ -158,6 +181,18 @@ impl<'a> Copy<'a> {
         let sql = "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
                           windows, capacity, by_weight, p, concise, sat_count
                    FROM hotlist NOT INDEXED ORDER BY id";
+        // In the same order, so that one walk over the tuples is enough for all lists.
+        let mut tuples = self
+            .source
+            .prepare(
+                "SELECT hotlist, rank, value, counted, certain, first
+                 FROM tuple ORDER BY hotlist, rank",
+            )
+            .map_err(|e| self.failed(e))?;
+        let mut tuples = Tuples {
+            rows: tuples.query([]).map_err(|e| self.failed(e))?,
+            next: None,
+        };
         self.each(sql, [], |copy, row| {
             let Some(place) = copy.place(row)? else {
                 return Ok(());
@@ -184,25 +219,45 @@ impl<'a> Copy<'a> {
                     capacity, by_weight, p, concise, sat_count,
                 ],
             )?;
-            copy.tuples(copy.get(row, 5)?, new)
+            copy.tuples(&mut tuples, copy.get(row, 5)?, new)
         })
     }
 
-    fn tuples(&mut self, of_source: i64, hotlist: i64) -> Result<(), Stop> {
-        let sql = "SELECT rank, value, counted, certain, first FROM tuple
-                   WHERE hotlist = ?1 ORDER BY rank";
-        self.each(sql, [of_source], |copy, row| {
-            let mut columns = [0; 5];
-            for (index, column) in columns.iter_mut().enumerate() {
-                *column = copy.get::<i64>(row, index)?;
+    /// Copies the tuples of a list; those of lists before it are passed over.
+    fn tuples(
+        &mut self,
+        tuples: &mut Tuples<'_>,
+        of_source: i64,
+        hotlist: i64,
+    ) -> Result<(), Stop> {
+        loop {
+            let tuple = match tuples.next.take() {
+                Some(tuple) => tuple,
+                None => match tuples.rows.next().map_err(|e| self.failed(e))? {
+                    None => return Ok(()),
+                    Some(row) => {
+                        self.view.look_at_limits()?;
+                        let mut columns = [0; 6];
+                        for (index, column) in columns.iter_mut().enumerate() {
+                            *column = self.get::<i64>(row, index)?;
+                        }
+                        columns
+                    }
+                },
+            };
+            let [list, rank, value, counted, certain, first] = tuple;
+            if list > of_source {
+                tuples.next = Some(tuple);
+                return Ok(());
             }
-            let [rank, value, counted, certain, first] = columns;
-            copy.view.add(
-                "INSERT INTO tuple (hotlist, rank, value, counted, certain, first)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![hotlist, rank, value, counted, certain, first],
-            )
-        })
+            if list == of_source {
+                self.view.add(
+                    "INSERT INTO tuple (hotlist, rank, value, counted, certain, first)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    params![hotlist, rank, value, counted, certain, first],
+                )?;
+            }
+        }
     }
 
     fn branches(&mut self) -> Result<(), Stop> {
@@ -251,10 +306,32 @@ impl<'a> Copy<'a> {
         })
     }
 
+    /// Counts the interrupts that the view would show.
+    fn count_samples(&mut self) -> Result<(), Stop> {
+        let sql = "SELECT flush, process, subject, pc, NULL, samples FROM cycles NOT INDEXED";
+        self.each(sql, [], |copy, row| {
+            let (flush, samples): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 5)?);
+            if copy.judge(row)?.is_some() {
+                copy.put_flush(flush)?;
+                copy.count(flush, samples);
+            }
+            Ok(())
+        })
+    }
+
+    fn count(&mut self, flush: i64, samples: i64) {
+        if let Some(flush) = self.flushes.get_mut(&flush) {
+            flush.samples = flush.samples.saturating_add(from_sql(samples));
+        }
+    }
+
     fn counters(&mut self) -> Result<(), Stop> {
         const INSERT: &str =
             "INSERT INTO counter (flush, kind, name, value) VALUES (?1, ?2, ?3, ?4)";
         if !self.viewer.is_privileged() {
+            if !self.selection.kinds.cycles {
+                self.count_samples()?;
+            }
             for flush in self.flushes.values() {
                 if let Some(id) = flush.id {
                     let samples = to_sql(flush.samples);

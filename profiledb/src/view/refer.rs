@@ -50,6 +50,9 @@ pub(super) struct PcOfSource {
     id: Option<i64>,
 }
 
+/// An instruction's image, address and encoding.
+pub(super) type PcRow = (i64, i64, Option<Vec<u8>>);
+
 impl Copy<'_> {
     /// Puts the epochs into the view, and notes which flushes are wanted.
     pub(super) fn epochs(&mut self) -> Result<(), Stop> {
@@ -205,11 +208,11 @@ impl Copy<'_> {
         if let Some(pc) = self.pcs.get(&id) {
             return Ok(*pc);
         }
-        let (image, address, _) = self.pc_row(id)?;
-        let Some(image) = self.images.get(&image) else {
-            return Err(self.dangling("image", image));
+        let row = self.pc_row(id)?;
+        let Some(image) = self.images.get(&row.0) else {
+            return Err(self.dangling("image", row.0));
         };
-        let address = from_sql(address);
+        let address = from_sql(row.1);
         let in_range = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
         let pc = PcOfSource {
             kernel: image.row.kind == ImageKind::Kernel,
@@ -217,10 +220,13 @@ impl Copy<'_> {
             id: None,
         };
         self.pcs.insert(id, pc);
+        // It may be wanted in a moment: a row has two at most.
+        self.read.swap(0, 1);
+        self.read[0] = Some((id, row));
         Ok(pc)
     }
 
-    fn pc_row(&self, id: i64) -> Result<(i64, i64, Option<Vec<u8>>), Stop> {
+    fn pc_row(&self, id: i64) -> Result<PcRow, Stop> {
         let found = self
             .source
             .prepare_cached("SELECT image, address, bytes FROM pc WHERE id = ?1")
@@ -244,7 +250,14 @@ impl Copy<'_> {
         if let Some(id) = pc.id {
             return Ok(id);
         }
-        let (of_source, address, bytes) = self.pc_row(id)?;
+        let is_it = |read: &&mut Option<(i64, PcRow)>| matches!(read, Some((of, _)) if *of == id);
+        let (of_source, address, bytes) = match self.read.iter_mut().find(is_it) {
+            Some(read) => match read.take() {
+                Some((_, row)) => row,
+                None => self.pc_row(id)?,
+            },
+            None => self.pc_row(id)?,
+        };
         let Some(image) = self.images.get_mut(&of_source) else {
             return Err(self.dangling("image", of_source));
         };

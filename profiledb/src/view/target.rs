@@ -15,6 +15,9 @@ use crate::{Error, from_sql, open};
 /// The size of a page, in bytes; that of SQLite.
 const PAGE: u64 = 4096;
 
+/// The memory for pages: negative, so in KiB.
+const CACHE: i64 = -16_384;
+
 /// Rows between two looks at the limits.
 const ROWS_PER_LOOK: u32 = 256;
 
@@ -27,6 +30,8 @@ pub(super) struct Target {
     epochs: HashSet<i64>,
     images: HashMap<(ImageKind, String, String), i64>,
     subjects: HashMap<Subject, i64>,
+    /// Rows of another source are there already.
+    has_others: bool,
 }
 
 impl Target {
@@ -41,6 +46,8 @@ impl Target {
         let mut conn = Connection::open_with_flags(&path, flags).map_err(failed)?;
         // It is thrown away if it is not finished: nothing is ever taken back.
         open::fresh(&path, &mut conn)?;
+        conn.pragma_update(None, "cache_size", CACHE)
+            .map_err(failed)?;
         conn.execute_batch("BEGIN EXCLUSIVE").map_err(failed)?;
         Ok(Target {
             path,
@@ -50,6 +57,7 @@ impl Target {
             epochs: HashSet::new(),
             images: HashMap::new(),
             subjects: HashMap::new(),
+            has_others: false,
         })
     }
 
@@ -61,6 +69,11 @@ impl Target {
         let Target { conn, path, .. } = self;
         conn.close()
             .map_err(|(_, e)| ViewError::Target(Error::sqlite(&path, e)))
+    }
+
+    /// To be called behind each source.
+    pub(super) fn source_ends(&mut self) {
+        self.has_others = true;
     }
 
     /// To be called with every row that is looked at.
@@ -147,11 +160,14 @@ impl Target {
         bytes: Option<&[u8]>,
     ) -> Result<i64, Stop> {
         let sql = "SELECT id FROM pc WHERE image = ?1 AND address = ?2";
-        let known = self.run(sql, |statement| {
-            statement
-                .query_row((image, address), |row| row.get(0))
-                .optional()
-        })?;
+        let known = match self.has_others {
+            true => self.run(sql, |statement| {
+                statement
+                    .query_row((image, address), |row| row.get(0))
+                    .optional()
+            })?,
+            false => None,
+        };
         match known {
             Some(id) => Ok(id),
             None => self.insert(

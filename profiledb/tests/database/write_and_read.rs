@@ -93,6 +93,51 @@ fn appended_epoch() -> Outcome {
     Ok(())
 }
 
+/// A damaged database among others of a directory is left out whole and named; it cannot be
+/// read by its name, and a directory with nothing else cannot be read either.
+#[test]
+fn damaged_among_others() -> Outcome {
+    let dir = tempdir()?;
+    let [good, bad] = ["a.db", "b.db"].map(|name| dir.path().join(name));
+    database(&good, 2)?;
+    let whole = load(&good)?;
+    let mut writer = Writer::create_epoch(&bad, &epoch("other"))?;
+    let mut flush = writer.begin(0, 60)?;
+    fill(&mut flush, 43, 1001)?;
+    // What the good one has not: the encoding of a PC, another image, another name.
+    let image = flush.image(&program())?;
+    flush.pc(image, 0x1197, Some(&[0x90]))?;
+    flush.commit()?;
+    writer.close()?;
+    let conn = rusqlite::Connection::open(&bad)?;
+    conn.pragma_update(None, "foreign_keys", false)?;
+    conn.execute("UPDATE counter SET flush = 99", [])?;
+    drop(conn);
+    let directory = [dir.path().to_owned()];
+    let (profile, left_out) = Profile::load_readable(&directory, &Filter::default())?;
+    assert_eq!(left_out.len(), 1);
+    assert!(
+        left_out[0].to_string().contains("b.db: is damaged"),
+        "{left_out:?}"
+    );
+    assert_eq!(profile.epochs, whole.epochs);
+    assert_eq!((&profile.pcs, &profile.images), (&whole.pcs, &whole.images));
+    assert_eq!(
+        (&profile.cycles, &profile.calls),
+        (&whole.cycles, &whole.calls)
+    );
+    assert_eq!(
+        (&profile.subjects, &profile.symbols),
+        (&whole.subjects, &whole.symbols)
+    );
+    assert_eq!(profile.counters, whole.counters);
+    assert!(Profile::load_readable(&[bad], &Filter::default()).is_err());
+    assert!(Profile::load(&directory, &Filter::default()).is_err());
+    fs::remove_file(&good)?;
+    assert!(Profile::load_readable(&directory, &Filter::default()).is_err());
+    Ok(())
+}
+
 /// A directory stands for its databases, a file named twice is read once, and rows of
 /// several files share images, access tags and PCs.
 #[test]

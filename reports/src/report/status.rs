@@ -188,7 +188,10 @@ fn text(status: &Status, out: &mut String) {
         };
         out.push_str(&format!(
             "{}\n  from {} to {}, on {} ({})\n  engine {}, clock {}, one sample per {} {}, windows of {} instructions\n\n",
-            get("command"),
+            match get("command") {
+                command if command.is_empty() => "(the service's own)".to_owned(),
+                command => command,
+            },
             get("started"),
             get("ended"),
             get("host"),

@@ -42,9 +42,7 @@ pub(super) fn of(kinds: &[Kind], results: &[(Kind, Run)]) -> String {
         let percent = |value: f64, base: f64| 100.0 * (value / base - 1.0);
         let slowdown = percent(wall, base);
         let idle = match kind {
-            Kind::Vcpid(clock, rate, _) => {
-                of(Kind::Interrupts(clock, rate), &|run| run.collector)
-            }
+            Kind::Vcpid(clock, rate, _) => of(Kind::Interrupts(clock, rate), &|run| run.collector),
             Kind::Nothing | Kind::Interrupts(..) | Kind::Perf(_) => 0.0,
         };
         let shown = |value: f64, digits: usize| match value.is_finite() && value != 0.0 {
@@ -60,11 +58,26 @@ pub(super) fn of(kinds: &[Kind], results: &[(Kind, Run)]) -> String {
             format!("{slowdown:+.1} %"),
             format!("{:+.1} %", percent(cpu, base_cpu)),
             format!("{:.1} %", 100.0 * of(kind, &|run| run.collector / run.wall)),
-            shown(of(kind, &|run| 1e6 * (run.collector - idle) / run.counts.samples), 1),
-            shown(of(kind, &|run| run.counts.destinations / run.counts.user_samples), 1),
+            shown(
+                of(kind, &|run| 1e6 * (run.collector - idle)
+                    / run.counts.samples),
+                1
+            ),
+            shown(
+                of(kind, &|run| run.counts.destinations
+                    / run.counts.user_samples),
+                1
+            ),
             shown(of(kind, &|run| run.counts.values / run.counts.samples), 1),
             // Below half a percent the slowdown is noise.
-            shown(if slowdown > 0.5 { per_second / slowdown } else { f64::NAN }, 0),
+            shown(
+                if slowdown > 0.5 {
+                    per_second / slowdown
+                } else {
+                    f64::NAN
+                },
+                0
+            ),
             of(kind, &|run| run.bytes / 1e6 / (run.wall / 60.0)),
             shown(of(kind, &|run| run.counts.lost), 0),
         );

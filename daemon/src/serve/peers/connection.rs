@@ -1,15 +1,15 @@
 //! One reader's connection: what it has said, and what it is being told.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use protocol::{
-    Decoder, Digest, Hello, MAGIC, MAX_CHUNK, MAX_REPLY, MAX_REQUEST, Refusal, Reply, Request,
-    VERSION, encode,
+    Decoder, Hello, MAGIC, MAX_CHUNK, MAX_REPLY, MAX_REQUEST, Refusal, Reply, Request, VERSION,
+    encode,
 };
 use serde_bytes::ByteBuf;
 
@@ -23,7 +23,7 @@ pub(super) struct Token(pub(super) u64);
 /// How long a reader may take for its request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// How long a request may wait for its turn and its answer.
-const TURN_TIME: Duration = Duration::from_secs(90);
+const TURN_TIME: Duration = Duration::from_secs(240);
 /// How long a reader may take nothing of what it is sent.
 const STALL_TIME: Duration = Duration::from_secs(10);
 /// How long it may take altogether, besides a second for each of [`BYTES_PER_SECOND`].
@@ -54,11 +54,8 @@ enum State {
 /// What of a view is still to be sent.
 #[derive(Debug)]
 struct Rest {
-    file: File,
-    left: u64,
-    digest: Digest,
-    /// The view's room in the queue.
-    _held: super::queue::Held,
+    made: Made,
+    sent: u64,
 }
 
 /// What became of a connection that was looked after.
@@ -148,9 +145,10 @@ impl Connection {
     /// The time is over.
     pub(super) fn expire(&self) -> Step {
         match self.state {
-            State::Asking { .. } => {
-                Step::Refuse(Refusal::TooSlow, "the request did not come in time".to_owned())
-            }
+            State::Asking { .. } => Step::Refuse(
+                Refusal::TooSlow,
+                "the request did not come in time".to_owned(),
+            ),
             State::Waiting => Step::Refuse(
                 Refusal::Busy,
                 "the service had too much to do; ask again later".to_owned(),
@@ -218,14 +216,8 @@ impl Connection {
 
     /// Begins to send a view.
     pub(super) fn send(&mut self, view: Made, now: Instant) {
-        let Made {
-            file,
-            bytes,
-            digest,
-            mut notes,
-            _held,
-        } = view;
-        notes.truncate(MAX_NOTES);
+        let bytes = view.view.bytes;
+        let notes = view.view.notes.iter().take(MAX_NOTES).cloned().collect();
         let head = match encode(&Reply::View { bytes, notes }, MAX_REPLY) {
             Ok(frame) => frame,
             Err(error) => {
@@ -239,10 +231,8 @@ impl Connection {
         self.view_bytes = bytes;
         self.answered = true;
         let rest = Rest {
-            file,
-            left: bytes,
-            digest,
-            _held,
+            made: view,
+            sent: 0,
         };
         self.answer(head, Some(rest), bytes, now);
     }
@@ -295,19 +285,23 @@ fn next_frame(view: &mut Option<Rest>) -> io::Result<Option<Vec<u8>>> {
     let Some(rest) = view else {
         return Ok(None);
     };
-    let reply = if rest.left > 0 {
-        let length = rest.left.min(MAX_CHUNK as u64);
+    let of = &rest.made.view;
+    let length = of.bytes.saturating_sub(rest.sent).min(MAX_CHUNK as u64);
+    let reply = if length > 0 {
         // At most MAX_CHUNK.
         let mut chunk = vec![0; length as usize];
-        rest.file.read_exact(&mut chunk)?;
-        rest.left -= length;
+        // Others read the same file.
+        of.file.read_exact_at(&mut chunk, rest.sent)?;
+        rest.sent += length;
         Reply::Chunk(ByteBuf::from(chunk))
     } else {
-        let digest = rest.digest;
+        let digest = of.digest;
         *view = None;
         Reply::End { digest }
     };
-    encode(&reply, MAX_REPLY).map(Some).map_err(io::Error::other)
+    encode(&reply, MAX_REPLY)
+        .map(Some)
+        .map_err(io::Error::other)
 }
 
 fn is_for_later(error: &io::Error) -> bool {

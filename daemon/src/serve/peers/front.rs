@@ -19,7 +19,7 @@ use super::users::{Counters, Users};
 use super::views::{Made, selection_of};
 
 /// What came of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Outcome {
     View(Made),
     Reply(Reply),
@@ -200,8 +200,11 @@ impl Front {
                 stop: Arc::clone(&connection.stop),
             }),
             Request::Control(request) if !identity.may(request) => {
-                let text = "this is for root".to_owned();
-                self.refuse(token, Refusal::Forbidden, text, now);
+                let text = match request {
+                    protocol::Control::Status => "this is for root and the service's group",
+                    _ => "this is for root",
+                };
+                self.refuse(token, Refusal::Forbidden, text.to_owned(), now);
             }
             Request::Control(request) => {
                 if self.relay.try_send((token, request)).is_err() {
@@ -311,8 +314,8 @@ impl Front {
         let token = Token(self.next);
         self.next += 1;
         Counters::add(&self.counters.connections, 1);
-        let has_room = self.users.connections(uid) < self.settings.clients_per_user
-            && self.make_room(uid);
+        let has_room =
+            self.users.connections(uid) < self.settings.clients_per_user && self.make_room(uid);
         self.users.connected(uid, now);
         self.connections.insert(token, connection);
         if !has_room {

@@ -1,4 +1,5 @@
-//! Views that wait to be made: each user's in turn, one of a user at a time.
+//! Views that wait to be made: each user's in turn, one of a user at a time. Who asks for the same
+//! while they wait gets the same.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +11,26 @@ use profiledb::view::{Selection, Viewer};
 use super::Settings;
 use super::connection::Token;
 
-/// A view to be made.
+/// A view that somebody waits for.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) token: Token,
     pub(super) uid: u32,
     pub(super) viewer: Viewer,
     pub(super) selection: Selection,
-    /// Set when nobody waits for it any more.
+    /// Set when they do not wait any more.
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+/// A view to be made.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// For whom, all of one user.
+    pub(super) tokens: Vec<Token>,
+    pub(super) uid: u32,
+    pub(super) viewer: Viewer,
+    pub(super) selection: Selection,
+    /// Set when it is not needed any more.
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -73,6 +86,33 @@ impl Drop for Held {
     }
 }
 
+impl Line {
+    /// The next view to be made, with all who wait for the same one.
+    fn take(&mut self) -> Option<Batch> {
+        let first = self.jobs.pop_front()?;
+        let Job {
+            viewer, selection, ..
+        } = &first;
+        let is_same = |job: &Job| job.viewer == *viewer && job.selection == *selection;
+        let (same, others) = self.jobs.drain(..).partition::<Vec<Job>, _>(is_same);
+        self.jobs = others.into();
+        let mut tokens = vec![first.token];
+        tokens.extend(same.iter().map(|job| job.token));
+        Some(Batch {
+            // Of several, all may go before it is made; then it is made for nobody.
+            stop: if same.is_empty() {
+                first.stop
+            } else {
+                Arc::default()
+            },
+            tokens,
+            uid: first.uid,
+            viewer: first.viewer,
+            selection: first.selection,
+        })
+    }
+}
+
 impl State {
     /// Forgets a user who has nothing here.
     fn tidy(&mut self, uid: u32, now: Instant) {
@@ -88,7 +128,7 @@ impl State {
     }
 
     /// The next job that may be begun, or when there may be one.
-    fn next(&mut self, most: u64, now: Instant) -> Result<Job, Option<Instant>> {
+    fn next(&mut self, most: u64, now: Instant) -> Result<Batch, Option<Instant>> {
         let mut soonest = None;
         for _ in 0..self.turns.len() {
             let Some(uid) = self.turns.pop_front() else {
@@ -97,13 +137,7 @@ impl State {
             let Some(line) = self.lines.get_mut(&uid) else {
                 continue;
             };
-            while line
-                .jobs
-                .front()
-                .is_some_and(|job| job.stop.load(Ordering::Relaxed))
-            {
-                line.jobs.pop_front();
-            }
+            line.jobs.retain(|job| !job.stop.load(Ordering::Relaxed));
             if line.jobs.is_empty() {
                 self.tidy(uid, now);
                 continue;
@@ -117,15 +151,15 @@ impl State {
                 self.turns.push_back(uid);
                 continue;
             }
-            let Some(job) = line.jobs.pop_front() else {
+            let Some(batch) = line.take() else {
                 continue;
             };
             line.running = true;
             if !line.jobs.is_empty() {
                 self.turns.push_back(uid);
             }
-            self.running.push(Arc::clone(&job.stop));
-            return Ok(job);
+            self.running.push(Arc::clone(&batch.stop));
+            return Ok(batch);
         }
         Err(soonest)
     }
@@ -156,8 +190,8 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for a job; `None` when the queue is closed.
-    pub(super) fn pop(&self) -> Option<Job> {
+    /// Waits for something to do; `None` when the queue is closed.
+    pub(super) fn pop(&self) -> Option<Batch> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -165,7 +199,7 @@ impl Queue {
             }
             let now = Instant::now();
             state = match state.next(self.most, now) {
-                Ok(job) => return Some(job),
+                Ok(batch) => return Some(batch),
                 Err(None) => self
                     .changed
                     .wait(state)
@@ -179,16 +213,19 @@ impl Queue {
         }
     }
 
-    /// Ends a job that took `took` and left a view of so many bytes. The user's next may begin
-    /// when as much time has passed again: one user keeps half a processor busy at most.
-    pub(super) fn done(self: &Arc<Self>, job: &Job, took: Duration, bytes: u64) -> Held {
+    /// Ends a job that took `took` and left a view of so many bytes. An ordinary user's next may
+    /// begin when as much time has passed again: they keep half a processor busy at most.
+    pub(super) fn done(self: &Arc<Self>, batch: &Batch, took: Duration, bytes: u64) -> Held {
         let now = Instant::now();
         let mut state = self.lock();
-        state.running.retain(|stop| !Arc::ptr_eq(stop, &job.stop));
-        let line = state.lines.entry(job.uid).or_default();
+        state.running.retain(|stop| !Arc::ptr_eq(stop, &batch.stop));
+        let line = state.lines.entry(batch.uid).or_default();
         line.running = false;
         line.held = line.held.saturating_add(bytes);
-        line.rested = now.checked_add(took);
+        line.rested = match batch.viewer {
+            Viewer::Privileged => None,
+            Viewer::User(_) => now.checked_add(took),
+        };
         if state.lines.len() > REMEMBERED {
             let uids: Vec<u32> = state.lines.keys().copied().collect();
             uids.into_iter().for_each(|uid| state.tidy(uid, now));
@@ -197,7 +234,7 @@ impl Queue {
         self.changed.notify_all();
         Held {
             queue: Arc::clone(self),
-            uid: job.uid,
+            uid: batch.uid,
             bytes,
         }
     }
@@ -229,17 +266,23 @@ mod tests {
         }))
     }
 
+    /// A job unlike all others.
     fn job(uid: u32, token: u64) -> Job {
+        let mut selection = Selection::default();
+        selection
+            .filter
+            .pids
+            .push(u32::try_from(token).expect("is small"));
         Job {
             token: Token(token),
             uid,
             viewer: Viewer::User(uid),
-            selection: Selection::default(),
+            selection,
             stop: Arc::default(),
         }
     }
 
-    fn next(queue: &Queue, now: Instant) -> Option<Job> {
+    fn next(queue: &Queue, now: Instant) -> Option<Batch> {
         queue.lock().next(queue.most, now).ok()
     }
 
@@ -255,11 +298,14 @@ mod tests {
         queue.push(job(2, 10));
         let first = next(&queue, now).expect("a job");
         assert_eq!(first.uid, 1);
-        assert_eq!(next(&queue, now).map(|job| job.uid), Some(2));
+        assert_eq!(next(&queue, now).map(|batch| batch.uid), Some(2));
         assert!(next(&queue, now).is_none());
         drop(queue.done(&first, Duration::ZERO, 10));
         let later = Instant::now();
-        assert_eq!(next(&queue, later).map(|job| job.token), Some(Token(1)));
+        assert_eq!(
+            next(&queue, later).map(|batch| batch.tokens),
+            Some(vec![Token(1)])
+        );
     }
 
     /// After a job that took long its user rests as long; others do not.
@@ -273,9 +319,12 @@ mod tests {
         let now = Instant::now();
         assert!(next(&queue, now).is_none());
         queue.push(job(2, 2));
-        assert_eq!(next(&queue, now).map(|job| job.uid), Some(2));
+        assert_eq!(next(&queue, now).map(|batch| batch.uid), Some(2));
         let later = now + Duration::from_secs(101);
-        assert_eq!(next(&queue, later).map(|job| job.token), Some(Token(1)));
+        assert_eq!(
+            next(&queue, later).map(|batch| batch.tokens),
+            Some(vec![Token(1)])
+        );
     }
 
     /// Who does not fetch their views gets no more of them.
@@ -289,6 +338,31 @@ mod tests {
         assert!(next(&queue, Instant::now()).is_none());
         drop(held);
         assert!(next(&queue, Instant::now()).is_some());
+    }
+
+    /// Who waits for the same view gets the same, if it is for the same eyes.
+    #[test]
+    fn the_same_view() {
+        let queue = queue();
+        let ask = |token, viewer| {
+            queue.push(Job {
+                token: Token(token),
+                viewer,
+                selection: Selection::default(),
+                ..job(1, token)
+            });
+        };
+        ask(0, Viewer::User(1));
+        queue.push(job(1, 1));
+        ask(2, Viewer::User(1));
+        ask(3, Viewer::Privileged);
+        ask(4, Viewer::User(1));
+        let mut batches = Vec::new();
+        while let Some(batch) = next(&queue, Instant::now()) {
+            drop(queue.done(&batch, Duration::ZERO, 0));
+            batches.push(batch.tokens.iter().map(|token| token.0).collect::<Vec<_>>());
+        }
+        assert_eq!(batches, [vec![0, 2, 4], vec![1], vec![3]]);
     }
 
     /// What nobody waits for is not made, and nothing is remembered of who has nothing.

@@ -11,23 +11,29 @@ use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_
 use protocol::{Digest, Refusal, Reply};
 use sha2::{Digest as _, Sha256};
 
+use super::Settings;
 use super::front::{Finished, Outcome};
 use super::identity::ids_are_the_kernels;
-use super::queue::{Held, Job, Queue};
-use super::Settings;
+use super::queue::{Batch, Held, Queue};
 
 /// How the names of views begin while they are being made; they have none afterwards.
 const PREFIX: &str = ".view-";
 
-/// A view on its way to its reader. It has no name any more.
+/// A view. Its file has no name any more.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct View {
     pub(super) file: File,
     pub(super) bytes: u64,
     pub(super) digest: Digest,
     pub(super) notes: Vec<String>,
-    /// Its room.
-    pub(super) _held: Held,
+}
+
+/// A view on its way to its readers.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    pub(super) view: Arc<View>,
+    /// Its room, for as long as somebody reads it.
+    _held: Arc<Held>,
 }
 
 /// Makes views.
@@ -41,31 +47,25 @@ pub(super) struct Worker {
 impl Worker {
     /// Works until the queue is closed.
     pub(super) fn run(self) {
-        while let Some(job) = self.queue.pop() {
+        while let Some(batch) = self.queue.pop() {
             let begun = Instant::now();
-            let view = self.make(&job, begun);
+            let view = self.make(&batch, begun);
             let bytes = view.as_ref().map_or(0, |view| view.bytes);
-            let held = self.queue.done(&job, begun.elapsed(), bytes);
+            let held = self.queue.done(&batch, begun.elapsed(), bytes);
             let outcome = match view {
-                Ok(Unheld {
-                    file,
-                    bytes,
-                    digest,
-                    notes,
-                }) => Outcome::View(Made {
-                    file,
-                    bytes,
-                    digest,
-                    notes,
-                    _held: held,
+                Ok(view) => Outcome::View(Made {
+                    view: Arc::new(view),
+                    _held: Arc::new(held),
                 }),
                 Err(refusal) => Outcome::Reply(refusal),
             };
-            self.finished.send(job.token, outcome);
+            for token in batch.tokens {
+                self.finished.send(token, outcome.clone());
+            }
         }
     }
 
-    fn make(&self, job: &Job, begun: Instant) -> Result<Unheld, Reply> {
+    fn make(&self, job: &Batch, begun: Instant) -> Result<View, Reply> {
         if job.viewer != Viewer::Privileged && !ids_are_the_kernels() {
             let text = "the service runs in a user namespace, where it cannot tell whose is what";
             return Err(refusal(Refusal::Forbidden, text.to_owned()));
@@ -93,21 +93,13 @@ impl Worker {
         let file = place.into_file();
         let digested = digest(file);
         let (file, bytes, digest) = digested.map_err(|e| failed(&e))?;
-        Ok(Unheld {
+        Ok(View {
             file,
             bytes,
             digest,
             notes: left_out.iter().map(ToString::to_string).collect(),
         })
     }
-}
-
-/// A view that no room was taken for yet.
-struct Unheld {
-    file: File,
-    bytes: u64,
-    digest: Digest,
-    notes: Vec<String>,
 }
 
 fn refusal(refusal: Refusal, message: String) -> Reply {
@@ -155,7 +147,11 @@ pub(super) fn remove_leftovers(directory: &Path) {
         return;
     };
     for entry in entries.flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+        if entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(PREFIX.as_bytes())
+        {
             // What cannot be removed is not in the way.
             let _ = fs::remove_file(entry.path());
         }

@@ -1,0 +1,124 @@
+//! Many readers, and bad ones.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use libtest_mimic::Failed;
+use protocol::{Client, Control, Hello, Kinds, MAX_REPLY, Request, Selection, encode};
+
+use crate::common::ensure;
+use crate::people::People;
+use crate::reader::{Reader, frames};
+use crate::service::Service;
+use crate::{ALICE, BOB};
+
+/// Readers at a time.
+const CLIENTS: usize = 500;
+
+/// A service that knows something of Alice and Bob.
+fn service(access: &str) -> Result<Service, Failed> {
+    let service = Service::start(access)?;
+    let mut people = People::new(&service)?;
+    let mut all = Vec::new();
+    for (name, uid) in [("own-alice", ALICE), ("own-bob", BOB)] {
+        let program = people.program(name, 0o755)?;
+        all.push(people.start(&program, uid, &["burn=300"])?);
+    }
+    for person in &mut all {
+        person.finish()?;
+    }
+    people.settle()?;
+    drop(all);
+    drop(people);
+    Ok(service)
+}
+
+/// As many connections at the same time, each with a request of its own: all get their views
+/// whole, and so does somebody else meanwhile.
+pub(crate) fn five_hundred() -> Result<(), Failed> {
+    let service = service("")?;
+    let start = Arc::new(Barrier::new(CLIENTS + 1));
+    let mut clients = Vec::new();
+    for number in 0..CLIENTS {
+        let (start, socket) = (Arc::clone(&start), service.socket());
+        clients.push(
+            thread::Builder::new()
+                .stack_size(256 << 10)
+                .spawn(move || {
+                    let client = Client::connect(&socket);
+                    start.wait();
+                    // Some ask for the same, as many would.
+                    let only = u32::try_from(number % 10).unwrap_or(0);
+                    let selection = Selection {
+                        uids: vec![ALICE, only],
+                        kinds: Kinds {
+                            values: false,
+                            ..Kinds::default()
+                        },
+                        ..Selection::default()
+                    };
+                    let mut view = Vec::new();
+                    let received = client.and_then(|client| client.view(selection, &mut view));
+                    received.map(|received| received.bytes == view.len() as u64)
+                })?,
+        );
+    }
+    start.wait();
+    let (bobs, _) = Reader::user(BOB).view(&service, Selection::default())?;
+    ensure(!bobs.cycles.is_empty(), || "Bob sees nothing".to_owned())?;
+    for client in clients {
+        let whole = client.join().map_err(|_| "a client panicked")??;
+        ensure(whole, || "a view was not whole".to_owned())?;
+    }
+    Ok(())
+}
+
+/// Connections on which nothing comes, or half a request; on which the answer is not fetched;
+/// nonsense of all lengths; readers that go in the middle. Others are served meanwhile, the
+/// collector writes, and whoever was bad is served when they are good again.
+pub(crate) fn bad_company() -> Result<(), Failed> {
+    // Too few connections for all of them.
+    let mut service = service("clients = 300\nclients_per_user = 280\nrequests_per_minute = 1000")?;
+    let alice = Reader::user(ALICE);
+    let view = Request::View(Selection::default());
+    let whole = frames(&view)?;
+    let half = &whole[..whole.len() / 2];
+    let long = [
+        encode(&Hello::default(), MAX_REPLY)?,
+        60_000_u32.to_le_bytes().to_vec(),
+    ]
+    .concat();
+    let mut held: Vec<Child> = Vec::new();
+    for bytes in [&[][..], half, &long, &whole, &[0; 100], &[0xff; 5]] {
+        held.push(alice.hold(&service, 60, bytes)?);
+    }
+    for reader in [Reader::user(BOB), Reader::user(0)] {
+        let (profile, _) = reader.view(&service, Selection::default())?;
+        ensure(!profile.cycles.is_empty(), || {
+            format!("{reader:?} sees nothing")
+        })?;
+    }
+    service.flush()?;
+
+    // Readers of everything who go in the middle of it.
+    let all = frames(&Request::View(Selection::default()))?;
+    for _ in 0..50 {
+        let mut stream = UnixStream::connect(service.socket())?;
+        stream.write_all(&all)?;
+        drop(stream);
+    }
+    let answer = Client::connect(&service.socket())?.control(Control::Status)?;
+    ensure(!answer.text.is_empty(), || "no status".to_owned())?;
+    for mut child in held {
+        drop(child.stdin.take());
+        child.wait()?;
+    }
+    let (profile, _) = alice.view(&service, Selection::default())?;
+    ensure(!profile.cycles.is_empty(), || {
+        "Alice sees nothing".to_owned()
+    })?;
+    ensure(service.is_alive(), || service.journal())
+}

@@ -1,0 +1,248 @@
+//! What each reader sees of what ran.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use libtest_mimic::Failed;
+use profiledb::{ImageKind, Profile};
+use protocol::Selection;
+
+use crate::common::{ensure, text};
+use crate::people::{People, Person};
+use crate::reader::Reader;
+use crate::service::Service;
+use crate::{ALICE, BOB};
+
+/// Somebody who has nothing to do with anything.
+const STRANGER: u32 = 64_003;
+
+/// Programs that run under all sorts of credentials.
+fn everybody(service: &Service) -> Result<Vec<Person>, Failed> {
+    let mut people = People::new(service)?;
+    let to_alice = format!("uids={ALICE},{ALICE},{ALICE}");
+    let to_alice_but_saved = format!("uids={ALICE},{ALICE},0");
+    let plain = |name: &str, people: &People<'_>| people.program(name, 0o755);
+    let mut all = Vec::new();
+    let mut add = |person: Result<Person, Failed>| -> Result<(), Failed> {
+        all.push(person?);
+        Ok(())
+    };
+
+    let program = plain("own-alice", &people)?;
+    add(people.start(&program, ALICE, &["burn=600"]))?;
+    let program = plain("own-bob", &people)?;
+    add(people.start(&program, BOB, &["burn=600"]))?;
+    let program = plain("own-root", &people)?;
+    add(people.start(&program, 0, &["burn=600"]))?;
+    // Calls the kernel all the time, which is not hers.
+    let program = plain("calls-alice", &people)?;
+    add(people.start(&program, ALICE, &["burn=300", "system=600"]))?;
+    // A set-uid helper, as it is, and as it would be if it took no care of its memory.
+    let program = people.program("setuid-root", 0o4755)?;
+    add(people.start(&program, ALICE, &["burn=400"]))?;
+    let program = people.program("setuid-root-dumpable", 0o4755)?;
+    add(people.start(&program, ALICE, &["dumpable=1", "burn=600"]))?;
+    // Hers really, Bob's effectively: nobody's but root's.
+    let program = people.program_of("setuid-bob", 0o4755, BOB)?;
+    add(people.start(&program, ALICE, &["dumpable=1", "burn=600"]))?;
+    // Daemons that gave up being root: as the kernel leaves them, and with a way back.
+    let program = plain("dropped", &people)?;
+    add(people.start(&program, 0, &[&to_alice, "burn=400"]))?;
+    let program = plain("dropped-saved", &people)?;
+    add(people.start(
+        &program,
+        0,
+        &[&to_alice_but_saved, "dumpable=1", "burn=600"],
+    ))?;
+    // One that has nothing to hide any more, and says so: she might attach a debugger.
+    let program = plain("dropped-open", &people)?;
+    add(people.start(&program, 0, &[&to_alice, "dumpable=1", "burn=600"]))?;
+    // More than an ordinary process may.
+    let program = plain("capable", &people)?;
+    let output = Command::new("setcap")
+        .arg("cap_net_raw+ep")
+        .arg(&program)
+        .output()?;
+    ensure(output.status.success(), || text(&output))?;
+    add(people.start(&program, ALICE, &["dumpable=1", "burn=600"]))?;
+    // A program that she may run and not read.
+    let program = people.program("unreadable", 0o711)?;
+    add(people.start(&program, ALICE, &["burn=400"]))?;
+    // One that keeps its memory to itself.
+    let program = plain("undumpable", &people)?;
+    add(people.start(&program, ALICE, &["dumpable=0", "burn=400"]))?;
+    // Hers until it becomes another program in the middle.
+    let program = plain("before-exec", &people)?;
+    let next = people.program("after-exec", 0o4755)?;
+    let next = next.to_string_lossy().into_owned();
+    let steps = ["burn=600", "exec", &next, "dumpable=1", "burn=400"];
+    add(people.start(&program, ALICE, &steps))?;
+    for person in &mut all {
+        person.finish()?;
+    }
+    people.settle()?;
+    Ok(all)
+}
+
+/// What Alice is to see, by the names of the programs.
+const OF_ALICE: [&str; 4] = ["before-exec", "calls-alice", "dropped-open", "own-alice"];
+
+/// All of them.
+const OF_ALL: [&str; 15] = [
+    "after-exec",
+    "before-exec",
+    "calls-alice",
+    "capable",
+    "dropped",
+    "dropped-open",
+    "dropped-saved",
+    "own-alice",
+    "own-bob",
+    "own-root",
+    "setuid-bob",
+    "setuid-root",
+    "setuid-root-dumpable",
+    "undumpable",
+    "unreadable",
+];
+
+/// The programs of the test that a profile has code of.
+fn programs(profile: &Profile, service: &Service) -> BTreeSet<String> {
+    let folder = service.path("");
+    let of_ours = |path: &str| Some(path.strip_prefix(folder.to_str()?)?.to_owned());
+    let paths = profile.images.iter().map(|image| image.path.as_str());
+    paths
+        .filter_map(of_ours)
+        .filter(|name| OF_ALL.contains(&name.as_str()))
+        .collect()
+}
+
+/// Keys that are among the values of a profile.
+fn keys<'p>(profile: &Profile, people: &'p [Person]) -> BTreeSet<&'p str> {
+    let lists = profile.hotlists.iter().map(|row| row.list.to_parts());
+    let values: BTreeSet<u64> = lists
+        .flat_map(|parts| parts.tuples)
+        .map(|tuple| tuple.value)
+        .collect();
+    people
+        .iter()
+        .filter(|person| values.contains(&person.key))
+        .map(|person| person.name.as_str())
+        .collect()
+}
+
+fn same(
+    found: &BTreeSet<impl AsRef<str> + std::fmt::Debug>,
+    expected: &[&str],
+    what: &str,
+) -> Result<(), Failed> {
+    let is_same = found.iter().map(AsRef::as_ref).eq(expected.iter().copied());
+    ensure(is_same, || {
+        format!("{what}: {found:?} in place of {expected:?}")
+    })
+}
+
+/// A user sees the programs whose credentials were altogether theirs, while they were, and
+/// nothing of the kernel; root and the group see all.
+pub(crate) fn each_their_own() -> Result<(), Failed> {
+    let service = Service::start("")?;
+    let people = everybody(&service)?;
+    let view = |reader: Reader| reader.view(&service, Selection::default());
+
+    for reader in [
+        Reader::user(0),
+        Reader {
+            group: Some(crate::service::group()?),
+            ..Reader::user(STRANGER)
+        },
+        Reader {
+            gid: crate::service::group()?,
+            ..Reader::user(STRANGER)
+        },
+    ] {
+        let (all, _) = view(reader)?;
+        same(&programs(&all, &service), &OF_ALL, "all")?;
+        let of_kernel = all
+            .subjects
+            .iter()
+            .any(|subject| subject.kernel && subject.uid == Some(ALICE));
+        ensure(of_kernel, || {
+            "nothing was sampled in the kernel for Alice".to_owned()
+        })?;
+        ensure(all.counters.len() > 20, || format!("{:?}", all.counters))?;
+        let expected = [
+            "before-exec",
+            "calls-alice",
+            "capable",
+            "dropped-open",
+            "dropped-saved",
+            "own-alice",
+            "own-bob",
+            "own-root",
+            "setuid-bob",
+            "setuid-root-dumpable",
+        ];
+        same(&keys(&all, &people), &expected, "keys in all")?;
+    }
+
+    for (uid, expected) in [(ALICE, &OF_ALICE[..]), (BOB, &["own-bob"]), (STRANGER, &[])] {
+        let (own, bytes) = view(Reader::user(uid))?;
+        same(&programs(&own, &service), expected, "own")?;
+        same(&keys(&own, &people), expected, "own keys")?;
+        for subject in &own.subjects {
+            ensure(subject.is_of(uid), || format!("{subject:?} for {uid}"))?;
+        }
+        let of_kernel = own
+            .images
+            .iter()
+            .any(|image| image.kind == ImageKind::Kernel);
+        ensure(!of_kernel, || format!("kernel code for {uid}"))?;
+        let counters: Vec<&str> = own.counters.keys().map(|(_, name)| name.as_str()).collect();
+        ensure(counters.iter().all(|name| *name == "samples"), || {
+            format!("{counters:?}")
+        })?;
+        // Not even names of others, nor a trace of their keys.
+        for person in &people {
+            let name = format!("/{}", person.name);
+            let visible = expected.contains(&person.name.as_str());
+            let has = |what: &[u8]| bytes.windows(what.len()).any(|window| window == what);
+            let is_there = has(name.as_bytes()) || has(&person.key.to_be_bytes());
+            ensure(is_there == visible, || {
+                format!("{} for {uid}: {is_there}", person.name)
+            })?;
+        }
+    }
+    reports(&service)
+}
+
+/// With the engine `ring` nobody knows whose a process was at the moment of a sample: users do
+/// not see even what was theirs.
+pub(crate) fn of_ring() -> Result<(), Failed> {
+    let service = Service::start_with("ring", "")?;
+    let mut people = People::new(&service)?;
+    let program = people.program("own-alice", 0o755)?;
+    let mut alice = people.start(&program, ALICE, &["burn=400"])?;
+    alice.finish()?;
+    people.settle()?;
+    let (all, _) = Reader::user(0).view(&service, Selection::default())?;
+    same(&programs(&all, &service), &["own-alice"], "all")?;
+    let (own, _) = Reader::user(ALICE).view(&service, Selection::default())?;
+    same(&programs(&own, &service), &[], "own")
+}
+
+/// The reports that users get are those of their views.
+fn reports(service: &Service) -> Result<(), Failed> {
+    let words = ["top", "--by", "image", "--format", "json"];
+    for (uid, expected) in [(0, &OF_ALL[..]), (ALICE, &OF_ALICE), (BOB, &["own-bob"])] {
+        let output = service.report(Reader::user(uid), &words)?;
+        ensure(output.status.success(), || text(&output))?;
+        let report = String::from_utf8_lossy(&output.stdout);
+        let named = |name: &&str| report.contains(&format!("/{name}\""));
+        let found: BTreeSet<&str> = OF_ALL.iter().copied().filter(named).collect();
+        same(&found, expected, "top")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure(said.contains("reading the service at"), || said.to_string())?;
+    }
+    let nobody = service.report(Reader::user(STRANGER), &words)?;
+    ensure(nobody.status.code() == Some(1), || text(&nobody))
+}
