@@ -30,6 +30,11 @@ fn two(service: &Service) -> Result<[Person; 2], Failed> {
         person.finish()?;
     }
     people.settle()?;
+    people.until(|| {
+        let (_, bytes) = Reader::user(0).view(service, Selection::default())?;
+        let has = |key: u64| bytes.windows(8).any(|window| window == key.to_be_bytes());
+        Ok(both.iter().all(|person| has(person.key)))
+    })?;
     Ok(both)
 }
 
