@@ -82,7 +82,11 @@ fn everybody(service: &Service) -> Result<Vec<Person>, Failed> {
     }
     people.settle()?;
     people.until(|| {
-        let (profile, _) = Reader::user(0).view(service, Selection::default())?;
+        let of_ours = Selection {
+            images: OF_ALL.map(str::to_owned).to_vec(),
+            ..Selection::default()
+        };
+        let (profile, _) = Reader::user(0).view(service, of_ours)?;
         let found = keys(&profile, &all);
         Ok(WITH_VALUES.iter().all(|name| found.contains(name)))
     })?;
