@@ -30,6 +30,15 @@ fn two(service: &Service) -> Result<[Person; 2], Failed> {
         person.finish()?;
     }
     people.settle()?;
+    people.until(|| {
+        let of_ours = Selection {
+            images: ["own-alice", "own-bob"].map(str::to_owned).to_vec(),
+            ..Selection::default()
+        };
+        let (_, bytes) = Reader::user(0).view(service, of_ours)?;
+        let has = |key: u64| bytes.windows(8).any(|window| window == key.to_be_bytes());
+        Ok(both.iter().all(|person| has(person.key)))
+    })?;
     Ok(both)
 }
 

@@ -15,7 +15,7 @@ use crate::reader::{Reader, profile_of};
 use crate::service::Service;
 
 /// How long samples may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// What the library's key is masked with.
 pub(crate) const MASK: u64 = 0x3c3c_a5a5_3c3c_a5a5;
@@ -131,6 +131,22 @@ impl<'s> People<'s> {
             }
         }
         Err(format!("samples do not arrive: {}", self.service.journal()).into())
+    }
+
+    /// Has the service write until `is_there` says so. Values come with capture plans, which are
+    /// made when a program has been sampled some times.
+    pub(crate) fn until(
+        &self,
+        mut is_there: impl FnMut() -> Result<bool, Failed>,
+    ) -> Result<(), Failed> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            self.service.flush()?;
+            if is_there()? {
+                return Ok(());
+            }
+        }
+        Err(format!("values do not arrive: {}", self.service.journal()).into())
     }
 
     /// Starts a program as a user with a new key; `steps` follow it.

@@ -49,6 +49,9 @@ impl Reader {
                 None => "--clear-groups".to_owned(),
             })
             .arg("--inh-caps=-all")
+            // setpriv itself still may do everything when it executes the next program, which the
+            // kernel would take for leave to read that.
+            .arg("env")
             .arg(program);
         command
     }

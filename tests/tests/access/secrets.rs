@@ -27,6 +27,11 @@ pub(crate) fn keys() -> Result<(), Failed> {
         person.finish()?;
     }
     people.settle()?;
+    people.until(|| {
+        let stored = open.key.to_be_bytes();
+        let has = |bytes: &[u8]| bytes.windows(8).any(|window| window == stored);
+        Ok(service.all_bytes()?.iter().any(|(_, bytes)| has(bytes)))
+    })?;
 
     let (all, _) = Reader::user(0).view(&service, Selection::default())?;
     for name in ["/open", "/closed", "/libcrypto-of-the-test.so"] {

@@ -48,7 +48,7 @@ impl Service {
         let mut config = String::new();
         writeln!(
             config,
-            "[sampling]\nengine = {engine:?}\nclock = \"cpu-clock\"\nrate = 2000"
+            "[sampling]\nengine = {engine:?}\nclock = \"cpu-clock\"\nrate = 1000"
         )?;
         writeln!(config, "[collection]\nflush_seconds = 3600")?;
         writeln!(config, "[database]\ndirectory = {:?}", path("databases"))?;

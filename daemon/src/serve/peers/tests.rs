@@ -169,7 +169,11 @@ fn limits_of_views() {
 #[test]
 fn controls() {
     let bench = Bench::new(|_| {});
-    let ask = || bench.client().control(protocol::Control::Status);
+    let socket = bench.folder.path().join("socket");
+    let ask = || {
+        let client = Client::connect(&socket).expect("connects");
+        client.control(protocol::Control::Status)
+    };
     if uid() != 0 {
         let refused = ask();
         let is_forbidden = matches!(
