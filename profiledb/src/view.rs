@@ -4,7 +4,7 @@
 //! nothing is copied and cut down afterwards, so nothing can be left over in it. Its ids
 //! are its own, since those of the sources would tell how much of others lies between.
 //!
-//! Rules ([`RULES`] lists the tables; what has no rule stays empty):
+//! Rules (`RULES` lists the tables; what has no rule stays empty):
 //! - The privileged see every row. For others a row's access tag must be theirs
 //!   ([`Subject::is_of`]), and its PC in user code; kernel code in the place of a caller or a
 //!   callee is cut from the row.

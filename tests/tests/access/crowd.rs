@@ -32,7 +32,6 @@ fn service(access: &str) -> Result<Service, Failed> {
     }
     people.settle()?;
     drop(all);
-    drop(people);
     Ok(service)
 }
 

@@ -19,6 +19,9 @@ const PARTS: [(&str, f64); 3] = [("one_part", 1.0), ("two_parts", 2.0), ("five_p
 /// How far shares may be from the true ones or from one another, in percent of the whole, beyond
 /// what chance makes of them.
 const APART: f64 = 2.0;
+/// How far the kernel's shares may be apart: how long system calls take next to the program's own
+/// work changes with what else the machine does from one run to the other.
+const KERNEL_APART: f64 = 8.0;
 /// How far the distributions over all instructions may be apart, likewise.
 const INSTRUCTIONS_APART: f64 = 5.0;
 
@@ -88,7 +91,7 @@ fn chance(share: f64, samples: i64) -> f64 {
     500.0 * (share * (1.0 - share) / samples.max(1) as f64).sqrt()
 }
 
-/// By either clock each function has its true share, the kernel has the same share by both, and
+/// By either clock each function has its true share, the kernel has about the same by both, and
 /// within the functions the samples fall on the same instructions.
 pub(crate) fn agree(bench: &Bench) -> Result<Completion, Failed> {
     let program = bench.compile("clocks.c", "clocks", &[])?;
@@ -119,7 +122,7 @@ pub(crate) fn agree(bench: &Bench) -> Result<Completion, Failed> {
     }
     let shares = [&by_clock, &by_timer].map(|taken| percent(taken.kernel, taken.all()));
     let fewer = by_clock.all().min(by_timer.all());
-    if (shares[0] - shares[1]).abs() > APART + 2.0 * chance(shares[0] / 100.0, fewer) {
+    if (shares[0] - shares[1]).abs() > KERNEL_APART + 2.0 * chance(shares[0] / 100.0, fewer) {
         failures.push(format!("the kernel has {shares:.1?} %"));
     }
     let apart = apart(&by_clock.user, &by_timer.user);
