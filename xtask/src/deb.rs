@@ -52,7 +52,16 @@ fn document(programs: &Programs, folder: &Path) -> Result<()> {
     for program in [&programs.vcpid, &programs.vcpi] {
         run_command(Command::new(program).arg("__document").arg(folder))?;
     }
-    Ok(())
+    // Manual pages are to be compressed, without a time of day in them.
+    let mut gzip = Command::new("gzip");
+    gzip.arg("-9n");
+    for entry in fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "1") {
+            gzip.arg(path);
+        }
+    }
+    run_command(&mut gzip)
 }
 
 /// cargo-deb, compiled into the target folder where it is not there yet.
