@@ -1,8 +1,10 @@
 //! The command line of `vcpid`. Doc comments are the help text.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::{Shell, generate_to};
 use interpreter::Capture;
 use serde::Deserialize;
 
@@ -34,6 +36,12 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Have the running service do something, and say what came of it.
     Ctl(CtlArgs),
+    /// Write the manual pages and the shells' completions of this program: how it is packaged.
+    #[command(name = "__document", hide = true)]
+    Document {
+        /// An existing folder.
+        folder: PathBuf,
+    },
     /// Wait for SIGCONT, then become the command: how `record` starts what it profiles.
     #[command(name = "__exec", hide = true)]
     Exec {
@@ -286,6 +294,20 @@ pub(crate) enum ContextArg {
 pub(crate) enum FormatArg {
     Text,
     Json,
+}
+
+/// Writes the manual pages of this program, and what shells complete it with, to a folder.
+pub(crate) fn document(folder: &Path) -> io::Result<()> {
+    let whole = Args::command();
+    // Pages are written of what is shown; completions would be of all.
+    let shown = whole.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let mut shown = clap::Command::new("vcpid")
+        .args(whole.get_arguments().cloned())
+        .subcommands(shown.cloned());
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        generate_to(shell, &mut shown, "vcpid", folder)?;
+    }
+    clap_mangen::generate_to(whole, folder)
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

@@ -1,12 +1,16 @@
 //! ELF files: whether one is the image that was mapped, and what lies in it.
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use object::elf::{PF_W, PF_X, PT_LOAD};
 use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
+use object::{
+    LittleEndian, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache, ReadRef,
+    SymbolKind,
+};
 use sampler::Pid;
 
 use crate::images::Identity;
@@ -15,8 +19,30 @@ use crate::unwind::UnwindInfo;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
-/// Unwind sections above this are not read: nothing real is near it.
+/// Tables above this are not read: nothing real is near it.
 const MAX_SECTION: u64 = 256 << 20;
+
+/// A file, of which no piece larger than [`MAX_SECTION`] is read: its own headers say how large
+/// its tables are, and anybody may write those.
+#[derive(Clone, Copy, Debug)]
+struct Bounded<'a>(&'a ReadCache<File>);
+
+impl<'a> ReadRef<'a> for Bounded<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.0.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        if size > MAX_SECTION {
+            return Err(());
+        }
+        self.0.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        self.0.read_bytes_at_until(range, delimiter)
+    }
+}
 
 /// One loadable segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +178,7 @@ fn open(path: &Path, identity: &Identity) -> Found {
         return Found::Missing;
     };
     let cache = ReadCache::new(other);
-    let Some((segments, unwind, build_id)) = parse(&cache, Some(size)) else {
+    let Some((segments, unwind, build_id)) = parse(Bounded(&cache), Some(size)) else {
         return Found::Wrong;
     };
     let same = match identity {
@@ -198,8 +224,47 @@ pub(crate) fn build_id_of_mapped(line: &MapsLine) -> Option<Vec<u8>> {
         return None;
     }
     let cache = ReadCache::new(File::open(&line.path).ok()?);
-    let elf = ElfFile64::<LittleEndian, _>::parse(&cache).ok()?;
+    let elf = ElfFile64::<LittleEndian, _>::parse(Bounded(&cache)).ok()?;
     elf.build_id().ok().flatten().map(<[u8]>::to_vec)
+}
+
+/// A function of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Function {
+    /// ELF virtual address.
+    pub(crate) address: u64,
+    /// In bytes.
+    pub(crate) size: u64,
+    pub(crate) name: String,
+}
+
+/// The functions around addresses (sorted) as the file's symbol tables name them, and how many
+/// bytes the tables have. Not of a file that cannot be read.
+pub(crate) fn functions(file: &File, addresses: &[u64]) -> Option<(Vec<Function>, u64)> {
+    let cache = ReadCache::new(file.try_clone().ok()?);
+    let elf = ElfFile64::<LittleEndian, _>::parse(Bounded(&cache)).ok()?;
+    let bytes = [".symtab", ".strtab", ".dynsym", ".dynstr"]
+        .iter()
+        .filter_map(|name| elf.section_by_name(name))
+        .map(|section| section.size())
+        .fold(0, u64::saturating_add);
+    let table = elf.symbol_table().or_else(|| elf.dynamic_symbol_table())?;
+    let functions = table
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
+        .filter(|symbol| {
+            let (start, size) = (symbol.address(), symbol.size());
+            let first = addresses.partition_point(|address| *address < start);
+            addresses.get(first).is_some_and(|at| at - start < size)
+        })
+        .filter_map(|symbol| {
+            Some(Function {
+                address: symbol.address(),
+                size: symbol.size(),
+                name: symbol.name().ok()?.to_owned(),
+            })
+        });
+    Some((functions.collect(), bytes))
 }
 
 pub(crate) type Parsed = (Vec<Segment>, UnwindInfo, Option<Vec<u8>>);
@@ -260,6 +325,35 @@ fn own_vdso() -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A function is found by any address in it, and nothing by an address in none.
+    #[test]
+    fn functions_around_addresses() {
+        let file = File::open("/proc/self/exe").expect("own file");
+        let cache = ReadCache::new(File::open("/proc/self/exe").expect("own file"));
+        let elf = ElfFile64::<LittleEndian, _>::parse(Bounded(&cache)).expect("an ELF file");
+        let table = elf.symbol_table().expect("symbols");
+        let symbol = table
+            .symbols()
+            .find(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 1)
+            .expect("a function");
+        let (start, size) = (symbol.address(), symbol.size());
+        let (found, bytes) = functions(&file, &[start + size - 1]).expect("names");
+        assert!(found.iter().all(|f| f.address + f.size > start + size - 1));
+        assert!(found.iter().any(|f| (f.address, f.size) == (start, size)));
+        assert!(bytes > 0);
+        assert_eq!(functions(&file, &[0]).expect("names").0, []);
+    }
+
+    /// What a file says of itself does not make us read more of it than is real.
+    #[test]
+    fn large_pieces_are_refused() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(MAX_SECTION + 2).expect("room for nothing");
+        let cache = ReadCache::new(file);
+        assert!(Bounded(&cache).read_bytes_at(0, MAX_SECTION + 1).is_err());
+        assert!(Bounded(&cache).read_bytes_at(0, 16).is_ok());
+    }
 
     /// Truncated and foreign files are no images, and do no harm.
     #[test]

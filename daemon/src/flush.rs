@@ -4,10 +4,14 @@ use hotlist::{Config, Hotlist};
 use profiledb::{Error, Flush, ImageId as ImageRow, NewHotlist, PcId as PcRow, ProcessId, Writer};
 use rustc_hash::FxHashMap;
 
+use crate::elf;
 use crate::images::{ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::ProcessId as Process;
 use crate::tables::{Owner, PcId, Tables};
+
+/// Bytes of symbol tables that are read in one flush, for names that readers will not find.
+const NAMES_PER_FLUSH: u64 = 128 << 20;
 
 /// Writes the tables; `started` and `ended` are wall-clock nanoseconds. Nothing is written
 /// unless all of it is.
@@ -101,8 +105,7 @@ fn write_pcs(
 ) -> Result<Vec<Option<PcRow>>, Error> {
     let mut rows: FxHashMap<ImageId, Option<(ImageRow, bool)>> = FxHashMap::default();
     let mut pcs = Vec::with_capacity(tables.pcs.len());
-    let mut in_kernel = Vec::new();
-    let mut kernel_row = None;
+    let mut addresses: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
     for pc in &tables.pcs {
         let row = match rows.get(&pc.image) {
             Some(row) => *row,
@@ -118,24 +121,42 @@ fn write_pcs(
                 row
             }
         };
-        let Some((image, is_kernel)) = row else {
+        let Some((image, _)) = row else {
             pcs.push(None);
             continue;
         };
-        if is_kernel {
-            kernel_row = Some(image);
-            in_kernel.push(pc.address);
-        }
+        addresses.entry(pc.image).or_default().push(pc.address);
         let mut bytes = [0; 15];
         let read = images.read(pc.image, pc.address, &mut bytes);
         let length = instruction_length(&bytes[..read]);
         let bytes = (length > 0).then_some(&bytes[..length]);
         pcs.push(Some(flush.pc(image, pc.address, bytes)?));
     }
-    if let Some(image) = kernel_row {
-        for symbol in kernel.symbols(&in_kernel).into_iter().flatten() {
-            flush.symbol(image, symbol.address, symbol.size, &symbol.name)?;
+    let mut room = NAMES_PER_FLUSH;
+    let mut nameless = 0;
+    for (id, mut addresses) in addresses {
+        let Some((image, is_kernel)) = rows.get(&id).copied().flatten() else {
+            continue;
+        };
+        if is_kernel {
+            for symbol in kernel.symbols(&addresses).into_iter().flatten() {
+                flush.symbol(image, symbol.address, symbol.size, &symbol.name)?;
+            }
+        } else if let Some(file) = images.file_without_path(id) {
+            if room == 0 {
+                nameless += 1;
+                continue;
+            }
+            addresses.sort_unstable();
+            let (functions, bytes) = elf::functions(file, &addresses).unwrap_or_default();
+            room = room.saturating_sub(bytes);
+            for function in functions {
+                flush.symbol(image, function.address, function.size, &function.name)?;
+            }
         }
+    }
+    if nameless > 0 {
+        flush.counter("lost", "names_of_images", nameless)?;
     }
     Ok(pcs)
 }

@@ -5,13 +5,14 @@
 //! page (`loadmap`); here it is made sure that the file is the one that was mapped, and that it
 //! has not changed since.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 
 use profiledb::ImageKind;
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
-use crate::elf::{self, Elf, PAGE};
+use crate::elf::{self, Contents, Elf, PAGE};
 use crate::procfs::MapsLine;
 
 /// Index of an image in [`Images`]; also the code space of the decode cache.
@@ -235,6 +236,21 @@ impl Images {
             State::Open(elf) => Some(elf),
             _ => None,
         }
+    }
+
+    /// The image's file where its path leads elsewhere, or nowhere: it was deleted, or it is a
+    /// container's. Readers will not find it, nor its names.
+    pub(crate) fn file_without_path(&self, id: ImageId) -> Option<&File> {
+        let image = self.get(id)?;
+        let State::Open(elf) = &image.state else {
+            return None;
+        };
+        let Contents::File { file, .. } = &elf.contents else {
+            return None;
+        };
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let own = identity(file.metadata().ok()?);
+        (fs::metadata(&image.path).ok().map(identity) != Some(own)).then_some(file)
     }
 
     /// Bytes from the image file at an ELF virtual address, as many as the segment has of them;

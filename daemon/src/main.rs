@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
+        Command::Document { folder } => args::document(folder).map(|()| 0).map_err(Into::into),
         Command::Exec { command } => {
             let error = command::stand_in(command);
             eprintln!("vcpid: {}", error.message);

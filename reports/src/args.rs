@@ -1,9 +1,11 @@
 //! The command line; the doc comments here are the help text.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::{Shell, generate_to};
 
 /// Reports on value profiles: which instructions are hot, and with which values.
 #[derive(Debug, Parser)]
@@ -118,6 +120,12 @@ pub(crate) enum Report {
     },
     /// What was collected, and everything that was lost.
     Status,
+    /// Write the manual pages and the shells' completions of this program: how it is packaged.
+    #[command(name = "__document", hide = true)]
+    Document {
+        /// An existing folder.
+        folder: PathBuf,
+    },
     /// What changed between two databases (not in this version).
     #[command(hide = true)]
     Diff(AnyArgs),
@@ -171,6 +179,20 @@ impl Report {
     }
 }
 
+/// Writes the manual pages of this program, and what shells complete it with, to a folder.
+pub(crate) fn document(folder: &Path) -> io::Result<()> {
+    let whole = Cli::command();
+    // Pages are written of what is shown; completions would be of all.
+    let shown = whole.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let mut shown = clap::Command::new("vcpi")
+        .args(whole.get_arguments().cloned())
+        .subcommands(shown.cloned());
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        generate_to(shell, &mut shown, "vcpi", folder)?;
+    }
+    clap_mangen::generate_to(whole, folder)
+}
+
 fn percentage(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
@@ -200,8 +222,6 @@ pub(crate) fn expand_program_name(mut args: Vec<OsString>) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     fn expanded(words: &[&str]) -> Vec<OsString> {

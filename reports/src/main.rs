@@ -67,6 +67,10 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             "'{missing}' is not in this version; `vcpi --help` lists what is"
         )));
     }
+    if let Report::Document { folder } = &cli.report {
+        args::document(folder)?;
+        return Ok(String::new());
+    }
     let function = match &cli.report {
         Report::List { function, .. }
         | Report::Args { function }
@@ -140,9 +144,11 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         Report::Blks { invariant, .. } => report::blks::report(&mut view, invariant, format),
         Report::Branches { .. } => report::branches::report(&mut view, format),
         Report::Targets { .. } => report::targets::report(&mut view, format),
-        Report::Status | Report::Diff(_) | Report::Export(_) | Report::Html(_) => {
-            report::status::report(&profile, format)
-        }
+        Report::Status
+        | Report::Diff(_)
+        | Report::Export(_)
+        | Report::Html(_)
+        | Report::Document { .. } => report::status::report(&profile, format),
     };
     for note in view.symbols.notes().iter().take(MAX_NOTES) {
         say(note);

@@ -1,11 +1,12 @@
-//! The project's front door: `cargo xtask demo | test | fuzz-isa | bench | soak | ci | check-layers |
-//! setup`.
+//! The project's front door: `cargo xtask demo | test | fuzz-isa | bench | soak | ci | deb |
+//! check-layers | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
 
 mod bench;
 mod ci;
+mod deb;
 mod demo;
 mod fuzz;
 mod harness;
@@ -75,6 +76,8 @@ enum Command {
     },
     /// Everything a change must pass: formatting, lints, docs, layers, tests.
     Ci,
+    /// Set up, build, and make the Debian package of both programs.
+    Deb,
     /// Check that the crates depend on each other in one direction only.
     CheckLayers,
     /// Install what is missing on this machine.
@@ -117,6 +120,7 @@ fn run(command: Command) -> Result<ExitCode> {
             code,
         } => fuzz::isa(cases, seed, first, code.as_deref())?,
         Command::Ci => ci::run()?,
+        Command::Deb => drop(deb::run()?),
         Command::CheckLayers => layers::run()?,
         Command::Setup => setup::run(setup::Need::Test)?,
         Command::Measure { output, command } => return bench::measure(&output, &command),

@@ -62,6 +62,13 @@ const TOOLS: &[Tool] = &[
     tool("procps", Evidence::Program("ps"), Need::Demo),
     tool("libcap2-bin", Evidence::Program("setcap"), Need::Test),
     tool("linux-perf", Evidence::Program("perf"), Need::Test),
+    tool("dpkg-dev", Evidence::Program("dpkg-shlibdeps"), Need::Test),
+    tool(
+        "systemd-container",
+        Evidence::Program("systemd-nspawn"),
+        Need::Test,
+    ),
+    tool("debootstrap", Evidence::Program("debootstrap"), Need::Test),
 ];
 
 /// Installs what is missing for `need`; prints what it does.
@@ -181,8 +188,8 @@ mod tests {
         let demo = missing(Need::Demo, nothing_there);
         let test = missing(Need::Test, nothing_there);
         assert!(demo.contains(&"gcc") && !demo.contains(&"linux-perf"));
-        assert_eq!(test.len(), demo.len() + 1);
-        assert!(test.contains(&"linux-perf"));
+        assert_eq!(test.len(), demo.len() + 4);
+        assert!(test.contains(&"linux-perf") && test.contains(&"debootstrap"));
         let distinct: std::collections::BTreeSet<_> = test.iter().collect();
         assert_eq!(distinct.len(), test.len());
     }

@@ -5,16 +5,15 @@ use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 
+use crate::deb;
 use crate::harness::Tally;
 use crate::process::{cargo, progress, run as run_command, shown};
-use crate::setup::{self, Need};
 
-/// Sets up, builds both programs for release (the end-to-end tests run those),
-/// and runs the tests. Ends unsuccessfully if a test fails or is skipped for any
+/// Sets up, builds both programs for release (the end-to-end tests run those) and their Debian
+/// package, and runs the tests. Ends unsuccessfully if a test fails or is skipped for any
 /// reason but the missing hardware counter.
 pub(crate) fn run() -> Result<ExitCode> {
-    setup::run(Need::Test)?;
-    build()?;
+    deb::run()?;
 
     let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
     command.stdout(Stdio::piped());

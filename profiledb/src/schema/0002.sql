@@ -81,7 +81,8 @@ CREATE TABLE pc (
     UNIQUE (image, address)
 ) STRICT;
 
--- Function names that no file can tell afterwards (the kernel's of that boot).
+-- Function names that no file can tell afterwards: the kernel's of that boot, and those of images
+-- whose file was not at its path when they were written (deleted ones, those of containers).
 CREATE TABLE symbol (
     image   INTEGER NOT NULL REFERENCES image(id),
     address INTEGER NOT NULL,
