@@ -113,6 +113,7 @@ static inline void identify(struct record *record, struct task_struct *task)
 	const struct cred *cred = task->real_cred;
 	struct signal_struct *signal = task->signal;
 	u64 pending = task->pending.signal.sig[0];
+	u64 capabilities;
 
 	record->start_time = task->group_leader->start_boottime;
 	record->thread_start_time = task->start_boottime;
@@ -137,7 +138,11 @@ static inline void identify(struct record *record, struct task_struct *task)
 	}
 	if (pending & ~task->blocked.sig[0])
 		record->flags |= RECORD_SIGNALS_PENDING;
-	if (cred->cap_permitted.val)
+	/* One word of 64 bits, two of 32 before Linux 6.3: read as they lie. What could not be read may
+	 * be anything. */
+	if (bpf_probe_read_kernel(&capabilities, sizeof(capabilities),
+				  __builtin_preserve_access_index(&cred->cap_permitted)) ||
+	    capabilities)
 		record->flags |= RECORD_PRIVILEGED;
 	if (task->flags & TASK_IS_KERNEL_THREAD)
 		record->flags |= RECORD_KERNEL_THREAD;

@@ -188,7 +188,7 @@ mod tests {
         let demo = missing(Need::Demo, nothing_there);
         let test = missing(Need::Test, nothing_there);
         assert!(demo.contains(&"gcc") && !demo.contains(&"linux-perf"));
-        assert_eq!(test.len(), demo.len() + 4);
+        assert!(demo.iter().all(|package| test.contains(package)));
         assert!(test.contains(&"linux-perf") && test.contains(&"debootstrap"));
         let distinct: std::collections::BTreeSet<_> = test.iter().collect();
         assert_eq!(distinct.len(), test.len());
