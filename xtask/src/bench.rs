@@ -270,7 +270,8 @@ impl Limits {
         };
         // Written back in this order: the share sets the rate anew.
         let limits = Self([read(Self::SHARE)?, read(Self::RATE)?]);
-        for (path, value) in [(Self::SHARE, "0"), (Self::RATE, "100000")] {
+        // Without a share the kernel takes no rate.
+        for (path, value) in [(Self::RATE, "100000"), (Self::SHARE, "0")] {
             std::fs::write(path, value).with_context(|| format!("writing {path}"))?;
         }
         Ok(limits)
