@@ -14,7 +14,7 @@ mod calibrate;
 mod timer;
 
 pub use bpf::{BpfRefusal, bpf};
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, calibrate, spin, turns_of};
 pub use timer::{Timer, timer, timer_cost};
 
 /// Whose samples are meant, as far as privileges go.

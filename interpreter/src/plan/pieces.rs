@@ -76,7 +76,7 @@ impl<'a> Pieces<'a> {
 
 /// What a piece has from an address on.
 #[inline]
-fn rest<'a>(&(start, piece): &(u64, &'a [u8]), address: u64) -> Option<&'a [u8]> {
+pub(super) fn rest<'a>(&(start, piece): &(u64, &'a [u8]), address: u64) -> Option<&'a [u8]> {
     // From an address below the piece the offset is beyond every piece.
     let offset = usize::try_from(address.wrapping_sub(start)).ok()?;
     piece.get(offset..)

@@ -1,5 +1,6 @@
 //! What a plan brings back, and the evaluation of plans that the handler's is measured by.
 
+use super::pieces::rest;
 use super::wire::{MAX_STEP_BYTES, MAX_STEPS, Plan, Source, is_nowhere};
 use crate::window::Memory;
 
@@ -94,11 +95,7 @@ impl Snapshot {
 
     /// What each piece has from an address on.
     fn rests(&self, address: u64) -> impl Iterator<Item = &[u8]> {
-        self.pieces().filter_map(move |(start, piece)| {
-            // From an address below the piece the offset is beyond every piece.
-            let offset = usize::try_from(address.wrapping_sub(start)).ok()?;
-            piece.get(offset..)
-        })
+        self.pieces().filter_map(move |piece| rest(&piece, address))
     }
 }
 

@@ -109,13 +109,13 @@ pub(super) fn compare<E>(
     stop: impl Fn() -> Result<(), E>,
     interrupts: impl Fn() -> Result<u64, E>,
 ) -> Result<Duration, E> {
-    let work = work_of(ROUND);
+    let work = turns_of(ROUND);
     let mut fastest = [(Duration::MAX, 1); 2];
     for _ in 0..ROUNDS {
-        let without = time(work);
+        let without = spin(work);
         let before = interrupts()?;
         start()?;
-        let with = time(work);
+        let with = spin(work);
         stop()?;
         let counted = interrupts()?.saturating_sub(before);
         let counted = u32::try_from(counted).unwrap_or(u32::MAX).max(1);
@@ -126,16 +126,16 @@ pub(super) fn compare<E>(
     Ok(with.saturating_sub(without) / interrupts)
 }
 
-/// How many turns of the loop take so long, by the fastest of some tries.
-fn work_of(duration: Duration) -> u64 {
+/// How many turns of [`spin`] take so long, by the fastest of some tries.
+pub fn turns_of(duration: Duration) -> u64 {
     const TURNS: u64 = 100_000;
-    let fastest = (0..10).map(|_| time(TURNS)).min().unwrap_or_default();
+    let fastest = (0..10).map(|_| spin(TURNS)).min().unwrap_or_default();
     let turns = u128::from(TURNS) * duration.as_nanos() / fastest.as_nanos().max(1);
     u64::try_from(turns).unwrap_or(TURNS)
 }
 
 /// How long so many turns of a loop take.
-fn time(turns: u64) -> Duration {
+pub fn spin(turns: u64) -> Duration {
     let begin = Instant::now();
     let mut word = 1_u64;
     for turn in 0..turns {

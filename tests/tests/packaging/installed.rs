@@ -135,19 +135,13 @@ fn started(container: &Container) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What a user sees who is in these groups.
-fn top_as(groups: &str) -> Vec<String> {
-    let words = [
-        "setpriv",
-        "--reuid=4321",
-        "--regid=4321",
-        groups,
-        "vcpi",
-        "top",
-        "--format",
-        "json",
-    ];
-    words.map(str::to_owned).to_vec()
+/// The report that readers ask for here.
+const TOP: [&str; 4] = ["vcpi", "top", "--format", "json"];
+
+/// What comes of a command of a user who is in these groups.
+fn by_user(container: &Container, groups: &str, command: &[&str]) -> Result<Output, Failed> {
+    let user = ["setpriv", "--reuid=4321", "--regid=4321", groups];
+    container.output(&[&user, command].concat())
 }
 
 /// The group sees the program by its function's name. A stranger sees nothing of it: without BPF,
@@ -156,49 +150,21 @@ fn top_as(groups: &str) -> Vec<String> {
 fn readers(container: &Container) -> Result<(), Failed> {
     let flush = ["vcpid", "ctl", "flush"];
     let has_name = |output: &Output| text(output).contains("busy_function");
-    let ask = |groups: &str| -> Result<Output, Failed> {
-        let words = top_as(groups);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        container.output(&words)
-    };
+    let (member, stranger) = ("--groups=vcpi", "--clear-groups");
+    let by = |groups, command: &[&str]| by_user(container, groups, command);
     container.run(&flush)?;
     container.until(&["sh", "-c", "vcpid ctl flush && vcpi top"], has_name)?;
-    let member = ask("--groups=vcpi")?;
-    ensure(member.status.success() && has_name(&member), || {
-        text(&member)
-    })?;
-    let stranger = ask("--clear-groups")?;
-    ensure(!has_name(&stranger), || text(&stranger))?;
-    let status = [
-        "setpriv",
-        "--reuid=4321",
-        "--clear-groups",
-        "vcpid",
-        "ctl",
-        "status",
-    ];
-    let refused = container.output(&status)?;
+    let seen = by(member, &TOP)?;
+    ensure(seen.status.success() && has_name(&seen), || text(&seen))?;
+    let seen = by(stranger, &TOP)?;
+    ensure(!has_name(&seen), || text(&seen))?;
+    let status = ["vcpid", "ctl", "status"];
+    let refused = by(stranger, &status)?;
     ensure(!refused.status.success(), || text(&refused))?;
-    let member = [
-        "setpriv",
-        "--reuid=4321",
-        "--groups=vcpi",
-        "vcpid",
-        "ctl",
-        "status",
-    ];
-    container.run(&member)?;
-    let member = [
-        "setpriv",
-        "--reuid=4321",
-        "--groups=vcpi",
-        "vcpid",
-        "ctl",
-        "epoch",
-    ];
-    let refused = container.output(&member)?;
-    ensure(!refused.status.success(), || text(&refused))?;
-    Ok(())
+    let told = by(member, &status)?;
+    ensure(told.status.success(), || text(&told))?;
+    let refused = by(member, &["vcpid", "ctl", "epoch"])?;
+    ensure(!refused.status.success(), || text(&refused))
 }
 
 /// Changes a line of the configuration.
@@ -255,9 +221,7 @@ fn stop(container: &Container) -> Result<(), Failed> {
     for unit in ["vcpid.service", "vcpid.socket"] {
         ensure_state(container, unit, "inactive")?;
     }
-    let words = top_as("--clear-groups");
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let refused = container.output(&words)?;
+    let refused = by_user(container, "--clear-groups", &TOP)?;
     ensure(!refused.status.success(), || text(&refused))?;
     ensure_state(container, "vcpid.service", "inactive")?;
     let result = shown(container, "Result")?;

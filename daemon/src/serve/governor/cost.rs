@@ -3,8 +3,7 @@
 //! The statistics of BPF programs see the handler alone. The interrupt around it costs many times
 //! as much, above all in a virtual machine, whose timer belongs to the host.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sampler::{Clock, Running, probe};
 
@@ -29,10 +28,7 @@ pub(in crate::serve) struct Loop {
 impl Loop {
     /// Finds out how fast the loop is here; takes some 100 ms.
     pub(in crate::serve) fn measure() -> Self {
-        const TURNS: u64 = 100_000;
-        let fastest = (0..10).map(|_| time(TURNS)).min().unwrap_or_default();
-        let turns = u128::from(TURNS) * ROUND.as_nanos() / fastest.as_nanos().max(1);
-        let turns = u64::try_from(turns).unwrap_or(TURNS);
+        let turns = probe::turns_of(ROUND);
         Self {
             turns,
             quiet: undisturbed(turns),
@@ -59,7 +55,7 @@ impl Loop {
             return Duration::ZERO;
         }
         for _ in 0..WARM_UP {
-            time(self.turns);
+            probe::spin(self.turns);
         }
         let costs = (0..TRIES).map(|_| {
             let busy = undisturbed(self.turns);
@@ -82,17 +78,7 @@ impl Loop {
 
 /// How long a round takes that is not held up by others: the mean of the fastest fifth.
 fn undisturbed(turns: u64) -> Duration {
-    let mut rounds: Vec<_> = (0..ROUNDS).map(|_| time(turns)).collect();
+    let mut rounds: Vec<_> = (0..ROUNDS).map(|_| probe::spin(turns)).collect();
     rounds.sort_unstable();
     rounds.iter().take(ROUNDS / 5).sum::<Duration>() / (ROUNDS / 5) as u32
-}
-
-/// How long so many turns of a loop take.
-fn time(turns: u64) -> Duration {
-    let begin = Instant::now();
-    let mut word = 1_u64;
-    for turn in 0..turns {
-        word = black_box(word.rotate_left(5) ^ turn);
-    }
-    begin.elapsed()
 }
