@@ -218,9 +218,11 @@ fn failure(container: &Container) -> Result<(), Failed> {
 /// Stopped, it stays stopped whoever asks, and all databases are closed.
 fn stop(container: &Container) -> Result<(), Failed> {
     container.run(&["systemctl", "stop", "vcpid.service"])?;
-    for unit in ["vcpid.service", "vcpid.socket"] {
-        ensure_state(container, unit, "inactive")?;
-    }
+    ensure_state(container, "vcpid.service", "inactive")?;
+    // The socket follows, by a job of its own that nobody here waits for.
+    container.until(&["systemctl", "is-active", "vcpid.socket"], |output| {
+        output.stdout == b"inactive\n"
+    })?;
     let refused = by_user(container, "--clear-groups", &TOP)?;
     ensure(!refused.status.success(), || text(&refused))?;
     ensure_state(container, "vcpid.service", "inactive")?;
