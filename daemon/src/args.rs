@@ -178,7 +178,8 @@ pub(crate) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(crate) frames: u32,
 
-    /// Memory for value profiles before they are flushed to FILE, in MiB.
+    /// Memory for value profiles, in MiB: half of it is flushed to FILE when it is full, while the
+    /// other half fills.
     #[arg(long, value_name = "MIB", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) memory: u32,
@@ -236,7 +237,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_enum)]
     pub(crate) context: Option<ContextArg>,
 
-    /// Memory for value profiles before they are flushed to FILE, in MiB.
+    /// Memory for value profiles, in MiB: half of it is flushed to FILE when it is full, while the
+    /// other half fills.
     #[arg(long, value_name = "MIB", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) memory: u32,

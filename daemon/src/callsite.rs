@@ -84,10 +84,14 @@ pub(crate) fn call_before(view: &View<'_>, return_address: u64) -> Option<Pc> {
 fn call_length(code: &[u8; MAX_CALL], start: u64) -> Option<usize> {
     use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
-    // The near relative call first: five bytes, by far the most frequent. Of the indirect ones
-    // the longest that fits: a shorter one is often the longer without its prefix.
-    let lengths = std::iter::once(5).chain((2..=MAX_CALL).rev().filter(|&n| n != 5));
-    lengths.into_iter().find(|&length| {
+    // The near relative call first: by far the most frequent.
+    const NEAR: usize = 5;
+    if code[MAX_CALL - NEAR] == 0xe8 {
+        return Some(NEAR);
+    }
+    // Of the indirect ones the longest that fits: a shorter one is often the longer without its
+    // prefix.
+    (2..=MAX_CALL).rev().find(|&length| {
         let at = MAX_CALL - length;
         let mut decoder = Decoder::with_ip(
             64,
@@ -97,11 +101,10 @@ fn call_length(code: &[u8; MAX_CALL], start: u64) -> Option<usize> {
         );
         let instruction = decoder.decode();
         instruction.len() == length
-            && match instruction.flow_control() {
-                FlowControl::Call => code[at] == 0xe8 || length != 5,
-                FlowControl::IndirectCall => true,
-                _ => false,
-            }
+            && matches!(
+                instruction.flow_control(),
+                FlowControl::Call | FlowControl::IndirectCall
+            )
     })
 }
 

@@ -16,6 +16,10 @@ use crate::session::RING_PAGES;
 use crate::store::wall_now;
 use crate::sysctl::{Places, Raised};
 
+/// How many times as many samples a reader waits for under the engine `bpf`: its samples bring what
+/// has to be looked at soon under the other one.
+const PATIENCE: u32 = 5;
+
 /// What is decided before anything is opened.
 #[derive(Debug)]
 pub(crate) struct Choices {
@@ -78,6 +82,9 @@ impl Choices {
         config.stack_bytes = args.stack_bytes;
         config.ring_pages = RING_PAGES;
         config.engine = self.engine;
+        if self.engine == Engine::Bpf {
+            config.wake_up_samples = config.wake_up_samples.saturating_mul(PATIENCE);
+        }
         config.bpf.not_dumpable = args.allow_secrets;
         config.bpf.frames = args.frames;
         config

@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) capture: Capture,
     pub(crate) by_caller: bool,
     pub(crate) seed: u64,
-    /// Bytes for the tables of one flush interval.
+    /// Bytes for the tables, half of them for those that are being saved.
     pub(crate) memory: usize,
     /// Capture values of denied images and non-dumpable processes too.
     pub(crate) allow_secrets: bool,
@@ -88,7 +88,7 @@ impl Collector {
     pub(crate) fn new(settings: Settings) -> Self {
         let mut images = Images::denying(settings.deny.clone());
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
-        let mut tables = Tables::new(Config::default().precise(), settings.memory);
+        let mut tables = Tables::new(Config::default().precise(), settings.memory / 2);
         tables.declare_losses();
         let kernel = Kernel::read();
         let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
@@ -147,6 +147,11 @@ impl Collector {
         self.plans.is_some()
     }
 
+    /// Plans made so far.
+    pub(crate) fn plans_made(&self) -> u64 {
+        self.plans.as_ref().map_or(0, Plans::made)
+    }
+
     /// Empty tables in place of the full ones, which are returned.
     pub(crate) fn take_tables(&mut self) -> Tables {
         let distinct = self.periods.len() as u64;
@@ -162,7 +167,7 @@ impl Collector {
             }
         }
         self.totals.lost += self.tables.losses();
-        let mut empty = Tables::new(Config::default().precise(), self.settings.memory);
+        let mut empty = Tables::new(Config::default().precise(), self.settings.memory / 2);
         empty.declare_losses();
         std::mem::replace(&mut self.tables, empty)
     }

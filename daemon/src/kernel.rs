@@ -19,14 +19,17 @@ pub(crate) struct KernelSymbol {
 }
 
 /// The running kernel.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     /// Address of `_text`; 0 where addresses are hidden from this user.
     text: u64,
     /// Where it lies now, for the names; 0 where this is another kernel.
     text_now: u64,
-    symbolizer: Option<Symbolizer>,
 }
+
+/// The names of the kernel's functions. What they are read from is kept, and stays on its thread.
+#[derive(Debug, Default)]
+pub(crate) struct KernelNames(Option<Symbolizer>);
 
 impl Kernel {
     /// Looks for `_text` in `/proc/kallsyms`.
@@ -38,7 +41,6 @@ impl Kernel {
         Self {
             text,
             text_now: text,
-            symbolizer: None,
         }
     }
 
@@ -49,7 +51,6 @@ impl Kernel {
         Self {
             text,
             text_now: if same { Self::read().text } else { 0 },
-            symbolizer: None,
         }
     }
 
@@ -67,21 +68,27 @@ impl Kernel {
     pub(crate) fn address(&self, relative: u64) -> u64 {
         relative.wrapping_add(self.text)
     }
+}
 
+impl KernelNames {
     /// The functions around addresses relative to `_text`; `None` for those without a name.
-    pub(crate) fn symbols(&mut self, relative: &[u64]) -> Vec<Option<KernelSymbol>> {
+    pub(crate) fn symbols(
+        &mut self,
+        kernel: &Kernel,
+        relative: &[u64],
+    ) -> Vec<Option<KernelSymbol>> {
         let nothing = || vec![None; relative.len()];
-        if self.text_now == 0 || relative.is_empty() {
+        if kernel.text_now == 0 || relative.is_empty() {
             return nothing();
         }
-        let text = self.text_now;
+        let text = kernel.text_now;
         let absolute: Vec<u64> = relative.iter().map(|a| a.wrapping_add(text)).collect();
         // What runs is told by kallsyms alone; an image lying about may be another build.
         let source = KernelSource {
             vmlinux: MaybeDefault::None,
             ..KernelSource::default()
         };
-        let symbolizer = self.symbolizer.get_or_insert_with(Symbolizer::new);
+        let symbolizer = self.0.get_or_insert_with(Symbolizer::new);
         let found = symbolizer.symbolize(&Source::Kernel(source), Input::AbsAddr(&absolute));
         let Ok(found) = found else { return nothing() };
         found

@@ -105,6 +105,8 @@ pub(crate) struct Pages {
     pid: Pid,
     pagemap: Option<Pagemap>,
     failed: bool,
+    /// What is open is the page table of the sampled program; it stays that.
+    same_space: bool,
     verdicts: FxHashMap<u64, (PageState, u64)>,
 }
 
@@ -117,6 +119,7 @@ impl Pages {
             pid,
             pagemap: None,
             failed: false,
+            same_space: false,
             verdicts: FxHashMap::default(),
         }
     }
@@ -149,9 +152,11 @@ impl Pages {
     /// Whether the page table that can be read now is still that of the sampled program, and not
     /// one that it executed since, or of another process with its pid: the page around its stack
     /// pointer, which the interrupt could read, is there, and anonymous. Each exec draws another
-    /// place for the stack.
+    /// place for the stack. What is open is bound to the address space that it was opened for, and
+    /// tells nothing any more when that is gone.
     pub(crate) fn is_same_space(&mut self, stack: u64) -> bool {
-        self.look(stack & !(PAGE - 1)) == PageState::Written
+        self.same_space = self.same_space || self.look(stack & !(PAGE - 1)) == PageState::Written;
+        self.same_space
     }
 
     fn look(&mut self, page: u64) -> PageState {

@@ -30,6 +30,7 @@ mod procfs;
 mod raw;
 mod record;
 mod replay;
+mod saver;
 mod serve;
 mod session;
 mod store;

@@ -18,7 +18,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
 
 use crate::tables::{Owner, Pc, Tables};
-use crate::window::View;
+use crate::window::{Brought, View};
 
 /// A PC of a process; of the kernel, whose code all processes share, the process is the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +93,7 @@ pub(crate) struct Basis<'a, 'v> {
     pub(crate) bias: u64,
     pub(crate) image_pc: Pc,
     pub(crate) view: &'a View<'v>,
-    pub(crate) pieces: &'a Pieces<'a>,
+    pub(crate) brought: &'a Brought<'a>,
     pub(crate) fs_base: bool,
 }
 
@@ -123,6 +123,8 @@ pub(crate) struct Plans {
     /// What the handler had counted when it was asked last.
     counted: Counters,
     tag: u32,
+    /// Plans made so far.
+    made: u64,
     draws: StdRng,
 }
 
@@ -158,8 +160,14 @@ impl Plans {
             seen: vec![0; SEEN].into(),
             counted: Counters::default(),
             tag: 0,
+            made: 0,
             draws: StdRng::seed_from_u64(seed ^ 0x9_1a05),
         }
+    }
+
+    /// Plans made so far.
+    pub(crate) fn made(&self) -> u64 {
+        self.made
     }
 
     /// What the handler counted since the last time, by name; nothing if it cannot be asked.
@@ -247,7 +255,7 @@ impl Plans {
         if lacked.code {
             for &(branch, destination) in went.iter() {
                 // Where the plan brought the code, it knows the way.
-                if basis.pieces.code(destination).is_empty() {
+                if basis.brought.pieces().code(destination).is_empty() {
                     self.learn(basis.start.process, branch, destination);
                 }
             }
@@ -377,7 +385,7 @@ impl Plans {
         };
         let mut code = KnownCode {
             view: basis.view,
-            pieces: basis.pieces,
+            pieces: basis.brought.pieces(),
             cache,
             lacking: false,
         };
@@ -395,6 +403,7 @@ impl Plans {
             tables.count("plan", "refused", 1);
         } else {
             given.since = sampler::clock_now();
+            self.made += 1;
             tables.count("plan", "made", 1);
         }
     }

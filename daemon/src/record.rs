@@ -19,7 +19,7 @@ use crate::command::{self, Waiting};
 use crate::procfs;
 use crate::raw;
 use crate::session::{Driver, Session, TICK, queue};
-use crate::store::Store;
+use crate::store::{Saved, Store};
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     if let Some(handler) = running.handler() {
         collector.serve(handler);
     }
-    let mut session = Session::new(&setup.cpus, collector, Store::new(writer));
+    let mut session = Session::new(&setup.cpus, collector, Store::new(writer)?);
     let pids: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();
     session.scan(if args.all {
         procfs::all_pids()
@@ -131,6 +131,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     let mut ending = Ending {
         child,
         running: Some(running),
+        stopped: false,
     };
     let mut recording = Recording {
         args,
@@ -140,6 +141,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
             .map(|s| Instant::now() + Duration::from_secs_f64(s)),
         interrupted: &interrupted,
         ending: &mut ending,
+        failing: false,
     };
     session.collect(&batches, &mut recording)?;
     if let Some(stats) = ending.stats() {
@@ -178,11 +180,13 @@ fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
 struct Ending {
     child: Option<command::Running>,
     running: Option<sampler::Running>,
+    stopped: bool,
 }
 
 impl Ending {
     /// Asks sampling to stop; the readers' last batches still come.
-    fn stop(&self) {
+    fn stop(&mut self) {
+        self.stopped = true;
         if let Some(running) = &self.running {
             running.request_stop();
         }
@@ -222,6 +226,22 @@ struct Recording<'a> {
     deadline: Option<Instant>,
     interrupted: &'a AtomicBool,
     ending: &'a mut Ending,
+    /// The last flush failed.
+    failing: bool,
+}
+
+impl Recording<'_> {
+    /// A failure is said once, when it begins, and so is its end.
+    fn say(&mut self, saved: Result<()>) {
+        match (self.failing, &saved) {
+            (false, Err(error)) => eprintln!(
+                "vcpid: {error:#}; what was collected is kept in memory, and every flush tries again"
+            ),
+            (true, Ok(())) => eprintln!("vcpid: flushing works again; nothing was lost by it"),
+            _ => {}
+        }
+        self.failing = saved.is_err();
+    }
 }
 
 impl Driver for Recording<'_> {
@@ -241,20 +261,22 @@ impl Driver for Recording<'_> {
         Ok(())
     }
 
-    /// A failure is said once, when it begins, and so is its end.
     fn flush(&mut self, session: &mut Session) {
-        let was_failing = session.store.is_failing();
-        match (was_failing, session.flush()) {
-            (false, Err(error)) => eprintln!(
-                "vcpid: {error:#}; what was collected is kept in memory, and every flush tries again"
-            ),
-            (true, Ok(())) => eprintln!("vcpid: flushing works again; nothing was lost by it"),
-            _ => {}
+        if let Err(error) = session.begin_flush() {
+            self.say(Err(error));
         }
+    }
+
+    fn saved(&mut self, _session: &mut Session, saved: Result<Saved>) {
+        self.say(saved.map(|_| ()));
     }
 
     fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.args.flush)
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.stopped
     }
 
     /// Nobody waits for a recording in vain.

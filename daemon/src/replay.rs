@@ -16,7 +16,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     let settings = settings(args, &header)?;
     let writer = Writer::create_epoch(&args.output, &epoch(&settings, &header))
         .context("cannot write the database")?;
-    let mut store = Store::new(writer);
+    let mut store = Store::new(writer)?;
     let mut collector = Collector::new(settings);
     let kernel = Kernel::of_recording(header.kernel_text, header.kernel_build_id.as_deref());
     collector.replay(Pid(header.own_pid), kernel);
@@ -56,7 +56,9 @@ fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Re
         match entry {
             Entry::Record(record, evidence) => collector.record(record, evidence),
             Entry::Scan(pid, now) => collector.loadmap.scan(pid, now, &mut collector.images),
-            Entry::Flush => store.flush(collector)?,
+            Entry::Flush => {
+                store.flush(collector)?;
+            }
             Entry::Answer(..) => {}
         }
         if collector.tables.is_full() {

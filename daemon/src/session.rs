@@ -9,7 +9,7 @@ use sampler::{Batch, Pid, Record};
 use crate::collector::Collector;
 use crate::merge::Merge;
 use crate::raw::Entry;
-use crate::store::Store;
+use crate::store::{Saved, Store};
 
 /// Samples that may wait for the collector: with 2.5 KB each well below 100 MB. A flush of several
 /// seconds loses nothing at the usual rates.
@@ -25,9 +25,12 @@ pub(crate) fn queue(samples: u32) -> usize {
 pub(crate) const RING_PAGES: u32 = 1024;
 /// How often the loop looks at what no batch announces: signals, a command, the time.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
-/// How long samples may wait that bring all they need. To wake up costs more than a sample, and
-/// what samples share is found in the processor's caches when they are looked at together.
-const NAP: Duration = Duration::from_millis(50);
+/// How long samples wait that bring all they need, at the least and at the most.
+const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
+/// Samples that are worth to wake up for.
+const WORTH: u32 = 1000;
+/// While more than one in so many of them led to a plan, plans are made soon.
+const PLANS: u64 = 20;
 /// After so many records it is seen whether it must be over.
 const LOOK_RECORDS: u32 = 32;
 /// How often images are looked at for changes of their file.
@@ -41,11 +44,18 @@ pub(crate) trait Driver {
     /// What makes it senseless to go on.
     fn look(&mut self, session: &mut Session) -> Result<()>;
 
-    /// Saves what was collected. Called after each interval, and when the tables are full.
+    /// Begins to save what was collected. Called after each interval, and when the tables are
+    /// full, unless something is being saved.
     fn flush(&mut self, session: &mut Session);
+
+    /// What became of that.
+    fn saved(&mut self, session: &mut Session, saved: Result<Saved>);
 
     /// The time between two flushes.
     fn interval(&self) -> Duration;
+
+    /// Whether it is ending: then nothing is waited for.
+    fn is_ending(&self) -> bool;
 
     /// When it must be over, once it is ending: what was not looked at until then is lost.
     fn deadline(&self) -> Option<Instant>;
@@ -57,6 +67,8 @@ pub(crate) struct Session {
     pub(crate) collector: Collector,
     pub(crate) store: Store,
     cpus: usize,
+    /// When the driver looks next.
+    next_look: Instant,
     /// Batches taken so far.
     pub(crate) batches: u64,
     /// Interrupts that they tell of.
@@ -71,6 +83,7 @@ impl Session {
             collector,
             store,
             cpus: cpus.len(),
+            next_look: Instant::now(),
             batches: 0,
             interrupts: 0,
         }
@@ -98,43 +111,57 @@ impl Session {
     ) -> Result<()> {
         let mut flushed = Instant::now();
         let mut next_chores = Instant::now() + CHORES;
-        let mut next_look = Instant::now();
         // Without captures the pages of a sample are looked at as soon as it comes.
         let naps = self.collector.has_handler();
+        let [mut nap, _] = NAPS;
+        let mut awake = Instant::now();
         loop {
             if naps {
-                std::thread::sleep(NAP);
+                std::thread::sleep(NAPS[0]);
             }
-            match batches.recv_timeout(if naps { Duration::ZERO } else { TICK }) {
-                Ok(batch) => {
-                    self.take(batch);
-                    batches.try_iter().for_each(|batch| self.take(batch));
-                    self.drain(driver);
+            if !naps || awake.elapsed() >= nap || driver.is_ending() {
+                awake = Instant::now();
+                match batches.recv_timeout(if naps { Duration::ZERO } else { TICK }) {
+                    Ok(batch) => {
+                        self.take(batch);
+                        batches.try_iter().for_each(|batch| self.take(batch));
+                        let plans = self.collector.plans_made();
+                        let handed = self.drain(driver)?;
+                        nap = next_nap(nap, handed, self.collector.plans_made() - plans);
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = Instant::now();
             if driver.deadline().is_some_and(|deadline| now >= deadline) {
                 self.discard(batches);
                 return Ok(());
             }
-            if now >= next_look {
-                next_look = now + TICK;
-                driver.look(self)?;
-            }
+            self.look(driver, now)?;
             if now >= next_chores {
                 next_chores = now + CHORES;
                 self.collector.drop_changed_images();
             }
-            if now >= flushed + driver.interval() {
+            if let Some(saved) = self.store.ended() {
+                driver.saved(self, saved);
+            }
+            if now >= flushed + driver.interval() && !self.store.is_saving() {
                 flushed = now;
                 driver.flush(self);
             }
         }
         self.merge.finish_all();
-        self.drain(driver);
+        self.drain(driver)?;
         Ok(())
+    }
+
+    fn look(&mut self, driver: &mut impl Driver, now: Instant) -> Result<()> {
+        if now < self.next_look {
+            return Ok(());
+        }
+        self.next_look = now + TICK;
+        driver.look(self)
     }
 
     fn take(&mut self, batch: Batch) {
@@ -147,24 +174,33 @@ impl Session {
         self.merge.push(batch);
     }
 
-    /// Hands on what is complete, until it must be over. After a long flush there may be more than
-    /// the tables have room for, so they are flushed on the way. A failed flush is tried again at
-    /// the next interval only: a full disk stays full.
-    fn drain(&mut self, driver: &mut impl Driver) {
+    /// Hands on what is complete, until it must be over. The tables are flushed when they are full.
+    /// While others are being saved, that is waited for: what comes meanwhile has room in the
+    /// kernel. A failed flush is tried again at the next interval only: a full disk stays full.
+    /// Says how many there were. On a starved machine this takes a while, in which the driver goes
+    /// on looking.
+    fn drain(&mut self, driver: &mut impl Driver) -> Result<u32> {
         let mut handed = 0_u32;
         while let Some((record, evidence)) = self.merge.pop() {
             self.collector.record(record, evidence);
             if self.collector.tables.is_full() && !self.store.is_failing() {
-                driver.flush(self);
+                if let Some(saved) = self.store.wait() {
+                    driver.saved(self, saved);
+                }
+                if !self.store.is_failing() {
+                    driver.flush(self);
+                }
             }
             handed += 1;
             if handed.is_multiple_of(LOOK_RECORDS) {
                 let now = Instant::now();
                 if driver.deadline().is_some_and(|deadline| now >= deadline) {
-                    return;
+                    break;
                 }
+                self.look(driver, now)?;
             }
         }
+        Ok(handed)
     }
 
     /// Counts what is left as lost.
@@ -190,15 +226,43 @@ impl Session {
         tables.count("interval", "drains_displaced", stats.displaced);
     }
 
-    /// Saves what was collected.
+    /// Begins to save what was collected; nothing is being saved.
+    ///
+    /// # Errors
+    /// There is no database; what was collected is kept.
+    pub(crate) fn begin_flush(&mut self) -> Result<()> {
+        self.note_flush();
+        self.store.begin(&mut self.collector)
+    }
+
+    /// Saves what was collected, and waits for that.
     ///
     /// # Errors
     /// Those of the database; what could not be saved is kept for the next time.
-    pub(crate) fn flush(&mut self) -> Result<()> {
-        self.collector.note(&Entry::Flush);
-        self.store.measure(&mut self.collector.tables, self.cpus);
+    pub(crate) fn flush(&mut self) -> Result<Saved> {
+        self.note_flush();
         self.store.flush(&mut self.collector)
     }
+
+    fn note_flush(&mut self) {
+        self.collector.note(&Entry::Flush);
+        self.store.measure(&mut self.collector.tables, self.cpus);
+    }
+}
+
+/// How long to wait next after so many records, of which so many led to plans.
+///
+/// A collector that wakes up finds its data gone from the processor's caches, which costs as much
+/// as some hundred samples do. So it waits until there are enough of them, unless it has much to
+/// learn: programs that run for a second have values only if plans are made within a fraction of it.
+fn next_nap(nap: Duration, records: u32, plans: u64) -> Duration {
+    let [least, most] = NAPS;
+    if plans * PLANS > u64::from(records) {
+        return least;
+    }
+    (nap * 2)
+        .min(nap * WORTH / records.max(1))
+        .clamp(least, most)
 }
 
 /// How many interrupts a record tells of.

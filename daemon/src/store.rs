@@ -2,20 +2,23 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use profiledb::Writer;
 
-use crate::collector::Collector;
-use crate::flush;
+use crate::collector::{Collector, Totals};
+use crate::flush::Snapshot;
+use crate::saver::{Done, Saver};
 use crate::tables::Tables;
 
 /// The database and what could not be written to it yet.
 pub(crate) struct Store {
+    saver: Saver,
+    /// Not here while something is being written.
     writer: Option<Writer>,
-    /// Tables of a flush that failed, with its times.
-    pending: Option<(Tables, i64, i64)>,
+    /// What could not be written.
+    pending: Option<Snapshot>,
     /// When the present interval began, by both clocks: the wall's may be set meanwhile.
     started: i64,
     since: Instant,
@@ -23,24 +26,33 @@ pub(crate) struct Store {
     measured_cpu: Duration,
 }
 
+/// Something has been written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Saved {
+    /// What was counted in the run when it was handed over.
+    pub(crate) totals: Totals,
+    pub(crate) took: Duration,
+}
+
 impl Store {
-    pub(crate) fn new(writer: Writer) -> Self {
-        Self {
+    pub(crate) fn new(writer: Writer) -> Result<Self> {
+        Ok(Self {
             writer: Some(writer),
-            ..Self::closed()
-        }
+            ..Self::closed()?
+        })
     }
 
     /// A store whose database could not be opened yet.
-    pub(crate) fn closed() -> Self {
-        Self {
+    pub(crate) fn closed() -> Result<Self> {
+        Ok(Self {
+            saver: Saver::start()?,
             writer: None,
             pending: None,
             started: wall_now(),
             since: Instant::now(),
             measured_at: Instant::now(),
             measured_cpu: cpu_time(),
-        }
+        })
     }
 
     /// Writes to this database from now on.
@@ -49,7 +61,7 @@ impl Store {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.writer.is_some()
+        self.writer.is_some() || self.is_saving()
     }
 
     /// Writes no more to its database, and leaves that as it is.
@@ -57,8 +69,14 @@ impl Store {
         self.writer = None;
     }
 
+    /// Whether something could not be written.
     pub(crate) fn is_failing(&self) -> bool {
         self.pending.is_some()
+    }
+
+    /// Whether something is being written.
+    pub(crate) fn is_saving(&self) -> bool {
+        self.saver.is_busy()
     }
 
     /// Counts what collecting has cost since the last time.
@@ -76,59 +94,99 @@ impl Store {
         (self.measured_at, self.measured_cpu) = (now, cpu);
     }
 
-    /// Writes what is pending, then the tables, which are empty afterwards.
-    pub(crate) fn flush(&mut self, collector: &mut Collector) -> Result<()> {
-        if let Some((tables, started, ended)) = self.pending.take() {
-            self.write_or_keep(tables, started, ended, collector)?;
-        }
+    /// Begins to write what could not be written before, else what was collected. What is being
+    /// written already must have ended.
+    ///
+    /// # Errors
+    /// There is no database; what was to be written is kept.
+    pub(crate) fn begin(&mut self, collector: &mut Collector) -> Result<()> {
+        let snapshot = match self.pending.take() {
+            Some(pending) => pending,
+            None => self.take(collector),
+        };
+        let Some(writer) = self.writer.take() else {
+            self.pending = Some(snapshot);
+            return Err(anyhow!("the database is closed"));
+        };
+        self.saver.begin(writer, snapshot).map_err(|back| {
+            let (writer, snapshot) = *back;
+            (self.writer, self.pending) = (Some(writer), Some(snapshot));
+            anyhow!("the thread that saves is gone")
+        })
+    }
+
+    /// What was collected since the last time.
+    fn take(&mut self, collector: &mut Collector) -> Snapshot {
         let started = self.started;
         let elapsed = i64::try_from(self.since.elapsed().as_nanos()).unwrap_or(i64::MAX);
         let ended = started.saturating_add(elapsed);
         (self.started, self.since) = (ended, Instant::now());
-        let tables = collector.take_tables();
-        self.write_or_keep(tables, started, ended, collector)
+        Snapshot::take(collector, started, ended)
     }
 
-    fn write_or_keep(
-        &mut self,
-        tables: Tables,
-        started: i64,
-        ended: i64,
-        collector: &mut Collector,
-    ) -> Result<()> {
-        let result = self.write(&tables, started, ended, collector);
+    /// What became of what was begun, once that is known.
+    pub(crate) fn ended(&mut self) -> Option<Result<Saved>> {
+        let done = self.saver.ended()?;
+        Some(self.settle(done))
+    }
+
+    /// Waits for what is being written, if anything is.
+    pub(crate) fn wait(&mut self) -> Option<Result<Saved>> {
+        if !self.is_saving() {
+            return None;
+        }
+        let done = self.saver.wait();
+        Some(match done {
+            Some(done) => self.settle(done),
+            None => Err(anyhow!("the thread that saves is gone")),
+        })
+    }
+
+    fn settle(&mut self, done: Done) -> Result<Saved> {
+        let Done {
+            writer,
+            snapshot,
+            result,
+            took,
+        } = done;
+        self.writer = Some(writer);
+        let totals = snapshot.totals;
         if result.is_err() {
-            self.pending = Some((tables, started, ended));
+            self.pending = Some(snapshot);
         }
         result
+            .context("flush failed")
+            .map(|()| Saved { totals, took })
     }
 
-    fn write(
-        &mut self,
-        tables: &Tables,
-        started: i64,
-        ended: i64,
-        collector: &mut Collector,
-    ) -> Result<()> {
-        let Some(writer) = &mut self.writer else {
-            bail!("the database is closed")
-        };
-        flush::write(
-            writer,
-            tables,
-            &mut collector.images,
-            &mut collector.kernel,
-            started,
-            ended,
-        )
-        .context("flush failed")
+    /// Writes all that was collected, and waits for that.
+    ///
+    /// # Errors
+    /// Those of the database; what could not be written is kept.
+    pub(crate) fn flush(&mut self, collector: &mut Collector) -> Result<Saved> {
+        // Should it have failed, it is pending.
+        let _ = self.wait();
+        loop {
+            let is_all = !self.is_failing();
+            self.begin(collector)?;
+            let saved = self.wait().context("nothing was written")??;
+            if is_all {
+                return Ok(saved);
+            }
+        }
     }
 
+    /// Ends the epoch and closes its database.
+    ///
+    /// # Errors
+    /// Those of the database.
     pub(crate) fn end(&mut self) -> Result<()> {
+        let _ = self.wait();
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };
-        writer.end_epoch(wall_now())?;
+        // Where the last interval ended: the clock may have been set since the first began.
+        writer.end_epoch(self.started)?;
         writer.close()?;
         Ok(())
     }

@@ -111,6 +111,7 @@ pub(crate) struct Tables {
     pub(crate) subjects: Vec<Subject>,
     subject_ids: FxHashMap<Subject, SubjectId>,
     pub(crate) processes: FxHashMap<ProcessId, profiledb::Process>,
+    last_owner: Option<(Subject, Owner)>,
     pub(crate) cycles: FxHashMap<(Owner, PcId, Option<PcId>), Cycles>,
     sites: Vec<Site>,
     site_ids: FxHashMap<(Owner, Pc), SiteId>,
@@ -161,6 +162,7 @@ impl Tables {
             subjects: Vec::new(),
             subject_ids: FxHashMap::default(),
             processes: FxHashMap::default(),
+            last_owner: None,
             cycles: FxHashMap::default(),
             sites: Vec::new(),
             site_ids: FxHashMap::default(),
@@ -241,8 +243,30 @@ impl Tables {
         })
     }
 
-    /// The index of a subject.
-    pub(crate) fn subject(&mut self, subject: Subject) -> SubjectId {
+    /// A process with the subject of a sample of it; `row` is what is known of the process. Mostly
+    /// it is that of the sample before.
+    pub(crate) fn owner(
+        &mut self,
+        process: ProcessId,
+        subject: Subject,
+        row: impl FnOnce() -> profiledb::Process,
+    ) -> Owner {
+        if let Some((of, last)) = self.last_owner
+            && of == subject
+            && last.process == process
+        {
+            return last;
+        }
+        let owner = Owner {
+            process,
+            subject: self.subject(subject),
+        };
+        self.processes.entry(process).or_insert_with(row);
+        self.last_owner = Some((subject, owner));
+        owner
+    }
+
+    fn subject(&mut self, subject: Subject) -> SubjectId {
         let next = SubjectId(u32::try_from(self.subjects.len()).unwrap_or(u32::MAX));
         let subjects = &mut self.subjects;
         *self.subject_ids.entry(subject).or_insert_with(|| {

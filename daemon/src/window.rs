@@ -1,6 +1,6 @@
 //! From a sample to value events: what the interpreter sees of the process, and what it says.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 use hotlist::Generator;
 use interpreter::{
@@ -38,6 +38,40 @@ pub(crate) struct View<'a> {
     pub(crate) same_space: Cell<Option<bool>>,
     /// The mapping that was located last, and its bias: code seldom leaves it.
     pub(crate) last: Cell<Option<(Mapping, u64)>>,
+    /// The page that was found pristine last.
+    pub(crate) pristine: Cell<Option<u64>>,
+}
+
+/// What was read at the interrupt: the code at the PC, and what the plan names. It is looked at when
+/// it is first wanted: most samples are no beginning of a window that counts.
+#[derive(Debug)]
+pub(crate) struct Brought<'a> {
+    pc: u64,
+    capture: &'a sampler::Capture,
+    pieces: OnceCell<Pieces<'a>>,
+}
+
+impl<'a> Brought<'a> {
+    /// What came with a sample at this PC.
+    pub(crate) fn new(pc: u64, capture: &'a sampler::Capture) -> Self {
+        Self {
+            pc,
+            capture,
+            pieces: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn pieces(&self) -> &Pieces<'a> {
+        self.pieces.get_or_init(|| {
+            let mut pieces = Pieces::default();
+            pieces.push(self.pc, self.capture.code());
+            for (address, bytes) in self.capture.pieces() {
+                // What does not fit is not known.
+                pieces.push(address, bytes);
+            }
+            pieces
+        })
+    }
 }
 
 /// A process address as an address of an image.
@@ -69,6 +103,7 @@ impl<'a> View<'a> {
             stack: None,
             same_space: Cell::new(None),
             last: Cell::new(None),
+            pristine: Cell::new(None),
         }
     }
 }
@@ -116,6 +151,10 @@ impl View<'_> {
 
     /// Whether the bytes at `address` are certainly those of the image file; else why not.
     fn is_pristine(&self, address: u64, mapping: &Mapping) -> Result<(), StopReason> {
+        let page = address & !(elf::PAGE as u64 - 1);
+        if self.pristine.get() == Some(page) {
+            return Ok(());
+        }
         if mapping.is_anon() {
             return Err(StopReason::AnonymousCode);
         }
@@ -124,7 +163,10 @@ impl View<'_> {
         }
         let seen = self.evidence.and_then(|evidence| evidence.of(address));
         match seen.unwrap_or_else(|| self.page_now(address)) {
-            PageState::Clean => Ok(()),
+            PageState::Clean => {
+                self.pristine.set(Some(page));
+                Ok(())
+            }
             PageState::Written => Err(StopReason::PageWritten),
             PageState::Unknown => Err(StopReason::ProcessGone),
         }
@@ -199,16 +241,16 @@ impl View<'_> {
 }
 
 /// Code of the sampled process, decoded through the cache.
-pub(crate) struct ProcessCode<'a, 'v> {
+pub(crate) struct ProcessCode<'a, 'b, 'v> {
     pub(crate) view: &'a View<'v>,
     pub(crate) cache: &'a mut DecodeCache,
     /// What was read at the interrupt, if the engine reads there.
-    pub(crate) pieces: Option<&'a Pieces<'a>>,
+    pub(crate) brought: Option<&'b Brought<'b>>,
     /// Code was wanted that had not been read there.
     pub(crate) missed: bool,
 }
 
-impl Code for ProcessCode<'_, '_> {
+impl Code for ProcessCode<'_, '_, '_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
         let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
         if !located.mapping.executable && !located.mapping.is_anon() {
@@ -218,7 +260,7 @@ impl Code for ProcessCode<'_, '_> {
             return Err(StopReason::DeniedImage);
         }
         let Pc { image, address } = located.pc;
-        let code = self.pieces.map(|pieces| pieces.code(pc));
+        let code = self.brought.map(|brought| brought.pieces().code(pc));
         if let Some(code) = code.filter(|code| !code.is_empty()) {
             match self.cache.hold_sampled(image.0, address, code) {
                 Ok(held) => {
@@ -233,7 +275,7 @@ impl Code for ProcessCode<'_, '_> {
             }
         }
         self.missed = true;
-        let captured = self.pieces.is_some();
+        let captured = self.brought.is_some();
         let reason = |why| {
             if captured {
                 StopReason::CodeNotCaptured
@@ -271,7 +313,7 @@ pub(crate) struct SampleMemory<'a, 'v> {
     /// Address of the first byte of `stack`.
     pub(crate) stack_start: u64,
     pub(crate) stack: &'a [u8],
-    pub(crate) pieces: Option<&'a Pieces<'a>>,
+    pub(crate) brought: Option<&'a Brought<'a>>,
 }
 
 impl Memory for SampleMemory<'_, '_> {
@@ -280,7 +322,7 @@ impl Memory for SampleMemory<'_, '_> {
             .checked_sub(self.stack_start)
             .and_then(|start| usize::try_from(start).ok())
             .and_then(|start| self.stack.get(start..start.checked_add(bytes.len())?));
-        let brought = || self.pieces?.bytes(address, bytes.len());
+        let brought = || self.brought?.pieces().bytes(address, bytes.len());
         match copied.or_else(brought) {
             Some(held) => {
                 bytes.copy_from_slice(held);

@@ -1,13 +1,12 @@
 //! A bounded cache of decoded instructions.
 
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
 use crate::decode::{Decoded, MAX_BYTES};
 use crate::stop::StopReason;
 
-/// Entries that a key may lie in.
-const WAYS: usize = 4;
-
 /// What an instruction is kept under.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     address: u64,
     /// The code space, and above it where the bytes are from.
@@ -34,13 +33,8 @@ impl Key {
     }
 }
 
-// The keys of a set share a cache line.
-const _: () = assert!(WAYS * size_of::<Key>() == 64);
-
 /// A place for an instruction: all that a window needs of it lies together.
-#[derive(Clone)]
 struct Entry {
-    /// As in its set.
     key: Key,
     /// The encoding of a sampled instruction, zeros behind it.
     bytes: [u8; CODE],
@@ -79,37 +73,38 @@ pub struct Held(usize);
 /// Code that cannot have changed is [decoded once](Self::get_or_decode). Code that can have been
 /// written is [checked](Self::get_sampled) against its bytes as of the interrupt each time; the two
 /// never serve each other, even for the same space. Memory is allocated once, when the cache is
-/// made.
+/// made, and used as instructions come: in the order in which windows first run through them, so
+/// that what is used together lies together.
 pub struct DecodeCache {
-    /// The number of sets is a power of two.
-    sets: Vec<[Key; WAYS]>,
-    /// Set by set.
+    /// Where the instruction of a key is.
+    places: FxHashMap<Key, u32>,
     entries: Vec<Entry>,
+    /// Entries to be used.
+    capacity: usize,
     /// The entry that was asked for last.
     last: usize,
-    len: usize,
-    /// Which entry of a full set to give up next.
+    /// Which entry to give up next when all are used.
     turn: usize,
 }
 
 impl DecodeCache {
-    /// A cache of at least one and about `capacity` instructions (rounded up to a power of two, at
-    /// most 2^24).
+    /// A cache of at least one and at most `capacity` instructions (no more than 2^24).
     pub fn new(capacity: usize) -> Self {
-        let slots = capacity.clamp(WAYS, 1 << 24).next_power_of_two();
+        let capacity = capacity.clamp(1, 1 << 24);
+        // Before anything was asked for, that was the last.
+        let none = Entry {
+            key: Key::NONE,
+            bytes: [0; CODE],
+            next: 0,
+            decoded: Decoded::filler(),
+        };
+        let mut entries = Vec::with_capacity(capacity + 1);
+        entries.push(none);
         Self {
-            sets: vec![[Key::NONE; WAYS]; slots / WAYS],
-            entries: vec![
-                Entry {
-                    key: Key::NONE,
-                    bytes: [0; CODE],
-                    next: 0,
-                    decoded: Decoded::filler(),
-                };
-                slots
-            ],
+            places: FxHashMap::with_capacity_and_hasher(capacity, FxBuildHasher),
+            entries,
+            capacity,
             last: 0,
-            len: 0,
             turn: 0,
         }
     }
@@ -193,12 +188,7 @@ impl DecodeCache {
 
     /// Forgets every instruction of a code space.
     pub fn invalidate(&mut self, space: u32) {
-        for key in self.sets.as_flattened_mut() {
-            if *key != Key::NONE && key.place as u32 == space {
-                *key = Key::NONE;
-                self.len -= 1;
-            }
-        }
+        self.places.retain(|key, _| key.place as u32 != space);
         for entry in &mut self.entries {
             if entry.key.place as u32 == space {
                 entry.key = Key::NONE;
@@ -208,12 +198,12 @@ impl DecodeCache {
 
     /// Number of instructions held.
     pub fn len(&self) -> usize {
-        self.len
+        self.places.len()
     }
 
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.places.is_empty()
     }
 
     #[inline]
@@ -223,9 +213,7 @@ impl DecodeCache {
             self.last = hint;
             return Some(hint);
         }
-        let set = self.set_of(key);
-        let way = self.sets[set].iter().position(|held| *held == key)?;
-        let index = set * WAYS + way;
+        let index = *self.places.get(&key)? as usize;
         self.follow(index);
         Some(index)
     }
@@ -237,38 +225,37 @@ impl DecodeCache {
         self.last = index;
     }
 
-    /// Keeps an instruction, in place of another of its key or, in a full set, of any; where it is
-    /// now.
+    /// Keeps an instruction, in place of another of its key or, when all entries are used, of the
+    /// one that was kept first; where it is now.
     fn put(&mut self, key: Key, decoded: Decoded) -> usize {
-        let set = self.set_of(key);
-        let keys = &mut self.sets[set];
-        let same = keys.iter().position(|held| *held == key);
-        let way = same.unwrap_or_else(|| {
-            let free = keys.iter().position(|held| *held == Key::NONE);
-            self.len += usize::from(free.is_some());
-            free.unwrap_or_else(|| {
-                self.turn = (self.turn + 1) % WAYS;
-                self.turn
-            })
-        });
-        keys[way] = key;
-        let index = set * WAYS + way;
-        self.entries[index] = Entry {
-            key,
-            bytes: [0; CODE],
-            next: self.entries[index].next,
-            decoded,
+        let index = match self.places.get(&key) {
+            Some(&index) => index as usize,
+            None => self.place(key),
         };
+        let entry = &mut self.entries[index];
+        (entry.key, entry.bytes, entry.decoded) = (key, [0; CODE], decoded);
         self.follow(index);
         index
     }
 
-    /// Index of the set that a key belongs to.
-    #[inline]
-    fn set_of(&self, key: Key) -> usize {
-        let mixed = key.address ^ key.place.rotate_left(40);
-        let hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        hash as usize & (self.sets.len() - 1)
+    /// A place for an instruction that is not held.
+    fn place(&mut self, key: Key) -> usize {
+        let index = if self.entries.len() <= self.capacity {
+            self.entries.push(Entry {
+                key,
+                bytes: [0; CODE],
+                next: 0,
+                decoded: Decoded::filler(),
+            });
+            self.entries.len() - 1
+        } else {
+            self.turn = self.turn % self.capacity + 1;
+            self.places.remove(&self.entries[self.turn].key);
+            self.turn
+        };
+        // There are at most 2^24.
+        self.places.insert(key, index as u32);
+        index
     }
 }
 
@@ -313,7 +300,7 @@ mod tests {
         for address in 0..10_000 {
             assert!(cache.get_or_decode(0, address, nop).is_ok());
         }
-        assert!(cache.len() <= 128);
+        assert_eq!(cache.len(), 100);
     }
 
     /// A read that fails, yields nothing, or claims too much never panics.

@@ -1,6 +1,6 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
-use interpreter::{Pieces, StopReason, Window};
+use interpreter::{StopReason, Window};
 use profiledb::Subject;
 use rand::RngExt;
 use sampler::{
@@ -14,7 +14,7 @@ use crate::images::Identity;
 use crate::plans::{Basis, Lacked, Start, Ways};
 use crate::procfs::Credentials;
 use crate::tables::{Owner, Pc, PcId};
-use crate::window::{ProcessCode, Recorder, SampleMemory, View};
+use crate::window::{Brought, ProcessCode, Recorder, SampleMemory, View};
 use crate::witness::Evidence;
 
 impl Collector {
@@ -58,21 +58,16 @@ impl Collector {
             None => self.loadmap.credentials(pid, time).map(nearly),
         };
         let process = self.loadmap.get(pid)?;
-        let subject = self.tables.subject(Subject {
+        let subject = Subject {
             kernel,
             ..subject.unwrap_or_default()
-        });
-        let (id, row) = if self.settings.per_process {
-            (process.id, &*process)
+        };
+        let process = if self.settings.per_process {
+            &*process
         } else {
-            (self.kernel_space.id, &self.kernel_space)
+            &self.kernel_space
         };
-        let owner = Owner {
-            process: id,
-            subject,
-        };
-        self.tables.processes.entry(id).or_insert_with(|| row.row());
-        Some(owner)
+        Some(self.tables.owner(process.id, subject, || process.row()))
     }
 
     /// Samples that found no room in the engine's buffer: cycles without values.
@@ -182,12 +177,12 @@ impl Collector {
                 () => StopReason::CompatMode,
             });
         };
-        let pieces = capture.map(|capture| pieces_of(sample.ip, capture));
+        let brought = capture.map(|capture| Brought::new(sample.ip, capture));
         let mut memory = SampleMemory {
             view: &view,
             stack_start: registers.gpr[4],
             stack: &sample.stack,
-            pieces: pieces.as_ref(),
+            brought: brought.as_ref(),
         };
         let mut caller = None;
         if !kernel {
@@ -214,23 +209,25 @@ impl Collector {
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
-        let basis = capture.zip(pieces.as_ref()).map(|(capture, pieces)| Basis {
-            start: Start {
-                process: if kernel {
-                    ProcessKey::default()
-                } else {
-                    capture.task.process()
+        let basis = capture
+            .zip(brought.as_ref())
+            .map(|(capture, brought)| Basis {
+                start: Start {
+                    process: if kernel {
+                        ProcessKey::default()
+                    } else {
+                        capture.task.process()
+                    },
+                    pc: sample.ip,
                 },
-                pc: sample.ip,
-            },
-            owner,
-            outcome: capture.plan,
-            bias: located.bias,
-            image_pc: located.pc,
-            view: &view,
-            pieces,
-            fs_base: capture.fs_base.is_some(),
-        });
+                owner,
+                outcome: capture.plan,
+                bias: located.bias,
+                image_pc: located.pc,
+                view: &view,
+                brought,
+                fs_base: capture.fs_base.is_some(),
+            });
         let probability = {
             let mut images = view.images.borrow_mut();
             self.blocks
@@ -274,7 +271,7 @@ impl Collector {
         let mut code = ProcessCode {
             view: &view,
             cache: &mut self.cache,
-            pieces: pieces.as_ref(),
+            brought: brought.as_ref(),
             missed: false,
         };
         let window = Window {
@@ -345,17 +342,6 @@ fn nearly(seen: Credentials) -> Subject {
         egid: Some(seen.egid),
         ..Subject::default()
     }
-}
-
-/// What was read at the interrupt: the code at the PC, and what the plan names.
-fn pieces_of(pc: u64, capture: &sampler::Capture) -> Pieces<'_> {
-    let mut pieces = Pieces::default();
-    pieces.push(pc, capture.code());
-    for (address, bytes) in capture.pieces() {
-        // What does not fit is not known.
-        pieces.push(address, bytes);
-    }
-    pieces
 }
 
 /// The call site that the handler found. What it found by the frame pointer is a guess, and good

@@ -25,7 +25,7 @@ use crate::collector::{Collector, Settings};
 use crate::config::Config;
 use crate::procfs;
 use crate::session::{Driver, Session, TICK};
-use crate::store::{self, Store};
+use crate::store::{self, Saved, Store};
 
 /// How often the service looks at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);
@@ -162,7 +162,7 @@ impl Service {
         if let Some(handler) = sampling.running.handler() {
             collector.serve(handler);
         }
-        let mut session = Session::new(&sampling.setup.cpus, collector, Store::closed());
+        let mut session = Session::new(&sampling.setup.cpus, collector, Store::closed()?);
         session.scan(procfs::all_pids());
         let unsaved = self.figures.take_unsaved();
         if unsaved > 0 {
@@ -242,9 +242,25 @@ impl Service {
             self.begin_anew(why);
         }
         // A day ends when it ends, not with the next flush.
-        if self.epochs.due() == Some(Due::Time) {
+        if self.epochs.due() == Some(Due::Time) && !session.store.is_saving() {
             self.flush(session);
         }
+    }
+
+    /// What follows a flush, however it went.
+    fn conclude(&mut self, session: &Session, saved: Result<()>) {
+        match saved {
+            Ok(()) => self.troubles.end(SAVING),
+            Err(error) => self.cannot_save(&error),
+        }
+        match self.epochs.enforce() {
+            Ok(_) => self.troubles.end(RETENTION),
+            Err(error) => self.troubles.begin(RETENTION, error),
+        }
+        if let Some(why) = session.collector.has_grown_old().or_else(many_files) {
+            self.begin_anew(why);
+        }
+        self.manager.status(&self.figures.line());
     }
 
     fn begin_anew(&mut self, why: &str) {
@@ -280,26 +296,28 @@ impl Driver for Service {
     }
 
     fn flush(&mut self, session: &mut Session) {
-        let saved = self.save(session).and_then(|()| match self.epochs.due() {
-            Some(_) => self.turn(session),
-            None => Ok(()),
-        });
-        match saved {
-            Ok(()) => self.troubles.end(SAVING),
-            Err(error) => self.cannot_save(&error),
+        if let Err(error) = self.begin_save(session) {
+            self.conclude(session, Err(error));
         }
-        match self.epochs.enforce() {
-            Ok(_) => self.troubles.end(RETENTION),
-            Err(error) => self.troubles.begin(RETENTION, error),
-        }
-        if let Some(why) = session.collector.has_grown_old().or_else(many_files) {
-            self.begin_anew(why);
-        }
-        self.manager.status(&self.figures.line());
+    }
+
+    fn saved(&mut self, session: &mut Session, saved: Result<Saved>) {
+        let settled = self
+            .settle(session, saved)
+            .and_then(|()| match self.epochs.due() {
+                Some(Due::Time | Due::Size) => self.turn(session),
+                // The next flush says so.
+                Some(Due::Gone) | None => Ok(()),
+            });
+        self.conclude(session, settled);
     }
 
     fn interval(&self) -> Duration {
         Duration::from_secs(self.config.collection.flush_seconds.0)
+    }
+
+    fn is_ending(&self) -> bool {
+        self.end.is_some()
     }
 
     fn deadline(&self) -> Option<Instant> {

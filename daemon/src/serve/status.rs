@@ -11,7 +11,7 @@ use super::sampling::Sampling;
 use crate::collector::Totals;
 use crate::procfs;
 use crate::session::Session;
-use crate::store::{self, wall_now};
+use crate::store::{self, Saved, wall_now};
 
 /// What is counted over the service's life.
 #[derive(Debug, Default)]
@@ -36,12 +36,12 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// A flush has taken so long.
-    pub(super) fn flushed(&mut self, session: &Session, took: Duration) {
+    /// Something was saved.
+    pub(super) fn flushed(&mut self, session: &Session, saved: &Saved) {
         self.running = session.collector.totals;
-        self.saved = self.running.samples;
+        self.saved = saved.totals.samples;
         self.flushes += 1;
-        self.last_flush = Some((wall_now(), took));
+        self.last_flush = Some((wall_now(), saved.took));
     }
 
     /// A collection ends, whose figures are added to those before.

@@ -172,6 +172,3 @@ CREATE TABLE counter (
     value INTEGER NOT NULL,
     PRIMARY KEY (flush, kind, name)
 ) STRICT, WITHOUT ROWID;
-
-CREATE INDEX cycles_by_pc ON cycles(pc);
-CREATE INDEX hotlist_by_pc ON hotlist(pc);

@@ -325,7 +325,6 @@ fn pages_used_many_times() -> Outcome {
         &format!(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
              INSERT INTO cycles SELECT 1, 1, 1, 1, NULL, i, i FROM n;
-             DROP INDEX cycles_by_pc;
              PRAGMA page_size = 512;
              VACUUM INTO '{}'",
             path.display()

@@ -1,13 +1,12 @@
 //! What was collected goes into a database that is there, and epochs follow each other.
 
-use std::time::Instant;
-
 use anyhow::{Result, bail};
 use profiledb::is_useless;
 
 use super::{SAVING, Service};
 use crate::serve::epochs::Due;
 use crate::session::Session;
+use crate::store::Saved;
 
 impl Service {
     pub(super) fn begin_epoch(&mut self, session: &mut Session) -> Result<()> {
@@ -25,40 +24,65 @@ impl Service {
         self.troubles.begin(SAVING, why);
     }
 
-    /// Saves what was collected, in a file that is there.
+    /// Begins to save what was collected, in a file that is there.
+    pub(super) fn begin_save(&mut self, session: &mut Session) -> Result<()> {
+        let epoch = self.keep_epoch(session);
+        let begun = session.begin_flush();
+        epoch.and(begun)
+    }
+
+    /// Saves what was collected, and waits for that. A damaged database is replaced.
     pub(super) fn save(&mut self, session: &mut Session) -> Result<()> {
+        if let Some(saved) = session.store.wait() {
+            // What it could not save is still to be saved.
+            let _ = self.settle(session, saved);
+        }
+        let epoch = self.keep_epoch(session);
+        let saved = session.flush();
+        epoch?;
+        match self.settle(session, saved) {
+            Ok(()) if session.store.is_failing() => {
+                let saved = session.flush();
+                self.settle(session, saved)
+            }
+            settled => settled,
+        }
+    }
+
+    /// Makes sure that there is a database to save to.
+    fn keep_epoch(&mut self, session: &mut Session) -> Result<()> {
         if self.epochs.due() == Some(Due::Gone) {
             tracing::warn!("the running epoch's database is gone; a new one begins");
             session.store.abandon();
         }
-        if !session.store.is_open()
-            && let Err(error) = self.begin_epoch(session)
-        {
-            // Keeps what was collected, as far as there is room.
-            let _ = session.flush();
-            return Err(error);
-        }
-        let begun = Instant::now();
         for (name, count) in self.peers.take_counters() {
             session.collector.tables.count("peer", name, count);
         }
-        let mut saved = session.flush();
-        if let Err(error) = saved {
-            match error.downcast::<profiledb::Error>() {
-                Ok(damage) if is_useless(&damage) => {
-                    session.store.abandon();
-                    self.epochs.set_aside(damage);
-                    self.begin_epoch(session)?;
-                    saved = session.flush();
-                }
-                Ok(other) => saved = Err(other.into()),
-                Err(other) => saved = Err(other),
+        if session.store.is_open() {
+            return Ok(());
+        }
+        self.begin_epoch(session)
+    }
+
+    /// Takes note of what was saved. Where the database cannot be written to any more, another one
+    /// begins, in which what is left is saved the next time.
+    pub(super) fn settle(&mut self, session: &mut Session, saved: Result<Saved>) -> Result<()> {
+        let error = match saved {
+            Ok(saved) => {
+                self.figures.flushed(session, &saved);
+                return Ok(());
             }
+            Err(error) => error,
+        };
+        match error.downcast::<profiledb::Error>() {
+            Ok(damage) if is_useless(&damage) => {
+                session.store.abandon();
+                self.epochs.set_aside(damage);
+                self.begin_epoch(session)
+            }
+            Ok(other) => Err(other.into()),
+            Err(other) => Err(other),
         }
-        if saved.is_ok() {
-            self.figures.flushed(session, begun.elapsed());
-        }
-        saved
     }
 
     /// Ends the running epoch and begins another.

@@ -1,0 +1,109 @@
+//! The thread that writes what was collected, so that collecting goes on meanwhile.
+
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use profiledb::{Error, Writer};
+
+use crate::flush::Snapshot;
+use crate::kernel::KernelNames;
+
+/// What the thread is to do: the database goes with it, and comes back.
+struct Job {
+    writer: Writer,
+    snapshot: Snapshot,
+}
+
+/// What became of it.
+pub(crate) struct Done {
+    pub(crate) writer: Writer,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) result: Result<(), Error>,
+    pub(crate) took: Duration,
+}
+
+/// The thread. It has one thing to do at a time, and ends when this is dropped.
+pub(crate) struct Saver {
+    jobs: SyncSender<Job>,
+    done: Receiver<Done>,
+    busy: bool,
+}
+
+impl Saver {
+    /// # Errors
+    /// The system allows no more threads.
+    pub(crate) fn start() -> Result<Self> {
+        let (jobs, to_do) = sync_channel::<Job>(1);
+        let (report, done) = sync_channel(1);
+        let work = move || {
+            let mut names = KernelNames::default();
+            for Job {
+                mut writer,
+                snapshot,
+            } in to_do
+            {
+                let begun = Instant::now();
+                let result = snapshot.write(&mut writer, &mut names);
+                let took = begun.elapsed();
+                let done = Done {
+                    writer,
+                    snapshot,
+                    result,
+                    took,
+                };
+                if report.send(done).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("saver".to_owned())
+            .spawn(work)
+            .context("cannot start a thread")?;
+        Ok(Self {
+            jobs,
+            done,
+            busy: false,
+        })
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Begins to write; nothing else is being written. All is given back if the thread is gone.
+    pub(crate) fn begin(
+        &mut self,
+        writer: Writer,
+        snapshot: Snapshot,
+    ) -> Result<(), Box<(Writer, Snapshot)>> {
+        match self.jobs.try_send(Job { writer, snapshot }) {
+            Ok(()) => {
+                self.busy = true;
+                Ok(())
+            }
+            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
+                Err(Box::new((job.writer, job.snapshot)))
+            }
+        }
+    }
+
+    /// What became of what was begun, once that is known.
+    pub(crate) fn ended(&mut self) -> Option<Done> {
+        if !self.busy {
+            return None;
+        }
+        let ended = self.done.try_recv();
+        self.busy = matches!(ended, Err(TryRecvError::Empty));
+        ended.ok()
+    }
+
+    /// Waits for that.
+    pub(crate) fn wait(&mut self) -> Option<Done> {
+        let ended = self.busy.then(|| self.done.recv().ok());
+        self.busy = false;
+        ended.flatten()
+    }
+}
