@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         ("old epochs go, the newest stay", epochs::age),
         ("the oldest epochs go when all are too large", epochs::size),
         (
-            "a foreign, a newer and a damaged database are moved aside",
+            "a foreign, a newer, an older and a damaged database are moved aside",
             epochs::moved_aside,
         ),
         (
@@ -89,6 +89,10 @@ fn main() -> ExitCode {
         (
             "a running database that is damaged is moved aside",
             faults::damaged_while_running,
+        ),
+        (
+            "a running database that is given another schema is moved aside",
+            faults::other_schema_while_running,
         ),
         (
             "a processor that comes and goes begins a new epoch",
