@@ -18,6 +18,9 @@ const INTERVAL: Duration = Duration::from_micros(100);
 /// How long that may last: all processors are interrupted so often meanwhile, and where many others
 /// want them the loop may wait a long time for its rounds.
 const LONGEST: Duration = Duration::from_secs(1);
+/// What an interrupt costs where that cannot be found out: as much as in a virtual machine, where it
+/// is dearest. Rather too few samples than more than the budget.
+const ASSUMED: Duration = Duration::from_micros(30);
 /// Rounds until that interval holds: the one before ends as it was drawn, and the reader redraws
 /// when it wakes up, twenty times a second at least.
 const WARM_UP: usize = 80;
@@ -41,7 +44,7 @@ impl Loop {
 
     /// The cost of an interrupt of this sampling, which is at its configured interval afterwards;
     /// takes some 200 ms. On a machine that is so busy that it seems to be nothing, or takes too
-    /// long, it is the cost of an interrupt without a handler.
+    /// long, it is taken to be dear.
     pub(in crate::serve) fn cost(
         &self,
         running: &Running,
@@ -63,14 +66,7 @@ impl Loop {
         let cost = warm.and_then(|_| self.slowed(end));
         // The configured one was taken at the start.
         let _ = running.set_period(configured);
-        cost.unwrap_or_else(|| {
-            let costs = probe::calibrate();
-            let cost = match clock {
-                Clock::Cycles => costs.cycles,
-                _ => costs.cpu_clock,
-            };
-            cost.unwrap_or_default()
-        })
+        cost.unwrap_or(ASSUMED)
     }
 
     /// By how much an interrupt slows the loop, if it does and there is time enough to see it.
