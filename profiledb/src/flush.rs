@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, OptionalExtension, params};
 use crate::intern::{Caches, Generation, KnownPc};
 use crate::rows::{Image, ImageKind, Process, Subject};
 use crate::writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
-use crate::{Error, MAX_INSTRUCTION, lists, to_sql};
+use crate::{Error, MAX_INSTRUCTION, lists, open, to_sql};
 
 /// The hotlist of one parameter at one PC, as a flush takes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +66,8 @@ impl<'w> Flush<'w> {
             committed: false,
             counters,
         };
+        // It is read anew whenever somebody else has written to the file.
+        open::check_version(&flush.writer.path, &flush.writer.conn)?;
         flush.row = flush.insert(
             "INSERT INTO flush (epoch, started, ended) VALUES (?1, ?2, ?3)",
             params![epoch, started, ended],

@@ -308,7 +308,8 @@ fn number(conn: &Connection, pragma: &str) -> rusqlite::Result<i64> {
     conn.pragma_query_value(None, pragma, |row| row.get(0))
 }
 
-fn check_version(path: &Path, conn: &Connection) -> Result<(), Error> {
+/// Whether the header says that it is a vcpi database of a version known here.
+pub(crate) fn check_version(path: &Path, conn: &Connection) -> Result<(), Error> {
     let failed = |e| Error::sqlite(path, e);
     let application = number(conn, "application_id").map_err(failed)?;
     let version = number(conn, "user_version").map_err(failed)?;

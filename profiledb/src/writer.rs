@@ -105,8 +105,8 @@ impl Writer {
     /// the Unix epoch.
     ///
     /// # Errors
-    /// [`Error::Busy`] if another writer keeps the database, [`Error::DiskFull`] and the
-    /// like.
+    /// [`Error::Busy`] if another writer keeps the database, [`Error::NewerSchema`] and its like
+    /// if another program has made something else of it, [`Error::DiskFull`] and the like.
     pub fn begin(&mut self, started: i64, ended: i64) -> Result<Flush<'_>, Error> {
         Flush::begin(self, started, ended)
     }

@@ -45,6 +45,16 @@ pub(crate) enum Role {
     Clock,
 }
 
+/// What is read of an event: its count, the time for which it was enabled, and the total of its
+/// lost records where the kernel has that; see [`Totals`](crate::sys::Totals).
+fn read_format(features: Features) -> u64 {
+    let mut format = b::PERF_FORMAT_TOTAL_TIME_ENABLED;
+    if features.lost {
+        format |= b::PERF_FORMAT_LOST;
+    }
+    format.into()
+}
+
 /// Builds the attributes of an event that begins disabled with the interval `period`.
 pub(crate) fn attributes(
     config: &Config,
@@ -59,11 +69,7 @@ pub(crate) fn attributes(
         sample_regs_user: REGISTERS,
         sample_regs_intr: REGISTERS,
         clockid: libc::CLOCK_MONOTONIC,
-        read_format: if features.lost {
-            b::PERF_FORMAT_LOST.into()
-        } else {
-            0
-        },
+        read_format: read_format(features),
         ..Default::default()
     };
     match config.clock {

@@ -74,7 +74,7 @@ pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;
-pub use sys::{clock_now, peer_groups};
+pub use sys::{clock_now, lower_priority, peer_groups};
 pub use types::{
     Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
 };

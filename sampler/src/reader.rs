@@ -1,7 +1,6 @@
 //! The reader of one CPU: waits, drains, redraws the interval, sends.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -31,8 +30,6 @@ pub(crate) struct Reader {
     intervals: Intervals,
     /// The mean of the next interval, which may be changed while the reader runs.
     mean: Arc<AtomicU64>,
-    /// The events tell their total of lost records.
-    lost_totals: bool,
     clock: Clock,
     stop: Arc<Stop>,
     /// Which event is polled: the first one whose threads have not all ended.
@@ -49,7 +46,6 @@ impl Reader {
         sources: Sources,
         intervals: Intervals,
         mean: Arc<AtomicU64>,
-        lost_totals: bool,
         clock: Clock,
         stop: Arc<Stop>,
     ) -> Reader {
@@ -59,7 +55,6 @@ impl Reader {
             sources,
             intervals,
             mean,
-            lost_totals,
             clock,
             stop,
             polled: 0,
@@ -322,14 +317,11 @@ impl Reader {
     /// Counts what was lost after the last record found room: the kernel would report it with the
     /// next one, which does not come.
     fn count_last_losses(&mut self, batch: &mut Batch) {
-        if !self.lost_totals {
-            return;
-        }
         let total: u64 = self
             .sources
             .events
             .iter()
-            .filter_map(|event| lost_total(event).ok())
+            .filter_map(|event| sys::totals(event.as_fd()).ok()?.lost)
             .fold(0, u64::saturating_add);
         let count = total.saturating_sub(self.stats.lost);
         if count > 0 {
@@ -339,16 +331,5 @@ impl Reader {
                 count,
             });
         }
-    }
-}
-
-/// The kernel's total of an event's lost records.
-fn lost_total(event: &OwnedFd) -> io::Result<u64> {
-    // The count, then the total of lost records, as the event's read format says.
-    let mut values = [0_u8; 16];
-    let read = nix::unistd::read(event, &mut values)?;
-    match values.last_chunk() {
-        Some(lost) if read == values.len() => Ok(u64::from_ne_bytes(*lost)),
-        _ => Ok(0),
     }
 }

@@ -73,7 +73,6 @@ pub struct Sampler {
     bpf: Option<Bpf>,
     config: Config,
     setup: Setup,
-    features: Features,
     cpus: Vec<(CpuEvents, Ring)>,
 }
 
@@ -85,13 +84,23 @@ impl Sampler {
     /// that does not exist, or rings that cannot be mapped.
     pub fn open(config: &Config) -> Result<Sampler, Error> {
         config.validate()?;
-        let online = cpus::online()?;
+        loop {
+            let online = cpus::online()?;
+            match Self::open_on(config, &online) {
+                // A CPU has gone meanwhile, or one has come.
+                Err(_) if cpus::online()? != online => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    fn open_on(config: &Config, online: &[u32]) -> Result<Sampler, Error> {
         let mut features = Features {
             build_id: true,
             lost: true,
             user_only: config.user_only,
         };
-        let (mut cpus, threads_missed) = open_events(config, &online, &mut features)?;
+        let (mut cpus, threads_missed) = open_events(config, online, &mut features)?;
         let bpf = match config.engine {
             Engine::Ring => None,
             Engine::Bpf => Some(open_bpf(config, &mut features, &mut cpus)?),
@@ -118,7 +127,6 @@ impl Sampler {
             bpf,
             config: config.clone(),
             setup,
-            features,
             cpus,
         })
     }
@@ -172,7 +180,6 @@ impl Sampler {
                 sources,
                 intervals,
                 Arc::clone(&mean),
-                self.features.lost,
                 clock,
                 Arc::clone(&running.stop),
             );
@@ -445,6 +452,19 @@ impl Running {
     /// The threads that read the rings, so that their own time can be told apart.
     pub fn reader_tids(&self) -> Vec<Tid> {
         self.tids.clone()
+    }
+
+    /// For how long each CPU's events have been enabled, in nanoseconds and in the order of
+    /// [`Setup::cpus`]; 0 where the kernel does not tell. With [`Target::System`] this grows for as
+    /// long as they are there: a CPU that goes offline takes its events with it, and comes back
+    /// without them.
+    pub fn enabled_times(&self) -> Vec<u64> {
+        self.events
+            .iter()
+            .filter(|(role, _)| *role != Role::Clock)
+            .filter_map(|(_, events)| events.first())
+            .map(|event| sys::totals(event.as_fd()).map_or(0, |totals| totals.enabled))
+            .collect()
     }
 
     /// Draws intervals around another mean, in the clock's unit, from the next draw of each CPU on:

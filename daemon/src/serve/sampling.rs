@@ -1,5 +1,6 @@
 //! Begins sampling with the best that there is, and notices when the machine has changed under it.
 
+use std::mem;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(super) struct Sampling {
     pub(super) cost: Duration,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
+    /// For how long the events of each processor were enabled at the last look, ns.
+    enabled: Vec<u64>,
 }
 
 impl Sampling {
@@ -50,6 +53,7 @@ impl Sampling {
             running,
             cost,
             offset: offset(),
+            enabled: Vec::new(),
         };
         Ok((sampling, batches))
     }
@@ -65,17 +69,28 @@ impl Sampling {
         }
     }
 
-    /// What has changed so that sampling must begin anew.
-    pub(super) fn outdated(&self) -> Option<&'static str> {
+    /// What has changed since the last look so that sampling must begin anew.
+    pub(super) fn outdated(&mut self) -> Option<&'static str> {
         let jump = offset().wrapping_sub(self.offset);
         if jump.unsigned_abs() > STEP.unsigned_abs() {
             return Some("the clock was set, or the machine was suspended");
         }
+        let before = mem::replace(&mut self.enabled, self.running.enabled_times());
         match sampler::online_cpus() {
             Ok(cpus) if cpus != self.setup.cpus => Some("other processors are online"),
+            _ if has_stopped(&before, &self.enabled) => Some("a processor was offline"),
             _ => None,
         }
     }
+}
+
+/// Whether events that were enabled for so long before and are for so long now have gone, though
+/// their processor is there. Where the kernel does not tell, it cannot be said.
+fn has_stopped(before: &[u64], now: &[u64]) -> bool {
+    before
+        .iter()
+        .zip(now)
+        .any(|(before, now)| *now != 0 && before == now)
 }
 
 /// Opens what was asked for, or else the next plainer.
@@ -114,4 +129,19 @@ fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
 
 fn offset() -> i64 {
     wall_now().wrapping_sub(sampler::clock_now().cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Time that stands still for one processor is noticed, but neither at the first look nor where
+    /// it cannot be known.
+    #[test]
+    fn stopped() {
+        assert!(!has_stopped(&[], &[5, 7]));
+        assert!(!has_stopped(&[5, 7], &[6, 8]));
+        assert!(has_stopped(&[5, 7], &[6, 7]));
+        assert!(!has_stopped(&[0, 0], &[0, 0]));
+    }
 }

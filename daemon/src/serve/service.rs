@@ -237,8 +237,10 @@ impl Service {
 
     /// What changes seldom.
     fn each_second(&mut self, session: &mut Session) {
-        let outdated = self.sampling.as_ref().and_then(Sampling::outdated);
-        if let Some(why) = outdated {
+        let outdated = self.sampling.as_mut().and_then(Sampling::outdated);
+        if let Some(why) = outdated
+            && self.end.is_none()
+        {
             self.begin_anew(why);
         }
         // A day ends when it ends, not with the next flush.

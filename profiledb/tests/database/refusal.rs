@@ -86,6 +86,28 @@ fn older_schema() -> Outcome {
     refused(&path, "schema version 1 of an older vcpi")
 }
 
+/// A database that becomes one of another schema while it is written to takes no more, and keeps
+/// what it has.
+#[test]
+fn other_schema_meanwhile() -> Outcome {
+    let dir = tempdir()?;
+    for (version, says) in [(3, "schema version 3"), (1, "of an older vcpi")] {
+        let path = dir.path().join(format!("{version}.db"));
+        let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+        writer.begin(0, 60)?.commit()?;
+        let other = Connection::open(&path)?;
+        other.pragma_update(None, "user_version", version)?;
+        for _ in 0..2 {
+            let error = writer.begin(60, 120).err().ok_or("it was taken")?;
+            assert!(error.to_string().contains(says), "{error}");
+            assert!(profiledb::is_useless(&error), "{error}");
+        }
+        let flushes: i64 = other.query_row("SELECT count(*) FROM flush", [], |row| row.get(0))?;
+        assert_eq!(flushes, 1);
+    }
+    Ok(())
+}
+
 /// A directory, a pipe and a device are named for what they are, without waiting for one.
 #[test]
 fn no_files() -> Outcome {

@@ -97,7 +97,7 @@ fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
     compare(
         || sys::enable(event.as_fd()).map_err(error),
         || sys::disable(event.as_fd()).map_err(error),
-        || Ok(sys::count(event.as_fd()).map_err(error)? / period),
+        || Ok(sys::totals(event.as_fd()).map_err(error)?.count / period),
     )
 }
 

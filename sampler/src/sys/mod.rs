@@ -53,6 +53,16 @@ pub(crate) fn raise_priority() -> io::Result<()> {
     checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) })
 }
 
+/// Lets the calling thread, which has work for others, wait for those that have not: it gets the
+/// processor after them. Only the privileged can take that back.
+///
+/// # Errors
+/// What the system says.
+pub fn lower_priority() -> io::Result<()> {
+    // SAFETY: as for `raise_priority`.
+    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) })
+}
+
 /// The supplementary groups of whoever connected to a listening Unix socket, as of that moment.
 ///
 /// # Errors
@@ -129,15 +139,28 @@ pub(crate) fn set_output(event: BorrowedFd<'_>, ring: BorrowedFd<'_>) -> io::Res
     checked(unsafe { perf::ioctls::SET_OUTPUT(event.as_raw_fd(), ring.as_raw_fd()) })
 }
 
-/// What an event has counted, in its unit. Only for events without a read format.
-pub(crate) fn count(event: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut count = [0; 8];
-    let read = nix::unistd::read(event, &mut count)?;
-    if read == count.len() {
-        Ok(u64::from_ne_bytes(count))
-    } else {
-        Err(io::ErrorKind::UnexpectedEof.into())
-    }
+/// What the kernel tells of an event with the read format of [`attributes`](crate::attr::attributes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// What it has counted, in its unit.
+    pub(crate) count: u64,
+    /// For how long it has been enabled, in nanoseconds.
+    pub(crate) enabled: u64,
+    /// Records that found no room; unknown to kernels before Linux 6.0.
+    pub(crate) lost: Option<u64>,
+}
+
+/// Reads an event's totals.
+pub(crate) fn totals(event: BorrowedFd<'_>) -> io::Result<Totals> {
+    let mut bytes = [0; 24];
+    let read = nix::unistd::read(event, &mut bytes)?;
+    let (words, _) = bytes[..read].as_chunks();
+    let word = |index: usize| words.get(index).copied().map(u64::from_ne_bytes);
+    Ok(Totals {
+        count: word(0).ok_or(io::ErrorKind::UnexpectedEof)?,
+        enabled: word(1).ok_or(io::ErrorKind::UnexpectedEof)?,
+        lost: word(2),
+    })
 }
 
 /// The kernel's id of an event: the stream id of its own samples.

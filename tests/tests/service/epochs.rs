@@ -129,18 +129,32 @@ pub(crate) fn moved_aside() -> TestResult {
     )?;
     Connection::open(earlier(&bench, 2, 0)?)?.pragma_update(None, "user_version", 999_999)?;
     overwrite(&earlier(&bench, 3, 0)?, 3 * 4096, &[0xa5; 8192])?;
+    Connection::open(earlier(&bench, 4, 0)?)?.pragma_update(None, "user_version", 1)?;
+    let mut bytes = vec![0; 64 << 10];
+    StdRng::seed_from_u64(5).fill(&mut bytes[..]);
+    fs::write(earlier(&bench, 5, 0)?, bytes)?;
     fs::write(bench.directory().join("notes.db"), "mine")?;
-    earlier(&bench, 4, 0)?;
+    earlier(&bench, 6, 0)?;
     let mut service = bench.start(&bench.configure("")?)?;
-    for sequence in 1..=3 {
+    let reasons = [
+        "no SQLite",
+        "999999",
+        "000003",
+        "of an older vcpi",
+        "no SQLite",
+    ];
+    for (sequence, reason) in (1..).zip(reasons) {
         let line = service.await_line(&format!("-00000{sequence}.db.damaged"))?;
-        ensure(line.contains("moved aside"), || line.clone())?;
+        ensure(
+            line.contains("moved aside") && line.contains(reason),
+            || line.clone(),
+        )?;
     }
     service.stop()?;
-    ensure(bench.files(".damaged")?.len() == 3, || {
+    ensure(bench.files(".damaged")?.len() == reasons.len(), || {
         "not all are there".to_owned()
     })?;
-    ensure(service.times_said("moved aside") == 3, || {
+    ensure(service.times_said("moved aside") == reasons.len(), || {
         format!("{:?}", service.said)
     })?;
     let left = bench.databases()?;

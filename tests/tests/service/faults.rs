@@ -3,6 +3,11 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
+use libtest_mimic::Failed;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rusqlite::Connection;
+
 use crate::bench::{Bench, Burner, SmallDisk, ensure_whole, query};
 use crate::common::ensure;
 use crate::{TestResult, done};
@@ -74,10 +79,25 @@ pub(crate) fn vanished() -> TestResult {
     done()
 }
 
-/// Pages of the running database are overwritten. Whether the service meets them, and begins a new
-/// one at once, depends on what SQLite has in its cache; at the latest the next service moves it
-/// aside. Until then flushes go on, and what another epoch has is whole.
+/// Pages of the running database are overwritten, or all of it is random bytes. Whether the service
+/// meets them, and begins a new one at once, depends on what SQLite has in its cache; at the latest
+/// the next service moves it aside. Until then flushes go on, and what another epoch has is whole.
 pub(crate) fn damaged_while_running() -> TestResult {
+    damage_running(|file, length| {
+        for at in (4096..length).step_by(512) {
+            file.write_all_at(&[0xa5; 64], at)?;
+        }
+        Ok(())
+    })?;
+    damage_running(|file, length| {
+        let mut bytes = vec![0; usize::try_from(length)?];
+        StdRng::seed_from_u64(3).fill(&mut bytes[..]);
+        Ok(file.write_all_at(&bytes, 0)?)
+    })?;
+    done()
+}
+
+fn damage_running(damage: impl Fn(&File, u64) -> Result<(), Failed>) -> Result<(), Failed> {
     let bench = Bench::new()?;
     let _burner = Burner::start()?;
     let configuration = bench.configure("")?;
@@ -88,10 +108,7 @@ pub(crate) fn damaged_while_running() -> TestResult {
     for end in [".db", ".db-wal"] {
         for path in bench.files(end)? {
             let length = fs::metadata(&path)?.len();
-            let file = File::options().write(true).open(&path)?;
-            for at in (4096..length).step_by(512) {
-                file.write_all_at(&[0xa5; 64], at)?;
-            }
+            damage(&File::options().write(true).open(&path)?, length)?;
         }
     }
     service.await_flushes(2)?;
@@ -100,17 +117,44 @@ pub(crate) fn damaged_while_running() -> TestResult {
     service.wait()?;
     let mut next = bench.start(&configuration)?;
     next.await_flushes(1)?;
-    if !service
-        .all_said()
-        .iter()
-        .any(|line| line.contains("moved aside"))
-    {
+    if service.times_said("moved aside") == 0 {
         next.await_line("moved aside")?;
     }
     next.stop()?;
     ensure(!damaged.exists(), || "it was not moved aside".to_owned())?;
     for database in bench.databases()? {
         ensure_whole(&database)?;
+    }
+    Ok(())
+}
+
+/// Another program makes a newer schema of the running database, or an older one: it is moved aside
+/// with what it has, and what was collected since then is in the one that begins.
+pub(crate) fn other_schema_while_running() -> TestResult {
+    for version in [999_999, 1] {
+        let bench = Bench::new()?;
+        let _burner = Burner::start()?;
+        let mut service = bench.start(&bench.configure("")?)?;
+        service.await_flushes(2)?;
+        let running = bench.databases()?.pop().ok_or("no database")?;
+        Connection::open(&running)?.pragma_update(None, "user_version", version)?;
+        service.await_line("moved aside")?;
+        service.await_flushes(1)?;
+        service.stop()?;
+        ensure(
+            service.times_said("moved aside") == 1 && service.times_said("000002.db") == 1,
+            || format!("{:?}", service.said),
+        )?;
+        let (aside, next) = (bench.files(".damaged")?, bench.databases()?);
+        ensure(aside.len() == 1 && next.len() == 1, || {
+            format!("{aside:?}, {next:?}")
+        })?;
+        for database in [&aside[0], &next[0]] {
+            ensure_whole(database)?;
+        }
+        let until: i64 = query(&aside[0], "SELECT max(ended) FROM flush")?;
+        let since: i64 = query(&next[0], "SELECT min(started) FROM flush")?;
+        ensure(until == since, || format!("{until} to {since} is missing"))?;
     }
     done()
 }
@@ -148,43 +192,5 @@ pub(crate) fn no_clock() -> TestResult {
     ensure(said == (clock != "cycles"), || {
         format!("{clock}: {:?}", service.said)
     })?;
-    done()
-}
-
-/// The list of processors that are online changes, as when one is plugged or unplugged: sampling
-/// begins anew on those that are there. The list is a file of the test's, which the service sees in
-/// the place of the kernel's.
-pub(crate) fn processors() -> TestResult {
-    let bench = Bench::new()?;
-    let _burners = [Burner::start()?, Burner::start()?];
-    let online = bench.path("online");
-    fs::write(&online, "0\n")?;
-    let script = format!(
-        "mount --bind {} /sys/devices/system/cpu/online && exec \"$@\"",
-        online.display()
-    );
-    let elsewhere = ["unshare", "--mount", "sh", "-c", &script, "sh"];
-    let mut service = bench.start_under(&elsewhere, &bench.configure("")?)?;
-    service.await_flushes(1)?;
-    fs::write(&online, "0-1\n")?;
-    service.await_line("-000002.db")?;
-    service.await_flushes(1)?;
-    fs::write(&online, "0\n")?;
-    service.await_line("-000003.db")?;
-    service.await_flushes(1)?;
-    ensure(
-        service.times_said("other processors are online") == 2,
-        || format!("{:?}", service.said),
-    )?;
-    service.stop()?;
-    let databases = bench.databases()?;
-    ensure(databases.len() == 3, || format!("{databases:?}"))?;
-    for database in &databases {
-        ensure_whole(database)?;
-        let samples: i64 = query(database, "SELECT sum(samples) FROM cycles")?;
-        ensure(samples > 0, || {
-            format!("{}: no samples", database.display())
-        })?;
-    }
     done()
 }

@@ -1,8 +1,10 @@
 //! Services that are killed.
 
 use std::env;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use libtest_mimic::Failed;
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -16,7 +18,8 @@ const ROUNDS: u32 = 20;
 const ROUNDS_VARIABLE: &str = "VCPI_KILL_ROUNDS";
 
 /// Killed at any moment, also in the middle of a flush, it leaves a database that is whole and has
-/// every flush that was reported: what is lost was collected since.
+/// every flush that was reported: what is lost was collected since. How long that was at worst is
+/// printed; it is an interval and the time of a flush, on a machine that has the time for both.
 pub(crate) fn rounds() -> TestResult {
     let rounds = match env::var(ROUNDS_VARIABLE) {
         Ok(number) => number.parse()?,
@@ -27,12 +30,14 @@ pub(crate) fn rounds() -> TestResult {
     // Many samples make long flushes.
     let configuration = bench.configure("sampling.rate = 5000\ngovernor.budget_percent = 100.0")?;
     let mut random = StdRng::seed_from_u64(11);
+    let mut worst = Duration::ZERO;
     for round in 1..=rounds {
         let mut service = bench.start(&configuration)?;
         let reported = random.random_range(0..3);
         service.await_flushes(reported)?;
         // Not to wait for anything: the moment of the death is what is drawn.
         std::thread::sleep(Duration::from_micros(random.random_range(0..1_100_000)));
+        let died = SystemTime::now();
         service.signal(Signal::SIGKILL)?;
         service.wait()?;
         let databases = bench.databases()?;
@@ -48,7 +53,9 @@ pub(crate) fn rounds() -> TestResult {
             "SELECT count(*) FROM flush a JOIN flush b ON b.id = a.id + 1 WHERE b.started != a.ended",
         )?;
         ensure(gaps == 0, || format!("round {round}: {gaps} gaps"))?;
+        worst = worst.max(unsaved(killed, died)?);
     }
+    eprintln!("killed {rounds} times; {worst:.3?} were lost at most");
     // The next one closes what the killed ones left, and moves none of it aside.
     let mut service = bench.start(&configuration)?;
     service.await_flushes(1)?;
@@ -57,4 +64,14 @@ pub(crate) fn rounds() -> TestResult {
         format!("{:?}", service.said)
     })?;
     done()
+}
+
+/// How much time before it died a service had not saved.
+fn unsaved(database: &Path, died: SystemTime) -> Result<Duration, Failed> {
+    let saved: i64 = query(
+        database,
+        "SELECT coalesce((SELECT max(ended) FROM flush), (SELECT started FROM epoch))",
+    )?;
+    let died = died.duration_since(UNIX_EPOCH)?;
+    Ok(died.saturating_sub(Duration::from_nanos(u64::try_from(saved)?)))
 }

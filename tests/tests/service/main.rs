@@ -5,6 +5,7 @@
 //! the test's.
 
 mod bench;
+mod clock;
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;
@@ -13,6 +14,7 @@ mod epochs;
 mod faults;
 mod kill;
 mod life;
+mod processors;
 mod requests;
 
 use std::process::ExitCode;
@@ -66,7 +68,7 @@ fn main() -> ExitCode {
         ("old epochs go, the newest stay", epochs::age),
         ("the oldest epochs go when all are too large", epochs::size),
         (
-            "a foreign, a newer and a damaged database are moved aside",
+            "a foreign, a newer, an older and a damaged database are moved aside",
             epochs::moved_aside,
         ),
         (
@@ -91,8 +93,13 @@ fn main() -> ExitCode {
             faults::damaged_while_running,
         ),
         (
+            "a running database that is given another schema is moved aside",
+            faults::other_schema_while_running,
+        ),
+        ("a clock that is set begins a new epoch", clock::set),
+        (
             "a processor that comes and goes begins a new epoch",
-            faults::processors,
+            processors::listed,
         ),
         (
             "without the right to use BPF it goes on with what remains",
@@ -112,9 +119,17 @@ fn main() -> ExitCode {
         ),
         ("ctl without a service says so", requests::no_service),
     ];
-    let tests = tests
-        .into_iter()
-        .map(|(name, test)| Trial::ignorable_test(name, test))
-        .collect();
-    libtest_mimic::run(&arguments, tests).exit_code()
+    // It takes a processor away from all programs, so it runs when the others have ended.
+    let alone: Vec<(&str, Test)> = vec![(
+        "an unplugged processor is done without, and sampled when it is back",
+        processors::unplugged,
+    )];
+    let failed = [tests, alone].map(|tests| {
+        let trials = tests
+            .into_iter()
+            .map(|(name, test)| Trial::ignorable_test(name, test))
+            .collect();
+        libtest_mimic::run(&arguments, trials).has_failed()
+    });
+    ExitCode::from(if failed.contains(&true) { 101 } else { 0 })
 }

@@ -47,6 +47,10 @@ pub(super) struct Worker {
 impl Worker {
     /// Works until the queue is closed.
     pub(super) fn run(self) {
+        // Whoever asks shall not have what the service itself is given.
+        if let Err(error) = sampler::lower_priority() {
+            tracing::debug!(%error, "views are made with the service's own priority");
+        }
         while let Some(batch) = self.queue.pop() {
             let begun = Instant::now();
             let view = self.make(&batch, begun);
