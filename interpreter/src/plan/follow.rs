@@ -1,6 +1,6 @@
 //! What single instructions load, and do to registers and memory, as expressions.
 
-use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Code, ConditionCode, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
 use super::symbol::{Origin, Sum};
 use super::walk::{Stored, Symbol, Walk, Way};
@@ -86,6 +86,10 @@ impl Walk<'_, '_> {
                 self.operand(way, i, 0);
                 self.operand(way, i, 1);
             }
+            // Only one with two operands, of the instructions with a condition, is a move.
+            _ if i.condition_code() != ConditionCode::None && i.op_count() == 2 => {
+                self.conditional_move(way, i);
+            }
             M::Nop | M::Endbr64 => {}
             _ if i.is_jcc_short_or_near() => {}
             M::Ret => {
@@ -97,6 +101,20 @@ impl Walk<'_, '_> {
             _ => self.others(way, i, true),
         }
         None
+    }
+
+    /// A move that may not be done: addresses are often made of what one of both is, so the way goes
+    /// on with what is moved, and another one with what was there.
+    fn conditional_move(&mut self, way: &mut Way, i: &Instruction) {
+        let (kept, moved) = (self.operand(way, i, 0), self.operand(way, i, 1));
+        let register = i.op0_register();
+        self.write_register(way, register, kept);
+        let number = register.full_register().number() & 15;
+        let kept = way.registers[number];
+        self.write_register(way, register, moved);
+        if way.registers[number] != kept {
+            self.choice = Some((number, kept));
+        }
     }
 
     /// Arithmetic that plans can do, on registers of 32 and 64 bits.

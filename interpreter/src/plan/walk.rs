@@ -15,6 +15,8 @@ const VISITS: u32 = 8;
 const MAX_VISITS: u32 = 256;
 /// Units of a rank for each halving of the probability.
 const HALF: f64 = 16.0;
+/// Conditional moves at which a way is split; of those behind, what is moved is followed.
+const MAX_CHOICES: u8 = 3;
 /// Destinations of an indirect branch that are followed.
 const MAX_DESTINATIONS: usize = 4;
 
@@ -49,6 +51,8 @@ pub(super) struct Way {
     pub(super) rank: u16,
     /// Behind the window's last call: only the load of a stub's target still matters.
     stub: bool,
+    /// Conditional moves at which it was split.
+    choices: u8,
 }
 
 /// A way that waits for its turn.
@@ -142,6 +146,8 @@ pub(super) struct Walk<'a, 'r> {
     waiting: BinaryHeap<Waiting>,
     /// Ways that have waited so far.
     turns: u32,
+    /// The register that the last instruction may have left as it was, and what that is.
+    pub(super) choice: Option<(usize, Symbol)>,
 }
 
 impl<'a, 'r> Walk<'a, 'r> {
@@ -166,6 +172,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             refused: Vec::new(),
             waiting: BinaryHeap::new(),
             turns: 0,
+            choice: None,
         }
     }
 
@@ -181,6 +188,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             left: self.limits.instructions,
             rank: 0,
             stub: false,
+            choices: 0,
         });
         let visits = self.limits.instructions.saturating_mul(VISITS);
         for _ in 0..visits.clamp(192, MAX_VISITS) {
@@ -221,6 +229,9 @@ impl<'a, 'r> Walk<'a, 'r> {
         let [first, others @ ..] = to.all() else {
             return;
         };
+        if let Some((register, kept)) = self.choice.take() {
+            self.choose(&mut way, register, kept, *first);
+        }
         if others.is_empty() {
             way.pc = *first;
         } else if let Arms::Drawn(_) = self.request.arms {
@@ -237,6 +248,24 @@ impl<'a, 'r> Walk<'a, 'r> {
             way.rank = before.saturating_add(rank_of(to.shares[0]));
         }
         self.wait(way);
+    }
+
+    /// Goes on behind a conditional move with each of both values, or with the one that is known.
+    fn choose(&mut self, way: &mut Way, register: usize, kept: Symbol, next: u64) {
+        let moved = way.registers[register];
+        way.rank = way.rank.saturating_add(HALF as u16);
+        if kept.is_none() {
+            return;
+        }
+        if moved.is_none() {
+            way.registers[register] = kept;
+        } else if way.choices < MAX_CHOICES {
+            way.choices += 1;
+            let mut other = way.clone();
+            other.pc = next;
+            other.registers[register] = kept;
+            self.wait(other);
+        }
     }
 
     /// Which arm of a branch is followed: drawn once for each.
