@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::{Shell, generate_to};
 
 /// Reports on value profiles: which instructions are hot, and with which values.
@@ -56,6 +56,9 @@ pub(crate) struct Common {
     /// Do not look for function names; print `image+0xoffset`.
     #[arg(long, global = true)]
     pub(crate) no_symbols: bool,
+    /// Show names in text with all their parameters and type arguments.
+    #[arg(long, global = true)]
+    pub(crate) full_names: bool,
 }
 
 /// Form of the output.
@@ -200,32 +203,44 @@ fn percentage(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The arguments with the report's name put in where the program was called by
-/// the name of one report (`dcpivlist` is `vcpi list`).
-pub(crate) fn expand_program_name(mut args: Vec<OsString>) -> Vec<OsString> {
-    let report = args
-        .first()
-        .and_then(|program| std::path::Path::new(program).file_name())
-        .and_then(|name| name.to_str())
-        .and_then(|name| match name {
-            "dcpivlist" => Some("list"),
-            "dcpivargs" => Some("args"),
-            "dcpivcg" => Some("cg"),
-            "dcpivblks" => Some("blks"),
-            _ => None,
-        });
-    if let Some(report) = report {
+/// The classic names of reports, under each of which this program is that report.
+const CLASSIC: [(&str, &str); 4] = [
+    ("dcpivlist", "list"),
+    ("dcpivargs", "args"),
+    ("dcpivcg", "cg"),
+    ("dcpivblks", "blks"),
+];
+
+/// The classic name that the program was called by, and the report it means.
+fn classic(program: &OsString) -> Option<(&'static str, &'static str)> {
+    let name = Path::new(program).file_name()?;
+    CLASSIC.into_iter().find(|(classic, _)| name == *classic)
+}
+
+/// Reads a command line; one that begins with the classic name of a report is that report's.
+///
+/// # Errors
+/// If it cannot be read, and where it asks for help or the version, which the error then is.
+pub(crate) fn parse(mut args: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    if let Some((name, report)) = args.first().and_then(classic) {
         args.insert(1, OsString::from(report));
+        command = command.mut_subcommand(report, |report| {
+            report
+                .display_name(name)
+                .version(env!("CARGO_PKG_VERSION"))
+                .override_usage(format!("{name} [OPTIONS] [FUNCTION]"))
+        });
     }
-    args
+    Cli::from_arg_matches(&command.try_get_matches_from_mut(args)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn expanded(words: &[&str]) -> Vec<OsString> {
-        expand_program_name(words.iter().map(OsString::from).collect())
+    fn parsed(words: &[&str]) -> Result<Cli, clap::Error> {
+        parse(words.iter().map(OsString::from).collect())
     }
 
     /// The command line has no contradictions that clap would only find when it is used.
@@ -234,29 +249,42 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// A link named as one of the classic reports runs that report.
+    /// A link named as one of the classic reports is that report, which goes by this name.
     #[test]
     fn program_name_selects_report() {
-        assert_eq!(
-            expanded(&["/usr/bin/dcpivlist", "hot"]),
-            ["/usr/bin/dcpivlist", "list", "hot"]
+        let cli = parsed(&["/usr/bin/dcpivlist", "hot"]).expect("parses");
+        assert!(
+            matches!(cli.report, Report::List { function, .. } if function.as_deref() == Some("hot"))
         );
-        assert_eq!(expanded(&["dcpivblks"]), ["dcpivblks", "blks"]);
-        assert_eq!(expanded(&["vcpi", "top"]), ["vcpi", "top"]);
+        let cli = parsed(&["vcpi", "top"]).expect("parses");
+        assert!(matches!(cli.report, Report::Top { .. }));
+        for (name, _) in CLASSIC {
+            let asked = |word| parsed(&[name, word]).expect_err("no report").to_string();
+            let version = env!("CARGO_PKG_VERSION");
+            assert_eq!(asked("--version"), format!("{name} {version}\n"));
+            let help = asked("--help");
+            assert!(
+                help.contains(&format!("Usage: {name} [OPTIONS] [FUNCTION]\n")),
+                "{help}"
+            );
+            assert!(!help.contains("vcpi list"), "{help}");
+            let wrong = asked("--no-such-option");
+            assert!(wrong.contains(&format!("Usage: {name} ")), "{wrong}");
+        }
     }
 
     /// A relative time with its leading minus is taken as a value, not as an option.
     #[test]
     fn relative_time_is_a_value() {
-        let cli = Cli::try_parse_from(["vcpi", "top", "--since", "-5min"]).expect("parses");
+        let cli = parsed(&["vcpi", "top", "--since", "-5min"]).expect("parses");
         assert_eq!(cli.common.since.as_deref(), Some("-5min"));
     }
 
     /// A share outside 0 to 100 percent is a usage error.
     #[test]
     fn percentages_are_checked() {
-        assert!(Cli::try_parse_from(["vcpi", "blks", "--invariant", "101"]).is_err());
-        assert!(Cli::try_parse_from(["vcpi", "blks", "--invariant", "nan"]).is_err());
-        assert!(Cli::try_parse_from(["vcpi", "blks", "--invariant", "90"]).is_ok());
+        assert!(parsed(&["vcpi", "blks", "--invariant", "101"]).is_err());
+        assert!(parsed(&["vcpi", "blks", "--invariant", "nan"]).is_err());
+        assert!(parsed(&["vcpi", "blks", "--invariant", "90"]).is_ok());
     }
 }

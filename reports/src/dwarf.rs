@@ -1,4 +1,5 @@
-//! Integer arguments of functions as the debug information declares them.
+//! Integer arguments of functions as the debug information declares them, and which have no
+//! result.
 //!
 //! A declaration is believed only where the calling convention leaves no choice:
 //! functions of C and C++ that other files may call (a compiler may change what
@@ -29,14 +30,70 @@ const MAX_CHAIN: usize = 32;
 pub(crate) fn declared(image: &[u8], entries: &BTreeSet<u64>) -> BTreeMap<u64, Vec<Argument>> {
     let mut found = BTreeMap::new();
     // What was found before a broken unit stays found.
-    let _ = search(image, entries, &mut found);
+    let _ = search(image, entries, |dwarf, unit| {
+        search_unit(dwarf, unit, entries, &mut found)
+    });
     found
 }
 
+/// Those of the addresses that are in functions which are declared to return nothing. Code
+/// that several functions share returns nothing if none of them does. Broken debug information
+/// declares nothing.
+pub(crate) fn without_result(image: &[u8], addresses: &BTreeSet<u64>) -> BTreeSet<u64> {
+    let (mut without, mut with) = (BTreeSet::new(), BTreeSet::new());
+    let _ = search(image, addresses, |dwarf, unit| {
+        let mut cursor = unit.entries();
+        while let Some(entry) = cursor.next_dfs()? {
+            if entry.depth() == 0 && !is_c(entry) {
+                return Ok(());
+            }
+            if entry.tag() == gimli::DW_TAG_subprogram {
+                let found = if returns_nothing(unit, entry) {
+                    &mut without
+                } else {
+                    &mut with
+                };
+                let mut ranges = dwarf.die_ranges(unit, entry)?;
+                while let Some(range) = ranges.next()? {
+                    if range.begin < range.end {
+                        found.extend(addresses.range(range.begin..range.end));
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+    &without - &with
+}
+
+/// Whether a function's declaration, which may lie elsewhere in its unit, has no result.
+fn returns_nothing<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>) -> bool {
+    let mut entry = function.clone();
+    for _ in 0..MAX_CHAIN {
+        if entry.attr_value(gimli::DW_AT_type).is_some() {
+            return false;
+        }
+        let origin = entry
+            .attr_value(gimli::DW_AT_abstract_origin)
+            .or_else(|| entry.attr_value(gimli::DW_AT_specification));
+        match origin {
+            None => return true,
+            Some(AttributeValue::UnitRef(offset)) => match unit.entry(offset) {
+                Ok(declaration) => entry = declaration,
+                Err(_) => return false,
+            },
+            // In another unit, which is not looked into.
+            Some(_) => return false,
+        }
+    }
+    false
+}
+
+/// Calls `take` for each unit that has code at one of the addresses.
 fn search(
     image: &[u8],
-    entries: &BTreeSet<u64>,
-    found: &mut BTreeMap<u64, Vec<Argument>>,
+    addresses: &BTreeSet<u64>,
+    mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>) -> gimli::Result<()>,
 ) -> Option<()> {
     let file = object::File::parse(image).ok()?;
     let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
@@ -57,8 +114,8 @@ fn search(
         let Ok(unit) = dwarf.unit(header) else {
             continue;
         };
-        if covers_any(&dwarf, &unit, entries) {
-            let _ = search_unit(&dwarf, &unit, entries, found);
+        if covers_any(&dwarf, &unit, addresses) {
+            let _ = take(&dwarf, &unit);
         }
     }
     Some(())
@@ -300,6 +357,18 @@ mod tests {
         assert_eq!(widths, [(0x1040, all), (0x1090, vec![(0, 32), (1, 64)])]);
     }
 
+    /// What returns nothing is told from what returns something, local or not.
+    #[test]
+    fn results() {
+        let elf = Elf::open(&fixture(), u64::MAX).expect("fixture parses");
+        let returns = BTreeSet::from([0x1035, 0x1077, 0x108a, 0x10af, 0x10c1, 0x9999]);
+        assert_eq!(
+            without_result(elf.data(), &returns),
+            BTreeSet::from([0x10c1])
+        );
+        assert!(without_result(b"\x7fELF", &returns).is_empty());
+    }
+
     /// Damaged debug information declares less, and ends.
     #[test]
     fn damaged_information_is_harmless() {
@@ -314,7 +383,9 @@ mod tests {
                 let at = usize::try_from(state >> 33).expect("fits") % bad.len();
                 bad[at] = u8::try_from(state >> 25 & 0xff).expect("a byte");
             }
-            let _ = declared(&bad, &BTreeSet::from([0x1020, 0x1040, 0x1080, 0x1090]));
+            let addresses = BTreeSet::from([0x1020, 0x1040, 0x1080, 0x1090, 0x10c1]);
+            let _ = declared(&bad, &addresses);
+            let _ = without_result(&bad, &addresses);
         }
     }
 }

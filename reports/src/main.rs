@@ -15,6 +15,7 @@ mod failure;
 mod guard;
 mod listing;
 mod liveness;
+mod names;
 mod render;
 mod report;
 mod source;
@@ -25,8 +26,6 @@ mod view;
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 use crate::args::{Cli, Report};
 use crate::failure::Failure;
@@ -41,7 +40,7 @@ const MAX_NOTES: usize = 4;
 
 fn main() -> ExitCode {
     guard::install();
-    let cli = Cli::parse_from(args::expand_program_name(std::env::args_os().collect()));
+    let cli = args::parse(std::env::args_os().collect()).unwrap_or_else(|error| error.exit());
     let result = run(&cli).and_then(|text| {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())

@@ -29,7 +29,7 @@ enum Row {
 }
 
 /// Widest a column gets, in characters.
-const MAX_WIDTH: usize = 56;
+pub(crate) const MAX_WIDTH: usize = 56;
 
 impl Table {
     /// A table with these column titles.

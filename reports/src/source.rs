@@ -81,6 +81,25 @@ pub(crate) fn filter(common: &Common) -> Result<Filter, Failure> {
     })
 }
 
+/// What images may be called that are asked for by these names: a path from the current folder,
+/// or through links, is the image's own as well.
+pub(crate) fn image_names(names: &[String]) -> Vec<String> {
+    let mut all = names.to_vec();
+    // A name without a folder is an image's wherever that is.
+    let paths = names.iter().filter(|name| name.contains('/'));
+    all.extend(paths.filter_map(|name| resolved(Path::new(name))));
+    all
+}
+
+/// A path without links and relative parts; the file may be gone, its folder may not.
+fn resolved(path: &Path) -> Option<String> {
+    let whole = fs::canonicalize(path).or_else(|error| match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => Ok(fs::canonicalize(folder)?.join(name)),
+        _ => Err(error),
+    });
+    whole.ok()?.into_os_string().into_string().ok()
+}
+
 /// Reads the rows that a report needs.
 pub(crate) fn load(
     source: &Source,
@@ -184,7 +203,7 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
         pids: filter.pids.clone(),
         uids: filter.uids.clone(),
         images: if one_image {
-            common.image.clone()
+            image_names(&common.image)
         } else {
             Vec::new()
         },

@@ -208,18 +208,37 @@ impl<'p> Symbols<'p> {
         image: usize,
         entries: &BTreeSet<u64>,
     ) -> BTreeMap<u64, Vec<Argument>> {
+        let read = |file: &Elf| dwarf::declared(file.data(), entries);
+        self.ask_debug_files(image, read, BTreeMap::is_empty)
+    }
+
+    /// Those of some addresses of an image that are in functions without a result, as debug
+    /// information declares them.
+    pub(crate) fn without_result(&self, image: usize, addresses: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let read = |file: &Elf| dwarf::without_result(file.data(), addresses);
+        self.ask_debug_files(image, read, BTreeSet::is_empty)
+    }
+
+    /// What the debug information of an image says: that in the file itself, or where that is
+    /// nothing, in the debug file of its build id.
+    fn ask_debug_files<T: Default>(
+        &self,
+        image: usize,
+        read: impl Fn(&Elf) -> T,
+        is_nothing: impl Fn(&T) -> bool,
+    ) -> T {
         let Some(elf) = self.elf(image) else {
-            return BTreeMap::new();
+            return T::default();
         };
-        let mut declared = fenced(|| dwarf::declared(elf.data(), entries)).unwrap_or_default();
-        if declared.is_empty()
+        let said = fenced(|| read(elf)).unwrap_or_default();
+        if is_nothing(&said)
             && let Some(debug) = elf.build_id().and_then(elf::debug_file)
             && let Some(Ok(debug)) = fenced(|| Elf::open(&debug, MAX_TOTAL))
             && debug.build_id() == elf.build_id()
         {
-            declared = fenced(|| dwarf::declared(debug.data(), entries)).unwrap_or_default();
+            return fenced(|| read(&debug)).unwrap_or_default();
         }
-        declared
+        said
     }
 
     /// The image and address of each function that one of the PLT stubs at `stubs`

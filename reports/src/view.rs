@@ -8,6 +8,8 @@ use profiledb::{Merged, Profile};
 
 use crate::args::Common;
 use crate::failure::Failure;
+use crate::names::{Names, short, without_parameters};
+use crate::source;
 use crate::symbols::{Function, FunctionId, STUB, Symbols};
 use crate::values::Class;
 
@@ -127,6 +129,11 @@ impl Values {
         digits.parse().ok().filter(|index| *index < 6)
     }
 
+    /// What a function returned, in an integer or a vector register.
+    pub(crate) fn is_result(&self) -> bool {
+        matches!(self.parameter.as_str(), "ret" | "vret")
+    }
+
     /// The same values seen in fewer bits: those that become the same are one.
     pub(crate) fn narrowed(&self, bits: u32) -> Values {
         let class = Class::Integer(bits);
@@ -203,6 +210,8 @@ pub(crate) struct View<'p> {
     pub(crate) heat: Vec<Heat>,
     /// Least samples that a line of a report rests on.
     pub(crate) min_samples: u64,
+    /// How text shows names.
+    pub(crate) names: Names,
     /// PCs of each function, by address.
     of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>>,
     /// Images asked for; `None`: all.
@@ -249,6 +258,11 @@ impl<'p> View<'p> {
             heat,
             of_function,
             min_samples,
+            names: if common.full_names {
+                Names::Full
+            } else {
+                Names::Short
+            },
             images,
             functions: None,
         };
@@ -333,6 +347,25 @@ impl<'p> View<'p> {
             .collect()
     }
 
+    /// Those of some PCs that are in functions without a result, as far as debug information
+    /// declares them.
+    pub(crate) fn without_result(&self, pcs: impl Iterator<Item = usize>) -> BTreeSet<usize> {
+        let mut by_image: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
+        for index in pcs {
+            if let Some(pc) = self.profile.pcs.get(index) {
+                let of_image = by_image.entry(pc.image).or_default();
+                of_image.insert(pc.address, index);
+            }
+        }
+        let mut found = BTreeSet::new();
+        for (image, pcs) in by_image {
+            let addresses = pcs.keys().copied().collect();
+            let without = self.symbols.without_result(image, &addresses);
+            found.extend(without.iter().filter_map(|address| pcs.get(address)));
+        }
+        found
+    }
+
     /// The address of a PC as reports print it.
     pub(crate) fn address(&self, pc: usize) -> String {
         match self.profile.pcs.get(pc) {
@@ -367,7 +400,10 @@ impl<'p> View<'p> {
         let exact = matching(&|function| {
             let stub = function.name.strip_suffix(STUB).filter(|_| stubs);
             let whole = stub.unwrap_or(&function.name);
-            whole == name || without_parameters(whole) == name || function.name == name
+            // As it is, as programmers say it, and as the reports show it.
+            [whole, &function.name].contains(&name)
+                || without_parameters(whole) == name
+                || short(whole) == name
         });
         if !exact.is_empty() {
             return Ok(exact);
@@ -412,35 +448,17 @@ impl<'p> View<'p> {
     }
 }
 
-/// `f` of `f(int, char)`: a function without its parameters.
-fn without_parameters(name: &str) -> &str {
-    match name.find('(') {
-        // `(anonymous namespace)::f` begins with one.
-        Some(0) | None => name,
-        Some(at) => name.split_at(at).0,
-    }
-}
-
 /// The images that one of the names means.
 fn images(profile: &Profile, names: &[String]) -> Result<Option<BTreeSet<usize>>, Failure> {
     if names.is_empty() {
         return Ok(None);
     }
-    let mut found = BTreeSet::new();
-    for name in names {
-        let lower = name.to_lowercase();
-        for (index, image) in profile.images.iter().enumerate() {
-            let file_name = image.path.rsplit('/').next();
-            let by_id = lower.len() >= 4
-                && image
-                    .build_id
-                    .as_deref()
-                    .is_some_and(|id| id.starts_with(&lower));
-            if image.path == *name || file_name == Some(name.as_str()) || by_id {
-                found.insert(index);
-            }
-        }
-    }
+    let wanted = source::image_names(names);
+    let images = profile.images.iter().enumerate();
+    let found: BTreeSet<usize> = images
+        .filter(|(_, image)| wanted.iter().any(|name| image.is_named(name)))
+        .map(|(index, _)| index)
+        .collect();
     if found.is_empty() {
         return Err(Failure::Nothing(format!(
             "no image {} in this profile",
@@ -496,16 +514,5 @@ mod tests {
         assert_eq!(none.shares.first().map(|share| share.percent), Some(0.0));
         assert!(!none.mostly_known());
         assert!(values(&[], 10, 1).mostly_known());
-    }
-
-    /// A C++ function is found without its parameters.
-    #[test]
-    fn parameters_are_cut() {
-        assert_eq!(without_parameters("ns::f(int)"), "ns::f");
-        assert_eq!(
-            without_parameters("(anonymous namespace)::f"),
-            "(anonymous namespace)::f"
-        );
-        assert_eq!(without_parameters("main"), "main");
     }
 }

@@ -182,6 +182,29 @@ fn filters() {
     assert_eq!(samples(&json(&fixture, &["top", "--user", "1000"])), all);
 }
 
+/// An image is found by its path from here, through links, and after its file is gone.
+#[test]
+fn images_by_path() {
+    let fixture = Fixture::new();
+    let link = fixture.dir().join("link");
+    std::os::unix::fs::symlink(fixture.dir(), &link).expect("links");
+    let whole = fixture.image();
+    let whole = whole.to_str().expect("is UTF-8");
+    let found = samples(&json(&fixture, &["top", "--image", whole]));
+    assert!(found > 0);
+    for gone in [false, true] {
+        if gone {
+            std::fs::remove_file(fixture.image()).expect("removes");
+        }
+        for path in ["./fixture", "link/fixture", ".//link/./fixture"] {
+            let report = json(&fixture, &["top", "--image", path]);
+            assert_eq!(samples(&report), found, "{path}, gone: {gone}");
+        }
+        let elsewhere = fixture.run(&["top", "--image", "/usr/fixture"]);
+        assert_eq!(code(&elsewhere), 1, "{}", errors(&elsewhere));
+    }
+}
+
 /// A part of one name is enough; of several, they are listed.
 #[test]
 fn functions_by_part_and_address() {
@@ -197,20 +220,61 @@ fn functions_by_part_and_address() {
     assert_eq!(json(&fixture, &["list", "hot"])[0]["function"], "hot");
 }
 
-/// Called by a classic name, the program is that report.
+/// Called by a classic name, the program is that report, and goes by that name.
 #[test]
 fn classic_names() {
     let fixture = Fixture::new();
-    let link = fixture.dir().join("dcpivlist");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_vcpi"), &link).expect("links");
-    let output = Command::new(&link)
-        .arg("hot")
-        .current_dir(fixture.dir())
-        .output()
-        .expect("runs");
-    assert_eq!(code(&output), 0, "{}", errors(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("value profile"), "{text}");
+    let says = |name: &str, word: &str| {
+        let link = fixture.dir().join(name);
+        if !link.exists() {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_vcpi"), &link).expect("links");
+        }
+        let output = Command::new(&link)
+            .arg(word)
+            .current_dir(fixture.dir())
+            .output()
+            .expect("runs");
+        assert_eq!(code(&output), 0, "{name} {word}: {}", errors(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(says("dcpivlist", "hot").contains("value profile"));
+    for name in ["dcpivlist", "dcpivargs", "dcpivcg", "dcpivblks"] {
+        let version = says(name, "--version");
+        assert_eq!(version, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
+        let help = says(name, "--help");
+        assert!(help.contains(&format!("Usage: {name} [")), "{help}");
+    }
+}
+
+/// A name of hundreds of characters is as wide as a column in text, and is found as it is shown
+/// there; `--full-names` and JSON have the whole.
+#[test]
+fn long_names() {
+    // void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(...// void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(..., ... const&), ... const// void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(..., ... const&))
+    let fixture = Fixture::with_hot(
+        "_ZN2ns5tableISt3mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESt6vectorIiSaIi\
+         EESt4lessIS7_ESaISt4pairIKS7_SA_EEEE3hotISH_EEvRT_RKSH_",
+    );
+    let short = "ns::table<std::map<...> >::hot<std::map<...> >";
+    for report in [
+        &["top"][..],
+        &["top", "--by", "instruction"],
+        &["args"],
+        &["cg"],
+        &["branches"],
+        &["list", "main"],
+    ] {
+        let text = fixture.report(report);
+        assert!(text.contains(short), "{report:?}: {text}");
+        assert!(!text.contains("char_traits"), "{report:?}: {text}");
+        let whole = fixture.report(&[report, &["--full-names"]].concat());
+        assert!(whole.contains("char_traits"), "{report:?}: {whole}");
+    }
+    let rows = json(&fixture, &["list", short]);
+    let whole = rows[0]["function"].as_str().expect("a name");
+    assert!(whole.starts_with("void ns::table<std::map<std::__cxx11::basic_string<char"));
+    assert!(whole.len() > 500, "{whole}");
+    assert!(fixture.report(&["list", short]).contains("value profile"));
 }
 
 /// When the reader of the report goes away, the program ends without a word about it.

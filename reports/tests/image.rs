@@ -5,12 +5,12 @@ use std::process::Command;
 
 use hotlist::{Config, Generator, Hotlist};
 use profiledb::{
-    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, Process, ProcessId, Subject, SubjectId,
-    Writer,
+    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, Subject,
+    SubjectId, Writer,
 };
 
 /// Build id of the fixture.
-const BUILD_ID: &str = "e1f25f9550ef202bf93c81815b0c8805725f20b9";
+const BUILD_ID: &str = "903a47543b09ee8b400230e9d293ed39e2d423e6";
 
 fn image_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/declared.so")
@@ -68,7 +68,8 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
     )
 }
 
-/// Calls of `declared` and of the stub, with all six registers as a collector sees them.
+/// Calls of `declared` and of the stub, with all six registers as a collector sees them, and
+/// returns from `local` and `nothing`.
 fn write(flush: &mut Flush<'_>, image: ImageId, process: ProcessId, subject: SubjectId) {
     let site = flush.pc(image, 0x10a1, None).expect("pc");
     for entry in [0x1040, 0x1010, 0x1020] {
@@ -80,25 +81,43 @@ fn write(flush: &mut Flush<'_>, image: ImageId, process: ProcessId, subject: Sub
             .call(process, subject, site, Some(pc), 20)
             .expect("call");
         for index in 0..6_u64 {
-            let mut list = Hotlist::new(&Config::default());
-            let mut coins = Generator::new(1);
-            for time in 0..20 {
-                list.update(0xabcd_ef01_2345_6700 + index, time, &mut coins);
-            }
-            flush
-                .hotlist(&NewHotlist {
-                    process,
-                    subject,
-                    pc,
-                    caller: Some(site),
-                    parameter: &format!("arg{index}"),
-                    reached: 20,
-                    unknown: 0,
-                    windows: 20,
-                    parts: list.to_parts(),
-                })
-                .expect("hotlist");
+            let value = 0xabcd_ef01_2345_6700 + index;
+            let parameter = format!("arg{index}");
+            let list = list(process, subject, pc, Some(site), &parameter, value);
+            flush.hotlist(&list).expect("hotlist");
         }
+    }
+    for (address, parameter) in [(0x1035, "ret"), (0x10c1, "ret"), (0x10c1, "vret")] {
+        let pc = flush.pc(image, address, None).expect("pc");
+        let list = list(process, subject, pc, None, parameter, 7);
+        flush.hotlist(&list).expect("hotlist");
+    }
+}
+
+/// A parameter that was the same value twenty times.
+fn list(
+    process: ProcessId,
+    subject: SubjectId,
+    pc: PcId,
+    caller: Option<PcId>,
+    parameter: &str,
+    value: u64,
+) -> NewHotlist<'_> {
+    let mut list = Hotlist::new(&Config::default());
+    let mut coins = Generator::new(1);
+    for time in 0..20 {
+        list.update(value, time, &mut coins);
+    }
+    NewHotlist {
+        process,
+        subject,
+        pc,
+        caller,
+        parameter,
+        reached: 20,
+        unknown: 0,
+        windows: 20,
+        parts: list.to_parts(),
     }
 }
 
@@ -185,6 +204,20 @@ fn lines_and_inlining() {
         .collect();
     assert!(texts.contains(&"call 0x1010 <imported@plt>"), "{texts:?}");
     assert!(texts.contains(&"call 0x1020 <local>"), "{texts:?}");
+}
+
+/// What a function without a result leaves in the registers is not listed as one.
+#[test]
+fn no_result() {
+    let parameters = |function| -> Vec<String> {
+        let (rows, _) = report(BUILD_ID, &["list", function]);
+        let rows = rows.as_array().expect("instructions").clone();
+        let profiles = rows.iter().flat_map(|row| row["profiles"].as_array());
+        let names = profiles.flatten().map(|one| one["parameter"].to_string());
+        names.filter(|name| name.contains("ret")).collect()
+    };
+    assert_eq!(parameters("local"), ["\"ret\""]);
+    assert_eq!(parameters("nothing"), [""; 0]);
 }
 
 /// Another build of the image names nothing, and its code is not looked at.

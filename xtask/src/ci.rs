@@ -3,13 +3,13 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use vcpi_tests::programs::root;
+use vcpi_tests::programs::{root, target_dir};
 
 use crate::layers;
 use crate::process::{cargo, run as run_command};
 use crate::setup::{self, Need};
 
-/// Formatting, set-up, lints, docs, layers, and then the README's test command.
+/// Formatting, set-up, lints, docs, layers, the fuzz targets, and then the README's test command.
 pub(crate) fn run() -> Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
     // Linting builds what needs a compiler for the kernel's side.
@@ -24,12 +24,29 @@ pub(crate) fn run() -> Result<()> {
     ]))?;
     run_command(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     layers::run()?;
+    fuzz_targets()?;
 
     // What the README tells people is what is run, so that the two cannot drift.
     let readme = std::fs::read_to_string(root().join("README.md")).context("reading README.md")?;
     let words = test_command(&readme).context("README.md shows no `cargo xtask test`")?;
     let (program, args) = words.split_first().context("an empty command")?;
     run_command(Command::new(program).args(args).current_dir(root()))
+}
+
+/// Formatting and lints of the fuzz targets, which are a workspace of their own: they still fit
+/// what they fuzz.
+fn fuzz_targets() -> Result<()> {
+    let own = ["--manifest-path", "fuzz/Cargo.toml"];
+    run_command(cargo(["fmt", "--check"]).args(own))?;
+    run_command(
+        cargo(["clippy", "--locked"])
+            .args(own)
+            .arg("--target-dir")
+            .arg(target_dir()?)
+            .args(["--", "-D", "warnings"])
+            // Nothing is linked: the fuzzer itself, which is C++, need not be built.
+            .env("CUSTOM_LIBFUZZER_PATH", "unused/libfuzzer.a"),
+    )
 }
 
 /// The words of the first line in a code block that starts with `cargo xtask

@@ -63,6 +63,7 @@ const TOOLS: &[Tool] = &[
     tool("libcap2-bin", Evidence::Program("setcap"), Need::Test),
     tool("linux-perf", Evidence::Program("perf"), Need::Test),
     tool("dpkg-dev", Evidence::Program("dpkg-shlibdeps"), Need::Test),
+    tool("lintian", Evidence::Program("lintian"), Need::Test),
     tool(
         "systemd-container",
         Evidence::Program("systemd-nspawn"),

@@ -31,14 +31,8 @@ pub(super) struct Copy<'a> {
     pub(super) read: [Option<(i64, PcRow)>; 2],
 }
 
-/// The ids of what a row refers to.
-struct Place {
-    flush: i64,
-    process: i64,
-    subject: i64,
-    pc: i64,
-    other: Option<i64>,
-}
+/// The ids of what a row refers to: flush, process, subject, PC, and the PC of a caller or callee.
+type Place = (i64, i64, i64, i64, Option<i64>);
 
 /// The tuples of all lists, in the order of these.
 struct Tuples<'s> {
@@ -129,46 +123,33 @@ impl<'a> Copy<'a> {
         {
             shown = None;
         }
-        Ok(Some(Place {
-            flush,
-            process,
-            subject,
-            pc,
-            other: shown,
-        }))
+        Ok(Some((flush, process, subject, pc, shown)))
     }
 
     /// What a row refers to in the view, where it is put if it is not there yet. `None`: it is
     /// not for this view.
     fn place(&mut self, row: &Row<'_>) -> Result<Option<Place>, Stop> {
-        let Some(place) = self.judge(row)? else {
+        let Some((flush, process, subject, pc, other)) = self.judge(row)? else {
             return Ok(None);
         };
-        Ok(Some(Place {
-            flush: self.put_flush(place.flush)?,
-            process: self.put_process(place.process, place.flush)?,
-            subject: self.put_subject(place.subject)?,
-            pc: self.put_pc(place.pc)?,
-            other: place.other.map(|id| self.put_pc(id)).transpose()?,
-        }))
+        Ok(Some((
+            self.put_flush(flush)?,
+            self.put_process(process, flush)?,
+            self.put_subject(subject)?,
+            self.put_pc(pc)?,
+            other.map(|id| self.put_pc(id)).transpose()?,
+        )))
     }
 
     fn cycles(&mut self) -> Result<(), Stop> {
         let sql = "SELECT flush, process, subject, pc, caller, samples, weight
                    FROM cycles NOT INDEXED ORDER BY rowid";
         self.each(sql, [], |copy, row| {
-            let Some(place) = copy.place(row)? else {
+            let Some((flush, process, subject, pc, other)) = copy.place(row)? else {
                 return Ok(());
             };
             let (samples, weight): (i64, i64) = (copy.get(row, 5)?, copy.get(row, 6)?);
             copy.count(copy.get(row, 0)?, samples);
-            let Place {
-                flush,
-                process,
-                subject,
-                pc,
-                other,
-            } = place;
             copy.view.add(
                 "INSERT INTO cycles (flush, process, subject, pc, caller, samples, weight)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -194,7 +175,7 @@ impl<'a> Copy<'a> {
             next: None,
         };
         self.each(sql, [], |copy, row| {
-            let Some(place) = copy.place(row)? else {
+            let Some((flush, process, subject, pc, other)) = copy.place(row)? else {
                 return Ok(());
             };
             let parameter: String = copy.get(row, 6)?;
@@ -202,13 +183,6 @@ impl<'a> Copy<'a> {
             let (capacity, by_weight): (i64, i64) = (copy.get(row, 10)?, copy.get(row, 11)?);
             let p: f64 = copy.get(row, 12)?;
             let (concise, sat_count): (i64, i64) = (copy.get(row, 13)?, copy.get(row, 14)?);
-            let Place {
-                flush,
-                process,
-                subject,
-                pc,
-                other,
-            } = place;
             let new = copy.view.insert(
                 "INSERT INTO hotlist (flush, process, subject, pc, caller, parameter, reached,
                                       unknown, windows, capacity, by_weight, p, concise,
@@ -264,17 +238,10 @@ impl<'a> Copy<'a> {
         let sql = "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown
                    FROM branch NOT INDEXED ORDER BY rowid";
         self.each(sql, [], |copy, row| {
-            let Some(place) = copy.place(row)? else {
+            let Some((flush, process, subject, pc, _)) = copy.place(row)? else {
                 return Ok(());
             };
             let counts: [i64; 3] = [copy.get(row, 5)?, copy.get(row, 6)?, copy.get(row, 7)?];
-            let Place {
-                flush,
-                process,
-                subject,
-                pc,
-                ..
-            } = place;
             copy.view.add(
                 "INSERT INTO branch (flush, process, subject, pc, taken, not_taken, unknown)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -287,17 +254,10 @@ impl<'a> Copy<'a> {
         let sql = "SELECT flush, process, subject, site, callee, calls
                    FROM call NOT INDEXED ORDER BY rowid";
         self.each(sql, [], |copy, row| {
-            let Some(place) = copy.place(row)? else {
+            let Some((flush, process, subject, site, callee)) = copy.place(row)? else {
                 return Ok(());
             };
             let calls: i64 = copy.get(row, 5)?;
-            let Place {
-                flush,
-                process,
-                subject,
-                pc: site,
-                other: callee,
-            } = place;
             copy.view.add(
                 "INSERT INTO call (flush, process, subject, site, callee, calls)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",

@@ -9,7 +9,8 @@ use crate::args::Format;
 use crate::callee::Callees;
 use crate::failure::Failure;
 use crate::liveness::Argument;
-use crate::render::{clean, count};
+use crate::names::Names;
+use crate::render::count;
 use crate::symbols::STUB;
 use crate::values::Class;
 use crate::view::{Values, View};
@@ -126,7 +127,7 @@ pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure>
     if rows.is_empty() {
         return Err(nothing("calls with arguments"));
     }
-    finish(&rows, format, text)
+    finish(&rows, format, |rows, out| text(rows, view.names, out))
 }
 
 /// Calls counted, or where none were (the site is not recorded), those whose
@@ -195,7 +196,7 @@ fn row(
     }
 }
 
-fn text(rows: &Vec<Row>, out: &mut String) {
+fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
         "Calls seen in windows: for each argument in its order its most frequent value and that\n\
          value's share; (-) not known or not an argument. Below a function, its call sites.\n\
@@ -207,11 +208,11 @@ fn text(rows: &Vec<Row>, out: &mut String) {
             (Some(caller), Some(site)) => out.push_str(&format!(
                 "    {} from {} ({site}): {values}\n",
                 count(row.calls),
-                clean(caller)
+                names.shown(caller)
             )),
             _ => out.push_str(&format!(
                 "{}: {values}  [{}]\n",
-                clean(&row.function),
+                names.shown(&row.function),
                 calls_text(row.calls)
             )),
         }

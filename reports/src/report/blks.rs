@@ -18,6 +18,7 @@ use crate::code::{
 };
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
+use crate::names::Names;
 use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
 use crate::values::{Class, JsonValue, is_destination};
 use crate::view::{Heat, Values, View, as_float};
@@ -124,7 +125,8 @@ pub(crate) fn report(
     if rows.is_empty() {
         return Err(nothing("invariant runs"));
     }
-    finish(&rows, format, text)
+    let names = view.names;
+    finish(&rows, format, |rows, out| text(rows, names, out))
 }
 
 fn effect(
@@ -299,7 +301,7 @@ fn row(view: &mut View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Op
     Some((sum, row))
 }
 
-fn text(rows: &Vec<Row>, out: &mut String) {
+fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
         "Runs of instructions whose results do not vary: behind its first instruction, each result\n\
          of a run is nearly always the one shown (s#: values known).\n",
@@ -307,7 +309,7 @@ fn text(rows: &Vec<Row>, out: &mut String) {
     for row in rows {
         out.push_str(&format!(
             "\n{} {}..{}  ({})  {} cycles\n",
-            clean(&row.function),
+            names.shown(&row.function),
             row.first,
             row.last,
             clean(&row.image),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{finish, nothing};
 use crate::args::Format;
 use crate::failure::Failure;
+use crate::names::Names;
 use crate::render::{Align, Table, count, percent};
 use crate::view::{View, as_float};
 
@@ -62,10 +63,10 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     if rows.is_empty() {
         return Err(nothing("branches"));
     }
-    finish(&rows, format, text)
+    finish(&rows, format, |rows, out| text(rows, view.names, out))
 }
 
-fn text(rows: &Vec<Row>, out: &mut String) {
+fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
         "Conditional branches that windows came by, by how often their direction was known;\n\
          `taken%` is of the known, `unknown` could not be told. Windows begin where time is\n\
@@ -92,7 +93,7 @@ fn text(rows: &Vec<Row>, out: &mut String) {
             count(row.not_taken),
             count(row.unknown),
             row.address.clone(),
-            row.place.clone(),
+            names.shown(&row.place),
             row.image.clone(),
         ]);
     }

@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::{finish, nothing};
 use crate::args::Format;
 use crate::failure::Failure;
-use crate::render::{clean, percent, rounded};
+use crate::names::Names;
+use crate::render::{percent, rounded};
 use crate::symbols::FunctionId;
 use crate::view::{Heat, View};
 
@@ -75,19 +76,19 @@ pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure>
     if rows.is_empty() {
         return Err(nothing("samples"));
     }
-    finish(&rows, format, text)
+    finish(&rows, format, |rows, out| text(rows, view.names, out))
 }
 
-fn text(rows: &Vec<Row>, out: &mut String) {
+fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str("Of the time in each function, the share under each call site (samples).\n\n");
     for row in rows {
         let from = match (&row.caller, &row.call_site) {
-            (Some(caller), Some(site)) => format!("{} ({site})", clean(caller)),
+            (Some(caller), Some(site)) => format!("{} ({site})", names.shown(caller)),
             _ => "unknown callers".to_owned(),
         };
         out.push_str(&format!(
             "{} {:.1}% from {from}  [{}]\n",
-            clean(&row.function),
+            names.shown(&row.function),
             row.percent,
             row.samples
         ));

@@ -10,6 +10,7 @@ use crate::callee::Callees;
 use crate::code::{Disassembler, Spacing};
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
+use crate::names::Names;
 use crate::render::{Align, Table, clean, count, cycles, percent, rounded, whole};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
@@ -99,7 +100,8 @@ pub(crate) fn report(
 }
 
 /// The value profiles of each PC. Of a function's arguments only the live ones, as
-/// in the report about them: the rest is what happened to be in the registers.
+/// in the report about them, and no result of a function that is declared to have none: the
+/// rest is what happened to be in the registers.
 fn profiles(view: &View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
     let all = view.values(options.by_caller);
     let entries: BTreeSet<usize> = all
@@ -108,8 +110,13 @@ fn profiles(view: &View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
         .map(|values| values.pc)
         .collect();
     let callees = Callees::new(view, &entries);
+    let returns = all.iter().filter(|values| values.is_result());
+    let without_result = view.without_result(returns.map(|values| values.pc));
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     for mut values in all {
+        if values.is_result() && without_result.contains(&values.pc) {
+            continue;
+        }
         if let Some(index) = values.argument() {
             let argument = callees
                 .live(values.pc)
@@ -282,14 +289,15 @@ fn function_text(
             continue;
         }
         if place != last {
-            if let Some(text) = place_line(&place, &mut sources) {
+            if let Some(text) = place_line(&place, view.names, &mut sources) {
                 table.line(&text);
             }
             last = place;
         }
         let text = match line.instruction {
             Some(instruction) => disassembler.text(&instruction, |target| {
-                Some(name_target(view, function.image, id, target))
+                let name = name_target(view, function.image, id, target);
+                Some(view.names.shown(&name))
             }),
             None => "?".to_owned(),
         };
@@ -373,7 +381,11 @@ fn cells(
     [cycles, address, text]: [String; 3],
 ) -> Vec<String> {
     let from = match values.caller {
-        Some(pc) => format!(" from {} ({})", view.symbols.name_of(pc), view.address(pc)),
+        Some(pc) => format!(
+            " from {} ({})",
+            view.names.shown(&view.symbols.name_of(pc)),
+            view.address(pc)
+        ),
         None => String::new(),
     };
     let shares = shares_text(values, values.class(), options.values);
@@ -389,10 +401,12 @@ fn cells(
 }
 
 /// The source line above the instructions made from it.
-fn place_line(place: &Place, sources: &mut Sources) -> Option<String> {
+fn place_line(place: &Place, names: Names, sources: &mut Sources) -> Option<String> {
     let mut text = source_text(place)?;
     if !place.inlined.is_empty() {
-        text.push_str(&format!(" (inlined: {})", place.inlined.join(" > ")));
+        let inlined = place.inlined.iter().map(|name| names.shown(name));
+        let inlined: Vec<String> = inlined.collect();
+        text.push_str(&format!(" (inlined: {})", inlined.join(" > ")));
     }
     if let Some(source) = place
         .file

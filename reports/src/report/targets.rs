@@ -13,6 +13,7 @@ use super::{finish, nothing};
 use crate::args::Format;
 use crate::code::{decode, is_indirect};
 use crate::failure::Failure;
+use crate::names::Names;
 use crate::render::{Align, Table, count, percent, rounded, whole};
 use crate::view::{View, as_float};
 
@@ -88,7 +89,7 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     if rows.is_empty() {
         return Err(nothing("indirect calls or jumps"));
     }
-    finish(&rows, format, text)
+    finish(&rows, format, |rows, out| text(rows, view.names, out))
 }
 
 fn from_calls(
@@ -154,7 +155,7 @@ pub(super) fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
     }
 }
 
-fn text(rows: &Vec<Row>, out: &mut String) {
+fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
         "Indirect calls and jumps that windows came by, and where they went; percent is of the\n\
          known targets. Windows begin where time is spent, so this is not a count of executions.\n\n",
@@ -170,7 +171,7 @@ fn text(rows: &Vec<Row>, out: &mut String) {
             "{} at {} in {} ({}), {} known, {} unknown",
             row.kind,
             row.address,
-            row.place,
+            names.shown(&row.place),
             row.image,
             count(row.total),
             count(row.unknown)
@@ -179,10 +180,10 @@ fn text(rows: &Vec<Row>, out: &mut String) {
             table.row(vec![
                 format!("{:.1}", target.percent),
                 count(target.count),
-                target
-                    .target
-                    .clone()
-                    .unwrap_or_else(|| "address in the process".to_owned()),
+                match &target.target {
+                    Some(name) => names.shown(name),
+                    None => "address in the process".to_owned(),
+                },
                 target.address.clone(),
             ]);
         }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{finish, nothing};
 use crate::args::{Format, TopBy};
 use crate::failure::Failure;
+use crate::names::Names;
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::view::{Heat, View, as_float};
 
@@ -69,7 +70,10 @@ pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<S
     if rows.is_empty() {
         return Err(nothing("samples"));
     }
-    finish(&rows, format, |rows, out| text(rows, by, total, out))
+    let names = view.names;
+    finish(&rows, format, |rows, out| {
+        text(rows, by, total, names, out);
+    })
 }
 
 fn row(view: &mut View<'_>, key: Key, heat: Heat, total: Heat) -> Row {
@@ -109,7 +113,7 @@ fn row(view: &mut View<'_>, key: Key, heat: Heat, total: Heat) -> Row {
     row
 }
 
-fn text(rows: &Vec<Row>, by: TopBy, total: Heat, out: &mut String) {
+fn text(rows: &Vec<Row>, by: TopBy, total: Heat, names: Names, out: &mut String) {
     out.push_str(&format!(
         "{} cycles in {} samples (k, M, G, T: 10^3, 10^6, 10^9, 10^12)\n\n",
         cycles(total.cycles),
@@ -137,7 +141,11 @@ fn text(rows: &Vec<Row>, by: TopBy, total: Heat, out: &mut String) {
             format!("{:.2}", row.percent),
             cycles(as_float(row.cycles)),
             count(row.samples),
-            row.key.clone(),
+            if located {
+                names.shown(&row.key)
+            } else {
+                row.key.clone()
+            },
         ];
         if located {
             cells.push(row.image.clone().unwrap_or_default());

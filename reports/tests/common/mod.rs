@@ -48,11 +48,16 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Writes image and database.
     pub(crate) fn new() -> Fixture {
+        Fixture::with_hot("hot")
+    }
+
+    /// As [`Fixture::new`], the function `hot` being called otherwise.
+    pub(crate) fn with_hot(name: &str) -> Fixture {
         let fixture = Fixture {
             dir: tempfile::tempdir().expect("a temporary directory"),
         };
         std::fs::write(fixture.image(), image()).expect("image is written");
-        fixture.write_database();
+        fixture.write_database(name);
         fixture
     }
 
@@ -90,7 +95,7 @@ impl Fixture {
         text.replace(self.dir().to_str().expect("is UTF-8"), "/fixture")
     }
 
-    fn write_database(&self) {
+    fn write_database(&self, hot: &str) {
         let epoch = Epoch {
             started: START,
             ended: None,
@@ -111,7 +116,7 @@ impl Fixture {
             let flush = writer
                 .begin(started, started + 60 * SECOND)
                 .expect("begins");
-            Rows::new(flush, &self.image()).write();
+            Rows::new(flush, &self.image()).write(hot);
         }
         writer.end_epoch(START + 120 * SECOND).expect("ends");
         writer.close().expect("closes");
@@ -274,10 +279,10 @@ impl<'w> Rows<'w> {
             .expect("hotlist");
     }
 
-    fn write(mut self) {
+    fn write(mut self, hot: &str) {
         for (address, size, name) in [
             (0x1000, 0x17, "main"),
-            (0x1020, 0x14, "hot"),
+            (0x1020, 0x14, hot),
             (0x1040, 6, "helper"),
             (0x1050, 2, "hotter"),
         ] {

@@ -81,7 +81,7 @@ type Test = fn() -> TestResult;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 9] = [
+    let tests: [(&str, Test); 10] = [
         (
             "systemd finds nothing wrong with the units",
             units::verified,
@@ -95,6 +95,7 @@ fn main() -> ExitCode {
             "the package has what it should, and nothing is writable",
             package::contents,
         ),
+        ("lintian finds no error in the package", package::checked),
         ("each command has its manual page", package::manual),
         (
             "the configuration is the default one, and kept",

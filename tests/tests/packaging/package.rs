@@ -59,6 +59,15 @@ pub(crate) fn contents() -> TestResult {
     done()
 }
 
+/// Debian's own check of packages finds no error.
+pub(crate) fn checked() -> TestResult {
+    let mut lintian = Command::new("lintian");
+    run(lintian
+        .args(["--allow-root", "--fail-on", "error"])
+        .arg(package_file()?))?;
+    done()
+}
+
 /// A page for each program and each of its commands, and none for what is hidden.
 pub(crate) fn manual() -> TestResult {
     let folder = unpacked()?;

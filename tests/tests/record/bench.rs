@@ -1,0 +1,72 @@
+//! What the tests share: a folder of their own, and the programs on it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use libtest_mimic::Failed;
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+use vcpi_tests::programs::Programs;
+
+use crate::common::{ensure, text};
+
+/// Lines that burn about this much processor time in a shell-free way.
+pub(crate) const BURN: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+
+/// A folder of its own, and the programs.
+pub(crate) struct Bench {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) programs: Programs,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Result<Self, Failed> {
+        let programs = Programs::find().map_err(|error| format!("{error:#}"))?;
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            programs,
+        })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn record(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.programs.vcpid);
+        command
+            .arg("record")
+            .args(["--clock", "cpu-clock", "-o"])
+            .arg(self.path("db"))
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn status(&self) -> Result<Value, Failed> {
+        let status = self.programs.report(&self.path("db"), &["status"]);
+        Ok(status.map_err(|error| format!("{error:#}"))?)
+    }
+
+    pub(crate) fn query<T: rusqlite::types::FromSql>(&self, sql: &str) -> Result<T, Failed> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let connection = Connection::open_with_flags(self.path("db"), flags)?;
+        Ok(connection.query_row(sql, [], |row| row.get(0))?)
+    }
+
+    /// Compiles a C program.
+    pub(crate) fn compile(&self, name: &str, source: &str) -> Result<PathBuf, Failed> {
+        let (code, program) = (self.path(&format!("{name}.c")), self.path(name));
+        fs::write(&code, source)?;
+        let output = Command::new("gcc")
+            .args(["-O1", "-g", "-o"])
+            .arg(&program)
+            .arg(&code)
+            .output()?;
+        ensure(output.status.success(), || text(&output))?;
+        Ok(program)
+    }
+}

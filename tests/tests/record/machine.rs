@@ -1,0 +1,71 @@
+//! What the machine has: its clocks, and what `vcpid check` says of it.
+
+use std::process::Command;
+
+use libtest_mimic::Completion;
+use serde_json::Value;
+
+use crate::bench::{BURN, Bench};
+use crate::common::{ensure, text};
+use crate::{TestResult, done};
+
+pub(crate) fn hardware_cycles() -> TestResult {
+    let bench = Bench::new()?;
+    let check = Command::new(&bench.programs.vcpid)
+        .args(["check", "--format", "json"])
+        .output()?;
+    let found: Value = serde_json::from_slice(&check.stdout).map_err(|error| error.to_string())?;
+    let cycles = found["clocks"]
+        .as_array()
+        .and_then(|clocks| clocks.iter().find(|clock| clock["name"] == "cycles"));
+    if cycles.and_then(|cycles| cycles["works"].as_bool()) != Some(true) {
+        return Ok(Completion::ignored_with("needs the hardware cycle counter"));
+    }
+    let output = Command::new(&bench.programs.vcpid)
+        .args(["record", "--clock", "cycles", "-o"])
+        .arg(bench.path("db"))
+        .args(["--", "sh", "-c", BURN])
+        .output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let status = bench.status()?;
+    ensure(
+        status["clock"] == "cycles" && status["samples"].as_u64() > Some(20),
+        || status.to_string(),
+    )?;
+    done()
+}
+
+pub(crate) fn check() -> TestResult {
+    let bench = Bench::new()?;
+    let json = Command::new(&bench.programs.vcpid)
+        .args(["check", "--format", "json"])
+        .output()?;
+    let found: Value = serde_json::from_slice(&json.stdout).map_err(|error| error.to_string())?;
+    for kind in ["engines", "clocks", "targets", "reports"] {
+        let findings = found[kind].as_array().ok_or("not an array")?;
+        for finding in findings {
+            let mended =
+                finding["works"] == true || finding["mend"].as_str().is_some_and(|m| !m.is_empty());
+            ensure(mended, || finding.to_string())?;
+        }
+    }
+    let clocks = found["clocks"].as_array().ok_or("not an array")?;
+    let named = |name: &str| clocks.iter().find(|clock| clock["name"] == name);
+    // What an interrupt of a working clock costs, and which one is taken and why.
+    for clock in clocks.iter().filter(|clock| clock["works"] == true) {
+        ensure(clock["interrupt_ns"].is_u64(), || clock.to_string())?;
+    }
+    let auto = &found["auto_clock"];
+    let taken = auto["clock"].as_str().and_then(named);
+    ensure(
+        taken.is_some_and(|clock| clock["works"] == true)
+            && auto["why"].as_str().is_some_and(|why| !why.is_empty()),
+        || auto.to_string(),
+    )?;
+    let plain = Command::new(&bench.programs.vcpid).arg("check").output()?;
+    ensure(
+        plain.status.success() && text(&plain).contains("cpu-clock"),
+        || text(&plain),
+    )?;
+    done()
+}

@@ -1,0 +1,75 @@
+//! A user without privileges: what they may record, and what they are told.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use libtest_mimic::Failed;
+
+use crate::bench::Bench;
+use crate::common::{ensure, text};
+use crate::{TestResult, done};
+
+/// `command` as the user `nobody`, who has no privileges at all.
+fn as_nobody(command: &Command) -> Command {
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    other.arg(command.get_program()).args(command.get_args());
+    other
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    other
+}
+
+/// The program where anybody may execute it, and a folder where anybody may write.
+fn open_to_all(bench: &mut Bench) -> Result<(), Failed> {
+    fs::set_permissions(bench.folder.path(), fs::Permissions::from_mode(0o777))?;
+    let copy = bench.path("vcpid");
+    fs::copy(&bench.programs.vcpid, &copy)?;
+    bench.programs.vcpid = copy;
+    Ok(())
+}
+
+pub(crate) fn unprivileged() -> TestResult {
+    let mut bench = Bench::new()?;
+    open_to_all(&mut bench)?;
+    let output =
+        as_nobody(&bench.record(&["--", "xz", "-9", "--stdout", "/usr/bin/gcc"])).output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let status = bench.status()?;
+    ensure(status["samples"].as_u64() > Some(20), || status.to_string())?;
+    ensure(status["value_events"].as_u64() > Some(20), || {
+        status.to_string()
+    })?;
+    let kernel: i64 = bench.query(
+        "SELECT count(*) FROM cycles JOIN subject ON subject.id = cycles.subject WHERE subject.kernel",
+    )?;
+    ensure(kernel == 0, || format!("{kernel} rows of the kernel"))?;
+    let others: i64 = bench.query("SELECT count(*) FROM subject WHERE uid IS NOT 65534")?;
+    ensure(others == 0, || "rows of another user".to_owned())?;
+    done()
+}
+
+pub(crate) fn no_permission() -> TestResult {
+    let mut bench = Bench::new()?;
+    open_to_all(&mut bench)?;
+    let output = as_nobody(&bench.record(&["-a", "-d", "1"])).output()?;
+    ensure(output.status.code() == Some(125), || text(&output))?;
+    let said = text(&output);
+    for word in ["perf_event_paranoid", "CAP_PERFMON"] {
+        ensure(said.contains(word), || said.clone())?;
+    }
+    done()
+}
+
+pub(crate) fn refused() -> TestResult {
+    let mut bench = Bench::new()?;
+    open_to_all(&mut bench)?;
+    let output = as_nobody(&bench.record(&["-a", "-d", "1"])).output()?;
+    ensure(output.status.code() == Some(125), || text(&output))?;
+    ensure(!bench.path("db").exists(), || {
+        "a database was made".to_owned()
+    })?;
+    done()
+}

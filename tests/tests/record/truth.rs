@@ -1,0 +1,184 @@
+//! What is recorded is true: each sample is its program's, no value is a stale one, and every loss
+//! is in the status.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::common::{ensure, text};
+use crate::{TestResult, done};
+
+pub(crate) fn descendants() -> TestResult {
+    let bench = Bench::new()?;
+    let script = "for i in 1 2 3; do xz -9 --stdout /usr/bin/gcc >/dev/null & done; wait; \
+                  gzip -9 -c /usr/bin/gcc /usr/bin/python3* >/dev/null";
+    let output = bench.record(&["--", "sh", "-c", script]).output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let count = |comm: &str| {
+        bench.query::<i64>(&format!(
+            "SELECT count(*) FROM process WHERE comm = '{comm}'"
+        ))
+    };
+    ensure(count("xz")? == 3, || "not three xz".to_owned())?;
+    ensure(count("gzip")? == 1, || "not one gzip".to_owned())?;
+    let wrong: i64 = bench.query(
+        "SELECT count(*) FROM cycles JOIN pc ON pc.id = cycles.pc JOIN image ON image.id = pc.image \
+         JOIN process ON process.id = cycles.process \
+         WHERE process.comm = 'gzip' AND image.path LIKE '%xz%'",
+    )?;
+    ensure(wrong == 0, || {
+        format!("{wrong} rows of gzip in an image of xz")
+    })?;
+    done()
+}
+
+pub(crate) fn exec_loop() -> TestResult {
+    let bench = Bench::new()?;
+    // Each program burns in a function of its own, then becomes the other, under one pid.
+    let source = |own: &str, other: &str| {
+        format!(
+            r#"
+#include <stdlib.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noipa)) unsigned long burn_{own}(unsigned long x) {{
+    for (int i = 0; i < 4000000; i++) x = x * 3 + 1;
+    return x;
+}}
+int main(int argc, char **argv) {{
+    int left = atoi(argv[1]);
+    volatile unsigned long sink = burn_{own}(left);
+    (void)sink;
+    if (left == 0) return 0;
+    char text[16];
+    snprintf(text, sizeof text, "%d", left - 1);
+    execl("{folder}/{other}", "{other}", text, (char *)0);
+    return 1;
+}}
+"#,
+            folder = bench.folder.path().display()
+        )
+    };
+    let ping = bench.compile("ping", &source("ping", "pong"))?;
+    bench.compile("pong", &source("pong", "ping"))?;
+    let output = bench.record(&["--"]).arg(&ping).arg("60").output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let rows: i64 = bench.query(
+        "SELECT sum(samples) FROM cycles JOIN pc ON pc.id = cycles.pc JOIN image ON image.id = pc.image \
+         JOIN process ON process.id = cycles.process \
+         WHERE process.comm IN ('ping', 'pong') AND image.path LIKE '%/p_ng'",
+    )?;
+    ensure(rows > 50, || format!("{rows} samples"))?;
+    let wrong: i64 = bench.query(
+        "SELECT coalesce(sum(samples), 0) FROM cycles JOIN pc ON pc.id = cycles.pc \
+         JOIN image ON image.id = pc.image JOIN process ON process.id = cycles.process \
+         WHERE (process.comm = 'ping' AND image.path LIKE '%/pong') \
+            OR (process.comm = 'pong' AND image.path LIKE '%/ping')",
+    )?;
+    ensure(wrong == 0, || {
+        format!("{wrong} samples of one program in the other's image")
+    })?;
+    done()
+}
+
+pub(crate) fn written_pages() -> TestResult {
+    let bench = Bench::new()?;
+    // `table` is RELRO: the file holds another address than memory. `patched` is constant data
+    // that the program makes writable, changes, and makes read-only again; `quiet` is changed
+    // through /proc/self/mem, which asks for no permission. Each is loaded in a hot loop.
+    let program = bench.compile(
+        "written",
+        r#"
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#define LOAD(table) (*(const volatile uint64_t *)&(table)[0])
+extern char __executable_start;
+static int a, b;
+int *const volatile table[2] = {&a, &b};
+__attribute__((aligned(4096))) const uint64_t patched[512] = {1111};
+__attribute__((aligned(4096))) const uint64_t quiet[512] = {2222};
+__attribute__((aligned(4096))) const uint64_t pristine[512] = {3333};
+__attribute__((noipa)) uint64_t relro(uint64_t x) { return x * 3 + (uint64_t)table[1]; }
+__attribute__((noipa)) uint64_t load_patched(uint64_t x) { return x * 3 + LOAD(patched); }
+__attribute__((noipa)) uint64_t load_quiet(uint64_t x) { return x * 3 + LOAD(quiet); }
+__attribute__((noipa)) uint64_t load_pristine(uint64_t x) { return x * 3 + LOAD(pristine); }
+int main(void) {
+    mprotect((void *)patched, 4096, PROT_READ | PROT_WRITE);
+    *(uint64_t *)patched = 5555;
+    mprotect((void *)patched, 4096, PROT_READ);
+    uint64_t changed = 6666;
+    int mem = open("/proc/self/mem", O_RDWR);
+    if (mem < 0 || pwrite(mem, &changed, 8, (off_t)quiet) != 8) return 3;
+    uint64_t x = 1;
+    for (long i = 0; i < 120000000; i++)
+        x = relro(x) + load_patched(x) + load_quiet(x) + load_pristine(x);
+    // What the file holds in table[1], before relocation.
+    printf("%lu\n", (uint64_t)&b - (uint64_t)&__executable_start);
+    return x == 42;
+}
+"#,
+    )?;
+    let output = bench.record(&["--"]).arg(&program).output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let values = |wrong: &str| {
+        bench.query::<i64>(&format!(
+            "SELECT count(*) FROM tuple JOIN hotlist ON hotlist.id = tuple.hotlist WHERE value IN ({wrong})"
+        ))
+    };
+    // What the file holds is not what the program loads; a stale value may appear nowhere. (The
+    // new ones may: they are seen in registers.)
+    ensure(values("1111")? == 0, || {
+        "the file's value of a page that was made writable".to_owned()
+    })?;
+    ensure(values("2222")? == 0, || {
+        "the file's value of a page that was written".to_owned()
+    })?;
+    let unrelocated = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    ensure(values(&unrelocated)? == 0, || {
+        format!("the file's value of RELRO, {unrelocated}")
+    })?;
+    let loads = "SELECT count(*) FROM tuple JOIN hotlist ON hotlist.id = tuple.hotlist \
+                 WHERE value = 3333 AND parameter IN ('rax', 'rdi', 'rdx', 'rcx', 'rsi')";
+    ensure(bench.query::<i64>(loads)? > 0, || {
+        "no value of a page that was never written".to_owned()
+    })?;
+    done()
+}
+
+pub(crate) fn whole_machine() -> TestResult {
+    let bench = Bench::new()?;
+    // Busy: two burners, and processes coming and going.
+    let busy = "xz -9 -T2 --stdout /usr/bin/gcc /usr/bin/python3* >/dev/null & \
+                for i in $(seq 300); do ls /proc >/dev/null; done; wait";
+    let mut load = Command::new("sh").args(["-c", busy]).spawn()?;
+    let output = bench.record(&["-a", "-d", "3"]).output()?;
+    load.wait()?;
+    ensure(output.status.success(), || text(&output))?;
+    let status = bench.status()?;
+    // What the closing line says was lost is what the status adds up to.
+    let lost: u64 = status["lost"]
+        .as_object()
+        .map(|lost| lost.values().filter_map(Value::as_u64).sum())
+        .unwrap_or_default();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure(said.contains(&format!("{lost} lost")), || {
+        format!("{lost} in the status; said: {said}")
+    })?;
+    // Every sample has a row: cycles are never dropped silently.
+    let rows: i64 = bench.query("SELECT sum(samples) FROM cycles")?;
+    ensure(status["samples"].as_i64() == Some(rows), || {
+        format!("{rows} rows, {status}")
+    })?;
+    // Every user sample came to a window, was thinned, or has a reason.
+    let accounted: i64 = bench.query(
+        "SELECT sum(value) FROM counter WHERE (kind = 'stop') OR (kind = 'run' AND name = 'windows_thinned')",
+    )?;
+    ensure(accounted == rows, || {
+        format!("{accounted} of {rows} samples accounted for")
+    })?;
+    done()
+}

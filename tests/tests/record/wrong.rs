@@ -1,0 +1,119 @@
+//! Bad input: commands that are none, databases and programs that are something else.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use rusqlite::Connection;
+
+use crate::bench::Bench;
+use crate::common::{ensure, text};
+use crate::{TestResult, done};
+
+pub(crate) fn no_command() -> TestResult {
+    let bench = Bench::new()?;
+    for name in ["no-such-command-anywhere", "/no/such/file"] {
+        let output = bench.record(&["--", name]).output()?;
+        ensure(output.status.code() == Some(127), || text(&output))?;
+        ensure(text(&output).contains(name), || text(&output))?;
+        ensure(!bench.path("db").exists(), || {
+            "a database was made".to_owned()
+        })?;
+    }
+    done()
+}
+
+pub(crate) fn foreign_files() -> TestResult {
+    let bench = Bench::new()?;
+    let other = {
+        let connection = Connection::open(bench.path("other"))?;
+        connection.execute_batch("CREATE TABLE t(x); INSERT INTO t VALUES (1);")?;
+        drop(connection);
+        fs::read(bench.path("other"))?
+    };
+    let marker = bench.path("ran");
+    for contents in [b"just some text\n".to_vec(), vec![0; 5000], other] {
+        fs::write(bench.path("db"), &contents)?;
+        let output = bench.record(&["--", "touch"]).arg(&marker).output()?;
+        ensure(output.status.code() == Some(125), || text(&output))?;
+        ensure(fs::read(bench.path("db"))? == contents, || {
+            "the file was changed".to_owned()
+        })?;
+        ensure(!marker.exists(), || {
+            "the command was run all the same".to_owned()
+        })?;
+    }
+    done()
+}
+
+pub(crate) fn broken_elf() -> TestResult {
+    let bench = Bench::new()?;
+    let burner = bench.compile(
+        "burner",
+        "#include <stdio.h>\n#include <unistd.h>\nint main(int c, char **v) { if (c > 1 && truncate(v[1], 600)) return 9; \
+         volatile unsigned long n = 0; while (n < 300000000ul) n++; return 0; }",
+    )?;
+    // The file is cut while the program runs: `vcpid` finds 600 bytes where an image was.
+    let copy = bench.path("copy");
+    fs::copy(&burner, &copy)?;
+    let script = format!(
+        "{0} & sleep 0.3; cp {0} {0}.new; truncate -s 600 {0}.new; mv {0}.new {0}; wait",
+        copy.display()
+    );
+    let output = bench.record(&["--", "sh", "-c", &script]).output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let output = Command::new(&bench.programs.vcpi)
+        .arg("top")
+        .arg("-i")
+        .arg(bench.path("db"))
+        .output()?;
+    ensure(output.status.success(), || text(&output))?;
+    // A file that the kernel cannot execute goes to the shell, as from a shell, and fails there.
+    let nonsense = bench.path("nonsense");
+    fs::write(&nonsense, b"\x7fELF but nothing more\n")?;
+    fs::set_permissions(&nonsense, fs::Permissions::from_mode(0o755))?;
+    let output = bench.record(&["--"]).arg(&nonsense).output()?;
+    ensure(matches!(output.status.code(), Some(126 | 127)), || {
+        text(&output)
+    })?;
+    done()
+}
+
+pub(crate) fn options() -> TestResult {
+    let bench = Bench::new()?;
+    for wrong in [
+        &["--seeds", "3", "--", "true"][..],
+        &["-F", "99", "true"],
+        &["--rate", "0", "true"],
+    ] {
+        let output = bench.record(wrong).output()?;
+        ensure(output.status.code() == Some(2), || text(&output))?;
+        ensure(!bench.path("db").exists(), || {
+            "a database was made".to_owned()
+        })?;
+    }
+    // Behind two dashes anything is a command, and a command's own options are its own.
+    let output = bench.record(&["--", "-x"]).output()?;
+    ensure(output.status.code() == Some(127), || text(&output))?;
+    let output = bench.record(&["sh", "-c", "exit 5"]).output()?;
+    ensure(output.status.code() == Some(5), || text(&output))?;
+    for (impossible, why) in [
+        (&["--bounce"][..], "this version"),
+        (
+            &["--clock", "timer", "--engine", "ring"][..],
+            "needs the engine bpf",
+        ),
+    ] {
+        let output = Command::new(&bench.programs.vcpid)
+            .arg("record")
+            .args(impossible)
+            .arg("true")
+            .output()?;
+        let said = text(&output);
+        ensure(
+            output.status.code() == Some(2) && said.contains(why),
+            || said.clone(),
+        )?;
+    }
+    done()
+}
