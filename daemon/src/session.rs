@@ -38,7 +38,7 @@ const CHORES: Duration = Duration::from_secs(1);
 
 /// What a collection is for: `record` and the service drive it differently.
 pub(crate) trait Driver {
-    /// Looks at what no batch announces. Called every [`TICK`] or [`NAP`] or so.
+    /// Looks at what no batch announces. Called every [`TICK`], or when the loop has slept.
     ///
     /// # Errors
     /// What makes it senseless to go on.
