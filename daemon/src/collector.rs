@@ -11,6 +11,7 @@ use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 
 use crate::blocks::Blocks;
 use crate::devices::has_devices;
+use crate::files::Files;
 use crate::host::Host;
 use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
@@ -45,6 +46,7 @@ pub(crate) struct Collector {
     settings: Settings,
     pub(crate) images: Images,
     pub(crate) loadmap: Loadmap,
+    files: Files,
     pub(crate) kernel: Kernel,
     kernel_image: ImageId,
     /// The kernel's addresses.
@@ -86,7 +88,7 @@ const MAX_PERIODS: usize = 1 << 16;
 
 impl Collector {
     pub(crate) fn new(settings: Settings) -> Self {
-        let mut images = Images::denying(settings.deny.clone());
+        let mut images = Images::denying(settings.deny.clone(), settings.clock_offset);
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
         let mut tables = Tables::new(Config::default().precise(), settings.memory / 2);
         tables.declare_losses();
@@ -99,6 +101,7 @@ impl Collector {
             settings,
             images,
             loadmap: Loadmap::new(),
+            files: Files::default(),
             kernel,
             kernel_image,
             kernel_space,
@@ -190,7 +193,14 @@ impl Collector {
     }
 
     /// Takes a record, in order of time.
-    pub(crate) fn record(&mut self, record: Record, evidence: Option<Evidence>) {
+    pub(crate) fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
+        if let Record::Mmap(mmap) = &mut record
+            && self.loadmap.host.is_live()
+        {
+            let offset = self.settings.clock_offset;
+            let mapped = mmap.time.saturating_add_signed(offset);
+            self.files.identify(mmap, mapped.cast_signed());
+        }
         if self.raw.is_none() {
             return self.take(record, evidence);
         }

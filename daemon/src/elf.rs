@@ -13,6 +13,7 @@ use object::{
 };
 use sampler::Pid;
 
+use crate::files;
 use crate::images::Identity;
 use crate::procfs::MapsLine;
 use crate::unwind::UnwindInfo;
@@ -70,6 +71,7 @@ pub(crate) struct Elf {
     pub(crate) contents: Contents,
     pub(crate) segments: Vec<Segment>,
     pub(crate) unwind: UnwindInfo,
+    pub(crate) build_id: Option<Vec<u8>>,
 }
 
 impl Contents {
@@ -119,16 +121,23 @@ pub(crate) enum Found {
     Wrong,
 }
 
-pub(crate) fn find(identity: &Identity, path: &str, through: Option<(Pid, u64, u64)>) -> Found {
+/// The file of an image that was first mapped at `mapped`, in wall-clock nanoseconds.
+pub(crate) fn find(
+    identity: &Identity,
+    path: &str,
+    mapped: i64,
+    through: Option<(Pid, u64, u64)>,
+) -> Found {
     match identity {
         Identity::Kernel | Identity::Anon => return Found::Wrong,
         Identity::Vdso => {
             return match own_vdso() {
                 Some(bytes) => parse(bytes.as_slice(), None)
-                    .map(|(segments, unwind, _)| Elf {
+                    .map(|(segments, unwind, build_id)| Elf {
                         contents: Contents::Bytes(bytes.clone()),
                         segments,
                         unwind,
+                        build_id,
                     })
                     .map_or(Found::Wrong, |elf| Found::Elf(Box::new(elf))),
                 None => Found::Wrong,
@@ -146,7 +155,7 @@ pub(crate) fn find(identity: &Identity, path: &str, through: Option<(Pid, u64, u
     candidates.push(path.to_owned());
     let mut wrong = false;
     for candidate in candidates {
-        match open(Path::new(&candidate), identity) {
+        match open(Path::new(&candidate), identity, mapped) {
             Found::Elf(elf) => return Found::Elf(elf),
             Found::Wrong => wrong = true,
             Found::Missing => {}
@@ -159,7 +168,7 @@ pub(crate) fn find(identity: &Identity, path: &str, through: Option<(Pid, u64, u
     }
 }
 
-fn open(path: &Path, identity: &Identity) -> Found {
+fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
     // A path may have become a pipe or a device meanwhile: look before opening.
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {}
@@ -187,6 +196,7 @@ fn open(path: &Path, identity: &Identity) -> Found {
             major,
             minor,
             inode,
+            ..
         } => {
             // Overlay and btrfs report other devices in stat than in maps; then there is no way
             // to be sure, and the image stays closed.
@@ -194,6 +204,7 @@ fn open(path: &Path, identity: &Identity) -> Found {
             metadata.ino() == *inode
                 && nix::sys::stat::major(device) == u64::from(*major)
                 && nix::sys::stat::minor(device) == u64::from(*minor)
+                && files::changed(&metadata) <= mapped
         }
         Identity::Vdso | Identity::Kernel | Identity::Anon => false,
     };
@@ -209,6 +220,7 @@ fn open(path: &Path, identity: &Identity) -> Found {
         },
         segments,
         unwind,
+        build_id,
     }))
 }
 
@@ -223,9 +235,16 @@ pub(crate) fn build_id_of_mapped(line: &MapsLine) -> Option<Vec<u8>> {
     if !same {
         return None;
     }
-    let cache = ReadCache::new(File::open(&line.path).ok()?);
+    build_id(File::open(&line.path).ok()?)
+}
+
+/// Build id of a file, if it is an ELF file and has one.
+pub(crate) fn build_id(file: File) -> Option<Vec<u8>> {
+    let cache = ReadCache::new(file);
     let elf = ElfFile64::<LittleEndian, _>::parse(Bounded(&cache)).ok()?;
-    elf.build_id().ok().flatten().map(<[u8]>::to_vec)
+    let id = elf.build_id().ok().flatten()?;
+    // As many bytes as the kernel would tell.
+    (1..=20).contains(&id.len()).then(|| id.to_vec())
 }
 
 /// A function of an image.

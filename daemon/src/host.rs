@@ -43,6 +43,11 @@ pub(crate) enum Host {
 }
 
 impl Host {
+    /// Whether it is this machine, as it is now.
+    pub(crate) fn is_live(&self) -> bool {
+        !matches!(self, Host::Replayed(_))
+    }
+
     /// Name of a process.
     pub(crate) fn comm(&mut self, pid: Pid) -> Option<String> {
         match self.ask(pid, Question::Comm, || Answer::Comm(procfs::comm(pid))) {

@@ -24,8 +24,13 @@ pub(crate) struct ImageId(pub(crate) u32);
 pub(crate) enum Identity {
     /// The ELF build id.
     BuildId(Vec<u8>),
-    /// Device and inode, where there is no build id.
-    Inode { major: u32, minor: u32, inode: u64 },
+    /// Device, inode and its generation (0 where that is not known), where there is no build id.
+    Inode {
+        major: u32,
+        minor: u32,
+        inode: u64,
+        generation: u64,
+    },
     /// The kernel's own object in user space.
     Vdso,
     /// The kernel, with its modules.
@@ -53,6 +58,9 @@ pub(crate) struct Image {
     pub(crate) path: String,
     /// Its code handles secrets: cycles are counted, values are not captured.
     denied: bool,
+    /// When it was first mapped, in wall-clock nanoseconds. What was changed since under the same
+    /// inode is another file.
+    mapped: i64,
     state: State,
 }
 
@@ -65,6 +73,8 @@ pub(crate) struct Images {
     mapped: FxHashMap<(u32, u32, u64), Identity>,
     /// Besides [`DENIED`].
     deny: Vec<String>,
+    /// Wall clock minus sample clock, ns.
+    clock_offset: i64,
 }
 
 /// Images whose values are secrets, by the letters at the beginning of their file's name.
@@ -116,9 +126,10 @@ const MAX_ATTEMPTS: u8 = 8;
 impl Images {
     /// No images yet, of which also those are denied whose files' names begin with one of these
     /// words.
-    pub(crate) fn denying(deny: Vec<String>) -> Self {
+    pub(crate) fn denying(deny: Vec<String>, clock_offset: i64) -> Self {
         Self {
             deny,
+            clock_offset,
             ..Self::default()
         }
     }
@@ -139,6 +150,7 @@ impl Images {
             identity: key.0.clone(),
             denied: is_denied(path, &self.deny),
             path: key.1.clone(),
+            mapped: i64::MAX,
             state: State::Closed {
                 attempts: 0,
                 last: None,
@@ -148,6 +160,14 @@ impl Images {
         id
     }
 
+    /// Takes note that an image was mapped, at a time of the samples' clock.
+    pub(crate) fn mapped(&mut self, id: ImageId, time: u64) {
+        if let Some(image) = self.images.get_mut(id.0 as usize) {
+            let wall = time.saturating_add_signed(self.clock_offset);
+            image.mapped = image.mapped.min(wall.cast_signed());
+        }
+    }
+
     /// The identity of a file that was mapped before the start: its build id, if the file is
     /// still there and has one, so that it is the same image for later processes; else its inode.
     pub(crate) fn identity_of_mapped(&mut self, line: &MapsLine) -> Identity {
@@ -155,6 +175,7 @@ impl Images {
             major: line.major,
             minor: line.minor,
             inode: line.inode,
+            generation: 0,
         };
         if self.mapped.len() >= MAX_MAPPED {
             self.mapped.clear();
@@ -183,11 +204,15 @@ impl Images {
                 major,
                 minor,
                 inode,
-            } => (
-                ImageKind::File,
-                None,
-                format!("{major:x}:{minor:x}:{inode}"),
-            ),
+                generation,
+            } => {
+                let own = match &image.state {
+                    State::Open(elf) => elf.build_id.as_deref().map(hex),
+                    _ => None,
+                };
+                let inode = format!("{major:x}:{minor:x}:{inode}:{generation:x}");
+                (ImageKind::File, own, inode)
+            }
             Identity::Vdso => (ImageKind::Vdso, None, image.path.clone()),
             Identity::Kernel => {
                 let id = kernel_build_id().map(|id| hex(&id));
@@ -215,7 +240,7 @@ impl Images {
             if attempts > 0 && pid == last {
                 return None; // it would not be found this time either
             }
-            image.state = match elf::find(&image.identity, &image.path, through) {
+            image.state = match elf::find(&image.identity, &image.path, image.mapped, through) {
                 elf::Found::Elf(elf) => State::Open(elf),
                 elf::Found::Missing if attempts + 1 < MAX_ATTEMPTS => State::Closed {
                     attempts: attempts + 1,

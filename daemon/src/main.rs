@@ -17,6 +17,7 @@ mod config;
 mod ctl;
 mod devices;
 mod elf;
+mod files;
 mod flush;
 mod host;
 mod images;

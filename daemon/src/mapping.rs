@@ -172,17 +172,19 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
             major,
             minor,
             inode,
-            ..
+            generation,
         } => (
             Identity::Inode {
                 major: *major,
                 minor: *minor,
                 inode: *inode,
+                generation: *generation,
             },
             MappingKind::File,
         ),
     };
     let image = images.intern(identity, image_path(&path, kind));
+    images.mapped(image, mmap.time);
     let private = mmap.flags & MAP_PRIVATE != 0 || kind == MappingKind::Vdso;
     let writable = mmap.prot & PROT_WRITE != 0;
     Mapping {

@@ -26,8 +26,6 @@ const _: () = assert!(REGISTERS.count_ones() as usize == REGISTER_COUNT);
 /// What the running kernel and our privileges allow; narrowed step by step while opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Features {
-    /// Build ids in mapping records (Linux 5.12).
-    pub(crate) build_id: bool,
     /// A count of lost records that can be read from the event (Linux 6.0).
     pub(crate) lost: bool,
     /// The kernel's own code is left out.
@@ -104,12 +102,14 @@ pub(crate) fn attributes(
     attr.set_sample_id_all(1);
     if role != Role::Clock {
         attr.set_mmap(1);
+        // Without build ids: where one event asks for them, kernels (up to 6.18 at least) mark the
+        // same mapping's records of other events as well, which have none, and `perf` cannot read
+        // its recordings any more.
         attr.set_mmap2(1);
         attr.set_mmap_data(1);
         attr.set_comm(1);
         attr.set_comm_exec(1);
         attr.set_task(1);
-        attr.set_build_id(u64::from(features.build_id));
         attr.set_inherit(u64::from(config.target != Target::System));
         attr.set_enable_on_exec(u64::from(matches!(config.target, Target::Command(_))));
     }

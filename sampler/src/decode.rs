@@ -18,9 +18,6 @@ const HEADER: usize = 8;
 /// Size of the trailer of records other than samples.
 const TRAILER: usize = 40;
 
-/// The longest build id the kernel reports.
-const BUILD_ID: usize = 20;
-
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -49,9 +46,6 @@ pub enum Error {
         /// The room for it.
         room: u64,
     },
-    /// A build id of an impossible length.
-    #[error("a build id of {0} bytes")]
-    BuildId(u8),
 }
 
 /// A record and the event that wrote it.
@@ -91,7 +85,7 @@ pub fn record(bytes: &[u8]) -> Result<Decoded, Error> {
     let (pid, tid) = trailer.ids()?;
     let (time, stream) = (trailer.u64()?, trailer.u64()?);
     let record = match kind {
-        b::PERF_RECORD_MMAP2 => Record::Mmap(mmap2(fields, misc, time)?),
+        b::PERF_RECORD_MMAP2 => Record::Mmap(mmap2(fields, time)?),
         b::PERF_RECORD_COMM => {
             let (pid, tid) = fields.ids()?;
             let name = String::from_utf8_lossy(fields.text()).into_owned();
@@ -197,25 +191,18 @@ fn sample(mut fields: Fields<'_>, misc: u32) -> Result<Decoded, Error> {
     })
 }
 
-fn mmap2(mut fields: Fields<'_>, misc: u32, time: u64) -> Result<Mmap, Error> {
+fn mmap2(mut fields: Fields<'_>, time: u64) -> Result<Mmap, Error> {
     let (pid, tid) = fields.ids()?;
     let (address, len, offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let mut file = Fields(fields.take(24)?);
     let (prot, flags) = (fields.u32()?, fields.u32()?);
-    let identity = if misc & b::PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
-        let size = file.u8()?;
-        file.take(3)?; // Reserved.
-        if size == 0 || usize::from(size) > BUILD_ID {
-            return Err(Error::BuildId(size));
-        }
-        MmapIdentity::BuildId(file.take(usize::from(size))?.to_vec())
-    } else {
-        MmapIdentity::Inode {
-            major: file.u32()?,
-            minor: file.u32()?,
-            inode: file.u64()?,
-            generation: file.u64()?,
-        }
+    // Build ids were not asked for. Where somebody else did, the record is marked as if it had one,
+    // and has none.
+    let identity = MmapIdentity::Inode {
+        major: file.u32()?,
+        minor: file.u32()?,
+        inode: file.u64()?,
+        generation: file.u64()?,
     };
     let path = PathBuf::from(OsString::from_vec(fields.text().to_vec()));
     Ok(Mmap {
@@ -253,10 +240,6 @@ impl<'a> Fields<'a> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(Error::Truncated)?;
         self.0 = rest;
         Ok(*taken)
-    }
-
-    fn u8(&mut self) -> Result<u8, Error> {
-        self.array().map(u8::from_ne_bytes)
     }
 
     fn u16(&mut self) -> Result<u16, Error> {

@@ -31,8 +31,6 @@ pub enum Scope {
 pub struct Capabilities {
     /// Only user code can be sampled with the caller's privileges.
     pub user_only: bool,
-    /// Mapping records carry build ids.
-    pub build_ids: bool,
     /// The kernel's total of lost records can be read, so that losses at the very end count too.
     pub lost_totals: bool,
 }
@@ -66,14 +64,12 @@ pub fn probe_clock(clock: Clock, scope: Scope) -> Result<Capabilities, ProbeErro
         .and_then(|cpus| cpus.first().copied())
         .unwrap_or(0);
     let mut features = Features {
-        build_id: true,
         lost: true,
         user_only: false,
     };
     match ring::open_event(&config, Role::Both, config.period, &mut features, task, cpu) {
         Ok(_) => Ok(Capabilities {
             user_only: features.user_only,
-            build_ids: features.build_id,
             lost_totals: features.lost,
         }),
         Err(error) => Err(refusal(clock, scope, &error)),

@@ -33,8 +33,6 @@ pub struct Setup {
     pub ring_pages: u32,
     /// The kernel's code is left out.
     pub user_only: bool,
-    /// Mapping records carry build ids.
-    pub build_ids: bool,
     /// By which way samples come.
     pub engine: Engine,
     /// How many events were opened.
@@ -96,7 +94,6 @@ impl Sampler {
 
     fn open_on(config: &Config, online: &[u32]) -> Result<Sampler, Error> {
         let mut features = Features {
-            build_id: true,
             lost: true,
             user_only: config.user_only,
         };
@@ -113,7 +110,6 @@ impl Sampler {
             cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
             ring_pages,
             user_only: features.user_only,
-            build_ids: features.build_id,
             engine: config.engine,
             events: cpus
                 .iter()
@@ -230,9 +226,8 @@ pub(crate) fn open_event(
             Err(error) => error,
         };
         match error.raw_os_error() {
-            // An older kernel; the newest feature goes first.
+            // An older kernel.
             Some(libc::EINVAL | libc::E2BIG) if features.lost => features.lost = false,
-            Some(libc::EINVAL | libc::E2BIG) if features.build_id => features.build_id = false,
             Some(libc::EACCES | libc::EPERM) if !features.user_only && task != -1 => {
                 features.user_only = true;
             }

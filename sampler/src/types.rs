@@ -157,7 +157,8 @@ pub struct Cycles {
     pub weight: u64,
 }
 
-/// How a mapping's file is identified.
+/// How a mapping's file is identified: by the kernel with its inode, by who has looked at the file
+/// with its build id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MmapIdentity {
     /// The build id of the mapped ELF file: 1 to 20 bytes.

@@ -76,7 +76,6 @@ fn try_it() -> Result<(), Error> {
     let bpf = Bpf::load(&config, cpu + 1, None)?;
     let mut intervals = Intervals::new(config.clock, config.period, config.seed, cpu);
     let mut features = Features {
-        build_id: true,
         lost: true,
         user_only: false,
     };

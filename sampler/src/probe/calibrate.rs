@@ -87,7 +87,6 @@ fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
     let period = period(clock);
     let config = Config::new(target, clock, period);
     let features = Features {
-        build_id: false,
         lost: false,
         user_only: true,
     };

@@ -101,7 +101,6 @@ fn on_one_cpu<T: Send>(
         let bpf = Bpf::load(&config, cpu + 1, own)?;
         let mut intervals = Intervals::new(config.clock, config.period, config.seed, cpu);
         let mut features = Features {
-            build_id: true,
             lost: true,
             user_only: false,
         };

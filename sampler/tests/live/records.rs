@@ -62,7 +62,6 @@ fn life(clock: Clock) -> Result<(), Failed> {
         records.any(|record| matches!(record, Record::Exit { pid, .. } if *pid == shell))
     };
     recording.until(gone)?;
-    let build_ids = recording.running().setup().build_ids;
     let (batches, _) = recording.stop()?;
     child.end()?;
     check_drained_to(&batches)?;
@@ -90,10 +89,10 @@ fn life(clock: Clock) -> Result<(), Failed> {
         }
     };
     let code = expect("mapping of the shell", &mapped("sh", shell))?;
-    if let (true, Record::Mmap(mmap)) = (build_ids, &code)
-        && !matches!(&mmap.identity, MmapIdentity::BuildId(id) if id.len() >= 8)
+    if let Record::Mmap(mmap) = &code
+        && !matches!(mmap.identity, MmapIdentity::Inode { inode, .. } if inode != 0)
     {
-        return Err(format!("no build id: {mmap:?}").into());
+        return Err(format!("no inode: {mmap:?}").into());
     }
     let fork = expect(
         "fork of the shell",
