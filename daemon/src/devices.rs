@@ -16,16 +16,6 @@ pub(crate) fn has_devices(pid: Pid, maps: &Maps) -> bool {
     maps.has_special() && marked(pid).unwrap_or(true)
 }
 
-/// Whether a path of a mapping can only be that of memory or of a regular file.
-pub(crate) fn is_regular(path: &str) -> bool {
-    if path.starts_with("/dev/") {
-        let memory = ["/dev/shm/", "/dev/zero", "/dev/hugepages/"];
-        return memory.iter().any(|prefix| path.starts_with(prefix));
-    }
-    let devices = ["/sys/", "/proc/", "anon_inode:", "socket:"];
-    !devices.iter().any(|prefix| path.starts_with(prefix))
-}
-
 /// Whether the kernel marks a mapping of the process as of a device (`io` or `pf`), other than
 /// those that it makes itself.
 fn marked(pid: Pid) -> Option<bool> {
@@ -78,27 +68,5 @@ mod tests {
             lines("55550000-55551000 r-xp 00000000 08:01 5 /bin/x\n"),
             None
         );
-    }
-
-    /// Devices are told from memory that merely has a name.
-    #[test]
-    fn paths() {
-        for path in [
-            "/usr/bin/x",
-            "[heap]",
-            "//anon",
-            "/dev/shm/a",
-            "/dev/zero (deleted)",
-            "",
-        ] {
-            assert!(is_regular(path), "{path}");
-        }
-        for path in [
-            "/dev/mem",
-            "/sys/bus/pci/x/resource0",
-            "anon_inode:[perf_event]",
-        ] {
-            assert!(!is_regular(path), "{path}");
-        }
     }
 }

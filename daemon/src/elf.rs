@@ -1,6 +1,6 @@
 //! ELF files: whether one is the image that was mapped, and what lies in it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -13,7 +13,6 @@ use object::{
 };
 use sampler::Pid;
 
-use crate::files;
 use crate::images::Identity;
 use crate::procfs::MapsLine;
 use crate::unwind::UnwindInfo;
@@ -204,7 +203,7 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
             metadata.ino() == *inode
                 && nix::sys::stat::major(device) == u64::from(*major)
                 && nix::sys::stat::minor(device) == u64::from(*minor)
-                && files::changed(&metadata) <= mapped
+                && last_change(&metadata) <= mapped
         }
         Identity::Vdso | Identity::Kernel | Identity::Anon => false,
     };
@@ -222,6 +221,12 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
         unwind,
         build_id,
     }))
+}
+
+/// When a file was changed last, in wall-clock nanoseconds.
+pub(crate) fn last_change(metadata: &Metadata) -> i64 {
+    let seconds = metadata.ctime().saturating_mul(1_000_000_000);
+    seconds.saturating_add(metadata.ctime_nsec())
 }
 
 /// Build id of the file behind a line of `/proc/PID/maps`, if the file there now is that file.

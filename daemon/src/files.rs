@@ -39,12 +39,6 @@ impl Version {
     }
 }
 
-/// When a file was changed last, in wall-clock nanoseconds.
-pub(crate) fn changed(metadata: &Metadata) -> i64 {
-    let seconds = metadata.ctime().saturating_mul(1_000_000_000);
-    seconds.saturating_add(metadata.ctime_nsec())
-}
-
 /// The build ids of the files that were mapped.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
@@ -97,7 +91,7 @@ impl Files {
             metadata.ino() == inode.inode
                 && major(metadata.dev()) == u64::from(inode.major)
                 && minor(metadata.dev()) == u64::from(inode.minor)
-                && changed(metadata) < mapped.saturating_sub(CLOCK_GRAIN)
+                && elf::last_change(metadata) < mapped.saturating_sub(CLOCK_GRAIN)
         };
         let path = mmap.path.to_str()?;
         let found = self.known_or_read(&mapping, inode, is_mapped);
@@ -177,7 +171,7 @@ mod tests {
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         let own = std::env::current_exe().expect("this program");
         fs::copy(&own, &one).expect("a copy");
-        let changed = changed(&fs::metadata(&one).expect("the copy"));
+        let changed = elf::last_change(&fs::metadata(&one).expect("the copy"));
         let (before, after) = (changed - 1, changed + 10 * CLOCK_GRAIN);
         let mut files = Files::default();
         let early = identity(&mut files, &one, before);

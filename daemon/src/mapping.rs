@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use sampler::{Mmap, MmapIdentity};
 
-use crate::devices::is_regular;
 use crate::elf::Segment;
 use crate::images::{Identity, ImageId, Images};
 use crate::procfs::MapsLine;
@@ -234,6 +233,16 @@ pub(crate) fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
     }
 }
 
+/// Whether a path of a mapping can only be that of memory or of a regular file.
+fn is_regular(path: &str) -> bool {
+    if path.starts_with("/dev/") {
+        let memory = ["/dev/shm/", "/dev/zero", "/dev/hugepages/"];
+        return memory.iter().any(|prefix| path.starts_with(prefix));
+    }
+    let devices = ["/sys/", "/proc/", "anon_inode:", "socket:"];
+    !devices.iter().any(|prefix| path.starts_with(prefix))
+}
+
 fn image_path(path: &str, kind: MappingKind) -> &str {
     match kind {
         MappingKind::File => path.strip_suffix(" (deleted)").unwrap_or(path),
@@ -336,5 +345,27 @@ pub(crate) mod tests {
         assert_eq!(text.bias(&segments), Some(0x7000_0000));
         let headers = mapping(0x7000_0000, 0x7000_2000, 0, false);
         assert_eq!(headers.bias(&segments), Some(0x7000_0000));
+    }
+
+    /// Devices are told from memory that merely has a name.
+    #[test]
+    fn paths() {
+        for path in [
+            "/usr/bin/x",
+            "[heap]",
+            "//anon",
+            "/dev/shm/a",
+            "/dev/zero (deleted)",
+            "",
+        ] {
+            assert!(is_regular(path), "{path}");
+        }
+        for path in [
+            "/dev/mem",
+            "/sys/bus/pci/x/resource0",
+            "anon_inode:[perf_event]",
+        ] {
+            assert!(!is_regular(path), "{path}");
+        }
     }
 }

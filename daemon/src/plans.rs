@@ -18,7 +18,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
 
 use crate::tables::{Owner, Pc, Tables};
-use crate::window::{Brought, View};
+use crate::window::{Brought, View, Ways};
 
 /// A PC of a process; of the kernel, whose code all processes share, the process is the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,29 +57,6 @@ pub(crate) struct Lacked {
     pub(crate) code: bool,
     /// Memory at an address that the window knew.
     pub(crate) memory: bool,
-}
-
-/// Where the indirect branches and returns of one window led, the first ones: each that a plan does
-/// not know ends it, so that the last alone would teach nothing where there are several.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ways {
-    /// Branch and destination.
-    ways: [(u64, u64); WAYS],
-    len: usize,
-}
-
-impl Ways {
-    /// Takes note of one, if there is room.
-    pub(crate) fn add(&mut self, branch: u64, destination: u64) {
-        if let Some(way) = self.ways.get_mut(self.len) {
-            *way = (branch, destination);
-            self.len += 1;
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &(u64, u64)> {
-        self.ways.iter().take(self.len)
-    }
 }
 
 /// What a plan is made from.
@@ -137,8 +114,6 @@ const MAX_ENTRIES: usize = 1 << 18;
 const MAX_PROCESSES: usize = 1 << 16;
 /// Destinations kept of an indirect branch; the oldest gives way.
 const DESTINATIONS: usize = 4;
-/// Indirect branches and returns of a window that are noted.
-const WAYS: usize = 8;
 /// Plans made for one PC, after which it keeps the last.
 const MAX_MADE: u8 = 6;
 /// Windows that lack memory before a plan is made anew for it: after the first plan twice as many,

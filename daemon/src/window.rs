@@ -12,7 +12,6 @@ use crate::host::Host;
 use crate::images::Images;
 use crate::loadmap::{Pages, Process};
 use crate::mapping::{Mapping, Maps};
-use crate::plans::Ways;
 use crate::procfs::PageState;
 use crate::tables::{Owner, Pc, PcId, SiteId, Tables};
 use crate::witness::Evidence;
@@ -330,6 +329,32 @@ impl Memory for SampleMemory<'_, '_> {
             }
             None => self.view.read_image(address, bytes),
         }
+    }
+}
+
+/// Indirect branches and returns of a window that are noted.
+const WAYS: usize = 8;
+
+/// Where the indirect branches and returns of one window led, the first ones: each that a plan does
+/// not know ends it, so that the last alone would teach nothing where there are several.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ways {
+    /// Branch and destination.
+    ways: [(u64, u64); WAYS],
+    len: usize,
+}
+
+impl Ways {
+    /// Takes note of one, if there is room.
+    pub(crate) fn add(&mut self, branch: u64, destination: u64) {
+        if let Some(way) = self.ways.get_mut(self.len) {
+            *way = (branch, destination);
+            self.len += 1;
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(u64, u64)> {
+        self.ways.iter().take(self.len)
     }
 }
 

@@ -11,10 +11,10 @@ use super::{Collector, MAX_PERIODS};
 use crate::callsite::{call_before, call_site};
 use crate::devices::has_devices;
 use crate::images::Identity;
-use crate::plans::{Basis, Lacked, Start, Ways};
+use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
 use crate::tables::{Owner, Pc, PcId};
-use crate::window::{Brought, ProcessCode, Recorder, SampleMemory, View};
+use crate::window::{Brought, ProcessCode, Recorder, SampleMemory, View, Ways};
 use crate::witness::Evidence;
 
 impl Collector {
