@@ -128,7 +128,7 @@ pub(crate) fn find(
     through: Option<(Pid, u64, u64)>,
 ) -> Found {
     match identity {
-        Identity::Kernel | Identity::Anon => return Found::Wrong,
+        Identity::Kernel | Identity::Anon | Identity::Shared { .. } => return Found::Wrong,
         Identity::Vdso => {
             return match own_vdso() {
                 Some(bytes) => parse(bytes.as_slice(), None)
@@ -205,7 +205,7 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
                 && nix::sys::stat::minor(device) == u64::from(*minor)
                 && last_change(&metadata) <= mapped
         }
-        Identity::Vdso | Identity::Kernel | Identity::Anon => false,
+        Identity::Shared { .. } | Identity::Vdso | Identity::Kernel | Identity::Anon => false,
     };
     if !same {
         return Found::Wrong;

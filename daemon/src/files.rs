@@ -2,7 +2,8 @@
 //!
 //! The kernel would tell it, but spoils the recordings of others in doing so (crate `sampler`). So
 //! the file is looked at here: through the mapping itself as long as that is there, and by its
-//! path where it cannot have changed since. Where neither can be had, the inode must do.
+//! path where it cannot have changed since. Where neither can be had, the inode must do. Programs
+//! are mapped privately; what is shared is not opened (see `Identity::Shared`).
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -62,7 +63,7 @@ impl Files {
                 minor,
                 inode,
                 ..
-            } if inode != 0 => Inode {
+            } if inode != 0 && !mmap.shared() => Inode {
                 major,
                 minor,
                 inode,

@@ -31,6 +31,10 @@ pub(crate) enum Identity {
         inode: u64,
         generation: u64,
     },
+    /// A file that is mapped as memory shared with others, by device and inode. It is never opened:
+    /// it may be a database of ours, and closing a file gives up all locks that this process has
+    /// on it.
+    Shared { major: u32, minor: u32, inode: u64 },
     /// The kernel's own object in user space.
     Vdso,
     /// The kernel, with its modules.
@@ -171,6 +175,13 @@ impl Images {
     /// The identity of a file that was mapped before the start: its build id, if the file is
     /// still there and has one, so that it is the same image for later processes; else its inode.
     pub(crate) fn identity_of_mapped(&mut self, line: &MapsLine) -> Identity {
+        if line.shared {
+            return Identity::Shared {
+                major: line.major,
+                minor: line.minor,
+                inode: line.inode,
+            };
+        }
         let inode = Identity::Inode {
             major: line.major,
             minor: line.minor,
@@ -212,6 +223,14 @@ impl Images {
                 };
                 let inode = format!("{major:x}:{minor:x}:{inode}:{generation:x}");
                 (ImageKind::File, own, inode)
+            }
+            Identity::Shared {
+                major,
+                minor,
+                inode,
+            } => {
+                let inode = format!("{major:x}:{minor:x}:{inode}");
+                (ImageKind::File, None, inode)
             }
             Identity::Vdso => (ImageKind::Vdso, None, image.path.clone()),
             Identity::Kernel => {

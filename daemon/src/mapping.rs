@@ -171,6 +171,19 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
             major,
             minor,
             inode,
+            ..
+        } if mmap.shared() => (
+            Identity::Shared {
+                major: *major,
+                minor: *minor,
+                inode: *inode,
+            },
+            MappingKind::File,
+        ),
+        MmapIdentity::Inode {
+            major,
+            minor,
+            inode,
             generation,
         } => (
             Identity::Inode {
