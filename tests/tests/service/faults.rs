@@ -1,7 +1,7 @@
 //! What goes wrong with the disk while the service runs.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use libtest_mimic::Failed;
 use rand::rngs::StdRng;
@@ -76,6 +76,27 @@ pub(crate) fn vanished() -> TestResult {
     let databases = bench.databases()?;
     ensure(databases.len() == 1, || format!("{databases:?}"))?;
     ensure_whole(&databases[0])?;
+    done()
+}
+
+/// The service sees that its own database's log index is mapped, by itself and by others. If it
+/// opened and closed that file, it would lose the locks by which others know that it is in use.
+pub(crate) fn locks_are_kept() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(2)?;
+    let database = bench.databases()?.pop().ok_or("no database")?;
+    query::<i64>(&database, "SELECT count(*) FROM flush")?;
+    service.await_flushes(2)?;
+    let index = bench.files(".db-shm")?.pop().ok_or("no log index")?;
+    let inode = format!(":{} ", fs::metadata(index)?.ino());
+    let owner = format!(" {} ", service.pid());
+    let locks = fs::read_to_string("/proc/locks")?;
+    let is_locked = locks
+        .lines()
+        .any(|lock| lock.contains(&owner) && lock.contains(&inode));
+    ensure(is_locked, || format!("no lock on {inode}: {locks}"))?;
+    service.stop()?;
     done()
 }
 

@@ -89,6 +89,10 @@ fn main() -> ExitCode {
             faults::vanished,
         ),
         (
+            "the locks of its own database are kept",
+            faults::locks_are_kept,
+        ),
+        (
             "a running database that is damaged is moved aside",
             faults::damaged_while_running,
         ),
