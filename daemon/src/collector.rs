@@ -90,12 +90,10 @@ impl Collector {
     pub(crate) fn new(settings: Settings) -> Self {
         let mut images = Images::denying(settings.deny.clone(), settings.clock_offset);
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
-        let mut tables = Tables::new(Config::default().precise(), settings.memory / 2);
-        tables.declare_losses();
         let kernel = Kernel::read();
         let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
         Self {
-            tables,
+            tables: empty_tables(&settings),
             coins: Generator::new(settings.seed),
             acceptance: StdRng::seed_from_u64(settings.seed ^ 0x5eed_acce),
             settings,
@@ -170,9 +168,7 @@ impl Collector {
             }
         }
         self.totals.lost += self.tables.losses();
-        let mut empty = Tables::new(Config::default().precise(), self.settings.memory / 2);
-        empty.declare_losses();
-        std::mem::replace(&mut self.tables, empty)
+        std::mem::replace(&mut self.tables, empty_tables(&self.settings))
     }
 
     /// Why it would be well to begin with a new collector, if it would: what is known of images is
@@ -302,4 +298,11 @@ impl Collector {
     pub(crate) fn lost(&mut self, name: &'static str, count: u64) {
         self.tables.count("lost", name, count);
     }
+}
+
+/// Tables for what is to come, in half of the memory: the other half is for what is being saved.
+fn empty_tables(settings: &Settings) -> Tables {
+    let mut tables = Tables::new(Config::default().precise(), settings.memory / 2);
+    tables.declare_losses();
+    tables
 }

@@ -199,11 +199,7 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
         } => {
             // Overlay and btrfs report other devices in stat than in maps; then there is no way
             // to be sure, and the image stays closed.
-            let device = metadata.dev();
-            metadata.ino() == *inode
-                && nix::sys::stat::major(device) == u64::from(*major)
-                && nix::sys::stat::minor(device) == u64::from(*minor)
-                && last_change(&metadata) <= mapped
+            is_inode(&metadata, *major, *minor, *inode) && last_change(&metadata) <= mapped
         }
         Identity::Shared { .. } | Identity::Vdso | Identity::Kernel | Identity::Anon => false,
     };
@@ -223,6 +219,14 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
     }))
 }
 
+/// Whether a file is the one of this device and inode.
+pub(crate) fn is_inode(metadata: &Metadata, major: u32, minor: u32, inode: u64) -> bool {
+    let device = metadata.dev();
+    metadata.ino() == inode
+        && nix::sys::stat::major(device) == u64::from(major)
+        && nix::sys::stat::minor(device) == u64::from(minor)
+}
+
 /// When a file was changed last, in wall-clock nanoseconds.
 pub(crate) fn last_change(metadata: &Metadata) -> i64 {
     let seconds = metadata.ctime().saturating_mul(1_000_000_000);
@@ -232,12 +236,7 @@ pub(crate) fn last_change(metadata: &Metadata) -> i64 {
 /// Build id of the file behind a line of `/proc/PID/maps`, if the file there now is that file.
 pub(crate) fn build_id_of_mapped(line: &MapsLine) -> Option<Vec<u8>> {
     let metadata = fs::metadata(&line.path).ok()?;
-    let device = metadata.dev();
-    let same = metadata.is_file()
-        && metadata.ino() == line.inode
-        && nix::sys::stat::major(device) == u64::from(line.major)
-        && nix::sys::stat::minor(device) == u64::from(line.minor);
-    if !same {
+    if !(metadata.is_file() && is_inode(&metadata, line.major, line.minor, line.inode)) {
         return None;
     }
     build_id(File::open(&line.path).ok()?)

@@ -8,7 +8,6 @@
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
-use nix::sys::stat::{major, minor};
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, MmapIdentity, Pid};
 
@@ -89,9 +88,7 @@ impl Files {
         // What is mapped is what the file holds now, too.
         let is_mapped = |metadata: &Metadata| metadata.ino() == inode.inode;
         let unchanged = |metadata: &Metadata| {
-            metadata.ino() == inode.inode
-                && major(metadata.dev()) == u64::from(inode.major)
-                && minor(metadata.dev()) == u64::from(inode.minor)
+            elf::is_inode(metadata, inode.major, inode.minor, inode.inode)
                 && elf::last_change(metadata) < mapped.saturating_sub(CLOCK_GRAIN)
         };
         let path = mmap.path.to_str()?;
@@ -132,6 +129,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
+    use nix::sys::stat::{major, minor};
     use sampler::Tid;
 
     use super::*;

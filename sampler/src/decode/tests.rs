@@ -192,19 +192,18 @@ fn mmap_of(bytes: &[u8]) -> Mmap {
 fn mmap_identities() {
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned();
     let flags = libc::MAP_PRIVATE.cast_unsigned();
-    let bytes = mmap_start()
-        .u32(8)
-        .u32(1)
-        .u64(1234)
-        .u64(5)
-        .u32(prot)
-        .u32(flags);
-    let mmap = mmap_of(
-        &bytes
-            .text("/usr/bin/x")
-            .trailer()
-            .record(b::PERF_RECORD_MMAP2, 2),
-    );
+    let of_inode = |misc| {
+        let bytes = mmap_start()
+            .u32(8)
+            .u32(1)
+            .u64(1234)
+            .u64(5)
+            .u32(prot)
+            .u32(flags)
+            .text("/usr/bin/x");
+        mmap_of(&bytes.trailer().record(b::PERF_RECORD_MMAP2, misc))
+    };
+    let mmap = of_inode(2);
     assert_eq!((mmap.time, mmap.pid, mmap.tid), (5000, Pid(20), Tid(21)));
     assert_eq!(
         (mmap.address, mmap.len, mmap.offset),
@@ -221,17 +220,7 @@ fn mmap_identities() {
     assert!(mmap.executable() && !mmap.writable() && !mmap.shared());
 
     // Another event's build id was asked for, which marks this record too.
-    let bytes = mmap_start()
-        .u32(8)
-        .u32(1)
-        .u64(1234)
-        .u64(5)
-        .u32(prot)
-        .u32(flags)
-        .text("/usr/bin/x");
-    let misc = b::PERF_RECORD_MISC_MMAP_BUILD_ID;
-    let marked = mmap_of(&bytes.trailer().record(b::PERF_RECORD_MMAP2, misc));
-    assert_eq!(marked, mmap);
+    assert_eq!(of_inode(b::PERF_RECORD_MISC_MMAP_BUILD_ID), mmap);
 }
 
 /// The small records come out with their fields; their time is that of the trailer, or their own

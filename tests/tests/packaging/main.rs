@@ -11,20 +11,17 @@ mod installed;
 mod manager;
 mod package;
 mod sandbox;
+#[path = "../common/trial.rs"]
+mod trial;
 mod units;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use common::{ensure, text};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Failed};
+use trial::{Test, TestResult, done, trials};
 use vcpi_tests::programs::{Programs, root, target_dir};
-
-type TestResult = Result<Completion, Failed>;
-
-fn done() -> TestResult {
-    Ok(Completion::Completed)
-}
 
 /// A file of the project's folder `systemd`.
 fn systemd_file(name: &str) -> PathBuf {
@@ -76,9 +73,6 @@ fn busy_program(folder: &std::path::Path) -> Result<PathBuf, Failed> {
     Ok(program)
 }
 
-/// A test of this program.
-type Test = fn() -> TestResult;
-
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let tests: [(&str, Test); 10] = [
@@ -111,9 +105,5 @@ fn main() -> ExitCode {
             installed::life,
         ),
     ];
-    let tests = tests
-        .into_iter()
-        .map(|(name, test)| Trial::ignorable_test(name, test))
-        .collect();
-    libtest_mimic::run(&arguments, tests).exit_code()
+    libtest_mimic::run(&arguments, trials(tests)).exit_code()
 }

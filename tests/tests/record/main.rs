@@ -10,19 +10,15 @@ mod disk;
 mod life;
 mod machine;
 mod rights;
+#[path = "../common/trial.rs"]
+mod trial;
 mod truth;
 mod wrong;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
-type TestResult = Result<Completion, Failed>;
-type Test = fn() -> TestResult;
-
-fn done() -> TestResult {
-    Ok(Completion::Completed)
-}
+use libtest_mimic::Arguments;
+use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -94,9 +90,5 @@ fn main() -> ExitCode {
         ),
         ("check says what works, as text and JSON", machine::check),
     ];
-    let tests = tests
-        .into_iter()
-        .map(|(name, test)| Trial::ignorable_test(name, test))
-        .collect();
-    libtest_mimic::run(&arguments, tests).exit_code()
+    libtest_mimic::run(&arguments, trials(tests)).exit_code()
 }

@@ -16,17 +16,13 @@ mod kill;
 mod life;
 mod processors;
 mod requests;
+#[path = "../common/trial.rs"]
+mod trial;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
-type TestResult = Result<Completion, Failed>;
-type Test = fn() -> TestResult;
-
-fn done() -> TestResult {
-    Ok(Completion::Completed)
-}
+use libtest_mimic::Arguments;
+use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -128,12 +124,7 @@ fn main() -> ExitCode {
         "an unplugged processor is done without, and sampled when it is back",
         processors::unplugged,
     )];
-    let failed = [tests, alone].map(|tests| {
-        let trials = tests
-            .into_iter()
-            .map(|(name, test)| Trial::ignorable_test(name, test))
-            .collect();
-        libtest_mimic::run(&arguments, trials).has_failed()
-    });
+    let failed =
+        [tests, alone].map(|tests| libtest_mimic::run(&arguments, trials(tests)).has_failed());
     ExitCode::from(if failed.contains(&true) { 101 } else { 0 })
 }
