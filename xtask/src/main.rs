@@ -16,7 +16,6 @@ mod setup;
 mod soak;
 mod test;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -37,22 +36,7 @@ enum Command {
     /// Set up, build, and run every test that this machine can run.
     Test,
     /// Set up, build, and measure what profiling costs, next to perf.
-    Bench {
-        /// Runs of each kind; medians are printed.
-        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
-        runs: u32,
-        /// Seed of the random order.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// Instructions per window; each of them is measured.
-        #[arg(
-            long,
-            value_name = "N,...",
-            value_delimiter = ',',
-            default_value = "16,64"
-        )]
-        windows: Vec<u32>,
-    },
+    Bench(bench::Options),
     /// Set up, build, and print what the service takes of this machine over time (root).
     Soak {
         /// How long; a recording of the whole machine runs as long after it.
@@ -82,15 +66,6 @@ enum Command {
     CheckLayers,
     /// Install what is missing on this machine.
     Setup,
-    /// Run a command and write its times to a file: how `bench` measures.
-    #[command(hide = true)]
-    Measure {
-        /// Where to write the times, as JSON.
-        output: PathBuf,
-        /// The command.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-        command: Vec<String>,
-    },
 }
 
 fn main() -> ExitCode {
@@ -107,11 +82,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Demo => demo::run()?,
         Command::Test => return test::run(),
-        Command::Bench {
-            runs,
-            seed,
-            windows,
-        } => bench::run(runs, seed, &windows)?,
+        Command::Bench(options) => bench::run(&options)?,
         Command::Soak { minutes } => soak::run(minutes)?,
         Command::FuzzIsa {
             cases,
@@ -123,7 +94,6 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Deb => drop(deb::run()?),
         Command::CheckLayers => layers::run()?,
         Command::Setup => setup::run(setup::Need::Test)?,
-        Command::Measure { output, command } => return bench::measure(&output, &command),
     }
     Ok(ExitCode::SUCCESS)
 }

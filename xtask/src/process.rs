@@ -1,9 +1,10 @@
-//! Running other programs, visibly.
+//! Other programs: running them, visibly, and what they take.
 
 use std::ffi::OsStr;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use nix::unistd::{SysconfVar, sysconf};
 use vcpi_tests::programs::root;
 
 /// Prints a line of progress, apart from what programs print.
@@ -51,4 +52,43 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("{} failed ({status})", shown(command));
     }
     Ok(())
+}
+
+/// A program without input, which is killed when this is dropped.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Killed {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let child = command.stdin(Stdio::null()).spawn();
+        Ok(Self(
+            child.with_context(|| format!("running {}", shown(command)))?,
+        ))
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended before.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Processor time of a process so far, in seconds: of all its threads.
+pub(crate) fn processor_seconds(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("reading its times")?;
+    // The name before may hold anything.
+    let (_, fields) = stat.rsplit_once(") ").context("its times")?;
+    let ticks: u64 = fields
+        .split_ascii_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    let per_second = sysconf(SysconfVar::CLK_TCK)?.context("no clock tick")?;
+    Ok(ticks as f64 / per_second as f64)
 }

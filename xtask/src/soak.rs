@@ -5,15 +5,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::Pid;
 use vcpi_tests::programs::{Programs, target_dir};
 
-use crate::process::progress;
+use crate::process::{Killed, processor_seconds, progress};
 use crate::setup::{self, Need};
 use crate::test::build;
 
@@ -52,33 +52,12 @@ pub(crate) fn run(minutes: u64) -> Result<()> {
     record.arg(folder.join("record/vcpi.db"));
     let _load: Vec<Killed> = LOAD
         .iter()
-        .map(|script| Killed::sh(script))
+        .map(|script| Killed::start(Command::new("sh").args(["-c", script])))
         .collect::<Result<_>>()?;
     for (name, command) in [("serve", serve), ("record", record)] {
         soak(name, command, &folder.join(name), &programs, minutes)?;
     }
     Ok(())
-}
-
-/// A program that is killed when this is dropped.
-struct Killed(Child);
-
-impl Killed {
-    fn sh(script: &str) -> Result<Self> {
-        let child = Command::new("sh")
-            .args(["-c", script])
-            .stdin(Stdio::null())
-            .spawn();
-        Ok(Self(child.context("running sh")?))
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It ends by nothing else.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn soak(
@@ -89,8 +68,7 @@ fn soak(
     minutes: u64,
 ) -> Result<()> {
     progress(&format!("vcpid {name} for {minutes} minutes"));
-    let child = command.stdin(Stdio::null()).spawn();
-    let mut child = Killed(child.with_context(|| format!("running vcpid {name}"))?);
+    let mut child = Killed::start(&mut command)?;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let begun = Instant::now();
     println!("minute  RSS MiB  CPU % of the machine  database MiB  MiB per hour");
@@ -157,21 +135,6 @@ fn resident(pid: u32) -> Result<u64> {
         .context("its memory")?
         .parse()?;
     Ok(pages * 4096)
-}
-
-/// Processor time so far, in seconds.
-fn processor_seconds(pid: u32) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("reading its times")?;
-    // The name before may hold anything.
-    let (_, fields) = stat.rsplit_once(") ").context("its times")?;
-    let ticks: u64 = fields
-        .split_ascii_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<u64>().ok())
-        .sum();
-    let per_second = sysconf(SysconfVar::CLK_TCK)?.context("no clock tick")?;
-    Ok(ticks as f64 / per_second as f64)
 }
 
 /// Bytes of all files in a folder.

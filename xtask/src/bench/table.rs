@@ -1,35 +1,30 @@
-//! What the runs took, as a table.
+//! What was measured, as a table.
 
 use std::fmt::Write as _;
 
 use super::{Kind, Run};
 
 /// What the columns mean.
-const LEGEND: &str = "Medians. wall: the command alone; slowdown: of that against nothing, and of its processor time;
-collector: processor time of the profiler from start to end, per second of the command and per
-sample, its start and end left out (they are those of the interrupts alone); dest: known values of
-destination registers per user sample; values/int: values per interrupt; values/%: values per
-second and percent of slowdown; MB/min: what it wrote per minute of the command.
+const LEGEND: &str =
+    "Medians of the rounds. slowdown: of the program, by what it takes without; spread:
+between the quarters of the rounds; us/int: slowdown per interrupt asked for; collector: processor
+time of the profiler while it was measured, in percent of one processor and per sample; whole: the
+same from start to end, in seconds; dest: known values of destination registers per user sample;
+values/int: values per sample; values/%: values per second and percent of slowdown; MB/min: what it
+wrote per minute.
 ";
 
 /// The table of these kinds.
 pub(super) fn of(kinds: &[Kind], results: &[(Kind, Run)]) -> String {
-    let of = |kind: Kind, what: &dyn Fn(&Run) -> f64| {
-        let runs = results.iter().filter(|(other, _)| *other == kind);
-        median(runs.map(|(_, run)| what(run)))
-    };
-    let base = of(Kind::Nothing, &|run| run.wall);
-    let base_cpu = of(Kind::Nothing, &|run| run.user + run.system);
-    let mut text = format!("{LEGEND}\n");
-    let _ = writeln!(
-        text,
-        "{:<46} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6} {:>10} {:>9} {:>7} {:>6}",
+    let mut text = format!(
+        "{LEGEND}\n{:<46} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7} {:>6} {:>10} {:>9} {:>7} {:>6}\n",
         "under",
-        "wall s",
         "slowdown",
-        "of CPU",
+        "spread",
+        "us/int",
         "collector",
         "us/sample",
+        "whole s",
         "dest",
         "values/int",
         "values/%",
@@ -37,56 +32,67 @@ pub(super) fn of(kinds: &[Kind], results: &[(Kind, Run)]) -> String {
         "lost"
     );
     for &kind in kinds {
-        let wall = of(kind, &|run| run.wall);
-        let cpu = of(kind, &|run| run.user + run.system);
-        let percent = |value: f64, base: f64| 100.0 * (value / base - 1.0);
-        let slowdown = percent(wall, base);
-        let idle = match kind {
-            Kind::Vcpid(clock, rate, _) => of(Kind::Interrupts(clock, rate), &|run| run.collector),
-            Kind::Nothing | Kind::Interrupts(..) | Kind::Perf(_) => 0.0,
-        };
-        let shown = |value: f64, digits: usize| match value.is_finite() && value != 0.0 {
-            true => format!("{value:.digits$}"),
-            false => "-".to_owned(),
-        };
-        let per_second = of(kind, &|run| run.counts.values / run.wall);
-        let _ = writeln!(
-            text,
-            "{:<46} {:>7.3} {:>9} {:>9} {:>9} {:>9} {:>6} {:>10} {:>9} {:>7.1} {:>6}",
-            kind.name(),
-            wall,
-            format!("{slowdown:+.1} %"),
-            format!("{:+.1} %", percent(cpu, base_cpu)),
-            format!("{:.1} %", 100.0 * of(kind, &|run| run.collector / run.wall)),
-            shown(
-                of(kind, &|run| 1e6 * (run.collector - idle)
-                    / run.counts.samples),
-                1
-            ),
-            shown(
-                of(kind, &|run| run.counts.destinations
-                    / run.counts.user_samples),
-                1
-            ),
-            shown(of(kind, &|run| run.counts.values / run.counts.samples), 1),
-            // Below half a percent the slowdown is noise.
-            shown(
-                if slowdown > 0.5 {
-                    per_second / slowdown
-                } else {
-                    f64::NAN
-                },
-                0
-            ),
-            of(kind, &|run| run.bytes / 1e6 / (run.wall / 60.0)),
-            shown(of(kind, &|run| run.counts.lost), 0),
-        );
+        let runs: Vec<Run> = results
+            .iter()
+            .filter(|(other, _)| *other == kind)
+            .map(|(_, run)| *run)
+            .collect();
+        line(&mut text, kind, &runs);
     }
     text
 }
 
+/// The line of one kind.
+fn line(text: &mut String, kind: Kind, runs: &[Run]) {
+    let of = |what: &dyn Fn(&Run) -> f64| median(runs.iter().map(what));
+    // Of what was not counted, there is no number.
+    let shown = |value: f64, digits: usize| match value.is_finite() && value != 0.0 {
+        true => format!("{value:.digits$}"),
+        false => "-".to_owned(),
+    };
+    let mut slowdowns: Vec<f64> = runs.iter().map(|run| 100.0 * (run.ratio - 1.0)).collect();
+    let slowdown = median(slowdowns.iter().copied());
+    slowdowns.sort_by(f64::total_cmp);
+    let quarter = |share: usize| slowdowns.get(slowdowns.len() * share / 4).copied();
+    let spread = quarter(3).unwrap_or(f64::NAN) - quarter(1).unwrap_or(f64::NAN);
+    let per_interrupt = kind
+        .rate()
+        .map_or(0.0, |rate| 1e4 * slowdown / f64::from(rate));
+    let per_second = of(&|run| run.counts.values / run.counts.seconds);
+    let _ = writeln!(
+        text,
+        "{:<46} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7} {:>6} {:>10} {:>9} {:>7} {:>6}",
+        kind.name(),
+        format!("{slowdown:+.2} %"),
+        format!("{spread:.2}"),
+        shown(per_interrupt, 1),
+        shown(of(&|run| 100.0 * run.collector), 1),
+        shown(
+            of(&|run| 1e6 * run.collector * run.counts.seconds / run.counts.samples),
+            1
+        ),
+        shown(of(&|run| run.whole), 2),
+        shown(
+            of(&|run| run.counts.destinations / run.counts.user_samples),
+            1
+        ),
+        shown(of(&|run| run.counts.values / run.counts.samples), 1),
+        // What is not slowed down has no such number.
+        shown(
+            if slowdown > 0.0 {
+                per_second / slowdown
+            } else {
+                0.0
+            },
+            0
+        ),
+        shown(of(&|run| run.bytes / 1e6 / (run.counts.seconds / 60.0)), 1),
+        shown(of(&|run| run.counts.lost), 0),
+    );
+}
+
 /// The median; 0 of nothing.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -110,28 +116,30 @@ mod tests {
         assert_eq!(median(std::iter::empty()), 0.0);
     }
 
-    /// The table sets each kind against the runs under nothing.
+    /// A line says how much slower the program was, and what each sample cost and brought.
     #[test]
-    fn slowdown() {
-        let run = |wall, samples| Run {
-            wall,
-            user: wall,
-            system: 0.0,
-            collector: 0.1,
+    fn a_line() {
+        let run = |ratio| Run {
+            ratio,
+            collector: 0.01,
+            whole: 0.1,
             counts: Counts {
-                samples,
-                user_samples: samples,
-                values: 20.0 * samples,
-                destinations: 5.0 * samples,
+                seconds: 5.0,
+                samples: 5000.0,
+                user_samples: 5000.0,
+                values: 100_000.0,
+                destinations: 25_000.0,
                 lost: 0.0,
             },
             bytes: 1e6,
         };
         let kind = Kind::Vcpid("timer", 1000, 16);
-        let results = [(Kind::Nothing, run(2.0, 0.0)), (kind, run(2.1, 1000.0))];
-        let text = of(&[Kind::Nothing, kind], &results);
+        let results = [(Kind::Nothing, run(1.0)), (kind, run(1.05))];
+        let text = of(&[kind], &results);
         let line = text.lines().find(|line| line.starts_with("vcpid"));
-        for shown in ["+5.0 %", " 100.0 ", " 5.0 ", " 20.0 "] {
+        for shown in [
+            "+5.00 %", " 50.0 ", " 1.0 ", " 10.0 ", " 5.0 ", " 20.0 ", " 4000 ",
+        ] {
             assert!(line.is_some_and(|line| line.contains(shown)), "{line:?}");
         }
     }
