@@ -87,6 +87,8 @@ impl Choices {
         }
         config.bpf.not_dumpable = args.allow_secrets;
         config.bpf.frames = args.frames;
+        // Nothing else keeps it.
+        config.bpf.placement = args.raw.is_some();
         config
     }
 

@@ -108,23 +108,15 @@ static inline int is_selected(struct work *work, struct task_struct *task)
 	return 1;
 }
 
-static inline void identify(struct record *record, struct task_struct *task)
+/* What lies in a dozen places of the kernel's memory, which an interrupt that comes seldom finds in
+ * no cache: only if it is wanted. */
+static inline void add_placement(struct record *record, struct task_struct *task)
 {
-	const struct cred *cred = task->real_cred;
 	struct signal_struct *signal = task->signal;
 	u64 pending = task->pending.signal.sig[0];
-	u64 capabilities;
 
-	record->start_time = task->group_leader->start_boottime;
-	record->thread_start_time = task->start_boottime;
-	record->exec_count = task->self_exec_id;
 	record->cgroup = bpf_get_current_cgroup_id();
 	record->ppid = task->real_parent->tgid;
-	record->uid = cred->uid.val;
-	record->euid = cred->euid.val;
-	record->suid = cred->suid.val;
-	record->gid = cred->gid.val;
-	record->egid = cred->egid.val;
 	record->policy = task->policy;
 	record->priority = task->prio;
 	record->pgid = 0;
@@ -138,6 +130,22 @@ static inline void identify(struct record *record, struct task_struct *task)
 	}
 	if (pending & ~task->blocked.sig[0])
 		record->flags |= RECORD_SIGNALS_PENDING;
+	record->flags |= RECORD_PLACEMENT;
+}
+
+static inline void identify(struct record *record, struct task_struct *task)
+{
+	const struct cred *cred = task->real_cred;
+	u64 capabilities;
+
+	record->start_time = task->group_leader->start_boottime;
+	record->thread_start_time = task->start_boottime;
+	record->exec_count = task->self_exec_id;
+	record->uid = cred->uid.val;
+	record->euid = cred->euid.val;
+	record->suid = cred->suid.val;
+	record->gid = cred->gid.val;
+	record->egid = cred->egid.val;
 	/* One word of 64 bits, two of 32 before Linux 6.3: read as they lie. What could not be read may
 	 * be anything. */
 	if (bpf_probe_read_kernel(&capabilities, sizeof(capabilities),
@@ -148,6 +156,8 @@ static inline void identify(struct record *record, struct task_struct *task)
 		record->flags |= RECORD_KERNEL_THREAD;
 	else if (dumpable(task->mm))
 		record->flags |= RECORD_DUMPABLE;
+	if (settings.flags & CAPTURE_PLACEMENT)
+		add_placement(record, task);
 }
 
 /* Why memory or more of this process is not to be captured; PLAN_MISSING if nothing is wrong. */

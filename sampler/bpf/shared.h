@@ -110,6 +110,7 @@ struct plan_value {
 #define SELECT_EUID 4
 #define SELECT_COMM 8
 #define CAPTURE_NOT_DUMPABLE 16
+#define CAPTURE_PLACEMENT 32
 
 /* Ranges of physical memory that are RAM. */
 #define RAM_RANGES 4
@@ -223,6 +224,8 @@ struct counters {
 #define RECORD_PRIVILEGED 128
 #define RECORD_KERNEL_THREAD 256
 #define RECORD_SIGNALS_PENDING 512
+/* What follows from where the task is among others is known: its groups, its scheduling. */
+#define RECORD_PLACEMENT 1024
 
 /* A sample; `tail_words` words follow: the interrupted registers if RECORD_REGISTERS, the user
  * registers if RECORD_USER_REGISTERS, the frames, the code, the pieces, the stack. */

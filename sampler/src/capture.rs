@@ -47,14 +47,6 @@ pub struct TaskIdentity {
     pub thread_start_time: u64,
     /// As in [`ProcessKey::exec_count`].
     pub exec_count: u32,
-    /// The parent process.
-    pub ppid: Pid,
-    /// The process group; 0 if it has none.
-    pub pgid: u32,
-    /// The session; 0 if it has none.
-    pub sid: u32,
-    /// The controlling terminal's device number as `/proc/PID/stat` shows it; 0 for none.
-    pub tty: u32,
     /// The real user id.
     pub uid: u32,
     /// The effective user id.
@@ -72,12 +64,27 @@ pub struct TaskIdentity {
     pub dumpable: bool,
     /// A thread of the kernel, which has no user memory.
     pub kernel_thread: bool,
-    /// The id of the control group (version 2) that the thread is in.
-    pub cgroup: u64,
     /// The thread's name: bytes up to the first 0.
     pub comm: [u8; 16],
     /// What was interrupted.
     pub context: Context,
+    /// Where it was among others, if [`crate::BpfOptions::placement`] asks for it.
+    pub placement: Option<Placement>,
+}
+
+/// Where a thread was among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The parent process.
+    pub ppid: Pid,
+    /// The process group; 0 if it has none.
+    pub pgid: u32,
+    /// The session; 0 if it has none.
+    pub sid: u32,
+    /// The controlling terminal's device number as `/proc/PID/stat` shows it; 0 for none.
+    pub tty: u32,
+    /// The id of the control group (version 2) that the thread is in.
+    pub cgroup: u64,
     /// `SCHED_OTHER` (0), `SCHED_FIFO` (1) and so on.
     pub policy: u8,
     /// The kernel's effective priority: 0 to 99 real-time, 100 to 139 ordinary.
@@ -355,10 +362,6 @@ mod tests {
             start_time: 2,
             thread_start_time: 2,
             exec_count: 3,
-            ppid: Pid(0),
-            pgid: 1,
-            sid: 1,
-            tty: 0,
             uid: 0,
             euid: 0,
             suid: 0,
@@ -367,12 +370,9 @@ mod tests {
             privileged: false,
             dumpable: true,
             kernel_thread: false,
-            cgroup: 1,
             comm: *b"somebody\0\0\0\0\0\0\0\0",
             context: Context::User,
-            policy: 0,
-            priority: 120,
-            signals_pending: false,
+            placement: None,
         }
     }
 

@@ -79,6 +79,8 @@ pub struct BpfOptions {
     pub overflow_entries: u32,
     /// Values of processes whose memory may not be dumped by their users are captured, too.
     pub not_dumpable: bool,
+    /// Each sample says where its thread was among others: [`crate::Placement`].
+    pub placement: bool,
 }
 
 impl Default for BpfOptions {
@@ -93,6 +95,7 @@ impl Default for BpfOptions {
             buffer_bytes: 1 << 20,
             overflow_entries: 4096,
             not_dumpable: false,
+            placement: false,
         }
     }
 }

@@ -64,8 +64,8 @@ mod sys;
 mod types;
 
 pub use capture::{
-    Capture, Context, Frame, FrameSource, FramesEnd, PlanFailure, PlanOutcome, ProcessKey,
-    TaskIdentity,
+    Capture, Context, Frame, FrameSource, FramesEnd, Placement, PlanFailure, PlanOutcome,
+    ProcessKey, TaskIdentity,
 };
 pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
 pub use cpus::online as online_cpus;

@@ -16,6 +16,11 @@ use crate::{Batch, Clock, Intervals, Record, Tid, cpus, decode, sys};
 /// How long a reader waits for samples before it sends what there is, in milliseconds.
 const TIMEOUT: u16 = 50;
 
+/// A new interval begins anew, whatever has passed of the present one. The time since the last sample
+/// is lost to the profile then: so much may be, one part in so many of the time since the last draw.
+/// Where a sample woke the reader, it is less; where the time-out did, the next draw will do.
+const LEAST_LOSS: u64 = 200;
+
 /// How far the kernel's clock in interrupts can differ from the one that is read here, in
 /// nanoseconds: it is read without a lock, and may be off by the step of an adjustment.
 const CLOCK_SLACK: u64 = 10_000;
@@ -147,8 +152,8 @@ impl Reader {
             inherited: 0,
             intervals: Vec::new(),
         };
-        // One flag for each own event: it had a sample, so its interval is at its beginning.
-        let mut sampled = vec![false; self.sources.own.len()];
+        // Of each own event, when it had its last sample; 0 if it had none.
+        let mut sampled = vec![0; self.sources.own.len()];
         let (own, clock, scratch, stats) = (
             &self.sources.own,
             self.clock,
@@ -165,7 +170,7 @@ impl Reader {
                             .zip(&mut sampled)
                             .find(|(own, _)| own.id == stream);
                         if let Some((own, sampled)) = known {
-                            *sampled = true;
+                            *sampled = sample.time;
                             // The kernel goes on reporting the first interval of this clock's
                             // event. Of an inherited one that is the only one.
                             if clock == Clock::CpuClock {
@@ -197,9 +202,9 @@ impl Reader {
             batch.malformed += 1;
         }
         if let Some(buffer) = buffer {
-            let any = self.drain_buffer(buffer, &mut batch, stopping);
+            let last = self.drain_buffer(buffer, &mut batch, stopping);
             if let Some(of_clock) = sampled.first_mut() {
-                *of_clock |= any;
+                *of_clock = last.max(*of_clock);
             }
         }
         if stopping {
@@ -215,8 +220,8 @@ impl Reader {
         batch
     }
 
-    /// Takes what the handler in the kernel has left; says whether there were samples.
-    fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch, stopping: bool) -> bool {
+    /// Takes what the handler in the kernel has left; says when the last sample was taken, or 0.
+    fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch, stopping: bool) -> u64 {
         let Received {
             samples,
             missed,
@@ -224,7 +229,7 @@ impl Reader {
         } = buffer.drain();
         batch.malformed += malformed;
         self.stats.samples += samples.len() as u64;
-        let any = !samples.is_empty();
+        let last = samples.last().map_or(0, |sample| sample.time);
         let own = self.sources.own.first();
         for mut sample in samples {
             match (self.clock, own) {
@@ -237,7 +242,7 @@ impl Reader {
             batch.records.push(Record::Sample(sample));
         }
         let Some(overflow) = &mut self.sources.overflow else {
-            return any;
+            return last;
         };
         // Looking there costs samples. Only at the end there is no next one that would tell.
         let turns = match (missed > 0, stopping) {
@@ -268,7 +273,7 @@ impl Reader {
                 batch.records.push(Record::Cycles(cycles));
             }
         }
-        any
+        last
     }
 
     /// A time before which nothing can appear in this ring any more.
@@ -286,18 +291,19 @@ impl Reader {
         })
     }
 
-    /// Draws a new interval for each event that had a sample. For others, which are in the middle
-    /// of theirs, a new one would discard what they have counted: an event that is slow to fill
-    /// its interval would never be sampled.
-    fn redraw(&mut self, sampled: &[bool]) {
+    /// Draws a new interval for each event that has just had a sample. For others, which are in the
+    /// middle of theirs, a new one would discard what they have counted: an event that is slow to
+    /// fill its interval would never be sampled.
+    fn redraw(&mut self, sampled: &[u64]) {
         let Sources { clocks, own, .. } = &mut self.sources;
         self.intervals.set_mean(self.mean.load(Ordering::Relaxed));
         for ((event, own), sampled) in clocks.iter().zip(own).zip(sampled) {
-            if !sampled {
+            let set_at = sys::clock_now();
+            let lost = set_at.saturating_sub(*sampled);
+            if lost > set_at.saturating_sub(own.set_at) / LEAST_LOSS {
                 continue;
             }
             let interval = self.intervals.draw();
-            let set_at = sys::clock_now();
             match sys::set_period(event.as_fd(), interval) {
                 Ok(()) => {
                     *own = Own {

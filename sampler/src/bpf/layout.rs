@@ -88,6 +88,7 @@ impl Settings {
     const SELECT_EUID: u64 = 4;
     const SELECT_COMM: u64 = 8;
     const CAPTURE_NOT_DUMPABLE: u64 = 16;
+    const CAPTURE_PLACEMENT: u64 = 32;
 
     /// What the handler is told; `own` is the process that it leaves out.
     pub(crate) fn new(config: &Config, own: Option<Pid>, kernel: KernelMemory) -> Settings {
@@ -105,7 +106,8 @@ impl Settings {
                 | flag(filter.cgroup.is_some(), Self::SELECT_CGROUP)
                 | flag(filter.euid.is_some(), Self::SELECT_EUID)
                 | flag(filter.comm.is_some(), Self::SELECT_COMM)
-                | flag(options.not_dumpable, Self::CAPTURE_NOT_DUMPABLE),
+                | flag(options.not_dumpable, Self::CAPTURE_NOT_DUMPABLE)
+                | flag(options.placement, Self::CAPTURE_PLACEMENT),
             cgroup: filter.cgroup.unwrap_or(0),
             buffer_bytes: u64::from(options.buffer_bytes),
             own_tgid: own.map_or(u32::MAX, |pid| pid.0),

@@ -2,8 +2,8 @@
 
 use crate::capture::Memory;
 use crate::{
-    Capture, Context, Cycles, FramesEnd, Mode, Pid, PlanFailure, PlanOutcome, ProcessKey,
-    RawSample, Registers, TaskIdentity, Tid, UserRegisters,
+    Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
+    ProcessKey, RawSample, Registers, TaskIdentity, Tid, UserRegisters,
 };
 
 /// Bytes before the tail.
@@ -21,6 +21,7 @@ const DUMPABLE: u16 = 64;
 const PRIVILEGED: u16 = 128;
 const KERNEL_THREAD: u16 = 256;
 const SIGNALS_PENDING: u16 = 512;
+const PLACEMENT: u16 = 1024;
 
 /// Reads fields one after the other.
 struct Fields<'a>(&'a [u8]);
@@ -116,10 +117,6 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
         start_time,
         thread_start_time,
         exec_count,
-        ppid,
-        pgid,
-        sid,
-        tty,
         uid,
         euid,
         suid,
@@ -128,12 +125,18 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
         privileged: has(PRIVILEGED),
         dumpable: has(DUMPABLE),
         kernel_thread: has(KERNEL_THREAD),
-        cgroup,
         comm,
         context,
-        policy,
-        priority,
-        signals_pending: has(SIGNALS_PENDING),
+        placement: has(PLACEMENT).then_some(Placement {
+            ppid,
+            pgid,
+            sid,
+            tty,
+            cgroup,
+            policy,
+            priority,
+            signals_pending: has(SIGNALS_PENDING),
+        }),
     };
     let rest = tail.rest();
     let (memory, stack) = rest.split_at_checked(rest.len().checked_sub(stack_bytes)?)?;

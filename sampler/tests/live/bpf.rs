@@ -54,7 +54,9 @@ fn stat(pid: u32, field: usize) -> Result<u64, Failed> {
 fn command(clock: Clock) -> Result<(), Failed> {
     let mut child = Waiting::busy(2)?;
     let pid = child.pid();
-    let mut recording = Recording::with(&config(Target::Command(pid), clock))?;
+    let mut wanted = config(Target::Command(pid), clock);
+    wanted.bpf.placement = true;
+    let mut recording = Recording::with(&wanted)?;
     child.go()?;
     child.number()?;
     recording.samples(200, |sample| sample.mode == Mode::User)?;
@@ -74,14 +76,11 @@ fn command(clock: Clock) -> Result<(), Failed> {
         check(task.start_time / 10_000_000 == start_ticks, || {
             format!("{task:?}: not started at {start_ticks}")
         })?;
-        check(
-            (
-                u64::from(task.ppid.0),
-                u64::from(task.pgid),
-                u64::from(task.sid),
-            ) == (ppid, pgid, sid),
-            || format!("{task:?}: not {ppid} {pgid} {sid}"),
-        )?;
+        let place = task.placement.ok_or("no placement")?;
+        let near = [place.ppid.0, place.pgid, place.sid].map(u64::from);
+        check(near == [ppid, pgid, sid], || {
+            format!("{task:?}: not {ppid} {pgid} {sid}")
+        })?;
         let own = nix::unistd::getuid().as_raw();
         check((task.uid, task.euid, task.suid) == (own, own, own), || {
             format!("{task:?}: not {own}")
