@@ -229,7 +229,7 @@ fn strangers_see_nothing() -> Outcome {
             view.epochs[0].command.as_str(),
             view.epochs[0].settings.as_str()
         ),
-        ("", "{}")
+        ("", r#"{"withheld":true}"#)
     );
     assert!(view.images.is_empty() && view.subjects.is_empty() && view.processes.is_empty());
     assert!(view.cycles.is_empty() && view.counters.is_empty() && view.symbols.is_empty());
