@@ -143,6 +143,12 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
+/// How many there are of something: `1 sample`, `2 samples`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
 /// Cycles, in the largest unit that keeps three digits or more.
 pub(crate) fn cycles(cycles: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
@@ -247,6 +253,9 @@ mod tests {
     fn numbers() {
         assert_eq!(count(1234), "1234");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "sample"), "1 sample");
+        assert_eq!(counted(0, "sample"), "0 samples");
+        assert_eq!(counted(12_345, "sample"), "12,345 samples");
         assert_eq!(cycles(999.0), "999");
         assert_eq!(cycles(1851.0), "1.85k");
         assert_eq!(cycles(2.5e13), "25.0T");
