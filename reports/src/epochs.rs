@@ -9,7 +9,7 @@ use profiledb::rows::Epoch;
 use profiledb::{Extent, Profile};
 use serde_json::{Value, json};
 
-use crate::render::{Align, Table, count, rounded};
+use crate::render::{Align, MAX_WIDTH, Table, brief, count, rounded};
 use crate::time;
 use crate::view::as_float;
 
@@ -181,7 +181,7 @@ pub(crate) fn table(epochs: &[Shown<'_>]) -> Table {
     for shown in epochs {
         let mut cells = shown.cells();
         if has_command {
-            cells.push(shown.epoch.command.clone());
+            cells.push(brief(&shown.epoch.command, MAX_WIDTH));
         }
         if !of_one_file {
             let name = shown.file.and_then(Path::file_name).unwrap_or_default();

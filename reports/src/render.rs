@@ -121,6 +121,17 @@ pub(crate) fn clean(name: &str) -> String {
     out
 }
 
+/// What was typed, on one line of at most `most` characters.
+pub(crate) fn brief(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    if width(&line) <= most {
+        return line;
+    }
+    let kept: String = line.chars().take(most.saturating_sub(3)).collect();
+    format!("{kept}...")
+}
+
 /// Control characters, and those that change the direction or order of text.
 fn is_unsafe(character: char) -> bool {
     character.is_control()
@@ -235,6 +246,13 @@ mod tests {
         assert_eq!(clean("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
         assert_eq!(clean("x\u{9b}y\u{202e}z\n"), "x\\u{9b}y\\u{202e}z\\u{a}");
         assert_eq!(clean("größe<T>"), "größe<T>");
+    }
+
+    /// A command of many lines is one line, and not longer than asked for.
+    #[test]
+    fn commands_are_brief() {
+        assert_eq!(brief("sh -c 'a\n  b'", 20), "sh -c 'a b'");
+        assert_eq!(brief("größere Wörter", 10), "größere...");
     }
 
     /// JSON with controls in it reads back as the same name.

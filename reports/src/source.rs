@@ -11,7 +11,7 @@ use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Selection};
 use crate::args::{Common, Report};
 use crate::failure::Failure;
 use crate::images;
-use crate::render::counted;
+use crate::render::{MAX_WIDTH, brief, counted};
 use crate::time;
 
 /// The database in the current directory that is read unless another is named.
@@ -259,8 +259,8 @@ pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
     let epochs = counted(profile.epochs.len() as u64, "epoch");
     let commands = match commands.as_slice() {
         [] => String::new(),
-        [one] => format!(": {one}"),
-        [one, rest @ ..] => format!(": {one}, and {} more", rest.len()),
+        [one] => format!(": {}", brief(one, MAX_WIDTH)),
+        [one, rest @ ..] => format!(": {}, and {} more", brief(one, MAX_WIDTH), rest.len()),
     };
     format!("reading {} ({epochs}{commands})", names.join(", "))
 }

@@ -64,7 +64,11 @@ impl Copy<'_> {
         let mut epochs = Vec::new();
         self.each(
             "SELECT id, started, ended, host, kernel, iif(:all, command, ''), engine, clock, unit,
-                    cycles_per_unit, period, window, iif(:all, settings, :withheld)
+                    cycles_per_unit, period, window,
+                    CASE WHEN :all THEN settings
+                         WHEN iif(json_valid(settings), json_extract(settings, '$.cut_short'), 0)
+                         THEN json_set(:withheld, '$.cut_short', json('true'))
+                         ELSE :withheld END
              FROM epoch NOT INDEXED ORDER BY id",
             named_params! { ":all": self.viewer.is_privileged(), ":withheld": WITHHELD },
             |copy, row| {

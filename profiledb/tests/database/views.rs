@@ -236,6 +236,22 @@ fn strangers_see_nothing() -> Outcome {
     Ok(())
 }
 
+/// Of the settings of an epoch, everybody may know that it was cut short.
+#[test]
+fn cut_short_is_no_secret() -> Outcome {
+    let dir = tempdir()?;
+    let source = dir.path().join("a.db");
+    let mut dead = epoch("secret command line");
+    dead.settings = r#"{"seed":7,"cut_short":true}"#.to_owned();
+    Writer::create_epoch(&source, &dead)?.close()?;
+    let (view, _, _) = view_of(&[source], Viewer::User(77), &Selection::default())?;
+    assert_eq!(
+        view.epochs[0].settings,
+        r#"{"withheld":true,"cut_short":true}"#
+    );
+    Ok(())
+}
+
 /// A profile's rows in words, so that ids do not matter.
 fn words(profile: &Profile) -> BTreeSet<String> {
     let pc = |index: usize| {
