@@ -12,6 +12,9 @@ use crate::failure::Failure;
 const MOST_NEAR: usize = 5;
 
 /// The images that one of the names means; `None` without names: all.
+///
+/// # Errors
+/// If there is none.
 pub(crate) fn named(
     profile: &Profile,
     names: &[String],
@@ -26,14 +29,25 @@ pub(crate) fn named(
         .map(|(index, _)| index)
         .collect();
     if found.is_empty() {
-        let mut text = format!("no image named {} in this profile", names.join(", "));
-        let near: Vec<&str> = names.iter().flat_map(|name| near(profile, name)).collect();
-        if !near.is_empty() {
-            text.push_str(&format!("; near it: {}", near.join(", ")));
-        }
-        return Err(Failure::Nothing(text));
+        return Err(Failure::Nothing(missing(profile, names).join("\n")));
     }
     Ok(Some(found))
+}
+
+/// A sentence for each of the names that means no image, with what may have been meant.
+pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
+    let is_there = |name: &String| {
+        let wanted = spellings(std::slice::from_ref(name));
+        let mut images = profile.images.iter();
+        images.any(|image| wanted.iter().any(|name| image.is_named(name)))
+    };
+    let sentence = |name: &String| {
+        let near = near(profile, name).join(", ");
+        let hint = if near.is_empty() { "" } else { "; near it: " };
+        format!("no image named {name} in this profile{hint}{near}")
+    };
+    let absent = names.iter().filter(|name| !is_there(name));
+    absent.map(sentence).collect()
 }
 
 /// What images may be called that are asked for by these names: a path from the current folder,

@@ -127,6 +127,9 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         stubs: matches!(cli.report, Report::Args { .. }),
     };
     let mut view = View::new(&profile, &cli.common, question)?;
+    for sentence in images::missing(&profile, &cli.common.image) {
+        say(&sentence);
+    }
     let text = match cli.report {
         Report::Top { by } => report::top::report(&mut view, by, format),
         Report::List {

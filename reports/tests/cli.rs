@@ -233,6 +233,10 @@ fn images_near_a_name() {
             assert!(said.contains(&expected), "{said}");
         }
     }
+    // Beside one that is there, it is said as well.
+    let output = fixture.run(&["top", "--image", "fixture", "--image", "libgone"]);
+    assert_eq!(code(&output), 0);
+    assert!(errors(&output).contains("no image named libgone in this profile"));
     let output = fixture.run(&["top", "--image", "weather"]);
     assert!(!errors(&output).contains("near"), "{}", errors(&output));
 }
