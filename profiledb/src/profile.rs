@@ -25,6 +25,21 @@ pub struct Filter {
     pub images: Vec<String>,
 }
 
+/// An epoch's place and extent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The file it is in, as an absolute path.
+    pub path: PathBuf,
+    /// Its id in that file.
+    pub id: i64,
+    /// It is the last one of its file: the one that may still run.
+    pub last: bool,
+    /// Interrupts of the flushes read, as the counter `samples` has them.
+    pub samples: u64,
+    /// The end of the last flush read, nanoseconds of the Unix epoch; `None` without one.
+    pub saved: Option<i64>,
+}
+
 /// An instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pc {
@@ -128,6 +143,8 @@ pub struct SymbolRow {
 pub struct Profile {
     /// The epochs read, in the order of the files.
     pub epochs: Vec<Epoch>,
+    /// Place and extent of each of these, in their order.
+    pub extents: Vec<Extent>,
     /// Images, known by kind, identity and path.
     pub images: Vec<Image>,
     /// Access tags.
@@ -232,6 +249,11 @@ impl Profile {
 }
 
 impl Filter {
+    /// Whether it chooses among flushes by their times.
+    pub fn is_timed(&self) -> bool {
+        self.since.is_some() || self.until.is_some()
+    }
+
     pub(crate) fn takes_time(&self, started: i64, ended: i64) -> bool {
         // A flush without extent belongs to the moment it has.
         let after = self
@@ -241,10 +263,6 @@ impl Filter {
             .until
             .is_none_or(|until| started < until || ended < until);
         after && before
-    }
-
-    pub(crate) fn is_timed(&self) -> bool {
-        self.since.is_some() || self.until.is_some()
     }
 
     pub(crate) fn takes_epoch(&self, id: i64) -> bool {

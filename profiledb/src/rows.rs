@@ -120,6 +120,7 @@ pub struct Epoch {
     pub period: u64,
     /// Instructions per window.
     pub window: u32,
-    /// Remaining settings, as JSON.
+    /// Remaining settings, as JSON. `"withheld": true` in place of them all: this is a view for
+    /// somebody who sees neither them nor what was typed, nor any counter but `samples`.
     pub settings: String,
 }

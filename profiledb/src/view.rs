@@ -10,7 +10,8 @@
 //!   callee is cut from the row.
 //! - What rows refer to (flushes, access tags, processes, images, PCs, and the names of the
 //!   functions around these) is there if a row of the view refers to it. Epochs are there if
-//!   they were asked for, but for what was typed to begin them.
+//!   they were asked for, but for what was typed to begin them and their settings, which say
+//!   `withheld` to those who are not privileged.
 //! - Counters belong to nobody and so to the privileged. Others find the one that reports
 //!   need: how many samples they see.
 

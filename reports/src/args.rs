@@ -41,10 +41,12 @@ pub(crate) struct Common {
     /// Only this epoch, by its id in the database; may be repeated.
     #[arg(long, value_name = "ID", global = true)]
     pub(crate) epoch: Vec<i64>,
-    /// Only flushes from this time on: `2026-05-01 12:00`, or relative as `-5min`.
+    /// Only what was saved after this time: `14:30`, `2026-05-01`, '2026-05-01 14:30:15', `today`,
+    /// `yesterday`, `-10min` or '10min ago', `@SECONDS`; local time unless it ends in `UTC`, `Z` or an
+    /// offset.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, global = true)]
     pub(crate) since: Option<String>,
-    /// Only flushes up to this time.
+    /// Only what was collected before this time, in the forms of `--since`.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, global = true)]
     pub(crate) until: Option<String>,
     /// Form of the output.

@@ -6,13 +6,16 @@
 //! instructions, the images that were profiled. Databases and images may be
 //! hostile; reports are written only when they are whole.
 
+mod absent;
 mod args;
 mod callee;
 mod code;
 mod dwarf;
 mod elf;
+mod epochs;
 mod failure;
 mod guard;
+mod images;
 mod listing;
 mod liveness;
 mod names;
@@ -21,13 +24,16 @@ mod report;
 mod source;
 mod symbolize;
 mod symbols;
+mod time;
 mod values;
 mod view;
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use crate::args::{Cli, Report};
+use profiledb::Profile;
+
+use crate::args::{Cli, Common, Report};
 use crate::failure::Failure;
 use crate::render::clean;
 use crate::source::Loaded;
@@ -101,18 +107,16 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     for what in &left_out {
         say(&format!("left out: {what}"));
     }
+    if absent::is_empty(&profile, &cli.report) {
+        return Err(absent::explain(&profile, &source, &filter, &cli.common));
+    }
+    for id in absent::epochs_without_rows(&profile, &filter) {
+        say(&format!("nothing of epoch {id} is in this"));
+    }
     let format = cli.common.format;
     if matches!(cli.report, Report::Status) {
-        let common = &cli.common;
-        if !common.pid.is_empty() || common.only_function.is_some() || !common.image.is_empty() {
-            say(
-                "counters are kept for the whole collection: --pid, --image and --function do not apply",
-            );
-        }
-        if source::has_counters_withheld(&source, &profile) {
-            say("what the service counts is for root and its group; the samples are yours");
-        }
-        return report::status::report(&profile, format);
+        say_of_counters(&profile, &cli.common);
+        return report::status::report(&profile, source.is_service(), format);
     }
     let question = Question {
         function,
@@ -123,6 +127,9 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         stubs: matches!(cli.report, Report::Args { .. }),
     };
     let mut view = View::new(&profile, &cli.common, question)?;
+    for sentence in images::missing(&profile, &cli.common.image) {
+        say(&sentence);
+    }
     let text = match cli.report {
         Report::Top { by } => report::top::report(&mut view, by, format),
         Report::List {
@@ -147,7 +154,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         | Report::Diff(_)
         | Report::Export(_)
         | Report::Html(_)
-        | Report::Document { .. } => report::status::report(&profile, format),
+        | Report::Document { .. } => report::status::report(&profile, source.is_service(), format),
     };
     for note in view.symbols.notes().iter().take(MAX_NOTES) {
         say(note);
@@ -159,9 +166,27 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         .checked_sub(MAX_NOTES)
         .filter(|more| *more > 0)
     {
-        say(&format!("{more} more images without names"));
+        let images = render::counted(more as u64, "more image");
+        say(&format!("{images} without names"));
     }
     text
+}
+
+/// Says what the counters of a profile are not.
+fn say_of_counters(profile: &Profile, common: &Common) {
+    let by_row = !common.pid.is_empty()
+        || !common.user.is_empty()
+        || common.only_function.is_some()
+        || !common.image.is_empty();
+    if by_row {
+        say(
+            "counters are kept for the whole collection: --pid, --user, --image and --function do \
+             not apply",
+        );
+    }
+    if epochs::are_withheld(profile) {
+        say("the samples are yours; what else the service counts is for root and its group");
+    }
 }
 
 /// One message on stderr, each of its lines marked. Whether it arrives is not

@@ -121,6 +121,17 @@ pub(crate) fn clean(name: &str) -> String {
     out
 }
 
+/// What was typed, on one line of at most `most` characters.
+pub(crate) fn brief(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    if width(&line) <= most {
+        return line;
+    }
+    let kept: String = line.chars().take(most.saturating_sub(3)).collect();
+    format!("{kept}...")
+}
+
 /// Control characters, and those that change the direction or order of text.
 fn is_unsafe(character: char) -> bool {
     character.is_control()
@@ -141,6 +152,12 @@ pub(crate) fn count(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// How many there are of something: `1 sample`, `2 samples`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
 }
 
 /// Cycles, in the largest unit that keeps three digits or more.
@@ -231,6 +248,13 @@ mod tests {
         assert_eq!(clean("größe<T>"), "größe<T>");
     }
 
+    /// A command of many lines is one line, and not longer than asked for.
+    #[test]
+    fn commands_are_brief() {
+        assert_eq!(brief("sh -c 'a\n  b'", 20), "sh -c 'a b'");
+        assert_eq!(brief("größere Wörter", 10), "größere...");
+    }
+
     /// JSON with controls in it reads back as the same name.
     #[test]
     fn json_escapes_controls() {
@@ -247,6 +271,9 @@ mod tests {
     fn numbers() {
         assert_eq!(count(1234), "1234");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "sample"), "1 sample");
+        assert_eq!(counted(0, "sample"), "0 samples");
+        assert_eq!(counted(12_345, "sample"), "12,345 samples");
         assert_eq!(cycles(999.0), "999");
         assert_eq!(cycles(1851.0), "1.85k");
         assert_eq!(cycles(2.5e13), "25.0T");

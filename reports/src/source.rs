@@ -4,17 +4,22 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, Zoned};
+use jiff::Zoned;
 use profiledb::{Filter, Profile};
 use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Selection};
 
 use crate::args::{Common, Report};
 use crate::failure::Failure;
+use crate::images;
+use crate::render::{MAX_WIDTH, brief, counted};
+use crate::time;
 
 /// The database in the current directory that is read unless another is named.
 const DEFAULT: &str = "./vcpi.db";
+
+/// What gives something to read.
+const TO_DO: &str = "record a profile with `vcpid record -- COMMAND`, start the service with \
+    `systemctl start vcpid`, or name a database, a directory or a socket with -i";
 
 /// Where rows come from.
 #[derive(Debug)]
@@ -23,6 +28,13 @@ pub(crate) enum Source {
     Files(Vec<PathBuf>),
     /// The service behind a socket.
     Service(PathBuf),
+}
+
+impl Source {
+    /// Whether a running service answers.
+    pub(crate) fn is_service(&self) -> bool {
+        matches!(self, Source::Service(_))
+    }
 }
 
 /// What was read.
@@ -44,8 +56,8 @@ pub(crate) fn source(common: &Common) -> Result<Source, Failure> {
             Ok(Source::Service(PathBuf::from(DEFAULT_SOCKET)))
         }
         [] => Err(Failure::Input(format!(
-            "no -i given, there is no ./vcpi.db here and no service at {DEFAULT_SOCKET}: record a \
-             profile with `vcpid record -- COMMAND`, or name one with -i FILE"
+            "nothing to read: there is neither {DEFAULT} nor the service's socket \
+             {DEFAULT_SOCKET}\n{TO_DO}"
         ))),
         [socket] if is_socket(socket) => Ok(Source::Service(socket.clone())),
         inputs if inputs.iter().any(|input| is_socket(input)) => Err(Failure::Usage(
@@ -59,6 +71,22 @@ pub(crate) fn source(common: &Common) -> Result<Source, Failure> {
 /// other images still tell who called.
 pub(crate) fn filter(common: &Common) -> Result<Filter, Failure> {
     let now = Zoned::now();
+    let time = |option: &str, text: &Option<String>| {
+        let parsed = text.as_deref().map(|text| time::parse(text, &now));
+        let refused = |error| Failure::Usage(format!("{option}: {error}"));
+        parsed.transpose().map_err(refused)
+    };
+    let since = time("--since", &common.since)?;
+    let until = time("--until", &common.until)?;
+    if let (Some(since), Some(until)) = (since, until)
+        && since >= until
+    {
+        return Err(Failure::Usage(format!(
+            "--since ({}) is not before --until ({})",
+            time::local(since),
+            time::local(until)
+        )));
+    }
     Ok(Filter {
         epochs: common.epoch.clone(),
         pids: common.pid.clone(),
@@ -67,37 +95,10 @@ pub(crate) fn filter(common: &Common) -> Result<Filter, Failure> {
             .iter()
             .map(|user| uid(user))
             .collect::<Result<_, _>>()?,
-        since: common
-            .since
-            .as_deref()
-            .map(|text| time(text, &now))
-            .transpose()?,
-        until: common
-            .until
-            .as_deref()
-            .map(|text| time(text, &now))
-            .transpose()?,
+        since,
+        until,
         images: Vec::new(),
     })
-}
-
-/// What images may be called that are asked for by these names: a path from the current folder,
-/// or through links, is the image's own as well.
-pub(crate) fn image_names(names: &[String]) -> Vec<String> {
-    let mut all = names.to_vec();
-    // A name without a folder is an image's wherever that is.
-    let paths = names.iter().filter(|name| name.contains('/'));
-    all.extend(paths.filter_map(|name| resolved(Path::new(name))));
-    all
-}
-
-/// A path without links and relative parts; the file may be gone, its folder may not.
-fn resolved(path: &Path) -> Option<String> {
-    let whole = fs::canonicalize(path).or_else(|error| match (path.parent(), path.file_name()) {
-        (Some(folder), Some(name)) => Ok(fs::canonicalize(folder)?.join(name)),
-        _ => Err(error),
-    });
-    whole.ok()?.into_os_string().into_string().ok()
 }
 
 /// Reads the rows that a report needs.
@@ -127,25 +128,49 @@ fn ask(
     report: &Report,
     common: &Common,
 ) -> Result<Loaded, Failure> {
+    let wanted = selection(filter, report, common);
+    let of_all_images = Selection {
+        images: Vec::new(),
+        ..wanted.clone()
+    };
+    let one_image = !wanted.images.is_empty();
+    let loaded = receive(socket, wanted, filter)?;
+    if one_image && loaded.profile.images.is_empty() {
+        // What others there are tells what may have been meant.
+        return Ok(receive(socket, of_all_images, filter).unwrap_or(loaded));
+    }
+    Ok(loaded)
+}
+
+/// One request to the service.
+fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loaded, Failure> {
     let failed = |error: ClientError| Failure::Input(chain(&error));
     let no_place = |error: std::io::Error| {
         Failure::Input(format!(
             "there is no place for what the service sends: {error}"
         ))
     };
-    let client = Client::connect(socket).map_err(failed)?;
+    let client = Client::connect(socket).map_err(|error| nobody_answers(socket, &error))?;
     // For our eyes only, and gone when it is read.
     let mut place = tempfile::Builder::new()
         .prefix("vcpi-")
         .tempfile()
         .map_err(no_place)?;
-    let selection = selection(filter, report, common);
     let received = client
         .view(selection, place.as_file_mut())
         .map_err(failed)?;
     let mut loaded = read(&[place.path().to_owned()], filter)?;
     loaded.left_out.extend(received.notes);
     Ok(loaded)
+}
+
+/// That nobody answers at a socket, and what to do if it was our own idea to ask there.
+fn nobody_answers(socket: &Path, error: &ClientError) -> Failure {
+    let mut text = chain(error);
+    if socket == Path::new(DEFAULT_SOCKET) {
+        text.push_str(&format!(" (and there is no {DEFAULT})\n{TO_DO}"));
+    }
+    Failure::Input(text)
 }
 
 /// What the report needs, as far as leaving out the rest changes nothing in it: shares are of
@@ -196,26 +221,23 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
             false,
         ),
     };
+    // Counters are those of all processes.
+    let by_process = !matches!(report, Report::Status);
+    let of_process = |ids: &[u32]| if by_process { ids.to_vec() } else { Vec::new() };
     Selection {
         since: filter.since,
         until: filter.until,
         epochs: filter.epochs.clone(),
-        pids: filter.pids.clone(),
-        uids: filter.uids.clone(),
+        pids: of_process(&filter.pids),
+        uids: of_process(&filter.uids),
         images: if one_image {
-            image_names(&common.image)
+            images::spellings(&common.image)
         } else {
             Vec::new()
         },
         ranges: Vec::new(),
         kinds,
     }
-}
-
-/// Whether the service has told us only of what is ours.
-pub(crate) fn has_counters_withheld(source: &Source, profile: &Profile) -> bool {
-    let windows = ("run".to_owned(), "windows".to_owned());
-    matches!(source, Source::Service(_)) && !profile.counters.contains_key(&windows)
 }
 
 /// One line that says what is being read.
@@ -234,14 +256,11 @@ pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
             commands.push(&epoch.command);
         }
     }
-    let epochs = match profile.epochs.len() {
-        1 => "1 epoch".to_owned(),
-        number => format!("{number} epochs"),
-    };
+    let epochs = counted(profile.epochs.len() as u64, "epoch");
     let commands = match commands.as_slice() {
         [] => String::new(),
-        [one] => format!(": {one}"),
-        [one, rest @ ..] => format!(": {one}, and {} more", rest.len()),
+        [one] => format!(": {}", brief(one, MAX_WIDTH)),
+        [one, rest @ ..] => format!(": {}, and {} more", brief(one, MAX_WIDTH), rest.len()),
     };
     format!("reading {} ({epochs}{commands})", names.join(", "))
 }
@@ -275,74 +294,9 @@ fn uid(user: &str) -> Result<u32, Failure> {
     }
 }
 
-/// A point in time as nanoseconds of the Unix epoch: `now`, relative (`-5min`,
-/// `2h ago`), with an offset, or local time (`2026-05-01`, `2026-05-01 12:30`).
-fn time(text: &str, now: &Zoned) -> Result<i64, Failure> {
-    let bad = || {
-        Failure::Usage(format!(
-            "{text:?} is no time: write `2026-05-01 12:00`, `2026-05-01T12:00Z`, `now`, or `-5min`"
-        ))
-    };
-    let text = text.trim();
-    let instant = if text == "now" {
-        now.timestamp()
-    } else if let Ok(instant) = text.parse::<Timestamp>() {
-        instant
-    } else if let Ok(local) = text.parse::<DateTime>() {
-        TimeZone::system().to_timestamp(local).map_err(|_| bad())?
-    } else if text.starts_with(['-', '+']) || text.ends_with("ago") {
-        let span: Span = text.parse().map_err(|_| bad())?;
-        now.checked_add(span).map_err(|_| bad())?.timestamp()
-    } else {
-        return Err(bad());
-    };
-    i64::try_from(instant.as_nanosecond()).map_err(|_| bad())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn now() -> Zoned {
-        "2026-05-01T12:00:00+00:00[UTC]".parse().expect("is a time")
-    }
-
-    fn seconds(text: &str) -> Option<i64> {
-        time(text, &now())
-            .ok()
-            .map(|nanoseconds| nanoseconds / 1_000_000_000)
-    }
-
-    /// Relative times count from now, absolute ones with an offset stand for themselves.
-    #[test]
-    fn times() {
-        let noon = seconds("now").expect("is a time");
-        assert_eq!(seconds("-5min"), Some(noon - 300));
-        assert_eq!(seconds("-2h"), Some(noon - 7200));
-        assert_eq!(seconds("1 day ago"), Some(noon - 86_400));
-        assert_eq!(seconds("2026-05-01T12:00:00Z"), Some(noon));
-        assert_eq!(seconds("2026-05-01T14:00:00+02:00"), Some(noon));
-        assert!(seconds("2026-05-01 12:00").is_some());
-        assert!(seconds("2026-05-01").is_some());
-    }
-
-    /// What is no time, or none that the database could hold, is a usage error.
-    #[test]
-    fn bad_times() {
-        for text in [
-            "",
-            "yesterday-ish",
-            "5min",
-            "-",
-            "-9999999999999y",
-            "9999-12-30",
-        ] {
-            assert!(
-                matches!(time(text, &now()), Err(Failure::Usage(_))),
-                "{text}"
-            );
-        }
-    }
 
     /// Users go by number or name.
     #[test]

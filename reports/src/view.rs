@@ -8,8 +8,8 @@ use profiledb::{Merged, Profile};
 
 use crate::args::Common;
 use crate::failure::Failure;
+use crate::images;
 use crate::names::{Names, short, without_parameters};
-use crate::source;
 use crate::symbols::{Function, FunctionId, STUB, Symbols};
 use crate::values::Class;
 
@@ -232,7 +232,7 @@ impl<'p> View<'p> {
             min_samples,
             stubs,
         } = question;
-        let images = images(profile, &common.image)?;
+        let images = images::named(profile, &common.image)?;
         let symbols = Symbols::new(profile, !common.no_symbols);
         let mut heat = vec![Heat::default(); profile.pcs.len()];
         for row in &profile.cycles {
@@ -446,26 +446,6 @@ impl<'p> View<'p> {
             }
         }
     }
-}
-
-/// The images that one of the names means.
-fn images(profile: &Profile, names: &[String]) -> Result<Option<BTreeSet<usize>>, Failure> {
-    if names.is_empty() {
-        return Ok(None);
-    }
-    let wanted = source::image_names(names);
-    let images = profile.images.iter().enumerate();
-    let found: BTreeSet<usize> = images
-        .filter(|(_, image)| wanted.iter().any(|name| image.is_named(name)))
-        .map(|(index, _)| index)
-        .collect();
-    if found.is_empty() {
-        return Err(Failure::Nothing(format!(
-            "no image {} in this profile",
-            names.join(", ")
-        )));
-    }
-    Ok(Some(found))
 }
 
 #[cfg(test)]

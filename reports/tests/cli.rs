@@ -69,7 +69,12 @@ fn usage_errors() {
         &[],
         &["list"],
         &["top", "--since", "whenever"],
+        &["top", "--since", "12"],
+        &["top", "--since", "today", "--until", "yesterday"],
         &["top", "--user", "no such user"],
+        &["diff", "a.db", "b.db"],
+        &["export", "pprof", "-o", "file"],
+        &["html", "-o", "file"],
         &["top", "--by", "weather"],
         &["blks", "--invariant", "200"],
     ] {
@@ -97,11 +102,16 @@ fn unreadable_inputs() {
         .output()
         .expect("vcpi runs");
     assert_eq!(code(&output), 3);
-    assert!(
-        errors(&output).contains("vcpid record"),
-        "says what to do: {}",
-        errors(&output)
-    );
+    let said = errors(&output);
+    for words in [
+        "./vcpi.db",
+        "/run/vcpi/vcpid.sock",
+        "vcpid record",
+        "systemctl start vcpid",
+        "-i",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
 }
 
 /// A directory is all databases in it; a file named twice counts once.
@@ -202,6 +212,56 @@ fn images_by_path() {
         }
         let elsewhere = fixture.run(&["top", "--image", "/usr/fixture"]);
         assert_eq!(code(&elsewhere), 1, "{}", errors(&elsewhere));
+    }
+}
+
+/// For an image that is not there, those are named that may have been meant.
+#[test]
+fn images_near_a_name() {
+    let fixture = Fixture::new();
+    for (name, near) in [
+        ("libgone", "libgone.so"),
+        ("libgone.so.5", "libgone.so"),
+        ("/usr/bin/FIX", "fixture"),
+        ("ixtur", "fixture"),
+    ] {
+        for report in ["top", "branches"] {
+            let output = fixture.run(&[report, "--image", name]);
+            assert_eq!(code(&output), 1, "{name}");
+            let said = errors(&output);
+            let expected = format!("no image named {name} in this profile; near it: {near}\n");
+            assert!(said.contains(&expected), "{said}");
+        }
+    }
+    // Beside one that is there, it is said as well.
+    let output = fixture.run(&["top", "--image", "fixture", "--image", "libgone"]);
+    assert_eq!(code(&output), 0);
+    assert!(errors(&output).contains("no image named libgone in this profile"));
+    let output = fixture.run(&["top", "--image", "weather"]);
+    assert!(!errors(&output).contains("near"), "{}", errors(&output));
+}
+
+/// What was not collected is said in the words of the question.
+#[test]
+fn absence_is_explained() {
+    let fixture = Fixture::new();
+    for (args, said) in [
+        (
+            &["--pid", "4242"][..],
+            "nothing that ran in process 4242 was collected",
+        ),
+        (
+            &["--user", "root"],
+            "nothing that ran as user root (id 0) was collected",
+        ),
+        (
+            &["--user", "4242", "--pid", "7"],
+            "nothing that ran in process 7, as user 4242 was collected",
+        ),
+        (&["--user", "no such user"], "there is no such user here"),
+    ] {
+        let output = fixture.run(&[&["top"], args].concat());
+        assert!(errors(&output).contains(said), "{}", errors(&output));
     }
 }
 

@@ -122,6 +122,7 @@ impl Builder {
             }
         }
         profile.epochs.truncate(mark.epochs);
+        profile.extents.truncate(mark.epochs);
         profile.images.truncate(mark.images);
         profile.subjects.truncate(mark.subjects);
         profile.processes.truncate(mark.processes);

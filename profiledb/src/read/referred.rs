@@ -1,11 +1,12 @@
 //! What the rows of a file refer to, and where that is in the profile.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use rusqlite::Row;
 
 use super::builder::push;
 use super::file::File;
+use crate::profile::Extent;
 use crate::rows::{Epoch, Image, ImageKind, Process, Subject};
 use crate::{Error, MAX_INSTRUCTION};
 
@@ -37,6 +38,10 @@ pub(super) struct FlushOfFile {
 pub(super) struct EpochOfFile {
     pub(super) cycles_per_unit: f64,
     pub(super) taken: bool,
+    /// End of the last of its flushes that passed the filter.
+    saved: Option<i64>,
+    /// Its place in the profile, if it is shown.
+    pub(super) index: Option<usize>,
 }
 
 /// What the rows of a file refer to.
@@ -94,48 +99,61 @@ impl File<'_> {
                 EpochOfFile {
                     cycles_per_unit,
                     taken,
+                    saved: None,
+                    index: None,
                 },
             );
             epochs.push((id, epoch));
             Ok(())
         })?;
 
-        let mut with_flushes = HashSet::new();
-        self.each(
-            "SELECT id, epoch, started, ended FROM flush NOT INDEXED ORDER BY id",
-            |file, row| {
-                let id: i64 = file.get(row, 0)?;
-                let epoch: i64 = file.get(row, 1)?;
-                let Some(EpochOfFile { taken, .. }) = referred.epochs.get(&epoch) else {
-                    return Err(file.dangling("epoch", epoch));
-                };
-                let (started, ended): (i64, i64) = (file.get(row, 2)?, file.get(row, 3)?);
-                let taken = *taken && file.filter.takes_time(started, ended);
-                if taken {
-                    with_flushes.insert(epoch);
-                }
-                referred.flushes.insert(
-                    id,
-                    FlushOfFile {
-                        epoch,
-                        ended,
-                        taken,
-                    },
-                );
-                Ok(())
-            },
-        )?;
-
+        self.read_flushes(referred)?;
         // Without times in the filter an epoch that has saved nothing yet is shown too.
         let timed = self.filter.is_timed();
-        epochs.retain(|(id, _)| {
-            self.filter.takes_epoch(*id) && (!timed || with_flushes.contains(id))
-        });
-        self.builder
-            .profile
-            .epochs
-            .extend(epochs.into_iter().map(|(_, epoch)| epoch));
+        let last = epochs.last().map(|(id, _)| *id);
+        for (id, epoch) in epochs {
+            let Some(of_file) = referred.epochs.get_mut(&id) else {
+                continue;
+            };
+            if !of_file.taken || (timed && of_file.saved.is_none()) {
+                continue;
+            }
+            let profile = &mut self.builder.profile;
+            of_file.index = Some(push(&mut profile.epochs, epoch));
+            profile.extents.push(Extent {
+                path: self.path.to_owned(),
+                id,
+                last: Some(id) == last,
+                samples: 0,
+                saved: of_file.saved,
+            });
+        }
         Ok(())
+    }
+
+    fn read_flushes(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        let sql = "SELECT id, epoch, started, ended FROM flush NOT INDEXED ORDER BY id";
+        self.each(sql, |file, row| {
+            let id: i64 = file.get(row, 0)?;
+            let epoch: i64 = file.get(row, 1)?;
+            let Some(of_file) = referred.epochs.get_mut(&epoch) else {
+                return Err(file.dangling("epoch", epoch));
+            };
+            let (started, ended): (i64, i64) = (file.get(row, 2)?, file.get(row, 3)?);
+            let taken = of_file.taken && file.filter.takes_time(started, ended);
+            if taken {
+                of_file.saved = of_file.saved.max(Some(ended));
+            }
+            referred.flushes.insert(
+                id,
+                FlushOfFile {
+                    epoch,
+                    ended,
+                    taken,
+                },
+            );
+            Ok(())
+        })
     }
 
     pub(super) fn read_images(&mut self, referred: &mut Referred) -> Result<(), Error> {

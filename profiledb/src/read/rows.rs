@@ -96,10 +96,18 @@ impl File<'_> {
             let flush: i64 = file.get(row, 0)?;
             let key = (file.text(row, 1)?, file.text(row, 2)?);
             let value = file.word(row, 3)?;
-            let Some(FlushOfFile { taken, .. }) = referred.flushes.get(&flush) else {
+            let Some(FlushOfFile { epoch, taken, .. }) = referred.flushes.get(&flush) else {
                 return Err(file.dangling("flush", flush));
             };
             if *taken {
+                let index = referred.epochs.get(epoch).and_then(|epoch| epoch.index);
+                if key.0 == "run"
+                    && key.1 == "samples"
+                    && let Some(extent) =
+                        index.and_then(|at| file.builder.profile.extents.get_mut(at))
+                {
+                    extent.samples = extent.samples.saturating_add(value);
+                }
                 let sum = file.builder.profile.counters.entry(key).or_insert(0);
                 *sum = sum.saturating_add(value);
             }

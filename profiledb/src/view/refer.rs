@@ -11,6 +11,10 @@ use super::copy::Copy;
 use crate::rows::{Image, ImageKind, Subject};
 use crate::{Error, MAX_INSTRUCTION, from_sql};
 
+/// The settings that epochs have for those who may not know them: it tells a counter that is
+/// withheld from one that is 0.
+const WITHHELD: &str = r#"{"withheld":true}"#;
+
 /// A flush of the source that was asked for.
 pub(super) struct FlushOfSource {
     /// Its epoch in the view.
@@ -60,9 +64,13 @@ impl Copy<'_> {
         let mut epochs = Vec::new();
         self.each(
             "SELECT id, started, ended, host, kernel, iif(:all, command, ''), engine, clock, unit,
-                    cycles_per_unit, period, window, iif(:all, settings, '{}')
+                    cycles_per_unit, period, window,
+                    CASE WHEN :all THEN settings
+                         WHEN iif(json_valid(settings), json_extract(settings, '$.cut_short'), 0)
+                         THEN json_set(:withheld, '$.cut_short', json('true'))
+                         ELSE :withheld END
              FROM epoch NOT INDEXED ORDER BY id",
-            named_params! { ":all": self.viewer.is_privileged() },
+            named_params! { ":all": self.viewer.is_privileged(), ":withheld": WITHHELD },
             |copy, row| {
                 let of_source: i64 = copy.get(row, 0)?;
                 let id = copy.view.epoch_id(of_source);

@@ -229,10 +229,26 @@ fn strangers_see_nothing() -> Outcome {
             view.epochs[0].command.as_str(),
             view.epochs[0].settings.as_str()
         ),
-        ("", "{}")
+        ("", r#"{"withheld":true}"#)
     );
     assert!(view.images.is_empty() && view.subjects.is_empty() && view.processes.is_empty());
     assert!(view.cycles.is_empty() && view.counters.is_empty() && view.symbols.is_empty());
+    Ok(())
+}
+
+/// Of the settings of an epoch, everybody may know that it was cut short.
+#[test]
+fn cut_short_is_no_secret() -> Outcome {
+    let dir = tempdir()?;
+    let source = dir.path().join("a.db");
+    let mut dead = epoch("secret command line");
+    dead.settings = r#"{"seed":7,"cut_short":true}"#.to_owned();
+    Writer::create_epoch(&source, &dead)?.close()?;
+    let (view, _, _) = view_of(&[source], Viewer::User(77), &Selection::default())?;
+    assert_eq!(
+        view.epochs[0].settings,
+        r#"{"withheld":true,"cut_short":true}"#
+    );
     Ok(())
 }
 

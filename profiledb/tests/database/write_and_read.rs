@@ -76,6 +76,14 @@ fn appended_epoch() -> Outcome {
     assert_eq!(profile.epochs.len(), 2);
     assert_eq!(profile.epochs[1].command, "again");
     assert_eq!(profile.epochs[1].ended, None);
+    let extents = profile.extents.iter();
+    let extents: Vec<_> = extents
+        .map(|extent| (extent.id, extent.last, extent.samples, extent.saved))
+        .collect();
+    assert_eq!(
+        extents,
+        [(1, false, 80, Some(120)), (2, true, 40, Some(600))]
+    );
     assert_eq!((profile.images.len(), profile.subjects.len()), (2, 1));
     assert_eq!(profile.pcs.len(), 3);
     let warm = profile

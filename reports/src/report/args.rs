@@ -10,7 +10,7 @@ use crate::callee::Callees;
 use crate::failure::Failure;
 use crate::liveness::Argument;
 use crate::names::Names;
-use crate::render::count;
+use crate::render::{count, counted};
 use crate::symbols::STUB;
 use crate::values::Class;
 use crate::view::{Values, View};
@@ -213,17 +213,9 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
             _ => out.push_str(&format!(
                 "{}: {values}  [{}]\n",
                 names.shown(&row.function),
-                calls_text(row.calls)
+                counted(row.calls, "call")
             )),
         }
-    }
-}
-
-fn calls_text(calls: u64) -> String {
-    if calls == 1 {
-        "1 call".to_owned()
-    } else {
-        format!("{} calls", count(calls))
     }
 }
 

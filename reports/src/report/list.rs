@@ -11,7 +11,7 @@ use crate::code::{Disassembler, Spacing};
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
 use crate::names::Names;
-use crate::render::{Align, Table, clean, count, cycles, percent, rounded, whole};
+use crate::render::{Align, Table, clean, count, counted, cycles, percent, rounded, whole};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
 use crate::values::is_destination;
@@ -363,13 +363,13 @@ fn heading(view: &View<'_>, id: FunctionId, lines: &[Line], out: &mut String) {
         .map(|id| format!(", build id {id}"))
         .unwrap_or_default();
     out.push_str(&format!(
-        "{}  ({}{build})\n{:.1}% of all cycles, {} samples. Shares are of the values known in windows;\n\
+        "{}  ({}{build})\n{:.1}% of all cycles, {}. Shares are of the values known in windows;\n\
          s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
          from..to%: less than 90% known, the unknown may be this value or not.\n\n",
         clean(&function.name),
         clean(view.image_path(function.image)),
         percent(sum.cycles, view.total().cycles),
-        count(sum.samples),
+        counted(sum.samples, "sample"),
     ));
 }
 

@@ -2,44 +2,62 @@
 
 use std::collections::BTreeMap;
 
+use profiledb::Profile;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::finish;
 use crate::args::Format;
+use crate::epochs::{self, Shown};
 use crate::failure::Failure;
-use crate::render::{Align, Table, clean, count, percent, rounded};
+use crate::render::{Align, Table, clean, count, counted, percent, rounded};
 use crate::view::as_float;
 
 type Counters = BTreeMap<String, u64>;
 
-/// The report in JSON.
+/// What stands in text for what the reader may not know.
+const NOT_SHOWN: &str = "not shown";
+
+/// The report in JSON; `null` is what the reader may not know, or nobody does.
 #[derive(Debug, Serialize)]
 struct Status {
     samples: u64,
-    windows: u64,
-    value_events: u64,
+    windows: Option<u64>,
+    value_events: Option<u64>,
     /// The other counters of the run, whatever they are.
-    run: Counters,
-    lost: Counters,
-    stops: Counters,
+    run: Option<Counters>,
+    lost: Option<Counters>,
+    stops: Option<Counters>,
     engine: String,
     clock: String,
     epochs: Vec<Value>,
     intervals: Map<String, Value>,
-    throttled: u64,
-    throttle: Counters,
+    throttled: Option<u64>,
+    throttle: Option<Counters>,
     coverage: Map<String, Value>,
     overhead: Map<String, Value>,
     /// Counters of kinds that this program does not know.
-    other: BTreeMap<String, Counters>,
+    other: Option<BTreeMap<String, Counters>>,
 }
 
-/// The report; it takes the profile as it is, since counters belong to no PC.
-pub(crate) fn report(profile: &profiledb::Profile, format: Format) -> Result<String, Failure> {
+/// The report; it takes the profile as it is, since counters belong to no PC. `served`: it comes
+/// from the service.
+pub(crate) fn report(profile: &Profile, served: bool, format: Format) -> Result<String, Failure> {
     if profile.epochs.is_empty() && profile.counters.is_empty() {
         return Err(Failure::Nothing("no epoch matches".to_owned()));
     }
+    let epochs = epochs::of(profile, served);
+    let status = status(profile, &epochs);
+    finish(&status, format, |status, out| {
+        epochs::table(&epochs).print(out);
+        out.push('\n');
+        settings(&epochs, out);
+        out.push('\n');
+        text(status, out);
+    })
+}
+
+fn status(profile: &Profile, epochs: &[Shown<'_>]) -> Status {
     let mut kinds: BTreeMap<String, Counters> = BTreeMap::new();
     for ((kind, name), value) in &profile.counters {
         kinds
@@ -47,28 +65,31 @@ pub(crate) fn report(profile: &profiledb::Profile, format: Format) -> Result<Str
             .or_default()
             .insert(name.clone(), *value);
     }
+    let withheld = epochs::are_withheld(profile);
+    // What was never counted is 0; what is withheld is not.
+    let known = |counters| Some(counters).filter(|_| !withheld);
+    let count = |value: Option<u64>| Some(value.unwrap_or(0)).filter(|_| !withheld);
     let mut take = |kind: &str| kinds.remove(kind).unwrap_or_default();
     let mut run = take("run");
     let interval = take("interval");
     let throttle = take("throttle");
-    let status = Status {
+    Status {
         samples: run.remove("samples").unwrap_or(0),
-        windows: run.remove("windows").unwrap_or(0),
-        value_events: run.remove("value_events").unwrap_or(0),
-        run,
-        lost: take("lost"),
-        stops: take("stop"),
+        windows: count(run.remove("windows")),
+        value_events: count(run.remove("value_events")),
+        run: known(run),
+        lost: known(take("lost")),
+        stops: known(take("stop")),
         engine: joined(profile.epochs.iter().map(|epoch| epoch.engine.as_str())),
         clock: joined(profile.epochs.iter().map(|epoch| epoch.clock.as_str())),
-        epochs: profile.epochs.iter().map(epoch).collect(),
-        intervals: intervals(&interval, profile),
-        throttled: throttle.get("throttled").copied().unwrap_or(0),
-        throttle,
-        coverage: coverage(&take("coverage")),
+        epochs: epochs.iter().map(Shown::json).collect(),
+        intervals: intervals(&interval, profile, count(interval.get("distinct").copied())),
+        throttled: count(throttle.get("throttled").copied()),
+        throttle: known(throttle),
+        coverage: coverage(known(take("coverage"))),
         overhead: overhead(&take("overhead")),
-        other: kinds,
-    };
-    finish(&status, format, text)
+        other: Some(kinds).filter(|_| !withheld),
+    }
 }
 
 /// Each different word once.
@@ -82,33 +103,6 @@ fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
     seen.join(",")
 }
 
-fn epoch(epoch: &profiledb::rows::Epoch) -> Value {
-    let seconds = epoch.ended.and_then(|ended| {
-        let nanoseconds = u64::try_from(ended.checked_sub(epoch.started)?).ok()?;
-        Some(rounded(as_float(nanoseconds) / 1e9, 3))
-    });
-    json!({
-        "started": timestamp(epoch.started),
-        "ended": epoch.ended.map(timestamp),
-        "seconds": seconds,
-        "host": epoch.host,
-        "kernel": epoch.kernel,
-        "command": epoch.command,
-        "engine": epoch.engine,
-        "clock": epoch.clock,
-        "unit": epoch.unit,
-        "period": epoch.period,
-        "window": epoch.window,
-    })
-}
-
-fn timestamp(nanoseconds: i64) -> String {
-    match jiff::Timestamp::from_nanosecond(i128::from(nanoseconds)) {
-        Ok(time) => format!("{time:.0}"),
-        Err(_) => nanoseconds.to_string(),
-    }
-}
-
 fn shown(counters: &Counters) -> Map<String, Value> {
     counters
         .iter()
@@ -116,15 +110,12 @@ fn shown(counters: &Counters) -> Map<String, Value> {
         .collect()
 }
 
-fn intervals(counters: &Counters, profile: &profiledb::Profile) -> Map<String, Value> {
+fn intervals(counters: &Counters, profile: &Profile, distinct: Option<u64>) -> Map<String, Value> {
     let mut map = shown(counters);
     let get = |name| as_float(counters.get(name).copied().unwrap_or(0));
     let mean = (get("count") > 0.0).then(|| rounded(get("sum") / get("count"), 1));
     map.insert("mean".to_owned(), json!(mean));
-    map.insert(
-        "distinct".to_owned(),
-        json!(counters.get("distinct").copied().unwrap_or(0)),
-    );
+    map.insert("distinct".to_owned(), json!(distinct));
     map.insert(
         "unit".to_owned(),
         json!(joined(
@@ -142,18 +133,20 @@ const SHARES: [(&str, &str); 3] = [
 ];
 
 /// Shares of what windows reached, and the counters that they are made of.
-fn coverage(counters: &Counters) -> Map<String, Value> {
+fn coverage(counters: Option<Counters>) -> Map<String, Value> {
     let mut map = Map::new();
+    let get = |name| counters.as_ref()?.get(name).copied();
     for (part, whole) in SHARES {
-        let part_count = counters.get(part).copied();
-        let whole_count = counters.get(whole).copied().filter(|count| *count > 0);
+        let part_count = get(part);
+        let whole_count = get(whole).filter(|count| *count > 0);
         // Of nothing reached, no share is known.
         let share = part_count
             .zip(whole_count)
             .map(|(part, whole)| rounded(as_float(part) / as_float(whole), 4));
         map.insert(part.to_owned(), json!(share));
     }
-    map.insert("counts".to_owned(), Value::Object(shown(counters)));
+    let counts = counters.as_ref().map(shown);
+    map.insert("counts".to_owned(), json!(counts));
     map
 }
 
@@ -179,73 +172,75 @@ fn overhead(counters: &Counters) -> Map<String, Value> {
     map
 }
 
-fn text(status: &Status, out: &mut String) {
-    for epoch in &status.epochs {
-        let get = |name: &str| match epoch.get(name) {
-            Some(Value::String(text)) => clean(text),
-            Some(Value::Null) | None => "not closed (running, or the collector died)".to_owned(),
-            Some(other) => other.to_string(),
-        };
-        out.push_str(&format!(
-            "{}\n  from {} to {}, on {} ({})\n  engine {}, clock {}, one sample per {} {}, windows of {} instructions\n\n",
-            match get("command") {
-                command if command.is_empty() => "(the service's own)".to_owned(),
-                command => command,
-            },
-            get("started"),
-            get("ended"),
-            get("host"),
-            get("kernel"),
-            get("engine"),
-            get("clock"),
-            get("period"),
-            get("unit"),
-            get("window"),
-        ));
+/// The settings that epochs were collected with, each once.
+fn settings(epochs: &[Shown<'_>], out: &mut String) {
+    let mut seen: Vec<String> = Vec::new();
+    for Shown { epoch, .. } in epochs {
+        let line = format!(
+            "on {} ({}): engine {}, clock {}, one sample per {} {}, windows of {}",
+            clean(&epoch.host),
+            clean(&epoch.kernel),
+            clean(&epoch.engine),
+            clean(&epoch.clock),
+            epoch.period,
+            clean(&epoch.unit),
+            counted(u64::from(epoch.window), "instruction"),
+        );
+        if !seen.contains(&line) {
+            out.push_str(&line);
+            out.push('\n');
+            seen.push(line);
+        }
     }
+}
+
+fn text(status: &Status, out: &mut String) {
     let mut table = Table::new(&[
         ("counter", Align::Left),
         ("count", Align::Right),
         ("", Align::Left),
     ]);
-    let plain = |table: &mut Table, name: &str, value: u64| {
-        table.row(vec![format!("  {name}"), count(value), String::new()]);
+    let plain = |table: &mut Table, name: &str, value: Option<u64>| {
+        let value = value.map_or_else(|| NOT_SHOWN.to_owned(), count);
+        table.row(vec![format!("  {name}"), value, String::new()]);
     };
     table.line("collected");
-    plain(&mut table, "samples", status.samples);
+    plain(&mut table, "samples", Some(status.samples));
     plain(&mut table, "windows", status.windows);
     plain(&mut table, "value_events", status.value_events);
-    for (name, value) in &status.run {
-        plain(&mut table, name, *value);
+    for (name, value) in status.run.iter().flatten() {
+        plain(&mut table, name, Some(*value));
     }
-    section(&mut table, "lost", &status.lost, None);
-    section(
-        &mut table,
-        "why windows ended",
-        &status.stops,
-        Some(status.stops.values().copied().fold(0, u64::saturating_add)),
-    );
+    section(&mut table, "lost", status.lost.as_ref(), false);
+    section(&mut table, "why windows ended", status.stops.as_ref(), true);
     table.line("coverage");
     coverage_rows(&mut table, &status.coverage);
-    table.line("intervals between samples");
-    values(&mut table, &status.intervals);
+    let is_shown = status.run.is_some();
+    let group = |table: &mut Table, title: &str, map: &Map<String, Value>| {
+        table.line(title);
+        if is_shown {
+            values(table, map);
+        } else {
+            alone(table, NOT_SHOWN);
+        }
+    };
+    group(&mut table, "intervals between samples", &status.intervals);
     section(
         &mut table,
         "throttling by the kernel",
-        &status.throttle,
-        None,
+        status.throttle.as_ref(),
+        false,
     );
-    table.line("overhead of the collector");
-    values(&mut table, &status.overhead);
-    for (kind, counters) in &status.other {
-        section(&mut table, kind, counters, None);
+    group(&mut table, "overhead of the collector", &status.overhead);
+    for (kind, counters) in status.other.iter().flatten() {
+        section(&mut table, kind, Some(counters), false);
     }
     table.print(out);
 }
 
 fn coverage_rows(table: &mut Table, coverage: &Map<String, Value>) {
     let Some(Value::Object(counts)) = coverage.get("counts") else {
-        return;
+        return alone(table, NOT_SHOWN);
     };
     for (name, value) in counts {
         let whole = SHARES
@@ -258,30 +253,31 @@ fn coverage_rows(table: &mut Table, coverage: &Map<String, Value>) {
         table.row(vec![format!("  {name}"), number, share.unwrap_or_default()]);
     }
     if counts.is_empty() {
-        table.row(vec![
-            "  none counted".to_owned(),
-            String::new(),
-            String::new(),
-        ]);
+        alone(table, "none counted");
     }
 }
 
-fn section(table: &mut Table, title: &str, counters: &Counters, whole: Option<u64>) {
+/// In place of the rows of a section that has none.
+fn alone(table: &mut Table, words: &str) {
+    table.line(&format!("  {words}"));
+}
+
+/// Counters under a title; where they are `parts` of a whole, the largest first with its share.
+fn section(table: &mut Table, title: &str, counters: Option<&Counters>, parts: bool) {
     table.line(title);
+    let Some(counters) = counters else {
+        return alone(table, NOT_SHOWN);
+    };
     if counters.is_empty() {
-        table.row(vec![
-            "  none counted".to_owned(),
-            String::new(),
-            String::new(),
-        ]);
+        return alone(table, "none counted");
     }
+    let whole = counters.values().copied().fold(0, u64::saturating_add);
     let mut ordered: Vec<(&String, &u64)> = counters.iter().collect();
-    if whole.is_some() {
+    if parts {
         ordered.sort_by_key(|(_, value)| std::cmp::Reverse(**value));
     }
     for (name, value) in ordered {
-        let share =
-            whole.map(|whole| format!("{:.1}%", percent(as_float(*value), as_float(whole))));
+        let share = parts.then(|| format!("{:.1}%", percent(as_float(*value), as_float(whole))));
         table.row(vec![
             format!("  {name}"),
             count(*value),

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use profiledb::Process;
 use serde::Serialize;
 
 use super::{finish, nothing};
 use crate::args::{Format, TopBy};
 use crate::failure::Failure;
 use crate::names::Names;
-use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
+use crate::render::{Align, Table, count, counted, cycles, percent, rounded, whole};
 use crate::view::{Heat, View, as_float};
 
 /// One line of the report.
@@ -24,21 +25,61 @@ struct Row {
     address: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
+    /// Start of the process, nanoseconds since boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started: Option<u64>,
 }
 
 /// What rows are added up by; indices into the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum Key<'p> {
     Image(usize),
     Function(usize),
     Instruction(usize),
-    Process(usize),
+    Process(Program<'p>),
 }
+
+/// A process while it goes by one name: over epochs, and over execs that keep the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Program<'p> {
+    comm: &'p str,
+    pid: u32,
+    /// Nanoseconds since boot: process ids come back.
+    started: u64,
+}
+
+impl Program<'_> {
+    fn new(process: &Process) -> Program<'_> {
+        Program {
+            comm: &process.comm,
+            pid: process.pid,
+            started: process.started,
+        }
+    }
+
+    /// Its name, with its start where `like` it there are others of the same name and id.
+    fn key(&self, like: &Likeness<'_>) -> String {
+        let mut key = format!("{}[{}]", self.comm, self.pid);
+        if like
+            .get(&(self.comm, self.pid))
+            .is_some_and(|many| *many > 1)
+        {
+            let (seconds, rest) = (self.started / NS_PER_S, self.started % NS_PER_S);
+            key.push_str(&format!(" started {seconds}.{rest:09} s after boot"));
+        }
+        key
+    }
+}
+
+/// How many processes there are of a name and id.
+type Likeness<'p> = BTreeMap<(&'p str, u32), u32>;
+
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// The report.
 pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<String, Failure> {
     let profile = view.profile;
-    let mut sums: BTreeMap<Key, Heat> = BTreeMap::new();
+    let mut sums: BTreeMap<Key<'_>, Heat> = BTreeMap::new();
     for row in &profile.cycles {
         if !view.wants(row.pc) {
             continue;
@@ -47,7 +88,10 @@ pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<S
             TopBy::Image => profile.pcs.get(row.pc).map(|pc| Key::Image(pc.image)),
             TopBy::Function => view.symbols.function_of(row.pc).map(Key::Function),
             TopBy::Instruction => Some(Key::Instruction(row.pc)),
-            TopBy::Process => Some(Key::Process(row.process)),
+            TopBy::Process => {
+                let process = profile.processes.get(row.process);
+                process.map(|process| Key::Process(Program::new(process)))
+            }
         };
         if let Some(key) = key {
             sums.entry(key).or_default().add(Heat {
@@ -58,14 +102,20 @@ pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<S
     }
     // Shares are of all that was collected, not of what is shown.
     let total = view.total();
-    let mut sums: Vec<(Key, Heat)> = sums
+    let mut sums: Vec<(Key<'_>, Heat)> = sums
         .into_iter()
         .filter(|(_, heat)| heat.samples >= view.min_samples)
         .collect();
     sums.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
+    let mut like: Likeness<'_> = BTreeMap::new();
+    for (key, _) in &sums {
+        if let Key::Process(program) = key {
+            *like.entry((program.comm, program.pid)).or_default() += 1;
+        }
+    }
     let rows: Vec<Row> = sums
-        .into_iter()
-        .map(|(key, heat)| row(view, key, heat, total))
+        .iter()
+        .map(|(key, heat)| row(view, *key, *heat, total, &like))
         .collect();
     if rows.is_empty() {
         return Err(nothing("samples"));
@@ -76,7 +126,7 @@ pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<S
     })
 }
 
-fn row(view: &mut View<'_>, key: Key, heat: Heat, total: Heat) -> Row {
+fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likeness<'_>) -> Row {
     let profile = view.profile;
     let mut row = Row {
         key: String::new(),
@@ -86,6 +136,7 @@ fn row(view: &mut View<'_>, key: Key, heat: Heat, total: Heat) -> Row {
         image: None,
         address: None,
         pid: None,
+        started: None,
     };
     match key {
         Key::Image(image) => row.key = view.image_path(image).to_owned(),
@@ -103,11 +154,10 @@ fn row(view: &mut View<'_>, key: Key, heat: Heat, total: Heat) -> Row {
                 row.address = Some(format!("0x{:x}", pc.address));
             }
         }
-        Key::Process(index) => {
-            if let Some(process) = profile.processes.get(index) {
-                row.key = format!("{}[{}]", process.comm, process.pid);
-                row.pid = Some(process.pid);
-            }
+        Key::Process(program) => {
+            row.key = program.key(like);
+            row.pid = Some(program.pid);
+            row.started = Some(program.started);
         }
     }
     row
@@ -115,9 +165,9 @@ fn row(view: &mut View<'_>, key: Key, heat: Heat, total: Heat) -> Row {
 
 fn text(rows: &Vec<Row>, by: TopBy, total: Heat, names: Names, out: &mut String) {
     out.push_str(&format!(
-        "{} cycles in {} samples (k, M, G, T: 10^3, 10^6, 10^9, 10^12)\n\n",
+        "{} cycles in {} (k, M, G, T: 10^3, 10^6, 10^9, 10^12)\n\n",
         cycles(total.cycles),
-        count(total.samples)
+        counted(total.samples, "sample")
     ));
     let title = match by {
         TopBy::Image => "image",

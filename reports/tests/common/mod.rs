@@ -209,8 +209,10 @@ impl<'w> Rows<'w> {
                 gid: uid,
                 euid: uid,
                 egid: uid,
+                suid: uid,
+                dumpable: Some(true),
+                capable: Some(false),
                 kernel,
-                ..Subject::default()
             };
             flush.subject(&subject).expect("subject")
         };

@@ -265,6 +265,7 @@ fn reports(service: &Service) -> Result<(), Failed> {
         let said = String::from_utf8_lossy(&output.stderr);
         ensure(said.contains("reading the service at"), || said.to_string())?;
     }
+    counters(service)?;
     // Nothing, or the reader's own run of the report.
     let nobody = service.report(Reader::user(STRANGER), &words)?;
     let report = String::from_utf8_lossy(&nobody.stdout);
@@ -274,4 +275,30 @@ fn reports(service: &Service) -> Result<(), Failed> {
         matches!(nobody.status.code(), Some(0 | 1)) && is_own,
         || text(&nobody),
     )
+}
+
+/// What is counted for the whole machine is no number to an ordinary user, not even 0; how many
+/// samples are theirs is.
+fn counters(service: &Service) -> Result<(), Failed> {
+    let words = ["status", "--format", "json"];
+    for (uid, sees_all) in [(0, true), (ALICE, false), (BOB, false)] {
+        let output = service.report(Reader::user(uid), &words)?;
+        ensure(output.status.success(), || text(&output))?;
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        for path in ["/windows", "/lost", "/stops", "/overhead/cpu_percent"] {
+            let is_shown = status.pointer(path).map(|value| !value.is_null());
+            ensure(is_shown == Some(sees_all), || {
+                format!("{path} for {uid}: {status}")
+            })?;
+        }
+        let epoch = &status["epochs"][0];
+        ensure(
+            status["samples"].as_u64() > Some(0) && epoch["samples"] == status["samples"],
+            || format!("samples for {uid}: {status}"),
+        )?;
+        ensure(epoch["id"] == 1 && epoch["state"] == "running", || {
+            format!("the epoch for {uid}: {epoch}")
+        })?;
+    }
+    Ok(())
 }

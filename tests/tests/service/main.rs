@@ -15,6 +15,7 @@ mod faults;
 mod kill;
 mod life;
 mod processors;
+mod readers;
 mod requests;
 #[path = "../common/trial.rs"]
 mod trial;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             "each start is an epoch in a file of its own",
             epochs::starts,
         ),
+        ("readers are told which epochs there are", readers::epochs),
         ("old epochs go, the newest stay", epochs::age),
         ("the oldest epochs go when all are too large", epochs::size),
         (

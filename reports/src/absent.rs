@@ -1,0 +1,105 @@
+//! Why there is nothing to report on, in terms of what was asked for.
+
+use profiledb::{Filter, Profile};
+
+use crate::args::{Common, Report};
+use crate::epochs;
+use crate::failure::Failure;
+use crate::source::{self, Source};
+use crate::time;
+
+/// Whether a profile has no rows that a report could be of.
+pub(crate) fn is_empty(profile: &Profile, report: &Report) -> bool {
+    if matches!(report, Report::Status) {
+        return profile.epochs.is_empty();
+    }
+    profile.cycles.is_empty()
+        && profile.hotlists.is_empty()
+        && profile.branches.is_empty()
+        && profile.calls.is_empty()
+}
+
+/// The epochs asked for that nothing was read of.
+pub(crate) fn epochs_without_rows(profile: &Profile, filter: &Filter) -> Vec<i64> {
+    let is_read = |id: &i64| profile.extents.iter().any(|extent| extent.id == *id);
+    let ids = filter.epochs.iter().copied();
+    ids.filter(|id| !is_read(id)).collect()
+}
+
+/// Why the profile that was read is empty.
+pub(crate) fn explain(
+    profile: &Profile,
+    source: &Source,
+    filter: &Filter,
+    common: &Common,
+) -> Failure {
+    if profile.epochs.is_empty() && (!filter.epochs.is_empty() || filter.is_timed()) {
+        return Failure::Nothing(no_epoch(source, filter, common));
+    }
+    let mut asked: Vec<String> = filter
+        .pids
+        .iter()
+        .map(|pid| format!("in process {pid}"))
+        .collect();
+    for (name, uid) in common.user.iter().zip(&filter.uids) {
+        asked.push(match name.parse::<u32>() {
+            Ok(_) => format!("as user {uid}"),
+            Err(_) => format!("as user {name} (id {uid})"),
+        });
+    }
+    for name in &common.image {
+        asked.push(format!("in image {name}"));
+    }
+    if let Some(when) = when(filter) {
+        asked.push(when);
+    }
+    let mut text = "nothing was collected".to_owned();
+    if !asked.is_empty() {
+        text = format!("nothing that ran {} was collected", asked.join(", "));
+    }
+    if epochs::are_withheld(profile) {
+        text.push_str(
+            ", or it is not yours to see: what ran as others and in the kernel is for root and \
+             the service's group",
+        );
+        if profile.epochs.iter().all(|epoch| epoch.engine == "ring") {
+            text.push_str(
+                ", and so is all that the engine ring samples, which does not tell whose a \
+                 process was",
+            );
+        }
+    }
+    Failure::Nothing(text)
+}
+
+/// That no epoch is what was asked for, and which there are.
+fn no_epoch(source: &Source, filter: &Filter, common: &Common) -> String {
+    let ids: Vec<String> = filter.epochs.iter().map(ToString::to_string).collect();
+    let mut text = match (ids.as_slice(), when(filter)) {
+        ([], when) => format!("nothing was saved {}", when.unwrap_or_default()),
+        (ids, None) => format!("there is no epoch {}", ids.join(", ")),
+        (ids, Some(when)) => format!("nothing was saved in epoch {} {when}", ids.join(", ")),
+    };
+    let everything = source::load(source, &Filter::default(), &Report::Status, common);
+    let Ok(loaded) = everything else {
+        return text;
+    };
+    let all = epochs::of(&loaded.profile, source.is_service());
+    if all.is_empty() {
+        text.push_str("; there is no epoch at all");
+    } else {
+        text.push_str("; there is\n");
+        epochs::table(&all).print(&mut text);
+    }
+    text
+}
+
+/// The times asked for, in words.
+fn when(filter: &Filter) -> Option<String> {
+    match (filter.since.map(time::local), filter.until.map(time::local)) {
+        (None, None) => None,
+        (Some(since), None) => Some(format!("after {since}")),
+        (None, Some(until)) => Some(format!("before {until}")),
+        (Some(since), Some(until)) => Some(format!("between {since} and {until}")),
+    }
+}

@@ -1,0 +1,193 @@
+//! The epochs of a profile: how far they reach, what became of them, and how they are listed.
+
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use profiledb::rows::Epoch;
+use profiledb::{Extent, Profile};
+use serde_json::{Value, json};
+
+use crate::render::{Align, MAX_WIDTH, Table, brief, count, rounded};
+use crate::time;
+use crate::view::as_float;
+
+/// The bytes of a database that SQLite keeps for its locks, from the first on. Whoever has one in
+/// WAL mode open, as collectors have, holds a lock among them (SQLite's file format, 1.4).
+const LOCK_BYTES: (i64, i64) = (0x4000_0000, 512);
+
+/// An epoch of a profile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown<'p> {
+    /// Its settings.
+    pub(crate) epoch: &'p Epoch,
+    /// Where it is, and how far it reaches.
+    pub(crate) extent: &'p Extent,
+    /// How it ended.
+    pub(crate) state: State,
+    /// The file it is in; `None`: the service keeps it.
+    file: Option<&'p Path>,
+}
+
+/// How an epoch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// As it should.
+    Ended,
+    /// Its collector died.
+    CutShort,
+    /// It has not.
+    Running,
+}
+
+impl State {
+    /// For programs.
+    fn name(self) -> &'static str {
+        match self {
+            State::Ended => "ended",
+            State::CutShort => "cut_short",
+            State::Running => "running",
+        }
+    }
+}
+
+/// The epochs of a profile. With `served` it comes from a running service, whose last epoch is
+/// the one that it writes; else a running collector shows in its file.
+pub(crate) fn of(profile: &Profile, served: bool) -> Vec<Shown<'_>> {
+    let both = profile.epochs.iter().zip(&profile.extents);
+    both.map(|(epoch, extent)| {
+        let runs = || extent.last && (served || is_open(&extent.path));
+        let state = match epoch.ended {
+            _ if says(epoch, "cut_short") => State::CutShort,
+            Some(_) => State::Ended,
+            None if runs() => State::Running,
+            None => State::CutShort,
+        };
+        Shown {
+            epoch,
+            extent,
+            state,
+            file: Some(extent.path.as_path()).filter(|_| !served),
+        }
+    })
+    .collect()
+}
+
+/// Whether the profile is that of somebody who sees no counters but how many samples are theirs.
+pub(crate) fn are_withheld(profile: &Profile) -> bool {
+    profile.epochs.iter().any(|epoch| says(epoch, "withheld"))
+}
+
+/// Whether an epoch's settings have this among them, and as true.
+fn says(epoch: &Epoch, key: &str) -> bool {
+    let settings = serde_json::from_str::<Value>(&epoch.settings).ok();
+    settings.is_some_and(|settings| settings[key] == true)
+}
+
+/// Whether another process has a database open, as its writer has (and another reader, for the
+/// moment in which it reads). Nothing of this process may
+/// have it open: closing the file here would take the locks of that from it.
+fn is_open(path: &Path) -> bool {
+    let Ok(file) = std::fs::File::open(path) else {
+        return false;
+    };
+    let (start, length) = LOCK_BYTES;
+    let mut lock = libc::flock {
+        // What nobody can have besides a lock of another.
+        l_type: libc::F_WRLCK as _,
+        l_whence: libc::SEEK_SET as _,
+        l_start: start,
+        l_len: length,
+        l_pid: 0,
+    };
+    let asked = fcntl(file.as_fd(), FcntlArg::F_GETLK(&mut lock));
+    asked.is_ok() && i32::from(lock.l_type) != libc::F_UNLCK
+}
+
+impl Shown<'_> {
+    /// The last moment that is known of it, nanoseconds of the Unix epoch.
+    fn end(&self) -> Option<i64> {
+        self.epoch.ended.or(self.extent.saved)
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> Value {
+        let Shown {
+            epoch,
+            extent,
+            state,
+            file,
+        } = self;
+        let seconds = epoch.ended.and_then(|ended| {
+            let nanoseconds = u64::try_from(ended.checked_sub(epoch.started)?).ok()?;
+            Some(rounded(as_float(nanoseconds) / 1e9, 3))
+        });
+        let command = Some(&epoch.command).filter(|_| !says(epoch, "withheld"));
+        json!({
+            "id": extent.id,
+            "file": file,
+            "started": time::utc(epoch.started),
+            "ended": epoch.ended.map(time::utc),
+            "saved": extent.saved.map(time::utc),
+            "state": state.name(),
+            "seconds": seconds,
+            "samples": extent.samples,
+            "host": epoch.host,
+            "kernel": epoch.kernel,
+            "command": command,
+            "engine": epoch.engine,
+            "clock": epoch.clock,
+            "unit": epoch.unit,
+            "period": epoch.period,
+            "window": epoch.window,
+        })
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let end = self.end().map(time::local);
+        let end = match (self.state, end) {
+            (State::Running, _) => "still running".to_owned(),
+            (State::CutShort, Some(end)) => format!("{end}, cut short"),
+            (State::CutShort, None) => "cut short".to_owned(),
+            (State::Ended, end) => end.unwrap_or_default(),
+        };
+        vec![
+            self.extent.id.to_string(),
+            time::local(self.epoch.started),
+            end,
+            count(self.extent.samples),
+        ]
+    }
+}
+
+/// The epochs as a table: which they are for `--epoch`, and when they were.
+pub(crate) fn table(epochs: &[Shown<'_>]) -> Table {
+    let mut columns = vec![
+        ("epoch", Align::Right),
+        ("from", Align::Left),
+        ("to", Align::Left),
+        ("samples", Align::Right),
+    ];
+    let has_command = epochs.iter().any(|shown| !shown.epoch.command.is_empty());
+    let of_one_file = epochs.windows(2).all(|two| two[0].file == two[1].file);
+    if has_command {
+        columns.push(("command", Align::Left));
+    }
+    if !of_one_file {
+        columns.push(("file", Align::Left));
+    }
+    let mut table = Table::new(&columns);
+    for shown in epochs {
+        let mut cells = shown.cells();
+        if has_command {
+            cells.push(brief(&shown.epoch.command, MAX_WIDTH));
+        }
+        if !of_one_file {
+            let name = shown.file.and_then(Path::file_name).unwrap_or_default();
+            cells.push(name.to_string_lossy().into_owned());
+        }
+        table.row(cells);
+    }
+    table
+}

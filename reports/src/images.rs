@@ -1,0 +1,110 @@
+//! The images that names on the command line mean.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use profiledb::Profile;
+
+use crate::failure::Failure;
+
+/// Images that are named for one that is not there.
+const MOST_NEAR: usize = 5;
+
+/// The images that one of the names means; `None` without names: all.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn named(
+    profile: &Profile,
+    names: &[String],
+) -> Result<Option<BTreeSet<usize>>, Failure> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let wanted = spellings(names);
+    let images = profile.images.iter().enumerate();
+    let found: BTreeSet<usize> = images
+        .filter(|(_, image)| wanted.iter().any(|name| image.is_named(name)))
+        .map(|(index, _)| index)
+        .collect();
+    if found.is_empty() {
+        return Err(Failure::Nothing(missing(profile, names).join("\n")));
+    }
+    Ok(Some(found))
+}
+
+/// A sentence for each of the names that means no image, with what may have been meant.
+pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
+    let is_there = |name: &String| {
+        let wanted = spellings(std::slice::from_ref(name));
+        let mut images = profile.images.iter();
+        images.any(|image| wanted.iter().any(|name| image.is_named(name)))
+    };
+    let sentence = |name: &String| {
+        let near = near(profile, name).join(", ");
+        let hint = if near.is_empty() { "" } else { "; near it: " };
+        format!("no image named {name} in this profile{hint}{near}")
+    };
+    let absent = names.iter().filter(|name| !is_there(name));
+    absent.map(sentence).collect()
+}
+
+/// What images may be called that are asked for by these names: a path from the current folder,
+/// or through links, is the image's own as well.
+pub(crate) fn spellings(names: &[String]) -> Vec<String> {
+    let mut all = names.to_vec();
+    // A name without a folder is an image's wherever that is.
+    let paths = names.iter().filter(|name| name.contains('/'));
+    all.extend(paths.filter_map(|name| resolved(Path::new(name))));
+    all
+}
+
+/// A path without links and relative parts; the file may be gone, its folder may not.
+fn resolved(path: &Path) -> Option<String> {
+    let whole = fs::canonicalize(path).or_else(|error| match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => Ok(fs::canonicalize(folder)?.join(name)),
+        _ => Err(error),
+    });
+    whole.ok()?.into_os_string().into_string().ok()
+}
+
+/// File names of images that contain a name (`python3.11` for `python3`), else of those that
+/// begin as it does up to its version; those with most samples first.
+fn near<'p>(profile: &'p Profile, name: &str) -> Vec<&'p str> {
+    let wanted = file_name(name).to_lowercase();
+    let stem = wanted
+        .split(|c: char| c == '.' || c.is_ascii_digit())
+        .next()
+        .unwrap_or_default();
+    let mut samples = vec![0_u64; profile.images.len()];
+    for row in &profile.cycles {
+        let image = profile.pcs.get(row.pc).map(|pc| pc.image);
+        if let Some(sum) = image.and_then(|image| samples.get_mut(image)) {
+            *sum = sum.saturating_add(row.samples);
+        }
+    }
+    let matching = |test: &dyn Fn(&str) -> bool| {
+        let images = profile.images.iter().zip(&samples);
+        let mut found: Vec<(&str, u64)> = images
+            .map(|(image, samples)| (file_name(&image.path), *samples))
+            .filter(|(name, _)| test(&name.to_lowercase()))
+            .collect();
+        found.sort_by_key(|(name, samples)| (std::cmp::Reverse(*samples), *name));
+        found.dedup_by_key(|(name, _)| *name);
+        found
+    };
+    let mut found = matching(&|name| !wanted.is_empty() && name.contains(&wanted));
+    if found.is_empty() {
+        found = matching(&|name| stem.len() > 1 && name.starts_with(stem));
+    }
+    found
+        .into_iter()
+        .take(MOST_NEAR)
+        .map(|(name, _)| name)
+        .collect()
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
