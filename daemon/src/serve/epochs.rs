@@ -30,6 +30,8 @@ pub(super) enum Due {
 #[derive(Debug)]
 struct Running {
     path: PathBuf,
+    /// The epoch's id, which is also in the file's name.
+    id: u64,
     /// Device and inode.
     identity: (u64, u64),
     /// Which of all intervals of an epoch's length since 1970 it began in.
@@ -74,6 +76,11 @@ impl Epochs {
     /// The running epoch's file.
     pub(super) fn running(&self) -> Option<&Path> {
         self.running.as_ref().map(|running| running.path.as_path())
+    }
+
+    /// The running epoch's id.
+    pub(super) fn running_id(&self) -> Option<u64> {
+        self.running.as_ref().map(|running| running.id)
     }
 
     fn prepare(&mut self) -> Result<()> {
@@ -136,9 +143,10 @@ impl Epochs {
         let writer = Writer::create_epoch_as(&path, epoch, Some(sequence))
             .context("cannot begin a database")?;
         let identity = identity(&path).context("the new database is not there")?;
-        tracing::info!("an epoch begins in {}", path.display());
+        tracing::info!("epoch {sequence} begins in {}", path.display());
         self.running = Some(Running {
             path,
+            id: sequence,
             identity,
             interval: self.interval(SystemTime::now()),
         });

@@ -25,7 +25,8 @@ use crate::collector::{Collector, Settings};
 use crate::config::Config;
 use crate::procfs;
 use crate::session::{Driver, Session, TICK};
-use crate::store::{self, Saved, Store};
+use crate::store::{Saved, Store};
+use cost::Mark;
 
 /// How often the service looks at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);
@@ -94,8 +95,10 @@ pub(super) struct Service {
     figures: Figures,
     next_second: Instant,
     next_step: Instant,
-    /// Processor time, interrupts and time at the governor's last look.
-    spent: (Duration, u64, Instant),
+    /// At the governor's last look.
+    spent: Mark,
+    /// When the last flush had ended, or sampling began.
+    flushed: Mark,
 }
 
 impl Service {
@@ -124,7 +127,8 @@ impl Service {
             figures: Figures::default(),
             next_second: now,
             next_step: now,
-            spent: (Duration::ZERO, 0, now),
+            spent: Mark::zero(now),
+            flushed: Mark::zero(now),
         })
     }
 
@@ -168,7 +172,7 @@ impl Service {
         if unsaved > 0 {
             session.collector.lost("unsaved_samples", unsaved);
         }
-        self.govern(&sampling);
+        self.govern(&sampling, &mut session);
         self.sampling = Some(sampling);
         if let Err(error) = self.begin_epoch(&mut session) {
             self.cannot_save(&error);
@@ -205,7 +209,8 @@ impl Service {
 
     fn begin_looks(&mut self, session: &Session) {
         let now = Instant::now();
-        self.spent = (store::cpu_time(), session.interrupts, now);
+        self.spent = Mark::now(session);
+        self.flushed = self.spent;
         (self.next_second, self.next_step) = (now + SECOND, now + governor::STEP);
     }
 

@@ -70,6 +70,7 @@ impl Service {
         let error = match saved {
             Ok(saved) => {
                 self.figures.flushed(session, &saved);
+                self.look_at_flush(session);
                 return Ok(());
             }
             Err(error) => error,
