@@ -118,6 +118,10 @@ fn main() -> ExitCode {
             requests::all,
         ),
         ("ctl without a service says so", requests::no_service),
+        (
+            "ctl has only the status for monitors",
+            requests::only_the_status_for_monitors,
+        ),
     ];
     // It takes a processor away from all programs, so it runs when the others have ended.
     let alone: Vec<(&str, Test)> = vec![(
