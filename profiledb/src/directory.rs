@@ -148,7 +148,8 @@ impl Directory {
         Ok((self.path.join(name(started, sequence)), sequence))
     }
 
-    /// Looks at every database but those that `skip` names: closes what was not closed, and moves
+    /// Looks at every database but those that `skip` names, to which nobody writes any more: closes
+    /// what was not closed, ends epochs whose writers died ([`crate::Epoch::is_cut_short`]), and moves
     /// aside what cannot be used. Tells of each at once; those that are well are not told of.
     ///
     /// # Errors

@@ -147,7 +147,10 @@ pub(crate) enum Finding {
 
 /// Checks a database whose writer has gone, and closes it where that writer did not.
 pub(crate) fn recover(path: &Path) -> Result<Finding, Error> {
-    let closed = unused_wal(path) && for_reading(path).is_ok_and(|conn| !is_wal(&conn));
+    let is_closed = |conn: &Connection| {
+        !is_wal(conn) && epochs_without_end(conn).is_ok_and(|ids| ids.is_empty())
+    };
+    let closed = unused_wal(path) && for_reading(path).is_ok_and(|conn| is_closed(&conn));
     let conn = if closed {
         for_reading(path)?
     } else {
@@ -161,10 +164,54 @@ pub(crate) fn recover(path: &Path) -> Result<Finding, Error> {
     if closed {
         return Ok(Finding::Well);
     }
+    let failed = |e| Error::sqlite(path, e);
+    cut_short(&conn, &epochs_without_end(&conn).map_err(failed)?).map_err(failed)?;
     conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
         .map_err(|e| Error::sqlite(path, e))?;
     conn.close().map_err(|(_, e)| Error::sqlite(path, e))?;
     Ok(Finding::Closed)
+}
+
+/// Ends epochs that another writer of this database began and did not live to end. Where any
+/// program has the database open they stay as they are: it may be that writer.
+pub(crate) fn end_epochs_of_the_dead(path: &Path, conn: &Connection) -> Result<(), Error> {
+    let failed = |e| Error::sqlite(path, e);
+    let ids = epochs_without_end(conn).map_err(failed)?;
+    if ids.is_empty() {
+        return Ok(());
+    }
+    // SQLite leaves the write-ahead log only when nobody else has the database open.
+    conn.busy_timeout(Duration::ZERO).map_err(failed)?;
+    let left = conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()));
+    conn.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    match left.map_err(failed) {
+        Ok(()) => {}
+        Err(Error::Busy { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
+        .map_err(failed)?;
+    cut_short(conn, &ids).map_err(failed)
+}
+
+fn epochs_without_end(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = conn.prepare("SELECT id FROM epoch WHERE ended IS NULL")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Ends these epochs where their last flush ended, and marks them.
+fn cut_short(conn: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare(
+        "UPDATE epoch SET
+           ended = coalesce((SELECT max(ended) FROM flush WHERE flush.epoch = epoch.id), started),
+           settings = iif(json_valid(settings),
+                          json_set(settings, '$.cut_short', json('true')), settings)
+         WHERE id = ?1",
+    )?;
+    for id in ids {
+        statement.execute([id])?;
+    }
+    Ok(())
 }
 
 fn is_wal(conn: &Connection) -> bool {

@@ -100,7 +100,8 @@ pub struct Process {
 pub struct Epoch {
     /// Start, nanoseconds of the Unix epoch.
     pub started: i64,
-    /// End; `None` while it runs, and for ever when the collector died.
+    /// End; `None` while it runs, and when the collector died, until another writes to the
+    /// database or [`Directory::recover`](crate::Directory::recover) looks at it.
     pub ended: Option<i64>,
     /// Host name.
     pub host: String,
@@ -122,4 +123,13 @@ pub struct Epoch {
     pub window: u32,
     /// Remaining settings, as JSON.
     pub settings: String,
+}
+
+impl Epoch {
+    /// Whether its collector died: it was ended by another one, as of its last flush, and what was
+    /// collected after that is lost.
+    pub fn is_cut_short(&self) -> bool {
+        // SQLite writes JSON without blanks, and no other setting has a name or a text like this.
+        self.settings.contains("\"cut_short\":true")
+    }
 }

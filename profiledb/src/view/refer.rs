@@ -60,7 +60,10 @@ impl Copy<'_> {
         let mut epochs = Vec::new();
         self.each(
             "SELECT id, started, ended, host, kernel, iif(:all, command, ''), engine, clock, unit,
-                    cycles_per_unit, period, window, iif(:all, settings, '{}')
+                    cycles_per_unit, period, window,
+                    CASE WHEN :all THEN settings
+                         WHEN json_valid(settings) AND json_extract(settings, '$.cut_short')
+                         THEN '{\"cut_short\":true}' ELSE '{}' END
              FROM epoch NOT INDEXED ORDER BY id",
             named_params! { ":all": self.viewer.is_privileged() },
             |copy, row| {
