@@ -20,6 +20,7 @@ use super::journal::Troubles;
 use super::notify::Manager;
 use super::peers::{Control, Peers};
 use super::sampling::Sampling;
+use super::socket::Socket;
 use super::status::Figures;
 use crate::collector::{Collector, Settings};
 use crate::config::Config;
@@ -41,6 +42,7 @@ const SAMPLING: &str = "sampling";
 const SAVING: &str = "saving what was collected";
 const RETENTION: &str = "removing old epochs";
 const BUDGET: &str = "keeping within the budget";
+const SOCKET: &str = "listening to readers";
 
 /// Why a collection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,7 @@ pub(super) struct Service {
     path: PathBuf,
     config: Config,
     epochs: Epochs,
+    socket: Socket,
     peers: Peers,
     requests: Receiver<Control>,
     signals: Signals,
@@ -106,6 +109,7 @@ impl Service {
         path: PathBuf,
         config: Config,
         epochs: Epochs,
+        socket: Socket,
         peers: Peers,
         requests: Receiver<Control>,
     ) -> Result<Self> {
@@ -115,6 +119,7 @@ impl Service {
             path,
             config,
             epochs,
+            socket,
             peers,
             requests,
             signals: Signals::register()?,
@@ -254,6 +259,18 @@ impl Service {
         }
     }
 
+    /// Sees whether readers still find the service.
+    fn look_at_socket(&mut self) {
+        let looked = self.socket.look().and_then(|listener| match listener {
+            Some(listener) => Ok(self.peers.listen(listener)?),
+            None => Ok(()),
+        });
+        match looked {
+            Ok(()) => self.troubles.end(SOCKET),
+            Err(error) => self.troubles.begin(SOCKET, format!("{error:#}")),
+        }
+    }
+
     /// What follows a flush, however it went.
     fn conclude(&mut self, session: &Session, saved: Result<()>) {
         match saved {
@@ -298,6 +315,7 @@ impl Driver for Service {
         if now >= self.next_step {
             self.next_step = now + governor::STEP;
             self.look_at_cost(session);
+            self.look_at_socket();
         }
         Ok(())
     }

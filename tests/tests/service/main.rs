@@ -48,6 +48,14 @@ fn main() -> ExitCode {
             "a second service in the directory is refused",
             life::one_at_a_time,
         ),
+        (
+            "a socket that was removed is made anew",
+            life::removed_socket,
+        ),
+        (
+            "a socket of the manager's that was removed is a trouble",
+            life::removed_socket_of_the_manager,
+        ),
         ("a signal has the configuration read again", life::reload),
         (
             "processes are told apart only if configured",
