@@ -6,6 +6,7 @@ mod governor;
 mod journal;
 mod notify;
 mod peers;
+pub(super) mod place;
 mod sampling;
 mod service;
 mod socket;

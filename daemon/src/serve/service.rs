@@ -24,6 +24,7 @@ use super::socket::Socket;
 use super::status::Figures;
 use crate::collector::{Collector, Settings};
 use crate::config::Config;
+use crate::output::chain;
 use crate::procfs;
 use crate::session::{Driver, Session, TICK};
 use crate::store::{Saved, Store};
@@ -197,6 +198,15 @@ impl Service {
             self.manager.stopping();
         }
         let saved = self.finish(&mut session);
+        if self.end == Some(End::Stop) {
+            let all = if saved {
+                "written to"
+            } else {
+                "not all of it is in"
+            };
+            let directory = self.epochs.directory().path().display();
+            tracing::info!("{}; {all} {directory}", self.figures.collected());
+        }
         if self.end == Some(End::Stop) && !saved {
             bail!("not all that was collected is saved");
         }
@@ -279,7 +289,7 @@ impl Service {
         }
         match self.epochs.enforce() {
             Ok(_) => self.troubles.end(RETENTION),
-            Err(error) => self.troubles.begin(RETENTION, error),
+            Err(error) => self.troubles.begin(RETENTION, chain(&error)),
         }
         if let Some(why) = session.collector.has_grown_old().or_else(many_files) {
             self.begin_anew(why);

@@ -22,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 22] = [
+    let tests: [(&str, Test); 23] = [
         ("the command's status is vcpid's", life::statuses),
         (
             "a command that does not exist is 127 and leaves no file",
@@ -83,6 +83,10 @@ fn main() -> ExitCode {
         (
             "-a goes on for as long as a command beside it",
             life::beside,
+        ),
+        (
+            "another user's process is refused with what is true",
+            rights::another_users_process,
         ),
         (
             "nothing is written where sampling is refused",

@@ -36,6 +36,10 @@ fn main() -> ExitCode {
             configuration::wrong,
         ),
         (
+            "a configuration whose places are wrong is said to be",
+            configuration::wrong_places,
+        ),
+        (
             "another's directory is refused",
             configuration::refused_directories,
         ),
