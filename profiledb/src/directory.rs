@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::Error;
-use crate::open::{self, Finding};
+use crate::open;
+use crate::recover::{self, Finding};
 
 /// What is put behind the name of a file that is no database (any more).
 const ASIDE: &str = ".damaged";
@@ -163,7 +164,7 @@ impl Directory {
             if file.aside || skip(&file.path) {
                 continue;
             }
-            match open::recover(&file.path) {
+            match recover::recover(&file.path) {
                 Ok(Finding::Well) => {}
                 Ok(Finding::Closed) => tell(Recovered::Closed(file.path)),
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
