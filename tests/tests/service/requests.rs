@@ -60,7 +60,7 @@ pub(crate) fn all() -> TestResult {
         "not applied".to_owned()
     })?;
     let people = bench.ctl(&["status"])?;
-    for part in ["sampling  engine", "database  epoch 2 in ", ", 2 files, "] {
+    for part in ["sampling  engine", "database  epoch 2 in ", "; 2 files, "] {
         ensure(text(&people).contains(part), || text(&people))?;
     }
     let prometheus = bench.ctl(&["status", "--format", "prometheus"])?;
