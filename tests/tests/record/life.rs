@@ -75,7 +75,7 @@ pub(crate) fn killed() -> TestResult {
     let output = bench.record(&["--", "sh", "-c", BURN]).output()?;
     ensure(output.status.success(), || text(&output))?;
     let ends: String = bench.query(
-        "SELECT group_concat(ended IS NOT NULL || coalesce(json_extract(settings, '$.cut_short'), 0))
+        "SELECT group_concat((ended IS NOT NULL) || coalesce(json_extract(settings, '$.cut_short'), 0))
          FROM (SELECT * FROM epoch ORDER BY id)",
     )?;
     ensure(ends == "11,10", || ends.clone())?;
