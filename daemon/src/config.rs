@@ -151,7 +151,7 @@ impl Default for Access {
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Unreadable {
         path: PathBuf,
         source: std::io::Error,

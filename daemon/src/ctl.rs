@@ -2,11 +2,16 @@
 
 mod prometheus;
 
-use anyhow::{Context, Result};
-use protocol::{Client, Control};
-use serde_json::Value;
+use std::io;
+use std::path::Path;
 
-use crate::args::{CtlArgs, CtlCommand, StatusFormat};
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use protocol::{Client, ClientError, Control};
+use serde_json::{Value, json};
+
+use crate::args::{Args, CtlArgs, CtlCommand, StatusFormat};
 use crate::config::Config;
 use crate::output;
 use crate::serve;
@@ -16,6 +21,9 @@ const FAILED: u8 = 1;
 
 /// Asks, waits for the answer, and prints it; returns the exit status.
 pub(crate) fn run(args: &CtlArgs) -> Result<u8> {
+    if args.format == StatusFormat::Prometheus && args.command != CtlCommand::Status {
+        wrong_usage("the format prometheus is for the status only");
+    }
     let socket = match &args.socket {
         Some(socket) => socket.clone(),
         None => configured().access.socket.0,
@@ -29,7 +37,12 @@ pub(crate) fn run(args: &CtlArgs) -> Result<u8> {
     let answer = match Client::connect(&socket).and_then(|client| client.control(request)) {
         Ok(answer) => answer,
         Err(error) => {
-            eprintln!("vcpid: {:#}", anyhow::Error::from(error));
+            let hint = hint(&error, &socket);
+            let error = output::chain(&error);
+            if args.format == StatusFormat::Json {
+                output::print(&format!("{}\n", json!({ "error": error })))?;
+            }
+            eprintln!("vcpid: {error}{hint}");
             return Ok(FAILED);
         }
     };
@@ -44,6 +57,32 @@ pub(crate) fn run(args: &CtlArgs) -> Result<u8> {
     };
     output::print(&(text.trim_end().to_owned() + "\n"))?;
     Ok(0)
+}
+
+/// Ends the program as clap does where it finds a mistake: with the usage, and exit status 2.
+fn wrong_usage(what: &str) -> ! {
+    let mut whole = Args::command();
+    whole.build();
+    match whole.find_subcommand_mut("ctl") {
+        Some(command) => command.error(ErrorKind::ArgumentConflict, what).exit(),
+        None => whole.error(ErrorKind::ArgumentConflict, what).exit(),
+    }
+}
+
+/// What to do where nobody listens; empty where something else is wrong.
+fn hint(error: &ClientError, socket: &Path) -> String {
+    let ClientError::Unreachable { source, .. } = error else {
+        return String::new();
+    };
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
+            "; no service listens there: start it with `systemctl start vcpid`, or `vcpid serve` \
+             as root; one that listens elsewhere than at {} is named with --socket, or as \
+             access.socket in its configuration",
+            socket.display()
+        ),
+        _ => String::new(),
+    }
 }
 
 /// What the service is configured to, as far as this user may read it.

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
 
 use sampler::Pid;
 use serde::{Deserialize, Serialize};
@@ -186,6 +187,13 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     // The page size of x86-64.
     Some(pages * 4096)
+}
+
+/// Processor time of a thread of this process, by its id.
+pub(crate) fn thread_time(thread: i32) -> Option<Duration> {
+    let times = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    let nanoseconds = times.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanoseconds))
 }
 
 /// How many files this process has open.

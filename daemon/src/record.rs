@@ -16,6 +16,7 @@ use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::{self, Choices};
 use crate::collector::{Collector, Totals};
 use crate::command::{self, Waiting};
+use crate::output;
 use crate::procfs;
 use crate::raw;
 use crate::session::{Driver, Session, TICK, queue};
@@ -306,25 +307,24 @@ fn say_result(args: &RecordArgs, totals: &Totals, saved: bool) {
     }
     if totals.gone * 10 > totals.samples {
         eprintln!(
-            "vcpid: {} of {} samples gave no values, because their processes ended before \
+            "vcpid: {} of {} gave no values, because their processes ended before \
                  their pages could be checked; cycles are complete",
-            totals.gone, totals.samples
+            totals.gone,
+            output::count(totals.samples, "sample")
         );
     }
     if totals.throttled > 0 {
         eprintln!(
-            "vcpid: the kernel throttled sampling {} times (kernel.perf_event_max_sample_rate \
+            "vcpid: the kernel throttled sampling {} (kernel.perf_event_max_sample_rate \
                  is {}): times are underestimated; sample less often, or raise the limit",
-            totals.throttled,
+            output::count(totals.throttled, "time"),
             probe::max_sample_rate().map_or_else(|| "unknown".to_owned(), |n| n.to_string()),
         );
     }
     if !args.quiet {
         eprintln!(
-            "vcpid: {} samples, {} values, {} lost; {} {}",
-            totals.samples,
-            totals.values,
-            totals.lost,
+            "vcpid: {}; {} {}",
+            output::collected(totals),
             if saved {
                 "written to"
             } else {

@@ -7,6 +7,7 @@ use sampler::Pid;
 use crate::args::{ContextArg, ReplayArgs};
 use crate::collector::{Collector, Settings};
 use crate::kernel::Kernel;
+use crate::output;
 use crate::raw::{Entry, Header, Reader};
 use crate::store::{Store, wall_now};
 
@@ -25,12 +26,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     store.flush(&mut collector)?;
     store.end()?;
     if !args.quiet {
-        let totals = &collector.totals;
         eprintln!(
-            "vcpid: {} samples, {} values, {} lost; written to {}",
-            totals.samples,
-            totals.values,
-            totals.lost,
+            "vcpid: {}; written to {}",
+            output::collected(&collector.totals),
             args.output.display()
         );
     }

@@ -1,14 +1,17 @@
 //! The thread that writes what was collected, so that collecting goes on meanwhile.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nix::unistd::{Pid, gettid};
 use profiledb::{Error, Writer};
 
 use crate::flush::Snapshot;
 use crate::kernel::KernelNames;
+use crate::procfs;
 
 /// What the thread is to do: the database goes with it, and comes back.
 struct Job {
@@ -29,6 +32,8 @@ pub(crate) struct Saver {
     jobs: SyncSender<Job>,
     done: Receiver<Done>,
     busy: bool,
+    /// Its thread id.
+    thread: Arc<OnceLock<Pid>>,
 }
 
 impl Saver {
@@ -37,7 +42,11 @@ impl Saver {
     pub(crate) fn start() -> Result<Self> {
         let (jobs, to_do) = sync_channel::<Job>(1);
         let (report, done) = sync_channel(1);
+        let thread = Arc::new(OnceLock::new());
+        let own = Arc::clone(&thread);
         let work = move || {
+            // It is set once.
+            let _ = own.set(gettid());
             let mut names = KernelNames::default();
             for Job {
                 mut writer,
@@ -66,7 +75,16 @@ impl Saver {
             jobs,
             done,
             busy: false,
+            thread,
         })
+    }
+
+    /// Its processor time so far; nothing where the kernel does not tell.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let thread = self.thread.get().map(|thread| thread.as_raw());
+        thread
+            .and_then(procfs::thread_time)
+            .unwrap_or(Duration::ZERO)
     }
 
     pub(crate) fn is_busy(&self) -> bool {

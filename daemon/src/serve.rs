@@ -6,19 +6,17 @@ mod governor;
 mod journal;
 mod notify;
 mod peers;
+pub(super) mod place;
 mod sampling;
 mod service;
+mod socket;
 mod status;
 
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use listenfd::ListenFd;
+use anyhow::{Context, Result};
 
 use crate::args::ServeArgs;
 use crate::config::{Access, Config, DEFAULT_PATH, DEFAULT_TEXT};
@@ -26,6 +24,7 @@ use crate::output;
 use epochs::Epochs;
 use peers::Peers;
 use service::Service;
+use socket::Socket;
 
 /// Exit status where the configuration is wrong, which no restart mends (`EX_CONFIG`).
 const WRONG_CONFIG: u8 = 78;
@@ -50,16 +49,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<u8> {
     let epochs = Epochs::open(&config.database)?;
     let (control, requests) = sync_channel(REQUESTS);
     let directory = epochs.directory().path().to_owned();
-    let (listener, socket) = listener(&config.access)?;
+    let (socket, listener) = Socket::open(&config.access.socket.0)?;
     let peers = Peers::start(listener, settings(&config.access), directory, control)
         .context("cannot serve readers")?;
-    let mut service = Service::new(path, config, epochs, peers, requests)?;
-    let ended = service.run();
-    if let Some(socket) = socket {
-        // Another service may have put its own there.
-        let _ = fs::remove_file(socket);
-    }
-    ended.map(|()| 0)
+    let mut service = Service::new(path, config, epochs, socket, peers, requests)?;
+    service.run()?;
+    Ok(0)
 }
 
 /// The configuration, and where it is read again. Without a file at the usual place the defaults
@@ -72,37 +67,19 @@ pub(super) fn configuration(path: Option<&Path>) -> Result<(Config, PathBuf)> {
     Ok((Config::read(named)?, named.to_owned()))
 }
 
-/// The socket that the service manager has handed over, or one of our own and its path.
-fn listener(access: &Access) -> Result<(UnixListener, Option<PathBuf>)> {
-    let handed = ListenFd::from_env()
-        .take_unix_listener(0)
-        .context("what the service manager handed over is no socket")?;
-    if let Some(listener) = handed {
-        return Ok((listener, None));
-    }
-    let path = &access.socket.0;
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    if let Ok(metadata) = fs::symlink_metadata(path) {
-        if !metadata.file_type().is_socket() {
-            bail!("{} is something else than a socket", path.display());
-        }
-        if UnixStream::connect(path).is_ok() {
-            bail!("{}: another service listens there", path.display());
-        }
-        fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
-    }
-    let listener =
-        UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))?;
-    // Everybody may ask; what is answered depends on who asks.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o666))
-        .with_context(|| format!("cannot open {} to all", path.display()))?;
-    Ok((listener, Some(path.clone())))
+/// The id of the group that sees everything, or why there is none.
+pub(super) fn group(name: &str) -> Result<u32, String> {
+    let found = nix::unistd::Group::from_name(name).ok().flatten();
+    found.map(|group| group.gid.as_raw()).ok_or_else(|| {
+        format!(
+            "there is no group {name}, so root alone sees what is not their own: `groupadd --system \
+             {name}`, or name another as `group` under [access]"
+        )
+    })
 }
 
 fn settings(access: &Access) -> peers::Settings {
-    let group = nix::unistd::Group::from_name(&access.group);
+    let group = group(&access.group).map_err(|why| tracing::warn!("{why}"));
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     peers::Settings {
         clients: size(access.clients.0),
@@ -110,6 +87,6 @@ fn settings(access: &Access) -> peers::Settings {
         requests_per_minute: access.requests_per_minute.small(),
         view_bytes: access.answer_mib.0 << 20,
         view_time: Duration::from_secs(access.answer_seconds.0),
-        group: group.ok().flatten().map(|group| group.gid.as_raw()),
+        group: group.ok(),
     }
 }

@@ -184,10 +184,8 @@ impl Session {
         while let Some((record, evidence)) = self.merge.pop() {
             self.collector.record(record, evidence);
             if self.collector.tables.is_full() && !self.store.is_failing() {
-                if let Some(saved) = self.store.wait() {
-                    driver.saved(self, saved);
-                }
-                if !self.store.is_failing() {
+                self.await_saved(driver)?;
+                if !self.store.is_saving() && !self.store.is_failing() {
                     driver.flush(self);
                 }
             }
@@ -201,6 +199,23 @@ impl Session {
             }
         }
         Ok(handed)
+    }
+
+    /// Waits for what is being saved, which takes long on a slow disk: the driver goes on looking.
+    fn await_saved(&mut self, driver: &mut impl Driver) -> Result<()> {
+        while self.store.is_saving() {
+            if let Some(saved) = self.store.ended() {
+                driver.saved(self, saved);
+                continue;
+            }
+            let now = Instant::now();
+            if driver.deadline().is_some_and(|deadline| now >= deadline) {
+                break;
+            }
+            self.look(driver, now)?;
+            std::thread::sleep(TICK);
+        }
+        Ok(())
     }
 
     /// Counts what is left as lost.

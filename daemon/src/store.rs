@@ -79,6 +79,11 @@ impl Store {
         self.saver.is_busy()
     }
 
+    /// Processor time that writing has taken.
+    pub(crate) fn saving_time(&self) -> Duration {
+        self.saver.cpu_time()
+    }
+
     /// Counts what collecting has cost since the last time.
     pub(crate) fn measure(&mut self, tables: &mut Tables, cpus: usize) {
         let (now, cpu) = (Instant::now(), cpu_time());

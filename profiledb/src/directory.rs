@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::Error;
-use crate::open::{self, Finding};
+use crate::open;
+use crate::recover::{self, Finding};
 
 /// What is put behind the name of a file that is no database (any more).
 const ASIDE: &str = ".damaged";
@@ -148,7 +149,8 @@ impl Directory {
         Ok((self.path.join(name(started, sequence)), sequence))
     }
 
-    /// Looks at every database but those that `skip` names: closes what was not closed, and moves
+    /// Looks at every database but those that `skip` names, to which nobody writes any more: closes
+    /// what was not closed, ends epochs whose writers died ([`crate::Epoch::is_cut_short`]), and moves
     /// aside what cannot be used. Tells of each at once; those that are well are not told of.
     ///
     /// # Errors
@@ -162,7 +164,7 @@ impl Directory {
             if file.aside || skip(&file.path) {
                 continue;
             }
-            match open::recover(&file.path) {
+            match recover::recover(&file.path) {
                 Ok(Finding::Well) => {}
                 Ok(Finding::Closed) => tell(Recovered::Closed(file.path)),
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}

@@ -23,6 +23,7 @@ mod lists;
 mod open;
 mod profile;
 mod read;
+mod recover;
 pub mod rows;
 pub mod view;
 mod writer;

@@ -30,7 +30,7 @@ const OLDEST: i64 = 2;
 const MIGRATIONS: &[&str] = &[include_str!("schema/0002.sql")];
 
 /// How long another program may hold a lock before it counts as an error.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a `-wal` file is cut back to after a large flush, in bytes.
 const WAL_LIMIT: i64 = 16 << 20;
@@ -136,55 +136,6 @@ fn set_up_writer(path: &Path) -> Result<Connection, Error> {
     Ok(conn)
 }
 
-/// What was found out about a database that nobody has open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Finding {
-    /// It is closed and whole.
-    Well,
-    /// It was not closed, and is now.
-    Closed,
-}
-
-/// Checks a database whose writer has gone, and closes it where that writer did not.
-pub(crate) fn recover(path: &Path) -> Result<Finding, Error> {
-    let closed = unused_wal(path) && for_reading(path).is_ok_and(|conn| !is_wal(&conn));
-    let conn = if closed {
-        for_reading(path)?
-    } else {
-        // What was never finished is no loss, but nothing to keep, either.
-        if matches!(kind_of(path)?, Content::Empty) {
-            return Err(Error::not_a_database(path, "an empty file"));
-        }
-        for_writing(path)?
-    };
-    check_pages(path, &conn)?;
-    if closed {
-        return Ok(Finding::Well);
-    }
-    conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
-        .map_err(|e| Error::sqlite(path, e))?;
-    conn.close().map_err(|(_, e)| Error::sqlite(path, e))?;
-    Ok(Finding::Closed)
-}
-
-fn is_wal(conn: &Connection) -> bool {
-    let mode = conn.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
-    mode.is_ok_and(|mode| mode == "wal")
-}
-
-/// Whether the pages make whole trees. What is in them is not checked.
-fn check_pages(path: &Path, conn: &Connection) -> Result<(), Error> {
-    let failed = |e| Error::sqlite(path, e);
-    let said: String = conn
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(failed)?;
-    if said == "ok" {
-        Ok(())
-    } else {
-        Err(Error::corrupt(path, said))
-    }
-}
-
 /// Opens the database for reading and starts the transaction that sees one state of it.
 pub(crate) fn for_reading(path: &Path) -> Result<Connection, Error> {
     match kind_of(path)? {
@@ -258,13 +209,13 @@ fn harden(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "cell_size_check", true)
 }
 
-enum Content {
+pub(crate) enum Content {
     Empty,
     Some,
 }
 
 /// Tells a file with something in it from everything that cannot be a database.
-fn kind_of(path: &Path) -> Result<Content, Error> {
+pub(crate) fn kind_of(path: &Path) -> Result<Content, Error> {
     let metadata = fs::metadata(path).map_err(|e| Error::io(path, e))?;
     let kind = metadata.file_type();
     let found = if kind.is_dir() {
@@ -423,7 +374,7 @@ fn without_comments(sql: &str) -> String {
 }
 
 /// Whether there is no `-wal` file, or nothing in it.
-fn unused_wal(path: &Path) -> bool {
+pub(crate) fn unused_wal(path: &Path) -> bool {
     match fs::metadata(wal_of(path)) {
         Ok(metadata) => metadata.len() == 0,
         Err(error) => error.kind() == io::ErrorKind::NotFound,

@@ -100,7 +100,8 @@ pub struct Process {
 pub struct Epoch {
     /// Start, nanoseconds of the Unix epoch.
     pub started: i64,
-    /// End; `None` while it runs, and for ever when the collector died.
+    /// End; `None` while it runs, and when the collector died, until another writes to the
+    /// database or [`Directory::recover`](crate::Directory::recover) looks at it.
     pub ended: Option<i64>,
     /// Host name.
     pub host: String,
@@ -123,4 +124,13 @@ pub struct Epoch {
     /// Remaining settings, as JSON. `"withheld": true` in place of them all: this is a view for
     /// somebody who sees neither them nor what was typed, nor any counter but `samples`.
     pub settings: String,
+}
+
+impl Epoch {
+    /// Whether its collector died: it was ended by another one, as of its last flush, and what was
+    /// collected after that is lost.
+    pub fn is_cut_short(&self) -> bool {
+        // SQLite writes JSON without blanks, and no other setting has a name or a text like this.
+        self.settings.contains("\"cut_short\":true")
+    }
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, named_params, params};
 use crate::flush::Flush;
 use crate::intern::{Caches, Generation};
 use crate::rows::Epoch;
-use crate::{Error, open, to_sql};
+use crate::{Error, open, recover, to_sql};
 
 /// Defines the id of a table's row. Ids serve the writer that gave them, until a
 /// flush of it is dropped without being saved.
@@ -43,7 +43,8 @@ pub struct Writer {
 
 impl Writer {
     /// Opens the database at `path`, or creates it for its owner alone (mode 0600), and
-    /// appends `epoch`. An empty file is taken for a database yet to be created.
+    /// appends `epoch`. An empty file is taken for a database yet to be created. Epochs whose
+    /// writers died are ended first ([`Epoch::is_cut_short`]).
     ///
     /// # Errors
     /// [`Error::NotADatabase`] and [`Error::NewerSchema`] leave the file as it was, byte
@@ -65,6 +66,7 @@ impl Writer {
         }
         let path = open::absolute(path)?;
         let conn = open::for_writing(&path)?;
+        recover::end_epochs_of_the_dead(&path, &conn)?;
         let inserted = conn.execute(
             "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock, unit,
                                 cycles_per_unit, period, window, settings)

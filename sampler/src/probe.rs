@@ -88,7 +88,7 @@ pub(crate) fn refusal(clock: Clock, scope: Scope, error: &io::Error) -> ProbeErr
         Scope::System => "the whole machine",
         Scope::Own => "a process",
     };
-    let what = format!("cannot sample {whom} with {event}");
+    let what = format!("{event} is refused for {whom}");
     let mend = match (errno, clock, scope) {
         (libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV, Clock::Cycles, _) => {
             "this machine has no such counter, as is common in virtual machines: use the clock \
@@ -100,12 +100,7 @@ pub(crate) fn refusal(clock: Clock, scope: Scope, error: &io::Error) -> ProbeErr
              (it is {}), or profile an own command",
             paranoid_text()
         ),
-        (libc::EACCES | libc::EPERM, _, Scope::Own) => format!(
-            "set the sysctl kernel.perf_event_paranoid to 2 or less (it is {}), or give \
-             CAP_PERFMON; another user's process also needs CAP_SYS_PTRACE; a container may \
-             forbid perf_event_open by seccomp",
-            paranoid_text()
-        ),
+        (libc::EACCES | libc::EPERM, _, Scope::Own) => own_refusal(perf_event_paranoid()),
         (libc::EMFILE, ..) => {
             "raise the limit of open files (ulimit -n): each thread needs one per CPU".to_owned()
         }
@@ -115,6 +110,23 @@ pub(crate) fn refusal(clock: Clock, scope: Scope, error: &io::Error) -> ProbeErr
         _ => "the kernel gives no further reason; see perf_event_open(2)".to_owned(),
     };
     ProbeError { what, errno, mend }
+}
+
+/// What lets a process be sampled where `kernel.perf_event_paranoid` is this.
+fn own_refusal(paranoid: Option<i32>) -> String {
+    match paranoid {
+        // The setting allows it, so the process does not.
+        Some(..=2) => "another user's process, and one that has more rights than its user, can be \
+                       sampled only by root or with CAP_PERFMON; without, profile a command \
+                       (vcpid record -- CMD) or a process of your own; a container may forbid all \
+                       of it (perf_event_open, by seccomp)"
+            .to_owned(),
+        _ => format!(
+            "set the sysctl kernel.perf_event_paranoid to 2 or less (it is {}), or run as root or \
+             with CAP_PERFMON",
+            paranoid_text()
+        ),
+    }
 }
 
 fn paranoid_text() -> String {
@@ -236,5 +248,8 @@ mod tests {
         let refused = refusal(Clock::CpuClock, Scope::System, &error(libc::EACCES));
         assert!(refused.mend.contains("perf_event_paranoid"), "{refused}");
         assert_eq!(refused.errno, libc::EACCES);
+        // Nobody is told to set what is set.
+        assert!(!own_refusal(Some(2)).contains("perf_event_paranoid"));
+        assert!(own_refusal(Some(3)).contains("perf_event_paranoid to 2"));
     }
 }

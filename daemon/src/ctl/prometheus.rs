@@ -17,7 +17,7 @@ enum Kind {
 use Kind::{Counter, Gauge};
 
 /// All figures.
-const METRICS: [Metric; 17] = [
+const METRICS: [Metric; 18] = [
     Metric("/samples", "samples_total", Counter, 1.0, "Samples taken."),
     Metric(
         "/value_events",
@@ -76,11 +76,18 @@ const METRICS: [Metric; 17] = [
         "Processor time of the service.",
     ),
     Metric(
+        "/overhead/starts_lowered",
+        "sampling_starts_lowered_total",
+        Counter,
+        1.0,
+        "How often it began at a lower rate than configured.",
+    ),
+    Metric(
         "/overhead/lowered",
         "rate_lowered_total",
         Counter,
         1.0,
-        "How often the rate was lowered.",
+        "How often the rate was lowered since.",
     ),
     Metric(
         "/overhead/raised",

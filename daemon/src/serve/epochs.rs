@@ -10,7 +10,9 @@ use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
 use profiledb::{Directory, Epoch, EpochFile, Error, Recovered, Writer};
 
+use super::place;
 use crate::config::Database;
+use crate::output::chain;
 
 /// The file that the service holds a lock on, so that there is one at a time.
 const LOCK: &str = "vcpid.lock";
@@ -30,6 +32,8 @@ pub(super) enum Due {
 #[derive(Debug)]
 struct Running {
     path: PathBuf,
+    /// The epoch's id, which is also in the file's name.
+    id: u64,
     /// Device and inode.
     identity: (u64, u64),
     /// Which of all intervals of an epoch's length since 1970 it began in.
@@ -76,6 +80,11 @@ impl Epochs {
         self.running.as_ref().map(|running| running.path.as_path())
     }
 
+    /// The running epoch's id.
+    pub(super) fn running_id(&self) -> Option<u64> {
+        self.running.as_ref().map(|running| running.id)
+    }
+
     fn prepare(&mut self) -> Result<()> {
         let path = self.directory.path();
         if self.lock.is_some() && path.join(LOCK).exists() {
@@ -95,14 +104,8 @@ impl Epochs {
         let metadata =
             fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
         let own = nix::unistd::geteuid().as_raw();
-        if metadata.mode() & 0o027 != 0 || metadata.uid() != own {
-            bail!(Refusal(format!(
-                "{}: others may get into it (mode {:o}, owner {}): make it a directory of its own \
-                 with mode 700",
-                path.display(),
-                metadata.mode() & 0o7777,
-                metadata.uid(),
-            )));
+        if let Some(refusal) = place::refusal(path, &metadata, &[own]) {
+            bail!(Refusal(refusal));
         }
         let lock = path.join(LOCK);
         let file = OpenOptions::new()
@@ -136,9 +139,10 @@ impl Epochs {
         let writer = Writer::create_epoch_as(&path, epoch, Some(sequence))
             .context("cannot begin a database")?;
         let identity = identity(&path).context("the new database is not there")?;
-        tracing::info!("an epoch begins in {}", path.display());
+        tracing::info!("epoch {sequence} begins in {}", path.display());
         self.running = Some(Running {
             path,
+            id: sequence,
             identity,
             interval: self.interval(SystemTime::now()),
         });
@@ -194,7 +198,7 @@ impl Epochs {
         let work = move || {
             let skip = |path: &Path| Some(path) == running.as_deref();
             if let Err(error) = directory.recover(skip, |recovered| say(&recovered)) {
-                tracing::warn!("earlier epochs cannot be looked at: {error}");
+                tracing::warn!("earlier epochs cannot be looked at: {}", chain(&error));
             }
         };
         let thread = std::thread::Builder::new().name("recovery".to_owned());
@@ -222,9 +226,11 @@ fn say(recovered: &Recovered) {
             );
         }
         Recovered::Aside { to, error, .. } => {
-            tracing::warn!("{error}; moved aside to {}", to.display());
+            tracing::warn!("{}; moved aside to {}", chain(error), to.display());
         }
-        Recovered::Left { error, .. } => tracing::warn!("{error}; left as it is"),
+        Recovered::Left { error, .. } => {
+            tracing::warn!("{}; left as it is", chain(error));
+        }
     }
 }
 

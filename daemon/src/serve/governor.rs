@@ -2,19 +2,26 @@
 //!
 //! Cost is the processor time of this process (which reads, interprets and writes) and the
 //! interrupts, each of which costs what a spin loop loses by it (`cost`). Every [`STEP`] it is
-//! looked at, over the looks since the last change and at most [`LOOKS`]: as long as a flush
-//! interval usually is, since a flush is a good part of the cost and comes in one look. Above the
-//! budget the mean interval grows in proportion; below [`LOW`] of it, it shrinks towards what
-//! would cost [`AIM`] of it. Between the two nothing changes. Only a cost of more than [`GROSS`]
-//! budgets is not waited with so long. Before the first look the cost of busy processors is assumed,
-//! so that a service begins within its budget, too.
+//! looked at, over the looks since the last change and at most [`LOOKS`]; what flushes cost is
+//! spread over the time between them (`flushes`). Above the budget the mean interval grows in
+//! proportion; below [`LOW`] of it, it shrinks towards what would cost [`AIM`] of it. Between the
+//! two nothing changes. It is not waited so long where all of the last [`FEW_LOOKS`] looks say the
+//! same: that more than [`GROSS`] budgets are spent, or less than [`FAR`] of one, flushes included.
+//!
+//! A start costs much that later looks do not: reading what was sampled while it lasted, the
+//! images of all processes, plans for all that runs. The first look is left out, and in the first
+//! minute a gross excess is acted on once. Before the first look the cost of busy processors is
+//! assumed, so that a service begins within its budget, too.
 //!
 //! Counts stay comparable, since the weight of a sample is the interval that led to it.
 
 pub(super) mod cost;
+mod flushes;
 
 use std::collections::VecDeque;
 use std::time::Duration;
+
+use flushes::Flushes;
 
 /// The time between two looks.
 pub(super) const STEP: Duration = Duration::from_secs(5);
@@ -22,11 +29,15 @@ pub(super) const STEP: Duration = Duration::from_secs(5);
 /// Looks that are taken together.
 const LOOKS: usize = 12;
 
-/// Looks after which a gross excess is acted on.
+/// Looks after which what all of them say is acted on, if it is far from the budget.
 const FEW_LOOKS: usize = 3;
 
-/// How many budgets are a gross excess.
+/// How many budgets are a gross excess, and what share of one is far below it.
 const GROSS: f64 = 2.0;
+const FAR: f64 = 0.25;
+
+/// Looks after the start that see what the start has left to do.
+const LEFT_OUT: usize = 1;
 
 /// The share of the budget below which the rate is raised, and the one that is aimed at.
 const LOW: f64 = 0.7;
@@ -36,8 +47,9 @@ const AIM: f64 = 0.85;
 /// that it has not met yet.
 const GUESS: Duration = Duration::from_micros(40);
 
-/// The most that the interval changes at once, either way.
+/// The most that the interval changes at once, either way, and that it shrinks by after a few looks.
 const MOST_AT_ONCE: f64 = 4.0;
+const MOST_SOON: f64 = 2.0;
 
 /// How many times the configured interval the mean may become.
 const MOST: u64 = 1000;
@@ -47,7 +59,7 @@ const MOST: u64 = 1000;
 pub(super) struct Spent {
     /// Time of all CPUs together.
     pub(super) machine: Duration,
-    /// This process's processor time.
+    /// This process's processor time, without that of flushes.
     pub(super) collector: Duration,
     /// Interrupts, all CPUs together.
     pub(super) interrupts: u64,
@@ -73,6 +85,11 @@ pub(super) struct Governor {
     shortest: u64,
     mean: u64,
     looks: VecDeque<Spent>,
+    flushes: Flushes,
+    /// Looks since the start.
+    age: usize,
+    /// The rate was lowered since the start.
+    was_lowered: bool,
 }
 
 impl Governor {
@@ -84,6 +101,9 @@ impl Governor {
             shortest,
             mean: shortest,
             looks: VecDeque::new(),
+            flushes: Flushes::default(),
+            age: 0,
+            was_lowered: false,
         }
     }
 
@@ -138,7 +158,8 @@ impl Governor {
     pub(super) fn share(&self) -> Option<f64> {
         let machine: Duration = self.looks.iter().map(|spent| spent.machine).sum();
         let spent: f64 = self.looks.iter().map(|spent| self.spent(spent)).sum();
-        (!machine.is_zero()).then(|| spent / machine.as_secs_f64())
+        let flushes = self.flushes.share().unwrap_or(0.0);
+        (!machine.is_zero()).then(|| spent / machine.as_secs_f64() + flushes)
     }
 
     /// Seconds that were spent.
@@ -146,21 +167,23 @@ impl Governor {
         spent.collector.as_secs_f64() + spent.interrupts as f64 * self.cost.as_secs_f64()
     }
 
+    /// Takes note of a flush: what it took of each processor, and how long after the one before it
+    /// ended.
+    pub(super) fn flushed(&mut self, cost: Duration, apart: Duration) {
+        self.flushes.add(cost, apart);
+    }
+
     /// Takes a look, and says what is to be changed for it.
     pub(super) fn look(&mut self, spent: Spent) -> Option<Change> {
+        self.age = self.age.saturating_add(1);
+        if self.age <= LEFT_OUT {
+            return None;
+        }
         if self.looks.len() >= LOOKS {
             self.looks.pop_front();
         }
         self.looks.push_back(spent);
-        let ratio = self.share()? / self.budget;
-        let whole = self.looks.len() >= LOOKS;
-        let gross = ratio > GROSS && self.looks.len() >= FEW_LOOKS;
-        let dear = ratio > 1.0 && (whole || gross);
-        let cheap = ratio < LOW && whole;
-        if !dear && !cheap {
-            return None;
-        }
-        let factor = (ratio / AIM).clamp(1.0 / MOST_AT_ONCE, MOST_AT_ONCE);
+        let factor = self.wanted()?;
         let mean = (self.mean as f64 * factor).round() as u64;
         let mean = mean.clamp(self.shortest, self.longest());
         let before = std::mem::replace(&mut self.mean, mean);
@@ -169,11 +192,42 @@ impl Governor {
         }
         // What the old rate cost says nothing about the new one.
         self.looks.clear();
-        Some(if mean > before {
-            Change::Lower(mean)
+        self.flushes.rate_changed(before as f64 / mean as f64);
+        if mean > before {
+            self.was_lowered = true;
+            Some(Change::Lower(mean))
         } else {
-            Change::Raise(mean)
-        })
+            Some(Change::Raise(mean))
+        }
+    }
+
+    /// By how much the mean interval should be longer, if it should not stay as it is.
+    fn wanted(&self) -> Option<f64> {
+        let ratio = self.share()? / self.budget;
+        let whole = self.looks.len() >= LOOKS;
+        if whole && !(LOW..=1.0).contains(&ratio) {
+            return Some((ratio / AIM).clamp(1.0 / MOST_AT_ONCE, MOST_AT_ONCE));
+        }
+        let (least, greatest) = self.last_few()?;
+        if least > GROSS && !(self.was_lowered && self.age <= LOOKS) {
+            return Some((least / AIM).min(MOST_AT_ONCE));
+        }
+        let knows_flushes = self.flushes.share().is_some();
+        (greatest < FAR && knows_flushes).then(|| (greatest / AIM).max(1.0 / MOST_SOON))
+    }
+
+    /// The least and the most of the last few looks, in budgets.
+    fn last_few(&self) -> Option<(f64, f64)> {
+        let first = self.looks.len().checked_sub(FEW_LOOKS)?;
+        let flushes = self.flushes.share().unwrap_or(0.0);
+        let ratios = self.looks.range(first..).map(|spent| {
+            let share = self.spent(spent) / spent.machine.as_secs_f64();
+            (share + flushes) / self.budget
+        });
+        let start = (f64::INFINITY, 0.0_f64);
+        Some(ratios.fold(start, |(least, most), ratio| {
+            (least.min(ratio), most.max(ratio))
+        }))
     }
 }
 

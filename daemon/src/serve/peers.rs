@@ -18,11 +18,11 @@ mod relay;
 mod users;
 mod views;
 
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, channel};
+use std::sync::mpsc::{Sender, SyncSender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -70,6 +70,7 @@ pub(crate) struct Peers {
     counters: Arc<users::Counters>,
     /// Whatever arrives or ends here wakes the front.
     wake: UnixStream,
+    listeners: Sender<UnixListener>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -93,12 +94,14 @@ impl Peers {
         wake.set_nonblocking(true)?;
         woken.set_nonblocking(true)?;
         let (finished, completions) = channel();
+        let (listeners, other_listeners) = channel();
         let queue = Arc::new(Queue::new(&settings));
         let counters = Arc::new(users::Counters::default());
         let mut peers = Peers {
             queue: Arc::clone(&queue),
             counters: Arc::clone(&counters),
             wake: wake.try_clone()?,
+            listeners,
             threads: Vec::new(),
         };
         for _ in 0..WORKERS {
@@ -116,8 +119,23 @@ impl Peers {
             relay::run(&relayed, &control, &finished);
         })?;
         let front = Front::new(listener, settings, queue, relay, counters);
-        peers.spawn("vcpid-peers", move || front.run(&woken, &completions))?;
+        peers.spawn("vcpid-peers", move || {
+            front.run(&woken, &completions, &other_listeners);
+        })?;
         Ok(peers)
+    }
+
+    /// Readers come to this listener from now on, and no more to the one before.
+    ///
+    /// # Errors
+    /// If it cannot be set up.
+    pub(crate) fn listen(&self, listener: UnixListener) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        if self.listeners.send(listener).is_ok() {
+            // A full stream wakes as well.
+            let _ = (&self.wake).write(&[0]);
+        }
+        Ok(())
     }
 
     /// What readers did since the last time, for the database's counters of the kind `peer`.

@@ -20,12 +20,15 @@ use super::journal::Troubles;
 use super::notify::Manager;
 use super::peers::{Control, Peers};
 use super::sampling::Sampling;
+use super::socket::Socket;
 use super::status::Figures;
 use crate::collector::{Collector, Settings};
 use crate::config::Config;
+use crate::output::chain;
 use crate::procfs;
 use crate::session::{Driver, Session, TICK};
-use crate::store::{self, Saved, Store};
+use crate::store::{Saved, Store};
+use cost::Mark;
 
 /// How often the service looks at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,6 +43,7 @@ const SAMPLING: &str = "sampling";
 const SAVING: &str = "saving what was collected";
 const RETENTION: &str = "removing old epochs";
 const BUDGET: &str = "keeping within the budget";
+const SOCKET: &str = "listening to readers";
 
 /// Why a collection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +84,7 @@ pub(super) struct Service {
     path: PathBuf,
     config: Config,
     epochs: Epochs,
+    socket: Socket,
     peers: Peers,
     requests: Receiver<Control>,
     signals: Signals,
@@ -94,8 +99,10 @@ pub(super) struct Service {
     figures: Figures,
     next_second: Instant,
     next_step: Instant,
-    /// Processor time, interrupts and time at the governor's last look.
-    spent: (Duration, u64, Instant),
+    /// At the governor's last look.
+    spent: Mark,
+    /// When the last flush had ended, or sampling began.
+    flushed: Mark,
 }
 
 impl Service {
@@ -103,6 +110,7 @@ impl Service {
         path: PathBuf,
         config: Config,
         epochs: Epochs,
+        socket: Socket,
         peers: Peers,
         requests: Receiver<Control>,
     ) -> Result<Self> {
@@ -112,6 +120,7 @@ impl Service {
             path,
             config,
             epochs,
+            socket,
             peers,
             requests,
             signals: Signals::register()?,
@@ -124,7 +133,8 @@ impl Service {
             figures: Figures::default(),
             next_second: now,
             next_step: now,
-            spent: (Duration::ZERO, 0, now),
+            spent: Mark::zero(now),
+            flushed: Mark::zero(now),
         })
     }
 
@@ -168,7 +178,7 @@ impl Service {
         if unsaved > 0 {
             session.collector.lost("unsaved_samples", unsaved);
         }
-        self.govern(&sampling);
+        self.govern(&sampling, &mut session);
         self.sampling = Some(sampling);
         if let Err(error) = self.begin_epoch(&mut session) {
             self.cannot_save(&error);
@@ -188,6 +198,15 @@ impl Service {
             self.manager.stopping();
         }
         let saved = self.finish(&mut session);
+        if self.end == Some(End::Stop) {
+            let all = if saved {
+                "written to"
+            } else {
+                "not all of it is in"
+            };
+            let directory = self.epochs.directory().path().display();
+            tracing::info!("{}; {all} {directory}", self.figures.collected());
+        }
         if self.end == Some(End::Stop) && !saved {
             bail!("not all that was collected is saved");
         }
@@ -205,7 +224,8 @@ impl Service {
 
     fn begin_looks(&mut self, session: &Session) {
         let now = Instant::now();
-        self.spent = (store::cpu_time(), session.interrupts, now);
+        self.spent = Mark::now(session);
+        self.flushed = self.spent;
         (self.next_second, self.next_step) = (now + SECOND, now + governor::STEP);
     }
 
@@ -249,6 +269,18 @@ impl Service {
         }
     }
 
+    /// Sees whether readers still find the service.
+    fn look_at_socket(&mut self) {
+        let looked = self.socket.look().and_then(|listener| match listener {
+            Some(listener) => Ok(self.peers.listen(listener)?),
+            None => Ok(()),
+        });
+        match looked {
+            Ok(()) => self.troubles.end(SOCKET),
+            Err(error) => self.troubles.begin(SOCKET, format!("{error:#}")),
+        }
+    }
+
     /// What follows a flush, however it went.
     fn conclude(&mut self, session: &Session, saved: Result<()>) {
         match saved {
@@ -257,7 +289,7 @@ impl Service {
         }
         match self.epochs.enforce() {
             Ok(_) => self.troubles.end(RETENTION),
-            Err(error) => self.troubles.begin(RETENTION, error),
+            Err(error) => self.troubles.begin(RETENTION, chain(&error)),
         }
         if let Some(why) = session.collector.has_grown_old().or_else(many_files) {
             self.begin_anew(why);
@@ -293,6 +325,7 @@ impl Driver for Service {
         if now >= self.next_step {
             self.next_step = now + governor::STEP;
             self.look_at_cost(session);
+            self.look_at_socket();
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::governor::{Change, Governor};
 use super::journal::Troubles;
 use super::sampling::Sampling;
 use crate::collector::Totals;
+use crate::output::{self, count};
 use crate::procfs;
 use crate::session::Session;
 use crate::store::{self, Saved, wall_now};
@@ -31,6 +32,8 @@ pub(super) struct Figures {
     never_saved: u64,
     flushes: u64,
     last_flush: Option<(i64, Duration)>,
+    /// How often sampling began at a lower rate than the configured one.
+    pub(super) starts_lowered: u64,
     lowered: u64,
     raised: u64,
 }
@@ -74,13 +77,17 @@ impl Figures {
 
     /// A line for people.
     pub(super) fn line(&self) -> String {
-        format!(
-            "{} samples, {} values, {} lost, {} flushes",
-            self.before.samples + self.running.samples,
-            self.before.values + self.running.values,
-            self.before.lost + self.running.lost,
-            self.flushes
-        )
+        format!("{}, {}", self.collected(), count(self.flushes, "flush"))
+    }
+
+    /// What was collected, as of the last flush or the end of a collection.
+    pub(super) fn collected(&self) -> String {
+        output::collected(&Totals {
+            samples: self.before.samples + self.running.samples,
+            values: self.before.values + self.running.values,
+            lost: self.before.lost + self.running.lost,
+            ..Totals::default()
+        })
     }
 }
 
@@ -133,6 +140,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
             "budget_percent": parts.governor.map(|governor| percent(governor.budget())),
             "interrupt_ns": parts.governor.map(|governor| nanoseconds(governor.cost())),
             "cpu_ns": nanoseconds(store::cpu_time()),
+            "starts_lowered": figures.starts_lowered,
             "lowered": figures.lowered,
             "raised": figures.raised,
         },
@@ -143,6 +151,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         "database": {
             "directory": parts.epochs.directory().path(),
             "running": parts.epochs.running(),
+            "epoch": parts.epochs.running_id(),
             "files": files,
             "bytes": bytes,
             "most_bytes": parts.epochs.settings.retention().bytes,
@@ -170,6 +179,7 @@ pub(super) fn text(status: &Value) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     };
+    let many = |pointer: &str, noun: &str| count(word(pointer), noun);
     let mebibytes = |pointer: &str| {
         let bytes = status.pointer(pointer).and_then(Value::as_u64);
         bytes.map_or("?".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
@@ -178,10 +188,10 @@ pub(super) fn text(status: &Value) -> String {
         format!("vcpid {}, pid {}", word("/version"), word("/pid")),
         match status.get("sampling") {
             Some(Value::Object(_)) => format!(
-                "sampling  engine {}, clock {}, {} CPUs, a sample every {} {} (configured: {})",
+                "sampling  engine {}, clock {}, {}, a sample every {} {} (configured: {})",
                 word("/sampling/engine"),
                 word("/sampling/clock"),
-                word("/sampling/cpus"),
+                many("/sampling/cpus", "CPU"),
                 word("/sampling/period"),
                 word("/sampling/unit"),
                 word("/sampling/configured_period"),
@@ -189,18 +199,20 @@ pub(super) fn text(status: &Value) -> String {
             _ => "sampling  none at present".to_owned(),
         },
         format!(
-            "collected {} samples, {} values, {} lost",
-            word("/samples"),
-            word("/value_events"),
+            "collected {}, {}, {} lost",
+            many("/samples", "sample"),
+            many("/value_events", "value"),
             word("/lost")
         ),
         format!(
-            "overhead  {} % of the machine (budget {} %), {} ns an interrupt; rate lowered {} times, raised {} times",
+            "overhead  {} % of the machine (budget {} %), {} ns an interrupt; rate lowered at {} of {}, then lowered {}, raised {}",
             word("/overhead/percent"),
             word("/overhead/budget_percent"),
             word("/overhead/interrupt_ns"),
-            word("/overhead/lowered"),
-            word("/overhead/raised"),
+            word("/overhead/starts_lowered"),
+            many("/starts", "start"),
+            many("/overhead/lowered", "time"),
+            many("/overhead/raised", "time"),
         ),
         format!(
             "memory    {} resident, {} in tables",
@@ -208,12 +220,13 @@ pub(super) fn text(status: &Value) -> String {
             mebibytes("/memory/tables_bytes")
         ),
         format!(
-            "database  {}, {} files, {} of {}; {} flushes",
+            "database  epoch {} in {}; {}, {} of {}; {}",
+            word("/database/epoch"),
             word("/database/running"),
-            word("/database/files"),
+            many("/database/files", "file"),
             mebibytes("/database/bytes"),
             mebibytes("/database/most_bytes"),
-            word("/database/flushes"),
+            many("/database/flushes", "flush"),
         ),
     ];
     for trouble in status["troubles"].as_array().into_iter().flatten() {

@@ -188,8 +188,45 @@ fn unclosed() {
     );
     assert!(!with_suffix(&path, "-wal").exists());
     assert!(recover(&directory).is_empty());
-    let profile = crate::Profile::load(&[path], &crate::Filter::default());
-    assert!(profile.is_ok(), "{:?}", profile.err());
+    let [ended] = epochs(&path)[..] else {
+        panic!("not one epoch");
+    };
+    assert_eq!(ended, (Some(2), true));
+}
+
+/// End of each epoch, and whether it was cut short.
+fn epochs(path: &Path) -> Vec<(Option<i64>, bool)> {
+    let profile = crate::Profile::load(&[path.to_owned()], &crate::Filter::default()).unwrap();
+    profile
+        .epochs
+        .iter()
+        .map(|epoch| (epoch.ended, epoch.is_cut_short()))
+        .collect()
+}
+
+/// What an earlier writer left without an end is ended as of its last flush, or of its start, by the
+/// next one that begins an epoch in the database; but not while somebody has it open, who might be
+/// that writer.
+#[test]
+fn appended() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vcpi.db");
+    let mut first = Writer::create_epoch(&path, &epoch()).unwrap();
+    first.begin(1, 2).unwrap().commit().unwrap();
+    let second = Writer::create_epoch(&path, &epoch()).unwrap();
+    assert_eq!(epochs(&path), [(None, false), (None, false)]);
+    // Both die.
+    drop((first, second));
+    let mut third = Writer::create_epoch(&path, &epoch()).unwrap();
+    assert_eq!(
+        epochs(&path),
+        [(Some(2), true), (Some(1), true), (None, false)]
+    );
+    third.end_epoch(7).unwrap();
+    third.close().unwrap();
+    let fourth = Writer::create_epoch(&path, &epoch()).unwrap();
+    assert_eq!(epochs(&path)[2], (Some(7), false));
+    drop(fourth);
 }
 
 /// Text, a database of a newer version and one whose pages are overwritten are moved aside with

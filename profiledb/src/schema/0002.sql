@@ -12,7 +12,7 @@
 CREATE TABLE epoch (
     id              INTEGER PRIMARY KEY,
     started         INTEGER NOT NULL,
-    ended           INTEGER,             -- NULL: not closed (running, or died)
+    ended           INTEGER,             -- NULL: not closed (running, or just died)
     host            TEXT NOT NULL,
     kernel          TEXT NOT NULL,       -- release
     command         TEXT NOT NULL,       -- what was profiled, as typed
@@ -22,7 +22,9 @@ CREATE TABLE epoch (
     cycles_per_unit REAL NOT NULL,       -- 1.0 for cycles; nominal GHz for ns
     period          INTEGER NOT NULL,    -- mean interval asked for, in units
     window          INTEGER NOT NULL,    -- instructions per window
-    settings        TEXT NOT NULL        -- JSON: the rest (seed, capture, context, ...)
+    settings        TEXT NOT NULL        -- JSON: the rest (seed, capture, context, ...);
+                                         -- "cut_short":true where the collector died, and
+                                         -- another ended the epoch as of its last flush
 ) STRICT;
 
 -- One transaction of the collector; the grain of --since/--until.

@@ -332,7 +332,11 @@ fn died_writer() -> Outcome {
     writer.close()?;
     let profile = load(&copy)?;
     assert_eq!((profile.epochs.len(), profile.cycles.len()), (2, 4));
-    assert_eq!(profile.epochs[0].ended, None);
+    let [died, next] = &profile.epochs[..] else {
+        return Err("not two epochs".into());
+    };
+    assert_eq!((died.ended, died.is_cut_short()), (Some(60), true));
+    assert_eq!((next.ended, next.is_cut_short()), (None, false));
     Ok(())
 }
 

@@ -61,6 +61,27 @@ pub(crate) fn appends() -> TestResult {
     done()
 }
 
+/// What a recording that was killed has left without an end, the next one ends, and marks.
+pub(crate) fn killed() -> TestResult {
+    let bench = Bench::new()?;
+    // It ends when its recorder is gone.
+    let script = "echo ready; while kill -0 $PPID 2>/dev/null; do :; done";
+    let mut child = bench
+        .record(&["--flush", "0.1", "--", "sh", "-c", script])
+        .spawn()?;
+    wait_for_output(&mut child)?;
+    kill(pid_of(&child), Signal::SIGKILL)?;
+    child.wait()?;
+    let output = bench.record(&["--", "sh", "-c", BURN]).output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let ends: String = bench.query(
+        "SELECT group_concat((ended IS NOT NULL) || coalesce(json_extract(settings, '$.cut_short'), 0))
+         FROM (SELECT * FROM epoch ORDER BY id)",
+    )?;
+    ensure(ends == "11,10", || ends.clone())?;
+    done()
+}
+
 pub(crate) fn signals() -> TestResult {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let bench = Bench::new()?;

@@ -22,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 21] = [
+    let tests: [(&str, Test); 23] = [
         ("the command's status is vcpid's", life::statuses),
         (
             "a command that does not exist is 127 and leaves no file",
@@ -33,6 +33,10 @@ fn main() -> ExitCode {
             wrong::foreign_files,
         ),
         ("a second recording is a second epoch", life::appends),
+        (
+            "what a killed recording left open the next one ends",
+            life::killed,
+        ),
         ("SIGINT, SIGTERM and SIGHUP flush, then end", life::signals),
         (
             "a process that exits in the middle ends -p",
@@ -79,6 +83,10 @@ fn main() -> ExitCode {
         (
             "-a goes on for as long as a command beside it",
             life::beside,
+        ),
+        (
+            "another user's process is refused with what is true",
+            rights::another_users_process,
         ),
         (
             "nothing is written where sampling is refused",

@@ -73,3 +73,27 @@ pub(crate) fn refused() -> TestResult {
     })?;
     done()
 }
+
+/// A setting that allows what is asked for is not what is blamed, and nothing is said twice.
+pub(crate) fn another_users_process() -> TestResult {
+    let mut bench = Bench::new()?;
+    open_to_all(&mut bench)?;
+    let output = as_nobody(&bench.record(&["-p", "1", "-d", "1"])).output()?;
+    ensure(output.status.code() == Some(125), || text(&output))?;
+    let said = text(&output);
+    let paranoid: i32 = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")?
+        .trim()
+        .parse()?;
+    let reason = match paranoid {
+        ..=2 => "another user's process",
+        _ => "perf_event_paranoid to 2",
+    };
+    for word in [reason, "CAP_PERFMON"] {
+        ensure(said.contains(word), || said.clone())?;
+    }
+    ensure(said.matches("cannot sample").count() == 1, || said.clone())?;
+    ensure(!bench.path("db").exists(), || {
+        "a database was made".to_owned()
+    })?;
+    done()
+}

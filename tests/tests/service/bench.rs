@@ -238,6 +238,19 @@ impl Service {
         }
     }
 
+    /// Waits until so many lines with this in them have been said.
+    pub(crate) fn await_times(&mut self, times: usize, part: &str) -> Result<(), Failed> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.times_said(part) < times {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => self.said.push(line),
+                Err(_) => return Err(format!("not said {times} times: {:?}", self.said).into()),
+            }
+        }
+        Ok(())
+    }
+
     /// Everything it has said so far.
     pub(crate) fn all_said(&mut self) -> &[String] {
         self.said.extend(self.lines.try_iter());

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use crate::bench::Bench;
@@ -50,11 +51,56 @@ pub(crate) fn wrong() -> TestResult {
             ensure(text(&output).contains(complaint), || text(&output))?;
         }
     }
-    let missing = Command::new(&bench.programs.vcpid)
-        .args(["serve", "--config"])
-        .arg(bench.path("missing"))
-        .output()?;
-    ensure(missing.status.code() == Some(78), || text(&missing))?;
+    for (command, status) in [("check", 1), ("serve", 78)] {
+        let missing = Command::new(&bench.programs.vcpid)
+            .args([command, "--config"])
+            .arg(bench.path("missing"))
+            .output()?;
+        ensure(missing.status.code() == Some(status), || text(&missing))?;
+        let reasons = text(&missing).matches("os error 2").count();
+        ensure(reasons == 1, || text(&missing))?;
+    }
+    done()
+}
+
+/// `check --config` and `serve` say of a directory that cannot be used what it is and what would
+/// mend it; what the service makes, or does without, is only said.
+pub(crate) fn wrong_places() -> TestResult {
+    let bench = Bench::new()?;
+    let run = |command: &str, configuration: &Path| {
+        Command::new(&bench.programs.vcpid)
+            .args([command, "--config"])
+            .arg(configuration)
+            .output()
+    };
+    let file = bench.path("file");
+    fs::write(&file, "mine")?;
+    let anothers = bench.path("another's");
+    fs::create_dir(&anothers)?;
+    fs::set_permissions(&anothers, fs::Permissions::from_mode(0o700))?;
+    std::os::unix::fs::chown(&anothers, Some(65_534), None)?;
+    for (place, parts) in [
+        (&file, ["is a file", "directory of their own"]),
+        (&anothers, ["belongs to nobody", "`chown "]),
+    ] {
+        let configuration = bench.configure_in(place, "")?;
+        for (command, status) in [("check", 1), ("serve", 125)] {
+            let output = run(command, &configuration)?;
+            ensure(output.status.code() == Some(status), || text(&output))?;
+            for part in parts {
+                ensure(text(&output).contains(part), || text(&output))?;
+            }
+        }
+    }
+    ensure(fs::read(&file)? == b"mine", || {
+        "it was written to".to_owned()
+    })?;
+    let configuration = bench.configure("access.group = \"no-such-group\"")?;
+    let output = run("check", &configuration)?;
+    ensure(output.status.success(), || text(&output))?;
+    for part in ["is not there yet", "no group no-such-group", "good"] {
+        ensure(text(&output).contains(part), || text(&output))?;
+    }
     done()
 }
 

@@ -1,7 +1,9 @@
 //! What the service costs, and what it does about that.
 
-use crate::bench::{Bench, Burner, ensure_whole, query};
-use crate::common::ensure;
+use serde_json::Value;
+
+use crate::bench::{Bench, Burner, Service, ensure_whole, query};
+use crate::common::{ensure, text};
 use crate::{TestResult, done};
 
 /// A budget that no rate keeps makes the governor lower the rate. Each flush has what was spent,
@@ -14,6 +16,7 @@ pub(crate) fn lowered() -> TestResult {
     service.await_line("the rate was lowered")?;
     // Longer than it takes to find out that even that is too dear.
     service.await_flushes(20)?;
+    agree(&bench, &mut service)?;
     service.stop()?;
     let database = &bench.databases()?[0];
     ensure_whole(database)?;
@@ -26,6 +29,8 @@ pub(crate) fn lowered() -> TestResult {
             ),
         )
     };
+    let starts = counter("starts_lowered")?;
+    ensure(starts == 1, || format!("{starts} starts at a lower rate"))?;
     let lowered = counter("rate_lowered")?;
     let spent = counter("collector_cpu_ns")? + counter("interrupts_ns")?;
     let budget = counter("budget_ns")?;
@@ -47,5 +52,32 @@ pub(crate) fn lowered() -> TestResult {
     ensure(last > 2.0 * first, || {
         format!("mean interval {first} at first, then {last}")
     })?;
+    done()
+}
+
+/// Journal and status, as JSON and for a monitor, tell of the same changes of the rate.
+fn agree(bench: &Bench, service: &mut Service) -> TestResult {
+    let output = bench.ctl(&["status", "--format", "json"])?;
+    let status: Value = serde_json::from_slice(&output.stdout)?;
+    let metrics = text(&bench.ctl(&["status", "--format", "prometheus"])?);
+    for (name, metric, line) in [
+        (
+            "starts_lowered",
+            "sampling_starts_lowered_total",
+            "begins at a lower rate",
+        ),
+        ("lowered", "rate_lowered_total", "the rate was lowered"),
+        ("raised", "rate_raised_total", "the rate was raised"),
+    ] {
+        let said = service.times_said(line);
+        let shown = status["overhead"][name].as_u64();
+        ensure(shown == Some(said as u64), || {
+            format!("{line:?} was said {said} times: {status}")
+        })?;
+        let sample = format!("vcpid_{metric} {said}");
+        ensure(metrics.lines().any(|line| line == sample), || {
+            format!("no {sample:?}: {metrics}")
+        })?;
+    }
     done()
 }

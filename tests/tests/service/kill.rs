@@ -63,7 +63,24 @@ pub(crate) fn rounds() -> TestResult {
     ensure(bench.files(".damaged")?.is_empty(), || {
         format!("{:?}", service.said)
     })?;
+    // Each ends with its last flush, and says that there was more.
+    let databases = bench.databases()?;
+    let (last, killed) = databases.split_last().ok_or("no database")?;
+    for database in killed {
+        ensure(is_cut_short(database)?, || database.display().to_string())?;
+    }
+    ensure(!is_cut_short(last)?, || "the last one, too".to_owned())?;
     done()
+}
+
+/// Whether the epoch ends where its last flush does, or where it began if there was none, and is
+/// marked for it.
+fn is_cut_short(database: &Path) -> Result<bool, Failed> {
+    query(
+        database,
+        "SELECT ended = coalesce((SELECT max(ended) FROM flush), started)
+                AND coalesce(json_extract(settings, '$.cut_short'), 0) FROM epoch",
+    )
 }
 
 /// How much time before it died a service had not saved.

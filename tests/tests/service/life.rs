@@ -1,10 +1,13 @@
 //! From the start to the end of a service.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::Signal;
 
 use crate::bench::{Bench, Burner, ensure_whole, query};
@@ -47,6 +50,14 @@ pub(crate) fn whole() -> TestResult {
     ensure(!bench.path("socket").exists(), || {
         "the socket is left".to_owned()
     })?;
+    let last = format!("{samples} samples, ");
+    ensure(
+        service
+            .said
+            .iter()
+            .any(|line| line.contains(&last) && line.contains("written to")),
+        || format!("{:?}", service.said),
+    )?;
     let status = bench
         .programs
         .report(&bench.directory(), &["status"])
@@ -96,6 +107,54 @@ pub(crate) fn one_at_a_time() -> TestResult {
         .output()?;
     ensure(second.status.code() == Some(125), || text(&second))?;
     ensure(text(&second).contains("another service"), || text(&second))?;
+    done()
+}
+
+/// Readers find a service whose socket was removed, or taken away with its folder, after its next
+/// look; it ends with nothing left.
+pub(crate) fn removed_socket() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    let socket = bench.path("socket");
+    for times in 1..=2 {
+        fs::remove_file(&socket)?;
+        service.await_times(times, "it is made anew")?;
+        let status = bench.ctl(&["status"])?;
+        ensure(status.status.success(), || text(&status))?;
+        let mode = fs::metadata(&socket)?.permissions().mode() & 0o7777;
+        ensure(mode == 0o666, || format!("{mode:o}"))?;
+    }
+    service.stop()?;
+    ensure(!socket.exists(), || "the socket is left".to_owned())?;
+    done()
+}
+
+/// The service cannot make the manager's socket: it says how that is mended, and goes on sampling.
+/// The socket that it was handed is put back by its other name.
+pub(crate) fn removed_socket_of_the_manager() -> TestResult {
+    let bench = Bench::new()?;
+    let configuration = bench.configure("")?;
+    let (socket, other) = (bench.path("socket"), bench.path("other-name"));
+    let listener = UnixListener::bind(&socket)?;
+    fcntl(&listener, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    let number = listener.as_raw_fd().to_string();
+    let handed = [("LISTEN_FDS", "1"), ("LISTEN_FDS_FIRST_FD", &number)];
+    let mut service = bench.spawn(&configuration, &handed)?;
+    service.await_told("READY=1")?;
+    fs::rename(&socket, &other)?;
+    let line = service.await_line("listening to readers: ")?;
+    ensure(line.contains("systemctl restart vcpid"), || line.clone())?;
+    fs::rename(&other, &socket)?;
+    service.await_line("listening to readers: works again")?;
+    let status = bench.ctl(&["status"])?;
+    ensure(status.status.success(), || text(&status))?;
+    ensure(service.times_said("systemctl restart vcpid") == 1, || {
+        format!("{:?}", service.said)
+    })?;
+    service.stop()?;
+    ensure(socket.exists(), || {
+        "it removed the manager's socket".to_owned()
+    })?;
     done()
 }
 

@@ -37,6 +37,10 @@ fn main() -> ExitCode {
             configuration::wrong,
         ),
         (
+            "a configuration whose places are wrong is said to be",
+            configuration::wrong_places,
+        ),
+        (
             "another's directory is refused",
             configuration::refused_directories,
         ),
@@ -48,6 +52,14 @@ fn main() -> ExitCode {
         (
             "a second service in the directory is refused",
             life::one_at_a_time,
+        ),
+        (
+            "a socket that was removed is made anew",
+            life::removed_socket,
+        ),
+        (
+            "a socket of the manager's that was removed is a trouble",
+            life::removed_socket_of_the_manager,
         ),
         ("a signal has the configuration read again", life::reload),
         (
@@ -120,6 +132,10 @@ fn main() -> ExitCode {
             requests::all,
         ),
         ("ctl without a service says so", requests::no_service),
+        (
+            "ctl has only the status for monitors",
+            requests::only_the_status_for_monitors,
+        ),
     ];
     // It takes a processor away from all programs, so it runs when the others have ended.
     let alone: Vec<(&str, Test)> = vec![(

@@ -27,7 +27,12 @@ pub(crate) fn all() -> TestResult {
         "not flushed".to_owned()
     })?;
     let epoch = bench.ctl(&["epoch"])?;
-    ensure(text(&epoch).contains("-000002.db"), || text(&epoch))?;
+    ensure(
+        text(&epoch).contains("epoch 2 begins in ") && text(&epoch).contains("-000002.db"),
+        || text(&epoch),
+    )?;
+    let now = status(&bench)?;
+    ensure(now["database"]["epoch"] == 2, || now.to_string())?;
     ensure(bench.databases()?.len() == 2, || {
         "no second epoch".to_owned()
     })?;
@@ -39,6 +44,15 @@ pub(crate) fn all() -> TestResult {
         wrong.status.code() == Some(1) && text(&wrong).contains(":5:17:"),
         || text(&wrong),
     )?;
+    let wrong = bench.ctl(&["reload", "--format", "json"])?;
+    let said: Value = serde_json::from_slice(&wrong.stdout)?;
+    ensure(
+        wrong.status.code() == Some(1)
+            && said["error"]
+                .as_str()
+                .is_some_and(|why| why.contains(":5:17:")),
+        || said.to_string(),
+    )?;
     bench.configure("governor.budget_percent = 2.5")?;
     let reload = bench.ctl(&["reload"])?;
     ensure(reload.status.success(), || text(&reload))?;
@@ -46,7 +60,9 @@ pub(crate) fn all() -> TestResult {
         "not applied".to_owned()
     })?;
     let people = bench.ctl(&["status"])?;
-    ensure(text(&people).contains("sampling  engine"), || text(&people))?;
+    for part in ["sampling  engine", "database  epoch 2 in ", "; 2 files, "] {
+        ensure(text(&people).contains(part), || text(&people))?;
+    }
     let prometheus = bench.ctl(&["status", "--format", "prometheus"])?;
     ensure(
         text(&prometheus).contains("# TYPE vcpid_samples_total counter\nvcpid_samples_total "),
@@ -56,15 +72,29 @@ pub(crate) fn all() -> TestResult {
     done()
 }
 
-/// Exit status 1, with the place where a service was looked for.
+/// What has no form for a monitor is not asked for at all.
+pub(crate) fn only_the_status_for_monitors() -> TestResult {
+    let bench = Bench::new()?;
+    for request in ["flush", "epoch", "reload"] {
+        let output = bench.ctl(&[request, "--format", "prometheus"])?;
+        ensure(
+            output.status.code() == Some(2)
+                && output.stdout.is_empty()
+                && text(&output).contains("Usage"),
+            || text(&output),
+        )?;
+    }
+    done()
+}
+
+/// Exit status 1, with the place where a service was looked for, and how one is started.
 pub(crate) fn no_service() -> TestResult {
     let bench = Bench::new()?;
     let output = bench.ctl(&["status"])?;
     ensure(output.status.code() == Some(1), || text(&output))?;
     let socket = bench.path("socket");
-    ensure(
-        text(&output).contains(socket.to_str().unwrap_or("?")),
-        || text(&output),
-    )?;
+    for part in [socket.to_str().unwrap_or("?"), "systemctl start vcpid"] {
+        ensure(text(&output).contains(part), || text(&output))?;
+    }
     done()
 }

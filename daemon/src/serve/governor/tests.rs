@@ -107,7 +107,7 @@ fn begins() {
     }
 }
 
-/// One dear look among cheap ones, as a flush is, changes nothing; three gross ones do.
+/// One dear look among cheap ones changes nothing; three gross ones do.
 #[test]
 fn bursts() {
     let machine = Machine {
@@ -119,12 +119,10 @@ fn bursts() {
     for look in 0..120 {
         let mut spent = machine.spent(governor.mean());
         if look % 12 == 5 {
-            // Half of the budget of a minute at once.
+            // Four budgets of a look at once.
             spent.collector += Duration::from_millis(400);
         }
-        if look < 2 || governor.share().is_some_and(|share| share < 0.02) {
-            assert_eq!(governor.look(spent), None, "{look}");
-        }
+        assert_eq!(governor.look(spent), None, "{look}");
     }
     let dear = Machine {
         busy: 1.0,
@@ -132,11 +130,173 @@ fn bursts() {
         fixed: 0.0,
     };
     let mut governor = Governor::new(0.01, 1_000_000, COST);
-    let changes = dear.run(&mut governor, FEW_LOOKS);
+    let changes = dear.run(&mut governor, LEFT_OUT + FEW_LOOKS);
     assert!(
         matches!(changes.as_slice(), [Change::Lower(4_000_000)]),
         "{changes:?}"
     );
+}
+
+/// A machine whose flushes, one in twelve looks, cost a part that does not depend on samples, and
+/// one for each sample since the last.
+struct Flushing {
+    machine: Machine,
+    flush_fixed: f64,
+    flush_per_sample: f64,
+    look: usize,
+    samples: u64,
+}
+
+impl Flushing {
+    fn new(machine: Machine, flush_fixed: f64, flush_per_sample: f64) -> Self {
+        Self {
+            machine,
+            flush_fixed,
+            flush_per_sample,
+            look: 0,
+            samples: 0,
+        }
+    }
+
+    /// A look, and a flush where one is due; says what changed.
+    fn step(&mut self, governor: &mut Governor, extra: Duration) -> Option<Change> {
+        let mut spent = self.machine.spent(governor.mean());
+        spent.collector += extra;
+        self.look += 1;
+        self.samples += spent.interrupts;
+        if self.look.is_multiple_of(LOOKS) {
+            let samples = std::mem::take(&mut self.samples) as f64;
+            let cost = self.flush_fixed + samples * self.flush_per_sample;
+            governor.flushed(Duration::from_secs_f64(cost / 2.0), STEP * LOOKS as u32);
+        }
+        governor.look(spent)
+    }
+
+    /// The changes that so many looks bring, each with the look that brought it.
+    fn run(&mut self, governor: &mut Governor, looks: usize) -> Vec<(usize, Change)> {
+        (0..looks)
+            .filter_map(|_| Some((self.look, self.step(governor, Duration::ZERO)?)))
+            .collect()
+    }
+}
+
+/// A share of a minute's flush that is most of the budget is not overlooked between flushes: the
+/// rate is not raised for it, and not lowered with it, whatever the flush costs in its own look.
+#[test]
+fn flushes() {
+    // 0.075 % between flushes, which cost 0.7 %: in their look 8.4 %.
+    let machine = Machine {
+        busy: 0.1,
+        per_sample: 5e-6,
+        fixed: 0.0,
+    };
+    let mut flushing = Flushing::new(machine, 0.84, 0.0);
+    let mut governor = Governor::new(0.01, 1_000_000, COST);
+    governor.resume(2_000_000);
+    let changes = flushing.run(&mut governor, 1000);
+    assert!(changes.is_empty(), "{changes:?}");
+}
+
+/// What the start has left to do is not seen, and programs that are met for the first time lower
+/// the rate once; soon after that it is where it would have been.
+#[test]
+fn starts() {
+    let quiet = || Machine {
+        busy: 0.2,
+        per_sample: 10e-6,
+        fixed: 0.0005,
+    };
+    let mut flushing = Flushing::new(quiet(), 0.05, 1e-6);
+    let mut governor = Governor::new(0.01, 1_000_000, COST);
+    governor.resume(4_000_000);
+    let mut changes = Vec::new();
+    for look in 0..60 {
+        let extra = match look {
+            0 => Duration::from_secs(3),
+            // Up to ten budgets, for as long as it takes to learn.
+            1..8 => Duration::from_millis(1000) / look,
+            _ => Duration::ZERO,
+        };
+        changes.extend(flushing.step(&mut governor, extra));
+    }
+    let lowered = |change: &&Change| matches!(change, Change::Lower(_));
+    assert!(changes.iter().filter(lowered).count() <= 1, "{changes:?}");
+    assert_eq!(governor.mean(), 1_000_000, "{changes:?}");
+}
+
+/// An excess at the start that goes on is lowered further after the first minute.
+#[test]
+fn goes_on() {
+    let machine = Machine {
+        busy: 1.0,
+        per_sample: 5e-4,
+        fixed: 0.0,
+    };
+    let mut governor = Governor::new(0.01, 1_000_000, COST);
+    let changes = machine.run(&mut governor, LOOKS);
+    assert_eq!(changes, [Change::Lower(4_000_000)]);
+    let changes = machine.run(&mut governor, 2 * LOOKS);
+    assert!(
+        matches!(changes.as_slice(), [Change::Lower(16_000_000), ..]),
+        "{changes:?}"
+    );
+}
+
+/// From a fiftieth of the rate, where nearly nothing is spent, it is back within two minutes of the
+/// first flush.
+#[test]
+fn recovers() {
+    let machine = Machine {
+        busy: 0.1,
+        per_sample: 10e-6,
+        fixed: 0.0003,
+    };
+    let mut flushing = Flushing::new(machine, 0.02, 1e-6);
+    let mut governor = Governor::new(0.01, 1_000_000, COST);
+    governor.resume(50_000_000);
+    let changes = flushing.run(&mut governor, 3 * LOOKS);
+    assert_eq!(governor.mean(), 1_000_000, "{changes:?}");
+    assert!(flushing.run(&mut governor, 1000).is_empty());
+}
+
+/// A load that goes up and down every ten minutes is followed, each time in a few steps, and is
+/// left alone in between; at the end of each the budget is kept.
+#[test]
+fn follows() {
+    let machine = Machine {
+        busy: 0.05,
+        per_sample: 30e-6,
+        fixed: 0.0003,
+    };
+    let mut flushing = Flushing::new(machine, 0.05, 4e-6);
+    let mut governor = Governor::new(0.01, 1_000_000, COST);
+    for round in 0..10 {
+        flushing.machine.busy = if round % 2 == 0 { 0.05 } else { 1.0 };
+        let following = flushing.run(&mut governor, 60);
+        assert!(following.len() <= 6, "{round}: {following:?}");
+        let after = flushing.run(&mut governor, 60);
+        assert!(after.is_empty(), "{round}: {after:?}");
+        let share = governor.share().unwrap();
+        assert!(share <= 0.01, "{round}: {share}");
+        assert!(governor.mean() == 1_000_000 || share >= 0.007, "{round}");
+    }
+}
+
+/// Flushes that were asked for one after the other are not taken for ones that go on like that.
+#[test]
+fn flushes_on_request() {
+    let mut flushes = flushes::Flushes::default();
+    assert_eq!(flushes.share(), None);
+    for _ in 0..2 {
+        flushes.add(Duration::from_millis(60), Duration::from_secs(60));
+        assert_eq!(flushes.share(), Some(0.001));
+    }
+    flushes.add(Duration::from_millis(60), Duration::from_millis(1));
+    assert!(flushes.share().is_some_and(|share| share < 0.0021));
+    flushes.add(Duration::from_millis(60), Duration::from_secs(60));
+    assert_eq!(flushes.share(), Some(0.001));
+    flushes.rate_changed(0.5);
+    assert_eq!(flushes.share(), Some(0.0005));
 }
 
 /// A cost that no rate can lower ends at the longest interval, and stays there.

@@ -89,7 +89,12 @@ impl Front {
     }
 
     /// Serves until `woken` ends.
-    pub(super) fn run(mut self, woken: &UnixStream, completions: &Receiver<(Token, Outcome)>) {
+    pub(super) fn run(
+        mut self,
+        woken: &UnixStream,
+        completions: &Receiver<(Token, Outcome)>,
+        listeners: &Receiver<UnixListener>,
+    ) {
         loop {
             let now = Instant::now();
             self.expire(now);
@@ -97,6 +102,11 @@ impl Front {
             let now = Instant::now();
             if wakes && !drained(woken) {
                 return;
+            }
+            for listener in listeners.try_iter() {
+                // Who has connected already is not left behind.
+                self.accept(now);
+                self.listener = listener;
             }
             for (token, outcome) in completions.try_iter() {
                 self.finish(token, outcome, now);

@@ -8,12 +8,40 @@ use crate::serve::sampling::Sampling;
 use crate::session::Session;
 use crate::store;
 
-/// What is said when the rate is no more the configured one.
-const LOWERED: &str = "the rate was lowered to keep within the budget";
+/// What has been spent up to a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    at: Instant,
+    /// Processor time of this process, and of its flushes.
+    cpu: Duration,
+    saving: Duration,
+    interrupts: u64,
+}
+
+impl Mark {
+    /// Nothing, at this moment.
+    pub(super) fn zero(at: Instant) -> Self {
+        Self {
+            at,
+            cpu: Duration::ZERO,
+            saving: Duration::ZERO,
+            interrupts: 0,
+        }
+    }
+
+    pub(super) fn now(session: &Session) -> Self {
+        Self {
+            at: Instant::now(),
+            cpu: store::cpu_time(),
+            saving: session.store.saving_time(),
+            interrupts: session.interrupts,
+        }
+    }
+}
 
 impl Service {
     /// A governor for this sampling, which goes on where the last one was if it can.
-    pub(super) fn govern(&mut self, sampling: &Sampling) {
+    pub(super) fn govern(&mut self, sampling: &Sampling, session: &mut Session) {
         let budget = self.config.governor.budget_percent.0 / 100.0;
         let choices = &sampling.choices;
         let mut governor = Governor::new(budget, choices.period, sampling.cost);
@@ -25,24 +53,39 @@ impl Service {
         }
         set_period(sampling, governor.mean());
         if governor.is_lowered() {
-            tracing::info!("{LOWERED}");
+            let tables = &mut session.collector.tables;
+            tables.count("overhead", "starts_lowered", 1);
+            self.figures.starts_lowered += 1;
+            tracing::info!(
+                "sampling begins at a lower rate to keep within the budget: {}",
+                rate(sampling, &governor)
+            );
         }
         self.figures.clock = choices.clock_name();
         self.governor = Some(governor);
     }
 
+    /// Tells the governor what a flush cost that has ended.
+    pub(super) fn look_at_flush(&mut self, session: &Session) {
+        let now = Mark::now(session);
+        let before = std::mem::replace(&mut self.flushed, now);
+        if let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) {
+            let cost = now.saving.saturating_sub(before.saving);
+            governor.flushed(cost / cpus(sampling), now.at - before.at);
+        }
+    }
+
     pub(super) fn look_at_cost(&mut self, session: &mut Session) {
-        let (cpu, interrupts, at) = self.spent;
-        let now = (store::cpu_time(), session.interrupts, Instant::now());
-        self.spent = now;
+        let now = Mark::now(session);
+        let before = std::mem::replace(&mut self.spent, now);
         let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
             return;
         };
-        let cpus = u32::try_from(sampling.setup.cpus.len()).unwrap_or(u32::MAX);
+        let saving = now.saving.saturating_sub(before.saving);
         let spent = Spent {
-            machine: (now.2 - at) * cpus,
-            collector: now.0.saturating_sub(cpu),
-            interrupts: now.1.saturating_sub(interrupts),
+            machine: (now.at - before.at) * cpus(sampling),
+            collector: now.cpu.saturating_sub(before.cpu).saturating_sub(saving),
+            interrupts: now.interrupts.saturating_sub(before.interrupts),
         };
         let tables = &mut session.collector.tables;
         let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(0);
@@ -53,23 +96,17 @@ impl Service {
         tables.count("overhead", "budget_ns", nanoseconds(budget));
         tables.count("overhead", "looks", 1);
         tables.count("overhead", "period_sum", governor.mean());
-        let was_lowered = governor.is_lowered();
         let Some(change) = governor.look(spent) else {
             return;
         };
-        let name = match change {
-            Change::Lower(_) => "rate_lowered",
-            Change::Raise(_) => "rate_raised",
+        let (counter, word) = match change {
+            Change::Lower(_) => ("rate_lowered", "lowered to keep within the budget"),
+            Change::Raise(_) => ("rate_raised", "raised"),
         };
-        tables.count("overhead", name, 1);
+        tables.count("overhead", counter, 1);
         self.figures.changed(change);
         set_period(sampling, governor.mean());
-        // How far it is lowered is in each flush and in the status.
-        match (was_lowered, governor.is_lowered()) {
-            (false, true) => tracing::info!("{LOWERED}"),
-            (true, false) => tracing::info!("the rate is as configured again"),
-            _ => {}
-        }
+        tracing::info!("the rate was {word}: {}", rate(sampling, governor));
         if governor.is_at_its_end() {
             let why = "even the lowest rate costs more";
             self.troubles.begin(BUDGET, why);
@@ -77,6 +114,23 @@ impl Service {
             self.troubles.end(BUDGET);
         }
     }
+}
+
+/// The rate that is used, and the configured one.
+fn rate(sampling: &Sampling, governor: &Governor) -> String {
+    let Sampling { choices, .. } = sampling;
+    let unit = choices.unit();
+    let configured = match governor.is_lowered() {
+        true => format!("configured: {}", choices.period),
+        false => "as configured".to_owned(),
+    };
+    format!("a sample every {} {unit} ({configured})", governor.mean())
+}
+
+fn cpus(sampling: &Sampling) -> u32 {
+    u32::try_from(sampling.setup.cpus.len())
+        .unwrap_or(u32::MAX)
+        .max(1)
 }
 
 fn set_period(sampling: &Sampling, mean: u64) {

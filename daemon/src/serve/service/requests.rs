@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use protocol::Answer;
+use serde_json::json;
 
 use super::{End, Service};
 use crate::config::Config;
@@ -11,25 +12,20 @@ use crate::session::Session;
 
 impl Service {
     pub(super) fn answer(&mut self, control: &Control, session: &mut Session) {
-        let said = |result: Result<String>| match result {
-            Ok(text) => Ok(Answer {
-                json: serde_json::json!({ "done": text }).to_string(),
-                text,
-            }),
-            Err(error) => Err(format!("{error:#}")),
+        let done = |text: String| Answer {
+            json: json!({ "done": text }).to_string(),
+            text,
         };
         let answer = match control.request {
             protocol::Control::Status => Ok(self.status(Some(session))),
-            protocol::Control::Flush => said(self.save(session).map(|()| "flushed".to_owned())),
-            protocol::Control::Epoch => {
-                let turned = self.save(session).and_then(|()| self.turn(session));
-                said(turned.map(|()| match self.epochs.running() {
-                    Some(path) => format!("an epoch begins in {}", path.display()),
-                    None => "an epoch begins".to_owned(),
-                }))
-            }
-            protocol::Control::Reload => said(self.reload()),
+            protocol::Control::Flush => self.save(session).map(|()| done("flushed".to_owned())),
+            protocol::Control::Epoch => self
+                .save(session)
+                .and_then(|()| self.turn(session))
+                .map(|()| self.epoch()),
+            protocol::Control::Reload => self.reload().map(done),
         };
+        let answer = answer.map_err(|error| format!("{error:#}"));
         reply(control, answer);
     }
 
@@ -45,6 +41,19 @@ impl Service {
         Answer {
             text: status::text(&json),
             json: json.to_string(),
+        }
+    }
+
+    /// The epoch that has begun: its id and its file.
+    fn epoch(&self) -> Answer {
+        let (id, file) = (self.epochs.running_id(), self.epochs.running());
+        let text = match (id, file) {
+            (Some(id), Some(file)) => format!("epoch {id} begins in {}", file.display()),
+            _ => "an epoch begins".to_owned(),
+        };
+        Answer {
+            json: json!({ "done": text, "epoch": id, "file": file }).to_string(),
+            text,
         }
     }
 

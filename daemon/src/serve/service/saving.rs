@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use profiledb::is_useless;
 
 use super::{SAVING, Service};
+use crate::output::count;
 use crate::serve::epochs::Due;
 use crate::session::Session;
 use crate::store::Saved;
@@ -70,6 +71,7 @@ impl Service {
         let error = match saved {
             Ok(saved) => {
                 self.figures.flushed(session, &saved);
+                self.look_at_flush(session);
                 return Ok(());
             }
             Err(error) => error,
@@ -98,8 +100,8 @@ impl Service {
         let saved = self.save(session);
         if let Err(error) = &saved {
             tracing::error!(
-                "{} samples since the last flush are lost: {error:#}",
-                self.figures.unsaved(session)
+                "what came since the last flush is lost, {}: {error:#}",
+                count(self.figures.unsaved(session), "sample")
             );
         }
         self.figures.restarted(session);
