@@ -59,7 +59,7 @@ pub(crate) fn of(profile: &Profile, served: bool) -> Vec<Shown<'_>> {
     both.map(|(epoch, extent)| {
         let runs = || extent.last && (served || is_open(&extent.path));
         let state = match epoch.ended {
-            _ if says(epoch, "cut_short") => State::CutShort,
+            _ if epoch.is_cut_short() => State::CutShort,
             Some(_) => State::Ended,
             None if runs() => State::Running,
             None => State::CutShort,
