@@ -16,11 +16,6 @@ use crate::{Batch, Clock, Intervals, Record, Tid, cpus, decode, sys};
 /// How long a reader waits for samples before it sends what there is, in milliseconds.
 const TIMEOUT: u16 = 50;
 
-/// A new interval begins anew, whatever has passed of the present one. The time since the last sample
-/// is lost to the profile then: so much may be, one part in so many of the time since the last draw.
-/// Where a sample woke the reader, it is less; where the time-out did, the next draw will do.
-const LEAST_LOSS: u64 = 200;
-
 /// How far the kernel's clock in interrupts can differ from the one that is read here, in
 /// nanoseconds: it is read without a lock, and may be off by the step of an adjustment.
 const CLOCK_SLACK: u64 = 10_000;
@@ -299,8 +294,7 @@ impl Reader {
         self.intervals.set_mean(self.mean.load(Ordering::Relaxed));
         for ((event, own), sampled) in clocks.iter().zip(own).zip(sampled) {
             let set_at = sys::clock_now();
-            let lost = set_at.saturating_sub(*sampled);
-            if lost > set_at.saturating_sub(own.set_at) / LEAST_LOSS {
+            if !own.may_be_redrawn(*sampled, set_at) {
                 continue;
             }
             let interval = self.intervals.draw();

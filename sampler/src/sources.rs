@@ -13,6 +13,11 @@ use crate::bpf::{OfCpu, Overflow, record};
 use crate::ring::Event;
 use crate::sys::Ring;
 
+/// A new interval begins anew, whatever has passed of the present one: that time is lost to the
+/// profile, and so much of it may be, one part in so many of the time since the last draw. Where a
+/// sample woke the reader it is less; where the time-out did, the next draw will do.
+const MOST_LOST: u64 = 200;
+
 /// What the reader knows of one of its events.
 pub(crate) struct Own {
     /// The kernel's id of it.
@@ -36,6 +41,11 @@ impl Own {
         } else {
             self.previous
         }
+    }
+
+    /// Whether a new interval may be set `now`, the last sample having been taken at `sampled`.
+    pub(crate) fn may_be_redrawn(&self, sampled: u64, now: u64) -> bool {
+        now.saturating_sub(sampled) <= now.saturating_sub(self.set_at) / MOST_LOST
     }
 }
 
@@ -155,6 +165,23 @@ impl Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A new interval is set only where hardly anything is lost by it.
+    #[test]
+    fn redraws() {
+        let own = Own {
+            id: 0,
+            interval: 1_000_000,
+            previous: 1_000_000,
+            set_at: 0,
+        };
+        assert!(own.may_be_redrawn(10_000_000, 10_050_000));
+        assert!(!own.may_be_redrawn(10_000_000, 10_500_000));
+        // It had none.
+        assert!(!own.may_be_redrawn(0, 10_000_000));
+        // The clock of interrupts may be ahead by a little.
+        assert!(own.may_be_redrawn(10_000_001, 10_000_000));
+    }
 
     /// A sample of the software clock belongs to the interval that was current when it was taken.
     #[test]
