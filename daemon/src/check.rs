@@ -31,6 +31,9 @@ struct Finding {
     /// What an interrupt of a clock costs, in nanoseconds, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupt_ns: Option<u64>,
+    /// That was tried, and the loop seemed to be no slower.
+    #[serde(skip)]
+    too_busy: bool,
     /// What would make it work; absent where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
@@ -86,7 +89,9 @@ fn check_config(path: &Path) -> Result<u8> {
             return Ok(1);
         }
     };
-    let warnings = match check_directory(&config.database.directory.0) {
+    let socket = serve::place::socket_refusal(&config.access.socket.0).map_or(Ok(()), Err);
+    let directory = socket.and_then(|()| check_directory(&config.database.directory.0));
+    let warnings = match directory {
         Ok(warning) => warning
             .into_iter()
             .chain(serve::group(&config.access.group).err()),
@@ -115,10 +120,10 @@ fn check_directory(path: &Path) -> Result<Option<String>, String> {
                 .collect();
             serve::place::refusal(path, &metadata, &users).map_or(Ok(None), Err)
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some(format!(
-            "{} is not there yet; the service makes it",
-            path.display()
-        ))),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let warning = format!("{} is not there yet; the service makes it", path.display());
+            serve::place::cannot_be_made(path).map_or(Ok(Some(warning)), Err)
+        }
         Err(error) => Ok(Some(format!(
             "{} cannot be looked at ({error}), so whether the service can use it is not known",
             path.display()
@@ -132,6 +137,7 @@ fn works(name: &'static str, note: impl Into<String>) -> Finding {
         works: true,
         note: note.into(),
         interrupt_ns: None,
+        too_busy: false,
         mend: None,
     }
 }
@@ -142,6 +148,7 @@ fn fails(name: &'static str, note: impl Into<String>, mend: impl Into<String>) -
         works: false,
         note: note.into(),
         interrupt_ns: None,
+        too_busy: false,
         mend: Some(mend.into()),
     }
 }
@@ -164,8 +171,10 @@ fn event_clock(name: &'static str, clock: Clock, cost: Option<Duration>) -> Find
 }
 
 fn costing(finding: Finding, cost: Option<Duration>) -> Finding {
+    let nanoseconds = cost.and_then(|cost| u64::try_from(cost.as_nanos()).ok());
     Finding {
-        interrupt_ns: cost.and_then(|cost| u64::try_from(cost.as_nanos()).ok()),
+        interrupt_ns: nanoseconds.filter(|ns| *ns > 0),
+        too_busy: nanoseconds == Some(0),
         ..finding
     }
 }
@@ -277,6 +286,8 @@ impl Findings {
                 if let Some(ns) = finding.interrupt_ns {
                     let cost = Duration::from_nanos(ns);
                     let _ = write!(text, "; an interrupt costs {cost:.1?}");
+                } else if finding.too_busy {
+                    text += "; what an interrupt costs is not to be seen while others run";
                 }
                 text.push('\n');
                 if let Some(mend) = &finding.mend {

@@ -73,6 +73,8 @@ pub(crate) struct Session {
     pub(crate) batches: u64,
     /// Interrupts that they tell of.
     pub(crate) interrupts: u64,
+    /// Samples from before are ignored.
+    since: u64,
 }
 
 impl Session {
@@ -86,6 +88,7 @@ impl Session {
             next_look: Instant::now(),
             batches: 0,
             interrupts: 0,
+            since: 0,
         }
     }
 
@@ -164,8 +167,18 @@ impl Session {
         driver.look(self)
     }
 
-    fn take(&mut self, batch: Batch) {
+    /// Samples that were taken before this time are nobody's: by their clock, in nanoseconds.
+    pub(crate) fn ignore_samples_before(&mut self, time: u64) {
+        self.since = time;
+    }
+
+    fn take(&mut self, mut batch: Batch) {
         self.batches += 1;
+        batch.records.retain(|record| match record {
+            Record::Sample(sample) => sample.time >= self.since,
+            Record::Cycles(cycles) => cycles.time >= self.since,
+            _ => true,
+        });
         self.interrupts += batch.records.iter().map(interrupts).sum::<u64>();
         let tables = &mut self.collector.tables;
         tables.count("interval", "redraws", batch.intervals.len() as u64);

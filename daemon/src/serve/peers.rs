@@ -21,15 +21,18 @@ mod views;
 use std::io::{self, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::{Pid, gettid};
 
 use front::Front;
 use queue::Queue;
+
+use crate::procfs;
 
 /// What readers may take of the service.
 #[derive(Clone, Debug)]
@@ -72,6 +75,8 @@ pub(crate) struct Peers {
     wake: UnixStream,
     listeners: Sender<UnixListener>,
     threads: Vec<JoinHandle<()>>,
+    /// Their ids.
+    tids: Arc<Mutex<Vec<Pid>>>,
 }
 
 impl Peers {
@@ -103,6 +108,7 @@ impl Peers {
             wake: wake.try_clone()?,
             listeners,
             threads: Vec::new(),
+            tids: Arc::default(),
         };
         for _ in 0..WORKERS {
             let worker = views::Worker {
@@ -143,7 +149,23 @@ impl Peers {
         self.counters.take()
     }
 
+    /// Processor time that readers have cost so far; nothing where the kernel does not tell.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let tids = self.tids.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = tids
+            .iter()
+            .filter_map(|tid| procfs::thread_time(tid.as_raw()));
+        times.sum()
+    }
+
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let tids = Arc::clone(&self.tids);
+        let body = move || {
+            tids.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(gettid());
+            body();
+        };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(body)?;
         self.threads.push(thread);
         Ok(())

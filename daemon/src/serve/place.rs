@@ -2,9 +2,12 @@
 
 use std::fs::{self, FileType};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::SocketAddr;
 use std::path::Path;
 
-use nix::unistd::{Uid, User};
+use nix::errno::Errno;
+use nix::sys::statvfs::FsFlags;
+use nix::unistd::{AccessFlags, Uid, User};
 
 /// What the service's group and others must not have of the directory: the group may look.
 const OTHERS: u32 = 0o027;
@@ -36,6 +39,43 @@ pub(crate) fn refusal(path: &Path, metadata: &fs::Metadata, users: &[u32]) -> Op
              700 {shown}` if nobody else needs it, {elsewhere}"
         )
     })
+}
+
+/// What keeps a service from listening at `path`.
+pub(crate) fn socket_refusal(path: &Path) -> Option<String> {
+    let shown = path.display();
+    let mend = "name another place as `socket` under [access]";
+    if let Err(error) = SocketAddr::from_pathname(path) {
+        return Some(format!("{shown} can be no socket ({error}): {mend}"));
+    }
+    let metadata = fs::symlink_metadata(path).ok()?;
+    let kind = match metadata.file_type() {
+        of if of.is_socket() => return None,
+        of if of.is_dir() => "a directory",
+        of => kind(of),
+    };
+    Some(format!(
+        "{shown} is {kind}, and the socket is to be there: move it away, or {mend}"
+    ))
+}
+
+/// What keeps anybody from making `path`, which is not there yet: the file system above it.
+pub(crate) fn cannot_be_made(path: &Path) -> Option<String> {
+    let above = path.ancestors().skip(1).find(|above| above.exists())?;
+    let access = AccessFlags::W_OK | AccessFlags::X_OK;
+    let why = match nix::sys::statvfs::statvfs(above) {
+        Ok(of) if of.flags().contains(FsFlags::ST_RDONLY) => "its file system is read-only",
+        _ if !above.is_dir() => "it is no directory",
+        _ => match nix::unistd::access(above, access) {
+            Err(Errno::EROFS) => "its file system is read-only",
+            _ => return None,
+        },
+    };
+    Some(format!(
+        "{} is not there and cannot be made in {}: {why}",
+        path.display(),
+        above.display()
+    ))
 }
 
 fn kind(file_type: FileType) -> &'static str {

@@ -25,6 +25,9 @@ pub(super) struct Sampling {
     pub(super) running: Running,
     /// What an interrupt costs.
     pub(super) cost: Duration,
+    /// When that had been found out: samples before were taken for it alone. By their clock, in
+    /// nanoseconds.
+    pub(super) begun: u64,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
     /// For how long the events of each processor were enabled at the last look, ns.
@@ -52,6 +55,7 @@ impl Sampling {
             setup,
             running,
             cost,
+            begun: sampler::clock_now(),
             offset: offset(),
             enabled: Vec::new(),
         };

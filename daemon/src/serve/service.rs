@@ -173,6 +173,7 @@ impl Service {
             collector.serve(handler);
         }
         let mut session = Session::new(&sampling.setup.cpus, collector, Store::closed()?);
+        session.ignore_samples_before(sampling.begun);
         session.scan(procfs::all_pids());
         let unsaved = self.figures.take_unsaved();
         if unsaved > 0 {
@@ -224,7 +225,7 @@ impl Service {
 
     fn begin_looks(&mut self, session: &Session) {
         let now = Instant::now();
-        self.spent = Mark::now(session);
+        self.spent = Mark::now(session, &self.peers);
         self.flushed = self.spent;
         (self.next_second, self.next_step) = (now + SECOND, now + governor::STEP);
     }

@@ -104,6 +104,30 @@ pub(crate) fn wrong_places() -> TestResult {
     done()
 }
 
+/// `check --config` and `serve` say that no socket can be where one is wanted.
+pub(crate) fn wrong_sockets() -> TestResult {
+    let bench = Bench::new()?;
+    let file = bench.path("file");
+    fs::write(&file, "mine")?;
+    let configuration = bench.path("vcpid.toml");
+    for (socket, part) in [(file, "file"), (bench.path(&"x".repeat(200)), "SUN_LEN")] {
+        let text_of = format!(
+            "database.directory = {:?}\naccess.socket = {socket:?}\n",
+            bench.directory()
+        );
+        fs::write(&configuration, text_of)?;
+        for (command, status) in [("check", 1), ("serve", 125)] {
+            let output = Command::new(&bench.programs.vcpid)
+                .args([command, "--config"])
+                .arg(&configuration)
+                .output()?;
+            ensure(output.status.code() == Some(status), || text(&output))?;
+            ensure(text(&output).contains(part), || text(&output))?;
+        }
+    }
+    done()
+}
+
 /// A directory that others may get into is left as it is.
 pub(crate) fn refused_directories() -> TestResult {
     let bench = Bench::new()?;

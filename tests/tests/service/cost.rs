@@ -1,5 +1,7 @@
 //! What the service costs, and what it does about that.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::bench::{Bench, Burner, Service, ensure_whole, query};
@@ -52,6 +54,34 @@ pub(crate) fn lowered() -> TestResult {
     ensure(last > 2.0 * first, || {
         format!("mean interval {first} at first, then {last}")
     })?;
+    done()
+}
+
+/// What readers cost is counted apart from what sampling costs, so that asking much has nobody
+/// sampled less.
+pub(crate) fn readers() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(1)?;
+    for _ in 0..10 {
+        let asked = Command::new(&bench.programs.vcpi)
+            .args(["status", "-i"])
+            .arg(bench.path("socket"))
+            .output()?;
+        ensure(asked.status.success(), || text(&asked))?;
+    }
+    // The governor looks at it every few seconds.
+    let counted = (0..60).try_fold(0, |counted: i64, _| {
+        if counted == 0 {
+            service.await_flushes(1)?;
+        }
+        query::<i64>(
+            &bench.databases()?[0],
+            "SELECT coalesce(sum(value), 0) FROM counter WHERE name = 'readers_cpu_ns'",
+        )
+    })?;
+    ensure(counted > 0, || "readers cost nothing".to_owned())?;
+    service.stop()?;
     done()
 }
 

@@ -41,6 +41,10 @@ fn main() -> ExitCode {
             configuration::wrong_places,
         ),
         (
+            "a place where no socket can be is refused",
+            configuration::wrong_sockets,
+        ),
+        (
             "another's directory is refused",
             configuration::refused_directories,
         ),
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
             "the governor lowers the rate, and it is recorded",
             cost::lowered,
         ),
+        ("what readers cost is counted apart", cost::readers),
         (
             "ctl: status in three forms, flush, epoch, reload",
             requests::all,

@@ -55,6 +55,9 @@ struct State {
     closed: bool,
 }
 
+/// How many times as long as a job took its user rests.
+const REST: u32 = 4;
+
 /// Users remembered only because they rest.
 const REMEMBERED: usize = 1024;
 
@@ -214,7 +217,7 @@ impl Queue {
     }
 
     /// Ends a job that took `took` and left a view of so many bytes. An ordinary user's next may
-    /// begin when as much time has passed again: they keep half a processor busy at most.
+    /// begin when [`REST`] times as much has passed: they keep a fifth of a processor busy at most.
     pub(super) fn done(self: &Arc<Self>, batch: &Batch, took: Duration, bytes: u64) -> Held {
         let now = Instant::now();
         let mut state = self.lock();
@@ -224,7 +227,7 @@ impl Queue {
         line.held = line.held.saturating_add(bytes);
         line.rested = match batch.viewer {
             Viewer::Privileged => None,
-            Viewer::User(_) => now.checked_add(took),
+            Viewer::User(_) => now.checked_add(took.saturating_mul(REST)),
         };
         if state.lines.len() > REMEMBERED {
             let uids: Vec<u32> = state.lines.keys().copied().collect();
@@ -308,7 +311,7 @@ mod tests {
         );
     }
 
-    /// After a job that took long its user rests as long; others do not.
+    /// After a job that took long its user rests longer; others do not.
     #[test]
     fn rests() {
         let queue = queue();
@@ -320,7 +323,8 @@ mod tests {
         assert!(next(&queue, now).is_none());
         queue.push(job(2, 2));
         assert_eq!(next(&queue, now).map(|batch| batch.uid), Some(2));
-        let later = now + Duration::from_secs(101);
+        assert!(next(&queue, now + Duration::from_secs(390)).is_none());
+        let later = now + Duration::from_secs(401);
         assert_eq!(
             next(&queue, later).map(|batch| batch.tokens),
             Some(vec![Token(1)])

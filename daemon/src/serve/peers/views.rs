@@ -1,5 +1,6 @@
 //! Making views: one worker does one after the other.
 
+use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -79,9 +80,11 @@ impl Worker {
             until: begun + self.settings.view_time,
             stop: Arc::clone(&job.stop),
         };
-        let failed = |error: &io::Error| {
-            tracing::warn!(%error, directory = %self.directory.display(), "a view cannot be made");
-            refusal(Refusal::Failed, "the view cannot be written".to_owned())
+        let failed = |error: &(dyn Error + 'static)| {
+            tracing::warn!(error, directory = %self.directory.display(), "a view cannot be made");
+            // Which file it was is not the reader's business; that the disk is full is.
+            let text = format!("the view cannot be written: {}", cause(error));
+            refusal(Refusal::Failed, text)
         };
         let sources = databases(&self.directory).map_err(|e| failed(&e))?;
         let place = tempfile::Builder::new()
@@ -92,7 +95,7 @@ impl Worker {
             .map_err(|error| match error {
                 ViewError::TooLarge { .. } => refusal(Refusal::TooLarge, error.to_string()),
                 ViewError::TooSlow => refusal(Refusal::TooSlow, error.to_string()),
-                _ => failed(&io::Error::other(error)),
+                _ => failed(&error),
             })?;
         let file = place.into_file();
         let digested = digest(file);
@@ -104,6 +107,14 @@ impl Worker {
             notes: left_out.iter().map(ToString::to_string).collect(),
         })
     }
+}
+
+/// What is at the bottom of an error.
+fn cause(mut error: &dyn Error) -> &dyn Error {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error
 }
 
 fn refusal(refusal: Refusal, message: String) -> Reply {

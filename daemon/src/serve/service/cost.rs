@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{BUDGET, Service};
 use crate::serve::governor::{Change, Governor, Spent};
+use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
 use crate::session::Session;
 use crate::store;
@@ -12,9 +13,10 @@ use crate::store;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     at: Instant,
-    /// Processor time of this process, and of its flushes.
+    /// Processor time of this process, and in it of its flushes and of readers.
     cpu: Duration,
     saving: Duration,
+    readers: Duration,
     interrupts: u64,
 }
 
@@ -25,15 +27,17 @@ impl Mark {
             at,
             cpu: Duration::ZERO,
             saving: Duration::ZERO,
+            readers: Duration::ZERO,
             interrupts: 0,
         }
     }
 
-    pub(super) fn now(session: &Session) -> Self {
+    pub(super) fn now(session: &Session, peers: &Peers) -> Self {
         Self {
             at: Instant::now(),
             cpu: store::cpu_time(),
             saving: session.store.saving_time(),
+            readers: peers.cpu_time(),
             interrupts: session.interrupts,
         }
     }
@@ -67,7 +71,7 @@ impl Service {
 
     /// Tells the governor what a flush cost that has ended.
     pub(super) fn look_at_flush(&mut self, session: &Session) {
-        let now = Mark::now(session);
+        let now = Mark::now(session, &self.peers);
         let before = std::mem::replace(&mut self.flushed, now);
         if let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) {
             let cost = now.saving.saturating_sub(before.saving);
@@ -76,15 +80,19 @@ impl Service {
     }
 
     pub(super) fn look_at_cost(&mut self, session: &mut Session) {
-        let now = Mark::now(session);
+        let now = Mark::now(session, &self.peers);
         let before = std::mem::replace(&mut self.spent, now);
         let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
             return;
         };
         let saving = now.saving.saturating_sub(before.saving);
+        // What readers ask for is theirs to answer for, and bounded for each of them: nobody shall
+        // have others sampled less by asking.
+        let readers = now.readers.saturating_sub(before.readers);
+        let cpu = now.cpu.saturating_sub(before.cpu);
         let spent = Spent {
             machine: (now.at - before.at) * cpus(sampling),
-            collector: now.cpu.saturating_sub(before.cpu).saturating_sub(saving),
+            collector: cpu.saturating_sub(saving).saturating_sub(readers),
             interrupts: now.interrupts.saturating_sub(before.interrupts),
         };
         let tables = &mut session.collector.tables;
@@ -94,6 +102,7 @@ impl Service {
         tables.count("overhead", "interrupts_ns", cost);
         let budget = spent.machine.mul_f64(governor.budget());
         tables.count("overhead", "budget_ns", nanoseconds(budget));
+        tables.count("overhead", "readers_cpu_ns", nanoseconds(readers));
         tables.count("overhead", "looks", 1);
         tables.count("overhead", "period_sum", governor.mean());
         let Some(change) = governor.look(spent) else {
