@@ -145,7 +145,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             };
             report::list::report(&mut view, options, format)
         }
-        Report::Args { .. } => report::args::report(&view, format),
+        Report::Args { .. } => report::args::report(&mut view, format),
         Report::Cg { .. } => report::cg::report(&view, format),
         Report::Blks { invariant, .. } => report::blks::report(&mut view, invariant, format),
         Report::Branches { .. } => report::branches::report(&mut view, format),
@@ -156,6 +156,9 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         | Report::Html(_)
         | Report::Document { .. } => report::status::report(&profile, source.is_service(), format),
     };
+    for note in &view.notes {
+        say(note);
+    }
     for note in view.symbols.notes().iter().take(MAX_NOTES) {
         say(note);
     }

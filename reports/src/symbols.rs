@@ -5,6 +5,7 @@
 //! profile recorded stands in the file unchanged. Otherwise the address is
 //! printed as `image+0xaddress` and a note says why.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use profiledb::rows::{Image, ImageKind};
 use crate::dwarf;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
-use crate::liveness::Argument;
+use crate::liveness::{Argument, Code};
 use crate::symbolize::{self, Bounds, Place};
 
 /// A function, or what has to stand for it.
@@ -54,6 +55,19 @@ pub(crate) struct Symbols<'p> {
     by_start: BTreeMap<(usize, u64), FunctionId>,
     unbounded: BTreeMap<usize, FunctionId>,
     notes: Vec<String>,
+    /// See [`Symbols::offers`].
+    offers: OnceCell<BTreeMap<String, Option<(usize, u64)>>>,
+}
+
+impl Code for Symbols<'_> {
+    fn elf(&self, image: usize) -> Option<&Elf> {
+        Symbols::elf(self, image)
+    }
+
+    fn behind_stub(&self, image: usize, address: u64) -> Option<(usize, u64)> {
+        let (_, _, name) = self.elf(image)?.plt(address)?;
+        *self.offers().get(name)?
+    }
 }
 
 /// Where an image's names come from.
@@ -80,6 +94,7 @@ impl<'p> Symbols<'p> {
             by_start: BTreeMap::new(),
             unbounded: BTreeMap::new(),
             notes: Vec::new(),
+            offers: OnceCell::new(),
         };
         let mut addresses: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); profile.images.len()];
         for pc in &profile.pcs {
@@ -257,26 +272,31 @@ impl<'p> Symbols<'p> {
         if leads.is_empty() {
             return BTreeMap::new();
         }
-        let names: BTreeSet<String> = leads.values().cloned().collect();
-        // An indirect function has no address to offer, and no other of its name is meant then.
-        let mut offers: BTreeMap<String, BTreeSet<(usize, Option<u64>)>> = BTreeMap::new();
-        for image in 0..self.images.len() {
-            for (name, address) in self
-                .elf(image)
-                .map(|elf| elf.exported(&names))
-                .unwrap_or_default()
-            {
-                offers.entry(name).or_default().insert((image, address));
-            }
-        }
+        let offers = self.offers();
         leads
             .into_iter()
-            .filter_map(|(stub, name)| {
-                let offers = offers.get(&name).filter(|offers| offers.len() == 1)?;
-                let (image, address) = offers.first()?;
-                Some((stub, (*image, (*address)?)))
-            })
+            .filter_map(|(stub, name)| Some((stub, (*offers.get(&name)?)?)))
             .collect()
+    }
+
+    /// The functions that one image alone offers to the others, by mangled name; `None` for a
+    /// name with several, or with an indirect function: that has no address to offer, and no
+    /// other of its name is meant then.
+    fn offers(&self) -> &BTreeMap<String, Option<(usize, u64)>> {
+        self.offers.get_or_init(|| {
+            let mut offers: BTreeMap<String, Option<(usize, u64)>> = BTreeMap::new();
+            for image in 0..self.images.len() {
+                let exported = self.elf(image).map(Elf::exported).unwrap_or_default();
+                for (name, address) in exported {
+                    let offer = address.map(|address| (image, address));
+                    offers
+                        .entry(name)
+                        .and_modify(|known| *known = known.filter(|known| Some(*known) == offer))
+                        .or_insert(offer);
+                }
+            }
+            offers
+        })
     }
 
     /// Source places of addresses of one image, in their order.

@@ -67,6 +67,8 @@ pub(crate) struct Values {
     pub(crate) threshold: f64,
     /// Width of the values, if it is another than the parameter's name says.
     pub(crate) bits: Option<u32>,
+    /// `false` for an argument register of which it is not known whether the function uses it.
+    pub(crate) live: bool,
     /// Values, the most frequent first.
     pub(crate) shares: Vec<Share>,
 }
@@ -82,6 +84,7 @@ impl Values {
             windows: row.windows,
             threshold: row.list.threshold(),
             bits: None,
+            live: true,
             shares: Vec::new(),
         };
         let (samples, windows, reached) = (values.samples(), values.windows, values.reached);
@@ -212,6 +215,8 @@ pub(crate) struct View<'p> {
     pub(crate) min_samples: u64,
     /// How text shows names.
     pub(crate) names: Names,
+    /// What the reader of the report should know beside it, a line each.
+    pub(crate) notes: Vec<String>,
     /// PCs of each function, by address.
     of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>>,
     /// Images asked for; `None`: all.
@@ -263,6 +268,7 @@ impl<'p> View<'p> {
             } else {
                 Names::Short
             },
+            notes: Vec::new(),
             images,
             functions: None,
         };
@@ -462,6 +468,7 @@ mod tests {
             windows: reached - unknown,
             threshold: 1.0,
             bits: None,
+            live: true,
             shares: Vec::new(),
         };
         let share = |(value, estimate): &(u64, f64)| Share {
