@@ -388,8 +388,8 @@ impl<'p> View<'p> {
             .map_or("?", |image| image.path.as_str())
     }
 
-    /// Functions by name (with `stubs`, PLT stubs by that of their target): exactly, else `image+0xoffset`, else by a part that is
-    /// in one name only.
+    /// Functions by name (with `stubs`, PLT stubs by that of their target): exactly, else
+    /// `image+0xoffset` or `name+0xoffset`, else by a part that is in one name only.
     fn select(&self, name: &str, stubs: bool) -> Result<BTreeSet<FunctionId>, Failure> {
         let in_images = |function: &Function| {
             self.images
@@ -403,14 +403,15 @@ impl<'p> View<'p> {
                 .map(|(id, _)| id)
                 .collect()
         };
-        let exact = matching(&|function| {
+        let is_called = |function: &Function, name: &str| {
             let stub = function.name.strip_suffix(STUB).filter(|_| stubs);
             let whole = stub.unwrap_or(&function.name);
             // As it is, as programmers say it, and as the reports show it.
             [whole, &function.name].contains(&name)
                 || without_parameters(whole) == name
                 || short(whole) == name
-        });
+        };
+        let exact = matching(&|function| is_called(function, name));
         if !exact.is_empty() {
             return Ok(exact);
         }
@@ -426,6 +427,15 @@ impl<'p> View<'p> {
             });
             if !around.is_empty() {
                 return Ok(around);
+            }
+            // An instruction as the reports show it: its function, and how far it is in it.
+            let (whole, offset) = (image, address);
+            let holding = matching(&|function| {
+                let length = function.start.zip(function.end).map(|(from, to)| to - from);
+                is_called(function, whole) && length.is_none_or(|length| offset < length)
+            });
+            if !holding.is_empty() {
+                return Ok(holding);
             }
         }
         let parts = matching(&|function| function.name.contains(name));
