@@ -54,7 +54,8 @@ pub(crate) struct Symbols<'p> {
     of_pc: Vec<FunctionId>,
     by_start: BTreeMap<(usize, u64), FunctionId>,
     unbounded: BTreeMap<usize, FunctionId>,
-    notes: Vec<String>,
+    /// Why an image cannot name its code, by its index; the hottest come first.
+    notes: Vec<(usize, String)>,
     /// See [`Symbols::offers`].
     offers: OnceCell<BTreeMap<String, Option<(usize, u64)>>>,
 }
@@ -177,8 +178,8 @@ impl<'p> Symbols<'p> {
         self.images.get(image)?.elf.as_ref()
     }
 
-    /// What the reader should know about names that are missing, one line each.
-    pub(crate) fn notes(&self) -> &[String] {
+    /// What the reader should know about names that are missing, one line for an image.
+    pub(crate) fn notes(&self) -> &[(usize, String)] {
         &self.notes
     }
 
@@ -333,9 +334,9 @@ impl<'p> Symbols<'p> {
                         names.path = symbolize::is_plain(&elf).then_some(path);
                         names.elf = Some(elf);
                     }
-                    Err(reason) => self.notes.push(format!(
-                        "{}: {reason}; its code is shown as addresses",
-                        image.path
+                    Err(reason) => self.notes.push((
+                        index,
+                        format!("{}: {reason}; its code is shown as addresses", image.path),
                     )),
                 }
             }

@@ -293,6 +293,11 @@ impl<'p> View<'p> {
         image_wanted && function_wanted
     }
 
+    /// The images of what was asked for, and of what calls it or is called from there.
+    pub(crate) fn images_needed(&self) -> BTreeSet<usize> {
+        images::around(self.profile, |pc| self.wants(pc))
+    }
+
     /// The functions asked for by name.
     pub(crate) fn selected(&self) -> Option<&BTreeSet<FunctionId>> {
         self.functions.as_ref()
