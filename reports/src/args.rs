@@ -55,6 +55,9 @@ pub(crate) struct Common {
     /// Leave out what rests on fewer samples than this [default: 1; blks: 10].
     #[arg(long, value_name = "N", global = true)]
     pub(crate) min_samples: Option<u64>,
+    /// Print no more than this many rows, the first of them; `list` and `status` are whole.
+    #[arg(short = 'n', long, value_name = "N", global = true)]
+    pub(crate) lines: Option<usize>,
     /// Do not look for function names; print `image+0xoffset`.
     #[arg(long, global = true)]
     pub(crate) no_symbols: bool,

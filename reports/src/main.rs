@@ -158,7 +158,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             report::list::report(&mut view, options, format)
         }
         Report::Args { .. } => report::args::report(&mut view, format),
-        Report::Cg { .. } => report::cg::report(&view, format),
+        Report::Cg { .. } => report::cg::report(&mut view, format),
         Report::Blks { invariant, .. } => report::blks::report(&mut view, invariant, format),
         Report::Branches { .. } => report::branches::report(&mut view, format),
         Report::Targets { .. } => report::targets::report(&mut view, format),

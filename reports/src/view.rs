@@ -215,6 +215,8 @@ pub(crate) struct View<'p> {
     pub(crate) min_samples: u64,
     /// How text shows names.
     pub(crate) names: Names,
+    /// Rows that a report has at most; `None`: all.
+    lines: Option<usize>,
     /// What the reader of the report should know beside it, a line each.
     pub(crate) notes: Vec<String>,
     /// PCs of each function, by address.
@@ -268,6 +270,7 @@ impl<'p> View<'p> {
             } else {
                 Names::Short
             },
+            lines: common.lines,
             notes: Vec::new(),
             images,
             functions: None,
@@ -296,6 +299,16 @@ impl<'p> View<'p> {
     /// The images of what was asked for, and of what calls it or is called from there.
     pub(crate) fn images_needed(&self) -> BTreeSet<usize> {
         images::around(self.profile, |pc| self.wants(pc))
+    }
+
+    /// Leaves out the rows beyond those asked for, and notes how many these are.
+    pub(crate) fn keep_first<T>(&mut self, rows: &mut Vec<T>) {
+        let more = self.lines.map_or(0, |most| rows.len().saturating_sub(most));
+        if more > 0 {
+            rows.truncate(rows.len() - more);
+            let more = crate::render::counted(more as u64, "more row");
+            self.notes.push(format!("{more} left out (--lines)"));
+        }
     }
 
     /// The functions asked for by name.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{JsonShare, finish, nothing, shares_text};
+use super::{JsonShare, finish_rows, nothing, shares_text};
 use crate::args::Format;
 use crate::callee::{Callees, Live, not_known};
 use crate::failure::Failure;
@@ -52,7 +52,8 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
         return Err(nothing("calls with arguments"));
     }
     view.notes.extend(not_known(unknown));
-    finish(&rows, format, |rows, out| text(rows, view.names, out))
+    let names = view.names;
+    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
 }
 
 /// The rows, and the number of functions among them whose live arguments are not known.
