@@ -27,7 +27,7 @@ pub(crate) struct Live {
 type Place = (usize, u64);
 
 impl Callees {
-    /// Looks at the functions with entries at these PCs.
+    /// Looks at the functions with entries at these PCs, and closely at those asked for.
     pub(crate) fn new(view: &View<'_>, callees: &BTreeSet<usize>) -> Callees {
         let pcs = &view.profile.pcs;
         let at = |callee: usize| pcs.get(callee).map(|pc| (pc.image, pc.address));
@@ -51,6 +51,7 @@ impl Callees {
             .filter_map(|callee| {
                 let entry = at(*callee)?;
                 let of = canonical.get(callee).copied().unwrap_or(*callee);
+                view.wants(of).then_some(())?;
                 Some((of, behind.get(&entry).copied().unwrap_or(entry)))
             })
             .collect();

@@ -4,6 +4,7 @@
 //! Files are hostile until shown otherwise: every range is checked, and what does
 //! not parse is simply not known.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 use gimli::UnwindSection as _;
 use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _};
+
+use crate::guard::fenced;
 
 /// Files larger than this are not read.
 const MAX_FILE: u64 = 1 << 30;
@@ -23,9 +26,9 @@ pub(crate) struct Elf {
     build_id: Option<String>,
     segments: Vec<Segment>,
     /// Function ranges from `.eh_frame`: start to end, not overlapping.
-    frames: BTreeMap<u64, u64>,
+    frames: OnceCell<BTreeMap<u64, u64>>,
     /// Name of the symbol that the dynamic linker writes into a slot.
-    slots: BTreeMap<u64, String>,
+    slots: OnceCell<BTreeMap<u64, String>>,
 }
 
 #[derive(Debug)]
@@ -97,13 +100,11 @@ impl Elf {
                 })
             })
             .collect();
-        let frames = frames(&file);
-        let slots = slots(&file);
         Ok(Elf {
             build_id,
             segments,
-            frames,
-            slots,
+            frames: OnceCell::new(),
+            slots: OnceCell::new(),
             data,
         })
     }
@@ -128,9 +129,23 @@ impl Elf {
         })
     }
 
+    fn frames(&self) -> &BTreeMap<u64, u64> {
+        self.frames.get_or_init(|| self.parsed(frames))
+    }
+
+    fn slots(&self) -> &BTreeMap<u64, String> {
+        self.slots.get_or_init(|| self.parsed(slots))
+    }
+
+    /// What `read` finds in the file, nothing if it fails at it.
+    fn parsed<T: Default>(&self, read: impl Fn(&object::File<'_>) -> T) -> T {
+        let parse = || Some(read(&object::File::parse(self.data.as_slice()).ok()?));
+        fenced(parse).flatten().unwrap_or_default()
+    }
+
     /// The function range around an address by the unwind table.
     pub(crate) fn frame(&self, address: u64) -> Option<(u64, u64)> {
-        let (start, end) = self.frames.range(..=address).next_back()?;
+        let (start, end) = self.frames().range(..=address).next_back()?;
         (address < *end).then_some((*start, *end))
     }
 
@@ -140,7 +155,7 @@ impl Elf {
         [16, 8].into_iter().find_map(|size: u64| {
             let start = address & !(size - 1);
             let slot = self.stub_slot(start, size)?;
-            let name = self.slots.get(&slot)?;
+            let name = self.slots().get(&slot)?;
             Some((start, start.checked_add(size)?, name.as_str()))
         })
     }

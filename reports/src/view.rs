@@ -240,7 +240,14 @@ impl<'p> View<'p> {
             stubs,
         } = question;
         let images = images::named(profile, &common.image)?;
-        let symbols = Symbols::new(profile, !common.no_symbols);
+        // A stub may lead from any image to any other.
+        let near = images.as_ref().filter(|_| !stubs).map(|images| {
+            let pcs = &profile.pcs;
+            images::around(profile, |pc| {
+                pcs.get(pc).is_some_and(|pc| images.contains(&pc.image))
+            })
+        });
+        let symbols = Symbols::new(profile, !common.no_symbols, near.as_ref());
         let mut heat = vec![Heat::default(); profile.pcs.len()];
         for row in &profile.cycles {
             if let Some(heat) = heat.get_mut(row.pc) {
@@ -338,13 +345,11 @@ impl<'p> View<'p> {
 
     /// As [`View::values`], with what was seen at a PC counted at `place(pc)`.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
-        let mut coins = hotlist::Generator::new(SEED);
+        let coins = || hotlist::Generator::new(SEED);
+        let wanted = |pc| self.wants(place(pc));
         let mut placed: BTreeMap<(usize, &str, Option<usize>), Merged<'_>> = BTreeMap::new();
-        for row in self.profile.merged(by_caller, &mut coins) {
+        for row in self.profile.merged_at(by_caller, wanted, coins) {
             let pc = place(row.pc);
-            if !self.wants(pc) {
-                continue;
-            }
             match placed.entry((pc, row.parameter, row.caller)) {
                 Entry::Vacant(vacant) => {
                     vacant.insert(Merged { pc, ..row });
