@@ -109,7 +109,15 @@ pub(crate) fn load(
     common: &Common,
 ) -> Result<Loaded, Failure> {
     match source {
-        Source::Files(paths) => read(paths, filter, selection(filter, report, common).kinds),
+        Source::Files(paths) => {
+            let wanted = selection(filter, report, common);
+            // What other images there are is in all tables, and tells what may have been meant.
+            let kinds = match wanted.images.as_slice() {
+                [] => wanted.kinds,
+                _ => Kinds::default(),
+            };
+            read(paths, filter, kinds)
+        }
         Source::Service(socket) => ask(socket, filter, report, common),
     }
 }
@@ -208,6 +216,7 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
         ),
         Report::Targets { .. } => (
             Kinds {
+                values: true,
                 calls: true,
                 ..none
             },
