@@ -7,7 +7,7 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
 /// What a file is that SQLite does not know.
-pub(crate) const NO_SQLITE: &str = "no SQLite database";
+pub(crate) const NO_SQLITE: &str = "a file of another kind";
 
 /// Why a profile database could not be written or read.
 #[derive(Debug, thiserror::Error)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use hotlist::{Coins, Hotlist};
 
 use crate::rows::{Epoch, Image, Process, Subject};
+use crate::view::Kinds;
 use crate::{Error, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
@@ -214,8 +215,21 @@ impl Profile {
         paths: &[PathBuf],
         filter: &Filter,
     ) -> Result<(Profile, Vec<Error>), Error> {
+        Profile::load_kinds(paths, filter, Kinds::default())
+    }
+
+    /// As [`Profile::load_readable`], of some tables alone; what is not read is not looked at
+    /// for damage either. Counters are always read.
+    ///
+    /// # Errors
+    /// As those of [`Profile::load_readable`].
+    pub fn load_kinds(
+        paths: &[PathBuf],
+        filter: &Filter,
+        kinds: Kinds,
+    ) -> Result<(Profile, Vec<Error>), Error> {
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        read::load(&paths, filter)
+        read::load(&paths, filter, kinds)
     }
 
     /// Merges the hotlists of each PC and parameter, and of each call site as well if
@@ -224,28 +238,67 @@ impl Profile {
     pub fn merged(&self, group_by_caller: bool, coins: &mut impl Coins) -> Vec<Merged<'_>> {
         let mut groups = BTreeMap::new();
         for row in &self.hotlists {
-            let caller = if group_by_caller { row.caller } else { None };
-            let key = (row.pc, row.parameter.as_str(), caller);
-            groups
-                .entry(key)
-                .and_modify(|merged: &mut Merged<'_>| {
-                    merged.reached = merged.reached.saturating_add(row.reached);
-                    merged.unknown = merged.unknown.saturating_add(row.unknown);
-                    merged.windows = merged.windows.saturating_add(row.windows);
-                    merged.list = merged.list.merge(&row.list, coins);
-                })
-                .or_insert_with(|| Merged {
-                    pc: row.pc,
-                    parameter: &row.parameter,
-                    caller,
-                    reached: row.reached,
-                    unknown: row.unknown,
-                    windows: row.windows,
-                    list: row.list.clone(),
-                });
+            add(&mut groups, row, group_by_caller, |sum: &mut Merged<'_>| {
+                sum.list = sum.list.merge(&row.list, coins);
+            });
         }
         groups.into_values().collect()
     }
+
+    /// As [`Profile::merged`], of the PCs that `wants` takes alone, by their indices. Each
+    /// group has coins of its own, so that what else is wanted changes nothing in it.
+    pub fn merged_at<C: Coins>(
+        &self,
+        group_by_caller: bool,
+        wants: impl Fn(usize) -> bool,
+        coins: impl Fn() -> C,
+    ) -> Vec<Merged<'_>> {
+        let mut groups = BTreeMap::new();
+        let mut coins_of: BTreeMap<_, C> = BTreeMap::new();
+        for row in self.hotlists.iter().filter(|row| wants(row.pc)) {
+            let key = key(row, group_by_caller);
+            add(&mut groups, row, group_by_caller, |sum: &mut Merged<'_>| {
+                let coins = coins_of.entry(key).or_insert_with(&coins);
+                sum.list = sum.list.merge(&row.list, coins);
+            });
+        }
+        groups.into_values().collect()
+    }
+}
+
+/// PC, parameter, and caller if that keeps groups apart.
+type Key<'p> = (usize, &'p str, Option<usize>);
+
+fn key(row: &HotlistRow, group_by_caller: bool) -> Key<'_> {
+    let caller = row.caller.filter(|_| group_by_caller);
+    (row.pc, row.parameter.as_str(), caller)
+}
+
+/// Adds a row's counts to its group, and with `merge` its list.
+fn add<'p>(
+    groups: &mut BTreeMap<Key<'p>, Merged<'p>>,
+    row: &'p HotlistRow,
+    group_by_caller: bool,
+    merge: impl FnOnce(&mut Merged<'p>),
+) {
+    let key = key(row, group_by_caller);
+    groups
+        .entry(key)
+        .and_modify(|merged| {
+            merged.reached = merged.reached.saturating_add(row.reached);
+            merged.unknown = merged.unknown.saturating_add(row.unknown);
+            merged.windows = merged.windows.saturating_add(row.windows);
+            merge(merged);
+        })
+        .or_insert_with(|| Merged {
+            pc: row.pc,
+            parameter: &row.parameter,
+            caller: key.2,
+            reached: row.reached,
+            unknown: row.unknown,
+            windows: row.windows,
+            list: row.list.clone(),
+        });
 }
 
 impl Filter {

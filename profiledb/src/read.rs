@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::open::{self, wal_of};
 use crate::profile::{Filter, Profile};
+use crate::view::Kinds;
 
 use builder::Builder;
 use file::Budget;
@@ -26,13 +27,17 @@ pub(crate) use referred::{Place, Referred};
 
 /// Reads all files that `paths` stand for, but for those of a directory that cannot be read
 /// while others of it can: these come back as errors.
-pub(crate) fn load(paths: &[&Path], filter: &Filter) -> Result<(Profile, Vec<Error>), Error> {
+pub(crate) fn load(
+    paths: &[&Path],
+    filter: &Filter,
+    kinds: Kinds,
+) -> Result<(Profile, Vec<Error>), Error> {
     let mut builder = Builder::default();
     let mut left_out = Vec::new();
     let mut in_directories = (0, 0);
     for Input { path, named } in files(paths)? {
         let before = builder.mark();
-        let read = read(&path, filter, &mut builder);
+        let read = read(&path, filter, kinds, &mut builder);
         if !named {
             in_directories.0 += 1;
             in_directories.1 += usize::from(read.is_ok());
@@ -56,13 +61,14 @@ pub(crate) fn load(paths: &[&Path], filter: &Filter) -> Result<(Profile, Vec<Err
     }
 }
 
-fn read(path: &Path, filter: &Filter, builder: &mut Builder) -> Result<(), Error> {
+fn read(path: &Path, filter: &Filter, kinds: Kinds, builder: &mut Builder) -> Result<(), Error> {
     let conn = open::for_reading(path)?;
     let budget = Budget::of(size(path)?);
     File {
         path,
         conn: &conn,
         filter,
+        kinds,
         builder,
         budget,
     }

@@ -29,7 +29,7 @@ pub(crate) struct Common {
     /// Only code of this image: its path, file name, or (the start of) its build id.
     #[arg(long, value_name = "PATH-or-build-id", global = true)]
     pub(crate) image: Vec<String>,
-    /// Only this function: a name, `image+0xoffset`, or a part of one name only.
+    /// Only this function: a name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
     #[arg(long = "function", value_name = "NAME", global = true)]
     pub(crate) only_function: Option<String>,
     /// Only what was collected in this process; may be repeated.
@@ -55,6 +55,9 @@ pub(crate) struct Common {
     /// Leave out what rests on fewer samples than this [default: 1; blks: 10].
     #[arg(long, value_name = "N", global = true)]
     pub(crate) min_samples: Option<u64>,
+    /// Print no more than this many rows, the first of them; `list` and `status` are whole.
+    #[arg(short = 'n', long, value_name = "N", global = true)]
+    pub(crate) lines: Option<usize>,
     /// Do not look for function names; print `image+0xoffset`.
     #[arg(long, global = true)]
     pub(crate) no_symbols: bool,
@@ -83,7 +86,7 @@ pub(crate) enum Report {
     },
     /// The instructions of a function with cycles, samples and the values they produced.
     List {
-        /// A name, `image+0xoffset`, or a part of one name only.
+        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
         function: Option<String>,
         /// Show the values of each call site of the function separately.
         #[arg(long)]
@@ -97,17 +100,17 @@ pub(crate) enum Report {
     },
     /// The most frequent value of each argument, per function and call site.
     Args {
-        /// A name, `image+0xoffset`, or a part of one name only.
+        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
         function: Option<String>,
     },
     /// Who calls a function from where, in percent of the time in it.
     Cg {
-        /// A name, `image+0xoffset`, or a part of one name only.
+        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
         function: Option<String>,
     },
     /// Runs of instructions whose results do not vary.
     Blks {
-        /// A name, `image+0xoffset`, or a part of one name only.
+        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
         function: Option<String>,
         /// Share in percent from which a result counts as invariant.
         #[arg(long, value_name = "PCT", default_value_t = 99.0, value_parser = percentage)]
@@ -115,12 +118,12 @@ pub(crate) enum Report {
     },
     /// Directions of conditional branches.
     Branches {
-        /// A name, `image+0xoffset`, or a part of one name only.
+        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
         function: Option<String>,
     },
     /// Targets of indirect calls and jumps.
     Targets {
-        /// A name, `image+0xoffset`, or a part of one name only.
+        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
         function: Option<String>,
     },
     /// What was collected, and everything that was lost.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::liveness::{Argument, all, live_arguments};
-use crate::symbols::STUB;
 use crate::view::View;
 
 /// What is known of the functions that are called.
@@ -12,14 +11,23 @@ pub(crate) struct Callees {
     /// first of several stubs that lead to a function without a PC of its own.
     canonical: BTreeMap<usize, usize>,
     /// Live arguments by the index of the entry, which is canonical.
-    live: BTreeMap<usize, Vec<Argument>>,
+    live: BTreeMap<usize, Option<Vec<Argument>>>,
+}
+
+/// The integer arguments that count at a callee.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Live {
+    /// The arguments; all six where it is not known which of them are.
+    pub(crate) arguments: Vec<Argument>,
+    /// They are known.
+    pub(crate) known: bool,
 }
 
 /// An address of an image.
 type Place = (usize, u64);
 
 impl Callees {
-    /// Looks at the functions with entries at these PCs.
+    /// Looks at the functions with entries at these PCs, and closely at those asked for.
     pub(crate) fn new(view: &View<'_>, callees: &BTreeSet<usize>) -> Callees {
         let pcs = &view.profile.pcs;
         let at = |callee: usize| pcs.get(callee).map(|pc| (pc.image, pc.address));
@@ -43,6 +51,7 @@ impl Callees {
             .filter_map(|callee| {
                 let entry = at(*callee)?;
                 let of = canonical.get(callee).copied().unwrap_or(*callee);
+                view.wants(of).then_some(())?;
                 Some((of, behind.get(&entry).copied().unwrap_or(entry)))
             })
             .collect();
@@ -55,19 +64,35 @@ impl Callees {
         self.canonical.get(&callee).copied().unwrap_or(callee)
     }
 
-    /// The live integer arguments of a callee, if it is one of those looked at.
-    pub(crate) fn live(&self, callee: usize) -> &[Argument] {
-        self.live
-            .get(&self.canonical(callee))
-            .map(Vec::as_slice)
-            .unwrap_or_default()
+    /// The live integer arguments of a callee.
+    pub(crate) fn live(&self, callee: usize) -> Live {
+        let live = self.live.get(&self.canonical(callee)).cloned().flatten();
+        Live {
+            known: live.is_some(),
+            arguments: live.unwrap_or_else(all),
+        }
     }
 }
 
+/// What is to be said where it is not known which arguments of `functions` functions are live.
+pub(crate) fn not_known(functions: usize) -> Option<String> {
+    let functions = match functions {
+        0 => return None,
+        1 => "one function".to_owned(),
+        many => format!("{many} functions"),
+    };
+    Some(format!(
+        "the code of {functions} cannot be read: all six argument registers are shown of what is \
+         marked ?, though not all of them need be arguments"
+    ))
+}
+
 /// The live integer arguments of functions: as the C standard or debug information
-/// declares them, else as their code reads them, else all six, for one that cannot
-/// be read.
-fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>) -> BTreeMap<usize, Vec<Argument>> {
+/// declares them, else as their code reads them; `None` for one that cannot be read.
+fn live(
+    view: &View<'_>,
+    targets: &BTreeMap<usize, Place>,
+) -> BTreeMap<usize, Option<Vec<Argument>>> {
     let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
     for (callee, (image, address)) in targets {
         if !is_clone(&view.symbols.name_of(*callee)) {
@@ -78,22 +103,21 @@ fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>) -> BTreeMap<usize, Ve
         .into_iter()
         .map(|(image, entries)| (image, view.symbols.declared(image, &entries)))
         .collect();
-    let live_at = |callee: usize, (image, address): Place| {
-        let of_image = declared.get(&image);
-        of_image
-            .and_then(|of_image| of_image.get(&address).cloned())
-            .or_else(|| {
-                // Behind a stub that leads nowhere known there is no code to look at.
-                let name = view.symbols.name_of(callee);
-                let name = name.strip_suffix(STUB)?;
-                Some(standard(name).unwrap_or_else(all))
-            })
-            .or_else(|| live_arguments(view.symbols.elf(image)?, address))
-            .unwrap_or_else(all)
+    let live_at = |(image, address): Place| {
+        let declared = declared.get(&image).and_then(|of| of.get(&address));
+        if let Some(declared) = declared {
+            return Some(declared.clone());
+        }
+        // Behind a stub that leads nowhere known there is no code to look at.
+        let stub = view.symbols.elf(image).and_then(|elf| elf.plt(address));
+        match stub {
+            Some((_, _, name)) => standard(name),
+            None => live_arguments(&view.symbols, (image, address)),
+        }
     };
     targets
         .iter()
-        .map(|(callee, place)| (*callee, live_at(*callee, *place)))
+        .map(|(callee, place)| (*callee, live_at(*place)))
         .collect()
 }
 

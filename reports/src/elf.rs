@@ -4,7 +4,8 @@
 //! Files are hostile until shown otherwise: every range is checked, and what does
 //! not parse is simply not known.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 use gimli::UnwindSection as _;
 use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _};
+
+use crate::guard::fenced;
 
 /// Files larger than this are not read.
 const MAX_FILE: u64 = 1 << 30;
@@ -23,9 +26,9 @@ pub(crate) struct Elf {
     build_id: Option<String>,
     segments: Vec<Segment>,
     /// Function ranges from `.eh_frame`: start to end, not overlapping.
-    frames: BTreeMap<u64, u64>,
+    frames: OnceCell<BTreeMap<u64, u64>>,
     /// Name of the symbol that the dynamic linker writes into a slot.
-    slots: BTreeMap<u64, String>,
+    slots: OnceCell<BTreeMap<u64, String>>,
 }
 
 #[derive(Debug)]
@@ -97,13 +100,11 @@ impl Elf {
                 })
             })
             .collect();
-        let frames = frames(&file);
-        let slots = slots(&file);
         Ok(Elf {
             build_id,
             segments,
-            frames,
-            slots,
+            frames: OnceCell::new(),
+            slots: OnceCell::new(),
             data,
         })
     }
@@ -128,9 +129,23 @@ impl Elf {
         })
     }
 
+    fn frames(&self) -> &BTreeMap<u64, u64> {
+        self.frames.get_or_init(|| self.parsed(frames))
+    }
+
+    fn slots(&self) -> &BTreeMap<u64, String> {
+        self.slots.get_or_init(|| self.parsed(slots))
+    }
+
+    /// What `read` finds in the file, nothing if it fails at it.
+    fn parsed<T: Default>(&self, read: impl Fn(&object::File<'_>) -> T) -> T {
+        let parse = || Some(read(&object::File::parse(self.data.as_slice()).ok()?));
+        fenced(parse).flatten().unwrap_or_default()
+    }
+
     /// The function range around an address by the unwind table.
     pub(crate) fn frame(&self, address: u64) -> Option<(u64, u64)> {
-        let (start, end) = self.frames.range(..=address).next_back()?;
+        let (start, end) = self.frames().range(..=address).next_back()?;
         (address < *end).then_some((*start, *end))
     }
 
@@ -140,7 +155,7 @@ impl Elf {
         [16, 8].into_iter().find_map(|size: u64| {
             let start = address & !(size - 1);
             let slot = self.stub_slot(start, size)?;
-            let name = self.slots.get(&slot)?;
+            let name = self.slots().get(&slot)?;
             Some((start, start.checked_add(size)?, name.as_str()))
         })
     }
@@ -175,17 +190,17 @@ impl Elf {
         Some(jump.memory_displacement64())
     }
 
-    /// The functions that the image offers to others under one of `names` (mangled), with
-    /// their addresses. An indirect one, whose implementation is chosen when it is
+    /// The functions that the image offers to others under their mangled names, with their
+    /// addresses. An indirect one, whose implementation is chosen when it is
     /// bound, has none.
-    pub(crate) fn exported(&self, names: &BTreeSet<String>) -> Vec<(String, Option<u64>)> {
+    pub(crate) fn exported(&self) -> Vec<(String, Option<u64>)> {
         let Ok(file) = object::File::parse(self.data.as_slice()) else {
             return Vec::new();
         };
         file.dynamic_symbols()
             .filter(|symbol| symbol.is_definition() && symbol.is_global())
             .filter_map(|symbol| {
-                let name = symbol.name().ok().filter(|name| names.contains(*name))?;
+                let name = symbol.name().ok()?;
                 let object::SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
                     return None;
                 };
@@ -499,10 +514,13 @@ pub(crate) mod tests {
     #[test]
     fn exports() {
         let elf = Elf::open(&fixture(), MAX_FILE).expect("fixture parses");
-        let names = ["declared", "imported", "local"].map(str::to_owned).into();
-        assert_eq!(
-            elf.exported(&names),
-            [("declared".to_owned(), Some(0x1040))]
-        );
+        let exported = elf.exported();
+        let address_of = |wanted| {
+            let found = exported.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, address)| *address)
+        };
+        assert_eq!(address_of("declared"), Some(Some(0x1040)));
+        assert_eq!(address_of("imported"), None);
+        assert_eq!(address_of("local"), None);
     }
 }

@@ -34,6 +34,30 @@ pub(crate) fn named(
     Ok(Some(found))
 }
 
+/// The images of some PCs, of their callers, and of what is called from there.
+pub(crate) fn around(profile: &Profile, wants: impl Fn(usize) -> bool) -> BTreeSet<usize> {
+    let cycles = profile.cycles.iter().map(|row| (row.pc, row.caller));
+    let values = profile.hotlists.iter().map(|row| (row.pc, row.caller));
+    let branches = profile.branches.iter().map(|row| (row.pc, None));
+    let calls = profile.calls.iter().map(|row| (row.site, row.callee));
+    let wanted: Vec<bool> = (0..profile.pcs.len()).map(wants).collect();
+    let is_wanted = |pc: usize| wanted.get(pc).copied().unwrap_or(false);
+    let mut near = wanted.clone();
+    for (pc, other) in cycles.chain(values).chain(branches).chain(calls) {
+        for (one, other) in [(Some(pc), other), (other, Some(pc))] {
+            if one.is_some_and(is_wanted)
+                && let Some(near) = other.and_then(|other| near.get_mut(other))
+            {
+                *near = true;
+            }
+        }
+    }
+    let pcs = profile.pcs.iter().zip(near);
+    pcs.filter(|(_, near)| *near)
+        .map(|(pc, _)| pc.image)
+        .collect()
+}
+
 /// A sentence for each of the names that means no image, with what may have been meant.
 pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
     let is_there = |name: &String| {

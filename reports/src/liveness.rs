@@ -1,14 +1,18 @@
 //! Which integer argument registers a function reads before it writes them.
 //!
 //! The walk follows the callee's control flow from its entry, and calls and jumps
-//! out of it as well: what a callee has not touched may be meant for the function
-//! that it hands over to. After a call nothing of the arguments is left in
-//! registers, so a call is followed as a jump is. What is merely still there where it
-//! hands over to code that cannot be read is no argument: nothing shows that it is.
+//! out of it as well, through PLT stubs too: what a callee has not touched may be
+//! meant for the function that it hands over to. After a call nothing of the arguments
+//! is left in registers, so a call is followed as a jump is. What is merely still there
+//! where it hands over to code that cannot be read is no argument: nothing shows that it is.
+//! Nor is what a function of variable arguments only saves: it saves all that could be there.
 
 use std::collections::BTreeSet;
 
-use iced_x86::{FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, Register};
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
+};
 
 use crate::code::{decode, direct_target};
 use crate::elf::Elf;
@@ -35,27 +39,52 @@ const REGISTERS: [Register; 6] = [
 /// Steps that an analysis may take, so that code of any shape ends it.
 const MAX_STEPS: usize = 4096;
 
+/// Calls and stubs that the walk follows one into another.
+const MAX_DEPTH: u8 = 3;
+
+/// Instructions within which a function of variable arguments asks for the number of vector
+/// registers in use.
+const PROLOGUE: usize = 32;
+
 /// All six, in full width: for a callee that cannot be read.
 pub(crate) fn all() -> Vec<Argument> {
     (0..6).map(|index| Argument { index, bits: 64 }).collect()
 }
 
+/// The code that the walk goes through.
+pub(crate) trait Code {
+    /// The verified file of an image.
+    fn elf(&self, image: usize) -> Option<&Elf>;
+
+    /// Image and address of the function that the PLT stub at an address leads to.
+    fn behind_stub(&self, image: usize, address: u64) -> Option<(usize, u64)>;
+}
+
 /// One state of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
+    image: usize,
     address: u64,
     /// Bit i: argument register i was overwritten on the way here.
     written: u8,
+    /// Calls and stubs on the way here.
+    depth: u8,
+    /// The function has variable arguments.
+    variadic: bool,
 }
 
-/// The arguments read by the function at `entry`; `None` if it cannot be read.
-pub(crate) fn live_arguments(elf: &Elf, entry: u64) -> Option<Vec<Argument>> {
-    elf.bytes(entry).and_then(|bytes| decode(bytes, entry))?;
+/// The arguments read by the function at `entry` (image, address); `None` if it cannot be read.
+pub(crate) fn live_arguments(code: &impl Code, entry: (usize, u64)) -> Option<Vec<Argument>> {
+    let (image, address) = entry;
+    instruction_at(code.elf(image)?, address)?;
     let mut factory = InstructionInfoFactory::new();
     let mut bits = [0_u32; 6];
     let start = State {
-        address: entry,
+        image,
+        address,
         written: 0,
+        depth: 0,
+        variadic: is_variadic(code.elf(image)?, address),
     };
     let mut seen = BTreeSet::from([start]);
     let mut work = vec![start];
@@ -65,64 +94,59 @@ pub(crate) fn live_arguments(elf: &Elf, entry: u64) -> Option<Vec<Argument>> {
         if steps > MAX_STEPS {
             break;
         }
-        let decoded = elf
-            .bytes(state.address)
-            .and_then(|bytes| decode(bytes, state.address));
-        let Some(instruction) = decoded else {
+        let instruction = code
+            .elf(state.image)
+            .and_then(|elf| instruction_at(elf, state.address));
+        let Some(instruction) = instruction else {
             continue;
         };
-        let mut written = state.written;
-        if instruction.mnemonic() != Mnemonic::Nop {
-            let info = factory.info(&instruction);
-            for used in info.used_registers() {
-                let Some(index) = argument_of(used.register()) else {
-                    continue;
-                };
-                if state.written & (1 << index) == 0
-                    && reads(used.access())
-                    && let Some(bits) = bits.get_mut(index)
-                {
-                    *bits = (*bits).max(width(used.register()));
-                }
-            }
-            for used in info.used_registers() {
-                // A write of the low byte or word leaves the rest as it was.
-                let full = width(used.register()) >= 32;
-                if let Some(index) = argument_of(used.register())
-                    && used.access() == OpAccess::Write
-                    && full
-                {
-                    written |= 1 << index;
-                }
-            }
-        }
-        let mut push = |address| {
-            let next = State { address, written };
+        let info = factory.info(&instruction);
+        let written = state.written | note(&instruction, info, state, &mut bits);
+        let mut push = |next: State| {
             if seen.insert(next) {
                 work.push(next);
             }
         };
+        let to = |address| State {
+            address,
+            written,
+            ..state
+        };
         match instruction.flow_control() {
-            FlowControl::Next | FlowControl::XbeginXabortXend => push(instruction.next_ip()),
+            FlowControl::Next | FlowControl::XbeginXabortXend => push(to(instruction.next_ip())),
             FlowControl::ConditionalBranch => {
-                push(instruction.next_ip());
+                push(to(instruction.next_ip()));
                 if let Some(target) = direct_target(&instruction) {
-                    push(target);
+                    push(to(target));
                 }
             }
             FlowControl::UnconditionalBranch => {
                 if let Some(target) = direct_target(&instruction) {
-                    push(target);
+                    // It may be the entry of another function.
+                    let entered = code.elf(state.image).map(|elf| is_variadic(elf, target));
+                    push(State {
+                        variadic: state.variadic || entered == Some(true),
+                        ..to(target)
+                    });
                 }
             }
-            FlowControl::Call => {
-                // `syscall` counts as one as well; it has no target.
-                push(direct_target(&instruction).unwrap_or(instruction.next_ip()));
-            }
+            FlowControl::Call => match direct_target(&instruction) {
+                Some(target) => enter(code, to(target)).into_iter().for_each(push),
+                // `syscall` counts as a call as well; it has no target.
+                None => push(to(instruction.next_ip())),
+            },
             // A jump through a table stays in the function, one through a register
-            // or slot leaves it: nothing tells which.
-            FlowControl::IndirectBranch
-            | FlowControl::IndirectCall
+            // leaves it: nothing tells which. One through a slot is a stub.
+            FlowControl::IndirectBranch => {
+                if let Some((image, address)) = code.behind_stub(state.image, state.address) {
+                    let behind = State {
+                        image,
+                        ..to(address)
+                    };
+                    enter(code, behind).into_iter().for_each(push);
+                }
+            }
+            FlowControl::IndirectCall
             | FlowControl::Return
             | FlowControl::Interrupt
             | FlowControl::Exception => {}
@@ -133,6 +157,88 @@ pub(crate) fn live_arguments(elf: &Elf, entry: u64) -> Option<Vec<Argument>> {
         live.map(|(bits, index)| Argument { index, bits: *bits })
             .collect(),
     )
+}
+
+/// The state at the entry of a function, if it is not too far away.
+fn enter(code: &impl Code, at: State) -> Option<State> {
+    let depth = at.depth.checked_add(1).filter(|d| *d <= MAX_DEPTH)?;
+    Some(State {
+        depth,
+        variadic: is_variadic(code.elf(at.image)?, at.address),
+        ..at
+    })
+}
+
+/// Notes in `bits` the argument registers that an instruction reads before they are written,
+/// and gives those that it writes, bit i for register i.
+fn note(
+    instruction: &Instruction,
+    info: &InstructionInfo,
+    state: State,
+    bits: &mut [u32; 6],
+) -> u8 {
+    let mut written = 0;
+    if instruction.mnemonic() == Mnemonic::Nop {
+        return written;
+    }
+    let saves = state.variadic && is_save(instruction);
+    for used in info.used_registers() {
+        let Some(index) = argument_of(used.register()) else {
+            continue;
+        };
+        if state.written & (1 << index) == 0
+            && reads(used.access())
+            && !saves
+            && let Some(bits) = bits.get_mut(index)
+        {
+            *bits = (*bits).max(width(used.register()));
+        }
+        // A write of the low byte or word leaves the rest as it was.
+        if used.access() == OpAccess::Write && width(used.register()) >= 32 {
+            written |= 1 << index;
+        }
+    }
+    written
+}
+
+fn instruction_at(elf: &Elf, address: u64) -> Option<Instruction> {
+    decode(elf.bytes(address)?, address)
+}
+
+/// Whether the function at `entry` has variable arguments: callers of such tell in `al` how
+/// many vector registers they use (System V ABI 3.5.7), and it looks there before it saves them.
+fn is_variadic(elf: &Elf, entry: u64) -> bool {
+    let mut address = entry;
+    let mut factory = InstructionInfoFactory::new();
+    for _ in 0..PROLOGUE {
+        let Some(instruction) = instruction_at(elf, address) else {
+            return false;
+        };
+        let is_al = |operand| {
+            instruction.op_kind(operand) == OpKind::Register
+                && instruction.op_register(operand) == Register::AL
+        };
+        if instruction.mnemonic() == Mnemonic::Test && is_al(0) && is_al(1) {
+            return true;
+        }
+        let info = factory.info(&instruction);
+        let writes_rax = info.used_registers().iter().any(|used| {
+            used.register().full_register() == Register::RAX && used.access() != OpAccess::Read
+        });
+        if writes_rax || instruction.flow_control() != FlowControl::Next {
+            return false;
+        }
+        address = instruction.next_ip();
+    }
+    false
+}
+
+/// Whether an instruction stores a register on the stack.
+fn is_save(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op0_kind() == OpKind::Memory
+        && instruction.op1_kind() == OpKind::Register
+        && matches!(instruction.memory_base(), Register::RSP | Register::RBP)
 }
 
 fn argument_of(register: Register) -> Option<usize> {
@@ -162,9 +268,36 @@ mod tests {
     use super::*;
     use crate::elf::tests::image_of;
 
+    /// Images by their index, and a stub of image 0 that leads to the entry of image 1.
+    struct Images {
+        elfs: Vec<Elf>,
+        stub: u64,
+    }
+
+    impl Code for Images {
+        fn elf(&self, image: usize) -> Option<&Elf> {
+            self.elfs.get(image)
+        }
+
+        fn behind_stub(&self, image: usize, address: u64) -> Option<(usize, u64)> {
+            (image == 0 && address == self.stub).then_some((1, 0x1000))
+        }
+    }
+
+    fn images(codes: &[&[u8]], stub: u64) -> Images {
+        let parse = |code: &&[u8]| Elf::parse(image_of(code, 0x1000)).expect("image parses");
+        Images {
+            elfs: codes.iter().map(parse).collect(),
+            stub,
+        }
+    }
+
     fn live(code: &[u8]) -> Vec<(u8, u32)> {
-        let elf = Elf::parse(image_of(code, 0x1000)).expect("image parses");
-        let arguments = live_arguments(&elf, 0x1000).expect("entry is readable");
+        live_in(&images(&[code], 0))
+    }
+
+    fn live_in(images: &Images) -> Vec<(u8, u32)> {
+        let arguments = live_arguments(images, (0, 0x1000)).expect("entry is readable");
         arguments
             .iter()
             .map(|argument| (argument.index, argument.bits))
@@ -212,12 +345,58 @@ mod tests {
         assert_eq!(live(&[0x89, 0xf8, 0xff, 0xd0, 0xc3]), [(0, 32)]);
     }
 
+    /// A stub leads to the code of another image; one that leads nowhere known shows nothing.
+    #[test]
+    fn through_a_stub() {
+        // mov eax,edi; call +0; jmp [rip+0x10]
+        let code = [
+            0x89, 0xf8, 0xe8, 0, 0, 0, 0, 0xff, 0x25, 0x10, 0, 0, 0, 0xcc,
+        ];
+        // mov rax,rsi; ret
+        let other = [0x48, 0x89, 0xf0, 0xc3];
+        assert_eq!(
+            live_in(&images(&[&code, &other], 0x1007)),
+            [(0, 32), (1, 64)]
+        );
+        assert_eq!(live_in(&images(&[&code], 0x1007)), [(0, 32)]);
+        assert_eq!(live_in(&images(&[&code, &other], 0)), [(0, 32)]);
+    }
+
+    /// Of what a function of variable arguments saves nothing was passed for sure, neither to
+    /// it nor through it; what it reads besides was.
+    #[test]
+    fn variable_arguments() {
+        // mov eax,esi; mov [rsp-8],r9; test al,al; ...
+        let not_al = [
+            0x89, 0xf0, 0x4c, 0x89, 0x4c, 0x24, 0xf8, 0x84, 0xc0, 0x89, 0xf8, 0xc3,
+        ];
+        assert_eq!(live(&not_al), [(0, 32), (1, 32), (5, 64)]);
+        // mov [rsp-8],r9; test al,al; mov eax,edi; ret
+        let variadic = [0x4c, 0x89, 0x4c, 0x24, 0xf8, 0x84, 0xc0, 0x89, 0xf8, 0xc3];
+        assert_eq!(live(&variadic), [(0, 32)]);
+        let mut through = vec![0xe8, 0, 0, 0, 0];
+        through.extend(variadic);
+        assert_eq!(live(&through), [(0, 32)]);
+    }
+
+    /// The walk ends some calls away.
+    #[test]
+    fn depth_is_bounded() {
+        // call +0, so many times; mov eax,edi; ret
+        let chain = |calls| {
+            let mut code = [0xe8, 0, 0, 0, 0].repeat(calls);
+            code.extend([0x89, 0xf8, 0xc3]);
+            code
+        };
+        assert_eq!(live(&chain(3)), [(0, 32)]);
+        assert!(live(&chain(4)).is_empty());
+    }
+
     /// An entry outside the image, or that is no instruction, gives no answer.
     #[test]
     fn unreadable_entry_is_not_guessed() {
-        let elf = Elf::parse(image_of(&[0xc3], 0x1000)).expect("image parses");
-        assert_eq!(live_arguments(&elf, 0x9000), None);
-        let elf = Elf::parse(image_of(&[0x06], 0x1000)).expect("image parses");
-        assert_eq!(live_arguments(&elf, 0x1000), None);
+        assert_eq!(live_arguments(&images(&[&[0xc3]], 0), (0, 0x9000)), None);
+        assert_eq!(live_arguments(&images(&[&[0x06]], 0), (0, 0x1000)), None);
+        assert_eq!(live_arguments(&images(&[&[0xc3]], 0), (7, 0x1000)), None);
     }
 }

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use profiledb::Profile;
 
-use crate::args::{Cli, Common, Report};
+use crate::args::{Cli, Common, Format, Report};
 use crate::failure::Failure;
 use crate::render::clean;
 use crate::source::Loaded;
@@ -60,9 +60,21 @@ fn main() -> ExitCode {
         }
         Err(failure) => {
             say(&failure.to_string());
+            if matches!(failure, Failure::Nothing(_)) && cli.common.format == Format::Json {
+                print_empty(&cli.report);
+            }
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// A report of nothing, for programs. Whether it arrives changes nothing in the exit code.
+fn print_empty(report: &Report) {
+    let empty = match report {
+        Report::Status => "{}",
+        _ => "[]",
+    };
+    let _ = writeln!(std::io::stdout(), "{empty}");
 }
 
 /// The report as text.
@@ -145,8 +157,8 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             };
             report::list::report(&mut view, options, format)
         }
-        Report::Args { .. } => report::args::report(&view, format),
-        Report::Cg { .. } => report::cg::report(&view, format),
+        Report::Args { .. } => report::args::report(&mut view, format),
+        Report::Cg { .. } => report::cg::report(&mut view, format),
         Report::Blks { invariant, .. } => report::blks::report(&mut view, invariant, format),
         Report::Branches { .. } => report::branches::report(&mut view, format),
         Report::Targets { .. } => report::targets::report(&mut view, format),
@@ -156,20 +168,29 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         | Report::Html(_)
         | Report::Document { .. } => report::status::report(&profile, source.is_service(), format),
     };
-    for note in view.symbols.notes().iter().take(MAX_NOTES) {
+    for note in &view.notes {
         say(note);
     }
-    if let Some(more) = view
-        .symbols
-        .notes()
-        .len()
-        .checked_sub(MAX_NOTES)
-        .filter(|more| *more > 0)
-    {
+    say_of_names(&view);
+    text
+}
+
+/// Says which images that the report is about cannot name their code.
+fn say_of_names(view: &View<'_>) {
+    let needed = view.images_needed();
+    let notes = view.symbols.notes().iter();
+    let notes: Vec<&String> = notes
+        .filter(|(image, _)| needed.contains(image))
+        .map(|(_, note)| note)
+        .collect();
+    for note in notes.iter().take(MAX_NOTES) {
+        say(note);
+    }
+    let more = notes.len().saturating_sub(MAX_NOTES);
+    if more > 0 {
         let images = render::counted(more as u64, "more image");
         say(&format!("{images} without names"));
     }
-    text
 }
 
 /// Says what the counters of a profile are not.

@@ -109,14 +109,29 @@ pub(crate) fn load(
     common: &Common,
 ) -> Result<Loaded, Failure> {
     match source {
-        Source::Files(paths) => read(paths, filter),
+        Source::Files(paths) => {
+            let wanted = selection(filter, report, common);
+            // What other images there are is in all tables, and tells what may have been meant.
+            let kinds = match wanted.images.as_slice() {
+                [] => wanted.kinds,
+                _ => Kinds::default(),
+            };
+            read(paths, filter, kinds)
+        }
         Source::Service(socket) => ask(socket, filter, report, common),
     }
 }
 
-fn read(paths: &[PathBuf], filter: &Filter) -> Result<Loaded, Failure> {
+fn read(paths: &[PathBuf], filter: &Filter, kinds: Kinds) -> Result<Loaded, Failure> {
+    let kinds = profiledb::view::Kinds {
+        cycles: kinds.cycles,
+        values: kinds.values,
+        branches: kinds.branches,
+        calls: kinds.calls,
+        counters: kinds.counters,
+    };
     let (profile, left_out) =
-        Profile::load_readable(paths, filter).map_err(|error| Failure::Input(chain(&error)))?;
+        Profile::load_kinds(paths, filter, kinds).map_err(|error| Failure::Input(chain(&error)))?;
     let left_out = left_out.iter().map(|error| chain(error)).collect();
     Ok(Loaded { profile, left_out })
 }
@@ -159,7 +174,7 @@ fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loade
     let received = client
         .view(selection, place.as_file_mut())
         .map_err(failed)?;
-    let mut loaded = read(&[place.path().to_owned()], filter)?;
+    let mut loaded = read(&[place.path().to_owned()], filter, Kinds::default())?;
     loaded.left_out.extend(received.notes);
     Ok(loaded)
 }
@@ -201,6 +216,7 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
         ),
         Report::Targets { .. } => (
             Kinds {
+                values: true,
                 calls: true,
                 ..none
             },
@@ -209,6 +225,14 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
         Report::Status => (
             Kinds {
                 counters: true,
+                ..none
+            },
+            false,
+        ),
+        Report::Args { .. } => (
+            Kinds {
+                values: true,
+                calls: true,
                 ..none
             },
             false,

@@ -5,6 +5,7 @@
 //! profile recorded stands in the file unchanged. Otherwise the address is
 //! printed as `image+0xaddress` and a note says why.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use profiledb::rows::{Image, ImageKind};
 use crate::dwarf;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
-use crate::liveness::Argument;
+use crate::liveness::{Argument, Code};
 use crate::symbolize::{self, Bounds, Place};
 
 /// A function, or what has to stand for it.
@@ -36,7 +37,7 @@ pub(crate) struct Function {
 /// What is behind the name of a PLT stub's target.
 pub(crate) const STUB: &str = "@plt";
 
-/// Bytes of images that are held at a time; the hottest come first.
+/// Bytes of images that are held at a time.
 const MAX_TOTAL: u64 = 2 << 30;
 
 /// Index of a function in [`Symbols::functions`].
@@ -53,13 +54,30 @@ pub(crate) struct Symbols<'p> {
     of_pc: Vec<FunctionId>,
     by_start: BTreeMap<(usize, u64), FunctionId>,
     unbounded: BTreeMap<usize, FunctionId>,
-    notes: Vec<String>,
+    /// Why an image cannot name its code, by its index; the hottest come first.
+    notes: Vec<(usize, String)>,
+    /// Left for the bytes of images that stay in memory.
+    room: Cell<u64>,
+    /// See [`Symbols::offers`].
+    offers: OnceCell<BTreeMap<String, Option<(usize, u64)>>>,
+}
+
+impl Code for Symbols<'_> {
+    fn elf(&self, image: usize) -> Option<&Elf> {
+        Symbols::elf(self, image)
+    }
+
+    fn behind_stub(&self, image: usize, address: u64) -> Option<(usize, u64)> {
+        let (_, _, name) = self.elf(image)?.plt(address)?;
+        *self.offers().get(name)?
+    }
 }
 
 /// Where an image's names come from.
 #[derive(Default)]
 struct ImageNames {
-    elf: Option<Elf>,
+    /// Read when it is asked for, and only if it is the one that was profiled.
+    elf: OnceCell<Option<Elf>>,
     /// The image file as a symbol library reads it; only if it was verified.
     path: Option<PathBuf>,
     /// Symbols of the profile itself or of an image in memory: start to (end, name).
@@ -67,9 +85,13 @@ struct ImageNames {
 }
 
 impl<'p> Symbols<'p> {
-    /// Reads the images of a profile and names all its PCs; without `names`,
-    /// only bounds are looked for.
-    pub(crate) fn new(profile: &'p Profile, names: bool) -> Symbols<'p> {
+    /// Names the PCs of a profile, in all its images or in those of `only`; without `names`,
+    /// only bounds are looked for. Of the images one at a time is in memory.
+    pub(crate) fn new(
+        profile: &'p Profile,
+        names: bool,
+        only: Option<&BTreeSet<usize>>,
+    ) -> Symbols<'p> {
         let mut symbols = Symbols {
             profile,
             names,
@@ -80,6 +102,8 @@ impl<'p> Symbols<'p> {
             by_start: BTreeMap::new(),
             unbounded: BTreeMap::new(),
             notes: Vec::new(),
+            room: Cell::new(MAX_TOTAL),
+            offers: OnceCell::new(),
         };
         let mut addresses: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); profile.images.len()];
         for pc in &profile.pcs {
@@ -91,7 +115,6 @@ impl<'p> Symbols<'p> {
         symbols
             .images
             .resize_with(profile.images.len(), ImageNames::default);
-        let mut room = MAX_TOTAL;
         for index in hottest_first(profile) {
             let Some(image) = profile.images.get(index) else {
                 continue;
@@ -100,16 +123,17 @@ impl<'p> Symbols<'p> {
                 .get(index)
                 .map(|set| set.iter().copied().collect())
                 .unwrap_or_default();
-            if addresses.is_empty() {
+            if addresses.is_empty() || only.is_some_and(|only| !only.contains(&index)) {
                 continue;
             }
-            let names = symbols.open(index, image, &mut room);
+            let names = symbols.open(index, image);
             if let Some(slot) = symbols.images.get_mut(index) {
                 *slot = names;
             }
             for (address, function) in addresses.iter().zip(symbols.resolve(index, &addresses)) {
                 known.insert((index, *address), function);
             }
+            symbols.forget(index);
         }
         symbols.of_pc = profile
             .pcs
@@ -159,11 +183,44 @@ impl<'p> Symbols<'p> {
 
     /// The verified file of an image.
     pub(crate) fn elf(&self, image: usize) -> Option<&Elf> {
-        self.images.get(image)?.elf.as_ref()
+        let names = self.images.get(image)?;
+        let read = || {
+            let elf = self.read(image, self.room.get()).ok()?;
+            let left = self.room.get().saturating_sub(elf.data().len() as u64);
+            self.room.set(left);
+            Some(elf)
+        };
+        names.elf.get_or_init(read).as_ref()
     }
 
-    /// What the reader should know about names that are missing, one line each.
-    pub(crate) fn notes(&self) -> &[String] {
+    /// Reads the file of an image of no more than `room` bytes; if there is none, a sentence why.
+    fn read(&self, index: usize, room: u64) -> Result<Elf, String> {
+        let Some(image) = self.profile.images.get(index) else {
+            return Err("no image of the profile".to_owned());
+        };
+        match image.kind {
+            ImageKind::File => verified(self.profile, index, image, Path::new(&image.path), room),
+            ImageKind::Vdso => elf::own_vdso()
+                .filter(|elf| {
+                    elf.build_id().is_some() && elf.build_id() == image.build_id.as_deref()
+                })
+                .ok_or_else(|| "another kernel's".to_owned()),
+            ImageKind::Kernel | ImageKind::Anon => Err("in no file".to_owned()),
+        }
+    }
+
+    /// Frees what was read of an image; it is read again when it is asked for.
+    fn forget(&mut self, image: usize) {
+        self.symbolizer = symbolize::symbolizer(false);
+        if let Some(names) = self.images.get_mut(image)
+            && names.elf.get().is_some_and(Option::is_some)
+        {
+            names.elf = OnceCell::new();
+        }
+    }
+
+    /// What the reader should know about names that are missing, one line for an image.
+    pub(crate) fn notes(&self) -> &[(usize, String)] {
         &self.notes
     }
 
@@ -249,6 +306,7 @@ impl<'p> Symbols<'p> {
     ) -> BTreeMap<(usize, u64), (usize, u64)> {
         let leads: BTreeMap<(usize, u64), String> = stubs
             .iter()
+            .filter(|place| self.may_be_stub(**place))
             .filter_map(|(image, address)| {
                 let (_, _, name) = self.elf(*image)?.plt(*address)?;
                 Some(((*image, *address), name.to_owned()))
@@ -257,26 +315,42 @@ impl<'p> Symbols<'p> {
         if leads.is_empty() {
             return BTreeMap::new();
         }
-        let names: BTreeSet<String> = leads.values().cloned().collect();
-        // An indirect function has no address to offer, and no other of its name is meant then.
-        let mut offers: BTreeMap<String, BTreeSet<(usize, Option<u64>)>> = BTreeMap::new();
-        for image in 0..self.images.len() {
-            for (name, address) in self
-                .elf(image)
-                .map(|elf| elf.exported(&names))
-                .unwrap_or_default()
-            {
-                offers.entry(name).or_default().insert((image, address));
-            }
-        }
+        let offers = self.offers();
         leads
             .into_iter()
-            .filter_map(|(stub, name)| {
-                let offers = offers.get(&name).filter(|offers| offers.len() == 1)?;
-                let (image, address) = offers.first()?;
-                Some((stub, (*image, (*address)?)))
-            })
+            .filter_map(|(stub, name)| Some((stub, (*offers.get(&name)?)?)))
             .collect()
+    }
+
+    /// Whether a PLT stub may begin at a PC: a function of another name does not.
+    fn may_be_stub(&self, place: (usize, u64)) -> bool {
+        let function = self.by_start.get(&place).and_then(|id| self.function(*id));
+        function.is_none_or(|function| !function.named || function.name.ends_with(STUB))
+    }
+
+    /// The functions that one image alone offers to the others, by mangled name; `None` for a
+    /// name with several, or with an indirect function: that has no address to offer, and no
+    /// other of its name is meant then.
+    fn offers(&self) -> &BTreeMap<String, Option<(usize, u64)>> {
+        self.offers.get_or_init(|| {
+            let mut offers: BTreeMap<String, Option<(usize, u64)>> = BTreeMap::new();
+            for image in 0..self.images.len() {
+                // All images are looked at, and few of them needed for more.
+                let exported = match self.images.get(image).and_then(|names| names.elf.get()) {
+                    Some(read) => read.as_ref().map(Elf::exported),
+                    None => self.read(image, MAX_TOTAL).ok().map(|elf| elf.exported()),
+                };
+                let exported = exported.unwrap_or_default();
+                for (name, address) in exported {
+                    let offer = address.map(|address| (image, address));
+                    offers
+                        .entry(name)
+                        .and_modify(|known| *known = known.filter(|known| Some(*known) == offer))
+                        .or_insert(offer);
+                }
+            }
+            offers
+        })
     }
 
     /// Source places of addresses of one image, in their order.
@@ -298,42 +372,33 @@ impl<'p> Symbols<'p> {
         }
     }
 
-    /// Looks for an image's names; `room` is left for the bytes of images, in bytes.
-    fn open(&mut self, index: usize, image: &Image, room: &mut u64) -> ImageNames {
+    /// Looks for an image's names.
+    fn open(&mut self, index: usize, image: &Image) -> ImageNames {
         let mut names = ImageNames {
             table: self.stored(index),
             ..ImageNames::default()
         };
-        match image.kind {
-            ImageKind::File => {
-                let path = PathBuf::from(&image.path);
-                match verified(self.profile, index, image, &path, *room) {
-                    Ok(elf) => {
-                        *room = room.saturating_sub(elf.data().len() as u64);
-                        names.path = symbolize::is_plain(&elf).then_some(path);
-                        names.elf = Some(elf);
-                    }
-                    Err(reason) => self.notes.push(format!(
-                        "{}: {reason}; its code is shown as addresses",
-                        image.path
-                    )),
+        let elf = match self.read(index, MAX_TOTAL) {
+            Ok(elf) => elf,
+            Err(reason) => {
+                if image.kind == ImageKind::File {
+                    let note = format!("{}: {reason}; its code is shown as addresses", image.path);
+                    self.notes.push((index, note));
                 }
+                names.elf = OnceCell::from(None);
+                return names;
             }
-            ImageKind::Vdso => {
-                let own = elf::own_vdso().filter(|elf| {
-                    elf.build_id().is_some() && elf.build_id() == image.build_id.as_deref()
-                });
-                if let Some(elf) = own {
-                    let symbols = elf.symbols().into_iter().map(|(start, size, name)| {
-                        let end = start.checked_add(size).filter(|_| size > 0);
-                        (start, (end, elf::demangle(&name)))
-                    });
-                    names.table.extend(symbols);
-                    names.elf = Some(elf);
-                }
-            }
-            ImageKind::Kernel | ImageKind::Anon => {}
+        };
+        if image.kind == ImageKind::File {
+            names.path = symbolize::is_plain(&elf).then(|| PathBuf::from(&image.path));
+        } else {
+            let symbols = elf.symbols().into_iter().map(|(start, size, name)| {
+                let end = start.checked_add(size).filter(|_| size > 0);
+                (start, (end, elf::demangle(&name)))
+            });
+            names.table.extend(symbols);
         }
+        names.elf = OnceCell::from(Some(elf));
         names
     }
 
@@ -455,7 +520,7 @@ impl<'p> Symbols<'p> {
                 });
             }
         }
-        let (start, end) = names.elf.as_ref()?.frame(address)?;
+        let (start, end) = self.elf(image)?.frame(address)?;
         Some(Bounds {
             start,
             end: Some(end),

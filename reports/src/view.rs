@@ -67,6 +67,8 @@ pub(crate) struct Values {
     pub(crate) threshold: f64,
     /// Width of the values, if it is another than the parameter's name says.
     pub(crate) bits: Option<u32>,
+    /// `false` for an argument register of which it is not known whether the function uses it.
+    pub(crate) live: bool,
     /// Values, the most frequent first.
     pub(crate) shares: Vec<Share>,
 }
@@ -82,6 +84,7 @@ impl Values {
             windows: row.windows,
             threshold: row.list.threshold(),
             bits: None,
+            live: true,
             shares: Vec::new(),
         };
         let (samples, windows, reached) = (values.samples(), values.windows, values.reached);
@@ -212,6 +215,10 @@ pub(crate) struct View<'p> {
     pub(crate) min_samples: u64,
     /// How text shows names.
     pub(crate) names: Names,
+    /// Rows that a report has at most; `None`: all.
+    lines: Option<usize>,
+    /// What the reader of the report should know beside it, a line each.
+    pub(crate) notes: Vec<String>,
     /// PCs of each function, by address.
     of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>>,
     /// Images asked for; `None`: all.
@@ -233,7 +240,14 @@ impl<'p> View<'p> {
             stubs,
         } = question;
         let images = images::named(profile, &common.image)?;
-        let symbols = Symbols::new(profile, !common.no_symbols);
+        // A stub may lead from any image to any other.
+        let near = images.as_ref().filter(|_| !stubs).map(|images| {
+            let pcs = &profile.pcs;
+            images::around(profile, |pc| {
+                pcs.get(pc).is_some_and(|pc| images.contains(&pc.image))
+            })
+        });
+        let symbols = Symbols::new(profile, !common.no_symbols, near.as_ref());
         let mut heat = vec![Heat::default(); profile.pcs.len()];
         for row in &profile.cycles {
             if let Some(heat) = heat.get_mut(row.pc) {
@@ -263,6 +277,8 @@ impl<'p> View<'p> {
             } else {
                 Names::Short
             },
+            lines: common.lines,
+            notes: Vec::new(),
             images,
             functions: None,
         };
@@ -285,6 +301,21 @@ impl<'p> View<'p> {
             (None, _) => true,
         };
         image_wanted && function_wanted
+    }
+
+    /// The images of what was asked for, and of what calls it or is called from there.
+    pub(crate) fn images_needed(&self) -> BTreeSet<usize> {
+        images::around(self.profile, |pc| self.wants(pc))
+    }
+
+    /// Leaves out the rows beyond those asked for, and notes how many these are.
+    pub(crate) fn keep_first<T>(&mut self, rows: &mut Vec<T>) {
+        let more = self.lines.map_or(0, |most| rows.len().saturating_sub(most));
+        if more > 0 {
+            rows.truncate(rows.len() - more);
+            let more = crate::render::counted(more as u64, "more row");
+            self.notes.push(format!("{more} left out (--lines)"));
+        }
     }
 
     /// The functions asked for by name.
@@ -314,13 +345,11 @@ impl<'p> View<'p> {
 
     /// As [`View::values`], with what was seen at a PC counted at `place(pc)`.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
-        let mut coins = hotlist::Generator::new(SEED);
+        let coins = || hotlist::Generator::new(SEED);
+        let wanted = |pc| self.wants(place(pc));
         let mut placed: BTreeMap<(usize, &str, Option<usize>), Merged<'_>> = BTreeMap::new();
-        for row in self.profile.merged(by_caller, &mut coins) {
+        for row in self.profile.merged_at(by_caller, wanted, coins) {
             let pc = place(row.pc);
-            if !self.wants(pc) {
-                continue;
-            }
             match placed.entry((pc, row.parameter, row.caller)) {
                 Entry::Vacant(vacant) => {
                     vacant.insert(Merged { pc, ..row });
@@ -382,8 +411,8 @@ impl<'p> View<'p> {
             .map_or("?", |image| image.path.as_str())
     }
 
-    /// Functions by name (with `stubs`, PLT stubs by that of their target): exactly, else `image+0xoffset`, else by a part that is
-    /// in one name only.
+    /// Functions by name (with `stubs`, PLT stubs by that of their target): exactly, else
+    /// `image+0xoffset` or `name+0xoffset`, else by a part that is in one name only.
     fn select(&self, name: &str, stubs: bool) -> Result<BTreeSet<FunctionId>, Failure> {
         let in_images = |function: &Function| {
             self.images
@@ -397,14 +426,15 @@ impl<'p> View<'p> {
                 .map(|(id, _)| id)
                 .collect()
         };
-        let exact = matching(&|function| {
+        let is_called = |function: &Function, name: &str| {
             let stub = function.name.strip_suffix(STUB).filter(|_| stubs);
             let whole = stub.unwrap_or(&function.name);
             // As it is, as programmers say it, and as the reports show it.
             [whole, &function.name].contains(&name)
                 || without_parameters(whole) == name
                 || short(whole) == name
-        });
+        };
+        let exact = matching(&|function| is_called(function, name));
         if !exact.is_empty() {
             return Ok(exact);
         }
@@ -420,6 +450,15 @@ impl<'p> View<'p> {
             });
             if !around.is_empty() {
                 return Ok(around);
+            }
+            // An instruction as the reports show it: its function, and how far it is in it.
+            let (whole, offset) = (image, address);
+            let holding = matching(&|function| {
+                let length = function.start.zip(function.end).map(|(from, to)| to - from);
+                is_called(function, whole) && length.is_none_or(|length| offset < length)
+            });
+            if !holding.is_empty() {
+                return Ok(holding);
             }
         }
         let parts = matching(&|function| function.name.contains(name));
@@ -462,6 +501,7 @@ mod tests {
             windows: reached - unknown,
             threshold: 1.0,
             bits: None,
+            live: true,
             shares: Vec::new(),
         };
         let share = |(value, estimate): &(u64, f64)| Share {

@@ -60,6 +60,54 @@ fn nothing_matches() {
     }
 }
 
+/// For programs a report of nothing is an empty one, with the same exit code.
+#[test]
+fn nothing_is_json_too() {
+    let fixture = Fixture::new();
+    for (args, empty) in [
+        (&["list", "no_such_function"][..], "[]\n"),
+        (&["top", "--pid", "4242"], "[]\n"),
+        (&["status", "--epoch", "99"], "{}\n"),
+    ] {
+        let output = fixture.run(&[args, &["--format", "json"]].concat());
+        assert_eq!(code(&output), 1, "{args:?}: {}", errors(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), empty, "{args:?}");
+    }
+}
+
+/// No more rows than asked for are printed, the first ones, and the rest is counted.
+#[test]
+fn rows_are_limited() {
+    let fixture = Fixture::new();
+    let all = json(&fixture, &["top", "--by", "instruction"]);
+    let two = json(&fixture, &["top", "--by", "instruction", "-n", "2"]);
+    let (all, two) = (all.as_array().expect("rows"), two.as_array().expect("rows"));
+    assert!(all.len() > 2);
+    assert_eq!(two.as_slice(), &all[..2]);
+    let said = errors(&fixture.run(&["top", "--by", "instruction", "--lines", "2"]));
+    let more = format!("{} more row", all.len() - 2);
+    assert!(said.contains(&more), "{said}");
+}
+
+/// An instruction as a report shows it names its function; one behind its end does not.
+#[test]
+fn instructions_name_functions() {
+    let fixture = Fixture::new();
+    let rows = json(&fixture, &["top", "--by", "instruction"]);
+    let rows = rows.as_array().expect("rows");
+    let mut names = rows.iter().filter_map(|row| row["key"].as_str());
+    let inside = names
+        .find(|name| name.contains("+0x") && !name.contains('.') && !name.starts_with("fixture+"))
+        .expect("an instruction inside a function");
+    let (function, _) = inside.rsplit_once("+0x").expect("an offset");
+    assert_eq!(
+        fixture.report(&["list", inside]),
+        fixture.report(&["list", function])
+    );
+    let behind = format!("{function}+0x7fffffff");
+    assert_eq!(code(&fixture.run(&["list", &behind])), 1);
+}
+
 /// Questions that make no sense exit with 2.
 #[test]
 fn usage_errors() {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, Row};
 use super::builder::Builder;
 use super::referred::Referred;
 use crate::profile::Filter;
+use crate::view::Kinds;
 use crate::{Error, from_sql};
 
 /// What may still be read of a file before it is known to contradict its size.
@@ -35,6 +36,7 @@ pub(crate) struct File<'a> {
     pub(crate) path: &'a Path,
     pub(crate) conn: &'a Connection,
     pub(super) filter: &'a Filter,
+    pub(super) kinds: Kinds,
     pub(crate) builder: &'a mut Builder,
     pub(super) budget: Budget,
 }
@@ -46,11 +48,22 @@ impl File<'_> {
         self.read_images(&mut referred)?;
         self.read_subjects(&mut referred)?;
         self.read_processes(&mut referred)?;
-        self.read_pcs(&mut referred)?;
-        self.read_cycles(&mut referred)?;
-        self.read_hotlists(&mut referred)?;
-        self.read_branches(&mut referred)?;
-        self.read_calls(&mut referred)?;
+        let kinds = self.kinds;
+        if kinds.cycles || kinds.values || kinds.branches || kinds.calls {
+            self.read_pcs(&mut referred)?;
+        }
+        if kinds.cycles {
+            self.read_cycles(&mut referred)?;
+        }
+        if kinds.values {
+            self.read_hotlists(&mut referred)?;
+        }
+        if kinds.branches {
+            self.read_branches(&mut referred)?;
+        }
+        if kinds.calls {
+            self.read_calls(&mut referred)?;
+        }
         self.read_counters(&referred)?;
         self.read_symbols(&referred)
     }

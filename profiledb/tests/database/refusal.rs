@@ -46,7 +46,7 @@ fn no_sqlite() -> Outcome {
     contents.push(fs::read(std::env::current_exe()?)?);
     for content in contents {
         fs::write(&path, content)?;
-        refused(&path, "no SQLite database")?;
+        refused(&path, "a file of another kind")?;
     }
     Ok(())
 }

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{JsonShare, finish, nothing, shares_text};
+use super::{JsonShare, finish_rows, nothing, shares_text};
 use crate::args::Format;
-use crate::callee::Callees;
+use crate::callee::{Callees, Live, not_known};
 use crate::failure::Failure;
-use crate::liveness::Argument;
 use crate::names::Names;
 use crate::render::{count, counted};
 use crate::symbols::STUB;
@@ -24,6 +23,8 @@ struct Row {
     call_site: Option<String>,
     calls: u64,
     base: &'static str,
+    /// Positions of the arguments that are live; `null` where that is not known.
+    live: Option<Vec<u8>>,
     args: Vec<JsonArgument>,
     #[serde(skip)]
     text: Vec<(u8, String)>,
@@ -45,7 +46,18 @@ type Calls = BTreeMap<(usize, Option<usize>), u64>;
 type Arguments = BTreeMap<(usize, Option<usize>), Vec<Values>>;
 
 /// The report.
-pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure> {
+pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
+    let (rows, unknown) = rows(view);
+    if rows.is_empty() {
+        return Err(nothing("calls with arguments"));
+    }
+    view.notes.extend(not_known(unknown));
+    let names = view.names;
+    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
+}
+
+/// The rows, and the number of functions among them whose live arguments are not known.
+fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
     let profile = view.profile;
     let entries: BTreeSet<usize> = profile
         .hotlists
@@ -100,11 +112,13 @@ pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure>
         .collect();
     order.sort_by_key(|(callee, calls)| (std::cmp::Reverse(*calls), *callee));
     let mut rows = Vec::new();
+    let mut unknown = 0;
     for (callee, _) in order {
         let live = callees.live(callee);
-        if live.is_empty() && view.selected().is_none() {
+        if live.arguments.is_empty() && view.selected().is_none() {
             continue;
         }
+        unknown += usize::from(!live.known);
         let all_sites = (callee, None)..=(callee, Some(usize::MAX));
         let mut sites: Vec<(Option<usize>, u64)> = calls
             .range(all_sites.clone())
@@ -121,13 +135,10 @@ pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure>
                 .get(&(callee, site))
                 .map(Vec::as_slice)
                 .unwrap_or_default();
-            rows.push(row(view, (callee, site), calls, live, values));
+            rows.push(row(view, (callee, site), calls, &live, values));
         }
     }
-    if rows.is_empty() {
-        return Err(nothing("calls with arguments"));
-    }
-    finish(&rows, format, |rows, out| text(rows, view.names, out))
+    (rows, unknown)
 }
 
 /// Calls counted, or where none were (the site is not recorded), those whose
@@ -144,12 +155,12 @@ fn row(
     view: &View<'_>,
     (callee, site): (usize, Option<usize>),
     calls: u64,
-    live: &[Argument],
+    live: &Live,
     values: &[Values],
 ) -> Row {
     let mut args = Vec::new();
     let mut text = Vec::new();
-    for argument in live {
+    for argument in &live.arguments {
         let captured = values
             .iter()
             .find(|values| values.argument() == Some(argument.index));
@@ -191,6 +202,10 @@ fn row(
         call_site: site.map(|pc| view.address(pc)),
         calls,
         base: "calls",
+        live: live.known.then(|| {
+            let arguments = live.arguments.iter();
+            arguments.map(|argument| argument.index).collect()
+        }),
         args,
         text,
     }
@@ -199,11 +214,15 @@ fn row(
 fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
         "Calls seen in windows: for each argument in its order its most frequent value and that\n\
-         value's share; (-) not known or not an argument. Below a function, its call sites.\n\
+         value's share; (-) not known or not an argument; ? not known which are arguments. Below\n\
+         a function, its call sites.\n\
          Windows begin where time is spent: calls near it are likelier to be seen than others.\n\n",
     );
     for row in rows {
-        let values = positional(&row.text);
+        let mut values = positional(&row.text);
+        if row.live.is_none() {
+            values.push_str(" ?");
+        }
         match (&row.caller, &row.call_site) {
             (Some(caller), Some(site)) => out.push_str(&format!(
                 "    {} from {} ({site}): {values}\n",

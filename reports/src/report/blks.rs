@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iced_x86::{Instruction, InstructionInfoFactory};
 use serde::Serialize;
 
-use super::{finish, nothing};
+use super::{finish_rows, nothing};
 use crate::args::Format;
 use crate::code::{
     Disassembler, Spacing, constant, destinations, direct_target, transfers_control,
@@ -126,7 +126,7 @@ pub(crate) fn report(
         return Err(nothing("invariant runs"));
     }
     let names = view.names;
-    finish(&rows, format, |rows, out| text(rows, names, out))
+    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
 }
 
 fn effect(

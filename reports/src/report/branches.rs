@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{finish, nothing};
+use super::{finish_rows, nothing};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::names::Names;
@@ -63,7 +63,8 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     if rows.is_empty() {
         return Err(nothing("branches"));
     }
-    finish(&rows, format, |rows, out| text(rows, view.names, out))
+    let names = view.names;
+    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
 }
 
 fn text(rows: &Vec<Row>, names: Names, out: &mut String) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{finish, nothing};
+use super::{finish_rows, nothing};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::names::Names;
@@ -28,7 +28,7 @@ struct Row {
 type Site = (Option<usize>, Heat);
 
 /// The report.
-pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure> {
+pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
     let mut callers: BTreeMap<FunctionId, BTreeMap<Option<usize>, Heat>> = BTreeMap::new();
     for row in &view.profile.cycles {
         if let Some(function) = view.symbols.function_of(row.pc)
@@ -76,7 +76,8 @@ pub(crate) fn report(view: &View<'_>, format: Format) -> Result<String, Failure>
     if rows.is_empty() {
         return Err(nothing("samples"));
     }
-    finish(&rows, format, |rows, out| text(rows, view.names, out))
+    let names = view.names;
+    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
 }
 
 fn text(rows: &Vec<Row>, names: Names, out: &mut String) {

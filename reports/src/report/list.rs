@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{JsonShare, JsonSite, finish, nothing, shares_text, threshold_text};
 use crate::args::Format;
-use crate::callee::Callees;
+use crate::callee::{Callees, not_known};
 use crate::code::{Disassembler, Spacing};
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
@@ -53,6 +54,9 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct JsonProfile {
     parameter: String,
+    /// For arguments: `true`, or `null` where it is not known whether they are live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<Value>,
     caller: Option<JsonSite>,
     reached: u64,
     unknown: u64,
@@ -102,7 +106,7 @@ pub(crate) fn report(
 /// The value profiles of each PC. Of a function's arguments only the live ones, as
 /// in the report about them, and no result of a function that is declared to have none: the
 /// rest is what happened to be in the registers.
-fn profiles(view: &View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
+fn profiles(view: &mut View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
     let all = view.values(options.by_caller);
     let entries: BTreeSet<usize> = all
         .iter()
@@ -113,20 +117,24 @@ fn profiles(view: &View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
     let returns = all.iter().filter(|values| values.is_result());
     let without_result = view.without_result(returns.map(|values| values.pc));
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
     for mut values in all {
         if values.is_result() && without_result.contains(&values.pc) {
             continue;
         }
         if let Some(index) = values.argument() {
-            let argument = callees
-                .live(values.pc)
-                .iter()
-                .find(|live| live.index == index);
+            let live = callees.live(values.pc);
+            let argument = live.arguments.iter().find(|live| live.index == index);
             let Some(argument) = argument else { continue };
             values = values.narrowed(argument.bits);
+            values.live = live.known;
+            if !live.known {
+                unknown.insert(values.pc);
+            }
         }
         by_pc.entry(values.pc).or_default().push(values);
     }
+    view.notes.extend(not_known(unknown.len()));
     for profiles in by_pc.values_mut() {
         profiles.sort_by(|a, b| {
             let rank = rank(&a.parameter).cmp(&rank(&b.parameter));
@@ -232,6 +240,10 @@ fn json_rows(
 fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
     JsonProfile {
         parameter: values.parameter.clone(),
+        live: values.argument().map(|_| match values.live {
+            true => Value::Bool(true),
+            false => Value::Null,
+        }),
         caller: values.caller.map(|pc| JsonSite::new(view, pc)),
         reached: values.reached,
         unknown: values.unknown,
@@ -396,7 +408,11 @@ fn cells(
         threshold_text(values.threshold),
         address,
         text,
-        format!("{}{from}: {shares}", values.parameter),
+        format!(
+            "{}{}{from}: {shares}",
+            values.parameter,
+            if values.live { "" } else { "?" }
+        ),
     ]
 }
 

@@ -111,6 +111,17 @@ fn nothing(what: &str) -> Failure {
     Failure::Nothing(format!("the profile holds no {what} that match"))
 }
 
+/// The report of the first rows, as many as were asked for.
+fn finish_rows<T: Serialize>(
+    view: &mut View<'_>,
+    mut rows: Vec<T>,
+    format: Format,
+    text: impl FnOnce(&Vec<T>, &mut String),
+) -> Result<String, Failure> {
+    view.keep_first(&mut rows);
+    finish(&rows, format, text)
+}
+
 /// The report in the form asked for.
 fn finish<T: Serialize>(
     rows: &T,

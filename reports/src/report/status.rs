@@ -10,7 +10,7 @@ use super::finish;
 use crate::args::Format;
 use crate::epochs::{self, Shown};
 use crate::failure::Failure;
-use crate::render::{Align, Table, clean, count, counted, percent, rounded};
+use crate::render::{Align, Table, clean, count, counted, percent, rounded, whole};
 use crate::view::as_float;
 
 type Counters = BTreeMap<String, u64>;
@@ -52,6 +52,7 @@ pub(crate) fn report(profile: &Profile, served: bool, format: Format) -> Result<
         epochs::table(&epochs).print(out);
         out.push('\n');
         settings(&epochs, out);
+        mean_interval(&status.intervals, out);
         out.push('\n');
         text(status, out);
     })
@@ -177,7 +178,7 @@ fn settings(epochs: &[Shown<'_>], out: &mut String) {
     let mut seen: Vec<String> = Vec::new();
     for Shown { epoch, .. } in epochs {
         let line = format!(
-            "on {} ({}): engine {}, clock {}, one sample per {} {}, windows of {}",
+            "on {} ({}): engine {}, clock {}, asked for one sample per {} {}, windows of {}",
             clean(&epoch.host),
             clean(&epoch.kernel),
             clean(&epoch.engine),
@@ -191,6 +192,21 @@ fn settings(epochs: &[Shown<'_>], out: &mut String) {
             out.push('\n');
             seen.push(line);
         }
+    }
+}
+
+/// How far apart samples were in fact: a collector that is short of time takes fewer.
+fn mean_interval(intervals: &Map<String, Value>, out: &mut String) {
+    let mean = intervals.get("mean").and_then(Value::as_f64);
+    let unit = intervals.get("unit").and_then(Value::as_str);
+    // Of several units no mean means anything.
+    let unit = unit.filter(|unit| !unit.contains(','));
+    if let Some((mean, unit)) = mean.zip(unit) {
+        out.push_str(&format!(
+            "on average there was one sample per {} {}\n",
+            whole(mean),
+            clean(unit)
+        ));
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use iced_x86::FlowControl;
 use serde::Serialize;
 
-use super::{finish, nothing};
+use super::{finish_rows, nothing};
 use crate::args::Format;
 use crate::code::{decode, is_indirect};
 use crate::failure::Failure;
@@ -89,7 +89,8 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     if rows.is_empty() {
         return Err(nothing("indirect calls or jumps"));
     }
-    finish(&rows, format, |rows, out| text(rows, view.names, out))
+    let names = view.names;
+    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
 }
 
 fn from_calls(

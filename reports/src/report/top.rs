@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use profiledb::Process;
 use serde::Serialize;
 
-use super::{finish, nothing};
+use super::{finish_rows, nothing};
 use crate::args::{Format, TopBy};
 use crate::failure::Failure;
 use crate::names::Names;
@@ -121,7 +121,7 @@ pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<S
         return Err(nothing("samples"));
     }
     let names = view.names;
-    finish(&rows, format, |rows, out| {
+    finish_rows(view, rows, format, |rows, out| {
         text(rows, by, total, names, out);
     })
 }

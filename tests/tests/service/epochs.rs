@@ -137,11 +137,11 @@ pub(crate) fn moved_aside() -> TestResult {
     earlier(&bench, 6, 0)?;
     let mut service = bench.start(&bench.configure("")?)?;
     let reasons = [
-        "no SQLite",
+        "a file of another kind",
         "999999",
         "000003",
         "of an older vcpi",
-        "no SQLite",
+        "a file of another kind",
     ];
     for (sequence, reason) in (1..).zip(reasons) {
         let line = service.await_line(&format!("-00000{sequence}.db.damaged"))?;
