@@ -31,9 +31,9 @@ struct Finding {
     /// What an interrupt of a clock costs, in nanoseconds, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupt_ns: Option<u64>,
-    /// That was tried, and the loop seemed to be no slower.
-    #[serde(skip)]
-    too_busy: bool,
+    /// That was tried, and nothing was to be seen while others ran.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupt_not_seen: bool,
     /// What would make it work; absent where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
@@ -137,7 +137,7 @@ fn works(name: &'static str, note: impl Into<String>) -> Finding {
         works: true,
         note: note.into(),
         interrupt_ns: None,
-        too_busy: false,
+        interrupt_not_seen: false,
         mend: None,
     }
 }
@@ -148,7 +148,7 @@ fn fails(name: &'static str, note: impl Into<String>, mend: impl Into<String>) -
         works: false,
         note: note.into(),
         interrupt_ns: None,
-        too_busy: false,
+        interrupt_not_seen: false,
         mend: Some(mend.into()),
     }
 }
@@ -174,7 +174,7 @@ fn costing(finding: Finding, cost: Option<Duration>) -> Finding {
     let nanoseconds = cost.and_then(|cost| u64::try_from(cost.as_nanos()).ok());
     Finding {
         interrupt_ns: nanoseconds.filter(|ns| *ns > 0),
-        too_busy: nanoseconds == Some(0),
+        interrupt_not_seen: nanoseconds == Some(0),
         ..finding
     }
 }
@@ -286,7 +286,7 @@ impl Findings {
                 if let Some(ns) = finding.interrupt_ns {
                     let cost = Duration::from_nanos(ns);
                     let _ = write!(text, "; an interrupt costs {cost:.1?}");
-                } else if finding.too_busy {
+                } else if finding.interrupt_not_seen {
                     text += "; what an interrupt costs is not to be seen while others run";
                 }
                 text.push('\n');
