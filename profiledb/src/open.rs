@@ -100,12 +100,16 @@ pub(crate) fn for_writing(path: &Path) -> Result<Connection, Error> {
 pub(crate) fn fresh(path: &Path, conn: &mut Connection) -> Result<(), Error> {
     let failed = |e| Error::sqlite(path, e);
     // A hardened connection would not let itself be told so.
-    conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))
-        .map_err(failed)?;
+    set_journal_mode(conn, "OFF").map_err(failed)?;
     harden(conn).map_err(failed)?;
     conn.pragma_update(None, "synchronous", "OFF")
         .map_err(failed)?;
     migrate(path, conn)
+}
+
+/// Changes the journal mode; to leave the write-ahead log, nobody else may have the database open.
+pub(crate) fn set_journal_mode(conn: &Connection, mode: &str) -> rusqlite::Result<()> {
+    conn.pragma_update_and_check(None, "journal_mode", mode, |_| Ok(()))
 }
 
 fn set_up_writer(path: &Path) -> Result<Connection, Error> {
@@ -125,8 +129,7 @@ fn set_up_writer(path: &Path) -> Result<Connection, Error> {
     migrate(path, &mut conn)?;
     check_schema(path, &conn)?;
     // Only now: the application id has to be in the main file, not in its -wal.
-    conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
-        .map_err(failed)?;
+    set_journal_mode(&conn, "WAL").map_err(failed)?;
     conn.pragma_update(None, "synchronous", "NORMAL")
         .map_err(failed)?;
     conn.pragma_update(None, "cache_size", WRITER_CACHE)

@@ -235,70 +235,41 @@ impl Profile {
     /// Merges the hotlists of each PC and parameter, and of each call site as well if
     /// `group_by_caller`: counts add up, lists are merged as [`Hotlist::merge`] does it.
     /// In the order of the PCs' indices, then of the parameters and callers.
-    pub fn merged(&self, group_by_caller: bool, coins: &mut impl Coins) -> Vec<Merged<'_>> {
-        let mut groups = BTreeMap::new();
-        for row in &self.hotlists {
-            add(&mut groups, row, group_by_caller, |sum: &mut Merged<'_>| {
-                sum.list = sum.list.merge(&row.list, coins);
-            });
-        }
-        groups.into_values().collect()
-    }
-
-    /// As [`Profile::merged`], of the PCs that `wants` takes alone, by their indices. Each
-    /// group has coins of its own, so that what else is wanted changes nothing in it.
-    pub fn merged_at<C: Coins>(
+    ///
+    /// Only of the PCs that `wants` takes, by their indices. Each group has coins of its own, so
+    /// that what else is wanted changes nothing in it.
+    pub fn merged<C: Coins>(
         &self,
         group_by_caller: bool,
         wants: impl Fn(usize) -> bool,
         coins: impl Fn() -> C,
     ) -> Vec<Merged<'_>> {
-        let mut groups = BTreeMap::new();
-        let mut coins_of: BTreeMap<_, C> = BTreeMap::new();
+        let mut groups: BTreeMap<_, (Merged<'_>, C)> = BTreeMap::new();
         for row in self.hotlists.iter().filter(|row| wants(row.pc)) {
-            let key = key(row, group_by_caller);
-            add(&mut groups, row, group_by_caller, |sum: &mut Merged<'_>| {
-                let coins = coins_of.entry(key).or_insert_with(&coins);
-                sum.list = sum.list.merge(&row.list, coins);
-            });
+            let caller = row.caller.filter(|_| group_by_caller);
+            groups
+                .entry((row.pc, row.parameter.as_str(), caller))
+                .and_modify(|(merged, coins)| {
+                    merged.reached = merged.reached.saturating_add(row.reached);
+                    merged.unknown = merged.unknown.saturating_add(row.unknown);
+                    merged.windows = merged.windows.saturating_add(row.windows);
+                    merged.list = merged.list.merge(&row.list, coins);
+                })
+                .or_insert_with(|| {
+                    let merged = Merged {
+                        pc: row.pc,
+                        parameter: &row.parameter,
+                        caller,
+                        reached: row.reached,
+                        unknown: row.unknown,
+                        windows: row.windows,
+                        list: row.list.clone(),
+                    };
+                    (merged, coins())
+                });
         }
-        groups.into_values().collect()
+        groups.into_values().map(|(merged, _)| merged).collect()
     }
-}
-
-/// PC, parameter, and caller if that keeps groups apart.
-type Key<'p> = (usize, &'p str, Option<usize>);
-
-fn key(row: &HotlistRow, group_by_caller: bool) -> Key<'_> {
-    let caller = row.caller.filter(|_| group_by_caller);
-    (row.pc, row.parameter.as_str(), caller)
-}
-
-/// Adds a row's counts to its group, and with `merge` its list.
-fn add<'p>(
-    groups: &mut BTreeMap<Key<'p>, Merged<'p>>,
-    row: &'p HotlistRow,
-    group_by_caller: bool,
-    merge: impl FnOnce(&mut Merged<'p>),
-) {
-    let key = key(row, group_by_caller);
-    groups
-        .entry(key)
-        .and_modify(|merged| {
-            merged.reached = merged.reached.saturating_add(row.reached);
-            merged.unknown = merged.unknown.saturating_add(row.unknown);
-            merged.windows = merged.windows.saturating_add(row.windows);
-            merge(merged);
-        })
-        .or_insert_with(|| Merged {
-            pc: row.pc,
-            parameter: &row.parameter,
-            caller: key.2,
-            reached: row.reached,
-            unknown: row.unknown,
-            windows: row.windows,
-            list: row.list.clone(),
-        });
 }
 
 impl Filter {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::Error;
-use crate::open::{BUSY_TIMEOUT, Content, for_reading, for_writing, kind_of, unused_wal};
+use crate::open::{
+    BUSY_TIMEOUT, Content, for_reading, for_writing, kind_of, set_journal_mode, unused_wal,
+};
 
 /// What was found out about a database that nobody has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +40,7 @@ pub(crate) fn recover(path: &Path) -> Result<Finding, Error> {
     }
     let failed = |e| Error::sqlite(path, e);
     cut_short(&conn, &epochs_without_end(&conn).map_err(failed)?).map_err(failed)?;
-    conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
-        .map_err(|e| Error::sqlite(path, e))?;
+    set_journal_mode(&conn, "DELETE").map_err(failed)?;
     conn.close().map_err(|(_, e)| Error::sqlite(path, e))?;
     Ok(Finding::Closed)
 }
@@ -54,15 +55,14 @@ pub(crate) fn end_epochs_of_the_dead(path: &Path, conn: &Connection) -> Result<(
     }
     // SQLite leaves the write-ahead log only when nobody else has the database open.
     conn.busy_timeout(Duration::ZERO).map_err(failed)?;
-    let left = conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()));
+    let left = set_journal_mode(conn, "DELETE");
     conn.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     match left.map_err(failed) {
         Ok(()) => {}
         Err(Error::Busy { .. }) => return Ok(()),
         Err(error) => return Err(error),
     }
-    conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
-        .map_err(failed)?;
+    set_journal_mode(conn, "WAL").map_err(failed)?;
     cut_short(conn, &ids).map_err(failed)
 }
 

@@ -121,8 +121,8 @@ pub struct Epoch {
     pub period: u64,
     /// Instructions per window.
     pub window: u32,
-    /// Remaining settings, as JSON. `"withheld": true` in place of them all: this is a view for
-    /// somebody who sees neither them nor what was typed, nor any counter but `samples`.
+    /// Remaining settings, as JSON; `"withheld": true` in place of them all, see
+    /// [`Epoch::is_withheld`].
     pub settings: String,
 }
 
@@ -130,7 +130,18 @@ impl Epoch {
     /// Whether its collector died: it was ended by another one, as of its last flush, and what was
     /// collected after that is lost.
     pub fn is_cut_short(&self) -> bool {
+        self.says("cut_short")
+    }
+
+    /// Whether this is a view for somebody who sees neither settings nor what was typed, nor any
+    /// counter but `samples`.
+    pub fn is_withheld(&self) -> bool {
+        self.says("withheld")
+    }
+
+    /// Whether this is among the settings, and true.
+    fn says(&self, key: &str) -> bool {
         // SQLite writes JSON without blanks, and no other setting has a name or a text like this.
-        self.settings.contains("\"cut_short\":true")
+        self.settings.contains(&format!("\"{key}\":true"))
     }
 }

@@ -136,7 +136,7 @@ impl Writer {
     pub fn close(self) -> Result<(), Error> {
         let Writer { conn, path, .. } = self;
         // A database that is not in WAL mode can be read where nothing can be written.
-        let closed = conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()));
+        let closed = open::set_journal_mode(&conn, "DELETE");
         match closed.map_err(|e| Error::sqlite(&path, e)) {
             Ok(()) | Err(Error::Busy { .. }) => {}
             Err(error) => return Err(error),

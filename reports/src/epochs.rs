@@ -76,13 +76,7 @@ pub(crate) fn of(profile: &Profile, served: bool) -> Vec<Shown<'_>> {
 
 /// Whether the profile is that of somebody who sees no counters but how many samples are theirs.
 pub(crate) fn are_withheld(profile: &Profile) -> bool {
-    profile.epochs.iter().any(|epoch| says(epoch, "withheld"))
-}
-
-/// Whether an epoch's settings have this among them, and as true.
-fn says(epoch: &Epoch, key: &str) -> bool {
-    let settings = serde_json::from_str::<Value>(&epoch.settings).ok();
-    settings.is_some_and(|settings| settings[key] == true)
+    profile.epochs.iter().any(Epoch::is_withheld)
 }
 
 /// Whether another process has a database open, as its writer has (and another reader, for the
@@ -123,7 +117,7 @@ impl Shown<'_> {
             let nanoseconds = u64::try_from(ended.checked_sub(epoch.started)?).ok()?;
             Some(rounded(as_float(nanoseconds) / 1e9, 3))
         });
-        let command = Some(&epoch.command).filter(|_| !says(epoch, "withheld"));
+        let command = Some(&epoch.command).filter(|_| !epoch.is_withheld());
         json!({
             "id": extent.id,
             "file": file,

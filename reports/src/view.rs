@@ -348,7 +348,7 @@ impl<'p> View<'p> {
         let coins = || hotlist::Generator::new(SEED);
         let wanted = |pc| self.wants(place(pc));
         let mut placed: BTreeMap<(usize, &str, Option<usize>), Merged<'_>> = BTreeMap::new();
-        for row in self.profile.merged_at(by_caller, wanted, coins) {
+        for row in self.profile.merged(by_caller, wanted, coins) {
             let pc = place(row.pc);
             match placed.entry((pc, row.parameter, row.caller)) {
                 Entry::Vacant(vacant) => {

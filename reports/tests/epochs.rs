@@ -6,9 +6,9 @@ use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::Fixture;
+use common::{Fixture, epoch};
 use profiledb::view::{Limits, Selection, Viewer, write_view};
-use profiledb::{Epoch, Image, ImageKind, Process, Subject, Writer};
+use profiledb::{Image, ImageKind, Process, Subject, Writer};
 use serde_json::Value;
 
 /// Noon of 2026-05-02 UTC, a day after the fixture's epoch, in nanoseconds.
@@ -26,20 +26,7 @@ fn errors(output: &Output) -> String {
 
 /// A writer of a second epoch in the fixture's database.
 fn second_epoch(fixture: &Fixture) -> Writer {
-    let epoch = Epoch {
-        started: NEXT_DAY,
-        ended: None,
-        host: "host".into(),
-        kernel: "6.12.0".into(),
-        command: "another".into(),
-        engine: "bpf".into(),
-        clock: "cycles".into(),
-        unit: "cycles".into(),
-        cycles_per_unit: 1.0,
-        period: 100_000,
-        window: 16,
-        settings: "{}".into(),
-    };
+    let epoch = epoch(NEXT_DAY, "another", "bpf");
     Writer::create_epoch(&fixture.database(), &epoch).expect("appends")
 }
 

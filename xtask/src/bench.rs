@@ -85,35 +85,31 @@ impl Kind {
 
     /// The command line that attaches it to a process; `None` for nothing.
     fn words(self, vcpid: &str, output: &str, pid: u32) -> Option<Vec<String>> {
-        let (words, rest) = match self {
+        let (program, args) = match self {
             Kind::Nothing => return None,
             // All that the first process of the machine does.
-            Kind::Interrupts(clock, rate) => (record(vcpid, clock, rate), "-p 1".to_owned()),
+            Kind::Interrupts(clock, rate) => (vcpid, record(clock, rate, "-p 1")),
             Kind::Vcpid(clock, rate, window) => (
-                record(vcpid, clock, rate),
-                format!("--window {window} -p {pid}"),
+                vcpid,
+                record(clock, rate, &format!("--window {window} -p {pid}")),
             ),
             Kind::Perf(rate) => (
-                "perf record -q --no-buildid --no-buildid-cache -e cpu-clock -g --intr-regs"
-                    .split(' ')
-                    .map(str::to_owned)
-                    .collect(),
-                format!("-F {rate} -p {pid}"),
+                "perf",
+                format!(
+                    "record -q --no-buildid --no-buildid-cache -e cpu-clock -g --intr-regs \
+                     -F {rate} -p {pid}"
+                ),
             ),
         };
-        let output = ["-o", output].map(str::to_owned);
-        let rest = rest.split(' ').map(str::to_owned);
-        Some(words.into_iter().chain(rest).chain(output).collect())
+        let words = [program].into_iter().chain(args.split(' '));
+        let words = words.chain(["-o", output]);
+        Some(words.map(str::to_owned).collect())
     }
 }
 
-fn record(vcpid: &str, clock: &str, rate: u32) -> Vec<String> {
-    format!("record -q --engine bpf --clock {clock} --rate {rate}")
-        .split(' ')
-        .fold(vec![vcpid.to_owned()], |mut words, word| {
-            words.push(word.to_owned());
-            words
-        })
+/// The arguments of `vcpid record`.
+fn record(clock: &str, rate: u32, more: &str) -> String {
+    format!("record -q --engine bpf --clock {clock} --rate {rate} {more}")
 }
 
 /// What was seen of one kind in one round.

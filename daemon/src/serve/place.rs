@@ -1,4 +1,4 @@
-//! Where databases may be: in a directory that nobody but the service gets into.
+//! Where databases may be, in a directory that nobody but the service gets into, and the socket.
 
 use std::fs::{self, FileType};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -49,14 +49,11 @@ pub(crate) fn socket_refusal(path: &Path) -> Option<String> {
         return Some(format!("{shown} can be no socket ({error}): {mend}"));
     }
     let metadata = fs::symlink_metadata(path).ok()?;
-    let kind = match metadata.file_type() {
-        of if of.is_socket() => return None,
-        of if of.is_dir() => "a directory",
-        of => kind(of),
-    };
-    Some(format!(
-        "{shown} is {kind}, and the socket is to be there: move it away, or {mend}"
-    ))
+    let found = metadata.file_type();
+    (!found.is_socket()).then(|| {
+        let kind = kind(found);
+        format!("{shown} is {kind}, and the socket is to be there: move it away, or {mend}")
+    })
 }
 
 /// What keeps anybody from making `path`, which is not there yet: the file system above it.
@@ -81,6 +78,8 @@ pub(crate) fn cannot_be_made(path: &Path) -> Option<String> {
 fn kind(file_type: FileType) -> &'static str {
     if file_type.is_file() {
         "a file"
+    } else if file_type.is_dir() {
+        "a directory"
     } else if file_type.is_socket() {
         "a socket"
     } else if file_type.is_fifo() {

@@ -101,8 +101,8 @@ pub(super) struct Service {
     next_step: Instant,
     /// At the governor's last look.
     spent: Mark,
-    /// When the last flush had ended, or sampling began.
-    flushed: Mark,
+    /// When the last flush had ended, or sampling began, and what flushes had cost by then.
+    flushed: (Instant, Duration),
 }
 
 impl Service {
@@ -134,7 +134,7 @@ impl Service {
             next_second: now,
             next_step: now,
             spent: Mark::zero(now),
-            flushed: Mark::zero(now),
+            flushed: (now, Duration::ZERO),
         })
     }
 
@@ -226,7 +226,7 @@ impl Service {
     fn begin_looks(&mut self, session: &Session) {
         let now = Instant::now();
         self.spent = Mark::now(session, &self.peers);
-        self.flushed = self.spent;
+        self.flushed = (now, session.store.saving_time());
         (self.next_second, self.next_step) = (now + SECOND, now + governor::STEP);
     }
 

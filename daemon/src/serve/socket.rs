@@ -2,12 +2,14 @@
 //! handed over.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
+
+use super::place;
 
 /// A socket's place, and what readers should find there.
 pub(super) struct Socket {
@@ -64,10 +66,10 @@ impl Socket {
             fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make {}", folder.display()))?;
         }
-        if let Ok(metadata) = fs::symlink_metadata(path) {
-            if !metadata.file_type().is_socket() {
-                bail!("{} is something else than a socket", path.display());
-            }
+        if let Some(refusal) = place::socket_refusal(path) {
+            bail!(refusal);
+        }
+        if fs::symlink_metadata(path).is_ok() {
             if UnixStream::connect(path).is_ok() {
                 bail!("{}: another service listens there", path.display());
             }

@@ -45,6 +45,24 @@ pub(crate) struct Fixture {
     dir: tempfile::TempDir,
 }
 
+/// An epoch that has begun.
+pub(crate) fn epoch(started: i64, command: &str, engine: &str) -> Epoch {
+    Epoch {
+        started,
+        ended: None,
+        host: "host".into(),
+        kernel: "6.12.0".into(),
+        command: command.into(),
+        engine: engine.into(),
+        clock: "cycles".into(),
+        unit: "cycles".into(),
+        cycles_per_unit: 1.0,
+        period: 100_000,
+        window: 16,
+        settings: "{}".into(),
+    }
+}
+
 impl Fixture {
     /// Writes image and database.
     pub(crate) fn new() -> Fixture {
@@ -96,20 +114,7 @@ impl Fixture {
     }
 
     fn write_database(&self, hot: &str) {
-        let epoch = Epoch {
-            started: START,
-            ended: None,
-            host: "host".into(),
-            kernel: "6.12.0".into(),
-            command: "fixture --loop".into(),
-            engine: "ring".into(),
-            clock: "cycles".into(),
-            unit: "cycles".into(),
-            cycles_per_unit: 1.0,
-            period: 100_000,
-            window: 16,
-            settings: "{}".into(),
-        };
+        let epoch = epoch(START, "fixture --loop", "ring");
         let mut writer = Writer::create_epoch(&self.database(), &epoch).expect("creates");
         for half in 0..2 {
             let started = START + half * 60 * SECOND;

@@ -1,13 +1,22 @@
 //! Configurations.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::bench::Bench;
 use crate::common::{ensure, text};
 use crate::{TestResult, done};
+
+/// Runs a command of vcpid with a configuration.
+fn run(bench: &Bench, command: &str, configuration: &Path) -> io::Result<Output> {
+    Command::new(&bench.programs.vcpid)
+        .args([command, "--config"])
+        .arg(configuration)
+        .output()
+}
 
 /// What is printed as the default can be used as it is.
 pub(crate) fn default_file() -> TestResult {
@@ -17,10 +26,7 @@ pub(crate) fn default_file() -> TestResult {
         .output()?;
     ensure(printed.status.success(), || text(&printed))?;
     fs::write(bench.path("default"), &printed.stdout)?;
-    let checked = Command::new(&bench.programs.vcpid)
-        .args(["check", "--config"])
-        .arg(bench.path("default"))
-        .output()?;
+    let checked = run(&bench, "check", &bench.path("default"))?;
     ensure(checked.status.success(), || text(&checked))?;
     done()
 }
@@ -43,19 +49,13 @@ pub(crate) fn wrong() -> TestResult {
     ] {
         fs::write(&path, contents)?;
         for (command, status) in [("check", 1), ("serve", 78)] {
-            let output = Command::new(&bench.programs.vcpid)
-                .args([command, "--config"])
-                .arg(&path)
-                .output()?;
+            let output = run(&bench, command, &path)?;
             ensure(output.status.code() == Some(status), || text(&output))?;
             ensure(text(&output).contains(complaint), || text(&output))?;
         }
     }
     for (command, status) in [("check", 1), ("serve", 78)] {
-        let missing = Command::new(&bench.programs.vcpid)
-            .args([command, "--config"])
-            .arg(bench.path("missing"))
-            .output()?;
+        let missing = run(&bench, command, &bench.path("missing"))?;
         ensure(missing.status.code() == Some(status), || text(&missing))?;
         let reasons = text(&missing).matches("os error 2").count();
         ensure(reasons == 1, || text(&missing))?;
@@ -67,12 +67,6 @@ pub(crate) fn wrong() -> TestResult {
 /// mend it; what the service makes, or does without, is only said.
 pub(crate) fn wrong_places() -> TestResult {
     let bench = Bench::new()?;
-    let run = |command: &str, configuration: &Path| {
-        Command::new(&bench.programs.vcpid)
-            .args([command, "--config"])
-            .arg(configuration)
-            .output()
-    };
     let file = bench.path("file");
     fs::write(&file, "mine")?;
     let anothers = bench.path("another's");
@@ -85,7 +79,7 @@ pub(crate) fn wrong_places() -> TestResult {
     ] {
         let configuration = bench.configure_in(place, "")?;
         for (command, status) in [("check", 1), ("serve", 125)] {
-            let output = run(command, &configuration)?;
+            let output = run(&bench, command, &configuration)?;
             ensure(output.status.code() == Some(status), || text(&output))?;
             for part in parts {
                 ensure(text(&output).contains(part), || text(&output))?;
@@ -96,7 +90,7 @@ pub(crate) fn wrong_places() -> TestResult {
         "it was written to".to_owned()
     })?;
     let configuration = bench.configure("access.group = \"no-such-group\"")?;
-    let output = run("check", &configuration)?;
+    let output = run(&bench, "check", &configuration)?;
     ensure(output.status.success(), || text(&output))?;
     for part in ["is not there yet", "no group no-such-group", "good"] {
         ensure(text(&output).contains(part), || text(&output))?;
@@ -117,10 +111,7 @@ pub(crate) fn wrong_sockets() -> TestResult {
         );
         fs::write(&configuration, text_of)?;
         for (command, status) in [("check", 1), ("serve", 125)] {
-            let output = Command::new(&bench.programs.vcpid)
-                .args([command, "--config"])
-                .arg(&configuration)
-                .output()?;
+            let output = run(&bench, command, &configuration)?;
             ensure(output.status.code() == Some(status), || text(&output))?;
             ensure(text(&output).contains(part), || text(&output))?;
         }
@@ -135,10 +126,7 @@ pub(crate) fn refused_directories() -> TestResult {
     fs::create_dir(&open)?;
     fs::set_permissions(&open, fs::Permissions::from_mode(0o1777))?;
     let configuration = bench.configure_in(&open, "")?;
-    let output = Command::new(&bench.programs.vcpid)
-        .args(["serve", "--config"])
-        .arg(&configuration)
-        .output()?;
+    let output = run(&bench, "serve", &configuration)?;
     ensure(output.status.code() == Some(125), || text(&output))?;
     ensure(text(&output).contains("others may get into it"), || {
         text(&output)

@@ -83,8 +83,11 @@ impl Worker {
         let failed = |error: &(dyn Error + 'static)| {
             tracing::warn!(error, directory = %self.directory.display(), "a view cannot be made");
             // Which file it was is not the reader's business; that the disk is full is.
-            let text = format!("the view cannot be written: {}", cause(error));
-            refusal(Refusal::Failed, text)
+            let cause = anyhow::Chain::new(error).next_back().unwrap_or(error);
+            refusal(
+                Refusal::Failed,
+                format!("the view cannot be written: {cause}"),
+            )
         };
         let sources = databases(&self.directory).map_err(|e| failed(&e))?;
         let place = tempfile::Builder::new()
@@ -107,14 +110,6 @@ impl Worker {
             notes: left_out.iter().map(ToString::to_string).collect(),
         })
     }
-}
-
-/// What is at the bottom of an error.
-fn cause(mut error: &dyn Error) -> &dyn Error {
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error
 }
 
 fn refusal(refusal: Refusal, message: String) -> Reply {

@@ -71,11 +71,11 @@ impl Service {
 
     /// Tells the governor what a flush cost that has ended.
     pub(super) fn look_at_flush(&mut self, session: &Session) {
-        let now = Mark::now(session, &self.peers);
+        let now = (Instant::now(), session.store.saving_time());
         let before = std::mem::replace(&mut self.flushed, now);
         if let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) {
-            let cost = now.saving.saturating_sub(before.saving);
-            governor.flushed(cost / cpus(sampling), now.at - before.at);
+            let cost = now.1.saturating_sub(before.1);
+            governor.flushed(cost / cpus(sampling), now.0 - before.0);
         }
     }
 
