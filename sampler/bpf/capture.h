@@ -36,7 +36,6 @@
 
 /* What one CPU works on: one sample at a time. */
 struct work {
-	u64 registers[REGISTER_WORDS];
 	/* As pt_regs has them. */
 	u64 saved[21];
 	u64 words[SOURCES];
@@ -48,13 +47,26 @@ struct work {
 	u32 plan_bytes;
 	/* The plan is for the kernel's code; it may read these ranges then. */
 	u32 kernel;
-	u32 since_wake_up;
+	/* Samples and bytes since the reader was last woken. */
+	u32 since_wake_up, bytes_since_wake_up;
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
 	struct range allowed[ALLOWED_RANGES];
+	/* The process that was last found to be sampled, and with its memory; and when: 0 if there is
+	 * none, otherwise one more than the number of denials by then. */
+	struct process_key seen;
+	u64 seen_at;
+	/* What goes into the buffer. The interrupted registers are at the head of the record's tail,
+	 * but not counted among its words before the end. */
 	struct record record;
+	u64 registers[REGISTER_WORDS];
 	u64 tail[TAIL_WORDS + TAIL_SPARE];
 };
+
+_Static_assert(__builtin_offsetof(struct work, registers) ==
+	       __builtin_offsetof(struct work, record) + sizeof(struct record), "registers");
+_Static_assert(__builtin_offsetof(struct work, tail) ==
+	       __builtin_offsetof(struct work, registers) + 8 * REGISTER_WORDS, "tail");
 
 static inline u64 part_of(u64 word, u8 part)
 {

@@ -82,13 +82,22 @@ static inline int is_in_cgroup(struct cgroup *cgroup)
 	return 0;
 }
 
+/* Whether the process is the one that was last found to be sampled: it stays that for as long as it
+ * runs the same program, and few interrupts in a row fall into another. */
+static inline int is_seen(const struct work *work)
+{
+	return work->seen_at && work->seen.start_time == work->record.start_time &&
+	       work->seen.tgid == work->record.tgid &&
+	       work->seen.exec_count == work->record.exec_count;
+}
+
 static inline int is_selected(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
 	u32 tgid = record->tgid;
 	u32 index;
 
-	if (settings.flags & SELECT_TARGETS) {
+	if (settings.flags & SELECT_TARGETS && !is_seen(work)) {
 		u32 *state = bpf_map_lookup_elem(&targets, &tgid);
 
 		if (!state || *state != TARGET_SAMPLED)
@@ -138,9 +147,7 @@ static inline void identify(struct record *record, struct task_struct *task)
 	const struct cred *cred = task->real_cred;
 	u64 capabilities;
 
-	record->start_time = task->group_leader->start_boottime;
 	record->thread_start_time = task->start_boottime;
-	record->exec_count = task->self_exec_id;
 	record->uid = cred->uid.val;
 	record->euid = cred->euid.val;
 	record->suid = cred->suid.val;
@@ -161,23 +168,34 @@ static inline void identify(struct record *record, struct task_struct *task)
 }
 
 /* Why memory or more of this process is not to be captured; PLAN_MISSING if nothing is wrong. */
-static inline u8 refusal(struct record *record)
+static inline u8 refusal(struct work *work)
 {
+	struct record *record = &work->record;
 	struct process_key key = {
 		.tgid = record->tgid,
 		.exec_count = record->exec_count,
 		.start_time = record->start_time,
 	};
+	u32 zero = 0;
+	u64 *denials_made;
 	u32 *denied;
+	u64 now;
 
 	if (!(record->flags & (RECORD_DUMPABLE | RECORD_KERNEL_THREAD)) &&
 	    !(settings.flags & CAPTURE_NOT_DUMPABLE)) {
 		count(COUNT_NOT_DUMPABLE);
 		return PLAN_NOT_DUMPABLE;
 	}
-	denied = bpf_map_lookup_elem(&denials, &key);
-	if (!denied)
+	denials_made = bpf_map_lookup_elem(&denial_count, &zero);
+	now = denials_made ? *denials_made + 1 : 0;
+	if (now == work->seen_at && is_seen(work))
 		return PLAN_MISSING;
+	denied = bpf_map_lookup_elem(&denials, &key);
+	if (!denied) {
+		work->seen = key;
+		work->seen_at = now;
+		return PLAN_MISSING;
+	}
 	if (*denied == DENY_MEMORY) {
 		count(COUNT_MEMORY_DENIED);
 		return PLAN_MEMORY_DENIED;

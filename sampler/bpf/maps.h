@@ -35,6 +35,14 @@ struct denials_map {
 	__type(value, u32);
 } denials SEC(".maps");
 
+/* How many denials were made so far: what was found before one may be otherwise after it. */
+struct denial_count_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} denial_count SEC(".maps");
+
 struct targets_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -79,13 +87,18 @@ struct sides_map {
 	__type(value, u32);
 } sides SEC(".maps");
 
-static inline void count(u32 which)
+static inline void add_to(u32 which, u32 number)
 {
 	u32 zero = 0;
 	struct counters *of = bpf_map_lookup_elem(&counters, &zero);
 
 	if (of && which < COUNTERS)
-		of->of[which]++;
+		of->of[which] += number;
+}
+
+static inline void count(u32 which)
+{
+	add_to(which, 1);
 }
 
 static inline long read_user(void *to, u32 size, u64 address)

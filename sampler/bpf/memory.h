@@ -156,7 +156,7 @@ static inline u32 find_fs_base(struct work *work, struct task_struct *task)
 
 static inline void walk(struct work *work)
 {
-	u32 index;
+	u32 index, by_row = 0, by_pointer = 0;
 	int end = FRAMES_MOST;
 
 	work->pc = work->record.ip;
@@ -174,8 +174,15 @@ static inline void walk(struct work *work)
 			end = step & 255;
 			break;
 		}
-		count(step & 256 ? COUNT_FRAMES_BY_ROW : COUNT_FRAMES_BY_POINTER);
+		if (step & 256)
+			by_row++;
+		else
+			by_pointer++;
 	}
+	if (by_row)
+		add_to(COUNT_FRAMES_BY_ROW, by_row);
+	if (by_pointer)
+		add_to(COUNT_FRAMES_BY_POINTER, by_pointer);
 	work->record.frames_end = end;
 	if (end >= FRAMES_OUTERMOST && end <= FRAMES_MOST)
 		count(COUNT_FRAMES_OUTERMOST + (end - FRAMES_OUTERMOST));
@@ -213,7 +220,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 	begin = record->tail_words;
 	for (index = 0; index < 16; index++)
 		work->words[index] = work->registers[index];
-	for (index = SOURCE_BIAS; index < SOURCE_STEP; index++)
+	for (index = SOURCE_BIAS; index <= SOURCE_NONE; index++)
 		work->words[index] = 0;
 	work->words[SOURCE_BIAS] = value->bias;
 	work->words[SOURCE_FS_BASE] = record->fs_base;
@@ -230,7 +237,9 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 		return;
 	}
 	count(COUNT_PLAN_MISSING + outcome);
-	add_stack(work, STACK_BYTES_PLANNED);
+	/* A plan that was done has what can be known of the stack, and the walk the call site. */
+	if (outcome != PLAN_COMPLETE || !record->frames)
+		add_stack(work, STACK_BYTES_PLANNED);
 }
 
 #endif

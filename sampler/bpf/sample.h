@@ -15,16 +15,22 @@ static inline int deliver(struct work *work)
 	u32 cpu = bpf_get_smp_processor_id();
 	void *buffer = bpf_map_lookup_elem(&buffers, &cpu);
 	u32 words = work->record.tail_words & (TAIL_WORDS - 1);
-	u64 size = sizeof(struct record) + 8 * words;
 	u64 wake_up = BPF_RB_NO_WAKEUP;
-	u64 held;
+	u64 size;
 
 	if (!buffer)
 		return -1;
-	held = bpf_ringbuf_query(buffer, BPF_RB_AVAIL_DATA);
-	if (++work->since_wake_up >= settings.wake_up_samples ||
-	    held > settings.buffer_bytes / 2) {
+	if (work->record.flags & RECORD_REGISTERS)
+		words += REGISTER_WORDS;
+	work->record.tail_words = words;
+	size = sizeof(struct record) + 8 * words;
+	work->since_wake_up++;
+	/* Each record has a head of 8 bytes. */
+	work->bytes_since_wake_up += size + 8;
+	if (work->since_wake_up >= settings.wake_up_samples ||
+	    work->bytes_since_wake_up > settings.buffer_bytes / 2) {
 		work->since_wake_up = 0;
+		work->bytes_since_wake_up = 0;
 		wake_up = BPF_RB_FORCE_WAKEUP;
 	}
 	work->record.missed = work->missed;
@@ -33,8 +39,9 @@ static inline int deliver(struct work *work)
 		return 0;
 	}
 	work->missed++;
-	/* Each record has a head of 8 bytes. */
-	if (held + size + 8 > settings.buffer_bytes)
+	/* The reader was not woken by a record that found no room. */
+	work->bytes_since_wake_up = settings.buffer_bytes;
+	if (bpf_ringbuf_query(buffer, BPF_RB_AVAIL_DATA) + size + 8 > settings.buffer_bytes)
 		count(COUNT_BUFFER_FULL);
 	else
 		count(COUNT_BUFFER_BUSY);
@@ -86,6 +93,8 @@ static inline int is_wanted(struct work *work, struct task_struct *task)
 	}
 	record->tgid = id >> 32;
 	record->tid = id;
+	record->start_time = task->group_leader->start_boottime;
+	record->exec_count = task->self_exec_id;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	if (!is_selected(work, task)) {
 		count(COUNT_FILTERED);
@@ -130,11 +139,10 @@ static inline void take_sample(struct work *work, struct task_struct *task, u64 
 	record->context = context_of(work, task);
 	work->kernel = record->context != CONTEXT_USER;
 	identify(record, task);
-	record->plan = refusal(record);
+	record->plan = refusal(work);
 	memory = record->plan == PLAN_MISSING;
 	if (memory || record->plan == PLAN_MEMORY_DENIED) {
 		if (work->kernel) {
-			add_registers(work, work->registers);
 			record->flags |= RECORD_REGISTERS;
 			if (!(record->flags & RECORD_KERNEL_THREAD))
 				add_user_registers(work, task);
@@ -143,7 +151,6 @@ static inline void take_sample(struct work *work, struct task_struct *task, u64 
 		} else if (work->registers[REGISTER_CS] == SELECTOR_USER_32) {
 			record->flags |= RECORD_USER_IS_32;
 		} else {
-			add_registers(work, work->registers);
 			record->flags |= RECORD_REGISTERS;
 			if (memory)
 				capture_memory(work, task);

@@ -1,7 +1,7 @@
 //! The engine `bpf`: loads the handler, says whom to sample, and hands out its maps.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once};
 
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
@@ -35,6 +35,9 @@ pub(crate) struct Maps {
     pub(crate) plans: MapHandle,
     pub(crate) rows: MapHandle,
     pub(crate) denials: MapHandle,
+    pub(crate) denial_count: MapHandle,
+    /// What that map holds.
+    pub(crate) denials_made: Mutex<u64>,
     pub(crate) counters: MapHandle,
 }
 
@@ -142,6 +145,8 @@ impl Bpf {
                 plans: handle("plans")?,
                 rows: handle("rows")?,
                 denials: handle("denials")?,
+                denial_count: handle("denial_count")?,
+                denials_made: Mutex::new(0),
                 counters: handle("counters")?,
             }),
             targets: handle("targets")?,

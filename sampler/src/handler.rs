@@ -1,6 +1,6 @@
 //! The handle by which plans and unwind rows reach the handler in the kernel.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
@@ -157,12 +157,18 @@ impl Handler {
     /// # Errors
     /// The kernel's refusal, or too many denials: its values may still be captured.
     pub fn deny(&self, key: ProcessKey, what: Denial) -> Result<(), Error> {
-        put(
-            &self.maps.denials,
-            &layout::process(key),
-            &layout::denial(what),
-            "let the handler spare a process",
-        )
+        let doing = "let the handler spare a process";
+        let process = layout::process(key);
+        put(&self.maps.denials, &process, &layout::denial(what), doing)?;
+        // Only now, so that who sees the new number sees the denial.
+        let mut made = self
+            .maps
+            .denials_made
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *made += 1;
+        let key = 0_u32.to_ne_bytes();
+        put(&self.maps.denial_count, &key, &made.to_ne_bytes(), doing)
     }
 
     /// What happened so far.

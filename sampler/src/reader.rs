@@ -13,8 +13,11 @@ use crate::sources::{Buffer, Own, Received, Sources};
 use crate::stats::Stats;
 use crate::{Batch, Clock, Intervals, Record, Tid, cpus, decode, sys};
 
-/// How long a reader waits for samples before it sends what there is, in milliseconds.
-const TIMEOUT: u16 = 50;
+/// How long a reader waits for samples before it sends what there is, in milliseconds. With wake-ups
+/// every 50 ms on the mean, one that waits for the longest intervals still comes before it: were
+/// each interval drawn for a time and not for a number of samples, there would be more samples of the
+/// short ones, and more in all than were asked for.
+const TIMEOUT: u16 = 80;
 
 /// How far the kernel's clock in interrupts can differ from the one that is read here, in
 /// nanoseconds: it is read without a lock, and may be off by the step of an adjustment.
@@ -22,6 +25,7 @@ const CLOCK_SLACK: u64 = 10_000;
 
 /// How long a record can be on its way into the ring of another CPU, in nanoseconds. It is
 /// written without preemption, within microseconds; on the reader's own CPU never while it runs.
+/// What the handler in the kernel writes has the time of its start.
 const DISPLACED_SLACK: u64 = 10_000_000;
 
 pub(crate) struct Reader {
@@ -106,8 +110,14 @@ impl Reader {
 
     /// Moves to the CPU whose ring this is, ahead of others there. Where that is not allowed the reader works from
     /// elsewhere; see `drained_to`.
+    ///
+    /// What the handler leaves is read on whatever CPU has nothing else to do: on its own the reader
+    /// would find none of its code and data in the caches at its few wake-ups a second, and be felt by
+    /// the program there, by several microseconds for each sample.
     fn settle(&self) {
-        if let Err(error) = cpus::stay_on(self.cpu) {
+        if self.sources.buffer.is_none()
+            && let Err(error) = cpus::stay_on(self.cpu)
+        {
             tracing::warn!(cpu = self.cpu, %error, "a reader cannot be pinned to its CPU");
         }
         // On a busy CPU the ring would fill while the reader waits for its turn. It runs shortly
@@ -275,10 +285,9 @@ impl Reader {
     fn drained_to(&mut self) -> u64 {
         let now = sys::clock_now();
         // On its own CPU no record is half written while the reader runs.
-        let at_home = sched_getcpu().is_ok_and(|cpu| cpu == self.cpu as usize);
-        if !at_home {
-            self.stats.displaced += 1;
-        }
+        let pinned = self.sources.buffer.is_none();
+        let at_home = pinned && sched_getcpu().is_ok_and(|cpu| cpu == self.cpu as usize);
+        self.stats.displaced += u64::from(pinned && !at_home);
         now.saturating_sub(if at_home {
             CLOCK_SLACK
         } else {
@@ -286,15 +295,21 @@ impl Reader {
         })
     }
 
-    /// Draws a new interval for each event that has just had a sample. For others, which are in the
-    /// middle of theirs, a new one would discard what they have counted: an event that is slow to
-    /// fill its interval would never be sampled.
+    /// Draws a new interval for each event that has just had a sample, or had a draw long ago. For
+    /// others, which are in the middle of theirs, a new one would discard what they have counted: an
+    /// event that is slow to fill its interval would never be sampled.
     fn redraw(&mut self, sampled: &[u64]) {
-        let Sources { clocks, own, .. } = &mut self.sources;
+        let Sources {
+            clocks,
+            own,
+            buffer,
+            ..
+        } = &mut self.sources;
         self.intervals.set_mean(self.mean.load(Ordering::Relaxed));
+        let steady = self.clock == Clock::CpuClock && buffer.is_some();
         for ((event, own), sampled) in clocks.iter().zip(own).zip(sampled) {
             let set_at = sys::clock_now();
-            if !own.may_be_redrawn(*sampled, set_at) {
+            if !own.may_be_redrawn(steady, *sampled, set_at) {
                 continue;
             }
             let interval = self.intervals.draw();

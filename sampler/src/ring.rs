@@ -135,7 +135,7 @@ impl Sampler {
     /// Starts a reader for each CPU, then the events; those of [`Target::Command`] start by
     /// themselves when the child calls `exec`.
     ///
-    /// Each reader sends a batch at least every 50 ms or so, be it empty, so that a consumer can
+    /// Each reader sends a batch at least every 80 ms or so, be it empty, so that a consumer can
     /// merge the CPUs by time. Sending blocks while the channel is full; the rings then run over,
     /// and what is lost is counted.
     ///

@@ -15,7 +15,7 @@ use crate::sys::Ring;
 
 /// A new interval begins anew, whatever has passed of the present one: that time is lost to the
 /// profile, and so much of it may be, one part in so many of the time since the last draw. Where a
-/// sample woke the reader it is less; where the time-out did, the next draw will do.
+/// sample woke the reader it is less; where the time-out did, a later draw will do.
 const MOST_LOST: u64 = 200;
 
 /// What the reader knows of one of its events.
@@ -44,8 +44,18 @@ impl Own {
     }
 
     /// Whether a new interval may be set `now`, the last sample having been taken at `sampled`.
-    pub(crate) fn may_be_redrawn(&self, sampled: u64, now: u64) -> bool {
-        now.saturating_sub(sampled) <= now.saturating_sub(self.set_at) / MOST_LOST
+    ///
+    /// If it is `steady`, its intervals being of the time of a CPU and not of a thread, no more can
+    /// have passed of one than it is long: a clock whose samples the handler leaves out is drawn
+    /// anew, too.
+    pub(crate) fn may_be_redrawn(&self, steady: bool, sampled: u64, now: u64) -> bool {
+        let since = now.saturating_sub(sampled);
+        let passed = if steady {
+            since.min(self.interval)
+        } else {
+            since
+        };
+        passed <= now.saturating_sub(self.set_at) / MOST_LOST
     }
 }
 
@@ -175,12 +185,17 @@ mod tests {
             previous: 1_000_000,
             set_at: 0,
         };
-        assert!(own.may_be_redrawn(10_000_000, 10_050_000));
-        assert!(!own.may_be_redrawn(10_000_000, 10_500_000));
-        // It had none.
-        assert!(!own.may_be_redrawn(0, 10_000_000));
-        // The clock of interrupts may be ahead by a little.
-        assert!(own.may_be_redrawn(10_000_001, 10_000_000));
+        for steady in [false, true] {
+            assert!(own.may_be_redrawn(steady, 10_000_000, 10_050_000));
+            assert!(!own.may_be_redrawn(steady, 10_000_000, 10_500_000));
+            // It had none.
+            assert!(!own.may_be_redrawn(steady, 0, 10_000_000));
+            // The clock of interrupts may be ahead by a little.
+            assert!(own.may_be_redrawn(steady, 10_000_001, 10_000_000));
+        }
+        // An interval is little of so long a time, if it is one of time.
+        assert!(own.may_be_redrawn(true, 0, 200_000_000));
+        assert!(!own.may_be_redrawn(false, 0, 200_000_000));
     }
 
     /// A sample of the software clock belongs to the interval that was current when it was taken.

@@ -27,7 +27,8 @@ pub struct Stats {
     pub intervals: u64,
     /// Intervals that were drawn but refused by the kernel.
     pub redraws_failed: u64,
-    /// Drains that ran on another CPU than their own, because the reader could not stay there.
+    /// Drains of a ring that ran on another CPU than its own, because the reader could not stay
+    /// there.
     pub displaced: u64,
     /// Readers that ended by a defect of this program.
     pub readers_failed: u64,
