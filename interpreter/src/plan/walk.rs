@@ -59,7 +59,8 @@ pub(super) struct Way {
 struct Waiting {
     /// The likeliest comes first, and of those as likely the one that waits longest.
     turn: Reverse<(u16, u32)>,
-    way: Way,
+    /// In a box, since the heap moves it about.
+    way: Box<Way>,
 }
 
 impl Ord for Waiting {
@@ -181,7 +182,7 @@ impl<'a, 'r> Walk<'a, 'r> {
     pub(super) fn run(&mut self, start: u64) {
         let registers: [Symbol; 16] =
             std::array::from_fn(|i| Some(Sum::of(Origin::Register(i as u8))));
-        self.wait(Way {
+        self.wait(Box::new(Way {
             pc: start,
             registers,
             stores: Vec::new(),
@@ -189,7 +190,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             rank: 0,
             stub: false,
             choices: 0,
-        });
+        }));
         let visits = self.limits.instructions.saturating_mul(VISITS);
         for _ in 0..visits.clamp(192, MAX_VISITS) {
             let Some(Waiting { way, .. }) = self.waiting.pop() else {
@@ -201,7 +202,7 @@ impl<'a, 'r> Walk<'a, 'r> {
         self.account.ways_cut += cut.count() as u32;
     }
 
-    fn wait(&mut self, way: Way) {
+    fn wait(&mut self, way: Box<Way>) {
         self.turns += 1;
         self.waiting.push(Waiting {
             turn: Reverse((way.rank, self.turns)),
@@ -219,7 +220,7 @@ impl<'a, 'r> Walk<'a, 'r> {
     }
 
     /// One instruction of a way; what goes on from there waits for its turn.
-    fn advance(&mut self, mut way: Way) {
+    fn advance(&mut self, mut way: Box<Way>) {
         if way.left == 0 {
             return;
         }
@@ -261,7 +262,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             way.registers[register] = kept;
         } else if way.choices < MAX_CHOICES {
             way.choices += 1;
-            let mut other = way.clone();
+            let mut other = Box::new(way.clone());
             other.pc = next;
             other.registers[register] = kept;
             self.wait(other);
