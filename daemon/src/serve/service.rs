@@ -93,6 +93,8 @@ pub(super) struct Service {
     /// `None` while there is no sampling.
     sampling: Option<Sampling>,
     governor: Option<Governor>,
+    /// The configured rate is tried.
+    is_on_trial: bool,
     end: Option<End>,
     /// When it must be over, if the service is ending.
     deadline: Option<Instant>,
@@ -128,6 +130,7 @@ impl Service {
             troubles: Troubles::default(),
             sampling: None,
             governor: None,
+            is_on_trial: false,
             end: None,
             deadline: None,
             figures: Figures::default(),
@@ -227,7 +230,12 @@ impl Service {
         let now = Instant::now();
         self.spent = Mark::now(session, &self.peers);
         self.flushed = (now, session.store.saving_time());
-        (self.next_second, self.next_step) = (now + SECOND, now + governor::STEP);
+        let first = if self.is_on_trial {
+            governor::TRIAL
+        } else {
+            governor::STEP
+        };
+        (self.next_second, self.next_step) = (now + SECOND, now + first);
     }
 
     /// Waits before sampling is tried again.
@@ -325,7 +333,11 @@ impl Driver for Service {
         }
         if now >= self.next_step {
             self.next_step = now + governor::STEP;
-            self.look_at_cost(session);
+            if self.is_on_trial {
+                self.end_trial(session);
+            } else {
+                self.look_at_cost(session);
+            }
             self.look_at_socket();
         }
         Ok(())
