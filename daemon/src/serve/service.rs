@@ -44,6 +44,7 @@ const SAVING: &str = "saving what was collected";
 const RETENTION: &str = "removing old epochs";
 const BUDGET: &str = "keeping within the budget";
 const SOCKET: &str = "listening to readers";
+const DIRECTORY: &str = "keeping others out of the databases";
 
 /// Why a collection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,15 +279,17 @@ impl Service {
         }
     }
 
-    /// Sees whether readers still find the service.
-    fn look_at_socket(&mut self) {
-        let looked = self.socket.look().and_then(|listener| match listener {
+    /// Sees whether readers still find the service, and nobody else its databases.
+    fn look_at_places(&mut self) {
+        let found = self.socket.look().and_then(|listener| match listener {
             Some(listener) => Ok(self.peers.listen(listener)?),
             None => Ok(()),
         });
-        match looked {
-            Ok(()) => self.troubles.end(SOCKET),
-            Err(error) => self.troubles.begin(SOCKET, format!("{error:#}")),
+        for (what, looked) in [(SOCKET, found), (DIRECTORY, self.epochs.look())] {
+            match looked {
+                Ok(()) => self.troubles.end(what),
+                Err(error) => self.troubles.begin(what, format!("{error:#}")),
+            }
         }
     }
 
@@ -338,7 +341,7 @@ impl Driver for Service {
             } else {
                 self.look_at_cost(session);
             }
-            self.look_at_socket();
+            self.look_at_places();
         }
         Ok(())
     }
