@@ -186,7 +186,7 @@ impl Service {
         self.govern(&sampling, &mut session);
         self.sampling = Some(sampling);
         if let Err(error) = self.begin_epoch(&mut session) {
-            self.cannot_save(&error);
+            self.cannot_save(&session, &error);
         }
         if self.figures.starts == 0 {
             self.epochs.recover();
@@ -297,7 +297,7 @@ impl Service {
     fn conclude(&mut self, session: &Session, saved: Result<()>) {
         match saved {
             Ok(()) => self.troubles.end(SAVING),
-            Err(error) => self.cannot_save(&error),
+            Err(error) => self.cannot_save(session, &error),
         }
         match self.epochs.enforce() {
             Ok(_) => self.troubles.end(RETENTION),
