@@ -252,7 +252,14 @@ fn say(recovered: &Recovered) {
             );
         }
         Recovered::Aside { to, error, .. } => {
-            tracing::warn!("{}; moved aside to {}", chain(error), to.display());
+            // Whose it is cannot be told from what cannot be read. By its name it would be read as
+            // an epoch, and removed as one.
+            tracing::warn!(
+                "{}; it has the name of an epoch, so it was moved aside to {}, as it is, and goes \
+                 when epochs of its age do",
+                chain(error),
+                to.display()
+            );
         }
         Recovered::Left { error, .. } => {
             tracing::warn!("{}; left as it is", chain(error));
