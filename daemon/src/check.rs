@@ -1,25 +1,19 @@
 //! `vcpid check`: what works on this machine, and what would mend the rest.
 
+mod config;
+
 use std::fmt::Write as _;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use nix::unistd::User;
 use sampler::Clock;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, FormatArg};
 use crate::choices;
-use crate::config::Config;
 use crate::output;
-use crate::serve;
-
-/// The user as whom the package's service runs.
-const PACKAGE_USER: &str = "vcpi";
+use config::check_config;
 
 /// One thing that works here, or not.
 #[derive(Debug, Serialize)]
@@ -68,7 +62,7 @@ struct Limit {
 /// Prints the findings. Succeeds whatever they are: to find out is what it is for.
 pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
     if let Some(path) = &args.config {
-        return check_config(path);
+        return check_config(path, args.format);
     }
     let findings = Findings::look();
     let text = match args.format {
@@ -77,58 +71,6 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
     };
     output::print(&text)?;
     Ok(0)
-}
-
-/// Says whether the service can use this configuration: exit status 0, or 1 and why not. What it
-/// does without, or makes itself, is said.
-fn check_config(path: &Path) -> Result<u8> {
-    let config = match Config::read(path) {
-        Ok(config) => config,
-        Err(error) => {
-            eprintln!("vcpid: {}", output::chain(&error));
-            return Ok(1);
-        }
-    };
-    let socket = serve::place::socket_refusal(&config.access.socket.0).map_or(Ok(()), Err);
-    let directory = socket.and_then(|()| check_directory(&config.database.directory.0));
-    let warnings = match directory {
-        Ok(warning) => warning
-            .into_iter()
-            .chain(serve::group(&config.access.group).err()),
-        Err(refusal) => {
-            eprintln!("vcpid: {refusal}");
-            return Ok(1);
-        }
-    };
-    for warning in warnings {
-        eprintln!("vcpid: {warning}");
-    }
-    output::print(&format!("{}: good\n", path.display()))?;
-    Ok(0)
-}
-
-/// Whether the service can have its databases there, with what is to be said of it where it can.
-fn check_directory(path: &Path) -> Result<Option<String>, String> {
-    match fs::metadata(path) {
-        Ok(metadata) => {
-            // The package's service runs as a user of its own, without a package it is root's.
-            let package = User::from_name(PACKAGE_USER).ok().flatten();
-            let users: Vec<u32> = package
-                .map(|user| user.uid.as_raw())
-                .into_iter()
-                .chain([nix::unistd::geteuid().as_raw(), 0])
-                .collect();
-            serve::place::refusal(path, &metadata, &users).map_or(Ok(None), Err)
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let warning = format!("{} is not there yet; the service makes it", path.display());
-            serve::place::cannot_be_made(path).map_or(Ok(Some(warning)), Err)
-        }
-        Err(error) => Ok(Some(format!(
-            "{} cannot be looked at ({error}), so whether the service can use it is not known",
-            path.display()
-        ))),
-    }
 }
 
 fn works(name: &'static str, note: impl Into<String>) -> Finding {

@@ -60,6 +60,15 @@ impl Snapshot {
         snapshot
     }
 
+    /// What goes if it is never written: its samples, and what it tells of losses, by name.
+    pub(crate) fn losses(&self) -> (u64, Vec<(&'static str, u64)>) {
+        let counters = self.tables.counters();
+        let samples = counters.get(&("run", "samples")).copied();
+        let lost = counters.iter().filter(|((kind, _), _)| *kind == "lost");
+        let lost = lost.map(|((_, name), count)| (*name, *count)).collect();
+        (samples.unwrap_or(0), lost)
+    }
+
     fn look_at_images(&mut self, images: &mut Images) {
         for pc in &self.tables.pcs {
             if !self.images.contains_key(&pc.image)

@@ -1,5 +1,6 @@
 //! The thread that writes what was collected, so that collecting goes on meanwhile.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -13,6 +14,9 @@ use crate::flush::Snapshot;
 use crate::kernel::KernelNames;
 use crate::procfs;
 
+/// How a snapshot is written.
+type Write = fn(&Snapshot, &mut Writer, &mut KernelNames) -> Result<(), Error>;
+
 /// What the thread is to do: the database goes with it, and comes back.
 struct Job {
     writer: Writer,
@@ -23,7 +27,8 @@ struct Job {
 pub(crate) struct Done {
     pub(crate) writer: Writer,
     pub(crate) snapshot: Snapshot,
-    pub(crate) result: Result<(), Error>,
+    /// The outer error is a panic: what spoils the writing of it once would do so again.
+    pub(crate) result: thread::Result<Result<(), Error>>,
     pub(crate) took: Duration,
 }
 
@@ -40,6 +45,11 @@ impl Saver {
     /// # Errors
     /// The system allows no more threads.
     pub(crate) fn start() -> Result<Self> {
+        Self::writing(Snapshot::write)
+    }
+
+    /// As [`start`](Self::start), with another way to write.
+    fn writing(write: Write) -> Result<Self> {
         let (jobs, to_do) = sync_channel::<Job>(1);
         let (report, done) = sync_channel(1);
         let thread = Arc::new(OnceLock::new());
@@ -54,7 +64,10 @@ impl Saver {
             } in to_do
             {
                 let begun = Instant::now();
-                let result = snapshot.write(&mut writer, &mut names);
+                // The transaction is rolled back by then, and the names are read anew at need.
+                let result = catch_unwind(AssertUnwindSafe(|| {
+                    write(&snapshot, &mut writer, &mut names)
+                }));
                 let took = begun.elapsed();
                 let done = Done {
                     writer,
@@ -123,5 +136,13 @@ impl Saver {
         let ended = self.busy.then(|| self.done.recv().ok());
         self.busy = false;
         ended.flatten()
+    }
+}
+
+#[cfg(test)]
+impl Saver {
+    /// A thread to which each snapshot is a defect.
+    pub(crate) fn failing() -> Result<Self> {
+        Self::writing(|_, _, _| panic!("a defect that is made up"))
     }
 }

@@ -16,7 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use sampler::Clock;
+use sampler::probe::{self, Scope};
 
 use crate::args::ServeArgs;
 use crate::config::{Access, Config, DEFAULT_PATH, DEFAULT_TEXT};
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<u8> {
             return Ok(WRONG_CONFIG);
         }
     };
+    may_sample()?;
     let epochs = Epochs::open(&config.database)?;
     let (control, requests) = sync_channel(REQUESTS);
     let directory = epochs.directory().path().to_owned();
@@ -55,6 +59,21 @@ pub(crate) fn run(args: &ServeArgs) -> Result<u8> {
     let mut service = Service::new(path, config, epochs, socket, peers, requests)?;
     service.run()?;
     Ok(0)
+}
+
+/// Sees whether this user may sample the whole machine, before anything is made for it.
+fn may_sample() -> Result<()> {
+    let Err(error) = probe::probe_clock(Clock::CpuClock, Scope::System) else {
+        return Ok(());
+    };
+    match Errno::from_raw(error.errno) {
+        Errno::EACCES | Errno::EPERM => bail!(
+            "the service samples the whole machine, which needs root or CAP_PERFMON: start it with \
+             `systemctl start vcpid`, or `vcpid serve` as root; without, `vcpid record -- COMMAND` \
+             profiles a command of your own"
+        ),
+        _ => Err(error.into()),
+    }
 }
 
 /// The configuration, and where it is read again. Without a file at the usual place the defaults

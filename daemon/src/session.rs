@@ -274,6 +274,7 @@ impl Session {
 
     fn note_flush(&mut self) {
         self.collector.note(&Entry::Flush);
+        self.store.count_unsaved(&mut self.collector);
         self.store.measure(&mut self.collector.tables, self.cpus);
     }
 }

@@ -9,6 +9,7 @@ use profiledb::Writer;
 
 use crate::collector::{Collector, Totals};
 use crate::flush::Snapshot;
+use crate::output::count;
 use crate::saver::{Done, Saver};
 use crate::tables::Tables;
 
@@ -19,6 +20,8 @@ pub(crate) struct Store {
     writer: Option<Writer>,
     /// What could not be written.
     pending: Option<Snapshot>,
+    /// What never will be: samples, and counts of losses by name.
+    unsaved: (u64, Vec<(&'static str, u64)>),
     /// When the present interval began, by both clocks: the wall's may be set meanwhile.
     started: i64,
     since: Instant,
@@ -48,6 +51,7 @@ impl Store {
             saver: Saver::start()?,
             writer: None,
             pending: None,
+            unsaved: (0, Vec::new()),
             started: wall_now(),
             since: Instant::now(),
             measured_at: Instant::now(),
@@ -77,6 +81,17 @@ impl Store {
     /// Whether something is being written.
     pub(crate) fn is_saving(&self) -> bool {
         self.saver.is_busy()
+    }
+
+    /// Counts what was to be written and never will be.
+    pub(crate) fn count_unsaved(&mut self, collector: &mut Collector) {
+        let (samples, losses) = std::mem::take(&mut self.unsaved);
+        collector.lost("unsaved_samples", samples);
+        for (name, count) in losses {
+            collector.tables.count("lost", name, count);
+            // It is there already.
+            collector.totals.lost = collector.totals.lost.saturating_sub(count);
+        }
     }
 
     /// Processor time that writing has taken.
@@ -156,6 +171,15 @@ impl Store {
         } = done;
         self.writer = Some(writer);
         let totals = snapshot.totals;
+        let Ok(result) = result else {
+            let (samples, losses) = snapshot.losses();
+            self.unsaved.0 += samples;
+            self.unsaved.1.extend(losses);
+            return Err(anyhow!(
+                "what was to be saved cannot be, by a defect of this program: {} of it are lost",
+                count(samples, "sample")
+            ));
+        };
         if result.is_err() {
             self.pending = Some(snapshot);
         }
@@ -218,4 +242,66 @@ pub(crate) fn wall_now() -> i64 {
         .ok()
         .and_then(|since| i64::try_from(since.as_nanos()).ok())
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use interpreter::Capture;
+    use profiledb::Epoch;
+
+    use super::*;
+    use crate::collector::Settings;
+
+    /// What a defect keeps from being written is given up and counted, with what it told of losses,
+    /// and what comes after it is saved.
+    #[test]
+    fn defect() {
+        let folder = tempfile::tempdir().unwrap();
+        let epoch = Epoch {
+            started: 1,
+            ended: None,
+            host: String::new(),
+            kernel: String::new(),
+            command: String::new(),
+            engine: "ring".to_owned(),
+            clock: "cpu-clock".to_owned(),
+            unit: "ns".to_owned(),
+            cycles_per_unit: 1.0,
+            period: 1000,
+            window: 16,
+            settings: "{}".to_owned(),
+        };
+        let writer = Writer::create_epoch(&folder.path().join("epoch.db"), &epoch).unwrap();
+        let mut collector = Collector::new(Settings {
+            window: 16,
+            capture: Capture::default(),
+            by_caller: false,
+            seed: 1,
+            memory: 1 << 20,
+            allow_secrets: false,
+            deny: Vec::new(),
+            per_process: true,
+            clock_offset: 0,
+        });
+        let mut store = Store {
+            saver: Saver::failing().unwrap(),
+            ..Store::new(writer).unwrap()
+        };
+        collector.tables.count("run", "samples", 5);
+        collector.lost("ring_samples", 2);
+        let error = store.flush(&mut collector).unwrap_err();
+        assert!(error.to_string().contains("5 samples of it"), "{error}");
+        assert!(store.is_open() && !store.is_failing());
+
+        store.count_unsaved(&mut collector);
+        let counters = collector.tables.counters();
+        assert_eq!(counters[&("lost", "unsaved_samples")], 5);
+        assert_eq!(counters[&("lost", "ring_samples")], 2);
+        store.saver = Saver::start().unwrap();
+        let saved = store.flush(&mut collector).unwrap();
+        assert_eq!(saved.totals.lost, 7);
+        store.count_unsaved(&mut collector);
+        assert_eq!(collector.tables.losses(), 0);
+        store.end().unwrap();
+    }
 }

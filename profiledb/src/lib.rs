@@ -32,7 +32,8 @@ pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};
 pub use profile::{
-    BranchRow, CallRow, CyclesRow, Extent, Filter, HotlistRow, Merged, Pc, Profile, SymbolRow,
+    BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Pc, Profile,
+    SymbolRow,
 };
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};

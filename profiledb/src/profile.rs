@@ -41,6 +41,17 @@ pub struct Extent {
     pub saved: Option<i64>,
 }
 
+/// What one flush counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlushCounters {
+    /// Begin of what it holds, in nanoseconds of the Unix epoch.
+    pub started: i64,
+    /// End of it.
+    pub ended: i64,
+    /// As [`Profile::counters`].
+    pub counters: BTreeMap<(String, String), u64>,
+}
+
 /// An instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pc {
@@ -165,6 +176,8 @@ pub struct Profile {
     /// Sums of the flushes' counters by kind and name. They belong to no process: only the
     /// filter's epochs and times choose among them.
     pub counters: BTreeMap<(String, String), u64>,
+    /// Those of the flush among them that ended last: how it is now, if a collector is at work.
+    pub latest: Option<FlushCounters>,
     /// Function names, by image and address.
     pub symbols: Vec<SymbolRow>,
 }

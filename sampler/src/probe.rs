@@ -14,7 +14,8 @@ mod calibrate;
 mod timer;
 
 pub use bpf::{BpfRefusal, bpf};
-pub use calibrate::{Calibration, calibrate, spin, turns_of};
+pub use calibrate::{Calibration, calibrate};
+pub(crate) use calibrate::{MANY_ROUNDS, compare, period};
 pub use timer::{Timer, timer, timer_cost};
 
 /// Whose samples are meant, as far as privileges go.

@@ -18,6 +18,8 @@ use crate::stats::Stats;
 use crate::sys::{self, Ring};
 use crate::{Batch, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus};
 
+mod cost;
+
 /// The smallest ring that is still of use: room for a dozen samples with their stacks.
 const FEWEST_PAGES: u32 = 8;
 

@@ -1,8 +1,8 @@
 //! The service's databases: a directory for root alone, and in it a file for each epoch.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -128,6 +128,32 @@ impl Epochs {
         Ok(())
     }
 
+    /// Sees whether nobody else gets into the directory. Where its mode has come to let others in, it
+    /// is put right: what was written meanwhile is closed to them by its own.
+    ///
+    /// # Errors
+    /// They do, and nothing can be done about it from here.
+    pub(super) fn look(&self) -> Result<()> {
+        let path = self.directory.path();
+        let own = [nix::unistd::geteuid().as_raw()];
+        // One that has gone is another trouble.
+        let Ok(metadata) = fs::metadata(path) else {
+            return Ok(());
+        };
+        let Some(refusal) = place::refusal(path, &metadata, &own) else {
+            return Ok(());
+        };
+        if !place::is_only_open(&metadata, &own) {
+            bail!(refusal);
+        }
+        fs::set_permissions(path, Permissions::from_mode(place::CLOSED)).context(refusal)?;
+        let (shown, mode) = (path.display(), metadata.mode() & 0o7777);
+        tracing::warn!(
+            "{shown} had got mode {mode:o}, which lets others in; it has mode 700 again"
+        );
+        Ok(())
+    }
+
     /// Begins an epoch in a file of its own.
     ///
     /// # Errors
@@ -226,7 +252,14 @@ fn say(recovered: &Recovered) {
             );
         }
         Recovered::Aside { to, error, .. } => {
-            tracing::warn!("{}; moved aside to {}", chain(error), to.display());
+            // Whose it is cannot be told from what cannot be read. By its name it would be read as
+            // an epoch, and removed as one.
+            tracing::warn!(
+                "{}; it has the name of an epoch, so it was moved aside to {}, as it is, and goes \
+                 when epochs of its age do",
+                chain(error),
+                to.display()
+            );
         }
         Recovered::Left { error, .. } => {
             tracing::warn!("{}; left as it is", chain(error));

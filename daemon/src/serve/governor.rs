@@ -1,7 +1,7 @@
 //! The governor: keeps what profiling costs within its budget, by the rate of samples.
 //!
 //! Cost is the processor time of this process (which reads, interprets and writes) and the
-//! interrupts, each of which costs what a spin loop loses by it (`cost`). Every [`STEP`] it is
+//! interrupts, each of which costs what a loop loses by it (`Sampler::interrupt_cost`). Every [`STEP`] it is
 //! looked at, over the looks since the last change and at most [`LOOKS`]; what flushes cost is
 //! spread over the time between them (`flushes`). Above the budget the mean interval grows in
 //! proportion; below [`LOW`] of it, it shrinks towards what would cost [`AIM`] of it. Between the
@@ -9,13 +9,14 @@
 //! same: that more than [`GROSS`] budgets are spent, or less than [`FAR`] of one, flushes included.
 //!
 //! A start costs much that later looks do not: reading what was sampled while it lasted, the
-//! images of all processes, plans for all that runs. The first look is left out, and in the first
-//! minute a gross excess is acted on once. Before the first look the cost of busy processors is
-//! assumed, so that a service begins within its budget, too.
+//! images of all processes, plans for all that runs. So it begins with a trial of [`TRIAL`] at the
+//! configured rate, of which the interrupts alone are counted: if that many, with what the
+//! collector usually spends on a sample, are too dear, the rate is lowered at once to what keeps
+//! within the budget. The first look after that is left out, and in the first minute a gross excess
+//! is acted on once.
 //!
 //! Counts stay comparable, since the weight of a sample is the interval that led to it.
 
-pub(super) mod cost;
 mod flushes;
 
 use std::collections::VecDeque;
@@ -43,8 +44,11 @@ const LEFT_OUT: usize = 1;
 const LOW: f64 = 0.7;
 const AIM: f64 = 0.85;
 
-/// What the collector may spend on a sample, before that is known: about what it spends on a program
-/// that it has not met yet.
+/// How long the configured rate is tried at the start.
+pub(super) const TRIAL: Duration = Duration::from_secs(1);
+
+/// What the collector spends on a sample, before that is known: about what it does in the first
+/// minute on a machine where much runs at once.
 const GUESS: Duration = Duration::from_micros(40);
 
 /// The most that the interval changes at once, either way, and that it shrinks by after a few looks.
@@ -127,12 +131,16 @@ impl Governor {
         self.budget = budget;
     }
 
-    /// Begins with as low a rate as keeps within the budget if all processors are busy; `shortest`
-    /// is the configured mean interval as a time.
-    pub(super) fn begin(&mut self, shortest: Duration) {
-        let share = (self.cost + GUESS).as_secs_f64() / shortest.as_secs_f64();
-        let factor = (share / self.budget / AIM).clamp(1.0, MOST_AT_ONCE);
-        self.resume((self.shortest as f64 * factor).round() as u64);
+    /// Begins after a trial of the configured rate, whose interrupts are counted, and all that it may
+    /// have cost besides is not: at that rate, or at one that keeps within the budget if the
+    /// processors go on being as busy.
+    pub(super) fn begin(&mut self, trial: Spent) {
+        let each = (self.cost + GUESS).as_secs_f64();
+        let share = trial.interrupts as f64 * each / trial.machine.as_secs_f64();
+        let ratio = share / self.budget;
+        if ratio > 1.0 {
+            self.resume((self.shortest as f64 * ratio / AIM).round() as u64);
+        }
     }
 
     /// Goes on, as far as may be, where another governor was; with another unit it cannot.

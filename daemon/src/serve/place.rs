@@ -12,6 +12,14 @@ use nix::unistd::{AccessFlags, Uid, User};
 /// What the service's group and others must not have of the directory: the group may look.
 const OTHERS: u32 = 0o027;
 
+/// The service's directory once it is put right.
+pub(super) const CLOSED: u32 = 0o700;
+
+/// With one of these a directory's group or all others may make and remove what is in it; with the
+/// other only what is theirs.
+const WRITABLE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
 /// What keeps a service that runs as one of `users` from having its databases at `path`, where
 /// something is: what was found, what is wanted and how to mend it.
 pub(crate) fn refusal(path: &Path, metadata: &fs::Metadata, users: &[u32]) -> Option<String> {
@@ -41,18 +49,56 @@ pub(crate) fn refusal(path: &Path, metadata: &fs::Metadata, users: &[u32]) -> Op
     })
 }
 
-/// What keeps a service from listening at `path`.
-pub(crate) fn socket_refusal(path: &Path) -> Option<String> {
+/// What keeps a service that runs as one of `users` from listening at `path`.
+pub(crate) fn socket_refusal(path: &Path, users: &[u32]) -> Option<String> {
     let shown = path.display();
     let mend = "name another place as `socket` under [access]";
     if let Err(error) = SocketAddr::from_pathname(path) {
         return Some(format!("{shown} can be no socket ({error}): {mend}"));
+    }
+    if let Some(exposure) = exposure(path, users) {
+        return Some(format!("{exposure}, or {mend}"));
     }
     let metadata = fs::symlink_metadata(path).ok()?;
     let found = metadata.file_type();
     (!found.is_socket()).then(|| {
         let kind = kind(found);
         format!("{shown} is {kind}, and the socket is to be there: move it away, or {mend}")
+    })
+}
+
+/// By which of the directories above a socket others than root and `users` could have readers find
+/// one of theirs at `path`, and what would mend it.
+///
+/// The socket's own directory is writable to nobody else, those above it neither, unless they are
+/// sticky, as sshd has it for its files (it knows no exception). A sticky directory keeps others
+/// from taking away what is there, but not from being there first.
+pub(super) fn exposure(path: &Path, users: &[u32]) -> Option<String> {
+    let own = path.parent()?;
+    path.ancestors().skip(1).find_map(|folder| {
+        let shown = folder.display();
+        // Whoever owns a link says where it leads.
+        let link = fs::symlink_metadata(folder).ok()?;
+        // What is not there yet the service makes.
+        let metadata = fs::metadata(folder).ok()?;
+        let is_anothers = |user: &u32| *user != 0 && !users.contains(user);
+        if let Some(user) = [link.uid(), metadata.uid()].into_iter().find(is_anothers) {
+            let owner = name(user);
+            return Some(format!(
+                "{shown} belongs to {owner}, who could have readers find another socket at {}: \
+                 `chown root {shown}` if {owner} does not need it",
+                path.display()
+            ));
+        }
+        let mode = metadata.mode() & 0o7777;
+        let is_open = mode & WRITABLE != 0 && (mode & STICKY == 0 || folder == own);
+        is_open.then(|| {
+            format!(
+                "{shown} has mode {mode:o}, so others could have readers find another socket at \
+                 {}: `chmod 755 {shown}` if nobody else needs it",
+                path.display()
+            )
+        })
     })
 }
 
@@ -87,6 +133,11 @@ fn kind(file_type: FileType) -> &'static str {
     } else {
         "a device"
     }
+}
+
+/// Whether others than `users` are let in by nothing but the mode, which the owner can put right.
+pub(super) fn is_only_open(metadata: &fs::Metadata, users: &[u32]) -> bool {
+    metadata.is_dir() && users.contains(&metadata.uid()) && metadata.mode() & OTHERS != 0
 }
 
 /// A user's name, or their id where they have none.

@@ -5,9 +5,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sampler::{Batch, Clock, Running, Sampler, Setup, Target, probe};
+use sampler::{Batch, Running, Sampler, Setup, Target};
 
-use super::governor::cost;
 use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::Choices;
 use crate::session::queue;
@@ -17,6 +16,10 @@ use crate::store::wall_now;
 /// what is collected are wrong: 2 s in nanoseconds. Slewing moves both clocks alike.
 const STEP: i64 = 2_000_000_000;
 
+/// What an interrupt costs where that cannot be found out: as much as in a virtual machine, where it
+/// is dearest. Rather too few samples than more than the budget.
+const ASSUMED: Duration = Duration::from_micros(30);
+
 /// Sampling that runs.
 pub(super) struct Sampling {
     pub(super) args: RecordArgs,
@@ -25,8 +28,8 @@ pub(super) struct Sampling {
     pub(super) running: Running,
     /// What an interrupt costs.
     pub(super) cost: Duration,
-    /// When that had been found out: samples before were taken for it alone. By their clock, in
-    /// nanoseconds.
+    /// When that had been found out: samples from before were taken for it alone. By their clock,
+    /// in nanoseconds.
     pub(super) begun: u64,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
@@ -45,32 +48,26 @@ impl Sampling {
         for line in choices.lines(&setup) {
             tracing::info!("{line}");
         }
-        let quiet = cost::Loop::measure();
+        let cost = cost(&sampler);
         let (sender, batches) = sync_channel(queue(wake_up_samples));
+        let begun = sampler::clock_now();
         let running = sampler.start(sender).context("cannot sample")?;
-        let cost = quiet.cost(&running, choices.clock, choices.period);
         let sampling = Self {
             args,
             choices,
             setup,
             running,
             cost,
-            begun: sampler::clock_now(),
+            begun,
             offset: offset(),
             enabled: Vec::new(),
         };
         Ok((sampling, batches))
     }
 
-    /// The configured mean interval.
-    pub(super) fn interval(&self) -> Duration {
-        match self.choices.clock {
-            Clock::Cycles => {
-                let hz = probe::cycles_per_second().unwrap_or(1_000_000_000);
-                Duration::from_secs_f64(self.choices.period as f64 / hz as f64)
-            }
-            Clock::CpuClock | Clock::Timer => Duration::from_nanos(self.choices.period),
-        }
+    /// For how long it has sampled.
+    pub(super) fn age(&self) -> Duration {
+        Duration::from_nanos(sampler::clock_now().saturating_sub(self.begun))
     }
 
     /// What has changed since the last look so that sampling must begin anew.
@@ -86,6 +83,16 @@ impl Sampling {
             _ => None,
         }
     }
+}
+
+/// What an interrupt costs. On a machine that is so busy that it seems to be nothing, it is taken
+/// to be dear.
+fn cost(sampler: &Sampler) -> Duration {
+    let cost = sampler.interrupt_cost().unwrap_or_else(|error| {
+        tracing::debug!(%error, "what an interrupt costs cannot be found out");
+        Duration::ZERO
+    });
+    if cost.is_zero() { ASSUMED } else { cost }
 }
 
 /// Whether events that were enabled for so long before and are for so long now have gone, though

@@ -44,6 +44,7 @@ const SAVING: &str = "saving what was collected";
 const RETENTION: &str = "removing old epochs";
 const BUDGET: &str = "keeping within the budget";
 const SOCKET: &str = "listening to readers";
+const DIRECTORY: &str = "keeping others out of the databases";
 
 /// Why a collection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub(super) struct Service {
     /// `None` while there is no sampling.
     sampling: Option<Sampling>,
     governor: Option<Governor>,
+    /// The configured rate is tried.
+    is_on_trial: bool,
     end: Option<End>,
     /// When it must be over, if the service is ending.
     deadline: Option<Instant>,
@@ -128,6 +131,7 @@ impl Service {
             troubles: Troubles::default(),
             sampling: None,
             governor: None,
+            is_on_trial: false,
             end: None,
             deadline: None,
             figures: Figures::default(),
@@ -182,7 +186,7 @@ impl Service {
         self.govern(&sampling, &mut session);
         self.sampling = Some(sampling);
         if let Err(error) = self.begin_epoch(&mut session) {
-            self.cannot_save(&error);
+            self.cannot_save(&session, &error);
         }
         if self.figures.starts == 0 {
             self.epochs.recover();
@@ -227,7 +231,12 @@ impl Service {
         let now = Instant::now();
         self.spent = Mark::now(session, &self.peers);
         self.flushed = (now, session.store.saving_time());
-        (self.next_second, self.next_step) = (now + SECOND, now + governor::STEP);
+        let first = if self.is_on_trial {
+            governor::TRIAL
+        } else {
+            governor::STEP
+        };
+        (self.next_second, self.next_step) = (now + SECOND, now + first);
     }
 
     /// Waits before sampling is tried again.
@@ -270,15 +279,17 @@ impl Service {
         }
     }
 
-    /// Sees whether readers still find the service.
-    fn look_at_socket(&mut self) {
-        let looked = self.socket.look().and_then(|listener| match listener {
+    /// Sees whether readers still find the service, and nobody else its databases.
+    fn look_at_places(&mut self) {
+        let found = self.socket.look().and_then(|listener| match listener {
             Some(listener) => Ok(self.peers.listen(listener)?),
             None => Ok(()),
         });
-        match looked {
-            Ok(()) => self.troubles.end(SOCKET),
-            Err(error) => self.troubles.begin(SOCKET, format!("{error:#}")),
+        for (what, looked) in [(SOCKET, found), (DIRECTORY, self.epochs.look())] {
+            match looked {
+                Ok(()) => self.troubles.end(what),
+                Err(error) => self.troubles.begin(what, format!("{error:#}")),
+            }
         }
     }
 
@@ -286,7 +297,7 @@ impl Service {
     fn conclude(&mut self, session: &Session, saved: Result<()>) {
         match saved {
             Ok(()) => self.troubles.end(SAVING),
-            Err(error) => self.cannot_save(&error),
+            Err(error) => self.cannot_save(session, &error),
         }
         match self.epochs.enforce() {
             Ok(_) => self.troubles.end(RETENTION),
@@ -325,8 +336,12 @@ impl Driver for Service {
         }
         if now >= self.next_step {
             self.next_step = now + governor::STEP;
-            self.look_at_cost(session);
-            self.look_at_socket();
+            if self.is_on_trial {
+                self.end_trial(session);
+            } else {
+                self.look_at_cost(session);
+            }
+            self.look_at_places();
         }
         Ok(())
     }

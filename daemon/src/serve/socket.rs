@@ -1,8 +1,8 @@
 //! Where readers come in: a socket that the service has made, or one that the service manager has
 //! handed over.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,10 @@ use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 
 use super::place;
+
+/// The socket is for all, and so is the way to it.
+const SOCKET_MODE: u32 = 0o666;
+const FOLDER_MODE: u32 = 0o755;
 
 /// A socket's place, and what readers should find there.
 pub(super) struct Socket {
@@ -44,7 +48,8 @@ impl Socket {
     /// The one that the service manager has handed over, or one of our own at `path`.
     ///
     /// # Errors
-    /// What was handed over is no socket, or something else is at `path`.
+    /// What was handed over is no socket, something else is at `path`, or others could replace what
+    /// is there.
     pub(super) fn open(path: &Path) -> Result<(Self, UnixListener)> {
         let handed = ListenFd::from_env()
             .take_unix_listener(0)
@@ -62,12 +67,15 @@ impl Socket {
     }
 
     fn bind(path: &Path) -> Result<(Self, UnixListener)> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make {}", folder.display()))?;
-        }
-        if let Some(refusal) = place::socket_refusal(path) {
+        if let Some(refusal) = place::socket_refusal(path, &[own_user()]) {
             bail!(refusal);
+        }
+        if let Some(folder) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(FOLDER_MODE)
+                .create(folder)
+                .with_context(|| format!("cannot make {}", folder.display()))?;
         }
         if fs::symlink_metadata(path).is_ok() {
             if UnixStream::connect(path).is_ok() {
@@ -77,9 +85,7 @@ impl Socket {
         }
         let listener = UnixListener::bind(path)
             .with_context(|| format!("cannot listen on {}", path.display()))?;
-        // Everybody may ask; what is answered depends on who asks.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o666))
-            .with_context(|| format!("cannot open {} to all", path.display()))?;
+        open_to_all(path)?;
         let socket = Self {
             place: Place::of(path),
             own: true,
@@ -87,15 +93,28 @@ impl Socket {
         Ok((socket, listener))
     }
 
-    /// Sees whether readers still find the socket. Where they do not, and it was the service's own,
-    /// another one is made, whose listener is returned.
+    /// Sees whether readers still find the socket, and no other. Where they do not, and it was the
+    /// service's own, another one is made, whose listener is returned.
     ///
     /// # Errors
-    /// They do not, and nothing can be done about it from here.
+    /// They do not, or others could change that, and nothing can be done about it from here.
     pub(super) fn look(&mut self) -> Result<Option<UnixListener>> {
-        let Some(place) = self.place.as_ref().filter(|place| !place.is_there()) else {
+        let Some(place) = self.place.as_ref() else {
             return Ok(None);
         };
+        if let Some(exposure) = place::exposure(&place.path, &[own_user()]) {
+            bail!(exposure);
+        }
+        if place.is_there() {
+            if self.own && !is_open_to_all(&place.path) {
+                open_to_all(&place.path)?;
+                tracing::warn!(
+                    "{} was closed to some; it is open again",
+                    place.path.display()
+                );
+            }
+            return Ok(None);
+        }
         if !self.own {
             bail!(
                 "{} was removed, so no reader finds it; the service manager had made it, and makes \
@@ -109,6 +128,21 @@ impl Socket {
         *self = socket;
         Ok(Some(listener))
     }
+}
+
+/// Everybody may ask; what is answered depends on who asks.
+fn open_to_all(path: &Path) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))
+        .with_context(|| format!("cannot open {} to all", path.display()))
+}
+
+fn is_open_to_all(path: &Path) -> bool {
+    let mode = fs::symlink_metadata(path).map(|metadata| metadata.permissions().mode());
+    mode.is_ok_and(|mode| mode & SOCKET_MODE == SOCKET_MODE)
+}
+
+fn own_user() -> u32 {
+    nix::unistd::geteuid().as_raw()
 }
 
 impl Drop for Socket {

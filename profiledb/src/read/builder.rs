@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::profile::{Pc, Profile, SymbolRow};
+use crate::profile::{FlushCounters, Pc, Profile, SymbolRow};
 use crate::rows::{Image, ImageKind, Subject};
 
 /// The profile so far, and where its rows are.
@@ -35,6 +35,7 @@ pub(super) struct Mark {
     branches: usize,
     calls: usize,
     counters: BTreeMap<(String, String), u64>,
+    latest: Option<FlushCounters>,
 }
 
 impl Builder {
@@ -100,6 +101,7 @@ impl Builder {
             branches: profile.branches.len(),
             calls: profile.calls.len(),
             counters: profile.counters.clone(),
+            latest: profile.latest.clone(),
         }
     }
 
@@ -132,6 +134,7 @@ impl Builder {
         profile.branches.truncate(mark.branches);
         profile.calls.truncate(mark.calls);
         profile.counters = mark.counters;
+        profile.latest = mark.latest;
         self.images.retain(|_, index| *index < mark.images);
         self.subjects.retain(|_, index| *index < mark.subjects);
         self.pcs.retain(|_, index| *index < mark.pcs);

@@ -31,6 +31,7 @@ pub(super) struct ProcessOfFile {
 
 pub(super) struct FlushOfFile {
     pub(super) epoch: i64,
+    pub(super) started: i64,
     pub(super) ended: i64,
     pub(super) taken: bool,
 }
@@ -148,6 +149,7 @@ impl File<'_> {
                 id,
                 FlushOfFile {
                     epoch,
+                    started,
                     ended,
                     taken,
                 },
@@ -279,6 +281,7 @@ impl File<'_> {
             epoch,
             ended,
             taken,
+            ..
         }) = referred.flushes.get(&flush)
         else {
             return Err(self.dangling("flush", flush));

@@ -1,9 +1,11 @@
 //! What was collected: interrupts, branches, calls, counters and names.
 
+use std::collections::BTreeMap;
+
 use super::file::File;
 use super::referred::{FlushOfFile, Known, Place, Referred};
 use crate::Error;
-use crate::profile::{BranchRow, CallRow, CyclesRow};
+use crate::profile::{BranchRow, CallRow, CyclesRow, FlushCounters};
 
 impl File<'_> {
     pub(super) fn read_cycles(&mut self, referred: &mut Referred) -> Result<(), Error> {
@@ -91,6 +93,7 @@ impl File<'_> {
     }
 
     pub(super) fn read_counters(&mut self, referred: &Referred) -> Result<(), Error> {
+        let latest = self.begin_latest(referred);
         let sql = "SELECT flush, kind, name, value FROM counter NOT INDEXED";
         self.each(sql, |file, row| {
             let flush: i64 = file.get(row, 0)?;
@@ -108,11 +111,36 @@ impl File<'_> {
                 {
                     extent.samples = extent.samples.saturating_add(value);
                 }
+                if latest == Some(flush)
+                    && let Some(latest) = &mut file.builder.profile.latest
+                {
+                    latest.counters.insert(key.clone(), value);
+                }
                 let sum = file.builder.profile.counters.entry(key).or_insert(0);
                 *sum = sum.saturating_add(value);
             }
             Ok(())
         })
+    }
+
+    /// The flush of this file that ended last, if none of the files before has one that ended later;
+    /// its counters are the latest ones then.
+    fn begin_latest(&mut self, referred: &Referred) -> Option<i64> {
+        let taken = referred.flushes.iter().filter(|(_, flush)| flush.taken);
+        let (id, flush) = taken.max_by_key(|(id, flush)| (flush.ended, **id))?;
+        let latest = &mut self.builder.profile.latest;
+        if latest
+            .as_ref()
+            .is_some_and(|known| known.ended > flush.ended)
+        {
+            return None;
+        }
+        *latest = Some(FlushCounters {
+            started: flush.started,
+            ended: flush.ended,
+            counters: BTreeMap::new(),
+        });
+        Some(*id)
     }
 
     /// The names of images that rows have referred to.

@@ -1,5 +1,7 @@
 //! `status`: what was collected, and everything that was lost on the way.
 
+mod text;
+
 use std::collections::BTreeMap;
 
 use profiledb::Profile;
@@ -10,17 +12,27 @@ use super::finish;
 use crate::args::Format;
 use crate::epochs::{self, Shown};
 use crate::failure::Failure;
-use crate::render::{Align, Table, clean, count, counted, percent, rounded, whole};
+use crate::render::{clean, counted, percent, rounded, whole};
+use crate::time;
 use crate::view::as_float;
+use text::text;
 
 type Counters = BTreeMap<String, u64>;
-
-/// What stands in text for what the reader may not know.
-const NOT_SHOWN: &str = "not shown";
 
 /// The report in JSON; `null` is what the reader may not know, or nobody does.
 #[derive(Debug, Serialize)]
 struct Status {
+    #[serde(flatten)]
+    all: Figures,
+    engine: String,
+    clock: String,
+    epochs: Vec<Value>,
+    last_flush: Option<LastFlush>,
+}
+
+/// What counters say.
+#[derive(Debug, Serialize)]
+struct Figures {
     samples: u64,
     windows: Option<u64>,
     value_events: Option<u64>,
@@ -28,9 +40,6 @@ struct Status {
     run: Option<Counters>,
     lost: Option<Counters>,
     stops: Option<Counters>,
-    engine: String,
-    clock: String,
-    epochs: Vec<Value>,
     intervals: Map<String, Value>,
     throttled: Option<u64>,
     throttle: Option<Counters>,
@@ -38,6 +47,16 @@ struct Status {
     overhead: Map<String, Value>,
     /// Counters of kinds that this program does not know.
     other: Option<BTreeMap<String, Counters>>,
+}
+
+/// How it was at last: in a service a minute, unless configured otherwise.
+#[derive(Debug, Serialize)]
+struct LastFlush {
+    started: String,
+    ended: String,
+    seconds: f64,
+    #[serde(flatten)]
+    figures: Figures,
 }
 
 /// The report; it takes the profile as it is, since counters belong to no PC. `served`: it comes
@@ -52,44 +71,67 @@ pub(crate) fn report(profile: &Profile, served: bool, format: Format) -> Result<
         epochs::table(&epochs).print(out);
         out.push('\n');
         settings(&epochs, out);
-        mean_interval(&status.intervals, out);
+        mean_interval("on average", &status.all.intervals, out);
+        if let Some(last) = &status.last_flush {
+            let when = format!("in the last flush, of {:.0} s,", last.seconds);
+            mean_interval(&when, &last.figures.intervals, out);
+        }
         out.push('\n');
         text(status, out);
     })
 }
 
 fn status(profile: &Profile, epochs: &[Shown<'_>]) -> Status {
-    let mut kinds: BTreeMap<String, Counters> = BTreeMap::new();
-    for ((kind, name), value) in &profile.counters {
-        kinds
-            .entry(kind.clone())
-            .or_default()
-            .insert(name.clone(), *value);
-    }
     let withheld = epochs::are_withheld(profile);
-    // What was never counted is 0; what is withheld is not.
-    let known = |counters| Some(counters).filter(|_| !withheld);
-    let count = |value: Option<u64>| Some(value.unwrap_or(0)).filter(|_| !withheld);
-    let mut take = |kind: &str| kinds.remove(kind).unwrap_or_default();
-    let mut run = take("run");
-    let interval = take("interval");
-    let throttle = take("throttle");
+    // Of a single flush there is nothing to say twice.
+    let latest = profile.latest.as_ref();
+    let latest = latest.filter(|latest| !withheld && latest.counters != profile.counters);
     Status {
-        samples: run.remove("samples").unwrap_or(0),
-        windows: count(run.remove("windows")),
-        value_events: count(run.remove("value_events")),
-        run: known(run),
-        lost: known(take("lost")),
-        stops: known(take("stop")),
+        all: Figures::of(&profile.counters, profile, withheld),
         engine: joined(profile.epochs.iter().map(|epoch| epoch.engine.as_str())),
         clock: joined(profile.epochs.iter().map(|epoch| epoch.clock.as_str())),
         epochs: epochs.iter().map(Shown::json).collect(),
-        intervals: intervals(&interval, profile, count(interval.get("distinct").copied())),
-        throttled: count(throttle.get("throttled").copied()),
-        throttle: known(throttle),
-        coverage: coverage(known(take("coverage"))),
-        overhead: overhead(&take("overhead")),
-        other: Some(kinds).filter(|_| !withheld),
+        last_flush: latest.map(|latest| LastFlush {
+            started: time::utc(latest.started),
+            ended: time::utc(latest.ended),
+            seconds: rounded(as_float(latest.ended.abs_diff(latest.started)) / 1e9, 3),
+            figures: Figures::of(&latest.counters, profile, withheld),
+        }),
+    }
+}
+
+impl Figures {
+    fn of(
+        counters: &BTreeMap<(String, String), u64>,
+        profile: &Profile,
+        withheld: bool,
+    ) -> Figures {
+        let mut kinds: BTreeMap<String, Counters> = BTreeMap::new();
+        for ((kind, name), value) in counters {
+            let of_kind = kinds.entry(kind.clone()).or_default();
+            of_kind.insert(name.clone(), *value);
+        }
+        // What was never counted is 0; what is withheld is not.
+        let known = |counters| Some(counters).filter(|_| !withheld);
+        let count = |value: Option<u64>| Some(value.unwrap_or(0)).filter(|_| !withheld);
+        let mut take = |kind: &str| kinds.remove(kind).unwrap_or_default();
+        let mut run = take("run");
+        let interval = take("interval");
+        let throttle = take("throttle");
+        Figures {
+            samples: run.remove("samples").unwrap_or(0),
+            windows: count(run.remove("windows")),
+            value_events: count(run.remove("value_events")),
+            run: known(run),
+            lost: known(take("lost")),
+            stops: known(take("stop")),
+            intervals: intervals(&interval, profile, count(interval.get("distinct").copied())),
+            throttled: count(throttle.get("throttled").copied()),
+            throttle: known(throttle),
+            coverage: coverage(known(take("coverage"))),
+            overhead: overhead(&take("overhead")),
+            other: Some(kinds).filter(|_| !withheld),
+        }
     }
 }
 
@@ -196,125 +238,16 @@ fn settings(epochs: &[Shown<'_>], out: &mut String) {
 }
 
 /// How far apart samples were in fact: a collector that is short of time takes fewer.
-fn mean_interval(intervals: &Map<String, Value>, out: &mut String) {
+fn mean_interval(when: &str, intervals: &Map<String, Value>, out: &mut String) {
     let mean = intervals.get("mean").and_then(Value::as_f64);
     let unit = intervals.get("unit").and_then(Value::as_str);
     // Of several units no mean means anything.
     let unit = unit.filter(|unit| !unit.contains(','));
     if let Some((mean, unit)) = mean.zip(unit) {
         out.push_str(&format!(
-            "on average there was one sample per {} {}\n",
+            "{when} there was one sample per {} {}\n",
             whole(mean),
             clean(unit)
         ));
-    }
-}
-
-fn text(status: &Status, out: &mut String) {
-    let mut table = Table::new(&[
-        ("counter", Align::Left),
-        ("count", Align::Right),
-        ("", Align::Left),
-    ]);
-    let plain = |table: &mut Table, name: &str, value: Option<u64>| {
-        let value = value.map_or_else(|| NOT_SHOWN.to_owned(), count);
-        table.row(vec![format!("  {name}"), value, String::new()]);
-    };
-    table.line("collected");
-    plain(&mut table, "samples", Some(status.samples));
-    plain(&mut table, "windows", status.windows);
-    plain(&mut table, "value_events", status.value_events);
-    for (name, value) in status.run.iter().flatten() {
-        plain(&mut table, name, Some(*value));
-    }
-    section(&mut table, "lost", status.lost.as_ref(), false);
-    section(&mut table, "why windows ended", status.stops.as_ref(), true);
-    table.line("coverage");
-    coverage_rows(&mut table, &status.coverage);
-    let is_shown = status.run.is_some();
-    let group = |table: &mut Table, title: &str, map: &Map<String, Value>| {
-        table.line(title);
-        if is_shown {
-            values(table, map);
-        } else {
-            alone(table, NOT_SHOWN);
-        }
-    };
-    group(&mut table, "intervals between samples", &status.intervals);
-    section(
-        &mut table,
-        "throttling by the kernel",
-        status.throttle.as_ref(),
-        false,
-    );
-    group(&mut table, "overhead of the collector", &status.overhead);
-    for (kind, counters) in status.other.iter().flatten() {
-        section(&mut table, kind, Some(counters), false);
-    }
-    table.print(out);
-}
-
-fn coverage_rows(table: &mut Table, coverage: &Map<String, Value>) {
-    let Some(Value::Object(counts)) = coverage.get("counts") else {
-        return alone(table, NOT_SHOWN);
-    };
-    for (name, value) in counts {
-        let whole = SHARES
-            .iter()
-            .find(|(part, _)| part == name)
-            .map(|(_, whole)| *whole);
-        let share = coverage.get(name).and_then(Value::as_f64).zip(whole);
-        let share = share.map(|(share, whole)| format!("{:.1}% of {whole}", share * 100.0));
-        let number = value.as_u64().map_or_else(|| value.to_string(), count);
-        table.row(vec![format!("  {name}"), number, share.unwrap_or_default()]);
-    }
-    if counts.is_empty() {
-        alone(table, "none counted");
-    }
-}
-
-/// In place of the rows of a section that has none.
-fn alone(table: &mut Table, words: &str) {
-    table.line(&format!("  {words}"));
-}
-
-/// Counters under a title; where they are `parts` of a whole, the largest first with its share.
-fn section(table: &mut Table, title: &str, counters: Option<&Counters>, parts: bool) {
-    table.line(title);
-    let Some(counters) = counters else {
-        return alone(table, NOT_SHOWN);
-    };
-    if counters.is_empty() {
-        return alone(table, "none counted");
-    }
-    let whole = counters.values().copied().fold(0, u64::saturating_add);
-    let mut ordered: Vec<(&String, &u64)> = counters.iter().collect();
-    if parts {
-        ordered.sort_by_key(|(_, value)| std::cmp::Reverse(**value));
-    }
-    for (name, value) in ordered {
-        let share = parts.then(|| format!("{:.1}%", percent(as_float(*value), as_float(whole))));
-        table.row(vec![
-            format!("  {name}"),
-            count(*value),
-            share.unwrap_or_default(),
-        ]);
-    }
-}
-
-fn values(table: &mut Table, values: &Map<String, Value>) {
-    for (name, value) in values {
-        let cell = match value {
-            Value::Null => "not known".to_owned(),
-            Value::String(text) => text.clone(),
-            other => match other.as_u64() {
-                Some(nanoseconds) if name.ends_with("_ns") => {
-                    format!("{:.3} s", as_float(nanoseconds) / 1e9)
-                }
-                Some(number) => count(number),
-                None => other.to_string(),
-            },
-        };
-        table.row(vec![format!("  {name}"), cell, String::new()]);
     }
 }

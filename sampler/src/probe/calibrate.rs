@@ -2,24 +2,35 @@
 
 use std::hint::black_box;
 use std::os::fd::AsFd;
+use std::thread;
 use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
 
 use super::{ProbeError, Scope, refusal};
 use crate::attr::{Features, Role, attributes};
 use crate::{Clock, Config, Pid, Target, sys};
 
-/// Rounds with and without interrupts.
-const ROUNDS: usize = 20;
+/// Rounds with interrupts, for a choice between clocks and for an answer in numbers.
+pub(crate) const FEW_ROUNDS: usize = 30;
+/// As above.
+pub(crate) const MANY_ROUNDS: usize = 100;
 
-/// How often a cost of nothing is measured again.
-const TRIES: u32 = 4;
+/// Of fewer rounds nothing is concluded.
+const ENOUGH: usize = 12;
+
+/// For how long they are tried: where others want the processor, many do not count.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The pause between them.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a round without interrupts takes: some interrupts fall into it, and it is shorter than
 /// what a thread is given at a time.
-const ROUND: Duration = Duration::from_millis(1);
+const ROUND: Duration = Duration::from_micros(500);
 
 /// Interrupts per round, about.
-const INTERRUPTS: u32 = 10;
+const INTERRUPTS: u32 = 5;
 
 /// What an interrupt costs by each clock, or why the clock cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,25 +41,14 @@ pub struct Calibration {
     pub cpu_clock: Result<Duration, ProbeError>,
 }
 
-/// Measures both clocks on the calling thread; takes less than a tenth of a second if the CPU is
-/// not shared with others. What a handler or a buffer costs is not in it, since that is the same
+/// Measures both clocks on the calling thread; takes some tenth of a second for each, and two seconds
+/// at most where the CPU is shared with others. What a handler or a buffer costs is not in it, since that is the same
 /// for both.
 pub fn calibrate() -> Calibration {
     Calibration {
-        cycles: sure(|| interrupt_cost(Clock::Cycles)),
-        cpu_clock: sure(|| interrupt_cost(Clock::CpuClock)),
+        cycles: interrupt_cost(Clock::Cycles),
+        cpu_clock: interrupt_cost(Clock::CpuClock),
     }
-}
-
-/// The first cost found that is one: on a busy machine interrupts may seem to cost nothing.
-pub(super) fn sure<E>(measure: impl Fn() -> Result<Duration, E>) -> Result<Duration, E> {
-    for _ in 1..TRIES {
-        let cost = measure()?;
-        if !cost.is_zero() {
-            return Ok(cost);
-        }
-    }
-    measure()
 }
 
 impl Calibration {
@@ -74,7 +74,7 @@ fn is_cheap(software: Duration, hardware: Duration) -> bool {
 
 /// The interval for so many interrupts in a round. Cycles at some 3 GHz; a bit more or less changes
 /// the number of interrupts, which is asked for.
-pub(super) fn period(clock: Clock) -> u64 {
+pub(crate) fn period(clock: Clock) -> u64 {
     let nanoseconds = ROUND.as_nanos() as u64 / u64::from(INTERRUPTS);
     match clock {
         Clock::Cycles => 3 * nanoseconds,
@@ -94,6 +94,7 @@ fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
     let error = |error| refusal(clock, Scope::Own, &error);
     let event = sys::open(attr, 0, -1).map_err(error)?;
     compare(
+        FEW_ROUNDS,
         || sys::enable(event.as_fd()).map_err(error),
         || sys::disable(event.as_fd()).map_err(error),
         || Ok(sys::totals(event.as_fd()).map_err(error)?.count / period),
@@ -101,32 +102,78 @@ fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
 }
 
 /// How much longer the same work takes with interrupts, by interrupt: between `start` and `stop`,
-/// where `interrupts` counts on and on. The fastest rounds are compared: others share their CPU with
-/// somebody.
-pub(super) fn compare<E>(
+/// where `interrupts` counts on and on. Zero if that is not to be seen.
+pub(crate) fn compare<E>(
+    rounds: usize,
     start: impl Fn() -> Result<(), E>,
     stop: impl Fn() -> Result<(), E>,
     interrupts: impl Fn() -> Result<u64, E>,
 ) -> Result<Duration, E> {
     let work = turns_of(ROUND);
-    let mut fastest = [(Duration::MAX, 1); 2];
-    for _ in 0..ROUNDS {
-        let without = spin(work);
+    let quiet = || alone(|| spin(work));
+    let busy = || {
         let before = interrupts()?;
         start()?;
-        let with = spin(work);
+        let took = alone(|| spin(work));
         stop()?;
         let counted = interrupts()?.saturating_sub(before);
-        let counted = u32::try_from(counted).unwrap_or(u32::MAX).max(1);
-        fastest[0] = fastest[0].min((without, 1));
-        fastest[1] = fastest[1].min((with, counted));
+        Ok(took.map(|took| (took, counted)))
+    };
+    let rest = || {
+        // Rounds see more of what the machine does, and a thread that has slept runs undisturbed.
+        thread::sleep(PAUSE);
+        spin(work / 10);
+    };
+    let cost = by_neighbours(rounds, rest, quiet, busy)?.filter(|cost| *cost > 0.0);
+    Ok(cost.map_or(Duration::ZERO, Duration::from_secs_f64))
+}
+
+/// By how many seconds each of the interrupts that it counts makes the round `busy` longer than the
+/// round `quiet`.
+///
+/// The speed of a shared processor changes within seconds by more than interrupts take. So each
+/// round with interrupts is compared with the mean of the one before and the one after it, which
+/// have none; rounds in which somebody else ran, which are `None`, do not count; and of all rounds
+/// the median is taken, which a few cannot move.
+fn by_neighbours<E>(
+    rounds: usize,
+    mut rest: impl FnMut(),
+    mut quiet: impl FnMut() -> Option<Duration>,
+    mut busy: impl FnMut() -> Result<Option<(Duration, u64)>, E>,
+) -> Result<Option<f64>, E> {
+    let end = Instant::now() + LONGEST;
+    let mut costs = Vec::with_capacity(rounds);
+    while costs.len() < rounds && Instant::now() < end {
+        rest();
+        let (before, with, after) = (quiet(), busy()?, quiet());
+        if let (Some(before), Some((with, interrupts @ 1..)), Some(after)) = (before, with, after) {
+            let without = (before + after).as_secs_f64() / 2.0;
+            costs.push((with.as_secs_f64() - without) / interrupts as f64);
+        }
     }
-    let [(without, _), (with, interrupts)] = fastest;
-    Ok(with.saturating_sub(without) / interrupts)
+    Ok(median(costs))
+}
+
+/// How long something takes, unless another thread had the processor meanwhile.
+fn alone(round: impl FnOnce() -> Duration) -> Option<Duration> {
+    let switches = || getrusage(UsageWho::RUSAGE_THREAD).map(|u| u.involuntary_context_switches());
+    let before = switches();
+    let took = round();
+    (before == switches()).then_some(took)
+}
+
+/// The middle one; `None` if there are too few of them.
+fn median(mut costs: Vec<f64>) -> Option<f64> {
+    let middle = costs.len() / 2;
+    if costs.len() < ENOUGH {
+        return None;
+    }
+    let (_, median, _) = costs.select_nth_unstable_by(middle, f64::total_cmp);
+    Some(*median)
 }
 
 /// How many turns of [`spin`] take so long, by the fastest of some tries.
-pub fn turns_of(duration: Duration) -> u64 {
+fn turns_of(duration: Duration) -> u64 {
     const TURNS: u64 = 100_000;
     let fastest = (0..10).map(|_| spin(TURNS)).min().unwrap_or_default();
     let turns = u128::from(TURNS) * duration.as_nanos() / fastest.as_nanos().max(1);
@@ -134,7 +181,7 @@ pub fn turns_of(duration: Duration) -> u64 {
 }
 
 /// How long so many turns of a loop take.
-pub fn spin(turns: u64) -> Duration {
+fn spin(turns: u64) -> Duration {
     let begin = Instant::now();
     let mut word = 1_u64;
     for turn in 0..turns {
@@ -145,6 +192,8 @@ pub fn spin(turns: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn none() -> Result<Duration, ProbeError> {
@@ -164,5 +213,35 @@ mod tests {
         assert_eq!(choice(none(), micros(9)), Ok(Clock::CpuClock));
         assert_eq!(choice(micros(9), none()), Ok(Clock::Cycles));
         assert!(choice(none(), none()).is_err());
+    }
+
+    /// Of few rounds nothing is concluded, and of many what the middle one says, whatever the
+    /// others do.
+    #[test]
+    fn middle() {
+        assert_eq!(median(vec![1.0; ENOUGH - 1]), None);
+        let mut costs = vec![2.0; ENOUGH];
+        costs.extend([-1e9; ENOUGH / 2]);
+        costs.extend([1e9; ENOUGH / 2]);
+        assert_eq!(median(costs), Some(2.0));
+    }
+
+    /// What interrupts cost is found though the processor becomes slower and faster again, and
+    /// though most rounds are held up by others: noticed in some of them, and in others not.
+    #[test]
+    fn neighbours() {
+        let number = Cell::new(0_u32);
+        let round = |micros: f64| {
+            let number = number.replace(number.get() + 1);
+            let slowness = 1.5 + 0.5 * (f64::from(number) / 40.0).sin();
+            let held_up = if number % 13 == 2 { 4000.0 } else { 0.0 };
+            let took = Duration::from_secs_f64((micros * slowness + held_up) / 1e6);
+            (!number.is_multiple_of(5)).then_some(took)
+        };
+        let quiet = || round(500.0);
+        let busy = || Ok::<_, ()>(round(500.0).map(|took| (took + Duration::from_micros(35), 5)));
+        let cost = by_neighbours(MANY_ROUNDS, || {}, quiet, busy).unwrap();
+        let cost = cost.unwrap();
+        assert!((6.8e-6..7.2e-6).contains(&cost), "{cost}");
     }
 }

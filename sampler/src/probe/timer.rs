@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sched::sched_getcpu;
 
 use super::bpf::{BpfRefusal, bpf};
-use super::calibrate::{compare, period, sure};
+use super::calibrate::{FEW_ROUNDS, compare, period};
 use crate::attr::Features;
 use crate::bpf::Bpf;
 use crate::{Clock, Config, Counters, Engine, Error, Handler, Intervals, Pid, Target, cpus};
@@ -74,7 +74,7 @@ pub fn timer_cost() -> Result<Duration, Error> {
             Ok(())
         };
         let interrupts = || Ok(handler.counters()?.get("own_samples"));
-        sure(|| compare(start, stop, interrupts))
+        compare(FEW_ROUNDS, start, stop, interrupts)
     })
 }
 

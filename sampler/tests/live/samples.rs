@@ -1,14 +1,17 @@
 //! What samples hold.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::mpsc::sync_channel;
 
 use libtest_mimic::{Failed, Trial};
 use sampler::probe::{self, Scope};
-use sampler::{Clock, Config, Mode, RawSample, Record, Target, Tid, UserRegisters};
+use sampler::{
+    Clock, Config, Engine, Mode, RawSample, Record, Sampler, Target, Tid, UserRegisters,
+};
 
-use crate::for_clocks;
 use crate::programs::{Waiting, numbers};
 use crate::recording::{Recording, by_time, millisecond, samples};
+use crate::{for_clocks, for_clocks_with_bpf};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
@@ -38,6 +41,15 @@ pub(crate) fn trials() -> Vec<Trial> {
         periods,
     ));
     trials.extend(for_clocks("an_interrupt_has_a_cost", Scope::Own, cost));
+    trials.extend(for_clocks(
+        "an_interrupt_of_opened_events_has_a_cost",
+        Scope::System,
+        |clock| cost_of_opened(Engine::Ring, clock),
+    ));
+    trials.extend(for_clocks_with_bpf(
+        "an_interrupt_of_opened_events_has_a_cost",
+        |clock| cost_of_opened(Engine::Bpf, clock),
+    ));
     trials
 }
 
@@ -280,4 +292,38 @@ fn cost(clock: Clock) -> Result<(), Failed> {
     check(cost.as_micros() < 1000, || format!("{calibration:?}"))?;
     calibration.choice().map_err(|error| error.to_string())?;
     Ok(())
+}
+
+/// What an interrupt costs is found before sampling begins, which then takes the intervals that were
+/// asked for.
+fn cost_of_opened(engine: Engine, clock: Clock) -> Result<(), Failed> {
+    let period = 20 * millisecond(clock);
+    let config = Config {
+        engine,
+        ..Config::new(Target::System, clock, period)
+    };
+    let sampler = Sampler::open(&config)?;
+    let cost = sampler.interrupt_cost()?;
+    println!("{cost:?}");
+    check(cost.as_micros() < 1000, || format!("{cost:?}"))?;
+    let begun = sampler::clock_now();
+    let (sender, batches) = sync_channel(64);
+    let running = sampler.start(sender)?;
+    let mut busy = Waiting::busy(2)?;
+    busy.go()?;
+    let records = batches.iter().flat_map(|batch| batch.records);
+    let samples = records.filter_map(|record| match record {
+        Record::Sample(sample) if sample.time >= begun => Some(sample),
+        _ => None,
+    });
+    let intervals: Vec<u64> = samples.take(20).map(|sample| sample.period).collect();
+    drop(batches);
+    running.stop();
+    busy.kill()?;
+    check(
+        intervals
+            .iter()
+            .all(|interval| (period / 2..=period / 2 * 3).contains(interval)),
+        || format!("{intervals:?}"),
+    )
 }

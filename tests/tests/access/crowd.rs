@@ -3,13 +3,15 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
 use libtest_mimic::Failed;
 use protocol::{Client, Control, Hello, Kinds, MAX_REPLY, Request, Selection, encode};
+use serde_json::Value;
 
-use crate::common::ensure;
+use crate::common::{ensure, text};
 use crate::people::People;
 use crate::reader::{Reader, frames};
 use crate::service::Service;
@@ -120,4 +122,62 @@ pub(crate) fn bad_company() -> Result<(), Failed> {
         "Alice sees nothing".to_owned()
     })?;
     ensure(service.is_alive(), || service.journal())
+}
+
+/// Two users who ask as fast as they are answered: root is answered meanwhile, samples are taken and
+/// saved at the same rate, and what the users cost is not among what sampling costs.
+pub(crate) fn tireless() -> Result<(), Failed> {
+    const ROUNDS: usize = 8;
+    let service = service("requests_per_minute = 6000")?;
+    let status = || -> Result<Value, Failed> {
+        let answer = Client::connect(&service.socket())?.control(Control::Status)?;
+        Ok(serde_json::from_str(&answer.json)?)
+    };
+    let before = status()?;
+    let stop = AtomicBool::new(false);
+    let mut after = before.clone();
+    let asked = thread::scope(|scope| -> Result<usize, Failed> {
+        let readers = [ALICE, BOB, ALICE, BOB].map(|user| {
+            let (stop, service) = (&stop, &service);
+            scope.spawn(move || -> Result<usize, String> {
+                let mut answers = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    for words in [&["status"][..], &["top"], &["top", "--by", "instruction"]] {
+                        let output = service.report(Reader::user(user), words);
+                        let output = output.map_err(|error| error.to_string())?;
+                        if !output.status.success() {
+                            return Err(text(&output));
+                        }
+                        answers += 1;
+                    }
+                }
+                Ok(answers)
+            })
+        });
+        let mut rounds = || -> Result<(), Failed> {
+            for _ in 0..ROUNDS {
+                service.flush()?;
+                after = status()?;
+            }
+            Ok(())
+        };
+        let ended = rounds();
+        stop.store(true, Ordering::Relaxed);
+        let mut asked = 0;
+        for reader in readers {
+            asked += reader.join().map_err(|_| "a reader panicked")??;
+        }
+        ended.map(|()| asked)
+    })?;
+    ensure(asked > 0, || "nothing was asked".to_owned())?;
+    let same = |pointer: &str| before.pointer(pointer) == after.pointer(pointer);
+    ensure(
+        same("/sampling/period") && same("/overhead/lowered"),
+        || format!("{before} then {after}"),
+    )?;
+    let samples = |status: &Value| status["samples"].as_u64();
+    ensure(
+        after["lost"] == before["lost"] && samples(&after) > samples(&before),
+        || format!("{before} then {after}"),
+    )
 }

@@ -60,6 +60,10 @@ fn main() -> ExitCode {
             "slow, silent and malformed readers hinder nobody",
             crowd::bad_company,
         ),
+        trial(
+            "users who ask without end have nobody sampled less",
+            crowd::tireless,
+        ),
     ];
     libtest_mimic::run(&arguments, tests).exit_code()
 }

@@ -3,8 +3,11 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use libtest_mimic::Failed;
+use serde_json::Value;
 
 use crate::bench::Bench;
 use crate::common::{ensure, text};
@@ -136,5 +139,106 @@ pub(crate) fn refused_directories() -> TestResult {
     })?;
     let mode = fs::metadata(&open)?.permissions().mode();
     ensure(mode & 0o7777 == 0o1777, || format!("mode {mode:o}"))?;
+    done()
+}
+
+/// `check --config` says the same as JSON: what is good with what is to be said of it, and what is
+/// wrong with its reason, which is said to people, too.
+pub(crate) fn as_json() -> TestResult {
+    let bench = Bench::new()?;
+    let check = |configuration: &Path| -> Result<(Output, Value), Failed> {
+        let output = Command::new(&bench.programs.vcpid)
+            .args(["check", "--format", "json", "--config"])
+            .arg(configuration)
+            .output()?;
+        let said = serde_json::from_slice(&output.stdout)?;
+        Ok((output, said))
+    };
+    let (output, said) = check(&bench.configure("access.group = \"no-such-group\"")?)?;
+    let warnings = said["warnings"].as_array().map_or(0, Vec::len);
+    ensure(
+        output.status.success() && said["good"] == true && warnings == 2,
+        || text(&output),
+    )?;
+    for (more, part) in [
+        ("sampling.rate = -1", ":5:17:"),
+        ("rte = 1", ":5:1:"),
+        ("access.socket = \"/a/b\"", ":5:1: duplicate key"),
+    ] {
+        let configuration = bench.configure(more)?;
+        let (output, said) = check(&configuration)?;
+        ensure(
+            output.status.code() == Some(1)
+                && said["good"] == false
+                && said["error"].as_str().is_some_and(|why| why.contains(part))
+                && String::from_utf8_lossy(&output.stderr).contains(part),
+            || text(&output),
+        )?;
+    }
+    done()
+}
+
+/// A socket in a directory in which others could put one of theirs is refused, sticky or not, and
+/// so is one that is reached through another user's directory; one below a sticky directory is not.
+pub(crate) fn exposed_sockets() -> TestResult {
+    let bench = Bench::new()?;
+    let make = |name: &str, mode: u32, owner: u32| -> Result<PathBuf, Failed> {
+        let folder = bench.path(name);
+        fs::create_dir(&folder)?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode))?;
+        std::os::unix::fs::chown(&folder, Some(owner), None)?;
+        Ok(folder)
+    };
+    let open = make("open", 0o777, 0)?;
+    let group = make("group", 0o775, 0)?;
+    let sticky = make("sticky", 0o1777, 0)?;
+    let anothers = make("another's", 0o755, 65_534)?;
+    let link = bench.path("link");
+    std::os::unix::fs::symlink(&anothers, &link)?;
+    let configuration = bench.path("vcpid.toml");
+    let configure = |socket: &Path| {
+        let directory = bench.directory();
+        let text = format!("database.directory = {directory:?}\naccess.socket = {socket:?}\n");
+        fs::write(&configuration, text)
+    };
+    for (socket, part) in [
+        (open.join("socket"), "has mode 777"),
+        (group.join("socket"), "has mode 775"),
+        (sticky.join("socket"), "has mode 1777"),
+        (open.join("new/socket"), "has mode 777"),
+        (anothers.join("socket"), "belongs to nobody"),
+        (link.join("new/socket"), "belongs to nobody"),
+    ] {
+        configure(&socket)?;
+        for (command, status) in [("check", 1), ("serve", 125)] {
+            let output = run(&bench, command, &configuration)?;
+            ensure(output.status.code() == Some(status), || text(&output))?;
+            ensure(text(&output).contains(part), || text(&output))?;
+        }
+    }
+    ensure(!open.join("new").exists(), || "it was made".to_owned())?;
+    configure(&sticky.join("new/socket"))?;
+    let output = run(&bench, "check", &configuration)?;
+    ensure(output.status.success(), || text(&output))?;
+    done()
+}
+
+/// Whoever may not sample the machine is told so before anything else, with what is to be done.
+pub(crate) fn as_nobody() -> TestResult {
+    let bench = Bench::new()?;
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(bench.path(""), open)?;
+    let configuration = bench.configure("")?;
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&bench.programs.vcpid)
+        .args(["serve", "--config"])
+        .arg(&configuration)
+        .output()?;
+    ensure(output.status.code() == Some(125), || text(&output))?;
+    for part in ["needs root or CAP_PERFMON", "systemctl start vcpid"] {
+        ensure(text(&output).contains(part), || text(&output))?;
+    }
+    ensure(!text(&output).contains("chown"), || text(&output))?;
     done()
 }

@@ -1,9 +1,11 @@
 //! From the start to the end of a service.
 
 use std::fs;
+use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -91,6 +93,44 @@ pub(crate) fn closed_to_others() -> TestResult {
         socket.file_type().is_socket() && mode(&bench.path("socket"))? == 0o666,
         || format!("{socket:?}"),
     )?;
+    service.stop()?;
+    done()
+}
+
+/// A directory that is opened to others is closed again, and a socket that is closed to them opened;
+/// what only its owner can mend is said, once, for as long as it lasts. Databases are closed by their
+/// own mode all along.
+pub(crate) fn changed_rights() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    let directory = bench.directory();
+    let socket = bench.path("socket");
+    let mode = |path: &Path| -> Result<u32, io::Error> {
+        Ok(fs::metadata(path)?.permissions().mode() & 0o7777)
+    };
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    set(&directory, 0o755)?;
+    set(&socket, 0o600)?;
+    service.await_line("had got mode 755")?;
+    service.await_line("it is open again")?;
+    let modes = (mode(&directory)?, mode(&socket)?);
+    ensure(modes == (0o700, 0o666), || {
+        format!("{:o} {:o}", modes.0, modes.1)
+    })?;
+    chown(&directory, Some(65_534), None)?;
+    set(&bench.path(""), 0o777)?;
+    service.await_line("keeping others out of the databases: ")?;
+    service.await_line("listening to readers: ")?;
+    let database = mode(&bench.databases()?[0])?;
+    ensure(database == 0o600, || format!("{database:o}"))?;
+    chown(&directory, Some(0), None)?;
+    set(&bench.path(""), 0o700)?;
+    service.await_line("keeping others out of the databases: works again")?;
+    service.await_line("listening to readers: works again")?;
+    for trouble in ["belongs to nobody", "has mode 777"] {
+        let times = service.times_said(trouble);
+        ensure(times == 1, || format!("{trouble:?} was said {times} times"))?;
+    }
     service.stop()?;
     done()
 }

@@ -45,6 +45,18 @@ fn main() -> ExitCode {
             configuration::wrong_sockets,
         ),
         (
+            "a place where others could put a socket is refused",
+            configuration::exposed_sockets,
+        ),
+        (
+            "a configuration is judged for programs, too",
+            configuration::as_json,
+        ),
+        (
+            "who may not sample the machine is told what to do",
+            configuration::as_nobody,
+        ),
+        (
             "another's directory is refused",
             configuration::refused_directories,
         ),
@@ -53,6 +65,10 @@ fn main() -> ExitCode {
             life::whole,
         ),
         ("what it writes is closed to others", life::closed_to_others),
+        (
+            "rights that change under it are put right or said",
+            life::changed_rights,
+        ),
         (
             "a second service in the directory is refused",
             life::one_at_a_time,

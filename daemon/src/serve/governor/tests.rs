@@ -90,21 +90,31 @@ fn raises() {
     assert!(machine.run(&mut governor, 100).is_empty());
 }
 
-/// It begins with a rate that busy processors can be expected to afford, and with the configured one
-/// where that is such a rate.
+/// After a trial it begins with the configured rate where that many interrupts can be afforded, and
+/// else with one that keeps within the budget, whatever the start itself had cost.
 #[test]
 fn begins() {
-    // 50 us of each ms is 5 %.
-    for (budget, mean) in [
-        (1.0, 1_000_000),
-        (0.05, 1_176_471),
-        (0.025, 2_352_941),
-        (0.001, 4_000_000),
+    // 10 and 40 us of each ms are 5 %.
+    for (busy, budget, mean) in [
+        (1.0, 1.0, 1_000_000),
+        (1.0, 0.05, 1_000_000),
+        (1.0, 0.025, 2_352_941),
+        (0.1, 0.01, 1_000_000),
+        (1.0, 0.001, 58_823_529),
+        (0.0, 0.001, 1_000_000),
     ] {
+        let machine = Machine {
+            busy,
+            per_sample: 1e-3,
+            fixed: 0.5,
+        };
         let mut governor = Governor::new(budget, 1_000_000, COST);
-        governor.begin(Duration::from_millis(1));
-        assert_eq!(governor.mean(), mean, "{budget}");
+        governor.begin(machine.spent(1_000_000));
+        assert_eq!(governor.mean(), mean, "{busy} {budget}");
     }
+    let mut governor = Governor::new(0.01, 1_000_000, COST);
+    governor.begin(Spent::default());
+    assert_eq!(governor.mean(), 1_000_000);
 }
 
 /// One dear look among cheap ones changes nothing; three gross ones do.

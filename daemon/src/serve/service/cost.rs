@@ -6,6 +6,7 @@ use super::{BUDGET, Service};
 use crate::serve::governor::{Change, Governor, Spent};
 use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
+use crate::serve::status::Figures;
 use crate::session::Session;
 use crate::store;
 
@@ -44,29 +45,37 @@ impl Mark {
 }
 
 impl Service {
-    /// A governor for this sampling, which goes on where the last one was if it can.
+    /// A governor for this sampling, which goes on where the last one was if it can, and else begins
+    /// with a trial.
     pub(super) fn govern(&mut self, sampling: &Sampling, session: &mut Session) {
         let budget = self.config.governor.budget_percent.0 / 100.0;
         let choices = &sampling.choices;
         let mut governor = Governor::new(budget, choices.period, sampling.cost);
-        match &self.governor {
-            Some(before) if self.figures.clock == choices.clock_name() => {
-                governor.resume(before.mean());
-            }
-            _ => governor.begin(sampling.interval()),
-        }
-        set_period(sampling, governor.mean());
-        if governor.is_lowered() {
-            let tables = &mut session.collector.tables;
-            tables.count("overhead", "starts_lowered", 1);
-            self.figures.starts_lowered += 1;
-            tracing::info!(
-                "sampling begins at a lower rate to keep within the budget: {}",
-                rate(sampling, &governor)
-            );
+        let before = self.governor.take();
+        let before =
+            before.filter(|_| !self.is_on_trial && self.figures.clock == choices.clock_name());
+        self.is_on_trial = before.is_none();
+        if let Some(before) = before {
+            governor.resume(before.mean());
+            begin_at(sampling, session, &governor, &mut self.figures);
         }
         self.figures.clock = choices.clock_name();
         self.governor = Some(governor);
+    }
+
+    /// Ends the trial: whether the configured rate will do is known well enough.
+    pub(super) fn end_trial(&mut self, session: &mut Session) {
+        self.is_on_trial = false;
+        self.spent = Mark::now(session, &self.peers);
+        if let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) {
+            // What was sampled while the start went on is only counted now.
+            governor.begin(Spent {
+                machine: sampling.age() * cpus(sampling),
+                collector: Duration::ZERO,
+                interrupts: session.interrupts,
+            });
+            begin_at(sampling, session, governor, &mut self.figures);
+        }
     }
 
     /// Tells the governor what a flush cost that has ended.
@@ -123,6 +132,28 @@ impl Service {
             self.troubles.end(BUDGET);
         }
     }
+}
+
+/// Has sampling begin at the governor's rate, and says so if it is not the configured one.
+fn begin_at(
+    sampling: &Sampling,
+    session: &mut Session,
+    governor: &Governor,
+    figures: &mut Figures,
+) {
+    if !governor.is_lowered() {
+        return;
+    }
+    set_period(sampling, governor.mean());
+    session
+        .collector
+        .tables
+        .count("overhead", "starts_lowered", 1);
+    figures.starts_lowered += 1;
+    tracing::info!(
+        "sampling begins at a lower rate to keep within the budget: {}",
+        rate(sampling, governor)
+    );
 }
 
 /// The rate that is used, and the configured one.

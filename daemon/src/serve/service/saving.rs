@@ -20,9 +20,13 @@ impl Service {
         Ok(())
     }
 
-    pub(super) fn cannot_save(&mut self, error: &anyhow::Error) {
-        let why = format!("{error:#}; it is kept in memory as far as there is room");
-        self.troubles.begin(SAVING, why);
+    /// Takes note of why something cannot be saved, which is kept unless it is said to be lost.
+    pub(super) fn cannot_save(&mut self, session: &Session, error: &anyhow::Error) {
+        let kept = match session.store.is_failing() || !session.store.is_open() {
+            true => "; it is kept in memory as far as there is room",
+            false => "",
+        };
+        self.troubles.begin(SAVING, format!("{error:#}{kept}"));
     }
 
     /// Begins to save what was collected, in a file that is there.

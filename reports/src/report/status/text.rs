@@ -1,0 +1,171 @@
+//! The counters as a table: of all that was read and, beside that, of the last flush.
+
+use std::cmp::Reverse;
+
+use serde_json::{Map, Value};
+
+use super::{Counters, Figures, SHARES, Status};
+use crate::render::{Align, Table, count, percent};
+use crate::view::as_float;
+
+/// What stands for what the reader may not know.
+const NOT_SHOWN: &str = "not shown";
+
+/// The table, and whether the last flush has a column in it.
+struct Rows {
+    table: Table,
+    has_last: bool,
+}
+
+impl Rows {
+    fn row(&mut self, name: &str, value: String, last: Option<String>, share: Option<String>) {
+        let mut cells = vec![format!("  {name}"), value];
+        if self.has_last {
+            cells.push(last.unwrap_or_default());
+        }
+        cells.push(share.unwrap_or_default());
+        self.table.row(cells);
+    }
+
+    fn title(&mut self, title: &str) {
+        self.table.line(title);
+    }
+
+    /// In place of the rows of a section that has none.
+    fn alone(&mut self, words: &str) {
+        self.table.line(&format!("  {words}"));
+    }
+
+    fn plain(&mut self, name: &str, value: Option<u64>, last: Option<u64>) {
+        let value = value.map_or_else(|| NOT_SHOWN.to_owned(), count);
+        self.row(name, value, last.map(count), None);
+    }
+
+    /// Counters under a title; where they are `parts` of a whole, the largest first with its share.
+    fn section(
+        &mut self,
+        title: &str,
+        counters: Option<&Counters>,
+        last: Option<&Counters>,
+        parts: bool,
+    ) {
+        self.title(title);
+        let Some(counters) = counters else {
+            return self.alone(NOT_SHOWN);
+        };
+        if counters.is_empty() {
+            return self.alone("none counted");
+        }
+        let whole = counters.values().copied().fold(0, u64::saturating_add);
+        let mut ordered: Vec<(&String, &u64)> = counters.iter().collect();
+        if parts {
+            ordered.sort_by_key(|(_, value)| Reverse(**value));
+        }
+        for (name, value) in ordered {
+            let share = || format!("{:.1}%", percent(as_float(*value), as_float(whole)));
+            let last = last.map(|last| count(last.get(name).copied().unwrap_or(0)));
+            self.row(name, count(*value), last, parts.then(share));
+        }
+    }
+
+    fn coverage(&mut self, coverage: &Map<String, Value>, last: Option<&Map<String, Value>>) {
+        let Some(Value::Object(counts)) = coverage.get("counts") else {
+            return self.alone(NOT_SHOWN);
+        };
+        for (name, value) in counts {
+            let whole = SHARES.iter().find(|(part, _)| part == name);
+            let share = coverage.get(name).and_then(Value::as_f64).zip(whole);
+            let share =
+                share.map(|(share, (_, whole))| format!("{:.1}% of {whole}", share * 100.0));
+            let last = last.map(|last| number(last["counts"].get(name)));
+            self.row(name, number(Some(value)), last, share);
+        }
+        if counts.is_empty() {
+            self.alone("none counted");
+        }
+    }
+
+    fn values(&mut self, values: &Map<String, Value>, last: Option<&Map<String, Value>>) {
+        for (name, value) in values {
+            let last = last.map(|last| cell(name, last.get(name).unwrap_or(&Value::from(0))));
+            self.row(name, cell(name, value), last, None);
+        }
+    }
+}
+
+pub(super) fn text(status: &Status, out: &mut String) {
+    let all = &status.all;
+    let last = status.last_flush.as_ref();
+    let title = last.map(|last| format!("last {:.0} s", last.seconds));
+    let mut columns = vec![("counter", Align::Left), ("count", Align::Right)];
+    if let Some(title) = &title {
+        columns.push((title, Align::Right));
+    }
+    columns.push(("", Align::Left));
+    let mut rows = Rows {
+        table: Table::new(&columns),
+        has_last: last.is_some(),
+    };
+    let last = last.map(|last| &last.figures);
+    rows.title("collected");
+    rows.plain("samples", Some(all.samples), last.map(|last| last.samples));
+    rows.plain("windows", all.windows, last.and_then(|last| last.windows));
+    let events = |of: &Figures| of.value_events;
+    rows.plain("value_events", events(all), last.and_then(events));
+    for (name, value) in all.run.iter().flatten() {
+        let last = last.map(|last| of_map(last.run.as_ref(), name));
+        rows.plain(name, Some(*value), last);
+    }
+    let mut section = |title, of: fn(&Figures) -> Option<&Counters>, parts| {
+        rows.section(title, of(all), last.and_then(of), parts);
+    };
+    section("lost", |of| of.lost.as_ref(), false);
+    section("why windows ended", |of| of.stops.as_ref(), true);
+    rows.title("coverage");
+    rows.coverage(&all.coverage, last.map(|last| &last.coverage));
+    let is_shown = all.run.is_some();
+    let group = |rows: &mut Rows, title, of: fn(&Figures) -> &Map<String, Value>| {
+        rows.title(title);
+        match is_shown {
+            true => rows.values(of(all), last.map(of)),
+            false => rows.alone(NOT_SHOWN),
+        }
+    };
+    group(&mut rows, "intervals between samples", |of| &of.intervals);
+    let (throttle, of_last) = (
+        all.throttle.as_ref(),
+        last.and_then(|of| of.throttle.as_ref()),
+    );
+    rows.section("throttling by the kernel", throttle, of_last, false);
+    group(&mut rows, "overhead of the collector", |of| &of.overhead);
+    for (kind, counters) in all.other.iter().flatten() {
+        let last = last.and_then(|last| last.other.as_ref()?.get(kind));
+        rows.section(kind, Some(counters), last, false);
+    }
+    rows.table.print(out);
+}
+
+fn of_map(counters: Option<&Counters>, name: &str) -> u64 {
+    let counter = counters.and_then(|counters| counters.get(name));
+    counter.copied().unwrap_or(0)
+}
+
+fn number(value: Option<&Value>) -> String {
+    let zero = Value::from(0);
+    let value = value.unwrap_or(&zero);
+    value.as_u64().map_or_else(|| value.to_string(), count)
+}
+
+fn cell(name: &str, value: &Value) -> String {
+    match value {
+        Value::Null => "not known".to_owned(),
+        Value::String(text) => text.clone(),
+        other => match other.as_u64() {
+            Some(nanoseconds) if name.ends_with("_ns") => {
+                format!("{:.3} s", as_float(nanoseconds) / 1e9)
+            }
+            Some(number) => count(number),
+            None => other.to_string(),
+        },
+    }
+}

@@ -1,0 +1,98 @@
+//! Which part of a profile is asked for, and what is said where there is none.
+
+use crate::common::Fixture;
+use crate::{code, errors, json, samples};
+
+/// Filters choose processes, images, functions and whole flushes.
+#[test]
+fn filters() {
+    let fixture = Fixture::new();
+    assert_eq!(samples(&json(&fixture, &["top", "--pid", "101"])), 10);
+    assert_eq!(
+        samples(&json(&fixture, &["top", "--image", "libgone.so"])),
+        30
+    );
+    assert_eq!(
+        samples(&json(&fixture, &["top", "--function", "helper"])),
+        50
+    );
+    let all = samples(&json(&fixture, &["top"]));
+    let half = json(&fixture, &["top", "--since", "2026-05-01 12:01"]);
+    assert_eq!(samples(&half) * 2, all);
+    let half = json(&fixture, &["top", "--until", "2026-05-01T12:01:00Z"]);
+    assert_eq!(samples(&half) * 2, all);
+    assert_eq!(samples(&json(&fixture, &["top", "--user", "1000"])), all);
+}
+
+/// An image is found by its path from here, through links, and after its file is gone.
+#[test]
+fn images_by_path() {
+    let fixture = Fixture::new();
+    let link = fixture.dir().join("link");
+    std::os::unix::fs::symlink(fixture.dir(), &link).expect("links");
+    let whole = fixture.image();
+    let whole = whole.to_str().expect("is UTF-8");
+    let found = samples(&json(&fixture, &["top", "--image", whole]));
+    assert!(found > 0);
+    for gone in [false, true] {
+        if gone {
+            std::fs::remove_file(fixture.image()).expect("removes");
+        }
+        for path in ["./fixture", "link/fixture", ".//link/./fixture"] {
+            let report = json(&fixture, &["top", "--image", path]);
+            assert_eq!(samples(&report), found, "{path}, gone: {gone}");
+        }
+        let elsewhere = fixture.run(&["top", "--image", "/usr/fixture"]);
+        assert_eq!(code(&elsewhere), 1, "{}", errors(&elsewhere));
+    }
+}
+
+/// For an image that is not there, those are named that may have been meant.
+#[test]
+fn images_near_a_name() {
+    let fixture = Fixture::new();
+    for (name, near) in [
+        ("libgone", "libgone.so"),
+        ("libgone.so.5", "libgone.so"),
+        ("/usr/bin/FIX", "fixture"),
+        ("ixtur", "fixture"),
+    ] {
+        for report in ["top", "branches"] {
+            let output = fixture.run(&[report, "--image", name]);
+            assert_eq!(code(&output), 1, "{name}");
+            let said = errors(&output);
+            let expected = format!("no image named {name} in this profile; near it: {near}\n");
+            assert!(said.contains(&expected), "{said}");
+        }
+    }
+    // Beside one that is there, it is said as well.
+    let output = fixture.run(&["top", "--image", "fixture", "--image", "libgone"]);
+    assert_eq!(code(&output), 0);
+    assert!(errors(&output).contains("no image named libgone in this profile"));
+    let output = fixture.run(&["top", "--image", "weather"]);
+    assert!(!errors(&output).contains("near"), "{}", errors(&output));
+}
+
+/// What was not collected is said in the words of the question.
+#[test]
+fn absence_is_explained() {
+    let fixture = Fixture::new();
+    for (args, said) in [
+        (
+            &["--pid", "4242"][..],
+            "nothing that ran in process 4242 was collected",
+        ),
+        (
+            &["--user", "root"],
+            "nothing that ran as user root (id 0) was collected",
+        ),
+        (
+            &["--user", "4242", "--pid", "7"],
+            "nothing that ran in process 7, as user 4242 was collected",
+        ),
+        (&["--user", "no such user"], "there is no such user here"),
+    ] {
+        let output = fixture.run(&[&["top"], args].concat());
+        assert!(errors(&output).contains(said), "{}", errors(&output));
+    }
+}

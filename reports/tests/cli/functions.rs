@@ -1,0 +1,69 @@
+//! How functions are named, in questions and in reports.
+
+use crate::common::Fixture;
+use crate::{code, errors, json};
+
+/// An instruction as a report shows it names its function; one behind its end does not.
+#[test]
+fn instructions_name_functions() {
+    let fixture = Fixture::new();
+    let rows = json(&fixture, &["top", "--by", "instruction"]);
+    let rows = rows.as_array().expect("rows");
+    let mut names = rows.iter().filter_map(|row| row["key"].as_str());
+    let inside = names
+        .find(|name| name.contains("+0x") && !name.contains('.') && !name.starts_with("fixture+"))
+        .expect("an instruction inside a function");
+    let (function, _) = inside.rsplit_once("+0x").expect("an offset");
+    assert_eq!(
+        fixture.report(&["list", inside]),
+        fixture.report(&["list", function])
+    );
+    let behind = format!("{function}+0x7fffffff");
+    assert_eq!(code(&fixture.run(&["list", &behind])), 1);
+}
+
+/// A part of one name is enough; of several, they are listed.
+#[test]
+fn functions_by_part_and_address() {
+    let fixture = Fixture::new();
+    for name in ["help", "fixture+0x1044", "helper"] {
+        let rows = json(&fixture, &["list", name]);
+        assert_eq!(rows[0]["function"], "helper", "{name}");
+    }
+    let output = fixture.run(&["list", "h"]);
+    assert_eq!(code(&output), 1);
+    assert!(errors(&output).contains("hotter"), "{}", errors(&output));
+    // A whole name is not ambiguous because another begins with it.
+    assert_eq!(json(&fixture, &["list", "hot"])[0]["function"], "hot");
+}
+
+/// A name of hundreds of characters is as wide as a column in text, and is found as it is shown
+/// there; `--full-names` and JSON have the whole.
+#[test]
+fn long_names() {
+    // void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(...// void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(..., ... const&), ... const// void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(..., ... const&))
+    let fixture = Fixture::with_hot(
+        "_ZN2ns5tableISt3mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESt6vectorIiSaIi\
+         EESt4lessIS7_ESaISt4pairIKS7_SA_EEEE3hotISH_EEvRT_RKSH_",
+    );
+    let short = "ns::table<std::map<...> >::hot<std::map<...> >";
+    for report in [
+        &["top"][..],
+        &["top", "--by", "instruction"],
+        &["args"],
+        &["cg"],
+        &["branches"],
+        &["list", "main"],
+    ] {
+        let text = fixture.report(report);
+        assert!(text.contains(short), "{report:?}: {text}");
+        assert!(!text.contains("char_traits"), "{report:?}: {text}");
+        let whole = fixture.report(&[report, &["--full-names"]].concat());
+        assert!(whole.contains("char_traits"), "{report:?}: {whole}");
+    }
+    let rows = json(&fixture, &["list", short]);
+    let whole = rows[0]["function"].as_str().expect("a name");
+    assert!(whole.starts_with("void ns::table<std::map<std::__cxx11::basic_string<char"));
+    assert!(whole.len() > 500, "{whole}");
+    assert!(fixture.report(&["list", short]).contains("value profile"));
+}
