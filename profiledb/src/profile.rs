@@ -249,19 +249,24 @@ impl Profile {
     /// `group_by_caller`: counts add up, lists are merged as [`Hotlist::merge`] does it.
     /// In the order of the PCs' indices, then of the parameters and callers.
     ///
-    /// Only of the PCs that `wants` takes, by their indices. Each group has coins of its own, so
-    /// that what else is wanted changes nothing in it.
+    /// What was seen at a PC counts at the one that `place` says, by their indices, and nowhere if
+    /// that says `None`. Each group has coins of its own, so that what else is wanted changes nothing
+    /// in it.
     pub fn merged<C: Coins>(
         &self,
         group_by_caller: bool,
-        wants: impl Fn(usize) -> bool,
+        place: impl Fn(usize) -> Option<usize>,
         coins: impl Fn() -> C,
     ) -> Vec<Merged<'_>> {
         let mut groups: BTreeMap<_, (Merged<'_>, C)> = BTreeMap::new();
-        for row in self.hotlists.iter().filter(|row| wants(row.pc)) {
+        let placed = self
+            .hotlists
+            .iter()
+            .filter_map(|row| Some((place(row.pc)?, row)));
+        for (pc, row) in placed {
             let caller = row.caller.filter(|_| group_by_caller);
             groups
-                .entry((row.pc, row.parameter.as_str(), caller))
+                .entry((pc, row.parameter.as_str(), caller))
                 .and_modify(|(merged, coins)| {
                     merged.reached = merged.reached.saturating_add(row.reached);
                     merged.unknown = merged.unknown.saturating_add(row.unknown);
@@ -270,7 +275,7 @@ impl Profile {
                 })
                 .or_insert_with(|| {
                     let merged = Merged {
-                        pc: row.pc,
+                        pc,
                         parameter: &row.parameter,
                         caller,
                         reached: row.reached,

@@ -1,17 +1,20 @@
 //! A profile as the reports ask for it: named, filtered, added up over processes,
 //! subjects and flushes.
 
-use std::collections::btree_map::Entry;
+mod select;
+mod values;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use profiledb::{Merged, Profile};
+use profiledb::Profile;
 
 use crate::args::Common;
 use crate::failure::Failure;
 use crate::images;
-use crate::names::{Names, short, without_parameters};
-use crate::symbols::{Function, FunctionId, STUB, Symbols};
-use crate::values::Class;
+use crate::names::Names;
+use crate::symbols::{FunctionId, Symbols};
+
+pub(crate) use values::{Share, Values};
 
 /// Seed of the coins that merges of hotlists throw: the same input gives the same report.
 const SEED: u64 = 0x7663_7069;
@@ -30,158 +33,6 @@ impl Heat {
     pub(crate) fn add(&mut self, other: Heat) {
         self.samples = self.samples.saturating_add(other.samples);
         self.cycles += other.cycles;
-    }
-}
-
-/// A value and its share.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Share {
-    /// The captured bits.
-    pub(crate) value: u64,
-    /// Estimated occurrences.
-    pub(crate) estimate: f64,
-    /// Of the known values, 0 to 100.
-    pub(crate) percent: f64,
-    /// Lower end of the 95 % interval, in percent.
-    pub(crate) low: f64,
-    /// Upper end of it.
-    pub(crate) high: f64,
-}
-
-/// The values of one parameter at one PC.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Values {
-    /// Index of the PC.
-    pub(crate) pc: usize,
-    /// Index of the caller's PC, where kept apart by it.
-    pub(crate) caller: Option<usize>,
-    /// What was captured.
-    pub(crate) parameter: String,
-    /// Times a window came by.
-    pub(crate) reached: u64,
-    /// Of those, without a known value.
-    pub(crate) unknown: u64,
-    /// Windows that gave a known value.
-    pub(crate) windows: u64,
-    /// Reciprocal of the probability of entering the list.
-    pub(crate) threshold: f64,
-    /// Width of the values, if it is another than the parameter's name says.
-    pub(crate) bits: Option<u32>,
-    /// `false` for an argument register of which it is not known whether the function uses it.
-    pub(crate) live: bool,
-    /// Values, the most frequent first.
-    pub(crate) shares: Vec<Share>,
-}
-
-impl Values {
-    fn new(row: &Merged<'_>) -> Values {
-        let mut values = Values {
-            pc: row.pc,
-            caller: row.caller,
-            parameter: row.parameter.to_owned(),
-            reached: row.reached,
-            unknown: row.unknown,
-            windows: row.windows,
-            threshold: row.list.threshold(),
-            bits: None,
-            live: true,
-            shares: Vec::new(),
-        };
-        let (samples, windows, reached) = (values.samples(), values.windows, values.reached);
-        values.shares = row
-            .list
-            .tuples()
-            .map(|tuple| {
-                let estimate = tuple.estimate();
-                let percent = values.percent(estimate);
-                let (low, high) = tuple.interval(samples, windows, reached);
-                Share {
-                    value: tuple.value,
-                    estimate,
-                    percent,
-                    low,
-                    high,
-                }
-            })
-            .collect();
-        values.sort();
-        values
-    }
-
-    /// Value events: reached with a known value.
-    pub(crate) fn samples(&self) -> u64 {
-        self.reached.saturating_sub(self.unknown)
-    }
-
-    /// At least 90 % of the values are known, so that shares stand without bounds.
-    pub(crate) fn mostly_known(&self) -> bool {
-        u128::from(self.samples()) * 10 >= u128::from(self.reached) * 9
-    }
-
-    /// How to print the values.
-    pub(crate) fn class(&self) -> Class {
-        match self.bits {
-            Some(bits) => Class::Integer(bits),
-            None => Class::of_parameter(&self.parameter),
-        }
-    }
-
-    /// The argument's position, for the parameters `arg0` to `arg5`.
-    pub(crate) fn argument(&self) -> Option<u8> {
-        let digits = self.parameter.strip_prefix("arg")?;
-        digits.parse().ok().filter(|index| *index < 6)
-    }
-
-    /// What a function returned, in an integer or a vector register.
-    pub(crate) fn is_result(&self) -> bool {
-        matches!(self.parameter.as_str(), "ret" | "vret")
-    }
-
-    /// The same values seen in fewer bits: those that become the same are one.
-    pub(crate) fn narrowed(&self, bits: u32) -> Values {
-        let class = Class::Integer(bits);
-        let mut joined: BTreeMap<u64, Share> = BTreeMap::new();
-        for share in &self.shares {
-            let value = class.mask(share.value);
-            match joined.get_mut(&value) {
-                None => {
-                    joined.insert(value, Share { value, ..*share });
-                }
-                Some(sum) => {
-                    sum.estimate += share.estimate;
-                    sum.percent = self.percent(sum.estimate);
-                    let p = if self.threshold > 0.0 {
-                        1.0 / self.threshold
-                    } else {
-                        1.0
-                    };
-                    (sum.low, sum.high) = hotlist::interval(
-                        sum.estimate,
-                        self.samples(),
-                        self.windows,
-                        self.reached,
-                        p,
-                    );
-                }
-            }
-        }
-        let mut narrowed = self.clone();
-        narrowed.bits = Some(bits);
-        narrowed.shares = joined.into_values().collect();
-        narrowed.sort();
-        narrowed
-    }
-
-    fn percent(&self, estimate: f64) -> f64 {
-        crate::render::percent(estimate, as_float(self.samples())).clamp(0.0, 100.0)
-    }
-
-    fn sort(&mut self) {
-        self.shares.sort_by(|a, b| {
-            b.estimate
-                .total_cmp(&a.estimate)
-                .then(a.value.cmp(&b.value))
-        });
     }
 }
 
@@ -345,29 +196,13 @@ impl<'p> View<'p> {
 
     /// As [`View::values`], with what was seen at a PC counted at `place(pc)`.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
+        let place = |pc| Some(place(pc)).filter(|pc| self.wants(*pc));
+        // Own coins for each sum: what else is asked for changes nothing in it.
         let coins = || hotlist::Generator::new(SEED);
-        let wanted = |pc| self.wants(place(pc));
-        let mut placed: BTreeMap<(usize, &str, Option<usize>), Merged<'_>> = BTreeMap::new();
-        for row in self.profile.merged(by_caller, wanted, coins) {
-            let pc = place(row.pc);
-            match placed.entry((pc, row.parameter, row.caller)) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(Merged { pc, ..row });
-                }
-                Entry::Occupied(mut occupied) => {
-                    let sum = occupied.get_mut();
-                    sum.reached = sum.reached.saturating_add(row.reached);
-                    sum.unknown = sum.unknown.saturating_add(row.unknown);
-                    sum.windows = sum.windows.saturating_add(row.windows);
-                    // Own coins for each sum: what else is asked for changes nothing in it.
-                    let mut coins = hotlist::Generator::new(SEED);
-                    sum.list = sum.list.merge(&row.list, &mut coins);
-                }
-            }
-        }
-        placed
-            .into_values()
-            .map(|row| Values::new(&row))
+        let merged = self.profile.merged(by_caller, place, coins);
+        merged
+            .iter()
+            .map(Values::new)
             // What was reached and never known is told as well: it is no sign of little data.
             .filter(|values| {
                 let samples = values.samples();
@@ -409,130 +244,5 @@ impl<'p> View<'p> {
             .images
             .get(image)
             .map_or("?", |image| image.path.as_str())
-    }
-
-    /// Functions by name (with `stubs`, PLT stubs by that of their target): exactly, else
-    /// `image+0xoffset` or `name+0xoffset`, else by a part that is in one name only.
-    fn select(&self, name: &str, stubs: bool) -> Result<BTreeSet<FunctionId>, Failure> {
-        let in_images = |function: &Function| {
-            self.images
-                .as_ref()
-                .is_none_or(|images| images.contains(&function.image))
-        };
-        let matching = |test: &dyn Fn(&Function) -> bool| -> BTreeSet<FunctionId> {
-            let functions = self.symbols.functions().iter().enumerate();
-            functions
-                .filter(|(_, function)| in_images(function) && test(function))
-                .map(|(id, _)| id)
-                .collect()
-        };
-        let is_called = |function: &Function, name: &str| {
-            let stub = function.name.strip_suffix(STUB).filter(|_| stubs);
-            let whole = stub.unwrap_or(&function.name);
-            // As it is, as programmers say it, and as the reports show it.
-            [whole, &function.name].contains(&name)
-                || without_parameters(whole) == name
-                || short(whole) == name
-        };
-        let exact = matching(&|function| is_called(function, name));
-        if !exact.is_empty() {
-            return Ok(exact);
-        }
-        if let Some((image, address)) = name.rsplit_once("+0x")
-            && let Ok(address) = u64::from_str_radix(address, 16)
-        {
-            let around = matching(&|function| {
-                let row = self.profile.images.get(function.image);
-                let short = self.symbols.short_name(function.image);
-                (short == image || row.is_some_and(|row| row.path == image))
-                    && function.start.is_some_and(|start| start <= address)
-                    && function.end.is_none_or(|end| address < end)
-            });
-            if !around.is_empty() {
-                return Ok(around);
-            }
-            // An instruction as the reports show it: its function, and how far it is in it.
-            let (whole, offset) = (image, address);
-            let holding = matching(&|function| {
-                let length = function.start.zip(function.end).map(|(from, to)| to - from);
-                is_called(function, whole) && length.is_none_or(|length| offset < length)
-            });
-            if !holding.is_empty() {
-                return Ok(holding);
-            }
-        }
-        let parts = matching(&|function| function.name.contains(name));
-        let names: BTreeSet<&str> = parts
-            .iter()
-            .filter_map(|id| self.symbols.function(*id))
-            .map(|function| function.name.as_str())
-            .collect();
-        match names.len() {
-            0 => Err(Failure::Nothing(format!(
-                "no function {name:?} in this profile"
-            ))),
-            1 => Ok(parts),
-            number => {
-                let mut text = format!("{name:?} is part of {number} names:");
-                for name in names.iter().take(20) {
-                    text.push_str("\n  ");
-                    text.push_str(name);
-                }
-                if number > 20 {
-                    text.push_str(&format!("\n  and {} more", number - 20));
-                }
-                Err(Failure::Nothing(text))
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn values(estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
-        let mut values = Values {
-            pc: 0,
-            caller: None,
-            parameter: "arg1".to_owned(),
-            reached,
-            unknown,
-            windows: reached - unknown,
-            threshold: 1.0,
-            bits: None,
-            live: true,
-            shares: Vec::new(),
-        };
-        let share = |(value, estimate): &(u64, f64)| Share {
-            value: *value,
-            estimate: *estimate,
-            percent: values.percent(*estimate),
-            low: 0.0,
-            high: 100.0,
-        };
-        values.shares = estimates.iter().map(share).collect();
-        values
-    }
-
-    /// Values that differ only in bits a callee ignores count as one.
-    #[test]
-    fn narrowing_joins_values() {
-        let wide = values(&[(0x1_0000_0004, 30.0), (7, 40.0), (4, 30.0)], 100, 0);
-        let narrow = wide.narrowed(32);
-        let seen: Vec<(u64, f64)> = narrow.shares.iter().map(|s| (s.value, s.percent)).collect();
-        assert_eq!(seen, [(4, 60.0), (7, 40.0)]);
-        assert_eq!(narrow.argument(), Some(1));
-    }
-
-    /// Estimates above the number of samples are shown as 100 %, no samples as none.
-    #[test]
-    fn shares_stay_within_bounds() {
-        let over = values(&[(1, 120.0)], 100, 0);
-        assert_eq!(over.shares.first().map(|share| share.percent), Some(100.0));
-        let none = values(&[(1, 5.0)], 10, 10);
-        assert_eq!(none.shares.first().map(|share| share.percent), Some(0.0));
-        assert!(!none.mostly_known());
-        assert!(values(&[], 10, 1).mostly_known());
     }
 }
