@@ -5,6 +5,10 @@
 //! profile recorded stands in the file unchanged. Otherwise the address is
 //! printed as `image+0xaddress` and a note says why.
 
+mod declared;
+mod lookup;
+mod stubs;
+
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,11 +17,10 @@ use blazesym::symbolize::Symbolizer;
 use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
 
-use crate::dwarf;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
-use crate::liveness::{Argument, Code};
-use crate::symbolize::{self, Bounds, Place};
+use crate::liveness::Code;
+use crate::symbolize::{self, Place};
 
 /// A function, or what has to stand for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -258,101 +261,6 @@ impl<'p> Symbols<'p> {
         self.resolve(image, &[address]).first().copied()
     }
 
-    /// The integer arguments that debug information declares for functions of an
-    /// image, in the file itself or in the debug file of its build id.
-    pub(crate) fn declared(
-        &self,
-        image: usize,
-        entries: &BTreeSet<u64>,
-    ) -> BTreeMap<u64, Vec<Argument>> {
-        let read = |file: &Elf| dwarf::declared(file.data(), entries);
-        self.ask_debug_files(image, read, BTreeMap::is_empty)
-    }
-
-    /// Those of some addresses of an image that are in functions without a result, as debug
-    /// information declares them.
-    pub(crate) fn without_result(&self, image: usize, addresses: &BTreeSet<u64>) -> BTreeSet<u64> {
-        let read = |file: &Elf| dwarf::without_result(file.data(), addresses);
-        self.ask_debug_files(image, read, BTreeSet::is_empty)
-    }
-
-    /// What the debug information of an image says: that in the file itself, or where that is
-    /// nothing, in the debug file of its build id.
-    fn ask_debug_files<T: Default>(
-        &self,
-        image: usize,
-        read: impl Fn(&Elf) -> T,
-        is_nothing: impl Fn(&T) -> bool,
-    ) -> T {
-        let Some(elf) = self.elf(image) else {
-            return T::default();
-        };
-        let said = fenced(|| read(elf)).unwrap_or_default();
-        if is_nothing(&said)
-            && let Some(debug) = elf.build_id().and_then(elf::debug_file)
-            && let Some(Ok(debug)) = fenced(|| Elf::open(&debug, MAX_TOTAL))
-            && debug.build_id() == elf.build_id()
-        {
-            return fenced(|| read(&debug)).unwrap_or_default();
-        }
-        said
-    }
-
-    /// The image and address of each function that one of the PLT stubs at `stubs`
-    /// (image, address) leads to, if one image alone offers a function of that name.
-    pub(crate) fn behind_stubs(
-        &self,
-        stubs: &[(usize, u64)],
-    ) -> BTreeMap<(usize, u64), (usize, u64)> {
-        let leads: BTreeMap<(usize, u64), String> = stubs
-            .iter()
-            .filter(|place| self.may_be_stub(**place))
-            .filter_map(|(image, address)| {
-                let (_, _, name) = self.elf(*image)?.plt(*address)?;
-                Some(((*image, *address), name.to_owned()))
-            })
-            .collect();
-        if leads.is_empty() {
-            return BTreeMap::new();
-        }
-        let offers = self.offers();
-        leads
-            .into_iter()
-            .filter_map(|(stub, name)| Some((stub, (*offers.get(&name)?)?)))
-            .collect()
-    }
-
-    /// Whether a PLT stub may begin at a PC: a function of another name does not.
-    fn may_be_stub(&self, place: (usize, u64)) -> bool {
-        let function = self.by_start.get(&place).and_then(|id| self.function(*id));
-        function.is_none_or(|function| !function.named || function.name.ends_with(STUB))
-    }
-
-    /// The functions that one image alone offers to the others, by mangled name; `None` for a
-    /// name with several, or with an indirect function: that has no address to offer, and no
-    /// other of its name is meant then.
-    fn offers(&self) -> &BTreeMap<String, Option<(usize, u64)>> {
-        self.offers.get_or_init(|| {
-            let mut offers: BTreeMap<String, Option<(usize, u64)>> = BTreeMap::new();
-            for image in 0..self.images.len() {
-                // All images are looked at, and few of them needed for more.
-                let exported = match self.images.get(image).and_then(|names| names.elf.get()) {
-                    Some(read) => read.as_ref().map(Elf::exported),
-                    None => self.read(image, MAX_TOTAL).ok().map(|elf| elf.exported()),
-                };
-                let exported = exported.unwrap_or_default();
-                for (name, address) in exported {
-                    let offer = address.map(|address| (image, address));
-                    offers
-                        .entry(name)
-                        .and_modify(|known| *known = known.filter(|known| Some(*known) == offer))
-                        .or_insert(offer);
-                }
-            }
-            offers
-        })
-    }
-
     /// Source places of addresses of one image, in their order.
     pub(crate) fn places(&self, image: usize, addresses: &[u64]) -> Vec<Place> {
         let path = self
@@ -416,163 +324,6 @@ impl<'p> Symbols<'p> {
                 (symbol.address, (end, elf::demangle(&symbol.name)))
             })
             .collect()
-    }
-
-    /// The functions around addresses of one image, in their order.
-    fn resolve(&mut self, image: usize, addresses: &[u64]) -> Vec<FunctionId> {
-        let mut found: Vec<Option<Bounds>> = addresses
-            .iter()
-            .map(|address| self.stub(image, *address))
-            .collect();
-        // Symbol tables bound functions best. Debug information, which may be in a file of
-        // its own, is asked where they say nothing.
-        for debug in [false, true] {
-            let missing: Vec<u64> = addresses
-                .iter()
-                .zip(&found)
-                .filter(|(_, found)| found.is_none())
-                .map(|(address, _)| *address)
-                .collect();
-            let named = self.look_up(image, &missing, debug);
-            let unnamed = found.iter_mut().filter(|found| found.is_none());
-            for (found, named) in unnamed.zip(named) {
-                *found = named;
-            }
-        }
-        addresses
-            .iter()
-            .zip(found)
-            .map(|(address, found)| {
-                match found.or_else(|| self.bounds_without_library(image, *address)) {
-                    Some(bounds) => self.intern(image, bounds),
-                    None => self.unbounded(image),
-                }
-            })
-            .collect()
-    }
-
-    /// What the symbol library says, as far as it agrees with the unwind table.
-    fn look_up(&self, image: usize, addresses: &[u64], debug: bool) -> Vec<Option<Bounds>> {
-        let path = self
-            .images
-            .get(image)
-            .and_then(|names| names.path.as_deref());
-        let found = match path {
-            Some(path) if self.names && !addresses.is_empty() => {
-                symbolize::bounds(&self.symbolizer, path, addresses, debug)
-            }
-            _ => None,
-        };
-        let Some(found) = found else {
-            return vec![None; addresses.len()];
-        };
-        let elf = self.elf(image);
-        addresses
-            .iter()
-            .zip(found)
-            .map(|(address, found)| {
-                let found = found?;
-                let frame = elf.and_then(|elf| elf.frame(*address));
-                match frame {
-                    // Debug information gives a function in several pieces one start, which
-                    // is that of none of them.
-                    Some((start, end)) if debug || found.end.is_none() => {
-                        let inside = start <= found.start && found.start <= *address;
-                        match found.end {
-                            Some(own) if inside && *address < own => Some(found),
-                            _ if found.end.is_none() && found.start != start => None,
-                            _ => Some(Bounds {
-                                start,
-                                end: Some(end),
-                                name: found.name,
-                            }),
-                        }
-                    }
-                    // A symbol without size or unwind row is known to be at its start alone.
-                    None if found.end.is_none() => (found.start == *address).then_some(found),
-                    _ => Some(found).filter(|found| found.covers(*address)),
-                }
-            })
-            .collect()
-    }
-
-    /// The PLT stub around an address.
-    fn stub(&self, image: usize, address: u64) -> Option<Bounds> {
-        let (start, end, name) = self.elf(image)?.plt(address)?;
-        Some(Bounds {
-            start,
-            end: Some(end),
-            name: Some(format!("{}{STUB}", elf::demangle(name))),
-        })
-    }
-
-    fn bounds_without_library(&self, image: usize, address: u64) -> Option<Bounds> {
-        let names = self.images.get(image)?;
-        if let Some((start, (end, name))) = names.table.range(..=address).next_back() {
-            // A symbol without a size reaches up to the next.
-            let next = names.table.range(address.saturating_add(1)..).next();
-            let end = end.or(next.map(|(next, _)| *next));
-            if end.is_none_or(|end| address < end) {
-                return Some(Bounds {
-                    start: *start,
-                    end,
-                    name: Some(name.clone()),
-                });
-            }
-        }
-        let (start, end) = self.elf(image)?.frame(address)?;
-        Some(Bounds {
-            start,
-            end: Some(end),
-            name: None,
-        })
-    }
-
-    fn intern(&mut self, image: usize, bounds: Bounds) -> FunctionId {
-        if let Some(id) = self.by_start.get(&(image, bounds.start)) {
-            return *id;
-        }
-        let name = bounds.name.filter(|_| self.names);
-        let named = name.is_some();
-        let name = name.unwrap_or_else(|| self.plain(image, bounds.start));
-        let id = self.functions.len();
-        let (start, end) = (Some(bounds.start), bounds.end);
-        self.functions.push(Function {
-            image,
-            start,
-            end,
-            name,
-            named,
-        });
-        self.by_start.insert((image, bounds.start), id);
-        id
-    }
-
-    /// An address as `image+0xaddress`.
-    fn plain(&self, image: usize, address: u64) -> String {
-        format!("{}+0x{address:x}", self.short_name(image))
-    }
-
-    /// The stand-in for all code of an image without known bounds.
-    fn unbounded(&mut self, image: usize) -> FunctionId {
-        if let Some(id) = self.unbounded.get(&image) {
-            return *id;
-        }
-        let id = self.functions.len();
-        let name = match self.profile.images.get(image) {
-            // In brackets the name says itself that it is no function.
-            Some(row) if row.kind != ImageKind::File => row.path.clone(),
-            _ => format!("[{}]", self.short_name(image)),
-        };
-        self.functions.push(Function {
-            image,
-            start: None,
-            end: None,
-            name,
-            named: false,
-        });
-        self.unbounded.insert(image, id);
-        id
     }
 }
 

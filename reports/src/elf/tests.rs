@@ -1,0 +1,175 @@
+//! Whether images are read as they are, and nothing else is.
+
+use super::*;
+
+/// A minimal image: one executable segment with `code` at `address`.
+pub(crate) fn image_of(code: &[u8], address: u64) -> Vec<u8> {
+    let size = u64::try_from(code.len()).expect("fits");
+    let mut image = Vec::new();
+    image.extend(b"\x7fELF\x02\x01\x01");
+    image.resize(16, 0);
+    // Type, machine, version, entry, program headers, no sections, flags.
+    image.extend([3_u16, 62].iter().flat_map(|half| half.to_le_bytes()));
+    image.extend(1_u32.to_le_bytes());
+    image.extend([address, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
+    image.extend(0_u32.to_le_bytes());
+    image.extend(
+        [64_u16, 56, 1, 64, 0, 0]
+            .iter()
+            .flat_map(|half| half.to_le_bytes()),
+    );
+    // PT_LOAD, readable and executable; the code follows the header.
+    image.extend([1_u32, 5].iter().flat_map(|word| word.to_le_bytes()));
+    image.extend(
+        [120, address, address, size, size, 1]
+            .iter()
+            .flat_map(|word| word.to_le_bytes()),
+    );
+    image.extend(code);
+    image
+}
+
+/// The checked-in image; see the README beside it.
+pub(crate) fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/declared.so")
+}
+
+fn own() -> Elf {
+    Elf::open(&std::env::current_exe().expect("own path"), MAX_FILE).expect("own image parses")
+}
+
+/// The test's own image gives code bytes, unwind ranges and a build of its symbols.
+#[test]
+fn own_image_is_readable() {
+    let elf = own();
+    let (address, size, _) = elf
+        .symbols()
+        .into_iter()
+        .find(|symbol| symbol.2.contains("own_image"))
+        .expect("self");
+    assert!(size > 0);
+    assert!(
+        elf.bytes(address)
+            .is_some_and(|bytes| bytes.len() as u64 >= size)
+    );
+    let (start, end) = elf.frame(address).expect("has unwind rows");
+    assert!(start <= address && address < end);
+}
+
+/// The vdso of this system names the functions that programs call in it.
+#[test]
+fn vdso_has_symbols() {
+    // Some sandboxes map none; then there is nothing to read.
+    let Some(vdso) = own_vdso() else { return };
+    assert!(
+        vdso.symbols()
+            .iter()
+            .any(|symbol| symbol.2.contains("clock_gettime"))
+    );
+}
+
+/// Truncated and damaged images give errors or fewer facts, never a panic.
+#[test]
+fn damaged_images_are_harmless() {
+    let vdso = own_vdso().map(|vdso| vdso.data.clone()).unwrap_or_default();
+    for length in (0..vdso.len()).step_by(37) {
+        let _ = Elf::parse(vdso.get(..length).unwrap_or_default().to_vec());
+    }
+    let mut state = 1_u64;
+    for _ in 0..400 {
+        let mut damaged = vdso.clone();
+        for _ in 0..8 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let at = usize::try_from(state >> 33).unwrap_or(0) % damaged.len().max(1);
+            if let Some(byte) = damaged.get_mut(at) {
+                *byte = u8::try_from(state & 0xff).unwrap_or(0);
+            }
+        }
+        if let Ok(elf) = Elf::parse(damaged) {
+            for (address, _, _) in elf.symbols() {
+                let _ = (elf.bytes(address), elf.frame(address), elf.plt(address));
+            }
+        }
+    }
+}
+
+/// Devices and directories are not read as images.
+#[test]
+fn only_regular_files() {
+    assert!(matches!(
+        Elf::open(Path::new("/dev/zero"), MAX_FILE),
+        Err(ElfError::NotAFile)
+    ));
+    assert!(matches!(
+        Elf::open(Path::new("/"), MAX_FILE),
+        Err(ElfError::NotAFile)
+    ));
+    assert!(matches!(
+        Elf::open(Path::new("/nowhere"), MAX_FILE),
+        Err(ElfError::Io(_))
+    ));
+}
+
+/// A build id that is no hex number leads to no path.
+#[test]
+fn debug_file_needs_hex() {
+    assert_eq!(debug_file("../../etc/passwd"), None);
+    assert_eq!(debug_file(""), None);
+}
+
+/// C++ and Rust names are demangled, C names stay, hash suffixes go.
+#[test]
+fn names_demangle() {
+    assert_eq!(demangle("_Z3addii"), "add(int, int)");
+    assert_eq!(
+        demangle("_ZN4core3fmt5write17h0123456789abcdefE"),
+        "core::fmt::write"
+    );
+    assert_eq!(demangle("main"), "main");
+}
+
+/// Everywhere in a PLT stub the name is that of the function behind it; the stub that
+/// resolves the others, and ordinary code, are none.
+#[test]
+fn stubs_are_named() {
+    let elf = Elf::open(&fixture(), MAX_FILE).expect("fixture parses");
+    for address in [0x1010, 0x1016, 0x101f] {
+        assert_eq!(elf.plt(address), Some((0x1010, 0x1020, "imported")));
+    }
+    assert_eq!(elf.plt(0x1000), None);
+    assert_eq!(elf.plt(0x1020), None);
+    assert_eq!(elf.plt(u64::MAX), None);
+}
+
+/// Stubs of all shapes lead to their slot: with and without landing mark, of 8 bytes.
+#[test]
+fn stub_shapes() {
+    let jump = [0xff, 0x25, 0x10, 0, 0, 0];
+    let marked = [
+        &[0xf3, 0x0f, 0x1e, 0xfa][..],
+        &jump,
+        &[0x66, 0x0f, 0x1f, 0x44, 0, 0],
+    ];
+    let elf = Elf::parse(image_of(&marked.concat(), 0x1000)).expect("parses");
+    assert_eq!(elf.stub_slot(0x1000, 16), Some(0x101a));
+    let short = [&jump[..], &[0x66, 0x90], &jump, &[0x66, 0x90]].concat();
+    let elf = Elf::parse(image_of(&short, 0x1000)).expect("parses");
+    assert_eq!(elf.stub_slot(0x1000, 8), Some(0x1016));
+    assert_eq!(elf.stub_slot(0x1008, 8), Some(0x101e));
+}
+
+/// Only functions that other images can bind to are exported.
+#[test]
+fn exports() {
+    let elf = Elf::open(&fixture(), MAX_FILE).expect("fixture parses");
+    let exported = elf.exported();
+    let address_of = |wanted| {
+        let found = exported.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, address)| *address)
+    };
+    assert_eq!(address_of("declared"), Some(Some(0x1040)));
+    assert_eq!(address_of("imported"), None);
+    assert_eq!(address_of("local"), None);
+}
