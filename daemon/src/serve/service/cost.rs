@@ -114,7 +114,14 @@ impl Service {
         tables.count("overhead", "readers_cpu_ns", nanoseconds(readers));
         tables.count("overhead", "looks", 1);
         tables.count("overhead", "period_sum", governor.mean());
-        let Some(change) = governor.look(spent) else {
+        let change = governor.look(spent);
+        if governor.is_at_its_end() {
+            let why = "even the lowest rate costs more";
+            self.troubles.begin(BUDGET, why);
+        } else {
+            self.troubles.end(BUDGET);
+        }
+        let Some(change) = change else {
             return;
         };
         let (counter, word) = match change {
@@ -125,12 +132,6 @@ impl Service {
         self.figures.changed(change);
         set_period(sampling, governor.mean());
         tracing::info!("the rate was {word}: {}", rate(sampling, governor));
-        if governor.is_at_its_end() {
-            let why = "even the lowest rate costs more";
-            self.troubles.begin(BUDGET, why);
-        } else {
-            self.troubles.end(BUDGET);
-        }
     }
 }
 
