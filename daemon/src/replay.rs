@@ -5,6 +5,7 @@ use profiledb::{Epoch, Writer};
 use sampler::Pid;
 
 use crate::args::{ContextArg, ReplayArgs};
+use crate::choices;
 use crate::collector::{Collector, Settings};
 use crate::kernel::Kernel;
 use crate::output;
@@ -83,6 +84,7 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
         deny: Vec::new(),
         per_process: true,
         memory: args.memory as usize * (1 << 20),
+        programs: choices::PROGRAMS,
         allow_secrets: header.allow_secrets,
         clock_offset: header.clock_offset,
     })

@@ -144,7 +144,7 @@ impl Session {
             self.look(driver, now)?;
             if now >= next_chores {
                 next_chores = now + CHORES;
-                self.collector.drop_changed_images();
+                self.collector.look_at_images();
             }
             if let Some(saved) = self.store.ended() {
                 driver.saved(self, saved);

@@ -278,6 +278,7 @@ mod tests {
             by_caller: false,
             seed: 1,
             memory: 1 << 20,
+            programs: 1 << 20,
             allow_secrets: false,
             deny: Vec::new(),
             per_process: true,

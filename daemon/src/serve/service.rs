@@ -223,6 +223,8 @@ impl Service {
         Settings {
             deny: deny.iter().map(|prefix| prefix.0.clone()).collect(),
             per_process: self.config.collection.per_process,
+            programs: usize::try_from(self.config.collection.programs_mib.0 << 20)
+                .unwrap_or(usize::MAX),
             ..sampling.choices.settings(&sampling.args)
         }
     }
