@@ -26,6 +26,7 @@ mod loadmap;
 mod mapping;
 mod memory;
 mod merge;
+mod merging;
 mod output;
 mod plans;
 mod procfs;
