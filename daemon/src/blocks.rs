@@ -19,11 +19,14 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::images::{ImageId, Images};
+use crate::memory::of_map;
 
 /// Cycle samples per PC and per basic block.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     functions: FxHashMap<(ImageId, u64), Option<Function>>,
+    /// Blocks of all functions.
+    blocks: usize,
     pcs: FxHashMap<(ImageId, u64), u32>,
 }
 
@@ -41,29 +44,33 @@ struct Block {
 }
 
 /// Functions larger than this are taken for broken unwind rules.
-const MAX_FUNCTION: u64 = 4 << 20;
-/// PCs and functions kept; when full, all counts begin anew.
-const MAX_PCS: usize = 1 << 20;
-const MAX_FUNCTIONS: usize = 1 << 17;
+const MAX_FUNCTION: u64 = 1 << 20;
+/// PCs, functions and blocks kept: some 30 MB. When one of them is full, all counts begin anew.
+const MAX_PCS: usize = 1 << 18;
+const MAX_FUNCTIONS: usize = 1 << 16;
+const MAX_BLOCKS: usize = 1 << 20;
 
 impl Blocks {
     /// Counts a cycle sample at an ELF virtual address of an opened image and returns the
     /// probability with which the window that starts there is to be accepted.
     pub(crate) fn sample(&mut self, images: &mut Images, image: ImageId, address: u64) -> f64 {
         let Some((start, end)) = images
-            .opened(image)
-            .and_then(|elf| elf.unwind.function(address))
+            .unwind(image)
+            .and_then(|rules| rules.function(address))
         else {
             return 1.0;
         };
-        if self.pcs.len() >= MAX_PCS || self.functions.len() >= MAX_FUNCTIONS {
-            self.pcs.clear();
-            self.functions.clear();
+        if self.is_full() {
+            *self = Self::default();
         }
-        let function = self
-            .functions
-            .entry((image, start))
-            .or_insert_with(|| Function::decode(images, image, start, end));
+        let all = &mut self.blocks;
+        let function = self.functions.entry((image, start)).or_insert_with(|| {
+            let function = Function::decode(images, image, start, end);
+            *all += function
+                .as_ref()
+                .map_or(0, |function| function.blocks.len());
+            function
+        });
         let Some(block) = function
             .as_mut()
             .and_then(|function| function.block(address))
@@ -77,9 +84,22 @@ impl Blocks {
         ((mean + 1.0) / (f64::from(*here) + 1.0)).min(1.0)
     }
 
+    fn is_full(&self) -> bool {
+        self.pcs.len() >= MAX_PCS
+            || self.functions.len() >= MAX_FUNCTIONS
+            || self.blocks >= MAX_BLOCKS
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        of_map(&self.functions) + of_map(&self.pcs) + self.blocks * size_of::<Block>()
+    }
+
     /// Forgets an image that was replaced.
     pub(crate) fn forget(&mut self, image: ImageId) {
         self.functions.retain(|(id, _), _| *id != image);
+        let left = self.functions.values().flatten();
+        self.blocks = left.map(|function| function.blocks.len()).sum();
         self.pcs.retain(|(id, _), _| *id != image);
     }
 }
@@ -127,6 +147,7 @@ impl Function {
                 }),
             }
         }
+        blocks.shrink_to_fit();
         Self { blocks }
     }
 

@@ -38,12 +38,15 @@ pub(crate) fn call_site(
 fn return_slot(view: &View<'_>, registers: &sampler::Registers, pc: Pc, bias: u64) -> Option<u64> {
     let slot = {
         let mut images = view.images.borrow_mut();
-        match images.opened(pc.image) {
-            // Rules may name the PC, which they know as an ELF address.
-            Some(elf) => {
-                elf.unwind
-                    .return_slot(pc.address, pc.address.wrapping_add(bias), &registers.gpr)
-            }
+        // Rules may name the PC, which they know as an ELF address.
+        let process_address = pc.address.wrapping_add(bias);
+        let found = images
+            .unwind(pc.image)
+            .map(|rules| rules.return_slot(pc.address, process_address, &registers.gpr));
+        match found {
+            Some(slot) => slot,
+            // Where there may be rules, the frame pointer would be a guess.
+            None if images.lacks_rules(pc.image) => Slot::NoCaller,
             None => Slot::NoRules,
         }
     };

@@ -20,6 +20,9 @@ use crate::sysctl::{Places, Raised};
 /// has to be looked at soon under the other one.
 const PATIENCE: u32 = 5;
 
+/// Bytes for what is known of programs, where that is not configured.
+pub(crate) const PROGRAMS: usize = 128 << 20;
+
 /// What is decided before anything is opened.
 #[derive(Debug)]
 pub(crate) struct Choices {
@@ -103,6 +106,7 @@ impl Choices {
             deny: Vec::new(),
             per_process: true,
             memory: args.memory as usize * (1 << 20),
+            programs: PROGRAMS,
             clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
         }
     }

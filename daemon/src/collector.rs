@@ -16,6 +16,7 @@ use crate::host::Host;
 use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
+use crate::memory::Memory;
 use crate::plans::Plans;
 use crate::raw::{self, Entry};
 use crate::tables::{PcId, Tables};
@@ -31,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     /// Bytes for the tables, half of them for those that are being saved.
     pub(crate) memory: usize,
+    /// Bytes for the unwind rules of programs, and where they are mapped.
+    pub(crate) programs: usize,
     /// Capture values of denied images and non-dumpable processes too.
     pub(crate) allow_secrets: bool,
     /// Beginnings of the names of more images that are denied.
@@ -88,7 +91,9 @@ const MAX_PERIODS: usize = 1 << 16;
 
 impl Collector {
     pub(crate) fn new(settings: Settings) -> Self {
-        let mut images = Images::denying(settings.deny.clone(), settings.clock_offset);
+        // Half for their unwind rules, half for where they are mapped.
+        let room = settings.programs / 2;
+        let mut images = Images::new(settings.deny.clone(), settings.clock_offset, room);
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
         let kernel = Kernel::read();
         let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
@@ -98,7 +103,7 @@ impl Collector {
             acceptance: StdRng::seed_from_u64(settings.seed ^ 0x5eed_acce),
             settings,
             images,
-            loadmap: Loadmap::new(),
+            loadmap: Loadmap::new(room),
             files: Files::default(),
             kernel,
             kernel_image,
@@ -158,8 +163,21 @@ impl Collector {
         let distinct = self.periods.len() as u64;
         self.periods.clear();
         self.tables.count("interval", "distinct", distinct);
-        let dropped = std::mem::take(&mut self.loadmap.dropped);
-        self.tables.count("image", "processes_not_kept", dropped);
+        let take = std::mem::take::<u64>;
+        for (name, n) in [
+            ("processes_not_kept", take(&mut self.loadmap.dropped)),
+            (
+                "mappings_not_kept",
+                take(&mut self.loadmap.mappings_dropped),
+            ),
+            ("images_not_kept", take(&mut self.images.not_kept)),
+            (
+                "unwind_rules_not_kept",
+                take(&mut self.images.rules.not_kept),
+            ),
+        ] {
+            self.tables.count("image", name, n);
+        }
         let counted = self.plans.as_mut().map(Plans::take_counters);
         for (name, n) in counted.unwrap_or_default() {
             self.tables.count("handler", name, n);
@@ -179,8 +197,15 @@ impl Collector {
             .then_some("more images are known than is good for the memory")
     }
 
-    /// Gives up what was decoded from files that have changed since.
-    pub(crate) fn drop_changed_images(&mut self) {
+    /// Closes the files of programs that nobody runs any more.
+    pub(crate) fn close_unmapped_images(&mut self) {
+        let mapped = self.loadmap.mapped_images();
+        self.images.close_all_but(&mapped);
+    }
+
+    /// Gives up what was decoded from files that have changed since, about once a second.
+    pub(crate) fn look_at_images(&mut self) {
+        self.images.rules.tick();
         for image in self.images.drop_changed() {
             self.cache.invalidate(image.0);
             self.blocks.forget(image);
@@ -263,12 +288,13 @@ impl Collector {
             Record::Fork {
                 time, pid, ppid, ..
             } => self.loadmap.fork(pid, ppid, time),
-            Record::Exit { pid, tid, .. } => {
-                if pid.0 == tid.0 {
-                    self.loadmap.exit(pid);
-                    if let Some(plans) = &mut self.plans {
-                        plans.exited(pid);
-                    }
+            Record::Exit { pid, tid, time, .. } => {
+                let is_leader = pid.0 == tid.0;
+                self.loadmap.exit(pid, is_leader, time);
+                if let Some(plans) = &mut self.plans
+                    && is_leader
+                {
+                    plans.exited(pid);
                 }
             }
             Record::Throttle { .. } => {
@@ -288,9 +314,19 @@ impl Collector {
             && process
                 .maps
                 .find(mmap.address)
-                .is_some_and(|mapping| mapping.special)
+                .is_none_or(|mapping| mapping.special)
         {
             plans.look_again(mmap.pid, || has_devices(mmap.pid, &process.maps));
+        }
+    }
+
+    /// What its parts hold beside the tables.
+    pub(crate) fn memory(&self) -> Memory {
+        let (images, pages) = self.images.bytes();
+        Memory {
+            programs: images + self.files.bytes() + self.loadmap.bytes(),
+            code: pages + self.cache.bytes() + self.blocks.bytes(),
+            plans: self.plans.as_ref().map_or(0, Plans::bytes),
         }
     }
 

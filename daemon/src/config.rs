@@ -66,6 +66,7 @@ impl Default for Sampling {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Collection {
     pub(crate) memory_mib: Number<1, 65_536>,
+    pub(crate) programs_mib: Number<8, 65_536>,
     pub(crate) flush_seconds: Number<1, 3600>,
     pub(crate) per_process: bool,
 }
@@ -74,6 +75,7 @@ impl Default for Collection {
     fn default() -> Self {
         Self {
             memory_mib: Number(64),
+            programs_mib: Number(128),
             flush_seconds: Number(60),
             per_process: true,
         }

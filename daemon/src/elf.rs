@@ -19,7 +19,7 @@ use crate::unwind::UnwindInfo;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
-/// Tables above this are not read: nothing real is near it.
+/// Tables of symbols above this are not read: nothing real is near it.
 const MAX_SECTION: u64 = 256 << 20;
 
 /// A file, of which no piece larger than [`MAX_SECTION`] is read: its own headers say how large
@@ -69,7 +69,6 @@ pub(crate) enum Contents {
 pub(crate) struct Elf {
     pub(crate) contents: Contents,
     pub(crate) segments: Vec<Segment>,
-    pub(crate) unwind: UnwindInfo,
     pub(crate) build_id: Option<Vec<u8>>,
 }
 
@@ -97,6 +96,17 @@ impl Contents {
                 page[..n].copy_from_slice(&rest[..n]);
                 Some(page)
             }
+        }
+    }
+
+    /// The unwind rules, if they take no more than so many bytes of the file.
+    pub(crate) fn unwind(&self, most: u64) -> Option<UnwindInfo> {
+        match self {
+            Self::File { file, .. } => {
+                let cache = ReadCache::new(file.try_clone().ok()?);
+                unwind(Bounded(&cache), most)
+            }
+            Self::Bytes(bytes) => unwind(bytes.as_slice(), most),
         }
     }
 
@@ -132,10 +142,9 @@ pub(crate) fn find(
         Identity::Vdso => {
             return match own_vdso() {
                 Some(bytes) => parse(bytes.as_slice(), None)
-                    .map(|(segments, unwind, build_id)| Elf {
+                    .map(|(segments, build_id)| Elf {
                         contents: Contents::Bytes(bytes.clone()),
                         segments,
-                        unwind,
                         build_id,
                     })
                     .map_or(Found::Wrong, |elf| Found::Elf(Box::new(elf))),
@@ -186,7 +195,7 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
         return Found::Missing;
     };
     let cache = ReadCache::new(other);
-    let Some((segments, unwind, build_id)) = parse(Bounded(&cache), Some(size)) else {
+    let Some((segments, build_id)) = parse(Bounded(&cache), Some(size)) else {
         return Found::Wrong;
     };
     let same = match identity {
@@ -214,7 +223,6 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
             size,
         },
         segments,
-        unwind,
         build_id,
     }))
 }
@@ -290,9 +298,9 @@ pub(crate) fn functions(file: &File, addresses: &[u64]) -> Option<(Vec<Function>
     Some((functions.collect(), bytes))
 }
 
-pub(crate) type Parsed = (Vec<Segment>, UnwindInfo, Option<Vec<u8>>);
+pub(crate) type Parsed = (Vec<Segment>, Option<Vec<u8>>);
 
-/// Segments, unwind rules and build id of a 64-bit little-endian ELF.
+/// Segments and build id of a 64-bit little-endian ELF.
 pub(crate) fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Option<Parsed> {
     let elf = ElfFile64::<LittleEndian, R>::parse(data).ok()?;
     let endian = LittleEndian;
@@ -315,19 +323,25 @@ pub(crate) fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Opt
                     .is_some_and(|end| size.is_none_or(|n| end <= n))
         })
         .collect();
-    let section = |name: &str| {
-        let section = elf.section_by_name(name)?;
-        if section.size() > MAX_SECTION {
-            return None;
-        }
-        Some((section.data().ok()?.to_vec(), section.address()))
+    let build_id = elf.build_id().ok().flatten().map(<[u8]>::to_vec);
+    Some((segments, build_id))
+}
+
+/// Unwind rules of a 64-bit little-endian ELF; `None` if they take more than so many bytes, or
+/// cannot be read.
+fn unwind<'data, R: ReadRef<'data>>(data: R, most: u64) -> Option<UnwindInfo> {
+    let elf = ElfFile64::<LittleEndian, R>::parse(data).ok()?;
+    let Some(section) = elf.section_by_name(".eh_frame") else {
+        return Some(UnwindInfo::default());
     };
+    if section.size() > most {
+        return None;
+    }
     let text = elf
         .section_by_name(".text")
         .map_or(0, |section| section.address());
-    let unwind = UnwindInfo::new(section(".eh_frame"), text);
-    let build_id = elf.build_id().ok().flatten().map(<[u8]>::to_vec);
-    Some((segments, unwind, build_id))
+    let bytes = section.data().ok()?.to_vec();
+    Some(UnwindInfo::new(Some((bytes, section.address())), text))
 }
 
 /// The vdso of this process, which is every process's (their time namespaces apart, whose data
@@ -384,7 +398,7 @@ mod tests {
         let whole = fs::read("/proc/self/exe").expect("own file");
         for end in [0, 1, 16, 63, 64, 65, 200, 4096, 100_000] {
             let cut = &whole[..end.min(whole.len())];
-            if let Some((segments, _, _)) = parse(cut, Some(cut.len() as u64)) {
+            if let Some((segments, _)) = parse(cut, Some(cut.len() as u64)) {
                 assert!(
                     segments
                         .iter()

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use sampler::{Mmap, MmapIdentity, Pid};
 
 use crate::elf;
+use crate::memory::{of_map, of_vec};
 
 /// Device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +78,12 @@ impl Files {
         if let Some(build_id) = build_id {
             mmap.identity = MmapIdentity::BuildId(build_id);
         }
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let ids = self.known.values().filter_map(|(_, id)| id.as_ref());
+        of_map(&self.known) + ids.map(of_vec).sum::<usize>()
     }
 
     fn look(&mut self, mmap: &Mmap, inode: Inode, mapped: i64) -> Option<Vec<u8>> {

@@ -18,6 +18,7 @@ use crate::elf;
 use crate::images::{ImageId, Images};
 use crate::kernel::{Kernel, KernelNames};
 use crate::loadmap::ProcessId as Process;
+use crate::memory::of_vec;
 use crate::tables::{Owner, PcId, Tables};
 
 /// Bytes of symbol tables that are read in one flush, for names that readers will not find.
@@ -57,6 +58,7 @@ impl Snapshot {
             tables,
         };
         snapshot.look_at_images(&mut collector.images);
+        collector.close_unmapped_images();
         snapshot
     }
 
@@ -67,6 +69,11 @@ impl Snapshot {
         let lost = counters.iter().filter(|((kind, _), _)| *kind == "lost");
         let lost = lost.map(|((_, name), count)| (*name, *count)).collect();
         (samples.unwrap_or(0), lost)
+    }
+
+    /// Bytes that it holds, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.tables.bytes() + of_vec(&self.code)
     }
 
     fn look_at_images(&mut self, images: &mut Images) {

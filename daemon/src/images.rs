@@ -6,6 +6,7 @@
 //! has not changed since.
 
 use std::fs::{self, File};
+use std::mem;
 use std::os::unix::fs::MetadataExt;
 
 use profiledb::ImageKind;
@@ -13,7 +14,10 @@ use rustc_hash::FxHashMap;
 use sampler::Pid;
 
 use crate::elf::{self, Contents, Elf, PAGE};
+use crate::memory::{of_map, of_vec};
 use crate::procfs::MapsLine;
+use crate::rules::Rules;
+use crate::unwind::UnwindInfo;
 
 /// Index of an image in [`Images`]; also the code space of the decode cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,14 +69,21 @@ pub(crate) struct Image {
     /// When it was first mapped, in wall-clock nanoseconds. What was changed since under the same
     /// inode is another file.
     mapped: i64,
+    /// Nobody had it mapped at the last look.
+    idle: bool,
     state: State,
 }
 
 /// All images seen, with a bounded cache of their pages.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Images {
     images: Vec<Image>,
     by_key: FxHashMap<(Identity, String), ImageId>,
+    /// Bytes of their paths.
+    path_bytes: usize,
+    /// Images that were not told apart any more, since that was taken.
+    pub(crate) not_kept: u64,
+    pub(crate) rules: Rules,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
     /// Besides [`DENIED`].
@@ -80,6 +91,12 @@ pub(crate) struct Images {
     /// Wall clock minus sample clock, ns.
     clock_offset: i64,
 }
+
+/// The path of the image that stands for what is not known.
+pub(crate) const UNKNOWN: &str = "[unknown]";
+
+/// That of the one that stands for those that are not told apart.
+const OTHERS: &str = "[others]";
 
 /// Images whose values are secrets, by the letters at the beginning of their file's name.
 const DENIED: [&str; 24] = [
@@ -118,43 +135,85 @@ fn is_denied(path: &str, more: &[String]) -> bool {
     DENIED.contains(&word) || more.iter().any(|denied| denied == word)
 }
 
-/// Pages kept: 64 MiB. When it is full it is emptied; the decode cache stands before it.
-const MAX_PAGES: usize = 16_384;
+/// Pages kept: 16 MiB. When it is full it is emptied; the decode cache stands before it.
+const MAX_PAGES: usize = 4096;
 /// Identities of inodes kept while running processes are read.
 const MAX_MAPPED: usize = 65_536;
-/// Images of which most are opened take some 100 MB, as long as most are of a common size.
+/// Images that are many, and bytes of their paths: 20 MB in all. Twice as many are told apart.
 const MANY: usize = 1 << 15;
+const MANY_PATH_BYTES: usize = 4 << 20;
 /// Processes through which a file is looked for before it is given up.
 const MAX_ATTEMPTS: u8 = 8;
 
 impl Images {
     /// No images yet, of which also those are denied whose files' names begin with one of these
-    /// words.
-    pub(crate) fn denying(deny: Vec<String>, clock_offset: i64) -> Self {
+    /// words. Their unwind rules may take so many bytes.
+    pub(crate) fn new(deny: Vec<String>, clock_offset: i64, rules: usize) -> Self {
         Self {
+            images: Vec::new(),
+            by_key: FxHashMap::default(),
+            path_bytes: 0,
+            not_kept: 0,
+            rules: Rules::new(rules),
+            pages: FxHashMap::default(),
+            mapped: FxHashMap::default(),
             deny,
             clock_offset,
-            ..Self::default()
         }
+    }
+
+    /// Bytes that images hold, and pages of them.
+    pub(crate) fn bytes(&self) -> (usize, usize) {
+        let one = |image: &Image| match &image.state {
+            State::Open(elf) => size_of::<Elf>() + of_vec(&elf.segments),
+            _ => 0,
+        };
+        let images: usize = self.images.iter().map(one).sum();
+        let maps = of_vec(&self.images) + of_map(&self.by_key) + of_map(&self.mapped);
+        // The path is also in the key.
+        let own = images + maps + 2 * self.path_bytes;
+        (
+            own + self.rules.bytes(),
+            of_map(&self.pages) + self.pages.len() * PAGE,
+        )
     }
 
     /// Whether so many are known that their number begins to matter.
     pub(crate) fn are_many(&self) -> bool {
-        self.images.len() >= MANY
+        self.exceed(1)
     }
 
-    /// The image with this identity and path, new or known.
+    fn exceed(&self, times: usize) -> bool {
+        self.images.len() >= times * MANY || self.path_bytes >= times * MANY_PATH_BYTES
+    }
+
+    /// The image with this identity and path, new or known. When there are too many, new ones are
+    /// not told apart.
     pub(crate) fn intern(&mut self, identity: Identity, path: &str) -> ImageId {
         let key = (identity, path.to_owned());
         if let Some(&id) = self.by_key.get(&key) {
             return id;
         }
+        let crowded = self.exceed(2);
+        let key = if crowded {
+            self.not_kept += 1;
+            let others = (Identity::Anon, OTHERS.to_owned());
+            if let Some(&id) = self.by_key.get(&others) {
+                return id;
+            }
+            others
+        } else {
+            key
+        };
+        self.path_bytes += key.1.len();
         let id = ImageId(u32::try_from(self.images.len()).unwrap_or(u32::MAX));
         self.images.push(Image {
             identity: key.0.clone(),
-            denied: is_denied(path, &self.deny),
+            // Some of them may be.
+            denied: crowded || is_denied(path, &self.deny),
             path: key.1.clone(),
             mapped: i64::MAX,
+            idle: false,
             state: State::Closed {
                 attempts: 0,
                 last: None,
@@ -274,9 +333,48 @@ impl Images {
         }
     }
 
+    /// The unwind rules of an image that has been opened before.
+    pub(crate) fn unwind(&mut self, id: ImageId) -> Option<&mut UnwindInfo> {
+        let State::Open(elf) = &self.images.get(id.0 as usize)?.state else {
+            return None;
+        };
+        self.rules.of(id, |most| elf.contents.unwind(most))
+    }
+
+    /// Whether an image may have unwind rules that [`Self::unwind`] does not give.
+    pub(crate) fn lacks_rules(&self, id: ImageId) -> bool {
+        self.rules.lack(id)
+    }
+
+    /// Closes the images that nobody has mapped, as `mapped` says by their number, now or at the
+    /// look before: their files are not kept on the disk for our sake, nor what is known of them in
+    /// memory. Who maps one again has it opened again.
+    pub(crate) fn close_all_but(&mut self, mapped: &[bool]) {
+        let mut closed = false;
+        for (index, image) in self.images.iter_mut().enumerate() {
+            let is_mapped = mapped.get(index).is_some_and(|mapped| *mapped);
+            let was_idle = mem::replace(&mut image.idle, !is_mapped);
+            if was_idle && image.idle && matches!(image.state, State::Open(_)) {
+                image.state = State::Closed {
+                    attempts: 0,
+                    last: None,
+                };
+                closed = true;
+            }
+        }
+        if closed {
+            let is_open = |id: ImageId| {
+                let image = self.images.get(id.0 as usize);
+                image.is_some_and(|image| matches!(image.state, State::Open(_)))
+            };
+            self.pages.retain(|(id, _), _| is_open(*id));
+            self.rules.retain(is_open);
+        }
+    }
+
     /// As [`Self::elf`], for an image that has been opened before.
-    pub(crate) fn opened(&mut self, id: ImageId) -> Option<&mut Elf> {
-        match &mut self.images.get_mut(id.0 as usize)?.state {
+    fn opened(&self, id: ImageId) -> Option<&Elf> {
+        match &self.images.get(id.0 as usize)?.state {
             State::Open(elf) => Some(elf),
             _ => None,
         }
@@ -359,6 +457,7 @@ impl Images {
         }
         if !changed.is_empty() {
             self.pages.retain(|(id, _), _| !changed.contains(id));
+            self.rules.retain(|id| !changed.contains(&id));
         }
         changed
     }
@@ -397,16 +496,20 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    fn images() -> Images {
+        Images::new(Vec::new(), 0, 1 << 20)
+    }
+
     fn build_id_of(path: &str) -> Option<Vec<u8>> {
         let bytes = std::fs::read(path).ok()?;
-        elf::parse(bytes.as_slice(), None)?.2
+        elf::parse(bytes.as_slice(), None)?.1
     }
 
     /// A file is taken for an image only if its build id is the mapped one.
     #[test]
     fn wrong_build_id_is_refused() {
         let path = "/proc/self/exe";
-        let mut images = Images::default();
+        let mut images = images();
         let wrong = images.intern(Identity::BuildId(vec![1, 2, 3]), path);
         assert!(images.elf(wrong, None).is_none());
         if let Some(id) = build_id_of(path) {
@@ -418,7 +521,7 @@ mod tests {
     /// The vdso of this very process can be read, and has code and unwind rules.
     #[test]
     fn vdso_is_an_image() {
-        let mut images = Images::default();
+        let mut images = images();
         let id = images.intern(Identity::Vdso, "[vdso]");
         let segments = images.elf(id, None).expect("vdso").segments.clone();
         let code = segments.iter().find(|s| s.executable).expect("code");

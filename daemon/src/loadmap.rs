@@ -1,11 +1,14 @@
 //! The loadmap: which process has what mapped where, kept from the kernel's records.
 
+use std::collections::VecDeque;
+
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
 
 use crate::host::Host;
 use crate::images::{ImageId, Images};
-use crate::mapping::{Mapping, Maps, mapping_of_line, mapping_of_record};
+use crate::mapping::{MAPPING_BYTES, Mapping, Maps, mapping_of_line, mapping_of_record};
+use crate::memory::{Room, of_map};
 use crate::procfs::{Credentials, PageState, Pagemap};
 
 const PAGE: u64 = 4096;
@@ -29,7 +32,10 @@ pub(crate) struct Process {
     /// When they were read; `None`: not since the last exec.
     credentials_at: Option<u64>,
     pub(crate) pages: Pages,
-    pub(crate) exited: bool,
+    /// How many threads it has, where that is known: of those whose birth was told.
+    threads: Option<u32>,
+    /// When its first thread ended.
+    exited: Option<u64>,
 }
 
 /// How old credentials may be before they are read again: a process may change them at any
@@ -40,27 +46,26 @@ impl Process {
     /// The kernel as if it were a process in which nothing but its image is mapped; `text` is the
     /// address of `_text`.
     pub(crate) fn of_kernel(image: ImageId, text: u64) -> Self {
-        let mut maps = Maps::default();
-        maps.insert(Mapping::of_kernel(image, text));
-        Self {
-            maps,
-            ..Self::new(ProcessId(u32::MAX), Pid(0), 0, 0, String::new())
-        }
+        let rooms = Rooms::new(1);
+        let mut process = Self::new(&rooms, ProcessId(u32::MAX), Pid(0), 0, 0, String::new());
+        process.maps.insert(Mapping::of_kernel(image, text));
+        process
     }
 
-    fn new(id: ProcessId, pid: Pid, started: u64, execs: u32, comm: String) -> Self {
+    fn new(rooms: &Rooms, id: ProcessId, pid: Pid, started: u64, execs: u32, comm: String) -> Self {
         Self {
             id,
             pid,
             started,
             execs,
             comm,
-            maps: Maps::default(),
+            maps: Maps::new(&rooms.mappings),
             as_of: 0,
             credentials: None,
             credentials_at: None,
-            pages: Pages::new(pid),
-            exited: false,
+            pages: Pages::new(pid, &rooms.verdicts),
+            threads: None,
+            exited: None,
         }
     }
 
@@ -69,7 +74,7 @@ impl Process {
         let stale = self
             .credentials_at
             .is_none_or(|at| now.saturating_sub(at) > CREDENTIALS_NS);
-        if stale && !self.exited {
+        if stale && self.exited.is_none() {
             if let Some(read) = host.credentials(self.pid) {
                 self.credentials = Some(read);
             }
@@ -108,14 +113,18 @@ pub(crate) struct Pages {
     /// What is open is the page table of the sampled program; it stays that.
     same_space: bool,
     verdicts: FxHashMap<u64, (PageState, u64)>,
+    room: Room,
 }
 
 /// Verdicts kept per process; emptied when full.
 const MAX_VERDICTS: usize = 16_384;
+/// Verdicts kept of all processes: some 10 MB.
+const MAX_ALL_VERDICTS: usize = 1 << 18;
 
 impl Pages {
-    fn new(pid: Pid) -> Self {
+    fn new(pid: Pid, room: &Room) -> Self {
         Self {
+            room: room.clone(),
             pid,
             pagemap: None,
             failed: false,
@@ -141,10 +150,7 @@ impl Pages {
         let at = now();
         let state = self.look(page);
         if state != PageState::Unknown {
-            if self.verdicts.len() >= MAX_VERDICTS {
-                self.verdicts.clear();
-            }
-            self.verdicts.insert(page, (state, at));
+            self.keep(page, (state, at));
         }
         state
     }
@@ -169,8 +175,42 @@ impl Pages {
             .map_or(PageState::Unknown, |map| map.page(page))
     }
 
+    fn keep(&mut self, page: u64, verdict: (PageState, u64)) {
+        if self.verdicts.len() >= MAX_VERDICTS || self.room.is_full() {
+            self.room.leave(self.verdicts.len());
+            self.verdicts = FxHashMap::default();
+        }
+        if !self.room.is_full() && self.verdicts.insert(page, verdict).is_none() {
+            self.room.take(1);
+        }
+    }
+
     fn forget(&mut self, start: u64, end: u64) {
+        self.room.leave(self.verdicts.len());
         self.verdicts.retain(|&page, _| page < start || page >= end);
+        self.room.take(self.verdicts.len());
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.room.leave(self.verdicts.len());
+    }
+}
+
+/// Room for what is known of all processes together.
+#[derive(Debug)]
+struct Rooms {
+    mappings: Room,
+    verdicts: Room,
+}
+
+impl Rooms {
+    fn new(mappings: usize) -> Self {
+        Self {
+            mappings: Room::new(mappings),
+            verdicts: Room::new(MAX_ALL_VERDICTS),
+        }
     }
 }
 
@@ -182,24 +222,62 @@ pub(crate) struct Loadmap {
     pub(crate) host: Host,
     next: u32,
     exited: usize,
+    /// Processes that ended, in the order in which they did.
+    gone: VecDeque<(u64, Pid)>,
+    rooms: Rooms,
     /// Processes that could not be kept for want of room.
     pub(crate) dropped: u64,
+    /// Mappings, likewise.
+    pub(crate) mappings_dropped: u64,
 }
 
 /// Processes kept at a time.
 const MAX_PROCESSES: usize = 65_536;
-/// Exited processes kept for samples that might still name them.
+/// Exited processes kept for samples that might still name them, for want of knowledge whether
+/// other threads of them live on.
 const MAX_EXITED: usize = 4096;
+/// How long a process is kept for such samples when all its threads have ended, in nanoseconds of
+/// the records' clock.
+const LINGER: u64 = 1_000_000_000;
 
 impl Loadmap {
-    pub(crate) fn new() -> Self {
+    /// With room for what is known of mappings in so many bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
         Self {
             processes: FxHashMap::default(),
             host: Host::Live,
             next: 0,
             exited: 0,
+            gone: VecDeque::new(),
+            rooms: Rooms::new(bytes / MAPPING_BYTES),
             dropped: 0,
+            mappings_dropped: 0,
         }
+    }
+
+    /// Which images are mapped, by their number.
+    pub(crate) fn mapped_images(&self) -> Vec<bool> {
+        let mut mapped = Vec::new();
+        for image in self
+            .processes
+            .values()
+            .flat_map(|process| process.maps.images())
+        {
+            let index = image.0 as usize;
+            if index >= mapped.len() {
+                mapped.resize(index + 1, false);
+            }
+            mapped[index] = true;
+        }
+        mapped
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let one = |process: &Process| {
+            process.comm.capacity() + process.maps.bytes() + of_map(&process.pages.verdicts)
+        };
+        of_map(&self.processes) + self.processes.values().map(one).sum::<usize>()
     }
 
     /// The process with this pid.
@@ -223,7 +301,7 @@ impl Loadmap {
     /// Whether all these processes have ended.
     pub(crate) fn all_exited(&self, pids: &[Pid]) -> bool {
         pids.iter()
-            .all(|pid| self.processes.get(pid).is_none_or(|process| process.exited))
+            .all(|pid| self.processes.get(pid).is_none_or(|p| p.exited.is_some()))
     }
 
     /// Reads a process that ran before the records began. `now` is taken before the reading.
@@ -233,7 +311,8 @@ impl Loadmap {
         };
         let mut process = self.new_process(pid, started, 0, comm);
         for line in self.host.maps(pid).unwrap_or_default() {
-            process.maps.insert(mapping_of_line(&line, images));
+            let kept = process.maps.insert(mapping_of_line(&line, images));
+            self.mappings_dropped += u64::from(!kept);
         }
         process.as_of = now;
         self.insert(process);
@@ -242,7 +321,7 @@ impl Loadmap {
     fn new_process(&mut self, pid: Pid, started: u64, execs: u32, comm: String) -> Process {
         let id = ProcessId(self.next);
         self.next = self.next.wrapping_add(1);
-        Process::new(id, pid, started, execs, comm)
+        Process::new(&self.rooms, id, pid, started, execs, comm)
     }
 
     fn insert(&mut self, process: Process) {
@@ -251,7 +330,7 @@ impl Loadmap {
             return;
         }
         if let Some(old) = self.processes.insert(process.pid, process)
-            && old.exited
+            && old.exited.is_some()
         {
             self.exited = self.exited.saturating_sub(1);
         }
@@ -269,17 +348,21 @@ impl Loadmap {
     /// PERF_RECORD_FORK. Threads share everything with their process.
     pub(crate) fn fork(&mut self, pid: Pid, parent: Pid, time: u64) {
         if pid == parent {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.threads = process.threads.map(|threads| threads.saturating_add(1));
+            }
             return;
         }
         // A process that the scan found may have been forked while the scan ran.
         if self
             .processes
             .get(&pid)
-            .is_some_and(|known| !known.exited && known.as_of >= time)
+            .is_some_and(|known| known.exited.is_none() && known.as_of >= time)
         {
             return;
         }
         let mut child = self.new_process(pid, time, 0, String::new());
+        child.threads = Some(1);
         if let Some(parent) = self.processes.get(&parent) {
             child.comm.clone_from(&parent.comm);
             child.maps = parent.maps.clone();
@@ -304,25 +387,51 @@ impl Loadmap {
         }
         if exec {
             let (started, execs) = (old.started, old.execs.saturating_add(1));
-            let process = self.new_process(pid, started, execs, name.to_owned());
+            // The one that executes it is left.
+            let threads = old.threads.map(|_| 1);
+            let mut process = self.new_process(pid, started, execs, name.to_owned());
+            process.threads = threads;
             self.insert(process);
         } else if is_leader {
             name.clone_into(&mut old.comm);
         }
     }
 
-    /// PERF_RECORD_EXIT of a process's leader.
-    pub(crate) fn exit(&mut self, pid: Pid) {
+    /// PERF_RECORD_EXIT of a thread. A process whose threads have all ended is given up soon; where
+    /// that is not known, when its first thread has, and there are many of that kind.
+    pub(crate) fn exit(&mut self, pid: Pid, is_leader: bool, time: u64) {
+        self.give_up_until(time.saturating_sub(LINGER));
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
-        if !process.exited {
-            process.exited = true;
+        process.threads = process.threads.map(|threads| threads.saturating_sub(1));
+        if is_leader && process.exited.is_none() {
+            process.exited = Some(time);
             self.exited += 1;
         }
+        if process.exited.is_some() && process.threads == Some(0) {
+            process.exited = Some(time);
+            self.gone.push_back((time, pid));
+        }
         if self.exited > MAX_EXITED {
-            self.processes.retain(|_, process| !process.exited);
+            self.processes.retain(|_, process| process.exited.is_none());
+            self.gone.clear();
             self.exited = 0;
+        }
+    }
+
+    /// Gives up the processes that ended until then.
+    fn give_up_until(&mut self, time: u64) {
+        while let Some(&(ended, pid)) = self.gone.front()
+            && ended <= time
+        {
+            self.gone.pop_front();
+            // Its pid may be another's by now.
+            let process = self.processes.get(&pid);
+            if process.is_some_and(|process| process.exited == Some(ended)) {
+                self.processes.remove(&pid);
+                self.exited = self.exited.saturating_sub(1);
+            }
         }
     }
 
@@ -339,7 +448,8 @@ impl Loadmap {
         }
         let mapping = mapping_of_record(mmap, images);
         process.pages.forget(mapping.start, mapping.end);
-        process.maps.insert(mapping);
+        let kept = process.maps.insert(mapping);
+        self.mappings_dropped += u64::from(!kept);
     }
 }
 
@@ -351,7 +461,7 @@ mod tests {
     /// A forked process has its parent's mappings until it execs.
     #[test]
     fn fork_and_exec() {
-        let mut loadmap = Loadmap::new();
+        let mut loadmap = Loadmap::new(1 << 20);
         let (parent, child) = (Pid(4_000_001), Pid(4_000_002));
         loadmap.comm(parent, true, "p", true, 1);
         let maps = &mut loadmap.get(parent).expect("parent").maps;
@@ -368,5 +478,31 @@ mod tests {
         );
         assert_ne!(execed.id, before);
         assert_eq!(loadmap.get(parent).expect("parent").maps.len(), 1);
+    }
+
+    /// A process goes when its last thread has, after a while for samples that come late; not when
+    /// its first has, and not when another has its pid.
+    #[test]
+    fn exits() {
+        let mut loadmap = Loadmap::new(1 << 20);
+        let (parent, one, two) = (Pid(4_000_001), Pid(4_000_002), Pid(4_000_003));
+        let later = |times: u64| times * 2 * LINGER;
+        loadmap.fork(one, parent, 1);
+        loadmap.fork(one, one, 2);
+        loadmap.fork(two, parent, 3);
+        loadmap.exit(one, true, 4);
+        loadmap.exit(two, true, 5);
+        loadmap.exit(parent, true, 6);
+        assert!(loadmap.get(one).is_some() && loadmap.get(two).is_some());
+        loadmap.exit(parent, true, later(1));
+        assert!(loadmap.get(one).is_some() && loadmap.get(two).is_none());
+        loadmap.exit(one, false, later(2));
+        loadmap.fork(one, parent, later(2) + 1);
+        loadmap.exit(parent, true, later(4));
+        assert!(loadmap.get(one).is_some_and(|new| new.exited.is_none()));
+        loadmap.exit(one, true, later(5));
+        loadmap.exit(parent, true, later(7));
+        assert!(loadmap.get(one).is_none());
+        assert_eq!((loadmap.exited, loadmap.gone.len()), (0, 0));
     }
 }

@@ -7,6 +7,7 @@ use sampler::{Mmap, MmapIdentity};
 
 use crate::elf::Segment;
 use crate::images::{Identity, ImageId, Images};
+use crate::memory::Room;
 use crate::procfs::MapsLine;
 
 const PROT_WRITE: u32 = 2;
@@ -89,73 +90,139 @@ impl Mapping {
 }
 
 /// The mappings of one process, shared by forked processes until one of them changes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Maps(Arc<BTreeMap<u64, Mapping>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Maps(Arc<Tree>);
+
+/// Mappings by their start, which take their part of the room for all.
+#[derive(Debug)]
+struct Tree {
+    mappings: BTreeMap<u64, Mapping>,
+    room: Room,
+    /// Some had no room.
+    incomplete: bool,
+}
+
+impl Clone for Tree {
+    fn clone(&self) -> Self {
+        self.room.take(self.mappings.len());
+        Self {
+            mappings: self.mappings.clone(),
+            room: self.room.clone(),
+            incomplete: self.incomplete,
+        }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        self.room.leave(self.mappings.len());
+    }
+}
+
+/// Bytes that a mapping takes: the nodes of a tree are two thirds full on the average.
+pub(crate) const MAPPING_BYTES: usize = (size_of::<Mapping>() + size_of::<u64>()) * 3 / 2;
 
 impl Maps {
+    /// No mappings yet, and so much room for them and those of others.
+    pub(crate) fn new(room: &Room) -> Self {
+        Self(Arc::new(Tree {
+            mappings: BTreeMap::new(),
+            room: room.clone(),
+            incomplete: false,
+        }))
+    }
+
     /// The mapping around an address.
     pub(crate) fn find(&self, address: u64) -> Option<&Mapping> {
-        let (_, mapping) = self.0.range(..=address).next_back()?;
+        let (_, mapping) = self.0.mappings.range(..=address).next_back()?;
         (address < mapping.end).then_some(mapping)
     }
 
-    /// Enters a mapping; what it covers of older ones is gone.
-    pub(crate) fn insert(&mut self, mut new: Mapping) {
+    /// Enters a mapping; what it covers of older ones is gone. Without room for it, nothing is known
+    /// of its addresses any more, and `false` is returned.
+    pub(crate) fn insert(&mut self, new: Mapping) -> bool {
         if new.start >= new.end {
-            return;
+            return true;
         }
-        let maps = Arc::make_mut(&mut self.0);
-        let mut overlapped: Vec<Mapping> = maps
-            .range(..new.end)
-            .rev()
-            .map(|(_, m)| *m)
-            .take_while(|m| m.end > new.start)
-            .collect();
-        // (Mappings never overlap one another, so the walk from the right may stop there.)
-        for old in overlapped.drain(..) {
-            maps.remove(&old.start);
-            // The same file pages at the same place: a change of rights, not a new mapping, so
-            // what was writable before may have been written.
-            let same_pages = old.image == new.image
-                && old.kind == new.kind
-                && old.start.wrapping_sub(old.offset) == new.start.wrapping_sub(new.offset);
-            if same_pages && !old.never_writable {
-                new.never_writable = false;
-            }
-            if old.start < new.start {
-                maps.insert(
-                    old.start,
-                    Mapping {
-                        end: new.start,
-                        ..old
-                    },
-                );
-            }
-            if old.end > new.end {
-                let offset = old.offset.wrapping_add(new.end - old.start);
-                maps.insert(
-                    new.end,
-                    Mapping {
-                        start: new.end,
-                        offset,
-                        ..old
-                    },
-                );
-            }
+        let tree = Arc::make_mut(&mut self.0);
+        let before = tree.mappings.len();
+        let mut new = clear(&mut tree.mappings, new);
+        if tree.room.is_full() {
+            tree.incomplete = true;
+        } else {
+            // What is not known of may have been writable here.
+            new.never_writable &= !tree.incomplete;
+            tree.mappings.insert(new.start, new);
         }
-        maps.insert(new.start, new);
+        tree.room.leave(before);
+        tree.room.take(tree.mappings.len());
+        tree.mappings.contains_key(&new.start)
     }
 
     /// Whether something was mapped that may be a device.
     pub(crate) fn has_special(&self) -> bool {
-        self.0.values().any(|mapping| mapping.special)
+        self.0.incomplete || self.0.mappings.values().any(|mapping| mapping.special)
+    }
+
+    /// The images that are mapped.
+    pub(crate) fn images(&self) -> impl Iterator<Item = ImageId> {
+        self.0.mappings.values().map(|mapping| mapping.image)
+    }
+
+    /// Bytes that it holds, of which forked processes have their share each.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.mappings.len() * MAPPING_BYTES / Arc::strong_count(&self.0)
     }
 
     /// Number of mappings.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.0.mappings.len()
     }
+}
+
+/// Takes away what a new mapping covers; returns the new one with what is known of its pages from
+/// before.
+fn clear(maps: &mut BTreeMap<u64, Mapping>, mut new: Mapping) -> Mapping {
+    let mut overlapped: Vec<Mapping> = maps
+        .range(..new.end)
+        .rev()
+        .map(|(_, m)| *m)
+        .take_while(|m| m.end > new.start)
+        .collect();
+    // (Mappings never overlap one another, so the walk from the right may stop there.)
+    for old in overlapped.drain(..) {
+        maps.remove(&old.start);
+        // The same file pages at the same place: a change of rights, not a new mapping, so
+        // what was writable before may have been written.
+        let same_pages = old.image == new.image
+            && old.kind == new.kind
+            && old.start.wrapping_sub(old.offset) == new.start.wrapping_sub(new.offset);
+        if same_pages && !old.never_writable {
+            new.never_writable = false;
+        }
+        if old.start < new.start {
+            maps.insert(
+                old.start,
+                Mapping {
+                    end: new.start,
+                    ..old
+                },
+            );
+        }
+        if old.end > new.end {
+            let offset = old.offset.wrapping_add(new.end - old.start);
+            maps.insert(
+                new.end,
+                Mapping {
+                    start: new.end,
+                    offset,
+                    ..old
+                },
+            );
+        }
+    }
+    new
 }
 
 /// From PERF_RECORD_MMAP2.
@@ -287,7 +354,7 @@ pub(crate) mod tests {
     /// A mapping in the middle of another leaves both of its ends, with their file offsets.
     #[test]
     fn splits_what_it_covers() {
-        let mut maps = Maps::default();
+        let mut maps = Maps::new(&Room::new(100));
         maps.insert(mapping(0x1000, 0x9000, 0, false));
         maps.insert(mapping(0x3000, 0x5000, 0x10_000, false));
         assert_eq!(maps.len(), 3);
@@ -300,10 +367,29 @@ pub(crate) mod tests {
         assert!(maps.find(0x9000).is_none() && maps.find(0xfff).is_none());
     }
 
+    /// Without room for more, nothing is known of a new mapping, and not everything of what comes
+    /// later; what is given up gives its room back, also where it was shared.
+    #[test]
+    fn no_room() {
+        let room = Room::new(3);
+        let mut one = Maps::new(&room);
+        assert!(one.insert(mapping(0x1000, 0x2000, 0, false)));
+        let mut other = one.clone();
+        assert!(!room.is_full());
+        assert!(one.insert(mapping(0x2000, 0x3000, 0, false)));
+        assert!(!other.insert(mapping(0x2000, 0x3000, 0, false)) && other.has_special());
+        assert!(other.find(0x2000).is_none() && !one.has_special());
+        drop(one);
+        assert!(other.insert(mapping(0x2000, 0x3000, 0, false)));
+        assert!(other.find(0x2000).is_some_and(|m| !m.never_writable));
+        drop(other);
+        assert_eq!(room.taken(), 0);
+    }
+
     /// A mapping over several removes those it covers whole.
     #[test]
     fn covers_several() {
-        let mut maps = Maps::default();
+        let mut maps = Maps::new(&Room::new(100));
         for start in [0x1000, 0x2000, 0x3000, 0x4000] {
             maps.insert(mapping(start, start + 0x1000, 0, false));
         }
@@ -317,7 +403,7 @@ pub(crate) mod tests {
     /// a fresh mapping of other file pages at the place does.
     #[test]
     fn once_writable_is_remembered() {
-        let mut maps = Maps::default();
+        let mut maps = Maps::new(&Room::new(100));
         maps.insert(mapping(0x1000, 0x9000, 0, false)); // the loader reserves the whole file
         maps.insert(mapping(0x5000, 0x9000, 0x3000, true)); // its data segment
         maps.insert(mapping(0x5000, 0x6000, 0x3000, false)); // RELRO

@@ -8,7 +8,12 @@ use std::collections::VecDeque;
 
 use sampler::{Batch, Record};
 
+use crate::memory::of_queue;
 use crate::witness::{Evidence, Witness};
+
+/// Records for which a queue keeps its room when it is empty. It grows where a collector was kept
+/// waiting.
+const USUAL: usize = 4096;
 
 /// Merges per-CPU batches by time. Memory is bounded by what the slowest CPU lets the others
 /// pile up, which the readers' time-outs limit to a fraction of a second.
@@ -66,6 +71,18 @@ impl Merge {
         }
     }
 
+    /// Bytes of what waits.
+    pub(crate) fn bytes(&self) -> usize {
+        let one = |(record, _): &(Record, Option<Evidence>)| match record {
+            Record::Sample(sample) => sample.memory_bytes(),
+            _ => 0,
+        };
+        let queues = self.cpus.iter().map(|cpu| &cpu.queue);
+        queues
+            .map(|queue| of_queue(queue) + queue.iter().map(one).sum::<usize>())
+            .sum()
+    }
+
     /// All readers ended: give out what is left.
     pub(crate) fn finish_all(&mut self) {
         for cpu in &mut self.cpus {
@@ -84,7 +101,11 @@ impl Merge {
         if oldest.queue.front()?.0.time() > safe {
             return None;
         }
-        oldest.queue.pop_front()
+        let record = oldest.queue.pop_front();
+        if oldest.queue.is_empty() {
+            oldest.queue.shrink_to(USUAL);
+        }
+        record
     }
 }
 

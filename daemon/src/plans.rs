@@ -17,6 +17,7 @@ use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
 
+use crate::memory::{of_map, of_set};
 use crate::tables::{Owner, Pc, Tables};
 use crate::window::{Brought, View, Ways};
 
@@ -140,6 +141,13 @@ impl Plans {
         }
     }
 
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let one = |of: &OfProcess| of_map(&of.given) + of_set(&of.rows) + of_map(&of.destinations);
+        let all: usize = self.processes.values().map(one).sum();
+        all + of_map(&self.processes) + of_map(&self.keys) + size_of_val(&*self.seen)
+    }
+
     /// Plans made so far.
     pub(crate) fn made(&self) -> u64 {
         self.made
@@ -174,6 +182,8 @@ impl Plans {
                 of.denied || *process == ProcessKey::default()
             });
             self.entries = 0;
+            let known = &self.processes;
+            self.keys.retain(|_, process| known.contains_key(process));
         }
         let pid = Pid(process.tgid);
         if let Some(old) = self.keys.insert(pid, process) {
@@ -411,7 +421,7 @@ impl OfProcess {
 
 fn row_at(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {
     let mut images = view.images.borrow_mut();
-    images.opened(pc.image)?.unwind.row(pc.address)
+    images.unwind(pc.image)?.row(pc.address)
 }
 
 fn return_address(row: sampler::Row) -> Option<ReturnAddress> {

@@ -1,8 +1,10 @@
 //! What `/proc` tells of processes: for those that ran before the start, for credentials, and
 //! for whether a page was ever written. Parsers are pure functions of the file's text.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use sampler::Pid;
@@ -189,6 +191,32 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     Some(pages * 4096)
 }
 
+/// Bytes of the kernel's memory in the BPF maps that this process has open.
+pub(crate) fn map_bytes() -> u64 {
+    let Ok(files) = fs::read_dir("/proc/self/fdinfo") else {
+        return 0;
+    };
+    let texts = files.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
+    let maps: BTreeMap<u64, u64> = texts.filter_map(|text| parse_map(&text)).collect();
+    maps.values().sum()
+}
+
+/// The id of a BPF map, and its bytes.
+fn parse_map(fdinfo: &str) -> Option<(u64, u64)> {
+    let number = |name: &str| {
+        let line = fdinfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse().ok()
+    };
+    Some((number("map_id:")?, number("memlock:")?))
+}
+
+/// Processor time of a thread of this process, once its id is known; nothing where the kernel does
+/// not tell.
+pub(crate) fn time_of_thread(thread: &OnceLock<nix::unistd::Pid>) -> Duration {
+    let time = thread.get().and_then(|thread| thread_time(thread.as_raw()));
+    time.unwrap_or(Duration::ZERO)
+}
+
 /// Processor time of a thread of this process, by its id.
 pub(crate) fn thread_time(thread: i32) -> Option<Duration> {
     let times = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
@@ -253,6 +281,14 @@ mod tests {
         assert_eq!(classify(PRESENT | FILE_OR_SHARED), PageState::Clean);
         assert_eq!(classify(PRESENT), PageState::Written);
         assert_eq!(classify(SWAPPED), PageState::Written);
+    }
+
+    /// A map has an id and a size; other files have not.
+    #[test]
+    fn maps_of_bpf() {
+        let map = "pos:\t0\nmap_type:\t1\nmemlock:\t1442848\nmap_id:\t173300\nfrozen:\t0\n";
+        assert_eq!(parse_map(map), Some((173_300, 1_442_848)));
+        assert_eq!(parse_map("pos:\t0\nflags:\t02\n"), None);
     }
 
     /// The test's own text is clean, its own stack is not.

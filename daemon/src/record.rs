@@ -288,7 +288,7 @@ impl Driver for Recording<'_> {
 
 /// The last flush, and the ends of both files.
 fn finish(session: &mut Session, raw: Option<&Path>) -> Result<()> {
-    session.flush()?;
+    session.flush(&|| true)?;
     session.store.end()?;
     match (session.collector.take_raw(), raw) {
         (Some(writer), Some(path)) => writer

@@ -5,6 +5,7 @@ use profiledb::{Epoch, Writer};
 use sampler::Pid;
 
 use crate::args::{ContextArg, ReplayArgs};
+use crate::choices;
 use crate::collector::{Collector, Settings};
 use crate::kernel::Kernel;
 use crate::output;
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     collector.replay(Pid(header.own_pid), kernel);
     let read = feed(&mut reader, &mut collector, &mut store);
     // What could be read before the damage is good, and is said not to be all.
-    store.flush(&mut collector)?;
+    store.flush(&mut collector, &|| true)?;
     store.end()?;
     if !args.quiet {
         eprintln!(
@@ -55,12 +56,12 @@ fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Re
             Entry::Record(record, evidence) => collector.record(record, evidence),
             Entry::Scan(pid, now) => collector.loadmap.scan(pid, now, &mut collector.images),
             Entry::Flush => {
-                store.flush(collector)?;
+                store.flush(collector, &|| true)?;
             }
             Entry::Answer(..) => {}
         }
         if collector.tables.is_full() {
-            store.flush(collector)?;
+            store.flush(collector, &|| true)?;
         }
     }
     Ok(())
@@ -83,6 +84,7 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
         deny: Vec::new(),
         per_process: true,
         memory: args.memory as usize * (1 << 20),
+        programs: choices::PROGRAMS,
         allow_secrets: header.allow_secrets,
         clock_offset: header.clock_offset,
     })

@@ -1,7 +1,9 @@
 //! The thread that writes what was collected, so that collecting goes on meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,15 +14,25 @@ use profiledb::{Error, Writer};
 
 use crate::flush::Snapshot;
 use crate::kernel::KernelNames;
+use crate::merging;
 use crate::procfs;
+use crate::session::TICK;
 
 /// How a snapshot is written.
 type Write = fn(&Snapshot, &mut Writer, &mut KernelNames) -> Result<(), Error>;
 
-/// What the thread is to do: the database goes with it, and comes back.
-struct Job {
-    writer: Writer,
-    snapshot: Snapshot,
+/// What the thread is to do.
+enum Job {
+    /// The database goes with it, and comes back.
+    Write(Box<(Writer, Snapshot)>),
+    /// To end the epoch at this time of the wall clock in nanoseconds, and close the database: with
+    /// its log merged, once those who merge it have ended, or as it is.
+    End {
+        writer: Box<Writer>,
+        ended: i64,
+        merge: Option<Arc<merging::Shared>>,
+        report: SyncSender<Result<(), Error>>,
+    },
 }
 
 /// What became of it.
@@ -50,7 +62,8 @@ impl Saver {
 
     /// As [`start`](Self::start), with another way to write.
     fn writing(write: Write) -> Result<Self> {
-        let (jobs, to_do) = sync_channel::<Job>(1);
+        // One database may be being closed while the next is written to.
+        let (jobs, to_do) = sync_channel::<Job>(2);
         let (report, done) = sync_channel(1);
         let thread = Arc::new(OnceLock::new());
         let own = Arc::clone(&thread);
@@ -58,11 +71,20 @@ impl Saver {
             // It is set once.
             let _ = own.set(gettid());
             let mut names = KernelNames::default();
-            for Job {
-                mut writer,
-                snapshot,
-            } in to_do
-            {
+            for job in to_do {
+                let (mut writer, snapshot) = match job {
+                    Job::Write(both) => *both,
+                    Job::End {
+                        writer,
+                        ended,
+                        merge,
+                        report,
+                    } => {
+                        // Whoever wanted to know may not wait for it.
+                        let _ = report.try_send(end(*writer, ended, merge));
+                        continue;
+                    }
+                };
                 let begun = Instant::now();
                 // The transaction is rolled back by then, and the names are read anew at need.
                 let result = catch_unwind(AssertUnwindSafe(|| {
@@ -94,10 +116,7 @@ impl Saver {
 
     /// Its processor time so far; nothing where the kernel does not tell.
     pub(crate) fn cpu_time(&self) -> Duration {
-        let thread = self.thread.get().map(|thread| thread.as_raw());
-        thread
-            .and_then(procfs::thread_time)
-            .unwrap_or(Duration::ZERO)
+        procfs::time_of_thread(&self.thread)
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -110,15 +129,36 @@ impl Saver {
         writer: Writer,
         snapshot: Snapshot,
     ) -> Result<(), Box<(Writer, Snapshot)>> {
-        match self.jobs.try_send(Job { writer, snapshot }) {
-            Ok(()) => {
+        let job = Job::Write(Box::new((writer, snapshot)));
+        match self.jobs.try_send(job) {
+            Err(
+                TrySendError::Full(Job::Write(both)) | TrySendError::Disconnected(Job::Write(both)),
+            ) => Err(both),
+            _ => {
                 self.busy = true;
                 Ok(())
             }
-            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
-                Err(Box::new((job.writer, job.snapshot)))
-            }
         }
+    }
+
+    /// Begins to end an epoch, as [`Job::End`] says; what comes of it is received. Where the thread
+    /// is gone, nothing is.
+    pub(crate) fn end(
+        &mut self,
+        writer: Writer,
+        ended: i64,
+        merge: Option<Arc<merging::Shared>>,
+    ) -> Receiver<Result<(), Error>> {
+        let (report, ending) = sync_channel(1);
+        let job = Job::End {
+            writer: Box::new(writer),
+            ended,
+            merge,
+            report,
+        };
+        // A database that is not closed is whole.
+        let _ = self.jobs.try_send(job);
+        ending
     }
 
     /// What became of what was begun, once that is known.
@@ -131,12 +171,29 @@ impl Saver {
         ended.ok()
     }
 
-    /// Waits for that.
-    pub(crate) fn wait(&mut self) -> Option<Done> {
-        let ended = self.busy.then(|| self.done.recv().ok());
-        self.busy = false;
-        ended.flatten()
+    /// Waits for that, as long as `patient` says.
+    pub(crate) fn wait(&mut self, patient: &dyn Fn() -> bool) -> Option<Done> {
+        while self.busy && patient() {
+            let ended = self.done.recv_timeout(TICK);
+            self.busy = matches!(ended, Err(RecvTimeoutError::Timeout));
+            if let Ok(done) = ended {
+                return Some(done);
+            }
+        }
+        None
     }
+}
+
+fn end(mut writer: Writer, ended: i64, merge: Option<Arc<merging::Shared>>) -> Result<(), Error> {
+    let noted = writer.end_epoch(ended);
+    let closed = match merge {
+        Some(merging) => {
+            merging.await_idle();
+            writer.close()
+        }
+        None => writer.leave(),
+    };
+    noted.and(closed)
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ impl Session {
             self.look(driver, now)?;
             if now >= next_chores {
                 next_chores = now + CHORES;
-                self.collector.drop_changed_images();
+                self.collector.look_at_images();
             }
             if let Some(saved) = self.store.ended() {
                 driver.saved(self, saved);
@@ -157,6 +157,11 @@ impl Session {
         self.merge.finish_all();
         self.drain(driver)?;
         Ok(())
+    }
+
+    /// Bytes of records that wait for others.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.merge.bytes()
     }
 
     fn look(&mut self, driver: &mut impl Driver, now: Instant) -> Result<()> {
@@ -263,13 +268,13 @@ impl Session {
         self.store.begin(&mut self.collector)
     }
 
-    /// Saves what was collected, and waits for that.
+    /// Saves what was collected, and waits for that as long as `patient` says.
     ///
     /// # Errors
     /// Those of the database; what could not be saved is kept for the next time.
-    pub(crate) fn flush(&mut self) -> Result<Saved> {
+    pub(crate) fn flush(&mut self, patient: &dyn Fn() -> bool) -> Result<Saved> {
         self.note_flush();
-        self.store.flush(&mut self.collector)
+        self.store.flush(&mut self.collector, patient)
     }
 
     fn note_flush(&mut self) {

@@ -1,14 +1,16 @@
 //! The database of a running collection, and what could not be written to it yet.
 
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use profiledb::Writer;
+use profiledb::{Error, Writer};
 
 use crate::collector::{Collector, Totals};
 use crate::flush::Snapshot;
+use crate::merging::Merging;
 use crate::output::count;
 use crate::saver::{Done, Saver};
 use crate::tables::Tables;
@@ -16,12 +18,15 @@ use crate::tables::Tables;
 /// The database and what could not be written to it yet.
 pub(crate) struct Store {
     saver: Saver,
+    merging: Merging,
     /// Not here while something is being written.
     writer: Option<Writer>,
     /// What could not be written.
     pending: Option<Snapshot>,
     /// What never will be: samples, and counts of losses by name.
     unsaved: (u64, Vec<(&'static str, u64)>),
+    /// Bytes of what is being written, or could not be.
+    saving_bytes: usize,
     /// When the present interval began, by both clocks: the wall's may be set meanwhile.
     started: i64,
     since: Instant,
@@ -49,9 +54,11 @@ impl Store {
     pub(crate) fn closed() -> Result<Self> {
         Ok(Self {
             saver: Saver::start()?,
+            merging: Merging::start()?,
             writer: None,
             pending: None,
             unsaved: (0, Vec::new()),
+            saving_bytes: 0,
             started: wall_now(),
             since: Instant::now(),
             measured_at: Instant::now(),
@@ -78,6 +85,11 @@ impl Store {
         self.pending.is_some()
     }
 
+    /// Bytes of what is being written, or could not be.
+    pub(crate) fn saving_bytes(&self) -> usize {
+        self.saving_bytes
+    }
+
     /// Whether something is being written.
     pub(crate) fn is_saving(&self) -> bool {
         self.saver.is_busy()
@@ -96,7 +108,7 @@ impl Store {
 
     /// Processor time that writing has taken.
     pub(crate) fn saving_time(&self) -> Duration {
-        self.saver.cpu_time()
+        self.saver.cpu_time() + self.merging.cpu_time()
     }
 
     /// Counts what collecting has cost since the last time.
@@ -128,6 +140,12 @@ impl Store {
             self.pending = Some(snapshot);
             return Err(anyhow!("the database is closed"));
         };
+        if self.merging.is_behind(writer.path()) {
+            self.merging.want(writer.path());
+            (self.writer, self.pending) = (Some(writer), Some(snapshot));
+            return Err(anyhow!("the disk does not keep up"));
+        }
+        self.saving_bytes = snapshot.bytes();
         self.saver.begin(writer, snapshot).map_err(|back| {
             let (writer, snapshot) = *back;
             (self.writer, self.pending) = (Some(writer), Some(snapshot));
@@ -150,14 +168,14 @@ impl Store {
         Some(self.settle(done))
     }
 
-    /// Waits for what is being written, if anything is.
-    pub(crate) fn wait(&mut self) -> Option<Result<Saved>> {
+    /// Waits for what is being written, if anything is, as long as `patient` says.
+    pub(crate) fn wait(&mut self, patient: &dyn Fn() -> bool) -> Option<Result<Saved>> {
         if !self.is_saving() {
             return None;
         }
-        let done = self.saver.wait();
-        Some(match done {
+        Some(match self.saver.wait(patient) {
             Some(done) => self.settle(done),
+            None if self.is_saving() => Err(anyhow!("the disk took too long")),
             None => Err(anyhow!("the thread that saves is gone")),
         })
     }
@@ -169,9 +187,13 @@ impl Store {
             result,
             took,
         } = done;
+        if matches!(result, Ok(Ok(()))) {
+            self.merging.want(writer.path());
+        }
         self.writer = Some(writer);
         let totals = snapshot.totals;
         let Ok(result) = result else {
+            self.saving_bytes = 0;
             let (samples, losses) = snapshot.losses();
             self.unsaved.0 += samples;
             self.unsaved.1.extend(losses);
@@ -182,42 +204,58 @@ impl Store {
         };
         if result.is_err() {
             self.pending = Some(snapshot);
+        } else {
+            self.saving_bytes = 0;
         }
         result
             .context("flush failed")
             .map(|()| Saved { totals, took })
     }
 
-    /// Writes all that was collected, and waits for that.
+    /// Writes all that was collected, and waits for that as long as `patient` says.
     ///
     /// # Errors
-    /// Those of the database; what could not be written is kept.
-    pub(crate) fn flush(&mut self, collector: &mut Collector) -> Result<Saved> {
+    /// Those of the database, or it takes too long; what could not be written is kept.
+    pub(crate) fn flush(
+        &mut self,
+        collector: &mut Collector,
+        patient: &dyn Fn() -> bool,
+    ) -> Result<Saved> {
         // Should it have failed, it is pending.
-        let _ = self.wait();
+        if let Some(Err(error)) = self.wait(patient)
+            && self.is_saving()
+        {
+            return Err(error);
+        }
         loop {
             let is_all = !self.is_failing();
             self.begin(collector)?;
-            let saved = self.wait().context("nothing was written")??;
+            let saved = self.wait(patient).context("nothing was written")??;
             if is_all {
                 return Ok(saved);
             }
         }
     }
 
-    /// Ends the epoch and closes its database.
+    /// Ends the epoch and closes its database, and waits for that.
     ///
     /// # Errors
     /// Those of the database.
     pub(crate) fn end(&mut self) -> Result<()> {
-        let _ = self.wait();
-        let Some(mut writer) = self.writer.take() else {
+        let Some(ending) = self.begin_end(true) else {
             return Ok(());
         };
+        Ok(ending.recv().context("the thread that saves is gone")??)
+    }
+
+    /// Begins to end the epoch and to close its database, and says what comes of it. The log is
+    /// merged if it must be, or the disk is quick.
+    pub(crate) fn begin_end(&mut self, must_merge: bool) -> Option<Receiver<Result<(), Error>>> {
+        let writer = self.writer.take()?;
+        let merge = must_merge || !self.merging.is_slow();
+        let merge = merge.then(|| self.merging.shared());
         // Where the last interval ended: the clock may have been set since the first began.
-        writer.end_epoch(self.started)?;
-        writer.close()?;
-        Ok(())
+        Some(self.saver.end(writer, self.started, merge))
     }
 }
 
@@ -278,6 +316,7 @@ mod tests {
             by_caller: false,
             seed: 1,
             memory: 1 << 20,
+            programs: 1 << 20,
             allow_secrets: false,
             deny: Vec::new(),
             per_process: true,
@@ -289,7 +328,7 @@ mod tests {
         };
         collector.tables.count("run", "samples", 5);
         collector.lost("ring_samples", 2);
-        let error = store.flush(&mut collector).unwrap_err();
+        let error = store.flush(&mut collector, &|| true).unwrap_err();
         assert!(error.to_string().contains("5 samples of it"), "{error}");
         assert!(store.is_open() && !store.is_failing());
 
@@ -298,7 +337,7 @@ mod tests {
         assert_eq!(counters[&("lost", "unsaved_samples")], 5);
         assert_eq!(counters[&("lost", "ring_samples")], 2);
         store.saver = Saver::start().unwrap();
-        let saved = store.flush(&mut collector).unwrap();
+        let saved = store.flush(&mut collector, &|| true).unwrap();
         assert_eq!(saved.totals.lost, 7);
         store.count_unsaved(&mut collector);
         assert_eq!(collector.tables.losses(), 0);

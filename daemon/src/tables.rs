@@ -233,29 +233,39 @@ impl Tables {
         lost.map(|(.., count)| count).sum()
     }
 
-    /// The index of a PC.
-    pub(crate) fn pc(&mut self, pc: Pc) -> PcId {
-        let next = PcId(u32::try_from(self.pcs.len()).unwrap_or(u32::MAX));
-        let pcs = &mut self.pcs;
-        *self.pc_ids.entry(pc).or_insert_with(|| {
-            pcs.push(pc);
-            next
-        })
+    /// The index of a PC; `None` if there is no room.
+    pub(crate) fn pc(&mut self, pc: Pc) -> Option<PcId> {
+        if let Some(&id) = self.pc_ids.get(&pc) {
+            return Some(id);
+        }
+        if self.is_over_full() {
+            return None;
+        }
+        let id = PcId(u32::try_from(self.pcs.len()).ok()?);
+        self.pcs.push(pc);
+        self.pc_ids.insert(pc, id);
+        Some(id)
     }
 
     /// A process with the subject of a sample of it; `row` is what is known of the process. Mostly
-    /// it is that of the sample before.
+    /// it is that of the sample before. `None` if there is no room.
     pub(crate) fn owner(
         &mut self,
         process: ProcessId,
         subject: Subject,
         row: impl FnOnce() -> profiledb::Process,
-    ) -> Owner {
+    ) -> Option<Owner> {
         if let Some((of, last)) = self.last_owner
             && of == subject
             && last.process == process
         {
-            return last;
+            return Some(last);
+        }
+        let known = |tables: &Self| {
+            tables.subject_ids.contains_key(&subject) && tables.processes.contains_key(&process)
+        };
+        if self.is_over_full() && !known(self) {
+            return None;
         }
         let owner = Owner {
             process,
@@ -263,7 +273,7 @@ impl Tables {
         };
         self.processes.entry(process).or_insert_with(row);
         self.last_owner = Some((subject, owner));
-        owner
+        Some(owner)
     }
 
     fn subject(&mut self, subject: Subject) -> SubjectId {
@@ -275,19 +285,20 @@ impl Tables {
         })
     }
 
-    /// Counts interrupts and the sum of their intervals.
+    /// Counts interrupts and the sum of their intervals; at no PC, where there was no room for it.
     pub(crate) fn add_cycles(
         &mut self,
         owner: Owner,
-        pc: PcId,
+        pc: Option<PcId>,
         caller: Option<PcId>,
         samples: u64,
         weight: u64,
     ) {
-        let key = (owner, pc, caller);
-        if self.is_over_full() && !self.cycles.contains_key(&key) {
+        let key = pc.map(|pc| (owner, pc, caller));
+        let room = !self.is_over_full();
+        let Some(key) = key.filter(|key| room || self.cycles.contains_key(key)) else {
             return self.count("lost", "table_full_samples", samples);
-        }
+        };
         let cycles = self.cycles.entry(key).or_default();
         cycles.samples = cycles.samples.saturating_add(samples);
         cycles.weight = cycles.weight.saturating_add(weight);
@@ -322,7 +333,7 @@ impl Tables {
         let id = SiteId(u32::try_from(self.sites.len()).ok()?);
         let site = Site {
             owner,
-            id: self.pc(pc),
+            id: self.pc(pc)?,
             pc,
             next: id,
             directions: Directions::default(),
@@ -451,12 +462,21 @@ impl Tables {
         met.map(|site| (site.owner, site.id, site.directions))
     }
 
-    /// Counts a call.
-    pub(crate) fn add_call(&mut self, owner: Owner, site: PcId, callee: Option<PcId>) {
-        let key = (owner, site, callee);
-        if self.is_over_full() && !self.calls.contains_key(&key) {
-            return self.count("lost", "table_full_calls", 1);
+    /// Counts a call of what is there, if that is known, and returns its index.
+    pub(crate) fn add_call(
+        &mut self,
+        owner: Owner,
+        site: PcId,
+        callee: Option<Pc>,
+    ) -> Option<PcId> {
+        let id = callee.and_then(|pc| self.pc(pc));
+        let key = (owner, site, id);
+        let unknown = id.is_none() && callee.is_some();
+        if unknown || self.is_over_full() && !self.calls.contains_key(&key) {
+            self.count("lost", "table_full_calls", 1);
+        } else {
+            *self.calls.entry(key).or_insert(0) += 1;
         }
-        *self.calls.entry(key).or_insert(0) += 1;
+        id
     }
 }

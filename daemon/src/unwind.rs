@@ -7,6 +7,8 @@ use gimli::{
 use rustc_hash::FxHashMap;
 use sampler::{CallerRbp, Row};
 
+use crate::memory::{of_map, of_vec};
+
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 /// Where a row says that the return address and the caller's rbp are.
 type Rules = (RegisterRule<usize>, Option<RegisterRule<usize>>);
@@ -36,15 +38,27 @@ pub(crate) enum Rule {
 pub(crate) struct UnwindInfo {
     section: Vec<u8>,
     bases: BaseAddresses,
-    /// Start, end and section offset of every function's rules, sorted.
-    functions: Vec<(u64, u64, usize)>,
+    /// Sorted by their start.
+    functions: Vec<Function>,
     rules: FxHashMap<u64, Rule>,
 }
 
+/// A function with rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    /// Distance of its start from the section.
+    start: i32,
+    /// Bytes of it.
+    length: u32,
+    /// Where its rules are in the section.
+    offset: u32,
+}
+
+/// Large programs have hundreds of thousands.
+const _: () = assert!(size_of::<Function>() == 12);
+
 /// Rules kept per image; emptied when full.
-const MAX_RULES: usize = 65_536;
-/// Functions indexed per image: far more than any real program has.
-const MAX_FUNCTIONS: usize = 4_000_000;
+const MAX_RULES: usize = 8192;
 
 impl UnwindInfo {
     /// From the `.eh_frame` section (its bytes and address), and the address of `.text`.
@@ -55,7 +69,7 @@ impl UnwindInfo {
         let bases = BaseAddresses::default()
             .set_eh_frame(address)
             .set_text(text);
-        let functions = index(&section, &bases);
+        let functions = index(&section, &bases, address);
         Self {
             section,
             bases,
@@ -64,15 +78,25 @@ impl UnwindInfo {
         }
     }
 
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        of_vec(&self.section) + of_vec(&self.functions) + of_map(&self.rules)
+    }
+
     /// The function around an ELF virtual address, as the rules delimit it.
     pub(crate) fn function(&self, address: u64) -> Option<(u64, u64)> {
         self.find(address).map(|(start, end, _)| (start, end))
     }
 
+    /// Start, end and rules of the function around an address.
     fn find(&self, address: u64) -> Option<(u64, u64, usize)> {
-        let behind = self.functions.partition_point(|f| f.0 <= address);
-        let function = *self.functions.get(behind.checked_sub(1)?)?;
-        (address < function.1).then_some(function)
+        let section = self.bases.eh_frame.section?;
+        let distance = distance(section, address)?;
+        let behind = self.functions.partition_point(|f| f.start <= distance);
+        let function = self.functions.get(behind.checked_sub(1)?)?;
+        let start = section.wrapping_add_signed(function.start.into());
+        let end = start.checked_add(function.length.into())?;
+        (address < end).then_some((start, end, function.offset as usize))
     }
 
     /// The rule at an ELF virtual address.
@@ -191,7 +215,13 @@ pub(crate) enum Slot {
     NoCaller,
 }
 
-fn index(section: &[u8], bases: &BaseAddresses) -> Vec<(u64, u64, usize)> {
+/// How far an address lies behind another, as far as that is possible within one image.
+fn distance(from: u64, to: u64) -> Option<i32> {
+    i32::try_from(to.wrapping_sub(from).cast_signed()).ok()
+}
+
+/// The functions that have rules in a section at this address.
+fn index(section: &[u8], bases: &BaseAddresses, address: u64) -> Vec<Function> {
     let eh_frame = EhFrame::new(section, LittleEndian);
     let mut functions = Vec::new();
     let mut entries = eh_frame.entries(bases);
@@ -203,15 +233,18 @@ fn index(section: &[u8], bases: &BaseAddresses) -> Vec<(u64, u64, usize)> {
         let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else {
             continue;
         };
-        let start = fde.initial_address();
-        if let Some(end) = start.checked_add(fde.len()) {
-            functions.push((start, end, fde.offset()));
-        }
-        if functions.len() >= MAX_FUNCTIONS {
-            break;
+        let start = distance(address, fde.initial_address());
+        let (length, offset) = (u32::try_from(fde.len()), u32::try_from(fde.offset()));
+        if let (Some(start), Ok(length), Ok(offset)) = (start, length, offset) {
+            functions.push(Function {
+                start,
+                length,
+                offset,
+            });
         }
     }
     functions.sort_unstable();
+    functions.shrink_to_fit();
     functions
 }
 

@@ -195,9 +195,9 @@ impl View<'_> {
         !self.allow_secrets && self.images.borrow().is_denied(pc.image)
     }
 
-    /// Whether there are unwind rules for this PC.
-    pub(crate) fn has_rules(&self, pc: Pc) -> bool {
-        self.function(pc).is_some()
+    /// Whether there are unwind rules for this PC, as far as that is known.
+    pub(crate) fn may_have_rules(&self, pc: Pc) -> bool {
+        self.function(pc).is_some() || self.images.borrow().lacks_rules(pc.image)
     }
 
     /// Whether a function begins here, by the unwind rules.
@@ -212,7 +212,7 @@ impl View<'_> {
 
     fn function(&self, pc: Pc) -> Option<(u64, u64)> {
         let mut images = self.images.borrow_mut();
-        images.opened(pc.image)?.unwind.function(pc.address)
+        images.unwind(pc.image)?.function(pc.address)
     }
 
     /// Reads bytes that the image file can vouch for. True if all of them were had.
@@ -421,7 +421,7 @@ impl Recorder<'_, '_> {
         if let Some(site) = self.site(pc)
             && let Some(site) = self.tables.pc_of(site)
         {
-            let target = target.map(|at| self.tables.pc(at.pc));
+            let target = target.map(|at| at.pc);
             self.tables.add_call(self.owner, site, target);
         }
     }
@@ -433,8 +433,7 @@ impl Recorder<'_, '_> {
         // What is handed to a denied image is as secret as what it makes of it.
         let wanted = self.capture.contains(Capture::ARGS)
             && callee.is_none_or(|pc| !self.view.is_denied(pc));
-        let callee = callee.map(|pc| self.tables.pc(pc));
-        self.tables.add_call(self.owner, site, callee);
+        let callee = self.tables.add_call(self.owner, site, callee);
         if let Some(callee) = callee.filter(|_| wanted) {
             for (number, value) in (0..).zip(call.arguments) {
                 self.add(at, callee, Some(site), Parameter::Arg(number), value);

@@ -196,6 +196,12 @@ impl DecodeCache {
         }
     }
 
+    /// Bytes that it takes when it is full, to a few percent.
+    pub fn bytes(&self) -> usize {
+        let place = size_of::<(Key, u32)>() + 1;
+        self.entries.capacity() * size_of::<Entry>() + self.places.capacity() / 7 * 8 * place
+    }
+
     /// Number of instructions held.
     pub fn len(&self) -> usize {
         self.places.len()

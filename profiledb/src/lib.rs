@@ -20,6 +20,7 @@ mod error;
 mod flush;
 mod intern;
 mod lists;
+mod log;
 mod open;
 mod profile;
 mod read;
@@ -31,6 +32,7 @@ mod writer;
 pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};
+pub use log::{Merged as MergedLog, log_bytes, merge_log};
 pub use profile::{
     BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Pc, Profile,
     SymbolRow,

@@ -136,6 +136,9 @@ fn set_up_writer(path: &Path) -> Result<Connection, Error> {
         .map_err(failed)?;
     conn.pragma_update_and_check(None, "journal_size_limit", WAL_LIMIT, |_| Ok(()))
         .map_err(failed)?;
+    // Merging waits for the disk. A commit does not: see `log`.
+    conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
+        .map_err(failed)?;
     Ok(conn)
 }
 
@@ -202,7 +205,7 @@ fn start_reading(conn: Connection) -> rusqlite::Result<Connection> {
 }
 
 /// A file may come from anybody: nothing in its schema gets to run.
-fn harden(conn: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn harden(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_prepared_statement_cache_capacity(64);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;

@@ -7,7 +7,7 @@ use rusqlite::{Connection, named_params, params};
 use crate::flush::Flush;
 use crate::intern::{Caches, Generation};
 use crate::rows::Epoch;
-use crate::{Error, open, recover, to_sql};
+use crate::{Error, log, open, recover, to_sql};
 
 /// Defines the id of a table's row. Ids serve the writer that gave them, until a
 /// flush of it is dropped without being saved.
@@ -125,6 +125,18 @@ impl Writer {
             )
             .map_err(|e| Error::sqlite(&self.path, e))?;
         Ok(())
+    }
+
+    /// Closes the database and leaves the log beside it, which is part of it: readers see all of it,
+    /// and whoever opens it for writing merges it. Nothing waits for the disk.
+    ///
+    /// # Errors
+    /// Those of the database; what was committed is safe.
+    pub fn leave(self) -> Result<(), Error> {
+        let Writer { conn, path, .. } = self;
+        let left = log::leave_log(&conn);
+        left.map_err(|e| Error::sqlite(&path, e))?;
+        conn.close().map_err(|(_, e)| Error::sqlite(&path, e))
     }
 
     /// Brings everything into the one file and closes it. If a reader is at work, a `-wal`

@@ -226,6 +226,10 @@ const ADDRESS_BITS: u32 = 57;
 const MOST: usize = 64;
 
 impl Capture {
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory.bytes.len()
+    }
+
     /// A capture of these parts, as the engine would deliver it: at most 64 frames, 64 bytes of
     /// code, and pieces of 1 to 64 bytes at canonical addresses. What is more is left out.
     #[expect(clippy::too_many_arguments, reason = "it has as many parts")]

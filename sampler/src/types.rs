@@ -138,6 +138,14 @@ pub struct RawSample {
     pub capture: Option<Capture>,
 }
 
+impl RawSample {
+    /// Bytes of the memory that came with it.
+    pub fn memory_bytes(&self) -> usize {
+        let captured = self.capture.as_ref().map_or(0, Capture::memory_bytes);
+        self.stack.len() + captured
+    }
+}
+
 /// Samples of one PC of one thread that found no room: their cycles are not lost, their values are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cycles {

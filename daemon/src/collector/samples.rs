@@ -10,7 +10,7 @@ use sampler::{
 use super::{Collector, MAX_PERIODS};
 use crate::callsite::{call_before, call_site};
 use crate::devices::has_devices;
-use crate::images::Identity;
+use crate::images::{Identity, UNKNOWN};
 use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
 use crate::tables::{Owner, Pc, PcId};
@@ -35,20 +35,20 @@ impl Collector {
             .capture
             .as_ref()
             .map(|capture| subject_of(&capture.task));
-        let Some(owner) = self.owner(sample.pid, sample.time, of_moment, kernel) else {
-            return self.lost("process_table_full", 1);
-        };
-        self.interpret(sample, owner, evidence);
+        if let Some(owner) = self.owner(sample.pid, sample.time, of_moment, kernel, 1) {
+            self.interpret(sample, owner, evidence);
+        }
     }
 
-    /// Who a sample belongs to. Credentials of its moment are better than those of a look at the
-    /// process now.
+    /// Who so many samples belong to; if there is no room, they are lost. Credentials of their
+    /// moment are better than those of a look at the process now.
     fn owner(
         &mut self,
         pid: Pid,
         time: u64,
         of_moment: Option<Subject>,
         kernel: bool,
+        samples: u64,
     ) -> Option<Owner> {
         if self.loadmap.get(pid).is_none() {
             self.loadmap.introduce(pid, time, &mut self.images);
@@ -57,7 +57,10 @@ impl Collector {
             Some(subject) => Some(subject),
             None => self.loadmap.credentials(pid, time).map(nearly),
         };
-        let process = self.loadmap.get(pid)?;
+        let Some(process) = self.loadmap.get(pid) else {
+            self.lost("process_table_full", samples);
+            return None;
+        };
         let subject = Subject {
             kernel,
             ..subject.unwrap_or_default()
@@ -67,7 +70,11 @@ impl Collector {
         } else {
             &self.kernel_space
         };
-        Some(self.tables.owner(process.id, subject, || process.row()))
+        let owner = self.tables.owner(process.id, subject, || process.row());
+        if owner.is_none() {
+            self.lost("table_full_samples", samples);
+        }
+        owner
     }
 
     /// Samples that found no room in the engine's buffer: cycles without values.
@@ -83,8 +90,8 @@ impl Collector {
         self.tables.count("interval", "sum", cycles.weight);
         self.lost("values_of_samples_without_room", cycles.samples);
         let kernel = cycles.mode != Mode::User;
-        let Some(owner) = self.owner(pid, cycles.time, None, kernel) else {
-            return self.lost("process_table_full", cycles.samples);
+        let Some(owner) = self.owner(pid, cycles.time, None, kernel, cycles.samples) else {
+            return;
         };
         let pc = if kernel {
             Some(Pc {
@@ -104,10 +111,10 @@ impl Collector {
     }
 
     /// A PC, or the address itself where nothing is known to be mapped.
-    fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> PcId {
+    fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> Option<PcId> {
         let pc = pc.unwrap_or_else(|| {
             self.tables.count("lost", "unmapped_pc_samples", 1);
-            let image = self.images.intern(Identity::Anon, "[unknown]");
+            let image = self.images.intern(Identity::Anon, UNKNOWN);
             Pc { image, address }
         });
         self.tables.pc(pc)
@@ -203,7 +210,7 @@ impl Collector {
             let found = u64::from(site.is_some());
             tables.count("coverage", "callers_beyond_stack_copy", u64::from(beyond));
             tables.count("coverage", "user_samples_with_caller", found);
-            caller = site.map(|site| tables.pc(site));
+            caller = site.and_then(|site| tables.pc(site));
         }
         self.tables.add_cycles(owner, pc, caller, 1, sample.period);
         if secret {
@@ -348,7 +355,7 @@ fn nearly(seen: Credentials) -> Subject {
 /// only where there are no unwind rules.
 fn frame_site(view: &View<'_>, pc: Pc, frame: Frame) -> Option<Pc> {
     let guessed = frame.source == FrameSource::FramePointer;
-    if guessed && view.has_rules(pc) {
+    if guessed && view.may_have_rules(pc) {
         return None;
     }
     call_before(view, frame.return_address)

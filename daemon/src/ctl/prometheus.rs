@@ -17,7 +17,7 @@ enum Kind {
 use Kind::{Counter, Gauge};
 
 /// All figures.
-const METRICS: [Metric; 18] = [
+const METRICS: [Metric; 25] = [
     Metric("/samples", "samples_total", Counter, 1.0, "Samples taken."),
     Metric(
         "/value_events",
@@ -104,11 +104,60 @@ const METRICS: [Metric; 18] = [
         "Memory of what was collected since the last flush.",
     ),
     Metric(
+        "/memory/saving_bytes",
+        "saving_bytes",
+        Gauge,
+        1.0,
+        "Memory of what is being written, or could not be.",
+    ),
+    Metric(
+        "/memory/programs_bytes",
+        "programs_bytes",
+        Gauge,
+        1.0,
+        "Memory for programs: their files with unwind rules, and where they are mapped.",
+    ),
+    Metric(
+        "/memory/code_bytes",
+        "code_bytes",
+        Gauge,
+        1.0,
+        "Memory for code: pages of files, decoded instructions, basic blocks.",
+    ),
+    Metric(
+        "/memory/plans_bytes",
+        "plans_bytes",
+        Gauge,
+        1.0,
+        "Memory for what is known of the handler's plans.",
+    ),
+    Metric(
+        "/memory/waiting_bytes",
+        "waiting_bytes",
+        Gauge,
+        1.0,
+        "Memory of samples that wait for others.",
+    ),
+    Metric(
+        "/memory/kernel_bytes",
+        "kernel_bytes",
+        Gauge,
+        1.0,
+        "Memory of the kernel for the handler's maps, which is not resident.",
+    ),
+    Metric(
         "/memory/resident_bytes",
         "resident_memory_bytes",
         Gauge,
         1.0,
         "Resident memory of the service.",
+    ),
+    Metric(
+        "/age_seconds",
+        "status_age_seconds",
+        Gauge,
+        1.0,
+        "How old these figures are: it is kept waiting since.",
     ),
     Metric(
         "/database/bytes",

@@ -31,6 +31,7 @@ use nix::unistd::{Pid, gettid};
 
 use front::Front;
 use queue::Queue;
+use relay::{Latest, Relays};
 
 use crate::procfs;
 
@@ -74,6 +75,7 @@ pub(crate) struct Peers {
     /// Whatever arrives or ends here wakes the front.
     wake: UnixStream,
     listeners: Sender<UnixListener>,
+    latest: Arc<Latest>,
     threads: Vec<JoinHandle<()>>,
     /// Their ids.
     tids: Arc<Mutex<Vec<Pid>>>,
@@ -107,6 +109,7 @@ impl Peers {
             counters: Arc::clone(&counters),
             wake: wake.try_clone()?,
             listeners,
+            latest: Arc::default(),
             threads: Vec::new(),
             tids: Arc::default(),
         };
@@ -120,15 +123,27 @@ impl Peers {
             peers.spawn("vcpid-view", move || worker.run())?;
         }
         let finished = front::Finished::new(finished, wake);
-        let (relay, relayed) = relay::channel();
-        peers.spawn("vcpid-relay", move || {
-            relay::run(&relayed, &control, &finished);
-        })?;
-        let front = Front::new(listener, settings, queue, relay, counters);
+        let (status, asked) = relay::channel();
+        let (others, other) = relay::channel();
+        for relayed in [asked, other] {
+            let (control, finished) = (control.clone(), finished.try_clone()?);
+            let latest = Arc::clone(&peers.latest);
+            peers.spawn("vcpid-relay", move || {
+                relay::run(&relayed, &control, &latest, &finished);
+            })?;
+        }
+        drop((control, finished));
+        let relays = Relays { status, others };
+        let front = Front::new(listener, settings, queue, relays, counters);
         peers.spawn("vcpid-peers", move || {
             front.run(&woken, &completions, &other_listeners);
         })?;
         Ok(peers)
+    }
+
+    /// Has readers know how the service is, for when it is kept waiting.
+    pub(crate) fn publish(&self, status: serde_json::Value) {
+        self.latest.put(status);
     }
 
     /// Readers come to this listener from now on, and no more to the one before.

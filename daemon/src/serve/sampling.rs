@@ -9,6 +9,7 @@ use sampler::{Batch, Running, Sampler, Setup, Target};
 
 use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::Choices;
+use crate::procfs;
 use crate::session::queue;
 use crate::store::wall_now;
 
@@ -31,6 +32,8 @@ pub(super) struct Sampling {
     /// When that had been found out: samples from before were taken for it alone. By their clock,
     /// in nanoseconds.
     pub(super) begun: u64,
+    /// Memory that the kernel set aside for the handler, which does not grow.
+    pub(super) kernel_bytes: u64,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
     /// For how long the events of each processor were enabled at the last look, ns.
@@ -59,6 +62,7 @@ impl Sampling {
             running,
             cost,
             begun,
+            kernel_bytes: procfs::map_bytes(),
             offset: offset(),
             enabled: Vec::new(),
         };

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
+use std::{process, thread};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
 
 use super::epochs::{Due, Epochs};
 use super::governor::{self, Governor};
@@ -38,6 +40,12 @@ const RETRY: Duration = Duration::from_secs(10);
 /// How long it looks at what has come before it ends; what it has is saved after that.
 const LAST_LOOKS: Duration = Duration::from_secs(1);
 
+/// How long that is waited for.
+const LAST_SAVE: Duration = Duration::from_secs(3);
+
+/// When it ends, whatever it is kept waiting for.
+const LAST: Duration = Duration::from_millis(4700);
+
 /// Names of troubles.
 const SAMPLING: &str = "sampling";
 const SAVING: &str = "saving what was collected";
@@ -45,6 +53,9 @@ const RETENTION: &str = "removing old epochs";
 const BUDGET: &str = "keeping within the budget";
 const SOCKET: &str = "listening to readers";
 const DIRECTORY: &str = "keeping others out of the databases";
+
+/// Exit status where not all could be saved in time.
+const UNFINISHED: i32 = 125;
 
 /// Why a collection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +67,17 @@ enum End {
 }
 
 /// What was asked for by signals; nothing is done in their handlers.
-struct Signals {
+struct Asked {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
+    /// All that was collected is saved, and nothing more comes.
+    saved: Arc<AtomicBool>,
 }
 
-impl Signals {
+impl Asked {
     fn register() -> Result<Self> {
+        let saved = Arc::default();
+        end_in_time(Arc::clone(&saved))?;
         let flag = |signals: &[i32]| -> Result<Arc<AtomicBool>> {
             let flag = Arc::new(AtomicBool::new(false));
             for &signal in signals {
@@ -76,8 +91,26 @@ impl Signals {
         Ok(Self {
             stop: flag(&[SIGTERM, SIGINT])?,
             reload: flag(&[SIGHUP])?,
+            saved,
         })
     }
+}
+
+/// From the first signal to end on it has so much time: a thread that waits for the disk cannot look
+/// at the time. What is written then, and not whole, is as that of a service that was killed.
+fn end_in_time(saved: Arc<AtomicBool>) -> Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot handle signals")?;
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            thread::sleep(LAST);
+            tracing::warn!("it ends without waiting any longer for the disk");
+            let saved = saved.load(Ordering::Relaxed);
+            process::exit(if saved { 0 } else { UNFINISHED });
+        }
+    };
+    let thread = thread::Builder::new().name("end".to_owned());
+    thread.spawn(wait).context("cannot start a thread")?;
+    Ok(())
 }
 
 /// The service.
@@ -88,7 +121,7 @@ pub(super) struct Service {
     socket: Socket,
     peers: Peers,
     requests: Receiver<Control>,
-    signals: Signals,
+    asked: Asked,
     manager: Manager,
     troubles: Troubles,
     /// `None` while there is no sampling.
@@ -126,7 +159,7 @@ impl Service {
             socket,
             peers,
             requests,
-            signals: Signals::register()?,
+            asked: Asked::register()?,
             manager: Manager::new(),
             troubles: Troubles::default(),
             sampling: None,
@@ -163,7 +196,7 @@ impl Service {
                     self.wait();
                 }
             }
-            if self.signals.stop.load(Ordering::Relaxed) {
+            if self.asked.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
@@ -223,6 +256,8 @@ impl Service {
         Settings {
             deny: deny.iter().map(|prefix| prefix.0.clone()).collect(),
             per_process: self.config.collection.per_process,
+            programs: usize::try_from(self.config.collection.programs_mib.0 << 20)
+                .unwrap_or(usize::MAX),
             ..sampling.choices.settings(&sampling.args)
         }
     }
@@ -242,7 +277,7 @@ impl Service {
     /// Waits before sampling is tried again.
     fn wait(&mut self) {
         let until = Instant::now() + RETRY;
-        while Instant::now() < until && !self.signals.stop.load(Ordering::Relaxed) {
+        while Instant::now() < until && !self.asked.stop.load(Ordering::Relaxed) {
             self.figures.idle += 1;
             self.manager.alive(self.figures.idle);
             if let Ok(control) = self.requests.recv_timeout(TICK) {
@@ -267,6 +302,7 @@ impl Service {
 
     /// What changes seldom.
     fn each_second(&mut self, session: &mut Session) {
+        self.peers.publish(self.figures(Some(session)));
         let outdated = self.sampling.as_mut().and_then(Sampling::outdated);
         if let Some(why) = outdated
             && self.end.is_none()
@@ -317,11 +353,11 @@ impl Service {
 
 impl Driver for Service {
     fn look(&mut self, session: &mut Session) -> Result<()> {
-        if self.signals.stop.load(Ordering::Relaxed) && self.end != Some(End::Stop) {
+        if self.asked.stop.load(Ordering::Relaxed) && self.end != Some(End::Stop) {
             self.deadline = Some(Instant::now() + LAST_LOOKS);
             self.stop_sampling(End::Stop);
         }
-        if self.signals.reload.swap(false, Ordering::Relaxed) {
+        if self.asked.reload.swap(false, Ordering::Relaxed) {
             // It has been said.
             let _ = self.reload();
         }

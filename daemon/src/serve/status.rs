@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::Answer;
 use serde_json::{Value, json};
 
 use super::epochs::Epochs;
@@ -115,6 +116,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         Err(_) => (None, None),
     };
     let tables = parts.session.map(|session| &session.collector.tables);
+    let memory = parts.session.map(|session| session.collector.memory());
     let troubles: Vec<_> = parts
         .troubles
         .all()
@@ -146,6 +148,12 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         },
         "memory": {
             "tables_bytes": tables.map(|tables| tables.bytes()),
+            "saving_bytes": parts.session.map(|session| session.store.saving_bytes()),
+            "waiting_bytes": parts.session.map(Session::waiting_bytes),
+            "programs_bytes": memory.map(|memory| memory.programs),
+            "code_bytes": memory.map(|memory| memory.code),
+            "plans_bytes": memory.map(|memory| memory.plans),
+            "kernel_bytes": parts.sampling.map(|sampling| sampling.kernel_bytes),
             "resident_bytes": procfs::resident_bytes(),
         },
         "database": {
@@ -163,6 +171,15 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
     })
 }
 
+/// The status in both forms, that of so long ago.
+pub(super) fn answer(mut status: Value, age: Duration) -> Answer {
+    status["age_seconds"] = json!(age.as_secs());
+    Answer {
+        text: text(&status),
+        json: status.to_string(),
+    }
+}
+
 /// In percent, to a thousandth.
 fn percent(share: f64) -> f64 {
     (share * 1e5).round() / 1e3
@@ -173,7 +190,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// The status for people: a line for each thing.
-pub(super) fn text(status: &Value) -> String {
+fn text(status: &Value) -> String {
     let word = |pointer: &str| match status.pointer(pointer) {
         None | Some(Value::Null) => "?".to_owned(),
         Some(Value::String(text)) => text.clone(),
@@ -215,9 +232,16 @@ pub(super) fn text(status: &Value) -> String {
             many("/overhead/raised", "time"),
         ),
         format!(
-            "memory    {} resident, {} in tables",
+            "memory    {} resident: {} in tables, {} being saved, {} for programs, {} for code, {} for \
+             plans, {} waiting; and {} in the kernel",
             mebibytes("/memory/resident_bytes"),
-            mebibytes("/memory/tables_bytes")
+            mebibytes("/memory/tables_bytes"),
+            mebibytes("/memory/saving_bytes"),
+            mebibytes("/memory/programs_bytes"),
+            mebibytes("/memory/code_bytes"),
+            mebibytes("/memory/plans_bytes"),
+            mebibytes("/memory/waiting_bytes"),
+            mebibytes("/memory/kernel_bytes"),
         ),
         format!(
             "database  epoch {} in {}; {}, {} of {}; {}",
@@ -229,6 +253,10 @@ pub(super) fn text(status: &Value) -> String {
             many("/database/flushes", "flush"),
         ),
     ];
+    if let Some(age @ 1..) = status["age_seconds"].as_u64() {
+        let line = format!("of {age} s ago: since then it is kept waiting, by a slow disk mostly");
+        lines.push(line);
+    }
     for trouble in status["troubles"].as_array().into_iter().flatten() {
         let part = |name: &str| trouble[name].as_str().unwrap_or_default().to_owned();
         lines.push(format!("trouble   {}: {}", part("what"), part("why")));

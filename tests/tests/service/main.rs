@@ -17,6 +17,7 @@ mod life;
 mod processors;
 mod readers;
 mod requests;
+mod slow;
 #[path = "../common/trial.rs"]
 mod trial;
 
@@ -109,6 +110,10 @@ fn main() -> ExitCode {
         (
             "a full disk is said once, and nothing is lost when it has room again",
             faults::full_disk,
+        ),
+        (
+            "a disk that takes next to nothing keeps neither status nor end waiting",
+            slow::disk,
         ),
         (
             "a read-only disk is said once, and used when it is writable",

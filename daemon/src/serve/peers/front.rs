@@ -1,11 +1,11 @@
 //! The thread that talks to all readers.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,7 +14,7 @@ use protocol::{Refusal, Reply, Request};
 use super::Settings;
 use super::connection::{Connection, Step, Token};
 use super::queue::{Job, Queue};
-use super::relay::Relayed;
+use super::relay::Relays;
 use super::users::{Counters, Users};
 use super::views::{Made, selection_of};
 
@@ -35,6 +35,10 @@ pub(super) struct Finished {
 impl Finished {
     pub(super) fn new(sender: Sender<(Token, Outcome)>, wake: UnixStream) -> Finished {
         Finished { sender, wake }
+    }
+
+    pub(super) fn try_clone(&self) -> io::Result<Finished> {
+        Ok(Finished::new(self.sender.clone(), self.wake.try_clone()?))
     }
 
     /// Never waits; if the front is gone, so is the reader.
@@ -58,7 +62,7 @@ pub(super) struct Front {
     listener: UnixListener,
     settings: Settings,
     queue: Arc<Queue>,
-    relay: SyncSender<Relayed>,
+    relays: Relays,
     counters: Arc<Counters>,
     connections: HashMap<Token, Connection>,
     users: Users,
@@ -72,7 +76,7 @@ impl Front {
         listener: UnixListener,
         settings: Settings,
         queue: Arc<Queue>,
-        relay: SyncSender<Relayed>,
+        relays: Relays,
         counters: Arc<Counters>,
     ) -> Front {
         Front {
@@ -80,7 +84,7 @@ impl Front {
             users: Users::new(settings.requests_per_minute),
             settings,
             queue,
-            relay,
+            relays,
             counters,
             connections: HashMap::new(),
             next: 0,
@@ -217,7 +221,7 @@ impl Front {
                 self.refuse(token, Refusal::Forbidden, text.to_owned(), now);
             }
             Request::Control(request) => {
-                if self.relay.try_send((token, request)).is_err() {
+                if !self.relays.send(token, request) {
                     let text = "the service has other requests to answer";
                     self.refuse(token, Refusal::Busy, text.to_owned(), now);
                 }

@@ -1,8 +1,10 @@
 //! What readers and signals ask of the service itself.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use protocol::Answer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{End, Service};
 use crate::config::Config;
@@ -30,18 +32,19 @@ impl Service {
     }
 
     pub(super) fn status(&self, session: Option<&Session>) -> Answer {
-        let json = status::of(&status::Parts {
+        status::answer(self.figures(session), Duration::ZERO)
+    }
+
+    /// How it is, in figures.
+    pub(super) fn figures(&self, session: Option<&Session>) -> Value {
+        status::of(&status::Parts {
             figures: &self.figures,
             sampling: self.sampling.as_ref(),
             governor: self.governor.as_ref(),
             epochs: &self.epochs,
             troubles: &self.troubles,
             session,
-        });
-        Answer {
-            text: status::text(&json),
-            json: json.to_string(),
-        }
+        })
     }
 
     /// The epoch that has begun: its id and its file.
@@ -84,6 +87,7 @@ impl Service {
         }
         let anew = config.sampling != self.config.sampling
             || config.collection.memory_mib != self.config.collection.memory_mib
+            || config.collection.programs_mib != self.config.collection.programs_mib
             || config.collection.per_process != self.config.collection.per_process;
         self.epochs.settings = config.database.clone();
         if let Some(governor) = &mut self.governor {

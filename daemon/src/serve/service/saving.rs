@@ -1,10 +1,14 @@
 //! What was collected goes into a database that is there, and epochs follow each other.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
 use anyhow::{Result, bail};
 use profiledb::is_useless;
 
-use super::{SAVING, Service};
-use crate::output::count;
+use super::{End, LAST_SAVE, SAVING, Service};
+use crate::output::{chain, count};
 use crate::serve::epochs::Due;
 use crate::session::Session;
 use crate::store::Saved;
@@ -37,21 +41,35 @@ impl Service {
     }
 
     /// Saves what was collected, and waits for that. A damaged database is replaced.
+    /// Once the service is to end, it waits until its time is up.
     pub(super) fn save(&mut self, session: &mut Session) -> Result<()> {
-        if let Some(saved) = session.store.wait() {
+        let (stop, until) = (Arc::clone(&self.asked.stop), self.save_until());
+        let patient = move || match until {
+            Some(until) => Instant::now() < until,
+            None => !stop.load(Ordering::Relaxed),
+        };
+        if let Some(saved) = session.store.wait(&patient) {
             // What it could not save is still to be saved.
             let _ = self.settle(session, saved);
         }
+        if session.store.is_saving() {
+            bail!("the disk took too long");
+        }
         let epoch = self.keep_epoch(session);
-        let saved = session.flush();
+        let saved = session.flush(&patient);
         epoch?;
         match self.settle(session, saved) {
             Ok(()) if session.store.is_failing() => {
-                let saved = session.flush();
+                let saved = session.flush(&patient);
                 self.settle(session, saved)
             }
             settled => settled,
         }
+    }
+
+    /// Until when saving is waited for, if the service is ending.
+    fn save_until(&self) -> Option<Instant> {
+        self.deadline.map(|deadline| deadline + LAST_SAVE)
     }
 
     /// Makes sure that there is a database to save to.
@@ -93,15 +111,16 @@ impl Service {
 
     /// Ends the running epoch and begins another.
     pub(super) fn turn(&mut self, session: &mut Session) -> Result<()> {
-        if let Err(error) = session.store.end() {
-            tracing::warn!("an epoch could not be closed; it is whole: {error:#}");
-        }
+        // Nobody waits for the disk; what goes wrong there, the next start mends.
+        let _ = session.store.begin_end(true);
         self.begin_epoch(session)
     }
 
     /// The last flush of a collection, and the end of its epoch. Says whether all is saved.
     pub(super) fn finish(&mut self, session: &mut Session) -> bool {
         let saved = self.save(session);
+        let all = saved.is_ok() && self.end == Some(End::Stop);
+        self.asked.saved.store(all, Ordering::Relaxed);
         if let Err(error) = &saved {
             tracing::error!(
                 "what came since the last flush is lost, {}: {error:#}",
@@ -109,8 +128,25 @@ impl Service {
             );
         }
         self.figures.restarted(session);
-        if let Err(error) = session.store.end() {
-            tracing::warn!("an epoch could not be closed; it is whole: {error:#}");
+        let ending = session.store.begin_end(false);
+        let until = self.save_until();
+        let ended = ending.map(|ending| match until {
+            Some(until) => ending.recv_timeout(until.saturating_duration_since(Instant::now())),
+            None => ending.recv().map_err(Into::into),
+        });
+        match ended {
+            None | Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => {
+                tracing::warn!(
+                    "an epoch could not be closed; it is whole: {}",
+                    chain(&error)
+                );
+            }
+            Some(Err(_)) => {
+                tracing::info!(
+                    "the disk is slow: the epoch is left to the next start to be closed"
+                );
+            }
         }
         saved.is_ok()
     }
