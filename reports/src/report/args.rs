@@ -141,14 +141,13 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
     (rows, unknown)
 }
 
-/// Calls counted, or where none were (the site is not recorded), those whose
-/// arguments were looked at.
+/// Calls counted, or those whose arguments were looked at, where they are more: who comes by a jump,
+/// a function's last act, was not counted as a call.
 fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -> u64 {
-    let reached = arguments
-        .get(&key)
-        .and_then(|values| values.iter().map(|values| values.reached).max())
-        .unwrap_or(0);
-    calls.get(&key).copied().unwrap_or(reached)
+    let values = arguments.get(&key).map(Vec::as_slice).unwrap_or_default();
+    let reached = values.iter().map(|values| values.reached).max();
+    let counted = calls.get(&key).copied();
+    counted.max(reached).unwrap_or(0)
 }
 
 fn row(
@@ -265,5 +264,33 @@ mod tests {
         assert_eq!(positional(&[]), "no argument known");
         let some = [(1, "(1.0% 0x1)".to_owned()), (3, "(2.0% 0x2)".to_owned())];
         assert_eq!(positional(&some), "(-) (1.0% 0x1) (-) (2.0% 0x2)");
+    }
+
+    /// Calls that came by a jump were not counted as such, but their arguments were.
+    #[test]
+    fn calls_by_jumps() {
+        let reached = |reached| Values {
+            pc: 1,
+            caller: None,
+            parameter: "arg0".to_owned(),
+            reached,
+            unknown: 0,
+            windows: reached,
+            threshold: 1.0,
+            bits: None,
+            live: true,
+            shares: Vec::new(),
+        };
+        let (counted, looked_at, neither) = ((1, None), (1, Some(2)), (1, Some(3)));
+        let calls = Calls::from([(counted, 1)]);
+        let arguments = Arguments::from([
+            (counted, vec![reached(20), reached(227)]),
+            (looked_at, vec![reached(226)]),
+        ]);
+        assert_eq!(calls_at(&calls, &arguments, counted), 227);
+        assert_eq!(calls_at(&calls, &arguments, looked_at), 226);
+        assert_eq!(calls_at(&calls, &arguments, neither), 0);
+        let more = Calls::from([(counted, 300)]);
+        assert_eq!(calls_at(&more, &arguments, counted), 300);
     }
 }
