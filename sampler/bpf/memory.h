@@ -154,9 +154,11 @@ static inline u32 find_fs_base(struct work *work, struct task_struct *task)
 	return PLAN_NEEDS_FS_BASE;
 }
 
-static inline void walk(struct work *work)
+/* Walks as far as frames are wanted; says whether the first one was found by a row. */
+static inline int walk(struct work *work)
 {
 	u32 index, by_row = 0, by_pointer = 0;
+	int first_by_row = 0;
 	int end = FRAMES_MOST;
 
 	work->pc = work->record.ip;
@@ -178,6 +180,8 @@ static inline void walk(struct work *work)
 			by_row++;
 		else
 			by_pointer++;
+		if (!index)
+			first_by_row = by_row;
 	}
 	if (by_row)
 		add_to(COUNT_FRAMES_BY_ROW, by_row);
@@ -186,6 +190,7 @@ static inline void walk(struct work *work)
 	work->record.frames_end = end;
 	if (end >= FRAMES_OUTERMOST && end <= FRAMES_MOST)
 		count(COUNT_FRAMES_OUTERMOST + (end - FRAMES_OUTERMOST));
+	return first_by_row;
 }
 
 /* Frames, code and the plan's pieces; of the kernel no frames. */
@@ -195,7 +200,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 	struct place_key key;
 	struct plan_value *value;
 	u32 bases, index, begin;
-	int outcome;
+	int outcome, called_from = 0;
 
 	name_place(work, record->ip, &key);
 	value = bpf_map_lookup_elem(&plans, &key);
@@ -205,7 +210,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 	if (work->kernel)
 		allow_kernel_memory(work, task);
 	else if (settings.frames)
-		walk(work);
+		called_from = walk(work);
 	/* Without a plan, too: whoever makes one asks whether it may need the base. */
 	bases = 0;
 	if (!work->kernel && (!value || value->plan.needs & PLAN_NEEDS_FS_BASE))
@@ -238,7 +243,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 	}
 	count(COUNT_PLAN_MISSING + outcome);
 	/* A plan that was done has what can be known of the stack, and the walk the call site. */
-	if (outcome != PLAN_COMPLETE || !record->frames)
+	if (outcome != PLAN_COMPLETE || !called_from)
 		add_stack(work, STACK_BYTES_PLANNED);
 }
 
