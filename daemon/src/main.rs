@@ -40,6 +40,7 @@ mod session;
 mod store;
 mod sysctl;
 mod tables;
+mod threads;
 mod unwind;
 mod window;
 mod witness;

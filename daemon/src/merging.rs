@@ -3,15 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nix::unistd::{Pid, gettid};
 use profiledb::{MergedLog, log_bytes, merge_log};
 
-use crate::procfs;
+use crate::threads::Threads;
 
 /// Bytes of a log that is not merged. When it is longer, the disk does not keep up.
 const MOST_LOG: u64 = 256 << 20;
@@ -22,7 +20,7 @@ const SLOW: Duration = Duration::from_secs(1);
 pub(crate) struct Merging {
     wanted: SyncSender<PathBuf>,
     shared: Arc<Shared>,
-    thread: Arc<OnceLock<Pid>>,
+    thread: Threads,
 }
 
 /// What others know of it.
@@ -50,16 +48,10 @@ impl Merging {
     /// The system allows no more threads.
     pub(crate) fn start() -> Result<Self> {
         let (wanted, to_do) = sync_channel(1);
-        let (shared, thread) = (Arc::default(), Arc::new(OnceLock::new()));
-        let (own, known) = (Arc::clone(&shared), Arc::clone(&thread));
-        let work = move || {
-            // It is set once.
-            let _ = known.set(gettid());
-            work(&to_do, &own);
-        };
-        thread::Builder::new()
-            .name("merging".to_owned())
-            .spawn(work)
+        let (shared, thread) = (Arc::default(), Threads::default());
+        let own = Arc::clone(&shared);
+        thread
+            .spawn("merging", move || work(&to_do, &own))
             .context("cannot start a thread")?;
         Ok(Self {
             wanted,
@@ -97,7 +89,7 @@ impl Merging {
 
     /// Processor time of the thread.
     pub(crate) fn cpu_time(&self) -> Duration {
-        procfs::time_of_thread(&self.thread)
+        self.thread.cpu_time()
     }
 }
 

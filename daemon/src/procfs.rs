@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use sampler::Pid;
@@ -208,13 +207,6 @@ fn parse_map(fdinfo: &str) -> Option<(u64, u64)> {
         line.trim().parse().ok()
     };
     Some((number("map_id:")?, number("memlock:")?))
-}
-
-/// Processor time of a thread of this process, once its id is known; nothing where the kernel does
-/// not tell.
-pub(crate) fn time_of_thread(thread: &OnceLock<nix::unistd::Pid>) -> Duration {
-    let time = thread.get().and_then(|thread| thread_time(thread.as_raw()));
-    time.unwrap_or(Duration::ZERO)
 }
 
 /// Processor time of a thread of this process, by its id.

@@ -15,8 +15,6 @@ pub(crate) struct Rules {
     known: Vec<Option<Box<Known>>>,
     /// Bytes that they may take.
     room: usize,
-    /// Bytes that they took when that was seen last.
-    taken: usize,
     /// Counts seconds or so.
     now: u32,
     /// How often rules could not be kept, or not be had.
@@ -40,7 +38,6 @@ impl Rules {
         Self {
             known: Vec::new(),
             room,
-            taken: 0,
             now: 0,
             not_kept: 0,
         }
@@ -106,15 +103,15 @@ impl Rules {
 
     /// Makes room for so many bytes, of what was not used in this second. Says whether there is.
     fn has_room(&mut self, bytes: usize) -> bool {
-        self.taken = self.bytes();
-        while self.taken + bytes > self.room {
+        let mut taken = self.bytes();
+        while taken + bytes > self.room {
             let others = self.known.iter_mut().flatten();
             let unused = others.filter(|known| known.info.is_some() && known.at < self.now);
             let Some(oldest) = unused.min_by_key(|known| known.at) else {
                 return false;
             };
             let info = oldest.info.take();
-            self.taken -= info.map_or(0, |info| info.bytes());
+            taken -= info.map_or(0, |info| info.bytes());
             oldest.at = self.now;
             self.not_kept += 1;
         }

@@ -1,22 +1,21 @@
 //! The thread that writes what was collected, so that collecting goes on meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
 };
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nix::unistd::{Pid, gettid};
 use profiledb::{Error, Writer};
 
 use crate::flush::Snapshot;
 use crate::kernel::KernelNames;
 use crate::merging;
-use crate::procfs;
 use crate::session::TICK;
+use crate::threads::Threads;
 
 /// How a snapshot is written.
 type Write = fn(&Snapshot, &mut Writer, &mut KernelNames) -> Result<(), Error>;
@@ -49,8 +48,7 @@ pub(crate) struct Saver {
     jobs: SyncSender<Job>,
     done: Receiver<Done>,
     busy: bool,
-    /// Its thread id.
-    thread: Arc<OnceLock<Pid>>,
+    thread: Threads,
 }
 
 impl Saver {
@@ -65,11 +63,7 @@ impl Saver {
         // One database may be being closed while the next is written to.
         let (jobs, to_do) = sync_channel::<Job>(2);
         let (report, done) = sync_channel(1);
-        let thread = Arc::new(OnceLock::new());
-        let own = Arc::clone(&thread);
         let work = move || {
-            // It is set once.
-            let _ = own.set(gettid());
             let mut names = KernelNames::default();
             for job in to_do {
                 let (mut writer, snapshot) = match job {
@@ -102,9 +96,9 @@ impl Saver {
                 }
             }
         };
-        thread::Builder::new()
-            .name("saver".to_owned())
-            .spawn(work)
+        let thread = Threads::default();
+        thread
+            .spawn("saver", work)
             .context("cannot start a thread")?;
         Ok(Self {
             jobs,
@@ -116,7 +110,7 @@ impl Saver {
 
     /// Its processor time so far; nothing where the kernel does not tell.
     pub(crate) fn cpu_time(&self) -> Duration {
-        procfs::time_of_thread(&self.thread)
+        self.thread.cpu_time()
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -86,9 +86,10 @@ static inline int is_in_cgroup(struct cgroup *cgroup)
  * runs the same program, and few interrupts in a row fall into another. */
 static inline int is_seen(const struct work *work)
 {
-	return work->seen_at && work->seen.start_time == work->record.start_time &&
-	       work->seen.tgid == work->record.tgid &&
-	       work->seen.exec_count == work->record.exec_count;
+	struct process_key key;
+
+	name_process(&work->record, &key);
+	return work->seen_at && same_process(&work->seen, &key);
 }
 
 static inline int is_selected(struct work *work, struct task_struct *task)
@@ -171,11 +172,7 @@ static inline void identify(struct record *record, struct task_struct *task)
 static inline u8 refusal(struct work *work)
 {
 	struct record *record = &work->record;
-	struct process_key key = {
-		.tgid = record->tgid,
-		.exec_count = record->exec_count,
-		.start_time = record->start_time,
-	};
+	struct process_key key;
 	u32 zero = 0;
 	u64 *denials_made;
 	u32 *denied;
@@ -190,6 +187,7 @@ static inline u8 refusal(struct work *work)
 	now = denials_made ? *denials_made + 1 : 0;
 	if (now == work->seen_at && is_seen(work))
 		return PLAN_MISSING;
+	name_process(record, &key);
 	denied = bpf_map_lookup_elem(&denials, &key);
 	if (!denied) {
 		work->seen = key;

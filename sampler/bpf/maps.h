@@ -124,11 +124,22 @@ struct works_map {
 	__type(value, struct work);
 } works SEC(".maps");
 
+static inline void name_process(const struct record *record, struct process_key *key)
+{
+	key->tgid = record->tgid;
+	key->exec_count = record->exec_count;
+	key->start_time = record->start_time;
+}
+
+static inline int same_process(const struct process_key *a, const struct process_key *b)
+{
+	return a->start_time == b->start_time && a->tgid == b->tgid &&
+	       a->exec_count == b->exec_count;
+}
+
 static inline int same_place(const struct place_key *a, const struct place_key *b)
 {
-	return a->address == b->address && a->process.start_time == b->process.start_time &&
-	       a->process.tgid == b->process.tgid &&
-	       a->process.exec_count == b->process.exec_count;
+	return a->address == b->address && same_process(&a->process, &b->process);
 }
 
 /* The kernel's code is the same in all processes: its key has none. */
@@ -141,9 +152,7 @@ static inline void name_place(const struct work *work, u64 address, struct place
 		key->process.start_time = 0;
 		return;
 	}
-	key->process.tgid = work->record.tgid;
-	key->process.exec_count = work->record.exec_count;
-	key->process.start_time = work->record.start_time;
+	name_process(&work->record, &key->process);
 }
 
 static int find_row(struct work *work, u64 address, struct row *row)

@@ -56,11 +56,6 @@ static inline int keep_cycles(const struct record *record)
 	u32 which = 2 * cpu + (side ? *side & 1 : 0);
 	void *table = bpf_map_lookup_elem(&cycles, &which);
 	struct cycles_key key = {
-		.process = {
-			.tgid = record->tgid,
-			.exec_count = record->exec_count,
-			.start_time = record->start_time,
-		},
 		.ip = record->ip,
 		.euid = record->euid,
 		.context = record->context,
@@ -73,6 +68,7 @@ static inline int keep_cycles(const struct record *record)
 
 	if (!table)
 		return -1;
+	name_process(record, &key.process);
 	value = bpf_map_lookup_elem(table, &key);
 	if (!value)
 		return bpf_map_update_elem(table, &key, &first, BPF_NOEXIST);

@@ -21,19 +21,18 @@ mod views;
 use std::io::{self, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::{Pid, gettid};
 
 use front::Front;
 use queue::Queue;
 use relay::{Latest, Relays};
 
-use crate::procfs;
+use crate::threads::Threads;
 
 /// What readers may take of the service.
 #[derive(Clone, Debug)]
@@ -76,9 +75,8 @@ pub(crate) struct Peers {
     wake: UnixStream,
     listeners: Sender<UnixListener>,
     latest: Arc<Latest>,
-    threads: Vec<JoinHandle<()>>,
-    /// Their ids.
-    tids: Arc<Mutex<Vec<Pid>>>,
+    threads: Threads,
+    running: Vec<JoinHandle<()>>,
 }
 
 impl Peers {
@@ -110,8 +108,8 @@ impl Peers {
             wake: wake.try_clone()?,
             listeners,
             latest: Arc::default(),
-            threads: Vec::new(),
-            tids: Arc::default(),
+            threads: Threads::default(),
+            running: Vec::new(),
         };
         for _ in 0..WORKERS {
             let worker = views::Worker {
@@ -166,23 +164,11 @@ impl Peers {
 
     /// Processor time that readers have cost so far; nothing where the kernel does not tell.
     pub(crate) fn cpu_time(&self) -> Duration {
-        let tids = self.tids.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = tids
-            .iter()
-            .filter_map(|tid| procfs::thread_time(tid.as_raw()));
-        times.sum()
+        self.threads.cpu_time()
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let tids = Arc::clone(&self.tids);
-        let body = move || {
-            tids.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(gettid());
-            body();
-        };
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(body)?;
-        self.threads.push(thread);
+        self.running.push(self.threads.spawn(name, body)?);
         Ok(())
     }
 }
@@ -193,7 +179,7 @@ impl Drop for Peers {
         // the relay when the front is gone.
         self.queue.close();
         let _ = self.wake.shutdown(std::net::Shutdown::Both);
-        for thread in self.threads.drain(..) {
+        for thread in self.running.drain(..) {
             // One that panicked has said so.
             let _ = thread.join();
         }
