@@ -15,7 +15,9 @@ use interpreter::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use sampler::{Counters, Denial, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
+use sampler::{
+    Counters, Denial, GivenPlan, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey, Share,
+};
 
 use crate::memory::{of_map, of_set};
 use crate::tables::{Owner, Pc, Tables};
@@ -32,6 +34,8 @@ pub(crate) struct Start {
 #[derive(Clone, Copy, Debug)]
 struct Given {
     tag: u32,
+    /// The share of samples that it is for.
+    share: Share,
     /// When it was given, on the clock of the samples.
     since: u64,
     /// Plans made for this PC so far.
@@ -73,6 +77,8 @@ pub(crate) struct Basis<'a, 'v> {
     pub(crate) view: &'a View<'v>,
     pub(crate) brought: &'a Brought<'a>,
     pub(crate) fs_base: bool,
+    /// How likely it is that the window is accepted.
+    pub(crate) probability: f64,
 }
 
 /// What was given and learned for one process.
@@ -120,6 +126,12 @@ const MAX_MADE: u8 = 6;
 /// Windows that lack memory before a plan is made anew for it: after the first plan twice as many,
 /// and twice as many again after each that follows.
 const FIRST_LACKS: u16 = 2;
+/// How much larger the share of samples is for which a plan is evaluated than that of the windows
+/// that are accepted, so that the one need not follow the other at every sample.
+const SPARE: f64 = 1.3;
+/// The share is set anew when it is this many times what it should be, below or above.
+const RAISED_FROM: f64 = 0.85;
+const LOWERED_FROM: f64 = 1.3;
 /// Failures after which a plan is made anew, along one arm of each open branch.
 const MAX_FAILURES: u8 = 8;
 
@@ -247,6 +259,26 @@ impl Plans {
         }
         if self.is_wanted(basis, lacked) {
             self.make(basis, cache, tables);
+        } else {
+            self.share(basis);
+        }
+    }
+
+    /// Lets the handler evaluate a plan for about as many samples as have their windows accepted.
+    fn share(&mut self, basis: &Basis<'_, '_>) {
+        let of_process = self.processes.get_mut(&basis.start.process);
+        let Some(given) = of_process.and_then(|of| of.given.get_mut(&basis.start.pc)) else {
+            return;
+        };
+        let wanted = share_for(basis.probability);
+        let ratio = wanted.part() / given.share.part();
+        if (RAISED_FROM..LOWERED_FROM).contains(&ratio.recip()) {
+            return;
+        }
+        let Start { process, pc } = basis.start;
+        // Where it cannot be told, it goes on as before, which is known from the samples.
+        if self.handler.set_share(process, pc, wanted).is_ok() {
+            given.share = wanted;
         }
     }
 
@@ -278,9 +310,10 @@ impl Plans {
                 };
             }
             PlanOutcome::Complete { tag } | PlanOutcome::Failed { tag, .. } => tag,
-            PlanOutcome::MemoryDenied | PlanOutcome::ValuesDenied | PlanOutcome::NotDumpable => {
-                return false;
-            }
+            PlanOutcome::Thinned { .. }
+            | PlanOutcome::MemoryDenied
+            | PlanOutcome::ValuesDenied
+            | PlanOutcome::NotDumpable => return false,
         };
         let Some(given) = given.filter(|given| given.tag == tag && given.made < MAX_MADE) else {
             return false;
@@ -322,6 +355,7 @@ impl Plans {
             self.entries += 1;
             Given {
                 tag,
+                share: Share::ALL,
                 since: 0,
                 made: 0,
                 failures: 0,
@@ -331,6 +365,7 @@ impl Plans {
             }
         });
         given.tag = tag;
+        given.share = share_for(basis.probability);
         given.made = given.made.saturating_add(1);
         given.lacks = 0;
         let failing = given.failures >= MAX_FAILURES;
@@ -380,9 +415,14 @@ impl Plans {
         given.open = code.lacking;
         count(tables, &planned.account);
         let bytes = planned.plan.to_bytes();
-        let put = self
-            .handler
-            .put_plan(start.process, start.pc, bias, tag, &bytes, row);
+        let plan = GivenPlan {
+            bytes: &bytes,
+            bias,
+            tag,
+            row,
+            share: given.share,
+        };
+        let put = self.handler.put_plan(start.process, start.pc, &plan);
         if put.is_err() {
             of_process.given.remove(&start.pc);
             tables.count("plan", "refused", 1);
@@ -417,6 +457,11 @@ impl OfProcess {
     fn len(&self) -> usize {
         self.given.len() + self.rows.len() + self.destinations.len()
     }
+}
+
+/// The share of samples that a plan is for where windows are accepted with this probability.
+fn share_for(probability: f64) -> Share {
+    Share::new((SPARE * probability).min(1.0))
 }
 
 fn row_at(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {

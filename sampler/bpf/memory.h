@@ -193,14 +193,39 @@ static inline int walk(struct work *work)
 	return first_by_row;
 }
 
+/* Evaluates the plan, unless the sample is one of those that are to go without; the outcome is left
+ * in the record. */
+static inline void follow_plan(struct work *work, struct task_struct *task,
+			       const struct plan_value *value, int thinned)
+{
+	struct record *record = &work->record;
+	u32 bases = 0;
+	u32 index;
+
+	if (thinned) {
+		record->plan = PLAN_THINNED;
+		return;
+	}
+	if (!work->kernel && value->plan.needs & PLAN_NEEDS_FS_BASE)
+		bases = find_fs_base(work, task);
+	add_code(work, CODE_BYTES_PLANNED);
+	for (index = 0; index < 16; index++)
+		work->words[index] = work->registers[index];
+	for (index = SOURCE_BIAS; index <= SOURCE_NONE; index++)
+		work->words[index] = 0;
+	work->words[SOURCE_BIAS] = value->bias;
+	work->words[SOURCE_FS_BASE] = record->fs_base;
+	evaluate(work, &value->plan, bases);
+}
+
 /* Frames, code and the plan's pieces; of the kernel no frames. */
 static inline void capture_memory(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
 	struct place_key key;
 	struct plan_value *value;
-	u32 bases, index, begin;
-	int outcome, called_from = 0;
+	u32 begin;
+	int called_from = 0;
 
 	name_place(work, record->ip, &key);
 	value = bpf_map_lookup_elem(&plans, &key);
@@ -211,39 +236,37 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 		allow_kernel_memory(work, task);
 	else if (settings.frames)
 		called_from = walk(work);
-	/* Without a plan, too: whoever makes one asks whether it may need the base. */
-	bases = 0;
-	if (!work->kernel && (!value || value->plan.needs & PLAN_NEEDS_FS_BASE))
-		bases = find_fs_base(work, task);
 	if (!value) {
 		count(COUNT_PLAN_MISSING);
+		/* Whoever makes a plan asks whether it may need the base. */
+		if (!work->kernel)
+			find_fs_base(work, task);
 		add_code(work, CODE_BYTES_UNPLANNED);
 		add_stack(work, MAX_STACK_BYTES);
 		return;
 	}
-	add_code(work, CODE_BYTES_PLANNED);
 	begin = record->tail_words;
-	for (index = 0; index < 16; index++)
-		work->words[index] = work->registers[index];
-	for (index = SOURCE_BIAS; index <= SOURCE_NONE; index++)
-		work->words[index] = 0;
-	work->words[SOURCE_BIAS] = value->bias;
-	work->words[SOURCE_FS_BASE] = record->fs_base;
 	record->plan_tag = value->tag;
-	outcome = evaluate(work, &value->plan, bases);
+	record->share = value->share;
+	follow_plan(work, task, value, bpf_get_prandom_u32() > record->share);
 	barrier();
 	if (!same_place(&value->key, &key)) {
 		/* What was evaluated may be a mixture. So may the first row have been. */
 		count(COUNT_PLAN_REPLACED);
 		record->plan = PLAN_MISSING;
 		record->plan_tag = 0;
+		record->share = SHARE_ALL;
+		record->code_bytes = 0;
 		record->tail_words = begin;
 		add_stack(work, MAX_STACK_BYTES);
 		return;
 	}
-	count(COUNT_PLAN_MISSING + outcome);
+	if (record->plan == PLAN_THINNED)
+		count(COUNT_PLAN_THINNED);
+	else
+		count(COUNT_PLAN_MISSING + record->plan);
 	/* A plan that was done has what can be known of the stack, and the walk the call site. */
-	if (outcome != PLAN_COMPLETE || !called_from)
+	if (!called_from || (record->plan != PLAN_COMPLETE && record->plan != PLAN_THINNED))
 		add_stack(work, STACK_BYTES_PLANNED);
 }
 

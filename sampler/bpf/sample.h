@@ -111,6 +111,7 @@ static inline void begin_record(struct record *record, u64 period)
 	record->gs_base = 0;
 	record->plan_tag = 0;
 	record->plan_step = 0;
+	record->share = SHARE_ALL;
 	record->system_call = 0;
 	record->frames = 0;
 	record->frames_end = FRAMES_NONE;

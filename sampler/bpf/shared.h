@@ -83,6 +83,7 @@ struct plan {
 };
 
 #define PLAN_VERSION 1
+#define SHARE_ALL 0xffffffff
 #define PLAN_NEEDS_FS_BASE 1
 #define PLAN_NEEDS_GS_BASE 2
 
@@ -93,6 +94,9 @@ struct plan_value {
 	u64 bias;
 	u32 tag;
 	struct row row;
+	/* Of 2^32 samples so many less one are to have it evaluated. */
+	u32 share;
+	u32 reserved;
 	struct plan plan;
 };
 
@@ -166,6 +170,7 @@ enum counter {
 	COUNT_PLAN_NO_SEGMENT_BASE,
 	COUNT_PLAN_MALFORMED,
 	COUNT_PLAN_REPLACED,
+	COUNT_PLAN_THINNED,
 	COUNT_FRAMES_BY_ROW,
 	COUNT_FRAMES_BY_POINTER,
 	COUNT_FRAMES_OUTERMOST,
@@ -204,6 +209,7 @@ struct counters {
 #define PLAN_MEMORY_DENIED 7
 #define PLAN_VALUES_DENIED 8
 #define PLAN_NOT_DUMPABLE 9
+#define PLAN_THINNED 10
 
 /* record.frames_end */
 #define FRAMES_NONE 0
@@ -252,7 +258,9 @@ struct record {
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
 	u16 stack_bytes;
-	u8 reserved[6];
+	u16 reserved;
+	/* As the plan had it; SHARE_ALL if there is none. */
+	u32 share;
 };
 
 /* Of the maps of cycles that found no room. */
@@ -277,7 +285,7 @@ _Static_assert(sizeof(struct row) == 12, "row");
 _Static_assert(sizeof(struct row_value) == 40, "row_value");
 _Static_assert(sizeof(struct step) == 16, "step");
 _Static_assert(sizeof(struct plan) == 520, "plan");
-_Static_assert(sizeof(struct plan_value) == 568, "plan_value");
+_Static_assert(sizeof(struct plan_value) == 576, "plan_value");
 _Static_assert(sizeof(struct record) == 160, "record");
 _Static_assert(sizeof(struct settings) == 192, "settings");
 _Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");

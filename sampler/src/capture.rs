@@ -144,12 +144,42 @@ pub enum PlanOutcome {
         /// Why.
         cause: PlanFailure,
     },
+    /// There was one, and the sample was one of those that go without it; it has callers, but
+    /// neither code nor pieces.
+    Thinned {
+        /// The plan's tag.
+        tag: u32,
+    },
     /// The process's memory is not to be read; the sample has registers, but no memory.
     MemoryDenied,
     /// The process's values are not to be captured; the sample has neither registers nor memory.
     ValuesDenied,
     /// The process's memory may not be dumped by its user; as [`PlanOutcome::ValuesDenied`].
     NotDumpable,
+}
+
+/// How many of the samples at a PC have its plan evaluated, above none and up to all. Which ones is
+/// drawn for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Share(pub(crate) u32);
+
+impl Share {
+    /// All of them.
+    pub const ALL: Share = Share(u32::MAX);
+
+    /// The share that is nearest to this part of 1, and not none.
+    pub fn new(part: f64) -> Share {
+        // The cast keeps what is out of range at its ends.
+        let samples = (part * Self::WHOLE).round() as u64;
+        Share(u32::try_from(samples.max(1) - 1).unwrap_or(u32::MAX))
+    }
+
+    /// As a part of 1: a sample's probability.
+    pub fn part(self) -> f64 {
+        (f64::from(self.0) + 1.0) / Self::WHOLE
+    }
+
+    const WHOLE: f64 = 4_294_967_296.0;
 }
 
 /// How a frame was found.
@@ -194,6 +224,9 @@ pub struct Capture {
     pub task: TaskIdentity,
     /// What became of the plan.
     pub plan: PlanOutcome,
+    /// How likely it was that the plan would be evaluated and not [`PlanOutcome::Thinned`];
+    /// [`Share::ALL`] if there was none.
+    pub share: Share,
     /// Why there are no more frames than [`Capture::frames`] gives.
     pub frames_end: FramesEnd,
     /// The number of the system call that the thread is in, if the kernel was interrupted in one.
@@ -268,6 +301,7 @@ impl Capture {
         Capture {
             task,
             plan,
+            share: Share::ALL,
             frames_end,
             system_call,
             fs_base: segment_bases.0,

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use crate::bpf::{Maps, layout};
-use crate::{Error, ProcessKey};
+use crate::{Error, ProcessKey, Share};
 
 /// What an unwind row says of the caller's rbp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +34,21 @@ pub enum Row {
         /// The caller's rbp.
         rbp: CallerRbp,
     },
+}
+
+/// A plan for the handler, with what it goes by at its PC.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenPlan<'a> {
+    /// The plan, in the wire form that crate interpreter writes.
+    pub bytes: &'a [u8],
+    /// The load bias of the PC's image.
+    pub bias: u64,
+    /// Comes back with what the plan brings.
+    pub tag: u32,
+    /// The PC's unwind row.
+    pub row: Option<Row>,
+    /// The share of samples that it is for.
+    pub share: Share,
 }
 
 /// What is kept back of a process.
@@ -81,36 +96,45 @@ impl Handler {
         Handler { maps }
     }
 
-    /// Gives the plan for a PC of a process, in the wire form that crate interpreter writes, with
-    /// the load bias of the PC's image, a tag that comes back with what the plan brings, and the
-    /// PC's unwind row. Takes the place of an earlier one.
+    /// Gives the plan for a PC of a process. Takes the place of an earlier one.
     ///
     /// The kernel's code is the same in all processes: its plans have the default key. They read the
     /// kernel's image, the current stack and RAM, as far as it is known where those are.
     ///
     /// # Errors
     /// A plan of another length, or the kernel's refusal.
-    pub fn put_plan(
-        &self,
-        key: ProcessKey,
-        pc: u64,
-        bias: u64,
-        tag: u32,
-        plan: &[u8],
-        row: Option<Row>,
-    ) -> Result<(), Error> {
-        let plan = plan.try_into().map_err(|_| Error::PlanBytes {
-            bytes: plan.len(),
-            wanted: layout::PLAN_BYTES,
-        })?;
+    pub fn put_plan(&self, key: ProcessKey, pc: u64, plan: &GivenPlan<'_>) -> Result<(), Error> {
+        let bytes = plan.bytes.len();
+        let wanted = layout::PLAN_BYTES;
+        let steps = plan.bytes.try_into();
+        let steps = steps.map_err(|_| Error::PlanBytes { bytes, wanted })?;
         let place = layout::place(key, pc);
-        let value = layout::plan_value(&place, bias, tag, row, plan);
+        let value = layout::plan_value(&place, plan, steps);
         put(
             &self.maps.plans,
             &place,
             &value,
             "give a plan to the handler",
         )
+    }
+
+    /// Says anew which share of the samples at a PC its plan is for; does nothing if there is no plan
+    /// any more.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_share(&self, key: ProcessKey, pc: u64, share: Share) -> Result<(), Error> {
+        let doing = "change the share of a plan";
+        let place = layout::place(key, pc);
+        let held = self.maps.plans.lookup(&place, MapFlags::ANY);
+        let held = held.map_err(|error| Error::bpf(doing, &error))?;
+        let Some(mut value) = held else {
+            return Ok(());
+        };
+        if !layout::set_share(&mut value, share) {
+            return Ok(());
+        }
+        put(&self.maps.plans, &place, &value, doing)
     }
 
     /// Takes a plan back; also succeeds if there is none.

@@ -66,12 +66,12 @@ mod types;
 
 pub use capture::{
     Capture, Context, Frame, FrameSource, FramesEnd, Placement, PlanFailure, PlanOutcome,
-    ProcessKey, TaskIdentity,
+    ProcessKey, Share, TaskIdentity,
 };
 pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
 pub use cpus::online as online_cpus;
 pub use error::Error;
-pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
+pub use handler::{CallerRbp, Counters, Denial, GivenPlan, Handler, Row};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;

@@ -4,7 +4,8 @@ use interpreter::{StopReason, Window};
 use profiledb::Subject;
 use rand::RngExt;
 use sampler::{
-    Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, TaskIdentity, UserRegisters,
+    Capture, Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, TaskIdentity,
+    UserRegisters,
 };
 
 use super::{Collector, MAX_PERIODS};
@@ -216,6 +217,11 @@ impl Collector {
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
+        let probability = {
+            let mut images = view.images.borrow_mut();
+            self.blocks
+                .sample(&mut images, located.pc.image, located.pc.address)
+        };
         let basis = capture
             .zip(brought.as_ref())
             .map(|(capture, brought)| Basis {
@@ -234,13 +240,10 @@ impl Collector {
                 view: &view,
                 brought,
                 fs_base: capture.fs_base.is_some(),
+                probability,
             });
-        let probability = {
-            let mut images = view.images.borrow_mut();
-            self.blocks
-                .sample(&mut images, located.pc.image, located.pc.address)
-        };
-        if probability < 1.0 && self.acceptance.random::<f64>() >= probability {
+        let acceptance = &mut self.acceptance;
+        if !accepts(probability, capture, || acceptance.random()) {
             self.tables.count("run", "windows_thinned", 1);
             // Its values do not count, but the next one's may.
             if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
@@ -323,6 +326,17 @@ impl Collector {
             plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
         }
     }
+}
+
+/// Whether a window is accepted, so that it is with this probability in all: part of the refusals
+/// were the handler's.
+fn accepts(probability: f64, capture: Option<&Capture>, draw: impl FnOnce() -> f64) -> bool {
+    let share = match capture {
+        Some(capture) if matches!(capture.plan, PlanOutcome::Thinned { .. }) => return false,
+        Some(capture) => capture.share.part(),
+        None => 1.0,
+    };
+    probability >= share || draw() * share < probability
 }
 
 /// The access tag of a thread, as of the interrupt.

@@ -223,8 +223,11 @@ impl Epochs {
         let (directory, running) = (self.directory.clone(), self.running().map(Path::to_owned));
         let work = move || {
             let skip = |path: &Path| Some(path) == running.as_deref();
-            if let Err(error) = directory.recover(skip, |recovered| say(&recovered)) {
-                tracing::warn!("earlier epochs cannot be looked at: {}", chain(&error));
+            match directory.recover(skip, |recovered| say(&recovered)) {
+                Ok(()) => tracing::info!("all earlier epochs were looked at"),
+                Err(error) => {
+                    tracing::warn!("earlier epochs cannot be looked at: {}", chain(&error));
+                }
             }
         };
         let thread = std::thread::Builder::new().name("recovery".to_owned());

@@ -1,10 +1,12 @@
 //! What is shared with the handler, byte for byte: `bpf/shared.h` in Rust.
 
 use super::kernel::KernelMemory;
-use crate::{CallerRbp, Config, Denial, Pid, ProcessKey, Row, Target};
+use crate::{CallerRbp, Config, Denial, GivenPlan, Pid, ProcessKey, Row, Share, Target};
 
 /// Bytes of a plan in the wire form.
 pub(crate) const PLAN_BYTES: usize = 520;
+/// Bytes of a plan as the handler's map holds it.
+pub(crate) const PLAN_VALUE_BYTES: usize = 576;
 /// Bytes of a process's key.
 pub(crate) const PROCESS_BYTES: usize = 16;
 /// Bytes of the key of a PC or a return address.
@@ -17,7 +19,7 @@ pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 const ROW_BYTES: usize = 12;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 35] = [
+pub(crate) const COUNTERS: [&str; 36] = [
     "samples",
     "own_samples",
     "filtered_samples",
@@ -39,6 +41,7 @@ pub(crate) const COUNTERS: [&str; 35] = [
     "plans_without_segment_base",
     "plans_malformed",
     "plans_replaced",
+    "plans_thinned",
     "frames_by_row",
     "frames_by_pointer",
     "walks_outermost",
@@ -229,19 +232,29 @@ pub(crate) fn row_value(key: &[u8; PLACE_BYTES], of: Row) -> [u8; 40] {
 /// `struct plan_value`.
 pub(crate) fn plan_value(
     key: &[u8; PLACE_BYTES],
-    bias: u64,
-    tag: u32,
-    of: Option<Row>,
-    plan: &[u8; PLAN_BYTES],
-) -> [u8; 568] {
-    let mut bytes = [0; 568];
+    plan: &GivenPlan<'_>,
+    steps: &[u8; PLAN_BYTES],
+) -> [u8; PLAN_VALUE_BYTES] {
+    let mut bytes = [0; PLAN_VALUE_BYTES];
     let mut put = Put(&mut bytes);
     put.bytes(key);
-    put.bytes(&bias.to_ne_bytes());
-    put.bytes(&tag.to_ne_bytes());
-    put.bytes(&row(of));
-    put.bytes(plan);
+    put.bytes(&plan.bias.to_ne_bytes());
+    put.bytes(&plan.tag.to_ne_bytes());
+    put.bytes(&row(plan.row));
+    put.bytes(&plan.share.0.to_ne_bytes());
+    put.bytes(&[0; 4]);
+    put.bytes(steps);
     bytes
+}
+
+/// Puts another share into a `struct plan_value`; false if it is none.
+pub(crate) fn set_share(plan_value: &mut [u8], share: Share) -> bool {
+    const AT: usize = PLACE_BYTES + 8 + 4 + ROW_BYTES;
+    if plan_value.len() != PLAN_VALUE_BYTES {
+        return false;
+    }
+    plan_value[AT..AT + 4].copy_from_slice(&share.0.to_ne_bytes());
+    true
 }
 
 /// What the map of denials holds.

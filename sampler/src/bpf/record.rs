@@ -3,7 +3,7 @@
 use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
-    ProcessKey, RawSample, Registers, TaskIdentity, Tid, UserRegisters,
+    ProcessKey, RawSample, Registers, Share, TaskIdentity, Tid, UserRegisters,
 };
 
 /// Bytes before the tail.
@@ -93,6 +93,8 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
     let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
     let missed = head.u32()?;
     let stack_bytes = usize::from(head.u16()?);
+    let _reserved = head.u16()?;
+    let share = Share(head.u32()?);
     let has = |flag| flags & flag != 0;
 
     let tail_end = HEAD + 8 * usize::from(tail_words);
@@ -143,6 +145,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
     let capture = Capture {
         task,
         plan: outcome(plan, tag, step)?,
+        share,
         frames_end: end_of_frames(frames_end)?,
         system_call: has(SYSTEM_CALL).then_some(system_call),
         fs_base: has(FS_BASE).then_some(fs_base),
@@ -233,6 +236,7 @@ fn outcome(number: u8, tag: u32, step: u8) -> Option<PlanOutcome> {
         7 => return Some(PlanOutcome::MemoryDenied),
         8 => return Some(PlanOutcome::ValuesDenied),
         9 => return Some(PlanOutcome::NotDumpable),
+        10 => return Some(PlanOutcome::Thinned { tag }),
         _ => return None,
     };
     Some(PlanOutcome::Failed { tag, step, cause })

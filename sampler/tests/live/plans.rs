@@ -5,8 +5,8 @@ use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
 use sampler::{
-    CallerRbp, Capture, Clock, Config, Context, Engine, FrameSource, PlanFailure, PlanOutcome,
-    ProcessKey, RawSample, Registers, Row, Target,
+    CallerRbp, Capture, Clock, Config, Context, Engine, FrameSource, GivenPlan, PlanFailure,
+    PlanOutcome, ProcessKey, RawSample, Registers, Row, Share, Target,
 };
 
 use crate::for_clocks_with_bpf;
@@ -19,6 +19,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(for_clocks_with_bpf(
         "a_plan_ends_at_what_cannot_be_read",
         unreadable,
+    ));
+    trials.extend(for_clocks_with_bpf(
+        "a_plan_is_for_its_share_of_samples",
+        share,
     ));
     trials.extend(for_clocks_with_bpf(
         "kernel_plans_read_the_kernels_memory_only",
@@ -166,6 +170,17 @@ impl Chase {
     }
 }
 
+/// A plan for all samples, of code that is loaded where it is linked.
+fn plain(tag: u32, bytes: &[u8]) -> GivenPlan<'_> {
+    GivenPlan {
+        bytes,
+        bias: 0,
+        tag,
+        row: None,
+        share: Share::ALL,
+    }
+}
+
 fn pieces(capture: &Capture) -> Vec<(u64, Vec<u8>)> {
     capture
         .pieces()
@@ -204,7 +219,12 @@ fn truth(clock: Clock) -> Result<(), Failed> {
     // Before the plans: whatever has one then has its rows, too.
     handler.put_row(key, callers[0].return_address, row)?;
     for pc in chase.code.clone() {
-        handler.put_plan(key, pc, chase.code.start, 7, &bytes, Some(row))?;
+        let plan = GivenPlan {
+            bias: chase.code.start,
+            row: Some(row),
+            ..plain(7, &bytes)
+        };
+        handler.put_plan(key, pc, &plan)?;
     }
     let given = samples(&recording.batches).count();
     recording.samples(SAMPLES, is_in_loop)?;
@@ -267,7 +287,7 @@ fn unreadable(clock: Clock) -> Result<(), Failed> {
             load(0, RSI, NONE, 0, 8),
         ]);
         for pc in chase.code.clone() {
-            handler.put_plan(key, pc, 0, tag, &bytes, None)?;
+            handler.put_plan(key, pc, &plain(tag, &bytes))?;
         }
         let outcome = PlanOutcome::Failed {
             tag,
@@ -292,6 +312,64 @@ fn unreadable(clock: Clock) -> Result<(), Failed> {
         }
     }
     chase.child.end()
+}
+
+/// Of the samples at a PC the given share have the plan evaluated; the others have their callers and
+/// say how likely it was. A share that is changed holds from then on.
+fn share(clock: Clock) -> Result<(), Failed> {
+    let chase = Chase::start()?;
+    let mut recording = chase.recording(clock)?;
+    let handler = recording.running().handler().ok_or("no handler")?;
+    let is_in_loop = |sample: &RawSample| chase.is_in_loop(sample);
+    recording.samples(1, is_in_loop)?;
+    let key = samples(&recording.batches)
+        .find_map(|sample| Some(sample.capture.as_ref()?.task.process()))
+        .ok_or("no capture")?;
+    let (bytes, part) = (chase.plan(), Share::new(0.25));
+    for pc in chase.code.clone() {
+        let plan = GivenPlan {
+            bias: chase.code.start,
+            share: part,
+            ..plain(7, &bytes)
+        };
+        handler.put_plan(key, pc, &plan)?;
+    }
+    let of_share = |part: Share| {
+        move |sample: &RawSample| {
+            let capture = sample.capture.as_ref();
+            capture.is_some_and(|of| of.plan != PlanOutcome::Missing && of.share == part)
+        }
+    };
+    const WANTED: usize = 4000;
+    recording.samples(WANTED, of_share(part))?;
+    for pc in chase.code.clone() {
+        handler.set_share(key, pc, Share::ALL)?;
+    }
+    // No plan is there: nothing comes of it.
+    handler.set_share(key, 1, Share::ALL)?;
+    recording.samples(100, of_share(Share::ALL))?;
+    let (batches, _) = recording.stop()?;
+    let (mut all, mut done) = (0_usize, 0_usize);
+    for sample in samples(&batches).filter(|sample| is_in_loop(sample)) {
+        let capture = sample.capture.as_ref().ok_or("no capture")?;
+        let thinned = capture.plan == PlanOutcome::Thinned { tag: 7 };
+        let parts = (capture.code().is_empty(), capture.pieces().next().is_none());
+        if thinned {
+            check(parts == (true, true), || format!("{capture:?}"))?;
+            check(capture.frames().len() > 0, || format!("{capture:?}"))?;
+            check(capture.share == part, || format!("{:?}", capture.share))?;
+        }
+        if capture.plan != PlanOutcome::Missing && capture.share == part {
+            all += 1;
+            done += usize::from(!thinned);
+        }
+    }
+    chase.child.end()?;
+    // Six standard deviations of 4000 coins are 4 of 100.
+    check(
+        all >= WANTED && done * 100 > all * 21 && done * 100 < all * 29,
+        || format!("{done} of {all} samples had their plan evaluated"),
+    )
 }
 
 /// A plan for the kernel's code serves all processes; it reads the stack it is on, and no user memory.
@@ -335,7 +413,7 @@ fn kernel(clock: Clock) -> Result<(), Failed> {
                 .map(|sample| sample.ip)
                 .collect();
             for pc in last {
-                handler.put_plan(ProcessKey::default(), pc, 0, tag, &bytes, None)?;
+                handler.put_plan(ProcessKey::default(), pc, &plain(tag, &bytes))?;
             }
         }
     }

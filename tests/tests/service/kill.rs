@@ -59,6 +59,7 @@ pub(crate) fn rounds() -> TestResult {
     // The next one closes what the killed ones left, and moves none of it aside.
     let mut service = bench.start(&configuration)?;
     service.await_flushes(1)?;
+    service.await_line("all earlier epochs were looked at")?;
     service.stop()?;
     ensure(bench.files(".damaged")?.is_empty(), || {
         format!("{:?}", service.said)
