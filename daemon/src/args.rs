@@ -162,8 +162,9 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_enum, default_value_t = ContextArg::None)]
     pub(crate) context: ContextArg,
 
-    /// Make the random part of the intervals (and every other coin) repeatable; the clock timer
-    /// draws its intervals in the kernel, and those are not.
+    /// Make the random part of the intervals (and every other coin) repeatable. What is drawn in
+    /// the kernel is not: the intervals of the clock timer, and by the engine bpf which samples
+    /// have no memory read since their windows would be thinned.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 

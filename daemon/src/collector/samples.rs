@@ -4,11 +4,11 @@ use interpreter::{StopReason, Window};
 use profiledb::Subject;
 use rand::RngExt;
 use sampler::{
-    Capture, Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, TaskIdentity,
-    UserRegisters,
+    Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, TaskIdentity, UserRegisters,
 };
 
 use super::{Collector, MAX_PERIODS};
+use crate::blocks::{Thinned, thinned};
 use crate::callsite::{call_before, call_site};
 use crate::devices::has_devices;
 use crate::images::{Identity, UNKNOWN};
@@ -242,9 +242,15 @@ impl Collector {
                 fs_base: capture.fs_base.is_some(),
                 probability,
             });
+        let share = capture.map_or(1.0, |capture| capture.share.part());
+        let by_handler =
+            capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Thinned { .. }));
         let acceptance = &mut self.acceptance;
-        if !accepts(probability, capture, || acceptance.random()) {
+        if let Some(thinned) = thinned(probability, share, by_handler, || acceptance.random()) {
             self.tables.count("run", "windows_thinned", 1);
+            let early = thinned == Thinned::Early;
+            self.tables
+                .count("run", "windows_thinned_early", u64::from(early));
             // Its values do not count, but the next one's may.
             if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
                 let (lacked, went) = (Lacked::default(), Ways::default());
@@ -326,17 +332,6 @@ impl Collector {
             plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
         }
     }
-}
-
-/// Whether a window is accepted, so that it is with this probability in all: part of the refusals
-/// were the handler's.
-fn accepts(probability: f64, capture: Option<&Capture>, draw: impl FnOnce() -> f64) -> bool {
-    let share = match capture {
-        Some(capture) if matches!(capture.plan, PlanOutcome::Thinned { .. }) => return false,
-        Some(capture) => capture.share.part(),
-        None => 1.0,
-    };
-    probability >= share || draw() * share < probability
 }
 
 /// The access tag of a thread, as of the interrupt.
