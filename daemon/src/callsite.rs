@@ -4,7 +4,8 @@ use interpreter::Memory;
 
 use crate::tables::Pc;
 use crate::unwind::Slot;
-use crate::window::{SampleMemory, View};
+use crate::view::View;
+use crate::window::SampleMemory;
 
 /// The longest call instruction: prefixes, opcode, ModRM, SIB, displacement.
 const MAX_CALL: usize = 9;

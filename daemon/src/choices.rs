@@ -9,8 +9,7 @@ use sampler::{Clock, Engine, Filter, Target};
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
-use crate::images;
-use crate::kernel::Kernel;
+use crate::kernel::{self, Kernel};
 use crate::raw;
 use crate::session::RING_PAGES;
 use crate::store::wall_now;
@@ -165,7 +164,7 @@ impl Choices {
             started: epoch.started,
             host: epoch.host,
             kernel: epoch.kernel,
-            kernel_build_id: images::kernel_build_id().map(|id| images::hex(&id)),
+            kernel_build_id: kernel::build_id(),
             kernel_text: Kernel::read().address(0),
             command: epoch.command,
             engine: epoch.engine,

@@ -20,7 +20,7 @@ use crate::memory::Memory;
 use crate::plans::Plans;
 use crate::raw::{self, Entry};
 use crate::tables::{PcId, Tables};
-use crate::window::View;
+use crate::view::View;
 use crate::witness::Evidence;
 
 /// What the collector is asked to do.

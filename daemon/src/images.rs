@@ -5,6 +5,8 @@
 //! page (`loadmap`); here it is made sure that the file is the one that was mapped, and that it
 //! has not changed since.
 
+mod denied;
+
 use std::fs::{self, File};
 use std::mem;
 use std::os::unix::fs::MetadataExt;
@@ -14,10 +16,13 @@ use rustc_hash::FxHashMap;
 use sampler::Pid;
 
 use crate::elf::{self, Contents, Elf, PAGE};
+use crate::kernel::{self, hex};
 use crate::memory::{of_map, of_vec};
 use crate::procfs::MapsLine;
 use crate::rules::Rules;
 use crate::unwind::UnwindInfo;
+
+use self::denied::is_denied;
 
 /// Index of an image in [`Images`]; also the code space of the decode cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,43 +102,6 @@ pub(crate) const UNKNOWN: &str = "[unknown]";
 
 /// That of the one that stands for those that are not told apart.
 const OTHERS: &str = "[others]";
-
-/// Images whose values are secrets, by the letters at the beginning of their file's name.
-const DENIED: [&str; 24] = [
-    "doas",
-    "gpg",
-    "gpgsm",
-    "keepassxc",
-    "kinit",
-    "libcrypto",
-    "libgcrypt",
-    "libgnutls",
-    "libhogweed",
-    "libkrb",
-    "libmbedcrypto",
-    "libnettle",
-    "libnss",
-    "libsodium",
-    "libssl",
-    "login",
-    "passwd",
-    "pinentry",
-    "scdaemon",
-    "ssh",
-    "sshd",
-    "su",
-    "sudo",
-    "unix_chkpwd",
-];
-
-fn is_denied(path: &str, more: &[String]) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let end = name
-        .find(|c: char| !c.is_ascii_alphabetic() && c != '_')
-        .unwrap_or(name.len());
-    let word = &name[..end];
-    DENIED.contains(&word) || more.iter().any(|denied| denied == word)
-}
 
 /// Pages kept: 16 MiB. When it is full it is emptied; the decode cache stands before it.
 const MAX_PAGES: usize = 4096;
@@ -293,7 +261,7 @@ impl Images {
             }
             Identity::Vdso => (ImageKind::Vdso, None, image.path.clone()),
             Identity::Kernel => {
-                let id = kernel_build_id().map(|id| hex(&id));
+                let id = kernel::build_id();
                 (
                     ImageKind::Kernel,
                     id.clone(),
@@ -463,35 +431,6 @@ impl Images {
     }
 }
 
-/// Build id of the running kernel.
-pub(crate) fn kernel_build_id() -> Option<Vec<u8>> {
-    let notes = fs::read("/sys/kernel/notes").ok()?;
-    parse_gnu_build_id(&notes)
-}
-
-fn parse_gnu_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
-    while notes.len() >= 12 {
-        let word = |i: usize| {
-            notes
-                .get(i..i + 4)
-                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)
-        };
-        let (name_size, size, kind) = (word(0)?, word(4)?, word(8)?);
-        let name_end = 12_usize.checked_add(name_size)?;
-        let start = name_end.checked_next_multiple_of(4)?;
-        let end = start.checked_add(size)?;
-        if kind == 3 && notes.get(12..name_end)? == b"GNU\0" {
-            return notes.get(start..end).map(<[u8]>::to_vec);
-        }
-        notes = notes.get(end.checked_next_multiple_of(4)?..)?;
-    }
-    None
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -528,48 +467,5 @@ mod tests {
         let mut bytes = [0; 16];
         assert_eq!(images.read(id, code.address, &mut bytes), 16);
         assert_eq!(&bytes[..4], b"\x7fELF");
-    }
-
-    /// Cryptographic libraries and keepers of passwords are denied, their neighbours are not.
-    #[test]
-    fn deny_list() {
-        for path in [
-            "/usr/lib/libcrypto.so.3",
-            "/usr/sbin/sshd",
-            "/usr/bin/ssh-agent",
-            "/bin/su",
-            "/usr/bin/gpg",
-        ] {
-            assert!(is_denied(path, &[]), "{path}");
-        }
-        for path in [
-            "/usr/bin/sum",
-            "/usr/lib/libcrypt-not.so",
-            "/usr/bin/python3",
-            "[vdso]",
-            "",
-        ] {
-            assert!(!is_denied(path, &[]), "{path}");
-        }
-    }
-
-    /// Notes with absurd sizes end the search.
-    #[test]
-    fn hostile_notes() {
-        assert_eq!(parse_gnu_build_id(&[0xff; 64]), None);
-        let mut note = vec![4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
-        note.extend_from_slice(b"GNU\0\xab\xcd\0\0");
-        assert_eq!(parse_gnu_build_id(&note), Some(vec![0xab, 0xcd]));
-    }
-
-    /// Words of the configuration are compared as those of the list are: with all letters of a
-    /// name's beginning.
-    #[test]
-    fn configured_denials() {
-        let more = ["libvault".to_owned()];
-        assert!(is_denied("/opt/lib/libvault-2.so.1", &more));
-        assert!(is_denied("/usr/bin/sudo", &more));
-        assert!(!is_denied("/opt/lib/libvaulted.so", &more));
-        assert!(!is_denied("/opt/libvault/bin/tool", &more));
     }
 }

@@ -1,13 +1,11 @@
 //! The running kernel: where it lies, and its function names, as far as this user may see them.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 
 use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Kernel as KernelSource, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-
-use crate::images;
 
 /// A function of the kernel; the address is relative to `_text`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +44,7 @@ impl Kernel {
 
     /// The kernel of a recording, whose functions have names if it is the one that runs.
     pub(crate) fn of_recording(text: u64, build_id: Option<&str>) -> Self {
-        let own = images::kernel_build_id().map(|id| images::hex(&id));
+        let own = self::build_id();
         let same = own.is_some() && own.as_deref() == build_id;
         Self {
             text,
@@ -120,6 +118,36 @@ fn find_text(kallsyms: impl BufRead) -> Option<u64> {
     None
 }
 
+/// Build id of the running kernel, in hexadecimal.
+pub(crate) fn build_id() -> Option<String> {
+    let notes = fs::read("/sys/kernel/notes").ok()?;
+    Some(hex(&parse_gnu_build_id(&notes)?))
+}
+
+fn parse_gnu_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    while notes.len() >= 12 {
+        let word = |i: usize| {
+            notes
+                .get(i..i + 4)
+                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)
+        };
+        let (name_size, size, kind) = (word(0)?, word(4)?, word(8)?);
+        let name_end = 12_usize.checked_add(name_size)?;
+        let start = name_end.checked_next_multiple_of(4)?;
+        let end = start.checked_add(size)?;
+        if kind == 3 && notes.get(12..name_end)? == b"GNU\0" {
+            return notes.get(start..end).map(<[u8]>::to_vec);
+        }
+        notes = notes.get(end.checked_next_multiple_of(4)?..)?;
+    }
+    None
+}
+
+/// Bytes as text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +159,14 @@ mod tests {
         assert_eq!(find_text(kallsyms.as_bytes()), Some(0xffff_ffff_8100_0000));
         assert_eq!(find_text("0000000000000000 T _text\n".as_bytes()), None);
         assert_eq!(find_text("\nnonsense\n".as_bytes()), None);
+    }
+
+    /// Notes with absurd sizes end the search.
+    #[test]
+    fn hostile_notes() {
+        assert_eq!(parse_gnu_build_id(&[0xff; 64]), None);
+        let mut note = vec![4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
+        note.extend_from_slice(b"GNU\0\xab\xcd\0\0");
+        assert_eq!(parse_gnu_build_id(&note), Some(vec![0xab, 0xcd]));
     }
 }

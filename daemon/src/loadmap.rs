@@ -9,9 +9,8 @@ use crate::host::Host;
 use crate::images::{ImageId, Images};
 use crate::mapping::{MAPPING_BYTES, Mapping, Maps, mapping_of_line, mapping_of_record};
 use crate::memory::{Room, of_map};
-use crate::procfs::{Credentials, PageState, Pagemap};
-
-const PAGE: u64 = 4096;
+use crate::pages::{MAX_ALL_VERDICTS, Pages};
+use crate::procfs::Credentials;
 
 /// Identifies a process between two execs for as long as the collector runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,103 +100,6 @@ impl Process {
     }
 }
 
-/// Verdicts on pages of a process: was this page ever written?
-///
-/// A verdict "clean" is good for samples taken before it was made. "Written" is good until the
-/// page is mapped anew.
-#[derive(Debug)]
-pub(crate) struct Pages {
-    pid: Pid,
-    pagemap: Option<Pagemap>,
-    failed: bool,
-    /// What is open is the page table of the sampled program; it stays that.
-    same_space: bool,
-    verdicts: FxHashMap<u64, (PageState, u64)>,
-    room: Room,
-}
-
-/// Verdicts kept per process; emptied when full.
-const MAX_VERDICTS: usize = 16_384;
-/// Verdicts kept of all processes: some 10 MB.
-const MAX_ALL_VERDICTS: usize = 1 << 18;
-
-impl Pages {
-    fn new(pid: Pid, room: &Room) -> Self {
-        Self {
-            room: room.clone(),
-            pid,
-            pagemap: None,
-            failed: false,
-            same_space: false,
-            verdicts: FxHashMap::default(),
-        }
-    }
-
-    /// State of the page around `address` for a sample of time `time`; `now` tells the time.
-    pub(crate) fn state(
-        &mut self,
-        address: u64,
-        time: u64,
-        now: impl FnOnce() -> u64,
-    ) -> PageState {
-        let page = address & !(PAGE - 1);
-        if let Some(&(state, at)) = self.verdicts.get(&page)
-            && (state == PageState::Written || at >= time)
-        {
-            return state;
-        }
-        // The time before the look: the page cannot have been written before it and be clean.
-        let at = now();
-        let state = self.look(page);
-        if state != PageState::Unknown {
-            self.keep(page, (state, at));
-        }
-        state
-    }
-
-    /// Whether the page table that can be read now is still that of the sampled program, and not
-    /// one that it executed since, or of another process with its pid: the page around its stack
-    /// pointer, which the interrupt could read, is there, and anonymous. Each exec draws another
-    /// place for the stack. What is open is bound to the address space that it was opened for, and
-    /// tells nothing any more when that is gone.
-    pub(crate) fn is_same_space(&mut self, stack: u64) -> bool {
-        self.same_space = self.same_space || self.look(stack & !(PAGE - 1)) == PageState::Written;
-        self.same_space
-    }
-
-    fn look(&mut self, page: u64) -> PageState {
-        if self.pagemap.is_none() && !self.failed {
-            self.pagemap = Pagemap::open(self.pid);
-            self.failed = self.pagemap.is_none();
-        }
-        self.pagemap
-            .as_ref()
-            .map_or(PageState::Unknown, |map| map.page(page))
-    }
-
-    fn keep(&mut self, page: u64, verdict: (PageState, u64)) {
-        if self.verdicts.len() >= MAX_VERDICTS || self.room.is_full() {
-            self.room.leave(self.verdicts.len());
-            self.verdicts = FxHashMap::default();
-        }
-        if !self.room.is_full() && self.verdicts.insert(page, verdict).is_none() {
-            self.room.take(1);
-        }
-    }
-
-    fn forget(&mut self, start: u64, end: u64) {
-        self.room.leave(self.verdicts.len());
-        self.verdicts.retain(|&page, _| page < start || page >= end);
-        self.room.take(self.verdicts.len());
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        self.room.leave(self.verdicts.len());
-    }
-}
-
 /// Room for what is known of all processes together.
 #[derive(Debug)]
 struct Rooms {
@@ -275,7 +177,7 @@ impl Loadmap {
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
         let one = |process: &Process| {
-            process.comm.capacity() + process.maps.bytes() + of_map(&process.pages.verdicts)
+            process.comm.capacity() + process.maps.bytes() + process.pages.bytes()
         };
         of_map(&self.processes) + self.processes.values().map(one).sum::<usize>()
     }

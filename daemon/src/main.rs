@@ -28,6 +28,7 @@ mod memory;
 mod merge;
 mod merging;
 mod output;
+mod pages;
 mod plans;
 mod procfs;
 mod raw;
@@ -42,6 +43,7 @@ mod sysctl;
 mod tables;
 mod threads;
 mod unwind;
+mod view;
 mod window;
 mod witness;
 

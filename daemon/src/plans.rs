@@ -6,12 +6,11 @@
 //! an indirect branch leads, or that a register holds no address there. Plans are advice: the window
 //! computes each address itself, and takes code and memory only from what the handler read.
 
+mod known;
+
 use std::hash::BuildHasher;
 
-use interpreter::{
-    Account, Arms, Code, DecodeCache, Fetched, Limits, Pieces, Planner, Request, ReturnAddress,
-    StopReason,
-};
+use interpreter::{Account, Arms, DecodeCache, Limits, Planner, Request};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
@@ -19,9 +18,11 @@ use sampler::{
     Counters, Denial, GivenPlan, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey, Share,
 };
 
+use self::known::{KnownCode, return_address, row_at};
 use crate::memory::{of_map, of_set};
 use crate::tables::{Owner, Pc, Tables};
-use crate::window::{Brought, View, Ways};
+use crate::view::View;
+use crate::window::{Brought, Ways};
 
 /// A PC of a process; of the kernel, whose code all processes share, the process is the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,10 +129,10 @@ const MAX_MADE: u8 = 6;
 const FIRST_LACKS: u16 = 2;
 /// How much larger the share of samples is for which a plan is evaluated than that of the windows
 /// that are accepted, so that the one need not follow the other at every sample.
-const SPARE: f64 = 1.3;
+const SPARE: f64 = 1.5;
 /// The share is set anew when it is this many times what it should be, below or above.
-const RAISED_FROM: f64 = 0.85;
-const LOWERED_FROM: f64 = 1.3;
+const RAISED_FROM: f64 = 0.8;
+const LOWERED_FROM: f64 = 1.4;
 /// Failures after which a plan is made anew, along one arm of each open branch.
 const MAX_FAILURES: u8 = 8;
 
@@ -271,8 +272,8 @@ impl Plans {
             return;
         };
         let wanted = share_for(basis.probability);
-        let ratio = wanted.part() / given.share.part();
-        if (RAISED_FROM..LOWERED_FROM).contains(&ratio.recip()) {
+        let ratio = given.share.part() / wanted.part();
+        if (RAISED_FROM..LOWERED_FROM).contains(&ratio) {
             return;
         }
         let Start { process, pc } = basis.start;
@@ -464,23 +465,6 @@ fn share_for(probability: f64) -> Share {
     Share::new((SPARE * probability).min(1.0))
 }
 
-fn row_at(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {
-    let mut images = view.images.borrow_mut();
-    images.unwind(pc.image)?.row(pc.address)
-}
-
-fn return_address(row: sampler::Row) -> Option<ReturnAddress> {
-    match row {
-        sampler::Row::Outermost => None,
-        sampler::Row::Frame {
-            register, offset, ..
-        } => Some(ReturnAddress {
-            register,
-            offset: i64::from(offset).wrapping_sub(8).cast_unsigned(),
-        }),
-    }
-}
-
 fn count(tables: &mut Tables, account: &Account) {
     let of_plans = [
         ("loads", account.loads),
@@ -491,41 +475,5 @@ fn count(tables: &mut Tables, account: &Account) {
     ];
     for (name, n) in of_plans {
         tables.count("plan", name, u64::from(n));
-    }
-}
-
-/// Code as far as it is known for planning: what came with the sample, else the image's file.
-struct KnownCode<'a, 'v> {
-    view: &'a View<'v>,
-    pieces: &'a Pieces<'a>,
-    cache: &'a mut DecodeCache,
-    /// Code was wanted that is neither here nor there.
-    lacking: bool,
-}
-
-impl Code for KnownCode<'_, '_> {
-    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
-        let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
-        if self.view.is_denied(located.pc) {
-            return Err(StopReason::DeniedImage);
-        }
-        let Pc { image, address } = located.pc;
-        let sampled = self.pieces.code(pc);
-        let held = self.cache.hold_sampled(image.0, address, sampled);
-        let view = self.view;
-        let instruction = match held {
-            Ok(held) => Ok(self.cache.get(held)),
-            Err(_) => self.cache.get_or_decode(image.0, address, |bytes| {
-                match view.images.borrow_mut().read(image, address, bytes) {
-                    0 => Err(StopReason::ImageUnreadable),
-                    n => Ok(n),
-                }
-            }),
-        };
-        self.lacking |= instruction.is_err();
-        Ok(Fetched {
-            instruction: instruction?,
-            bias: located.bias,
-        })
     }
 }

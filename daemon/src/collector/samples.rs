@@ -15,7 +15,8 @@ use crate::images::{Identity, UNKNOWN};
 use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
 use crate::tables::{Owner, Pc, PcId};
-use crate::window::{Brought, ProcessCode, Recorder, SampleMemory, View, Ways};
+use crate::view::View;
+use crate::window::{Brought, ProcessCode, Recorder, SampleMemory, Ways};
 use crate::witness::Evidence;
 
 impl Collector {

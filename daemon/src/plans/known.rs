@@ -1,0 +1,61 @@
+//! What is known of code when a plan is made: instructions and unwind rows.
+
+use interpreter::{Code, DecodeCache, Fetched, Pieces, ReturnAddress, StopReason};
+
+use crate::tables::Pc;
+use crate::view::View;
+
+/// The unwind row of an instruction.
+pub(super) fn row_at(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {
+    let mut images = view.images.borrow_mut();
+    images.unwind(pc.image)?.row(pc.address)
+}
+
+/// Where a row says that the return address lies.
+pub(super) fn return_address(row: sampler::Row) -> Option<ReturnAddress> {
+    match row {
+        sampler::Row::Outermost => None,
+        sampler::Row::Frame {
+            register, offset, ..
+        } => Some(ReturnAddress {
+            register,
+            offset: i64::from(offset).wrapping_sub(8).cast_unsigned(),
+        }),
+    }
+}
+
+/// Code as far as it is known for planning: what came with the sample, else the image's file.
+pub(super) struct KnownCode<'a, 'v> {
+    pub(super) view: &'a View<'v>,
+    pub(super) pieces: &'a Pieces<'a>,
+    pub(super) cache: &'a mut DecodeCache,
+    /// Code was wanted that is neither here nor there.
+    pub(super) lacking: bool,
+}
+
+impl Code for KnownCode<'_, '_> {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
+        if self.view.is_denied(located.pc) {
+            return Err(StopReason::DeniedImage);
+        }
+        let Pc { image, address } = located.pc;
+        let sampled = self.pieces.code(pc);
+        let held = self.cache.hold_sampled(image.0, address, sampled);
+        let view = self.view;
+        let instruction = match held {
+            Ok(held) => Ok(self.cache.get(held)),
+            Err(_) => self.cache.get_or_decode(image.0, address, |bytes| {
+                match view.images.borrow_mut().read(image, address, bytes) {
+                    0 => Err(StopReason::ImageUnreadable),
+                    n => Ok(n),
+                }
+            }),
+        };
+        self.lacking |= instruction.is_err();
+        Ok(Fetched {
+            instruction: instruction?,
+            bias: located.bias,
+        })
+    }
+}

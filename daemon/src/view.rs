@@ -1,0 +1,206 @@
+//! What a window may look at of the sampled process, and what can vouch for it.
+
+use std::cell::{Cell, RefCell};
+
+use interpreter::StopReason;
+
+use crate::elf;
+use crate::host::Host;
+use crate::images::Images;
+use crate::loadmap::Process;
+use crate::mapping::{Mapping, Maps};
+use crate::pages::Pages;
+use crate::procfs::PageState;
+use crate::tables::Pc;
+use crate::witness::Evidence;
+
+/// What a window may look at: the sampled process as it is mapped.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) maps: &'a Maps,
+    pub(crate) images: RefCell<&'a mut Images>,
+    pub(crate) pages: RefCell<&'a mut Pages>,
+    /// Who is asked about pages.
+    pub(crate) host: RefCell<&'a mut Host>,
+    pub(crate) pid: sampler::Pid,
+    /// Time of the sample.
+    pub(crate) time: u64,
+    /// Whether values of denied images may be captured.
+    pub(crate) allow_secrets: bool,
+    /// What was seen of its pages when it arrived.
+    pub(crate) evidence: Option<Evidence>,
+    /// Stack pointer, if the interrupt could read there.
+    pub(crate) stack: Option<u64>,
+    /// Whether the process is still the sampled program, once that was looked up.
+    pub(crate) same_space: Cell<Option<bool>>,
+    /// The mapping that was located last, and its bias: code seldom leaves it.
+    pub(crate) last: Cell<Option<(Mapping, u64)>>,
+    /// The page that was found pristine last.
+    pub(crate) pristine: Cell<Option<u64>>,
+}
+
+/// A process address as an address of an image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Located {
+    pub(crate) pc: Pc,
+    pub(crate) bias: u64,
+    pub(crate) mapping: Mapping,
+}
+
+impl<'a> View<'a> {
+    /// What a sample of that time may look at; nothing was seen of its pages yet, and what is
+    /// denied stays so.
+    pub(crate) fn of(
+        process: &'a mut Process,
+        host: &'a mut Host,
+        images: &'a mut Images,
+        time: u64,
+    ) -> Self {
+        Self {
+            maps: &process.maps,
+            images: RefCell::new(images),
+            pages: RefCell::new(&mut process.pages),
+            host: RefCell::new(host),
+            pid: process.pid,
+            time,
+            allow_secrets: false,
+            evidence: None,
+            stack: None,
+            same_space: Cell::new(None),
+            last: Cell::new(None),
+            pristine: Cell::new(None),
+        }
+    }
+}
+
+impl View<'_> {
+    /// Image and address of code or data in this process; `None` where nothing is mapped.
+    pub(crate) fn locate(&self, address: u64) -> Option<Located> {
+        let known = self.last.get();
+        let known = known.filter(|(mapping, _)| (mapping.start..mapping.end).contains(&address));
+        let (mapping, bias) = match known {
+            Some(known) => known,
+            None => {
+                let mapping = *self.maps.find(address)?;
+                let known = (mapping, self.bias(&mapping));
+                self.last.set(Some(known));
+                known
+            }
+        };
+        Some(Located {
+            pc: Pc {
+                image: mapping.image,
+                address: address.wrapping_sub(bias),
+            },
+            bias,
+            mapping,
+        })
+    }
+
+    /// What is to be added to an address of the mapping's image.
+    fn bias(&self, mapping: &Mapping) -> u64 {
+        let image = mapping.image;
+        let bias = if mapping.is_anon() {
+            Some(0)
+        } else {
+            let through = Some((self.pid, mapping.start, mapping.end));
+            let mut images = self.images.borrow_mut();
+            images
+                .elf(image, through)
+                .and_then(|elf| mapping.bias(&elf.segments))
+        };
+        // Of a file that cannot be read the segments are not known: take the usual case, in
+        // which ELF addresses are file offsets, so that cycles are told apart at least.
+        bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset))
+    }
+
+    /// Whether the bytes at `address` are certainly those of the image file; else why not.
+    pub(crate) fn is_pristine(&self, address: u64, mapping: &Mapping) -> Result<(), StopReason> {
+        let page = address & !(elf::PAGE as u64 - 1);
+        if self.pristine.get() == Some(page) {
+            return Ok(());
+        }
+        if mapping.is_anon() {
+            return Err(StopReason::AnonymousCode);
+        }
+        if !mapping.never_writable {
+            return Err(StopReason::PageWritten);
+        }
+        let seen = self.evidence.and_then(|evidence| evidence.of(address));
+        match seen.unwrap_or_else(|| self.page_now(address)) {
+            PageState::Clean => {
+                self.pristine.set(Some(page));
+                Ok(())
+            }
+            PageState::Written => Err(StopReason::PageWritten),
+            PageState::Unknown => Err(StopReason::ProcessGone),
+        }
+    }
+
+    /// State of a page that the evidence does not cover.
+    fn page_now(&self, address: u64) -> PageState {
+        let look = || {
+            let mut pages = self.pages.borrow_mut();
+            let same = self.same_space.get().unwrap_or_else(|| {
+                let same = self.stack.is_some_and(|stack| pages.is_same_space(stack));
+                self.same_space.set(Some(same));
+                same
+            });
+            if same {
+                pages.state(address, self.time, sampler::clock_now)
+            } else {
+                PageState::Unknown
+            }
+        };
+        let page = address & !(elf::PAGE as u64 - 1);
+        self.host.borrow_mut().page(self.pid, page, look)
+    }
+
+    /// Whether values at this PC may not be captured.
+    pub(crate) fn is_denied(&self, pc: Pc) -> bool {
+        !self.allow_secrets && self.images.borrow().is_denied(pc.image)
+    }
+
+    /// Whether there are unwind rules for this PC, as far as that is known.
+    pub(crate) fn may_have_rules(&self, pc: Pc) -> bool {
+        self.function(pc).is_some() || self.images.borrow().lacks_rules(pc.image)
+    }
+
+    /// Whether a function begins here, by the unwind rules.
+    pub(crate) fn is_entry(&self, pc: Pc) -> bool {
+        self.function(pc)
+            .is_some_and(|(start, _)| start == pc.address)
+    }
+
+    pub(crate) fn is_same_function(&self, a: Pc, b: Pc) -> bool {
+        a.image == b.image && self.function(a) == self.function(b)
+    }
+
+    fn function(&self, pc: Pc) -> Option<(u64, u64)> {
+        let mut images = self.images.borrow_mut();
+        images.unwind(pc.image)?.function(pc.address)
+    }
+
+    /// Reads bytes that the image file can vouch for. True if all of them were had.
+    pub(crate) fn read_image(&self, address: u64, bytes: &mut [u8]) -> bool {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = address.wrapping_add(done as u64);
+            let Some(located) = self.locate(at) else {
+                return false;
+            };
+            if self.is_pristine(at, &located.mapping).is_err() {
+                return false;
+            }
+            let in_page = 4096 - (at % 4096) as usize;
+            let n = (bytes.len() - done).min(in_page);
+            let part = &mut bytes[done..done + n];
+            let Pc { image, address } = located.pc;
+            if self.images.borrow_mut().read(image, address, part) != n {
+                return false;
+            }
+            done += n;
+        }
+        true
+    }
+}
