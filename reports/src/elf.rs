@@ -151,13 +151,22 @@ impl Elf {
 
     /// The PLT stub around an address: its start, end, and the symbol it leads to, mangled.
     pub(crate) fn plt(&self, address: u64) -> Option<(u64, u64, &str)> {
-        // Stubs are 16 bytes long, or 8 without the landing mark of CET.
-        [16, 8].into_iter().find_map(|size: u64| {
-            let start = address & !(size - 1);
-            let slot = self.stub_slot(start, size)?;
-            let name = self.slots().get(&slot)?;
-            Some((start, start.checked_add(size)?, name.as_str()))
-        })
+        // Stubs are 16 bytes long or 8; of two short ones side by side, each stands for itself.
+        let long = address & !15;
+        let second = self.plt_of_size(long + 8, 8);
+        if address >= long + 8 && second.is_some() {
+            return second;
+        }
+        let size = if second.is_some() { 8 } else { 16 };
+        self.plt_of_size(long, size)
+            .or_else(|| self.plt_of_size(address & !7, 8))
+    }
+
+    /// The stub of this size that begins at `start`, as [`Elf::plt`] has it.
+    fn plt_of_size(&self, start: u64, size: u64) -> Option<(u64, u64, &str)> {
+        let slot = self.stub_slot(start, size)?;
+        let name = self.slots().get(&slot)?;
+        Some((start, start.checked_add(size)?, name.as_str()))
     }
 
     /// The slot that `[endbr64] jmp [rip+slot]` at `start` jumps through.

@@ -160,6 +160,28 @@ fn stub_shapes() {
     assert_eq!(elf.stub_slot(0x1008, 8), Some(0x101e));
 }
 
+/// Two short stubs side by side each have their own name; a long one has its name to its end.
+#[test]
+fn short_stubs_stand_for_themselves() {
+    let jump = [0xff, 0x25, 0x10, 0, 0, 0];
+    let short = [&jump[..], &[0x66, 0x90], &jump, &[0x66, 0x90]].concat();
+    let long = [&jump[..], &[0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0]].concat();
+    let mut elf = Elf::parse(image_of(&[short, long].concat(), 0x1000)).expect("parses");
+    let slots = [(0x1016, "first"), (0x101e, "second"), (0x1026, "third")];
+    let slots = slots.map(|(slot, name)| (slot, name.to_owned()));
+    elf.slots = OnceCell::from(BTreeMap::from(slots));
+    for (address, stub) in [
+        (0x1000, (0x1000, 0x1008, "first")),
+        (0x1007, (0x1000, 0x1008, "first")),
+        (0x1008, (0x1008, 0x1010, "second")),
+        (0x100e, (0x1008, 0x1010, "second")),
+        (0x1010, (0x1010, 0x1020, "third")),
+        (0x101b, (0x1010, 0x1020, "third")),
+    ] {
+        assert_eq!(elf.plt(address), Some(stub), "{address:#x}");
+    }
+}
+
 /// Only functions that other images can bind to are exported.
 #[test]
 fn exports() {
