@@ -245,17 +245,17 @@ impl Profile {
         read::load(&paths, filter, kinds)
     }
 
-    /// Merges the hotlists of each PC and parameter, and of each call site as well if
-    /// `group_by_caller`: counts add up, lists are merged as [`Hotlist::merge`] does it.
-    /// In the order of the PCs' indices, then of the parameters and callers.
+    /// Merges the hotlists of each PC, parameter and call site: counts add up, lists are merged
+    /// as [`Hotlist::merge`] does it. In the order of the PCs' indices, then of the parameters
+    /// and call sites.
     ///
     /// What was seen at a PC counts at the one that `place` says, by their indices, and nowhere if
-    /// that says `None`. Each group has coins of its own, so that what else is wanted changes nothing
-    /// in it.
+    /// that says `None`; its call site is the one that `caller` says, none if that says `None`.
+    /// Each group has coins of its own, so that what else is wanted changes nothing in it.
     pub fn merged<C: Coins>(
         &self,
-        group_by_caller: bool,
         place: impl Fn(usize) -> Option<usize>,
+        caller: impl Fn(usize) -> Option<usize>,
         coins: impl Fn() -> C,
     ) -> Vec<Merged<'_>> {
         let mut groups: BTreeMap<_, (Merged<'_>, C)> = BTreeMap::new();
@@ -264,7 +264,7 @@ impl Profile {
             .iter()
             .filter_map(|row| Some((place(row.pc)?, row)));
         for (pc, row) in placed {
-            let caller = row.caller.filter(|_| group_by_caller);
+            let caller = row.caller.and_then(&caller);
             groups
                 .entry((pc, row.parameter.as_str(), caller))
                 .and_modify(|(merged, coins)| {

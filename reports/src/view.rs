@@ -194,12 +194,15 @@ impl<'p> View<'p> {
         self.values_at(by_caller, |pc| pc)
     }
 
-    /// As [`View::values`], with what was seen at a PC counted at `place(pc)`.
+    /// As [`View::values`], with what was seen at a PC counted at `place(pc)`. What was called by a
+    /// PLT stub has no caller that is known.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
         let place = |pc| Some(place(pc)).filter(|pc| self.wants(*pc));
+        // A stub is not who called: where a window began in one, that is not known.
+        let caller = |site| (by_caller && !self.symbols.is_in_stub(site)).then_some(site);
         // Own coins for each sum: what else is asked for changes nothing in it.
         let coins = || hotlist::Generator::new(SEED);
-        let merged = self.profile.merged(by_caller, place, coins);
+        let merged = self.profile.merged(place, caller, coins);
         merged
             .iter()
             .map(Values::new)

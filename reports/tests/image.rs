@@ -12,6 +12,9 @@ use profiledb::{
 /// Build id of the fixture.
 const BUILD_ID: &str = "903a47543b09ee8b400230e9d293ed39e2d423e6";
 
+/// What the first argument's register holds; the others hold the numbers behind it.
+const VALUE: u64 = 0xabcd_ef01_2345_6700;
+
 fn image_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/declared.so")
 }
@@ -68,8 +71,8 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
     )
 }
 
-/// Calls of `declared` and of the stub, with all six registers as a collector sees them, and
-/// returns from `local` and `nothing`.
+/// Calls of `declared` and of the stub, with all six registers as a collector sees them, one of them
+/// also of windows that began in the stub, and returns from `local` and `nothing`.
 fn write(flush: &mut Flush<'_>, image: ImageId, process: ProcessId, subject: SubjectId) {
     let site = flush.pc(image, 0x10a1, None).expect("pc");
     for entry in [0x1040, 0x1010, 0x1020] {
@@ -81,12 +84,15 @@ fn write(flush: &mut Flush<'_>, image: ImageId, process: ProcessId, subject: Sub
             .call(process, subject, site, Some(pc), 20)
             .expect("call");
         for index in 0..6_u64 {
-            let value = 0xabcd_ef01_2345_6700 + index;
             let parameter = format!("arg{index}");
-            let list = list(process, subject, pc, Some(site), &parameter, value);
+            let list = list(process, subject, pc, Some(site), &parameter, VALUE + index);
             flush.hotlist(&list).expect("hotlist");
         }
     }
+    let declared = flush.pc(image, 0x1040, None).expect("pc");
+    let stub = flush.pc(image, 0x1010, None).expect("pc");
+    let through = list(process, subject, declared, Some(stub), "arg1", VALUE + 1);
+    flush.hotlist(&through).expect("hotlist");
     for (address, parameter) in [(0x1035, "ret"), (0x10c1, "ret"), (0x10c1, "vret")] {
         let pc = flush.pc(image, address, None).expect("pc");
         let list = list(process, subject, pc, None, parameter, 7);
@@ -160,6 +166,25 @@ fn declared_arguments() {
     ];
     let wanted = wanted.map(|(index, bits, value)| (index, bits, value.to_owned()));
     assert_eq!(arguments(&rows[0]), wanted);
+}
+
+/// A stub is nobody's caller: what was seen of windows that began in one counts in the sum over all
+/// sites, and at none.
+#[test]
+fn stubs_are_no_callers() {
+    let (rows, _) = report(BUILD_ID, &["args", "declared"]);
+    let of = |row: &serde_json::Value| (row["call_site"].clone(), row["calls"].clone());
+    let rows: Vec<_> = rows.as_array().expect("rows").iter().map(of).collect();
+    let null = serde_json::Value::Null;
+    assert_eq!(rows, [(null, 40.into()), ("0x10a1".into(), 20.into())]);
+    let (rows, _) = report(BUILD_ID, &["list", "declared", "--by-caller"]);
+    let profiles = rows[0]["profiles"].as_array().expect("profiles");
+    let callers: Vec<&str> = profiles
+        .iter()
+        .filter(|profile| profile["parameter"] == "arg1")
+        .map(|profile| profile["caller"]["function"].as_str().unwrap_or("unknown"))
+        .collect();
+    assert_eq!(callers, ["unknown", "through_stub"]);
 }
 
 /// What only its own file calls has the arguments that its code reads.

@@ -117,7 +117,7 @@ fn merged() -> Outcome {
     writer.close()?;
 
     let profile = load(&path)?;
-    let all = profile.merged(false, Some, || Generator::new(7));
+    let all = profile.merged(Some, |_| None, || Generator::new(7));
     let names: Vec<_> = all
         .iter()
         .map(|merged| (merged.parameter, merged.caller))
@@ -135,7 +135,7 @@ fn merged() -> Outcome {
         .collect();
     assert_eq!(shares, [(1, 200.0), (2, 100.0)]);
 
-    let by_caller = profile.merged(true, Some, || Generator::new(7));
+    let by_caller = profile.merged(Some, Some, || Generator::new(7));
     let names: Vec<_> = by_caller
         .iter()
         .map(|merged| {

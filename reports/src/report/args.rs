@@ -214,7 +214,7 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
         "Calls seen in windows: for each argument in its order its most frequent value and that\n\
          value's share; (-) not known or not an argument; ? not known which are arguments. Below\n\
-         a function, its call sites.\n\
+         a function, its call sites as far as they are known: not where a window began in a stub.\n\
          Windows begin where time is spent: calls near it are likelier to be seen than others.\n\n",
     );
     for row in rows {

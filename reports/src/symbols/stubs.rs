@@ -31,6 +31,15 @@ impl Symbols<'_> {
             .collect()
     }
 
+    /// Whether a PC of the profile is in a PLT stub.
+    pub(crate) fn is_in_stub(&self, pc: usize) -> bool {
+        let Some(pc) = self.profile.pcs.get(pc) else {
+            return false;
+        };
+        let stub = self.stub(pc.image, pc.address);
+        stub.is_some_and(|stub| self.may_be_stub((pc.image, stub.start)))
+    }
+
     /// Whether a PLT stub may begin at a PC: a function of another name does not.
     fn may_be_stub(&self, place: (usize, u64)) -> bool {
         let function = self.by_start.get(&place).and_then(|id| self.function(*id));
