@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hotlist::{Hotlist, Tuple};
 use profiledb::Merged;
 
 use super::as_float;
@@ -62,19 +63,20 @@ impl Values {
             shares: Vec::new(),
         };
         let (samples, windows, reached) = (values.samples(), values.windows, values.reached);
+        let weight = weight(&row.list, samples);
         values.shares = row
             .list
             .tuples()
             .map(|tuple| {
-                let estimate = tuple.estimate();
+                let estimate = as_float(tuple.counted) * weight + as_float(tuple.certain);
                 let percent = values.percent(estimate);
                 let (low, high) = tuple.interval(samples, windows, reached);
                 Share {
                     value: tuple.value,
                     estimate,
                     percent,
-                    low,
-                    high,
+                    low: low.min(percent),
+                    high: high.max(percent),
                 }
             })
             .collect();
@@ -159,8 +161,28 @@ impl Values {
     }
 }
 
+/// What an event that entered the list by a draw stands for: 1/p others, which is right on average.
+/// With a lucky draw the list would stand for more events than were offered to it; then they
+/// stand for as many as there is room for beside those counted surely. No value gets less than was
+/// seen of it.
+fn weight(list: &Hotlist<u64>, samples: u64) -> f64 {
+    let sum = |count: fn(&Tuple<u64>) -> u64| {
+        let counts = list.tuples().map(|tuple| count(&tuple));
+        counts.fold(0, u64::saturating_add)
+    };
+    let drawn = sum(|tuple| tuple.counted);
+    let room = samples.saturating_sub(sum(|tuple| tuple.certain));
+    if drawn == 0 {
+        return list.threshold();
+    }
+    let weight = as_float(room) / as_float(drawn);
+    weight.min(list.threshold()).max(1.0)
+}
+
 #[cfg(test)]
 mod tests {
+    use hotlist::{Config, Generator};
+
     use super::*;
 
     fn values(estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
@@ -195,6 +217,60 @@ mod tests {
         let seen: Vec<(u64, f64)> = narrow.shares.iter().map(|s| (s.value, s.percent)).collect();
         assert_eq!(seen, [(4, 60.0), (7, 40.0)]);
         assert_eq!(narrow.argument(), Some(1));
+    }
+
+    /// Whatever the draws, merged lists of few events stand for no more events than there were,
+    /// and for no fewer of a value than were counted; estimates that were possible stay.
+    #[test]
+    fn shares_add_up() {
+        let config = Config::with_capacity(16).expect("a size").precise();
+        let (mut corrected, mut kept) = (0, 0);
+        for seed in 0..300 {
+            let mut coins = Generator::new(seed);
+            let flush = |from: u64, coins: &mut Generator| {
+                let mut list = Hotlist::new(&config);
+                for time in 0..20 {
+                    // Every fourth has one value, the others have one each.
+                    let value = if time % 4 == 0 { 7 } else { from + time };
+                    list.update(value, time, coins);
+                }
+                list
+            };
+            let first = flush(1000, &mut coins);
+            let second = flush(2000, &mut coins);
+            let list = first.merge(&second, &mut coins);
+            let estimates: Vec<f64> = list.tuples().map(|tuple| tuple.estimate()).collect();
+            let merged = Merged {
+                pc: 0,
+                parameter: "rax",
+                caller: None,
+                reached: 40,
+                unknown: 0,
+                windows: 40,
+                list,
+            };
+            let values = Values::new(&merged);
+            let sum: f64 = values.shares.iter().map(|share| share.percent).sum();
+            assert!(sum < 100.0 + 1e-6, "{sum}");
+            for tuple in merged.list.tuples() {
+                let share = values
+                    .shares
+                    .iter()
+                    .find(|share| share.value == tuple.value);
+                let share = share.expect("all are shown");
+                let seen = as_float(tuple.counted + tuple.certain);
+                assert!(share.estimate >= seen - 1e-6 && share.low <= share.percent);
+            }
+            if estimates.iter().sum::<f64>() > 40.0 {
+                assert!(sum > 100.0 - 1e-6, "{sum}");
+                corrected += 1;
+            } else {
+                let total: f64 = values.shares.iter().map(|share| share.estimate).sum();
+                assert!((total - estimates.iter().sum::<f64>()).abs() < 1e-6);
+                kept += 1;
+            }
+        }
+        assert!(corrected > 20 && kept > 20, "{corrected} and {kept}");
     }
 
     /// Estimates above the number of samples are shown as 100 %, no samples as none.
