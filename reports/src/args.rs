@@ -29,7 +29,8 @@ pub(crate) struct Common {
     /// Only code of this image: its path, file name, or (the start of) its build id.
     #[arg(long, value_name = "PATH-or-build-id", global = true)]
     pub(crate) image: Vec<String>,
-    /// Only this function: a name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
+    /// Only this function: a name, an instruction in it (`name+0xoffset`, `image+0xaddress`,
+    /// `0xaddress`), or a part of one name only.
     #[arg(long = "function", value_name = "NAME", global = true)]
     pub(crate) only_function: Option<String>,
     /// Only what was collected in this process; may be repeated.
@@ -86,7 +87,8 @@ pub(crate) enum Report {
     },
     /// The instructions of a function with cycles, samples and the values they produced.
     List {
-        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
+        /// one name only.
         function: Option<String>,
         /// Show the values of each call site of the function separately.
         #[arg(long)]
@@ -100,17 +102,20 @@ pub(crate) enum Report {
     },
     /// The most frequent value of each argument, per function and call site.
     Args {
-        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
+        /// one name only.
         function: Option<String>,
     },
     /// Who calls a function from where, in percent of the time in it.
     Cg {
-        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
+        /// one name only.
         function: Option<String>,
     },
     /// Runs of instructions whose results do not vary.
     Blks {
-        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
+        /// one name only.
         function: Option<String>,
         /// Share in percent from which a result counts as invariant.
         #[arg(long, value_name = "PCT", default_value_t = 99.0, value_parser = percentage)]
@@ -118,12 +123,14 @@ pub(crate) enum Report {
     },
     /// Directions of conditional branches.
     Branches {
-        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
+        /// one name only.
         function: Option<String>,
     },
     /// Targets of indirect calls and jumps.
     Targets {
-        /// A name, `name+0xoffset`, `image+0xoffset`, or a part of one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
+        /// one name only.
         function: Option<String>,
     },
     /// What was collected, and everything that was lost.

@@ -230,6 +230,18 @@ impl<'p> Symbols<'p> {
     /// An address of an image as `function`, `function+0xoffset`, or `image+0xaddress`.
     pub(crate) fn describe(&mut self, image: usize, address: u64) -> String {
         let id = self.at(image, address);
+        self.described(id, image, address)
+    }
+
+    /// A PC of the profile as [`Symbols::describe`] has it.
+    pub(crate) fn name_of_pc(&self, pc: usize) -> String {
+        match self.profile.pcs.get(pc) {
+            Some(at) => self.described(self.function_of(pc), at.image, at.address),
+            None => "?".to_owned(),
+        }
+    }
+
+    fn described(&self, id: Option<FunctionId>, image: usize, address: u64) -> String {
         match id.and_then(|id| self.function(id)) {
             Some(Function {
                 start: Some(start),

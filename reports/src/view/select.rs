@@ -4,82 +4,149 @@ use std::collections::BTreeSet;
 
 use super::View;
 use crate::failure::Failure;
-use crate::names::{short, without_parameters};
+use crate::names::{Names, without_parameters};
 use crate::symbols::{Function, FunctionId, STUB};
 
+/// Names that are told where several may have been meant.
+const MOST_TOLD: usize = 20;
+
 impl View<'_> {
-    /// Functions by name (with `stubs`, PLT stubs by that of their target): exactly, else
-    /// `image+0xoffset` or `name+0xoffset`, else by a part that is in one name only.
+    /// Functions by name (with `stubs`, PLT stubs by that of their target as well): exactly, else by
+    /// an instruction in it as the reports print that, else by a part that is in one name only.
     pub(super) fn select(&self, name: &str, stubs: bool) -> Result<BTreeSet<FunctionId>, Failure> {
-        let in_images = |function: &Function| {
-            self.images
-                .as_ref()
-                .is_none_or(|images| images.contains(&function.image))
-        };
-        let matching = |test: &dyn Fn(&Function) -> bool| -> BTreeSet<FunctionId> {
-            let functions = self.symbols.functions().iter().enumerate();
-            functions
-                .filter(|(_, function)| in_images(function) && test(function))
-                .map(|(id, _)| id)
-                .collect()
-        };
-        let is_called = |function: &Function, name: &str| {
-            let stub = function.name.strip_suffix(STUB).filter(|_| stubs);
-            let whole = stub.unwrap_or(&function.name);
-            // As it is, as programmers say it, and as the reports show it.
-            [whole, &function.name].contains(&name)
-                || without_parameters(whole) == name
-                || short(whole) == name
-        };
-        let exact = matching(&|function| is_called(function, name));
-        if !exact.is_empty() {
-            return Ok(exact);
-        }
-        if let Some((image, address)) = name.rsplit_once("+0x")
-            && let Ok(address) = u64::from_str_radix(address, 16)
-        {
-            let around = matching(&|function| {
-                let row = self.profile.images.get(function.image);
-                let short = self.symbols.short_name(function.image);
-                (short == image || row.is_some_and(|row| row.path == image))
-                    && function.start.is_some_and(|start| start <= address)
-                    && function.end.is_none_or(|end| address < end)
-            });
-            if !around.is_empty() {
-                return Ok(around);
-            }
-            // An instruction as the reports show it: its function, and how far it is in it.
-            let (whole, offset) = (image, address);
-            let holding = matching(&|function| {
-                let length = function.start.zip(function.end).map(|(from, to)| to - from);
-                is_called(function, whole) && length.is_none_or(|length| offset < length)
-            });
-            if !holding.is_empty() {
-                return Ok(holding);
+        // `args` names stubs by the functions behind them.
+        for stubs in [stubs, true] {
+            let exact = self.matching(|_, function| is_called(function, name, stubs));
+            if !exact.is_empty() {
+                return Ok(exact);
             }
         }
-        let parts = matching(&|function| function.name.contains(name));
-        let names: BTreeSet<&str> = parts
-            .iter()
-            .filter_map(|id| self.symbols.function(*id))
-            .map(|function| function.name.as_str())
-            .collect();
+        let around = match (hex(name), name.rsplit_once('+')) {
+            (Some(address), _) => self.at_address(address),
+            (None, Some((whole, number))) => match hex(number) {
+                Some(number) => self.holding(name, whole, number),
+                None => BTreeSet::new(),
+            },
+            (None, None) => BTreeSet::new(),
+        };
+        if hex(name).is_some() && around.len() > 1 {
+            return Err(self.ambiguous(&format!("{name} is in"), "functions", &around));
+        }
+        if !around.is_empty() {
+            return Ok(around);
+        }
+        let parts = self.matching(|_, function| function.name.contains(name));
+        let names: BTreeSet<&str> = self.names_of(&parts).collect();
         match names.len() {
             0 => Err(Failure::Nothing(format!(
                 "no function {name:?} in this profile"
             ))),
             1 => Ok(parts),
-            number => {
-                let mut text = format!("{name:?} is part of {number} names:");
-                for name in names.iter().take(20) {
-                    text.push_str("\n  ");
-                    text.push_str(name);
-                }
-                if number > 20 {
-                    text.push_str(&format!("\n  and {} more", number - 20));
-                }
-                Err(Failure::Nothing(text))
-            }
+            _ => Err(self.ambiguous(&format!("{name:?} is part of"), "names", &parts)),
         }
     }
+
+    /// The functions of the images asked for that pass a test.
+    fn matching(&self, test: impl Fn(FunctionId, &Function) -> bool) -> BTreeSet<FunctionId> {
+        let in_images = |function: &Function| {
+            self.images
+                .as_ref()
+                .is_none_or(|images| images.contains(&function.image))
+        };
+        let functions = self.symbols.functions().iter().enumerate();
+        functions
+            .filter(|(id, function)| in_images(function) && test(*id, function))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// The functions around an address of any image; if there are several, those of them that the
+    /// profile has something of just there.
+    fn at_address(&self, address: u64) -> BTreeSet<FunctionId> {
+        let is_pc = |id| {
+            self.of_function
+                .get(&id)
+                .is_some_and(|pcs| pcs.contains_key(&address))
+        };
+        let exact = self.matching(|id, _| is_pc(id));
+        if !exact.is_empty() {
+            return exact;
+        }
+        self.matching(|_, function| covers(function, address))
+    }
+
+    /// The functions that hold `name`, which is `whole+number`: an address of an image or an offset
+    /// into a function, or either as text shows it, where a long name is cut.
+    fn holding(&self, name: &str, whole: &str, number: u64) -> BTreeSet<FunctionId> {
+        let is_image = |function: &Function| {
+            let row = self.profile.images.get(function.image);
+            let short = self.symbols.short_name(function.image);
+            short == whole || row.is_some_and(|row| row.path == whole)
+        };
+        let around = self.matching(|_, function| covers(function, number) && is_image(function));
+        if !around.is_empty() {
+            return around;
+        }
+        let within = self.matching(|_, function| {
+            let length = function.start.zip(function.end).map(|(from, to)| to - from);
+            is_called(function, whole, true) && length.is_none_or(|length| number < length)
+        });
+        if !within.is_empty() {
+            return within;
+        }
+        let shown: BTreeSet<FunctionId> = (0..self.profile.pcs.len())
+            .filter(|pc| is_shown(&self.symbols.name_of_pc(*pc), name))
+            .filter_map(|pc| self.symbols.function_of(pc))
+            .collect();
+        let shown = self.matching(|id, _| shown.contains(&id));
+        if !shown.is_empty() {
+            return shown;
+        }
+        // All code of an image without known bounds is listed together.
+        self.matching(|_, function| function.start.is_none() && is_image(function))
+    }
+
+    fn names_of<'s>(&'s self, ids: &'s BTreeSet<FunctionId>) -> impl Iterator<Item = &'s str> {
+        let functions = ids.iter().filter_map(|id| self.symbols.function(*id));
+        functions.map(|function| function.name.as_str())
+    }
+
+    /// That several functions may be meant, which are named.
+    fn ambiguous(&self, what: &str, of: &str, ids: &BTreeSet<FunctionId>) -> Failure {
+        let names: BTreeSet<&str> = self.names_of(ids).collect();
+        let mut text = format!("{what} {} {of}:", names.len());
+        for name in names.iter().take(MOST_TOLD) {
+            text.push_str("\n  ");
+            text.push_str(name);
+        }
+        if names.len() > MOST_TOLD {
+            text.push_str(&format!("\n  and {} more", names.len() - MOST_TOLD));
+        }
+        Failure::Nothing(text)
+    }
+}
+
+/// Whether a function goes by a name: as it is, as programmers say it, or as the reports show it; with
+/// `stubs` also a stub by that of its target.
+fn is_called(function: &Function, name: &str, stubs: bool) -> bool {
+    let stub = function.name.strip_suffix(STUB).filter(|_| stubs);
+    let whole = stub.unwrap_or(&function.name);
+    [whole, &function.name].contains(&name)
+        || without_parameters(whole) == name
+        || is_shown(whole, name)
+}
+
+/// Whether text shows a name so.
+fn is_shown(whole: &str, name: &str) -> bool {
+    Names::Short.shown(whole) == name || Names::Full.shown(whole) == name
+}
+
+fn covers(function: &Function, address: u64) -> bool {
+    function.start.is_some_and(|start| start <= address)
+        && function.end.is_none_or(|end| address < end)
+}
+
+/// A number as the reports print addresses.
+fn hex(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }

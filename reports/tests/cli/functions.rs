@@ -37,6 +37,43 @@ fn functions_by_part_and_address() {
     assert_eq!(json(&fixture, &["list", "hot"])[0]["function"], "hot");
 }
 
+/// Whatever one report prints as a function or an instruction is found by the others, in images with
+/// names and without any.
+#[test]
+fn printed_names_are_found() {
+    let fixture = Fixture::new();
+    for symbols in [&[][..], &["--no-symbols"]] {
+        let mut names = std::collections::BTreeSet::new();
+        for report in [
+            &["top"][..],
+            &["top", "--by", "instruction"],
+            &["args"],
+            &["cg"],
+            &["branches"],
+            &["targets"],
+            &["blks"],
+        ] {
+            let rows = json(&fixture, &[report, symbols].concat());
+            for row in rows.as_array().expect("rows") {
+                let fields = ["key", "function", "caller", "call_site", "address", "first"];
+                let printed = fields.iter().filter_map(|field| row[field].as_str());
+                names.extend(printed.map(str::to_owned));
+                let targets = row["targets"].as_array().into_iter().flatten();
+                let printed = targets.filter_map(|target| target["target"].as_str());
+                names.extend(printed.map(str::to_owned));
+            }
+        }
+        // An address without a name, where the file is gone.
+        assert!(names.iter().any(|name| name.starts_with("libgone.so+0x")));
+        for name in names {
+            for report in ["list", "top"] {
+                let output = fixture.run(&[&[report, "--function", &name], symbols].concat());
+                assert_eq!(code(&output), 0, "{report} {name}: {}", errors(&output));
+            }
+        }
+    }
+}
+
 /// A name of hundreds of characters is as wide as a column in text, and is found as it is shown
 /// there; `--full-names` and JSON have the whole.
 #[test]
