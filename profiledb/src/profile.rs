@@ -20,7 +20,8 @@ pub struct Filter {
     pub uids: Vec<u32>,
     /// Leaves out flushes that ended before or at this, in nanoseconds of the Unix epoch.
     pub since: Option<i64>,
-    /// Leaves out flushes that began at or after this, in nanoseconds of the Unix epoch.
+    /// Leaves out flushes that ended after this, in nanoseconds of the Unix epoch. A flush belongs
+    /// to the moment of its end, and so to one of two ranges that adjoin.
     pub until: Option<i64>,
     /// Images by path, by file name, or by the first four or more digits of the build id.
     pub images: Vec<String>,
@@ -37,7 +38,9 @@ pub struct Extent {
     pub last: bool,
     /// Interrupts of the flushes read, as the counter `samples` has them.
     pub samples: u64,
-    /// The end of the last flush read, nanoseconds of the Unix epoch; `None` without one.
+    /// The begin of the first flush read, nanoseconds of the Unix epoch; `None` without one.
+    pub began: Option<i64>,
+    /// The end of the last flush read; `None` without one.
     pub saved: Option<i64>,
 }
 
@@ -296,14 +299,10 @@ impl Filter {
         self.since.is_some() || self.until.is_some()
     }
 
-    pub(crate) fn takes_time(&self, started: i64, ended: i64) -> bool {
-        // A flush without extent belongs to the moment it has.
-        let after = self
-            .since
-            .is_none_or(|since| ended > since || started >= since);
-        let before = self
-            .until
-            .is_none_or(|until| started < until || ended < until);
+    /// Whether it lets a flush through that ended then.
+    pub(crate) fn takes_time(&self, ended: i64) -> bool {
+        let after = self.since.is_none_or(|since| ended > since);
+        let before = self.until.is_none_or(|until| ended <= until);
         after && before
     }
 

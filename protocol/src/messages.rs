@@ -55,7 +55,7 @@ pub enum Control {
 pub struct Selection {
     /// Without flushes that ended before or at this, in nanoseconds of the Unix epoch.
     pub since: Option<i64>,
-    /// Without flushes that began at or after this, in nanoseconds of the Unix epoch.
+    /// Without flushes that ended after this, in nanoseconds of the Unix epoch.
     pub until: Option<i64>,
     /// Epochs by their ids, which are those of the service's databases.
     pub epochs: Vec<i64>,

@@ -44,10 +44,11 @@ pub(crate) struct Common {
     pub(crate) epoch: Vec<i64>,
     /// Only what was saved after this time: `14:30`, `2026-05-01`, '2026-05-01 14:30:15', `today`,
     /// `yesterday`, `-10min` or '10min ago', `@SECONDS`; local time unless it ends in `UTC`, `Z` or an
-    /// offset.
+    /// offset. What was saved at once (by the service each minute, unless configured otherwise)
+    /// is not divided: all of it counts at the moment when it was saved.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, global = true)]
     pub(crate) since: Option<String>,
-    /// Only what was collected before this time, in the forms of `--since`.
+    /// Only what was saved before this time or at it, in the forms of `--since`.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, global = true)]
     pub(crate) until: Option<String>,
     /// Form of the output.

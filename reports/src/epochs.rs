@@ -74,6 +74,18 @@ pub(crate) fn of(profile: &Profile, served: bool) -> Vec<Shown<'_>> {
     .collect()
 }
 
+/// When what was read was collected, in words: the flushes that were saved in a range of times
+/// begin before it and end within.
+pub(crate) fn reach(profile: &Profile) -> Option<String> {
+    let extents = || profile.extents.iter();
+    let began = extents().filter_map(|extent| extent.began).min()?;
+    let saved = extents().filter_map(|extent| extent.saved).max()?;
+    let (began, saved) = (time::local(began), time::local(saved));
+    Some(format!(
+        "what was saved in that time was collected from {began} to {saved}"
+    ))
+}
+
 /// Whether the profile is that of somebody who sees no counters but how many samples are theirs.
 pub(crate) fn are_withheld(profile: &Profile) -> bool {
     profile.epochs.iter().any(Epoch::is_withheld)

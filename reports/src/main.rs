@@ -125,6 +125,11 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     for id in absent::epochs_without_rows(&profile, &filter) {
         say(&format!("nothing of epoch {id} is in this"));
     }
+    if filter.is_timed()
+        && let Some(reach) = epochs::reach(&profile)
+    {
+        say(&reach);
+    }
     let format = cli.common.format;
     if matches!(cli.report, Report::Status) {
         say_of_counters(&profile, &cli.common);

@@ -39,7 +39,9 @@ pub(super) struct FlushOfFile {
 pub(super) struct EpochOfFile {
     pub(super) cycles_per_unit: f64,
     pub(super) taken: bool,
-    /// End of the last of its flushes that passed the filter.
+    /// Begin of the first of its flushes that passed the filter.
+    began: Option<i64>,
+    /// End of the last of them.
     saved: Option<i64>,
     /// Its place in the profile, if it is shown.
     pub(super) index: Option<usize>,
@@ -100,6 +102,7 @@ impl File<'_> {
                 EpochOfFile {
                     cycles_per_unit,
                     taken,
+                    began: None,
                     saved: None,
                     index: None,
                 },
@@ -126,6 +129,7 @@ impl File<'_> {
                 id,
                 last: Some(id) == last,
                 samples: 0,
+                began: of_file.began,
                 saved: of_file.saved,
             });
         }
@@ -141,8 +145,10 @@ impl File<'_> {
                 return Err(file.dangling("epoch", epoch));
             };
             let (started, ended): (i64, i64) = (file.get(row, 2)?, file.get(row, 3)?);
-            let taken = of_file.taken && file.filter.takes_time(started, ended);
+            let taken = of_file.taken && file.filter.takes_time(ended);
             if taken {
+                let began = of_file.began.map_or(started, |began| began.min(started));
+                of_file.began = Some(began);
                 of_file.saved = of_file.saved.max(Some(ended));
             }
             referred.flushes.insert(

@@ -108,7 +108,7 @@ impl Copy<'_> {
             let (id, epoch): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
             let (started, ended): (i64, i64) = (copy.get(row, 2)?, copy.get(row, 3)?);
             if let Some(&epoch) = epochs.get(&epoch)
-                && filter.takes_time(started, ended)
+                && filter.takes_time(ended)
             {
                 let flush = FlushOfSource {
                     epoch,

@@ -247,7 +247,7 @@ fn filters() -> Outcome {
             until: Some(119),
             ..all()
         })?,
-        (1, 1, 2)
+        (0, 0, 0)
     );
     assert_eq!(
         rows(Filter {
@@ -255,8 +255,21 @@ fn filters() -> Outcome {
             until: Some(121),
             ..all()
         })?,
-        (1, 1, 6)
+        (1, 1, 4)
     );
+    // Wherever two ranges adjoin, each flush is in one of them.
+    for meeting in [0, 1, 60, 61, 119, 120, 1_030, 1_060, 1_061] {
+        let mut seen = 0;
+        for (since, until) in [(None, Some(meeting)), (Some(meeting), None)] {
+            let filter = Filter {
+                since,
+                until,
+                ..all()
+            };
+            seen += rows(filter)?.2;
+        }
+        assert_eq!(seen, 9, "{meeting}");
+    }
     assert_eq!(
         rows(Filter {
             since: Some(9_999),

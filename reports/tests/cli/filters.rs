@@ -24,6 +24,31 @@ fn filters() {
     assert_eq!(samples(&json(&fixture, &["top", "--user", "1000"])), all);
 }
 
+/// A flush belongs to the range of times in which it ended: two ranges that adjoin have each
+/// flush once, wherever they meet, and it is said when it was collected.
+#[test]
+fn adjoining_ranges() {
+    let fixture = Fixture::new();
+    let all = samples(&json(&fixture, &["top"]));
+    let of = |args: &[&str]| {
+        let output = fixture.run(&[&["top", "--format", "json"], args].concat());
+        samples(&serde_json::from_slice(&output.stdout).expect("is JSON"))
+    };
+    for (meeting, before) in [
+        ("2026-05-01 12:00:30", 0),
+        ("2026-05-01 12:01:00", all / 2),
+        ("2026-05-01 12:01:30", all / 2),
+        ("2026-05-01 12:02:00", all),
+    ] {
+        let (until, since) = (of(&["--until", meeting]), of(&["--since", meeting]));
+        assert_eq!((until, since), (before, all - before), "{meeting}");
+    }
+    let said = errors(&fixture.run(&["top", "--since", "2026-05-01 12:01:30"]));
+    let reach = "was collected from 2026-05-01 12:01:00+00:00 to 2026-05-01 12:02:00+00:00";
+    assert!(said.contains(reach), "{said}");
+    assert!(!errors(&fixture.run(&["top"])).contains("was collected from"));
+}
+
 /// An image is found by its path from here, through links, and after its file is gone.
 #[test]
 fn images_by_path() {
