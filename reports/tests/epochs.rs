@@ -153,10 +153,25 @@ fn processes_have_keys_of_their_own() {
             ("evil\u{1b}[2J[101]", 10),
             ("fixture[100]", 983),
             ("next[100]", 1),
-            ("twice[300] started 1.500000000 s after boot", 1),
-            ("twice[300] started 2.500000000 s after boot", 1),
+            ("twice[300] (1 of 2 of this id)", 1),
+            ("twice[300] (2 of 2 of this id)", 1),
         ]
     );
+}
+
+/// Where a collector kept no processes apart, the row of all is called so, and is no process.
+#[test]
+fn all_processes_together() {
+    let fixture = Fixture::new();
+    let mut writer = second_epoch(&fixture);
+    add(&mut writer, &[process(0, 0, 0, "")]);
+    drop(writer);
+    let words = ["top", "--by", "process", "--epoch", "2"];
+    let rows = json(&fixture.run(&[&words[..], &["--format", "json"]].concat()));
+    assert_eq!(rows[0]["key"], "(all)");
+    assert_eq!(rows[0].get("pid"), None);
+    let text = fixture.report(&words);
+    assert!(text.lines().any(|line| line.ends_with("  (all)")), "{text}");
 }
 
 /// What the service tells an ordinary user: the samples that are theirs; every counter of the

@@ -1,6 +1,6 @@
 //! `top`: where the cycles are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use profiledb::Process;
 use serde::Serialize;
@@ -57,24 +57,31 @@ impl Program<'_> {
         }
     }
 
-    /// Its name, with its start where `like` it there are others of the same name and id.
+    /// Whether it stands for all processes: the collector kept none apart.
+    fn is_all(&self) -> bool {
+        self.pid == 0 && self.comm.is_empty()
+    }
+
+    /// Its name, with its place among those `like` it, of the same name and id, where there are
+    /// others. When each was started is known since boot alone, and not since which.
     fn key(&self, like: &Likeness<'_>) -> String {
-        let mut key = format!("{}[{}]", self.comm, self.pid);
-        if like
-            .get(&(self.comm, self.pid))
-            .is_some_and(|many| *many > 1)
-        {
-            let (seconds, rest) = (self.started / NS_PER_S, self.started % NS_PER_S);
-            key.push_str(&format!(" started {seconds}.{rest:09} s after boot"));
+        if self.is_all() {
+            return "(all)".to_owned();
         }
-        key
+        let key = format!("{}[{}]", self.comm, self.pid);
+        let starts = like.get(&(self.comm, self.pid));
+        match starts.filter(|starts| starts.len() > 1) {
+            None => key,
+            Some(starts) => {
+                let place = starts.range(..=self.started).count();
+                format!("{key} ({place} of {} of this id)", starts.len())
+            }
+        }
     }
 }
 
-/// How many processes there are of a name and id.
-type Likeness<'p> = BTreeMap<(&'p str, u32), u32>;
-
-const NS_PER_S: u64 = 1_000_000_000;
+/// The starts of the processes of a name and id.
+type Likeness<'p> = BTreeMap<(&'p str, u32), BTreeSet<u64>>;
 
 /// The report.
 pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<String, Failure> {
@@ -110,7 +117,8 @@ pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<S
     let mut like: Likeness<'_> = BTreeMap::new();
     for (key, _) in &sums {
         if let Key::Process(program) = key {
-            *like.entry((program.comm, program.pid)).or_default() += 1;
+            let starts = like.entry((program.comm, program.pid)).or_default();
+            starts.insert(program.started);
         }
     }
     let rows: Vec<Row> = sums
@@ -156,8 +164,9 @@ fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likene
         }
         Key::Process(program) => {
             row.key = program.key(like);
-            row.pid = Some(program.pid);
-            row.started = Some(program.started);
+            let one = Some(program).filter(|program| !program.is_all());
+            row.pid = one.map(|program| program.pid);
+            row.started = one.map(|program| program.started);
         }
     }
     row
