@@ -174,6 +174,27 @@ fn all_processes_together() {
     assert!(text.lines().any(|line| line.ends_with("  (all)")), "{text}");
 }
 
+/// Counters whose names do not say it are explained where they stand.
+#[test]
+fn counters_are_explained() {
+    let fixture = Fixture::new();
+    let mut writer = second_epoch(&fixture);
+    let mut flush = writer.begin(NEXT_DAY, NEXT_DAY + 1).expect("begins");
+    for (name, value) in [("windows_thinned", 40), ("windows_thinned_early", 2)] {
+        flush.counter("run", name, value).expect("counter");
+    }
+    flush.commit().expect("commits");
+    drop(writer);
+    let text = fixture.report(&["status"]);
+    for (name, meaning) in [
+        ("windows_thinned ", "behind stalls do not weigh too much"),
+        ("windows_thinned_early ", "more than should have been"),
+    ] {
+        let line = text.lines().find(|line| line.contains(name));
+        assert!(line.is_some_and(|line| line.contains(meaning)), "{text}");
+    }
+}
+
 /// What the service tells an ordinary user: the samples that are theirs; every counter of the
 /// whole machine is not shown, which is something else than 0.
 #[test]

@@ -8,6 +8,18 @@ use super::{Counters, Figures, SHARES, Status};
 use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
+/// What counters say that their names do not.
+const MEANINGS: [(&str, &str); 2] = [
+    (
+        "windows_thinned",
+        "refused, so that windows behind stalls do not weigh too much; their cycles count",
+    ),
+    (
+        "windows_thinned_early",
+        "of these, more than should have been: the handler had yet to be told of a larger share",
+    ),
+];
+
 /// What stands for what the reader may not know.
 const NOT_SHOWN: &str = "not shown";
 
@@ -38,7 +50,9 @@ impl Rows {
 
     fn plain(&mut self, name: &str, value: Option<u64>, last: Option<u64>) {
         let value = value.map_or_else(|| NOT_SHOWN.to_owned(), count);
-        self.row(name, value, last.map(count), None);
+        let meaning = MEANINGS.iter().find(|(of, _)| *of == name);
+        let meaning = meaning.map(|(_, meaning)| (*meaning).to_owned());
+        self.row(name, value, last.map(count), meaning);
     }
 
     /// Counters under a title; where they are `parts` of a whole, the largest first with its share.
