@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Zoned;
 use profiledb::{Filter, Profile};
@@ -166,6 +167,7 @@ fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loade
         ))
     };
     let client = Client::connect(socket).map_err(|error| nobody_answers(socket, &error))?;
+    let client = client.with_notice(say_waiting);
     // For our eyes only, and gone when it is read.
     let mut place = tempfile::Builder::new()
         .prefix("vcpi-")
@@ -177,6 +179,16 @@ fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loade
     let mut loaded = read(&[place.path().to_owned()], filter, Kinds::default())?;
     loaded.left_out.extend(received.notes);
     Ok(loaded)
+}
+
+/// Says what is waited for.
+fn say_waiting(socket: &Path, left: Duration) {
+    crate::say(&format!(
+        "the service at {} has not answered yet (it may have much to read for this, or others to \
+         serve first); it is waited for, another {} s at most",
+        socket.display(),
+        left.as_secs()
+    ));
 }
 
 /// That nobody answers at a socket, and what to do if it was our own idea to ask there.

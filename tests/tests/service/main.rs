@@ -159,6 +159,10 @@ fn main() -> ExitCode {
         ),
         ("ctl without a service says so", requests::no_service),
         (
+            "a stopped service is waited for, which is said",
+            requests::stopped_service,
+        ),
+        (
             "ctl has only the status for monitors",
             requests::only_the_status_for_monitors,
         ),
