@@ -169,7 +169,8 @@ pub(crate) enum ConfigError {
 }
 
 /// Why the engine `ring` does not go with the clock `timer`.
-const NO_TIMER: &str = "the clock timer needs the engine bpf: take another clock, or another engine";
+const NO_TIMER: &str =
+    "the clock timer needs the engine bpf: take another clock, or another engine";
 
 /// Where a file sets a key: line and column, from 1 on. `None` where it does not, or cannot be read.
 pub(crate) fn place_of(path: &Path, section: &str, key: &str) -> Option<(usize, usize)> {

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::epochs::Epochs;
 use super::governor::{Change, Governor};
 use super::journal::Troubles;
+use super::losses::Losses;
 use super::sampling::Sampling;
+use super::service::LOSSES;
 use crate::collector::Totals;
 use crate::output::{self, count};
 use crate::procfs;
@@ -99,6 +101,7 @@ pub(super) struct Parts<'a> {
     pub(super) governor: Option<&'a Governor>,
     pub(super) epochs: &'a Epochs,
     pub(super) troubles: &'a Troubles,
+    pub(super) losses: &'a Losses,
     pub(super) session: Option<&'a Session>,
 }
 
@@ -120,7 +123,14 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
     let troubles: Vec<_> = parts
         .troubles
         .all()
-        .map(|(what, why)| json!({ "what": what, "why": why }))
+        .map(|(what, why)| match (what, parts.losses.share()) {
+            (LOSSES, Some(share)) => {
+                let (percent, seconds) = (percent(share), parts.losses.time().as_secs());
+                let why = format!("{why} (of the last {seconds} s {percent} %)");
+                json!({ "what": what, "why": why })
+            }
+            _ => json!({ "what": what, "why": why }),
+        })
         .collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -128,6 +138,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         "samples": figures.before.samples + running.samples,
         "value_events": figures.before.values + running.values,
         "lost": figures.before.lost + running.lost + tables.map_or(0, |tables| tables.losses()),
+        "lost_percent": parts.losses.share().map(percent),
         "starts": figures.starts,
         "sampling": parts.sampling.map(|sampling| json!({
             "engine": sampling.choices.engine_name(),
@@ -254,7 +265,9 @@ fn text(status: &Value) -> String {
         ),
     ];
     if let Some(age @ 1..) = status["age_seconds"].as_u64() {
-        let line = format!("of {age} s ago: since then it is kept waiting, by a slow disk mostly");
+        let line = format!(
+            "of {age} s ago: since then it is kept waiting, by a slow disk or for want of processor time"
+        );
         lines.push(line);
     }
     for trouble in status["troubles"].as_array().into_iter().flatten() {

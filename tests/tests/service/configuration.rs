@@ -101,9 +101,10 @@ pub(crate) fn wrong_places() -> TestResult {
         for (command, status) in [("check", 1), ("serve", 125)] {
             let output = run(&bench, command, &configuration)?;
             ensure(output.status.code() == Some(status), || text(&output))?;
-            ensure(text(&output).contains("file system of the kernel's own"), || {
-                text(&output)
-            })?;
+            ensure(
+                text(&output).contains("file system of the kernel's own"),
+                || text(&output),
+            )?;
         }
         let output = run(&bench, "check", &configuration)?;
         ensure(text(&output).contains("vcpid.toml:3:22: /"), || {

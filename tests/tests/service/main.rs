@@ -154,6 +154,10 @@ fn main() -> ExitCode {
         ),
         ("what readers cost is counted apart", cost::readers),
         (
+            "samples that are lost for want of processor time are a trouble",
+            cost::starved,
+        ),
+        (
             "ctl: status in three forms, flush, epoch, reload",
             requests::all,
         ),

@@ -43,6 +43,7 @@ impl Service {
             governor: self.governor.as_ref(),
             epochs: &self.epochs,
             troubles: &self.troubles,
+            losses: &self.losses,
             session,
         })
     }
