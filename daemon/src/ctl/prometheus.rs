@@ -17,7 +17,7 @@ enum Kind {
 use Kind::{Counter, Gauge};
 
 /// All figures.
-const METRICS: [Metric; 26] = [
+const METRICS: [Metric; 27] = [
     Metric("/samples", "samples_total", Counter, 1.0, "Samples taken."),
     Metric(
         "/value_events",
@@ -81,6 +81,13 @@ const METRICS: [Metric; 26] = [
         Counter,
         1e9,
         "Processor time of the service.",
+    ),
+    Metric(
+        "/overhead/readers_cpu_ns",
+        "readers_cpu_seconds_total",
+        Counter,
+        1e9,
+        "Of that what readers asked for, which is no part of the overhead.",
     ),
     Metric(
         "/overhead/starts_lowered",

@@ -102,6 +102,8 @@ pub(super) struct Parts<'a> {
     pub(super) epochs: &'a Epochs,
     pub(super) troubles: &'a Troubles,
     pub(super) losses: &'a Losses,
+    /// Processor time that readers have cost.
+    pub(super) readers: Duration,
     pub(super) session: Option<&'a Session>,
 }
 
@@ -153,6 +155,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
             "budget_percent": parts.governor.map(|governor| percent(governor.budget())),
             "interrupt_ns": parts.governor.map(|governor| nanoseconds(governor.cost())),
             "cpu_ns": nanoseconds(store::cpu_time()),
+            "readers_cpu_ns": nanoseconds(parts.readers),
             "starts_lowered": figures.starts_lowered,
             "lowered": figures.lowered,
             "raised": figures.raised,
@@ -212,6 +215,10 @@ fn text(status: &Value) -> String {
         let bytes = status.pointer(pointer).and_then(Value::as_u64);
         bytes.map_or("?".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
     };
+    let seconds = |pointer: &str| {
+        let time = status.pointer(pointer).and_then(Value::as_u64);
+        time.map_or("?".to_owned(), |ns| format!("{:.2} s", ns as f64 / 1e9))
+    };
     let mut lines = vec![
         format!("vcpid {}, pid {}", word("/version"), word("/pid")),
         match status.get("sampling") {
@@ -241,6 +248,10 @@ fn text(status: &Value) -> String {
             many("/starts", "start"),
             many("/overhead/lowered", "time"),
             many("/overhead/raised", "time"),
+        ),
+        format!(
+            "readers   {} of processor time in all, which is no part of that",
+            seconds("/overhead/readers_cpu_ns"),
         ),
         format!(
             "memory    {} resident: {} in tables, {} being saved, {} for programs, {} for code, {} for \

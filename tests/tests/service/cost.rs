@@ -83,6 +83,20 @@ pub(crate) fn readers() -> TestResult {
         )
     })?;
     ensure(counted > 0, || "readers cost nothing".to_owned())?;
+    // The service's status tells as much, in each of its forms.
+    let status = |form: &str| bench.ctl(&["status", "--format", form]);
+    let json: Value = serde_json::from_slice(&status("json")?.stdout)?;
+    let shown = json["overhead"]["readers_cpu_ns"].as_i64();
+    ensure(shown >= Some(counted), || json.to_string())?;
+    for (form, part) in [
+        ("text", "readers   "),
+        ("prometheus", "vcpid_readers_cpu_seconds_total "),
+    ] {
+        let said = text(&status(form)?);
+        ensure(said.lines().any(|line| line.starts_with(part)), || {
+            said.clone()
+        })?;
+    }
     service.stop()?;
     done()
 }

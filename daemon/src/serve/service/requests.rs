@@ -44,6 +44,7 @@ impl Service {
             epochs: &self.epochs,
             troubles: &self.troubles,
             losses: &self.losses,
+            readers: self.peers.cpu_time(),
             session,
         })
     }
