@@ -203,6 +203,10 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// In place of what profiling costs.
+const NOT_MEASURED: &str = "not known yet: it is measured from about ten seconds after a start on, and \
+    from five after a change of the rate";
+
 /// The status for people: a line for each thing.
 fn text(status: &Value) -> String {
     let word = |pointer: &str| match status.pointer(pointer) {
@@ -240,8 +244,11 @@ fn text(status: &Value) -> String {
             word("/lost")
         ),
         format!(
-            "overhead  {} % of the machine (budget {} %), {} ns an interrupt; rate lowered at {} of {}, then lowered {}, raised {}",
-            word("/overhead/percent"),
+            "overhead  {} (budget {} %), {} ns an interrupt; rate lowered at {} of {}, then lowered {}, raised {}",
+            match status.pointer("/overhead/percent") {
+                None | Some(Value::Null) => NOT_MEASURED.to_owned(),
+                Some(percent) => format!("{percent} % of the machine"),
+            },
             word("/overhead/budget_percent"),
             word("/overhead/interrupt_ns"),
             word("/overhead/starts_lowered"),

@@ -25,6 +25,14 @@ pub(crate) fn all() -> TestResult {
         before["pid"] == service.pid() && before["database"]["flushes"] == 0,
         || before.to_string(),
     )?;
+    // It is asked in the first seconds, or late: either way it says what it knows.
+    let people = text(&bench.ctl(&["status"])?);
+    ensure(
+        people.contains("overhead  not known yet: it is measured from about ten seconds")
+            || people.contains(" % of the machine (budget"),
+        || people.clone(),
+    )?;
+    ensure(!people.contains('?'), || people.clone())?;
     let flush = bench.ctl(&["flush"])?;
     ensure(flush.status.success(), || text(&flush))?;
     ensure(status(&bench)?["database"]["flushes"] == 1, || {
