@@ -163,7 +163,8 @@ fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loade
     let failed = |error: ClientError| Failure::Input(chain(&error));
     let no_place = |error: std::io::Error| {
         Failure::Input(format!(
-            "there is no place for what the service sends: {error}"
+            "there is no place for what the service sends, in {}: {error}; TMPDIR names another",
+            std::env::temp_dir().display()
         ))
     };
     let client = Client::connect(socket).map_err(|error| nobody_answers(socket, &error))?;
@@ -173,9 +174,11 @@ fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loade
         .prefix("vcpi-")
         .tempfile()
         .map_err(no_place)?;
-    let received = client
-        .view(selection, place.as_file_mut())
-        .map_err(failed)?;
+    let received = client.view(selection, place.as_file_mut());
+    let received = received.map_err(|error| match error {
+        ClientError::Store(error) => no_place(error),
+        error => failed(error),
+    })?;
     let mut loaded = read(&[place.path().to_owned()], filter, Kinds::default())?;
     loaded.left_out.extend(received.notes);
     Ok(loaded)

@@ -53,6 +53,7 @@ const SAVING: &str = "saving what was collected";
 const RETENTION: &str = "removing old epochs";
 pub(super) const LOSSES: &str = "keeping what is sampled";
 const BUDGET: &str = "keeping within the budget";
+const READERS: &str = "answering readers";
 const SOCKET: &str = "listening to readers";
 const DIRECTORY: &str = "keeping others out of the databases";
 
@@ -307,6 +308,10 @@ impl Service {
 
     /// What changes seldom.
     fn each_second(&mut self, session: &mut Session) {
+        match self.peers.trouble() {
+            Some(why) => self.troubles.begin(READERS, why),
+            None => self.troubles.end(READERS),
+        }
         self.peers.publish(self.figures(Some(session)));
         let outdated = self.sampling.as_mut().and_then(Sampling::outdated);
         if let Some(why) = outdated

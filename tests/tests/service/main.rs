@@ -112,6 +112,10 @@ fn main() -> ExitCode {
             faults::full_disk,
         ),
         (
+            "readers of a service with a full disk are told what to do",
+            faults::full_disk_for_readers,
+        ),
+        (
             "a disk that takes next to nothing keeps neither status nor end waiting",
             slow::disk,
         ),
