@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use profiledb::Retention;
 use serde::Deserialize;
+use toml::de::DeTable;
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
@@ -167,6 +168,32 @@ pub(crate) enum ConfigError {
     },
 }
 
+/// Why the engine `ring` does not go with the clock `timer`.
+const NO_TIMER: &str =
+    "the clock timer needs the engine bpf: take another clock, or another engine";
+
+/// Where a file sets a key: line and column, from 1 on. `None` where it does not, or cannot be read.
+pub(crate) fn place_of(path: &Path, section: &str, key: &str) -> Option<(usize, usize)> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let start = start_of(&text, section, key)?;
+    Some(position(&text, start))
+}
+
+/// Where in a text the value of a key begins, in bytes.
+fn start_of(text: &str, section: &str, key: &str) -> Option<usize> {
+    let whole = DeTable::parse(text).ok()?;
+    let section = whole.get_ref().get(section)?.get_ref().as_table()?;
+    Some(section.get(key)?.span().start)
+}
+
+/// The line and the column, from 1 on, of a place in a text.
+fn position(text: &str, start: usize) -> (usize, usize) {
+    let start = start.min(text.len());
+    let before = text.get(..start).unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |index| index + 1);
+    (before.matches('\n').count() + 1, start - line_start + 1)
+}
+
 impl Config {
     /// Reads a configuration.
     ///
@@ -182,17 +209,25 @@ impl Config {
 
     /// The configuration in a text that comes from `path`.
     fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|error| {
-            let start = error.span().map_or(0, |span| span.start).min(text.len());
-            let before = text.get(..start).unwrap_or_default();
-            let line_start = before.rfind('\n').map_or(0, |index| index + 1);
+        let wrong = |start, reason: &str| {
+            let (line, column) = position(text, start);
             ConfigError::Wrong {
                 path: path.to_owned(),
-                line: before.matches('\n').count() + 1,
-                column: start - line_start + 1,
-                reason: error.message().replace('\n', " "),
+                line,
+                column,
+                reason: reason.replace('\n', " "),
             }
-        })
+        };
+        let config: Self = toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            wrong(start, error.message())
+        })?;
+        let Sampling { engine, clock, .. } = &config.sampling;
+        if (*engine, *clock) == (EngineArg::Ring, ClockArg::Timer) {
+            let start = start_of(text, "sampling", "clock").unwrap_or(0);
+            return Err(wrong(start, NO_TIMER));
+        }
+        Ok(config)
     }
 
     /// The recording of the whole machine that the service makes.

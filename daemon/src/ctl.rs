@@ -4,11 +4,12 @@ mod prometheus;
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use protocol::{Client, ClientError, Control};
+use protocol::{Answer, Client, ClientError, Control};
 use serde_json::{Value, json};
 
 use crate::args::{Args, CtlArgs, CtlCommand, StatusFormat};
@@ -18,6 +19,9 @@ use crate::serve;
 
 /// Exit status where the service cannot be reached, or could not do it.
 const FAILED: u8 = 1;
+
+/// How long a status may take: the service has it ready, and says it whatever keeps it waiting.
+const STATUS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks, waits for the answer, and prints it; returns the exit status.
 pub(crate) fn run(args: &CtlArgs) -> Result<u8> {
@@ -34,7 +38,7 @@ pub(crate) fn run(args: &CtlArgs) -> Result<u8> {
         CtlCommand::Epoch => Control::Epoch,
         CtlCommand::Reload => Control::Reload,
     };
-    let answer = match Client::connect(&socket).and_then(|client| client.control(request)) {
+    let answer = match ask(&socket, request) {
         Ok(answer) => answer,
         Err(error) => {
             let hint = hint(&error, &socket);
@@ -59,6 +63,24 @@ pub(crate) fn run(args: &CtlArgs) -> Result<u8> {
     Ok(0)
 }
 
+fn ask(socket: &Path, request: Control) -> Result<Answer, ClientError> {
+    let client = Client::connect(socket)?.with_notice(say_waiting);
+    match request {
+        Control::Status => client.with_patience(STATUS_PATIENCE),
+        _ => client,
+    }
+    .control(request)
+}
+
+/// Says what is waited for.
+fn say_waiting(socket: &Path, left: Duration) {
+    eprintln!(
+        "vcpid: the service at {} has not answered yet; it is waited for, another {} s at most",
+        socket.display(),
+        left.as_secs()
+    );
+}
+
 /// Ends the program as clap does where it finds a mistake: with the usage, and exit status 2.
 fn wrong_usage(what: &str) -> ! {
     let mut whole = Args::command();
@@ -69,10 +91,16 @@ fn wrong_usage(what: &str) -> ! {
     }
 }
 
-/// What to do where nobody listens; empty where something else is wrong.
+/// What to do where nobody listens, or answers; empty where something else is wrong.
 fn hint(error: &ClientError, socket: &Path) -> String {
-    let ClientError::Unreachable { source, .. } = error else {
-        return String::new();
+    let source = match error {
+        ClientError::Unreachable { source, .. } => source,
+        ClientError::Silent(_) => {
+            return "; it is stopped, or gets no processor time: `systemctl status vcpid`, or ps, says \
+                    how its process is"
+                .to_owned();
+        }
+        _ => return String::new(),
     };
     match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(

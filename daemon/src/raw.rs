@@ -16,7 +16,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use sampler::{Pid, Record};
 use serde::{Deserialize, Serialize};
 
@@ -82,8 +82,8 @@ impl Writer {
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
+            .open(path);
+        let file = file.map_err(|error| refusal(path, error))?;
         let mut file = BufWriter::with_capacity(1 << 18, file);
         let header = serde_json::to_vec(header)?;
         file.write_all(MAGIC)
@@ -125,6 +125,18 @@ impl Writer {
             None => self.file.flush(),
         }
     }
+}
+
+/// Why there can be no new file.
+fn refusal(path: &Path, error: io::Error) -> anyhow::Error {
+    let shown = path.display();
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        return anyhow!(
+            "{shown} is there already, and a raw recording is never added to: name another file \
+             with --raw, or remove it"
+        );
+    }
+    anyhow::Error::new(error).context(format!("cannot make {shown}"))
 }
 
 fn write_entry(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {

@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::{self, Choices};
-use crate::collector::{Collector, Totals};
+use crate::collector::{Collector, Settings, Totals};
 use crate::command::{self, Waiting};
 use crate::output;
 use crate::procfs;
@@ -86,12 +86,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     let opened = Sampler::open(&config)
         .context("cannot sample")
         .and_then(|sampler| {
-            let writer = Writer::create_epoch(&args.output, &choices.epoch(args))
-                .context("cannot write the database")?;
-            let raw = match &args.raw {
-                Some(path) => Some(raw::Writer::create(path, &choices.header(args, &settings))?),
-                None => None,
-            };
+            let (writer, raw) = open_files(args, &choices, &settings)?;
             Ok((sampler, writer, raw))
         });
     let (sampler, writer, raw) = match opened {
@@ -155,6 +150,24 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     }
     say_result(args, &session.collector.totals, saved.is_ok());
     Ok(if saved.is_ok() { status } else { OWN_FAILURE })
+}
+
+/// Makes both files, or neither: the raw recording first, which must not be there yet.
+fn open_files(
+    args: &RecordArgs,
+    choices: &Choices,
+    settings: &Settings,
+) -> Result<(Writer, Option<raw::Writer>)> {
+    let raw = match &args.raw {
+        Some(path) => Some(raw::Writer::create(path, &choices.header(args, settings))?),
+        None => None,
+    };
+    let writer = Writer::create_epoch(&args.output, &choices.epoch(args));
+    if let (Err(_), Some(path)) = (&writer, &args.raw) {
+        // Its header is all that it has; should it stay, the next recording says so.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok((writer.context("cannot write the database")?, raw))
 }
 
 /// Whether `--` stands before the command: what looks like an option is meant then.

@@ -4,6 +4,7 @@
 mod epochs;
 mod governor;
 mod journal;
+mod losses;
 mod notify;
 mod peers;
 pub(super) mod place;

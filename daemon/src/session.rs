@@ -1,5 +1,6 @@
 //! The loop of a collection: batches in, tables out, whoever drives it.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,7 @@ pub(crate) struct Session {
     next_look: Instant,
     /// Batches taken so far.
     pub(crate) batches: u64,
-    /// Interrupts that they tell of.
+    /// Interrupts that they tell of, those included of which nothing else arrived.
     pub(crate) interrupts: u64,
     /// Samples from before are ignored.
     since: u64,
@@ -159,6 +160,18 @@ impl Session {
         Ok(())
     }
 
+    /// All losses of this collection so far, by name.
+    pub(crate) fn losses(&self) -> BTreeMap<&'static str, u64> {
+        let mut losses = self.store.losses().clone();
+        let counters = self.collector.tables.counters();
+        for ((kind, name), count) in counters {
+            if kind == "lost" {
+                *losses.entry(name).or_default() += count;
+            }
+        }
+        losses
+    }
+
     /// Bytes of records that wait for others.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.merge.bytes()
@@ -184,7 +197,8 @@ impl Session {
             Record::Cycles(cycles) => cycles.time >= self.since,
             _ => true,
         });
-        self.interrupts += batch.records.iter().map(interrupts).sum::<u64>();
+        let of = |record: &Record| interrupts(record) + lost_interrupts(record);
+        self.interrupts += batch.records.iter().map(of).sum::<u64>();
         let tables = &mut self.collector.tables;
         tables.count("interval", "redraws", batch.intervals.len() as u64);
         tables.count("interval", "inherited_samples", batch.inherited);
@@ -304,6 +318,14 @@ fn interrupts(record: &Record) -> u64 {
     match record {
         Record::Sample(_) => 1,
         Record::Cycles(cycles) => cycles.samples,
+        _ => 0,
+    }
+}
+
+/// Of how many more it says that nothing of them arrived.
+fn lost_interrupts(record: &Record) -> u64 {
+    match record {
+        Record::Lost { count, .. } | Record::LostSamples { count, .. } => *count,
         _ => 0,
     }
 }

@@ -1,5 +1,6 @@
 //! The database of a running collection, and what could not be written to it yet.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,6 +26,8 @@ pub(crate) struct Store {
     pending: Option<Snapshot>,
     /// What never will be: samples, and counts of losses by name.
     unsaved: (u64, Vec<(&'static str, u64)>),
+    /// All losses that were ever handed over, by name.
+    losses: BTreeMap<&'static str, u64>,
     /// Bytes of what is being written, or could not be.
     saving_bytes: usize,
     /// When the present interval began, by both clocks: the wall's may be set meanwhile.
@@ -58,6 +61,7 @@ impl Store {
             writer: None,
             pending: None,
             unsaved: (0, Vec::new()),
+            losses: BTreeMap::new(),
             saving_bytes: 0,
             started: wall_now(),
             since: Instant::now(),
@@ -103,7 +107,14 @@ impl Store {
             collector.tables.count("lost", name, count);
             // It is there already.
             collector.totals.lost = collector.totals.lost.saturating_sub(count);
+            let handed = self.losses.entry(name).or_default();
+            *handed = handed.saturating_sub(count);
         }
+    }
+
+    /// All losses that were ever handed over, by name.
+    pub(crate) fn losses(&self) -> &BTreeMap<&'static str, u64> {
+        &self.losses
     }
 
     /// Processor time that writing has taken.
@@ -159,7 +170,11 @@ impl Store {
         let elapsed = i64::try_from(self.since.elapsed().as_nanos()).unwrap_or(i64::MAX);
         let ended = started.saturating_add(elapsed);
         (self.started, self.since) = (ended, Instant::now());
-        Snapshot::take(collector, started, ended)
+        let snapshot = Snapshot::take(collector, started, ended);
+        for (name, count) in snapshot.losses().1 {
+            *self.losses.entry(name).or_default() += count;
+        }
+        snapshot
     }
 
     /// What became of what was begun, once that is known.

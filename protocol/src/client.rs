@@ -12,9 +12,16 @@ use crate::{
     Selection, encode,
 };
 
-/// How long the service may be silent: it may have others to serve first, and a large view
-/// to make.
+/// How long the service may be silent unless it is said otherwise: it may have others to serve
+/// first, and a large view to make.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// After so long a silence whoever waits is told.
+const NOTICE: Duration = Duration::from_secs(3);
+
+/// Is told, once, that the service has been silent for some seconds, where it listens, and how much
+/// longer it is waited for at most.
+pub type Notice = fn(&Path, Duration);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +38,9 @@ pub enum ClientError {
     /// The connection broke.
     #[error("the connection to the service broke")]
     Broken(#[source] io::Error),
+    /// The service said nothing for so long.
+    #[error("the service does not answer: nothing came for {} s", .0.as_secs())]
+    Silent(Duration),
     /// The service ended the connection before its answer was complete.
     #[error("the service hung up before its answer was complete")]
     Incomplete,
@@ -72,6 +82,10 @@ pub struct Received {
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
+    path: PathBuf,
+    /// How long the service may be silent.
+    patience: Duration,
+    notice: Option<Notice>,
     decoder: Decoder,
     buffer: Vec<u8>,
 }
@@ -82,21 +96,31 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unreachable`].
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
-        let connect = || {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            Ok(stream)
-        };
-        let stream = connect().map_err(|source| ClientError::Unreachable {
+        let stream = UnixStream::connect(path).map_err(|source| ClientError::Unreachable {
             path: path.to_owned(),
             source,
         })?;
         Ok(Client {
             stream,
+            path: path.to_owned(),
+            patience: PATIENCE,
+            notice: None,
             decoder: Decoder::new(MAX_REPLY),
             buffer: vec![0; 64 << 10],
         })
+    }
+
+    /// Waits for no longer than this while the service says nothing; five minutes otherwise.
+    pub fn with_patience(self, patience: Duration) -> Client {
+        Client { patience, ..self }
+    }
+
+    /// Has `notice` told when the service has been silent for some seconds.
+    pub fn with_notice(self, notice: Notice) -> Client {
+        Client {
+            notice: Some(notice),
+            ..self
+        }
     }
 
     /// Asks for a view and writes it, an SQLite database, to `place`. What is there after an
@@ -153,6 +177,9 @@ impl Client {
     fn ask(&mut self, request: &Request) -> Result<(), ClientError> {
         let mut frames = encode(&Hello::default(), MAX_REQUEST)?;
         frames.extend(encode(request, MAX_REQUEST)?);
+        self.stream
+            .set_write_timeout(Some(self.patience))
+            .map_err(ClientError::Broken)?;
         match self.stream.write_all(&frames) {
             // It may have hung up after saying why.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -169,15 +196,47 @@ impl Client {
                 Some(reply) => return Ok(reply),
                 None => {}
             }
-            let length = match self.stream.read(&mut self.buffer) {
-                Ok(0) => return Err(ClientError::Incomplete),
-                Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(ClientError::Broken(error)),
-            };
+            let length = self.read()?;
             self.decoder.push(&self.buffer[..length]);
         }
     }
+
+    /// Waits for bytes, and says so if that takes long.
+    fn read(&mut self) -> Result<usize, ClientError> {
+        let mut silent = Duration::ZERO;
+        loop {
+            let left = self.patience.saturating_sub(silent);
+            let wait = match self.notice {
+                Some(_) => left.min(NOTICE),
+                None => left,
+            };
+            if wait.is_zero() {
+                return Err(ClientError::Silent(self.patience));
+            }
+            let timeout = self.stream.set_read_timeout(Some(wait));
+            timeout.map_err(ClientError::Broken)?;
+            match self.stream.read(&mut self.buffer) {
+                Ok(0) => return Err(ClientError::Incomplete),
+                Ok(length) => return Ok(length),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => {
+                    silent += wait;
+                    if let Some(notice) = self.notice.take() {
+                        notice(&self.path, self.patience.saturating_sub(silent));
+                    }
+                }
+                Err(error) => return Err(ClientError::Broken(error)),
+            }
+        }
+    }
+}
+
+/// Whether nothing came in time; the kernel calls it the one, other systems the other.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
 }
 
 fn nonsense(what: &str) -> ClientError {
@@ -192,4 +251,30 @@ fn unexpected(reply: &Reply) -> ClientError {
         Reply::End { .. } => "an end before the end",
         Reply::Control(_) => "the answer to another question",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What was told of waiting.
+    static TOLD: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
+
+    /// A service that says nothing is waited for as long as was said, and whoever waits is told once
+    /// that they do.
+    #[test]
+    fn silence() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _silent = UnixListener::bind(&path).unwrap();
+        let patience = NOTICE + Duration::from_millis(100);
+        let client = Client::connect(&path).unwrap().with_patience(patience);
+        let client = client.with_notice(|_, left| TOLD.lock().unwrap().push(left));
+        let answer = client.control(Control::Status);
+        assert!(matches!(answer, Err(ClientError::Silent(of)) if of == patience));
+        assert_eq!(*TOLD.lock().unwrap(), [Duration::from_millis(100)]);
+    }
 }

@@ -37,7 +37,7 @@ mod client;
 mod codec;
 mod messages;
 
-pub use client::{Client, ClientError, Received};
+pub use client::{Client, ClientError, Notice, Received};
 pub use codec::{Decoder, Error, encode};
 pub use messages::{
     Answer, Control, Digest, Hello, Kinds, MAGIC, Range, Refusal, Reply, Request, Selection,

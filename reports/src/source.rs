@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Zoned;
 use profiledb::{Filter, Profile};
@@ -162,21 +163,35 @@ fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loade
     let failed = |error: ClientError| Failure::Input(chain(&error));
     let no_place = |error: std::io::Error| {
         Failure::Input(format!(
-            "there is no place for what the service sends: {error}"
+            "there is no place for what the service sends, in {}: {error}; TMPDIR names another",
+            std::env::temp_dir().display()
         ))
     };
     let client = Client::connect(socket).map_err(|error| nobody_answers(socket, &error))?;
+    let client = client.with_notice(say_waiting);
     // For our eyes only, and gone when it is read.
     let mut place = tempfile::Builder::new()
         .prefix("vcpi-")
         .tempfile()
         .map_err(no_place)?;
-    let received = client
-        .view(selection, place.as_file_mut())
-        .map_err(failed)?;
+    let received = client.view(selection, place.as_file_mut());
+    let received = received.map_err(|error| match error {
+        ClientError::Store(error) => no_place(error),
+        error => failed(error),
+    })?;
     let mut loaded = read(&[place.path().to_owned()], filter, Kinds::default())?;
     loaded.left_out.extend(received.notes);
     Ok(loaded)
+}
+
+/// Says what is waited for.
+fn say_waiting(socket: &Path, left: Duration) {
+    crate::say(&format!(
+        "the service at {} has not answered yet (it may have much to read for this, or others to \
+         serve first); it is waited for, another {} s at most",
+        socket.display(),
+        left.as_secs()
+    ));
 }
 
 /// That nobody answers at a socket, and what to do if it was our own idea to ask there.

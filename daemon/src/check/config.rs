@@ -9,7 +9,7 @@ use nix::unistd::User;
 use serde_json::json;
 
 use crate::args::FormatArg;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::output;
 use crate::serve;
 
@@ -49,11 +49,21 @@ fn check(path: &Path) -> Result<Vec<String>, String> {
     let config = Config::read(path).map_err(|error| output::chain(&error))?;
     let users = users();
     if let Some(refusal) = serve::place::socket_refusal(&config.access.socket.0, &users) {
-        return Err(refusal);
+        return Err(at(path, "access", "socket", &refusal));
     }
-    let directory = check_directory(&config.database.directory.0, &users)?;
+    let directory = check_directory(&config.database.directory.0, &users)
+        .map_err(|refusal| at(path, "database", "directory", &refusal))?;
     let group = serve::group(&config.access.group).err();
     Ok(directory.into_iter().chain(group).collect())
+}
+
+/// A refusal of what a key says, with the place where the file says it.
+fn at(path: &Path, section: &str, key: &str, refusal: &str) -> String {
+    match config::place_of(path, section, key) {
+        Some((line, column)) => format!("{}:{line}:{column}: {refusal}", path.display()),
+        // It is the default.
+        None => refusal.to_owned(),
+    }
 }
 
 /// As whom the service may run: the package's as a user of its own, without a package as root.
@@ -67,6 +77,9 @@ fn users() -> Vec<u32> {
 
 /// Whether the service can have its databases there, with what is to be said of it where it can.
 fn check_directory(path: &Path, users: &[u32]) -> Result<Option<String>, String> {
+    if let Some(refusal) = serve::place::kernels_own(path) {
+        return Err(refusal);
+    }
     match fs::metadata(path) {
         Ok(metadata) => serve::place::refusal(path, &metadata, users).map_or(Ok(None), Err),
         Err(error) if error.kind() == ErrorKind::NotFound => {

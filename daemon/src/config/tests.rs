@@ -109,6 +109,11 @@ fn complaints() {
             "vcpid.toml:2:18:",
             "NaN is not between 0.01",
         ),
+        (
+            "sampling.clock = \"timer\"\nsampling.engine = \"ring\"",
+            "vcpid.toml:1:18:",
+            "the clock timer needs the engine bpf",
+        ),
         ("[access\n", "vcpid.toml:1:", ""),
         ("[access]\n[access]\n", "vcpid.toml:2:", "duplicate"),
     ] {

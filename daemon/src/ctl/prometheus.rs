@@ -17,7 +17,7 @@ enum Kind {
 use Kind::{Counter, Gauge};
 
 /// All figures.
-const METRICS: [Metric; 25] = [
+const METRICS: [Metric; 27] = [
     Metric("/samples", "samples_total", Counter, 1.0, "Samples taken."),
     Metric(
         "/value_events",
@@ -32,6 +32,13 @@ const METRICS: [Metric; 25] = [
         Counter,
         1.0,
         "Everything that was lost; vcpi status tells it apart.",
+    ),
+    Metric(
+        "/lost_percent",
+        "lost_ratio",
+        Gauge,
+        100.0,
+        "Share of the last minute's samples that was lost, or lost its values, by the cause that took most.",
     ),
     Metric(
         "/starts",
@@ -74,6 +81,13 @@ const METRICS: [Metric; 25] = [
         Counter,
         1e9,
         "Processor time of the service.",
+    ),
+    Metric(
+        "/overhead/readers_cpu_ns",
+        "readers_cpu_seconds_total",
+        Counter,
+        1e9,
+        "Of that what readers asked for, which is no part of the overhead.",
     ),
     Metric(
         "/overhead/starts_lowered",
@@ -222,7 +236,23 @@ pub(super) fn text(status: &Value) -> String {
             metric(name, kind, help, value / divisor);
         }
     }
+    text += &each_trouble(status);
     text
+}
+
+/// Each trouble by its name, which holds no quotes; nothing where there is none.
+fn each_trouble(status: &Value) -> String {
+    let troubles = status["troubles"].as_array().into_iter().flatten();
+    let names = troubles.filter_map(|trouble| trouble["what"].as_str());
+    let lines: String = names
+        .map(|name| format!("vcpid_trouble{{what=\"{name}\"}} 1\n"))
+        .collect();
+    match lines.is_empty() {
+        true => lines,
+        false => format!(
+            "# HELP vcpid_trouble What does not work at present.\n# TYPE vcpid_trouble gauge\n{lines}"
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -236,14 +266,17 @@ mod tests {
             "samples": 12,
             "sampling": {"cpus": 2, "period": null},
             "overhead": {"percent": 0.5, "cpu_ns": 1_500_000_000_u64},
-            "troubles": [],
+            "lost_percent": 12.5,
+            "troubles": [{"what": "this and that", "why": "because"}],
         });
         let text = text(&status);
         for line in [
             "# TYPE vcpid_samples_total counter",
             "vcpid_samples_total 12",
             "vcpid_up 1",
-            "vcpid_troubles 0",
+            "vcpid_troubles 1",
+            "vcpid_trouble{what=\"this and that\"} 1",
+            "vcpid_lost_ratio 0.125",
             "vcpid_cpus 2",
             "vcpid_overhead_ratio 0.005",
             "vcpid_cpu_seconds_total 1.5",

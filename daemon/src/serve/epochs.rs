@@ -91,6 +91,9 @@ impl Epochs {
             return Ok(());
         }
         self.lock = None;
+        if let Some(refusal) = place::kernels_own(path) {
+            bail!(Refusal(refusal));
+        }
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)
                 .with_context(|| format!("cannot make {}", parent.display()))?;

@@ -65,7 +65,7 @@ pub(super) struct Spent {
     pub(super) machine: Duration,
     /// This process's processor time, without that of flushes.
     pub(super) collector: Duration,
-    /// Interrupts, all CPUs together.
+    /// Interrupts, all CPUs together, whatever became of their samples.
     pub(super) interrupts: u64,
 }
 
@@ -166,7 +166,7 @@ impl Governor {
     pub(super) fn share(&self) -> Option<f64> {
         let machine: Duration = self.looks.iter().map(|spent| spent.machine).sum();
         let spent: f64 = self.looks.iter().map(|spent| self.spent(spent)).sum();
-        let flushes = self.flushes.share().unwrap_or(0.0);
+        let flushes = self.flushes.share();
         (!machine.is_zero()).then(|| spent / machine.as_secs_f64() + flushes)
     }
 
@@ -179,6 +179,12 @@ impl Governor {
     /// ended.
     pub(super) fn flushed(&mut self, cost: Duration, apart: Duration) {
         self.flushes.add(cost, apart);
+    }
+
+    /// Takes note of what the next flush has cost so far of each processor, so long after the last
+    /// one ended.
+    pub(super) fn flushing(&mut self, cost: Duration, apart: Duration) {
+        self.flushes.since(cost, apart);
     }
 
     /// Takes a look, and says what is to be changed for it.
@@ -220,14 +226,13 @@ impl Governor {
         if least > GROSS && !(self.was_lowered && self.age <= LOOKS) {
             return Some((least / AIM).min(MOST_AT_ONCE));
         }
-        let knows_flushes = self.flushes.share().is_some();
-        (greatest < FAR && knows_flushes).then(|| (greatest / AIM).max(1.0 / MOST_SOON))
+        (greatest < FAR && self.flushes.are_known()).then(|| (greatest / AIM).max(1.0 / MOST_SOON))
     }
 
     /// The least and the most of the last few looks, in budgets.
     fn last_few(&self) -> Option<(f64, f64)> {
         let first = self.looks.len().checked_sub(FEW_LOOKS)?;
-        let flushes = self.flushes.share().unwrap_or(0.0);
+        let flushes = self.flushes.share();
         let ratios = self.looks.range(first..).map(|spent| {
             let share = self.spent(spent) / spent.machine.as_secs_f64();
             (share + flushes) / self.budget

@@ -11,6 +11,7 @@
 //! view, the sending of it.
 
 mod connection;
+mod failing;
 mod front;
 mod identity;
 mod queue;
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use failing::Failing;
 use front::Front;
 use queue::Queue;
 use relay::{Latest, Relays};
@@ -75,6 +77,8 @@ pub(crate) struct Peers {
     wake: UnixStream,
     listeners: Sender<UnixListener>,
     latest: Arc<Latest>,
+    directory: PathBuf,
+    failing: Arc<Failing>,
     threads: Threads,
     running: Vec<JoinHandle<()>>,
 }
@@ -108,6 +112,8 @@ impl Peers {
             wake: wake.try_clone()?,
             listeners,
             latest: Arc::default(),
+            directory: directory.clone(),
+            failing: Arc::default(),
             threads: Threads::default(),
             running: Vec::new(),
         };
@@ -116,6 +122,7 @@ impl Peers {
                 queue: Arc::clone(&queue),
                 directory: directory.clone(),
                 settings: settings.clone(),
+                failing: Arc::clone(&peers.failing),
                 finished: front::Finished::new(finished.clone(), wake.try_clone()?),
             };
             peers.spawn("vcpid-view", move || worker.run())?;
@@ -142,6 +149,11 @@ impl Peers {
     /// Has readers know how the service is, for when it is kept waiting.
     pub(crate) fn publish(&self, status: serde_json::Value) {
         self.latest.put(status);
+    }
+
+    /// Why readers cannot be answered at present, if that is so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.failing.look(&self.directory)
     }
 
     /// Readers come to this listener from now on, and no more to the one before.

@@ -6,6 +6,7 @@ use std::os::unix::net::SocketAddr;
 use std::path::Path;
 
 use nix::errno::Errno;
+use nix::sys::statfs::{self, FsType};
 use nix::sys::statvfs::FsFlags;
 use nix::unistd::{AccessFlags, Uid, User};
 
@@ -100,6 +101,35 @@ pub(super) fn exposure(path: &Path, users: &[u32]) -> Option<String> {
             )
         })
     })
+}
+
+/// File systems in which nobody can keep files: the kernel makes what is in them.
+const KERNELS_OWN: [(FsType, &str); 12] = [
+    (statfs::BPF_FS_MAGIC, "bpf"),
+    (statfs::CGROUP2_SUPER_MAGIC, "cgroup2"),
+    (statfs::CGROUP_SUPER_MAGIC, "cgroup"),
+    (statfs::DEBUGFS_MAGIC, "debugfs"),
+    (statfs::DEVPTS_SUPER_MAGIC, "devpts"),
+    (statfs::NSFS_MAGIC, "nsfs"),
+    (statfs::PROC_SUPER_MAGIC, "proc"),
+    (statfs::RDTGROUP_SUPER_MAGIC, "resctrl"),
+    (statfs::SECURITYFS_MAGIC, "securityfs"),
+    (statfs::SELINUX_MAGIC, "selinuxfs"),
+    (statfs::SYSFS_MAGIC, "sysfs"),
+    (statfs::TRACEFS_MAGIC, "tracefs"),
+];
+
+/// Whether `path` is, or would be, in a file system in which nobody can keep files.
+pub(crate) fn kernels_own(path: &Path) -> Option<String> {
+    let there = path.ancestors().find(|above| above.exists())?;
+    let of = statfs::statfs(there).ok()?.filesystem_type();
+    let (_, name) = KERNELS_OWN.iter().find(|(kind, _)| *kind == of)?;
+    Some(format!(
+        "{} cannot hold databases: {} is in a file system of the kernel's own ({name}), in which no \
+         files can be made; name another place as `directory` under [database]",
+        path.display(),
+        there.display()
+    ))
 }
 
 /// What keeps anybody from making `path`, which is not there yet: the file system above it.

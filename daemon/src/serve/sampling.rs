@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sampler::{Batch, Running, Sampler, Setup, Target};
+use sampler::{Batch, Counters, Running, Sampler, Setup, Target};
 
 use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::Choices;
@@ -21,6 +21,25 @@ const STEP: i64 = 2_000_000_000;
 /// is dearest. Rather too few samples than more than the budget.
 const ASSUMED: Duration = Duration::from_micros(30);
 
+/// The handler's counters that together count its interrupts.
+const INTERRUPTS: [&str; 6] = [
+    "samples",
+    "own_samples",
+    "filtered_samples",
+    "no_scratch",
+    "timer_in_thread",
+    "timer_moved",
+];
+
+/// What the handler has counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handled {
+    pub(super) interrupts: u64,
+    /// Those of which samples were made, and of these those that found no room in its buffers.
+    pub(super) samples: u64,
+    pub(super) without_room: u64,
+}
+
 /// Sampling that runs.
 pub(super) struct Sampling {
     pub(super) args: RecordArgs,
@@ -34,6 +53,8 @@ pub(super) struct Sampling {
     pub(super) begun: u64,
     /// Memory that the kernel set aside for the handler, which does not grow.
     pub(super) kernel_bytes: u64,
+    /// What the handler had counted when it began; nothing without one.
+    counted: Option<Counters>,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
     /// For how long the events of each processor were enabled at the last look, ns.
@@ -56,6 +77,7 @@ impl Sampling {
         let begun = sampler::clock_now();
         let running = sampler.start(sender).context("cannot sample")?;
         let sampling = Self {
+            counted: counters(&running),
             args,
             choices,
             setup,
@@ -72,6 +94,21 @@ impl Sampling {
     /// For how long it has sampled.
     pub(super) fn age(&self) -> Duration {
         Duration::from_nanos(sampler::clock_now().saturating_sub(self.begun))
+    }
+
+    /// What the handler has counted since it began, if there is one that can tell. It counts all
+    /// interrupts, those too of which nothing arrives here.
+    pub(super) fn handled(&self) -> Option<Handled> {
+        let (before, now) = (self.counted.as_ref()?, counters(&self.running)?);
+        let sum = |names: &[&str]| -> u64 {
+            let since = |name: &&str| now.get(name).saturating_sub(before.get(name));
+            names.iter().map(since).sum()
+        };
+        Some(Handled {
+            interrupts: sum(&INTERRUPTS),
+            samples: sum(&["samples"]),
+            without_room: sum(&["buffer_full", "buffer_busy"]),
+        })
     }
 
     /// What has changed since the last look so that sampling must begin anew.
@@ -140,6 +177,10 @@ fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
     let config = choices.sampling(&args, Target::System);
     let sampler = Sampler::open(&config).context("cannot sample")?;
     Ok((args, choices, config.wake_up_samples, sampler))
+}
+
+fn counters(running: &Running) -> Option<Counters> {
+    running.handler()?.counters().ok()
 }
 
 fn offset() -> i64 {

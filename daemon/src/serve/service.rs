@@ -19,6 +19,7 @@ use signal_hook::iterator::Signals;
 use super::epochs::{Due, Epochs};
 use super::governor::{self, Governor};
 use super::journal::Troubles;
+use super::losses::Losses;
 use super::notify::Manager;
 use super::peers::{Control, Peers};
 use super::sampling::Sampling;
@@ -50,7 +51,9 @@ const LAST: Duration = Duration::from_millis(4700);
 const SAMPLING: &str = "sampling";
 const SAVING: &str = "saving what was collected";
 const RETENTION: &str = "removing old epochs";
+pub(super) const LOSSES: &str = "keeping what is sampled";
 const BUDGET: &str = "keeping within the budget";
+const READERS: &str = "answering readers";
 const SOCKET: &str = "listening to readers";
 const DIRECTORY: &str = "keeping others out of the databases";
 
@@ -133,6 +136,7 @@ pub(super) struct Service {
     /// When it must be over, if the service is ending.
     deadline: Option<Instant>,
     figures: Figures,
+    losses: Losses,
     next_second: Instant,
     next_step: Instant,
     /// At the governor's last look.
@@ -168,6 +172,7 @@ impl Service {
             end: None,
             deadline: None,
             figures: Figures::default(),
+            losses: Losses::default(),
             next_second: now,
             next_step: now,
             spent: Mark::zero(now),
@@ -264,7 +269,8 @@ impl Service {
 
     fn begin_looks(&mut self, session: &Session) {
         let now = Instant::now();
-        self.spent = Mark::now(session, &self.peers);
+        self.spent = Mark::now(self.sampling.as_ref(), session, &self.peers);
+        self.losses.restart();
         self.flushed = (now, session.store.saving_time());
         let first = if self.is_on_trial {
             governor::TRIAL
@@ -302,6 +308,10 @@ impl Service {
 
     /// What changes seldom.
     fn each_second(&mut self, session: &mut Session) {
+        match self.peers.trouble() {
+            Some(why) => self.troubles.begin(READERS, why),
+            None => self.troubles.end(READERS),
+        }
         self.peers.publish(self.figures(Some(session)));
         let outdated = self.sampling.as_mut().and_then(Sampling::outdated);
         if let Some(why) = outdated
@@ -377,6 +387,7 @@ impl Driver for Service {
             } else {
                 self.look_at_cost(session);
             }
+            self.look_at_losses(session);
             self.look_at_places();
         }
         Ok(())

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::epochs::Epochs;
 use super::governor::{Change, Governor};
 use super::journal::Troubles;
+use super::losses::Losses;
 use super::sampling::Sampling;
+use super::service::LOSSES;
 use crate::collector::Totals;
 use crate::output::{self, count};
 use crate::procfs;
@@ -99,6 +101,9 @@ pub(super) struct Parts<'a> {
     pub(super) governor: Option<&'a Governor>,
     pub(super) epochs: &'a Epochs,
     pub(super) troubles: &'a Troubles,
+    pub(super) losses: &'a Losses,
+    /// Processor time that readers have cost.
+    pub(super) readers: Duration,
     pub(super) session: Option<&'a Session>,
 }
 
@@ -120,7 +125,14 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
     let troubles: Vec<_> = parts
         .troubles
         .all()
-        .map(|(what, why)| json!({ "what": what, "why": why }))
+        .map(|(what, why)| match (what, parts.losses.share()) {
+            (LOSSES, Some(share)) => {
+                let (percent, seconds) = (percent(share), parts.losses.time().as_secs());
+                let why = format!("{why} (of the last {seconds} s {percent} %)");
+                json!({ "what": what, "why": why })
+            }
+            _ => json!({ "what": what, "why": why }),
+        })
         .collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -128,6 +140,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         "samples": figures.before.samples + running.samples,
         "value_events": figures.before.values + running.values,
         "lost": figures.before.lost + running.lost + tables.map_or(0, |tables| tables.losses()),
+        "lost_percent": parts.losses.share().map(percent),
         "starts": figures.starts,
         "sampling": parts.sampling.map(|sampling| json!({
             "engine": sampling.choices.engine_name(),
@@ -142,6 +155,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
             "budget_percent": parts.governor.map(|governor| percent(governor.budget())),
             "interrupt_ns": parts.governor.map(|governor| nanoseconds(governor.cost())),
             "cpu_ns": nanoseconds(store::cpu_time()),
+            "readers_cpu_ns": nanoseconds(parts.readers),
             "starts_lowered": figures.starts_lowered,
             "lowered": figures.lowered,
             "raised": figures.raised,
@@ -189,6 +203,10 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// In place of what profiling costs.
+const NOT_MEASURED: &str = "not known yet: it is measured from about ten seconds after a start on, and \
+    from five after a change of the rate";
+
 /// The status for people: a line for each thing.
 fn text(status: &Value) -> String {
     let word = |pointer: &str| match status.pointer(pointer) {
@@ -200,6 +218,10 @@ fn text(status: &Value) -> String {
     let mebibytes = |pointer: &str| {
         let bytes = status.pointer(pointer).and_then(Value::as_u64);
         bytes.map_or("?".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
+    };
+    let seconds = |pointer: &str| {
+        let time = status.pointer(pointer).and_then(Value::as_u64);
+        time.map_or("?".to_owned(), |ns| format!("{:.2} s", ns as f64 / 1e9))
     };
     let mut lines = vec![
         format!("vcpid {}, pid {}", word("/version"), word("/pid")),
@@ -222,14 +244,21 @@ fn text(status: &Value) -> String {
             word("/lost")
         ),
         format!(
-            "overhead  {} % of the machine (budget {} %), {} ns an interrupt; rate lowered at {} of {}, then lowered {}, raised {}",
-            word("/overhead/percent"),
+            "overhead  {} (budget {} %), {} ns an interrupt; rate lowered at {} of {}, then lowered {}, raised {}",
+            match status.pointer("/overhead/percent") {
+                None | Some(Value::Null) => NOT_MEASURED.to_owned(),
+                Some(percent) => format!("{percent} % of the machine"),
+            },
             word("/overhead/budget_percent"),
             word("/overhead/interrupt_ns"),
             word("/overhead/starts_lowered"),
             many("/starts", "start"),
             many("/overhead/lowered", "time"),
             many("/overhead/raised", "time"),
+        ),
+        format!(
+            "readers   {} of processor time in all, which is no part of that",
+            seconds("/overhead/readers_cpu_ns"),
         ),
         format!(
             "memory    {} resident: {} in tables, {} being saved, {} for programs, {} for code, {} for \
@@ -254,7 +283,9 @@ fn text(status: &Value) -> String {
         ),
     ];
     if let Some(age @ 1..) = status["age_seconds"].as_u64() {
-        let line = format!("of {age} s ago: since then it is kept waiting, by a slow disk mostly");
+        let line = format!(
+            "of {age} s ago: since then it is kept waiting, by a slow disk or for want of processor time"
+        );
         lines.push(line);
     }
     for trouble in status["troubles"].as_array().into_iter().flatten() {

@@ -22,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 23] = [
+    let tests: [(&str, Test); 24] = [
         ("the command's status is vcpid's", life::statuses),
         (
             "a command that does not exist is 127 and leaves no file",
@@ -31,6 +31,10 @@ fn main() -> ExitCode {
         (
             "a file that is no vcpi database is refused untouched",
             wrong::foreign_files,
+        ),
+        (
+            "a raw recording that is there is refused, and no database made",
+            wrong::raw_that_is_there,
         ),
         ("a second recording is a second epoch", life::appends),
         (

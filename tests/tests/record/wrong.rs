@@ -117,3 +117,32 @@ pub(crate) fn options() -> TestResult {
     }
     done()
 }
+
+/// Where one of both files cannot be made, the other is not made either, and the command does not
+/// run. What is there stays as it is.
+pub(crate) fn raw_that_is_there() -> TestResult {
+    let bench = Bench::new()?;
+    let (raw, marker) = (bench.path("raw"), bench.path("ran"));
+    let record = || {
+        let mut command = bench.record(&["--raw"]);
+        command.arg(&raw).args(["--", "touch"]).arg(&marker);
+        command.output()
+    };
+    fs::write(&raw, "mine")?;
+    let output = record()?;
+    ensure(output.status.code() == Some(125), || text(&output))?;
+    ensure(text(&output).contains("is there already"), || text(&output))?;
+    ensure(fs::read(&raw)? == b"mine", || "it was changed".to_owned())?;
+    ensure(!bench.path("db").exists(), || {
+        "a database was made".to_owned()
+    })?;
+    fs::remove_file(&raw)?;
+    fs::write(bench.path("db"), "just some text")?;
+    let output = record()?;
+    ensure(output.status.code() == Some(125), || text(&output))?;
+    ensure(!raw.exists(), || "a raw recording was made".to_owned())?;
+    ensure(!marker.exists(), || {
+        "the command was run all the same".to_owned()
+    })?;
+    done()
+}

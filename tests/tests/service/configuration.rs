@@ -46,6 +46,10 @@ pub(crate) fn wrong() -> TestResult {
             ":2:8: 0 is not between 1 and 100000",
         ),
         (
+            "[sampling]\nengine = \"ring\"\nclock = \"timer\"\n",
+            ":3:9: the clock timer needs the engine bpf",
+        ),
+        (
             "[database]\ndirectory = \"x\"\n",
             ":2:13: \"x\" does not begin with '/'",
         ),
@@ -92,6 +96,21 @@ pub(crate) fn wrong_places() -> TestResult {
     ensure(fs::read(&file)? == b"mine", || {
         "it was written to".to_owned()
     })?;
+    for place in ["/proc/x", "/sys/x/y"] {
+        let configuration = bench.configure_in(Path::new(place), "")?;
+        for (command, status) in [("check", 1), ("serve", 125)] {
+            let output = run(&bench, command, &configuration)?;
+            ensure(output.status.code() == Some(status), || text(&output))?;
+            ensure(
+                text(&output).contains("file system of the kernel's own"),
+                || text(&output),
+            )?;
+        }
+        let output = run(&bench, "check", &configuration)?;
+        ensure(text(&output).contains("vcpid.toml:3:22: /"), || {
+            text(&output)
+        })?;
+    }
     let configuration = bench.configure("access.group = \"no-such-group\"")?;
     let output = run(&bench, "check", &configuration)?;
     ensure(output.status.success(), || text(&output))?;

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use libtest_mimic::Failed;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::bench::{Bench, Burner, Service, ensure_whole, query};
@@ -81,6 +83,20 @@ pub(crate) fn readers() -> TestResult {
         )
     })?;
     ensure(counted > 0, || "readers cost nothing".to_owned())?;
+    // The service's status tells as much, in each of its forms.
+    let status = |form: &str| bench.ctl(&["status", "--format", form]);
+    let json: Value = serde_json::from_slice(&status("json")?.stdout)?;
+    let shown = json["overhead"]["readers_cpu_ns"].as_i64();
+    ensure(shown >= Some(counted), || json.to_string())?;
+    for (form, part) in [
+        ("text", "readers   "),
+        ("prometheus", "vcpid_readers_cpu_seconds_total "),
+    ] {
+        let said = text(&status(form)?);
+        ensure(said.lines().any(|line| line.starts_with(part)), || {
+            said.clone()
+        })?;
+    }
     service.stop()?;
     done()
 }
@@ -109,5 +125,82 @@ fn agree(bench: &Bench, service: &mut Service) -> TestResult {
             format!("no {sample:?}: {metrics}")
         })?;
     }
+    done()
+}
+
+/// A service that gets no processor time while many samples are taken says once that it loses them;
+/// its status shows that in all its forms until it is over, and what it costs with the interrupts of
+/// which nothing arrived.
+pub(crate) fn starved() -> TestResult {
+    let bench = Bench::new()?;
+    let more = "sampling.rate = 10000\ngovernor.budget_percent = 100.0";
+    let mut service = bench.start(&bench.configure(more)?)?;
+    let trouble = "keeping what is sampled";
+    let status = |form: &str| -> Result<String, Failed> {
+        let output = bench.ctl(&["status", "--format", form])?;
+        ensure(output.status.success(), || text(&output))?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    // From the second look on what is lost is judged, and what is spent is known.
+    while status("prometheus")?
+        .lines()
+        .all(|line| !line.starts_with("vcpid_overhead_ratio "))
+    {
+        service.await_flushes(1)?;
+    }
+    service.signal(Signal::SIGSTOP)?;
+    // More samples than there is room for, whatever else the machine does.
+    let script = "i=0; while [ $i -lt 8000000 ]; do i=$((i+1)); done";
+    let burned = Command::new("sh").args(["-c", script]).status();
+    service.signal(Signal::SIGCONT)?;
+    ensure(burned?.success(), || "nothing was burned".to_owned())?;
+    service.await_line(trouble)?;
+    let of_monitor = status("prometheus")?;
+    ensure(
+        of_monitor.contains(&format!("vcpid_trouble{{what=\"{trouble}\"}} 1")),
+        || of_monitor.clone(),
+    )?;
+    let of_programs: Value = serde_json::from_str(&status("json")?)?;
+    let lost = of_programs["lost_percent"].as_f64();
+    ensure(
+        lost.is_some_and(|lost| (5.0..=100.0).contains(&lost)),
+        || of_programs.to_string(),
+    )?;
+    let of_people = status("text")?;
+    ensure(
+        of_people.contains(&format!("trouble   {trouble}: ")),
+        || of_people.clone(),
+    )?;
+    // A machine that is busy with other things may go on losing at such a rate.
+    bench.configure("sampling.rate = 100")?;
+    let reload = bench.ctl(&["reload"])?;
+    ensure(reload.status.success(), || text(&reload))?;
+    service.await_line("keeping what is sampled: works again")?;
+    let after = status("text")?;
+    ensure(!after.contains(trouble), || after.clone())?;
+    let said = service.times_said("keeping what is sampled: many");
+    ensure(said == 1, || {
+        format!("said {said} times: {:?}", service.said)
+    })?;
+    service.stop()?;
+    // All interrupts are in what it counted of its cost, those too of which no sample arrived.
+    let database = &bench.databases()?[0];
+    let counter = |kind: &str, name: &str| {
+        query::<i64>(
+            database,
+            &format!(
+                "SELECT coalesce(sum(value), 0) FROM counter
+                 WHERE kind = '{kind}' AND name = '{name}'"
+            ),
+        )
+    };
+    let interrupts = counter("overhead", "interrupts")?;
+    let lost = counter("lost", "samples_without_room")?
+        + counter("lost", "values_of_samples_without_room")?
+        + counter("lost", "ring_samples")?
+        + counter("lost", "ring_records")?;
+    ensure(lost > 0 && interrupts > lost, || {
+        format!("{interrupts} interrupts, {lost} lost")
+    })?;
     done()
 }

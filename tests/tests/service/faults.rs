@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::process::Command;
 
 use libtest_mimic::Failed;
 use rand::rngs::StdRng;
@@ -9,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rusqlite::Connection;
 
 use crate::bench::{Bench, Burner, SmallDisk, ensure_whole, query};
-use crate::common::ensure;
+use crate::common::{ensure, text};
 use crate::{TestResult, done};
 
 /// A full disk keeps nothing from being collected; what could not be written is written when there
@@ -38,6 +39,43 @@ pub(crate) fn full_disk() -> TestResult {
         "SELECT count(*) FROM flush a JOIN flush b ON b.id = a.id + 1 WHERE b.started != a.ended",
     )?;
     ensure(gaps == 0, || format!("{gaps} gaps"))?;
+    done()
+}
+
+/// Readers of a service whose disk is full are told so, and what is to be done; the status shows it
+/// until there is room again.
+pub(crate) fn full_disk_for_readers() -> TestResult {
+    let bench = Bench::new()?;
+    let disk = SmallDisk::mount(&bench.directory())?;
+    // No flush but the one that is asked for: it is the readers who find out.
+    let mut service = bench.start(&bench.configure("collection.flush_seconds = 3600")?)?;
+    let flush = bench.ctl(&["flush"])?;
+    ensure(flush.status.success(), || text(&flush))?;
+    disk.fill()?;
+    let ask = || {
+        let mut reader = Command::new(&bench.programs.vcpi);
+        reader.args(["top", "-i"]).arg(bench.path("socket"));
+        reader.output()
+    };
+    for _ in 0..3 {
+        let output = ask()?;
+        ensure(!output.status.success(), || text(&output))?;
+        for part in ["is full", "make room"] {
+            ensure(text(&output).contains(part), || text(&output))?;
+        }
+    }
+    service.await_line("answering readers: ")?;
+    let status = text(&bench.ctl(&["status"])?);
+    ensure(status.contains("trouble   answering readers: "), || {
+        status.clone()
+    })?;
+    disk.empty()?;
+    service.await_line("answering readers: works again")?;
+    let output = ask()?;
+    ensure(output.status.success(), || text(&output))?;
+    let said = service.times_said("is full");
+    ensure(said == 1, || format!("{:?}", service.said))?;
+    service.stop()?;
     done()
 }
 

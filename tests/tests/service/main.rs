@@ -112,6 +112,10 @@ fn main() -> ExitCode {
             faults::full_disk,
         ),
         (
+            "readers of a service with a full disk are told what to do",
+            faults::full_disk_for_readers,
+        ),
+        (
             "a disk that takes next to nothing keeps neither status nor end waiting",
             slow::disk,
         ),
@@ -154,10 +158,18 @@ fn main() -> ExitCode {
         ),
         ("what readers cost is counted apart", cost::readers),
         (
+            "samples that are lost for want of processor time are a trouble",
+            cost::starved,
+        ),
+        (
             "ctl: status in three forms, flush, epoch, reload",
             requests::all,
         ),
         ("ctl without a service says so", requests::no_service),
+        (
+            "a stopped service is waited for, which is said",
+            requests::stopped_service,
+        ),
         (
             "ctl has only the status for monitors",
             requests::only_the_status_for_monitors,

@@ -1,5 +1,9 @@
 //! `vcpid ctl`.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::bench::{Bench, ensure_whole};
@@ -21,6 +25,14 @@ pub(crate) fn all() -> TestResult {
         before["pid"] == service.pid() && before["database"]["flushes"] == 0,
         || before.to_string(),
     )?;
+    // It is asked in the first seconds, or late: either way it says what it knows.
+    let people = text(&bench.ctl(&["status"])?);
+    ensure(
+        people.contains("overhead  not known yet: it is measured from about ten seconds")
+            || people.contains(" % of the machine (budget"),
+        || people.clone(),
+    )?;
+    ensure(!people.contains('?'), || people.clone())?;
     let flush = bench.ctl(&["flush"])?;
     ensure(flush.status.success(), || text(&flush))?;
     ensure(status(&bench)?["database"]["flushes"] == 1, || {
@@ -96,5 +108,35 @@ pub(crate) fn no_service() -> TestResult {
     for part in [socket.to_str().unwrap_or("?"), "systemctl start vcpid"] {
         ensure(text(&output).contains(part), || text(&output))?;
     }
+    done()
+}
+
+/// A service that is stopped is not waited for in silence: whoever asks is told what it is waited for
+/// and where, gives up a status soon, and has the answer when it goes on.
+pub(crate) fn stopped_service() -> TestResult {
+    let bench = Bench::new()?;
+    let mut service = bench.start(&bench.configure("")?)?;
+    service.await_flushes(1)?;
+    service.signal(Signal::SIGSTOP)?;
+    let status = bench.ctl(&["status"])?;
+    ensure(status.status.code() == Some(1), || text(&status))?;
+    for part in ["has not answered yet", "nothing came for 10 s", "stopped"] {
+        ensure(text(&status).contains(part), || text(&status))?;
+    }
+    let mut reader = Command::new(&bench.programs.vcpi)
+        .args(["status", "-i"])
+        .arg(bench.path("socket"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut said = BufReader::new(reader.stderr.take().ok_or("no standard error")?).lines();
+    let first = said.next().ok_or("it said nothing")??;
+    service.signal(Signal::SIGCONT)?;
+    ensure(first.contains("has not answered yet"), || first.clone())?;
+    // What it says besides is of no interest, but must not fill the pipe.
+    said.for_each(drop);
+    let status = reader.wait()?;
+    ensure(status.success(), || status.to_string())?;
+    service.stop()?;
     done()
 }

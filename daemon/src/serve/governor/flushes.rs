@@ -12,17 +12,30 @@ const SPREAD: Duration = Duration::from_secs(60);
 pub(super) struct Flushes {
     /// Seconds of each processor that a flush took, and how long after the one before it ended.
     last: VecDeque<(f64, Duration)>,
+    /// As much for the one that comes next, so far.
+    next: (f64, Duration),
 }
 
 impl Flushes {
     /// A flush took `cost` of each processor, and ended `apart` after the one before.
     pub(super) fn add(&mut self, cost: Duration, apart: Duration) {
         self.last.push_back((cost.as_secs_f64(), apart));
+        self.next = (0.0, Duration::ZERO);
         while let Some((_, first)) = self.last.front()
             && self.time() - *first >= SPREAD
         {
             self.last.pop_front();
         }
+    }
+
+    /// So much was spent on flushes since the last one ended, so long ago.
+    pub(super) fn since(&mut self, cost: Duration, apart: Duration) {
+        self.next = (cost.as_secs_f64(), apart);
+    }
+
+    /// Whether one has ended.
+    pub(super) fn are_known(&self) -> bool {
+        !self.last.is_empty()
     }
 
     /// The rate has changed, to so many times what it was. Until the next flush tells, flushes are
@@ -33,11 +46,16 @@ impl Flushes {
         }
     }
 
-    /// The share of the machine that they take; `None` before the first.
-    pub(super) fn share(&self) -> Option<f64> {
+    /// The share of the machine that they take. One that is late, because it takes long, counts
+    /// before it has ended.
+    pub(super) fn share(&self) -> f64 {
         let cost: f64 = self.last.iter().map(|(cost, _)| cost).sum();
-        let time = self.time().max(SPREAD);
-        (!self.last.is_empty()).then(|| cost / time.as_secs_f64())
+        let ended = cost / self.time().max(SPREAD).as_secs_f64();
+        let (more, since) = self.next;
+        if since < SPREAD {
+            return ended;
+        }
+        ended.max((cost + more) / (self.time() + since).as_secs_f64())
     }
 
     fn time(&self) -> Duration {

@@ -296,17 +296,32 @@ fn follows() {
 #[test]
 fn flushes_on_request() {
     let mut flushes = flushes::Flushes::default();
-    assert_eq!(flushes.share(), None);
+    assert!(!flushes.are_known() && flushes.share() == 0.0);
     for _ in 0..2 {
         flushes.add(Duration::from_millis(60), Duration::from_secs(60));
-        assert_eq!(flushes.share(), Some(0.001));
+        assert_eq!(flushes.share(), 0.001);
     }
     flushes.add(Duration::from_millis(60), Duration::from_millis(1));
-    assert!(flushes.share().is_some_and(|share| share < 0.0021));
+    assert!(flushes.share() < 0.0021);
     flushes.add(Duration::from_millis(60), Duration::from_secs(60));
-    assert_eq!(flushes.share(), Some(0.001));
+    assert_eq!(flushes.share(), 0.001);
     flushes.rate_changed(0.5);
-    assert_eq!(flushes.share(), Some(0.0005));
+    assert_eq!(flushes.share(), 0.0005);
+}
+
+/// A flush that is late counts before it ends, and one that is not does not: it would count twice.
+#[test]
+fn late_flush() {
+    let mut flushes = flushes::Flushes::default();
+    let is = |flushes: &flushes::Flushes, share: f64| (flushes.share() - share).abs() < 1e-9;
+    flushes.since(Duration::from_secs(6), Duration::from_secs(600));
+    assert!(is(&flushes, 0.01) && !flushes.are_known());
+    flushes.add(Duration::from_millis(60), Duration::from_secs(60));
+    assert!(is(&flushes, 0.001));
+    flushes.since(Duration::from_millis(30), Duration::from_secs(5));
+    assert!(is(&flushes, 0.001));
+    flushes.since(Duration::from_millis(1140), Duration::from_secs(60));
+    assert!(is(&flushes, 0.01));
 }
 
 /// A cost that no rate can lower ends at the longest interval, and stays there.

@@ -13,6 +13,7 @@ use protocol::{Digest, Refusal, Reply};
 use sha2::{Digest as _, Sha256};
 
 use super::Settings;
+use super::failing::{self, Failing};
 use super::front::{Finished, Outcome};
 use super::identity::ids_are_the_kernels;
 use super::queue::{Batch, Held, Queue};
@@ -42,6 +43,7 @@ pub(super) struct Worker {
     pub(super) queue: Arc<Queue>,
     pub(super) directory: PathBuf,
     pub(super) settings: Settings,
+    pub(super) failing: Arc<Failing>,
     pub(super) finished: Finished,
 }
 
@@ -55,6 +57,13 @@ impl Worker {
         while let Some(batch) = self.queue.pop() {
             let begun = Instant::now();
             let view = self.make(&batch, begun);
+            match &view {
+                Ok(_) => self.failing.works(),
+                Err(Reply::Refused { refusal, message }) if *refusal == Refusal::Failed => {
+                    self.failing.failed(&self.directory, message);
+                }
+                Err(_) => {}
+            }
             let bytes = view.as_ref().map_or(0, |view| view.bytes);
             let held = self.queue.done(&batch, begun.elapsed(), bytes);
             let outcome = match view {
@@ -81,13 +90,9 @@ impl Worker {
             stop: Arc::clone(&job.stop),
         };
         let failed = |error: &(dyn Error + 'static)| {
-            tracing::warn!(error, directory = %self.directory.display(), "a view cannot be made");
-            // Which file it was is not the reader's business; that the disk is full is.
-            let cause = anyhow::Chain::new(error).next_back().unwrap_or(error);
-            refusal(
-                Refusal::Failed,
-                format!("the view cannot be written: {cause}"),
-            )
+            // Once for all of them the journal hears of it from the service's loop.
+            tracing::debug!(error, directory = %self.directory.display(), "a view cannot be made");
+            refusal(Refusal::Failed, failing::words(error))
         };
         let sources = databases(&self.directory).map_err(|e| failed(&e))?;
         let place = tempfile::Builder::new()

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{BUDGET, Service};
+use super::{BUDGET, LOSSES, Service};
 use crate::serve::governor::{Change, Governor, Spent};
+use crate::serve::losses::Counted;
 use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
 use crate::serve::status::Figures;
@@ -33,13 +34,15 @@ impl Mark {
         }
     }
 
-    pub(super) fn now(session: &Session, peers: &Peers) -> Self {
+    pub(super) fn now(sampling: Option<&Sampling>, session: &Session, peers: &Peers) -> Self {
+        let handled = sampling.and_then(Sampling::handled);
         Self {
             at: Instant::now(),
             cpu: store::cpu_time(),
             saving: session.store.saving_time(),
             readers: peers.cpu_time(),
-            interrupts: session.interrupts,
+            // Where nothing is counted in the kernel, what arrives is.
+            interrupts: handled.map_or(session.interrupts, |handled| handled.interrupts),
         }
     }
 }
@@ -66,13 +69,13 @@ impl Service {
     /// Ends the trial: whether the configured rate will do is known well enough.
     pub(super) fn end_trial(&mut self, session: &mut Session) {
         self.is_on_trial = false;
-        self.spent = Mark::now(session, &self.peers);
+        self.spent = Mark::now(self.sampling.as_ref(), session, &self.peers);
         if let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) {
-            // What was sampled while the start went on is only counted now.
+            // What was sampled while the start went on counts, too.
             governor.begin(Spent {
                 machine: sampling.age() * cpus(sampling),
                 collector: Duration::ZERO,
-                interrupts: session.interrupts,
+                interrupts: self.spent.interrupts,
             });
             begin_at(sampling, session, governor, &mut self.figures);
         }
@@ -88,8 +91,36 @@ impl Service {
         }
     }
 
+    /// Sees whether much is lost, which is said once and shown for as long as it lasts.
+    pub(super) fn look_at_losses(&mut self, session: &Session) {
+        let Some(sampling) = &self.sampling else {
+            return;
+        };
+        let totals = &session.collector.totals;
+        let lost = session.losses();
+        let in_rings: u64 = ["ring_samples", "ring_records"]
+            .iter()
+            .filter_map(|name| lost.get(name))
+            .sum();
+        let (samples, without_room) = match sampling.handled() {
+            Some(handled) => (handled.samples, handled.without_room),
+            None => (totals.samples + in_rings, in_rings),
+        };
+        self.losses.look(Counted {
+            at: Instant::now(),
+            samples,
+            values: totals.values,
+            without_room,
+            lost,
+        });
+        match self.losses.trouble() {
+            Some(why) => self.troubles.begin(LOSSES, why),
+            None => self.troubles.end(LOSSES),
+        }
+    }
+
     pub(super) fn look_at_cost(&mut self, session: &mut Session) {
-        let now = Mark::now(session, &self.peers);
+        let now = Mark::now(self.sampling.as_ref(), session, &self.peers);
         let before = std::mem::replace(&mut self.spent, now);
         let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
             return;
@@ -114,6 +145,8 @@ impl Service {
         tables.count("overhead", "readers_cpu_ns", nanoseconds(readers));
         tables.count("overhead", "looks", 1);
         tables.count("overhead", "period_sum", governor.mean());
+        let flushing = now.saving.saturating_sub(self.flushed.1) / cpus(sampling);
+        governor.flushing(flushing, now.at.saturating_duration_since(self.flushed.0));
         let change = governor.look(spent);
         if governor.is_at_its_end() {
             let why = "even the lowest rate costs more";

@@ -43,6 +43,8 @@ impl Service {
             governor: self.governor.as_ref(),
             epochs: &self.epochs,
             troubles: &self.troubles,
+            losses: &self.losses,
+            readers: self.peers.cpu_time(),
             session,
         })
     }
