@@ -78,7 +78,7 @@ fn printed_names_are_found() {
 /// there; `--full-names` and JSON have the whole.
 #[test]
 fn long_names() {
-    // void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(...// void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(..., ... const&), ... const// void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(..., ... const&))
+    // void ns::table<std::map<std::string, std::vector<int>>>::hot<...>(..., ... const&)
     let fixture = Fixture::with_hot(
         "_ZN2ns5tableISt3mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESt6vectorIiSaIi\
          EESt4lessIS7_ESaISt4pairIKS7_SA_EEEE3hotISH_EEvRT_RKSH_",

@@ -168,6 +168,14 @@ impl Chase {
     fn is_in_loop(&self, sample: &RawSample) -> bool {
         self.code.contains(&sample.ip)
     }
+
+    /// Its key, from the first sample of it.
+    fn process(&self, recording: &mut Recording) -> Result<ProcessKey, Failed> {
+        recording.samples(1, |sample| self.is_in_loop(sample))?;
+        let mut captures = samples(&recording.batches).filter_map(|sample| sample.capture.as_ref());
+        let first = captures.next().ok_or("no capture")?;
+        Ok(first.task.process())
+    }
 }
 
 /// A plan for all samples, of code that is loaded where it is linked.
@@ -269,10 +277,7 @@ fn unreadable(clock: Clock) -> Result<(), Failed> {
     let mut recording = chase.recording(clock)?;
     let handler = recording.running().handler().ok_or("no handler")?;
     let is_in_loop = |sample: &RawSample| chase.is_in_loop(sample);
-    recording.samples(1, is_in_loop)?;
-    let key = samples(&recording.batches)
-        .find_map(|sample| Some(sample.capture.as_ref()?.task.process()))
-        .ok_or("no capture")?;
+    let key = chase.process(&mut recording)?;
     let bad = [
         (0xffff_ffff_8100_0000, PlanFailure::Forbidden),
         (0x1000_0000_0000, PlanFailure::Unreadable),
@@ -321,10 +326,7 @@ fn share(clock: Clock) -> Result<(), Failed> {
     let mut recording = chase.recording(clock)?;
     let handler = recording.running().handler().ok_or("no handler")?;
     let is_in_loop = |sample: &RawSample| chase.is_in_loop(sample);
-    recording.samples(1, is_in_loop)?;
-    let key = samples(&recording.batches)
-        .find_map(|sample| Some(sample.capture.as_ref()?.task.process()))
-        .ok_or("no capture")?;
+    let key = chase.process(&mut recording)?;
     let (bytes, part) = (chase.plan(), Share::new(0.25));
     for pc in chase.code.clone() {
         let plan = GivenPlan {
