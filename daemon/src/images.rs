@@ -91,7 +91,7 @@ pub(crate) struct Images {
     pub(crate) rules: Rules,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
-    /// Besides [`DENIED`].
+    /// Besides those of [`denied`].
     deny: Vec<String>,
     /// Wall clock minus sample clock, ns.
     clock_offset: i64,
