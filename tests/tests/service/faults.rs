@@ -71,6 +71,9 @@ pub(crate) fn full_disk_for_readers() -> TestResult {
     })?;
     disk.empty()?;
     service.await_line("answering readers: works again")?;
+    // By now there is something to tell: those who asked were sampled, too.
+    let flush = bench.ctl(&["flush"])?;
+    ensure(flush.status.success(), || text(&flush))?;
     let output = ask()?;
     ensure(output.status.success(), || text(&output))?;
     let said = service.times_said("is full");
