@@ -66,9 +66,7 @@ impl Snapshot {
     pub(crate) fn losses(&self) -> (u64, Vec<(&'static str, u64)>) {
         let counters = self.tables.counters();
         let samples = counters.get(&("run", "samples")).copied();
-        let lost = counters.iter().filter(|((kind, _), _)| *kind == "lost");
-        let lost = lost.map(|((_, name), count)| (*name, *count)).collect();
-        (samples.unwrap_or(0), lost)
+        (samples.unwrap_or(0), self.tables.each_loss().collect())
     }
 
     /// Bytes that it holds, roughly.

@@ -260,17 +260,11 @@ impl Plans {
         }
         if self.is_wanted(basis, lacked) {
             self.make(basis, cache, tables);
-        } else {
-            self.share(basis);
         }
     }
 
     /// Lets the handler evaluate a plan for about as many samples as have their windows accepted.
-    fn share(&mut self, basis: &Basis<'_, '_>) {
-        let of_process = self.processes.get_mut(&basis.start.process);
-        let Some(given) = of_process.and_then(|of| of.given.get_mut(&basis.start.pc)) else {
-            return;
-        };
+    fn share(handler: &Handler, given: &mut Given, basis: &Basis<'_, '_>) {
         let wanted = share_for(basis.probability);
         let ratio = given.share.part() / wanted.part();
         if (RAISED_FROM..LOWERED_FROM).contains(&ratio) {
@@ -278,7 +272,7 @@ impl Plans {
         }
         let Start { process, pc } = basis.start;
         // Where it cannot be told, it goes on as before, which is known from the samples.
-        if self.handler.set_share(process, pc, wanted).is_ok() {
+        if handler.set_share(process, pc, wanted).is_ok() {
             given.share = wanted;
         }
     }
@@ -298,10 +292,13 @@ impl Plans {
         }
     }
 
-    /// Whether a plan is to be made, or made again, after a window.
+    /// Whether a plan is to be made, or made again, after a window. One that there is gets its share.
     fn is_wanted(&mut self, basis: &Basis<'_, '_>, lacked: Lacked) -> bool {
         let of_process = self.processes.get_mut(&basis.start.process);
-        let given = of_process.and_then(|of| of.given.get_mut(&basis.start.pc));
+        let mut given = of_process.and_then(|of| of.given.get_mut(&basis.start.pc));
+        if let Some(given) = &mut given {
+            Self::share(&self.handler, given, basis);
+        }
         let tag = match basis.outcome {
             PlanOutcome::Missing => {
                 return match given {

@@ -163,11 +163,8 @@ impl Session {
     /// All losses of this collection so far, by name.
     pub(crate) fn losses(&self) -> BTreeMap<&'static str, u64> {
         let mut losses = self.store.losses().clone();
-        let counters = self.collector.tables.counters();
-        for ((kind, name), count) in counters {
-            if kind == "lost" {
-                *losses.entry(name).or_default() += count;
-            }
+        for (name, count) in self.collector.tables.each_loss() {
+            *losses.entry(name).or_default() += count;
         }
         losses
     }

@@ -229,8 +229,13 @@ impl Tables {
 
     /// Everything lost since the last flush.
     pub(crate) fn losses(&self) -> u64 {
+        self.each_loss().map(|(_, count)| count).sum()
+    }
+
+    /// That by name, of which each may come several times.
+    pub(crate) fn each_loss(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let lost = self.counts.values().filter(|(kind, ..)| *kind == "lost");
-        lost.map(|(.., count)| count).sum()
+        lost.map(|&(_, name, count)| (name, count))
     }
 
     /// The index of a PC; `None` if there is no room.

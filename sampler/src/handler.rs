@@ -131,9 +131,7 @@ impl Handler {
         let Some(mut value) = held else {
             return Ok(());
         };
-        if !layout::set_share(&mut value, share) {
-            return Ok(());
-        }
+        layout::set_share(&mut value, share);
         put(&self.maps.plans, &place, &value, doing)
     }
 

@@ -9,7 +9,7 @@ use nix::unistd::User;
 use serde_json::json;
 
 use crate::args::FormatArg;
-use crate::config::{self, Config};
+use crate::config::{self, Config, ConfigError};
 use crate::output;
 use crate::serve;
 
@@ -59,11 +59,19 @@ fn check(path: &Path) -> Result<Vec<String>, String> {
 
 /// A refusal of what a key says, with the place where the file says it.
 fn at(path: &Path, section: &str, key: &str, refusal: &str) -> String {
-    match config::place_of(path, section, key) {
-        Some((line, column)) => format!("{}:{line}:{column}: {refusal}", path.display()),
+    let reason = refusal.to_owned();
+    let Some((line, column)) = config::place_of(path, section, key) else {
         // It is the default.
-        None => refusal.to_owned(),
-    }
+        return reason;
+    };
+    let path = path.to_owned();
+    let wrong = ConfigError::Wrong {
+        path,
+        line,
+        column,
+        reason,
+    };
+    wrong.to_string()
 }
 
 /// As whom the service may run: the package's as a user of its own, without a package as root.

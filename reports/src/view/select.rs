@@ -21,16 +21,16 @@ impl View<'_> {
                 return Ok(exact);
             }
         }
-        let around = match (hex(name), name.rsplit_once('+')) {
-            (Some(address), _) => self.at_address(address),
-            (None, Some((whole, number))) => match hex(number) {
-                Some(number) => self.holding(name, whole, number),
-                None => BTreeSet::new(),
-            },
-            (None, None) => BTreeSet::new(),
-        };
-        if hex(name).is_some() && around.len() > 1 {
-            return Err(self.ambiguous(&format!("{name} is in"), "functions", &around));
+        let mut around = BTreeSet::new();
+        if let Some(address) = hex(name) {
+            around = self.at_address(address);
+            if around.len() > 1 {
+                return Err(self.ambiguous(&format!("{name} is in"), "functions", &around));
+            }
+        } else if let Some((whole, number)) = name.rsplit_once('+')
+            && let Some(number) = hex(number)
+        {
+            around = self.holding(name, whole, number);
         }
         if !around.is_empty() {
             return Ok(around);

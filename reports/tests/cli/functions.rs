@@ -37,6 +37,15 @@ fn functions_by_part_and_address() {
     assert_eq!(json(&fixture, &["list", "hot"])[0]["function"], "hot");
 }
 
+/// Reports in which each row names a function.
+const NAMING: [&[&str]; 5] = [
+    &["top"],
+    &["top", "--by", "instruction"],
+    &["args"],
+    &["cg"],
+    &["branches"],
+];
+
 /// Whatever one report prints as a function or an instruction is found by the others, in images with
 /// names and without any.
 #[test]
@@ -44,15 +53,7 @@ fn printed_names_are_found() {
     let fixture = Fixture::new();
     for symbols in [&[][..], &["--no-symbols"]] {
         let mut names = std::collections::BTreeSet::new();
-        for report in [
-            &["top"][..],
-            &["top", "--by", "instruction"],
-            &["args"],
-            &["cg"],
-            &["branches"],
-            &["targets"],
-            &["blks"],
-        ] {
+        for report in [&NAMING[..], &[&["targets"], &["blks"]]].concat() {
             let rows = json(&fixture, &[report, symbols].concat());
             for row in rows.as_array().expect("rows") {
                 let fields = ["key", "function", "caller", "call_site", "address", "first"];
@@ -84,14 +85,7 @@ fn long_names() {
          EESt4lessIS7_ESaISt4pairIKS7_SA_EEEE3hotISH_EEvRT_RKSH_",
     );
     let short = "ns::table<std::map<...> >::hot<std::map<...> >";
-    for report in [
-        &["top"][..],
-        &["top", "--by", "instruction"],
-        &["args"],
-        &["cg"],
-        &["branches"],
-        &["list", "main"],
-    ] {
+    for report in [&NAMING[..], &[&["list", "main"]]].concat() {
         let text = fixture.report(report);
         assert!(text.contains(short), "{report:?}: {text}");
         assert!(!text.contains("char_traits"), "{report:?}: {text}");

@@ -6,7 +6,7 @@ use crate::{CallerRbp, Config, Denial, GivenPlan, Pid, ProcessKey, Row, Share, T
 /// Bytes of a plan in the wire form.
 pub(crate) const PLAN_BYTES: usize = 520;
 /// Bytes of a plan as the handler's map holds it.
-pub(crate) const PLAN_VALUE_BYTES: usize = 576;
+const PLAN_VALUE_BYTES: usize = 576;
 /// Bytes of a process's key.
 pub(crate) const PROCESS_BYTES: usize = 16;
 /// Bytes of the key of a PC or a return address.
@@ -247,14 +247,12 @@ pub(crate) fn plan_value(
     bytes
 }
 
-/// Puts another share into a `struct plan_value`; false if it is none.
-pub(crate) fn set_share(plan_value: &mut [u8], share: Share) -> bool {
+/// Puts another share into a `struct plan_value`.
+pub(crate) fn set_share(plan_value: &mut [u8], share: Share) {
     const AT: usize = PLACE_BYTES + 8 + 4 + ROW_BYTES;
-    if plan_value.len() != PLAN_VALUE_BYTES {
-        return false;
+    if let Some(place) = plan_value.get_mut(AT..) {
+        Put(place).bytes(&share.0.to_ne_bytes());
     }
-    plan_value[AT..AT + 4].copy_from_slice(&share.0.to_ne_bytes());
-    true
 }
 
 /// What the map of denials holds.

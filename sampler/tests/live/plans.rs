@@ -5,8 +5,8 @@ use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
 use sampler::{
-    CallerRbp, Capture, Clock, Config, Context, Engine, FrameSource, GivenPlan, PlanFailure,
-    PlanOutcome, ProcessKey, RawSample, Registers, Row, Share, Target,
+    CallerRbp, Capture, Clock, Config, Context, Engine, FrameSource, GivenPlan, Handler,
+    PlanFailure, PlanOutcome, ProcessKey, RawSample, Registers, Row, Share, Target,
 };
 
 use crate::for_clocks_with_bpf;
@@ -169,6 +169,14 @@ impl Chase {
         self.code.contains(&sample.ip)
     }
 
+    /// Gives a plan for every PC of the loop.
+    fn give(&self, handler: &Handler, key: ProcessKey, plan: &GivenPlan<'_>) -> Result<(), Failed> {
+        for pc in self.code.clone() {
+            handler.put_plan(key, pc, plan)?;
+        }
+        Ok(())
+    }
+
     /// Its key, from the first sample of it.
     fn process(&self, recording: &mut Recording) -> Result<ProcessKey, Failed> {
         recording.samples(1, |sample| self.is_in_loop(sample))?;
@@ -226,14 +234,12 @@ fn truth(clock: Clock) -> Result<(), Failed> {
     let bytes = chase.plan();
     // Before the plans: whatever has one then has its rows, too.
     handler.put_row(key, callers[0].return_address, row)?;
-    for pc in chase.code.clone() {
-        let plan = GivenPlan {
-            bias: chase.code.start,
-            row: Some(row),
-            ..plain(7, &bytes)
-        };
-        handler.put_plan(key, pc, &plan)?;
-    }
+    let plan = GivenPlan {
+        bias: chase.code.start,
+        row: Some(row),
+        ..plain(7, &bytes)
+    };
+    chase.give(&handler, key, &plan)?;
     let given = samples(&recording.batches).count();
     recording.samples(SAMPLES, is_in_loop)?;
     let (batches, _) = recording.stop()?;
@@ -291,9 +297,7 @@ fn unreadable(clock: Clock) -> Result<(), Failed> {
             load(address, NONE, NONE, 0, 8),
             load(0, RSI, NONE, 0, 8),
         ]);
-        for pc in chase.code.clone() {
-            handler.put_plan(key, pc, &plain(tag, &bytes))?;
-        }
+        chase.give(&handler, key, &plain(tag, &bytes))?;
         let outcome = PlanOutcome::Failed {
             tag,
             step: 2,
@@ -328,14 +332,12 @@ fn share(clock: Clock) -> Result<(), Failed> {
     let is_in_loop = |sample: &RawSample| chase.is_in_loop(sample);
     let key = chase.process(&mut recording)?;
     let (bytes, part) = (chase.plan(), Share::new(0.25));
-    for pc in chase.code.clone() {
-        let plan = GivenPlan {
-            bias: chase.code.start,
-            share: part,
-            ..plain(7, &bytes)
-        };
-        handler.put_plan(key, pc, &plan)?;
-    }
+    let plan = GivenPlan {
+        bias: chase.code.start,
+        share: part,
+        ..plain(7, &bytes)
+    };
+    chase.give(&handler, key, &plan)?;
     let of_share = |part: Share| {
         move |sample: &RawSample| {
             let capture = sample.capture.as_ref();
