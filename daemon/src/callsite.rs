@@ -64,38 +64,40 @@ pub(crate) fn call_before(view: &View<'_>, return_address: u64) -> Option<Pc> {
     if !located.mapping.executable || located.mapping.is_anon() {
         return None;
     }
-    let start = return_address.wrapping_sub(MAX_CALL as u64);
-    let mut code = [0; MAX_CALL];
-    let read = view.images.borrow_mut().read(
-        located.pc.image,
-        start.wrapping_sub(located.bias),
-        &mut code,
-    );
-    if read != MAX_CALL {
-        return None;
-    }
-    let length = call_length(&code, start)?;
-    let address = return_address
-        .wrapping_sub(length as u64)
-        .wrapping_sub(located.bias);
+    let (image, bias) = (located.pc.image, located.bias);
+    let behind = return_address.wrapping_sub(bias);
+    let mut images = view.images.borrow_mut();
+    let length = match images.calls.get(image, behind) {
+        Some(known) => known?,
+        None => {
+            let start = behind.wrapping_sub(MAX_CALL as u64);
+            let mut code = [0; MAX_CALL];
+            if images.read(image, start, &mut code) != MAX_CALL {
+                return None;
+            }
+            let length = call_length(&code, start);
+            images.calls.put(image, behind, length);
+            length?
+        }
+    };
     Some(Pc {
-        image: located.pc.image,
-        address,
+        image,
+        address: behind.wrapping_sub(length.into()),
     })
 }
 
 /// Length of the call instruction that ends where `code` ends.
-fn call_length(code: &[u8; MAX_CALL], start: u64) -> Option<usize> {
+fn call_length(code: &[u8; MAX_CALL], start: u64) -> Option<u8> {
     use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
     // The near relative call first: by far the most frequent.
     const NEAR: usize = 5;
     if code[MAX_CALL - NEAR] == 0xe8 {
-        return Some(NEAR);
+        return Some(NEAR as u8);
     }
     // Of the indirect ones the longest that fits: a shorter one is often the longer without its
     // prefix.
-    (2..=MAX_CALL).rev().find(|&length| {
+    let length = (2..=MAX_CALL).rev().find(|&length| {
         let at = MAX_CALL - length;
         let mut decoder = Decoder::with_ip(
             64,
@@ -109,14 +111,16 @@ fn call_length(code: &[u8; MAX_CALL], start: u64) -> Option<usize> {
                 instruction.flow_control(),
                 FlowControl::Call | FlowControl::IndirectCall
             )
-    })
+    });
+    // At most nine.
+    length.map(|length| length as u8)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn length_of(call: &[u8]) -> Option<usize> {
+    fn length_of(call: &[u8]) -> Option<u8> {
         let mut code = [0x90; MAX_CALL];
         code[MAX_CALL - call.len()..].copy_from_slice(call);
         call_length(&code, 0x1000)

@@ -5,6 +5,7 @@
 //! page (`loadmap`); here it is made sure that the file is the one that was mapped, and that it
 //! has not changed since.
 
+mod calls;
 mod denied;
 
 use std::fs::{self, File};
@@ -22,6 +23,7 @@ use crate::procfs::MapsLine;
 use crate::rules::Rules;
 use crate::unwind::UnwindInfo;
 
+use self::calls::Calls;
 use self::denied::is_denied;
 
 /// Index of an image in [`Images`]; also the code space of the decode cache.
@@ -89,6 +91,7 @@ pub(crate) struct Images {
     /// Images that were not told apart any more, since that was taken.
     pub(crate) not_kept: u64,
     pub(crate) rules: Rules,
+    pub(crate) calls: Calls,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
     /// Besides those of [`denied`].
@@ -123,6 +126,7 @@ impl Images {
             path_bytes: 0,
             not_kept: 0,
             rules: Rules::new(rules),
+            calls: Calls::default(),
             pages: FxHashMap::default(),
             mapped: FxHashMap::default(),
             deny,
@@ -142,7 +146,7 @@ impl Images {
         let own = images + maps + 2 * self.path_bytes;
         (
             own + self.rules.bytes(),
-            of_map(&self.pages) + self.pages.len() * PAGE,
+            of_map(&self.pages) + self.pages.len() * PAGE + self.calls.bytes(),
         )
     }
 
@@ -426,6 +430,7 @@ impl Images {
         if !changed.is_empty() {
             self.pages.retain(|(id, _), _| !changed.contains(id));
             self.rules.retain(|id| !changed.contains(&id));
+            self.calls.forget(&changed);
         }
         changed
     }

@@ -11,6 +11,7 @@ mod blocks;
 mod callsite;
 mod check;
 mod choices;
+mod code;
 mod collector;
 mod command;
 mod config;

@@ -3,13 +3,17 @@
 //! Memory is bounded: every entry is counted against a budget, and when it is used up the
 //! caller flushes. Should that fail, what does not fit is counted as lost.
 
+mod sites;
+
 use std::collections::BTreeMap;
 
-use hotlist::{Config, Generator, Hotlist};
+use hotlist::{Config, Hotlist};
 use interpreter::Parameter;
 use profiledb::Subject;
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::sites::{Moment, SiteId};
+use self::sites::{Site, Slot};
 use crate::images::ImageId;
 use crate::loadmap::ProcessId;
 
@@ -56,38 +60,6 @@ pub(crate) struct ValueProfile {
     pub(crate) list: Option<Hotlist<u64>>,
 }
 
-/// Index of a [`Site`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SiteId(u32);
-
-/// Index of a [`ValueProfile`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProfileId(u32);
-
-/// An instruction that windows run through, in the code of one owner.
-///
-/// Windows run through the same instructions again and again, mostly in the same order. So a site
-/// knows the one that came next the last time, and what is kept of an instruction is found from
-/// its site: both without a look into a hash table, which is a miss of the cache each time.
-#[derive(Debug)]
-struct Site {
-    owner: Owner,
-    id: PcId,
-    pc: Pc,
-    next: SiteId,
-    directions: Directions,
-    profiles: Vec<Slot>,
-}
-
-/// A profile of a site: its own, or of an argument at what it calls.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    pc: PcId,
-    caller: Option<PcId>,
-    parameter: Parameter,
-    profile: u32,
-}
-
 /// Interrupts at a PC.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cycles {
@@ -115,6 +87,8 @@ pub(crate) struct Tables {
     pub(crate) cycles: FxHashMap<(Owner, PcId, Option<PcId>), Cycles>,
     sites: Vec<Site>,
     site_ids: FxHashMap<(Owner, Pc), SiteId>,
+    /// By the numbers of instructions in the decode cache, the site that one was at last.
+    marked: Vec<SiteId>,
     pub(crate) profiles: Vec<ValueProfile>,
     /// Profiles of sites that have many.
     spilled: FxHashMap<ProfileKey, u32>,
@@ -145,13 +119,10 @@ const LOSSES: [&str; 13] = [
 
 /// Rough sizes of a table entry with its share of the hash table, in bytes.
 const LIST_BYTES: usize = 336;
-const PROFILE_BYTES: usize = 2 * (size_of::<ValueProfile>() + size_of::<Slot>());
+const PROFILE_BYTES: usize = 2 * (size_of::<ValueProfile>() + size_of::<(Slot, u32)>());
 const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
 const CYCLES_BYTES: usize = 2 * (size_of::<(Owner, PcId, Option<PcId>)>() + size_of::<Cycles>());
 const PC_BYTES: usize = 3 * size_of::<Pc>() + 8;
-
-/// Profiles that are searched for at their site; with more they are found by their key.
-const SLOTS: usize = 16;
 
 impl Tables {
     /// Empty tables with room for `budget` bytes.
@@ -166,6 +137,7 @@ impl Tables {
             cycles: FxHashMap::default(),
             sites: Vec::new(),
             site_ids: FxHashMap::default(),
+            marked: Vec::new(),
             profiles: Vec::new(),
             spilled: FxHashMap::default(),
             calls: FxHashMap::default(),
@@ -181,6 +153,7 @@ impl Tables {
         self.lists * LIST_BYTES
             + self.profiles.len() * PROFILE_BYTES
             + self.sites.len() * SITE_BYTES
+            + self.marked.len() * size_of::<SiteId>()
             + (self.cycles.len() + self.calls.len()) * CYCLES_BYTES
             + self.pcs.len() * PC_BYTES
             + self.processes.len() * 128
@@ -307,164 +280,6 @@ impl Tables {
         let cycles = self.cycles.entry(key).or_default();
         cycles.samples = cycles.samples.saturating_add(samples);
         cycles.weight = cycles.weight.saturating_add(weight);
-    }
-
-    /// The site of an instruction; `before` is the one that the window was at before. `None`, and
-    /// counted, if there is no room.
-    pub(crate) fn site(&mut self, owner: Owner, pc: Pc, before: Option<SiteId>) -> Option<SiteId> {
-        let before = before.map(|id| id.0 as usize);
-        if let Some(before) = before.and_then(|before| self.sites.get(before))
-            && let Some(site) = self.sites.get(before.next.0 as usize)
-            && site.pc == pc
-            && site.owner == owner
-        {
-            return Some(before.next);
-        }
-        let id = self.find_site(owner, pc)?;
-        if let Some(before) = before.and_then(|before| self.sites.get_mut(before)) {
-            before.next = id;
-        }
-        Some(id)
-    }
-
-    fn find_site(&mut self, owner: Owner, pc: Pc) -> Option<SiteId> {
-        if let Some(&id) = self.site_ids.get(&(owner, pc)) {
-            return Some(id);
-        }
-        if self.is_over_full() {
-            self.count("lost", "table_full_sites", 1);
-            return None;
-        }
-        let id = SiteId(u32::try_from(self.sites.len()).ok()?);
-        let site = Site {
-            owner,
-            id: self.pc(pc)?,
-            pc,
-            next: id,
-            directions: Directions::default(),
-            profiles: Vec::new(),
-        };
-        self.sites.push(site);
-        self.site_ids.insert((owner, pc), id);
-        Some(id)
-    }
-
-    /// The PC of a site.
-    pub(crate) fn pc_of(&self, site: SiteId) -> Option<PcId> {
-        Some(self.sites.get(site.0 as usize)?.id)
-    }
-
-    /// The profile of a parameter at a site, or, where `pc` says so, at what the site calls.
-    /// `None`, and counted, if there is no room.
-    pub(crate) fn profile(
-        &mut self,
-        site: SiteId,
-        pc: PcId,
-        caller: Option<PcId>,
-        parameter: Parameter,
-    ) -> Option<ProfileId> {
-        let of_site = self.sites.get(site.0 as usize)?;
-        let found = of_site
-            .profiles
-            .iter()
-            .find(|slot| slot.parameter == parameter && slot.pc == pc && slot.caller == caller);
-        if let Some(slot) = found {
-            return Some(ProfileId(slot.profile));
-        }
-        let key = ProfileKey {
-            owner: of_site.owner,
-            pc,
-            caller,
-            parameter,
-        };
-        let spills = of_site.profiles.len() >= SLOTS;
-        if spills && let Some(&profile) = self.spilled.get(&key) {
-            return Some(ProfileId(profile));
-        }
-        if self.is_over_full() {
-            self.count("lost", "table_full_values", 1);
-            return None;
-        }
-        let profile = u32::try_from(self.profiles.len()).ok()?;
-        self.profiles.push(ValueProfile {
-            key,
-            reached: 0,
-            unknown: 0,
-            windows: 0,
-            last_window: 0,
-            list: None,
-        });
-        if spills {
-            self.spilled.insert(key, profile);
-        } else if let Some(of_site) = self.sites.get_mut(site.0 as usize) {
-            of_site.profiles.push(Slot {
-                pc,
-                caller,
-                parameter,
-                profile,
-            });
-        }
-        Some(ProfileId(profile))
-    }
-
-    /// Counts a value event; `None`: reached, but the value is not known.
-    pub(crate) fn add_value(
-        &mut self,
-        profile: ProfileId,
-        value: Option<u64>,
-        window: u64,
-        time: u64,
-        coins: &mut Generator,
-    ) {
-        let Some(profile) = self.profiles.get_mut(profile.0 as usize) else {
-            return;
-        };
-        profile.reached += 1;
-        let Some(value) = value else {
-            profile.unknown += 1;
-            return;
-        };
-        if profile.last_window != window {
-            profile.last_window = window;
-            profile.windows += 1;
-        }
-        let list = profile.list.get_or_insert_with(|| {
-            self.lists += 1;
-            Hotlist::new(&self.config)
-        });
-        list.update(value, time, coins);
-    }
-
-    /// Counts a direction of a conditional branch.
-    pub(crate) fn add_branch(&mut self, site: SiteId, taken: Option<bool>) {
-        let Some(site) = self.sites.get_mut(site.0 as usize) else {
-            return;
-        };
-        match taken {
-            Some(true) => site.directions.taken += 1,
-            Some(false) => site.directions.not_taken += 1,
-            None => site.directions.unknown += 1,
-        }
-    }
-
-    /// How often windows saw a branch taken, and not taken.
-    pub(crate) fn directions(&self, owner: Owner, pc: Pc) -> Option<(u64, u64)> {
-        let site = self.site_ids.get(&(owner, pc))?;
-        let directions = self.sites.get(site.0 as usize)?.directions;
-        Some((directions.taken, directions.not_taken))
-    }
-
-    /// The branches that windows met.
-    pub(crate) fn branches(&self) -> impl Iterator<Item = (Owner, PcId, Directions)> {
-        let met = self.sites.iter().filter(|site| {
-            let Directions {
-                taken,
-                not_taken,
-                unknown,
-            } = site.directions;
-            taken | not_taken | unknown != 0
-        });
-        met.map(|site| (site.owner, site.id, site.directions))
     }
 
     /// Counts a call of what is there, if that is known, and returns its index.

@@ -6,7 +6,7 @@ use interpreter::StopReason;
 
 use crate::elf;
 use crate::host::Host;
-use crate::images::Images;
+use crate::images::{ImageId, Images};
 use crate::loadmap::Process;
 use crate::mapping::{Mapping, Maps};
 use crate::pages::Pages;
@@ -33,8 +33,11 @@ pub(crate) struct View<'a> {
     pub(crate) stack: Option<u64>,
     /// Whether the process is still the sampled program, once that was looked up.
     pub(crate) same_space: Cell<Option<bool>>,
-    /// The mapping that was located last, and its bias: code seldom leaves it.
-    pub(crate) last: Cell<Option<(Mapping, u64)>>,
+    /// The mappings that code and data were located in last: they seldom leave it.
+    code: Cell<Option<Spot>>,
+    data: Cell<Option<Spot>>,
+    /// Of the code's mapping, what most questions need.
+    span: Cell<Span>,
     /// The page that was found pristine last.
     pub(crate) pristine: Cell<Option<u64>>,
 }
@@ -45,6 +48,53 @@ pub(crate) struct Located {
     pub(crate) pc: Pc,
     pub(crate) bias: u64,
     pub(crate) mapping: Mapping,
+}
+
+/// A mapping, and what is to be added to an address of its image.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    mapping: Mapping,
+    bias: u64,
+}
+
+/// Addresses of one image.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u64,
+    len: u64,
+    image: ImageId,
+    bias: u64,
+}
+
+impl Span {
+    const NONE: Self = Self {
+        start: 0,
+        len: 0,
+        image: ImageId(0),
+        bias: 0,
+    };
+}
+
+impl Spot {
+    fn located(&self, address: u64) -> Located {
+        Located {
+            pc: Pc {
+                image: self.mapping.image,
+                address: address.wrapping_sub(self.bias),
+            },
+            bias: self.bias,
+            mapping: self.mapping,
+        }
+    }
+
+    fn span(&self) -> Span {
+        Span {
+            start: self.mapping.start,
+            len: self.mapping.end - self.mapping.start,
+            image: self.mapping.image,
+            bias: self.bias,
+        }
+    }
 }
 
 impl<'a> View<'a> {
@@ -67,34 +117,47 @@ impl<'a> View<'a> {
             evidence: None,
             stack: None,
             same_space: Cell::new(None),
-            last: Cell::new(None),
+            code: Cell::new(None),
+            data: Cell::new(None),
+            span: Cell::new(Span::NONE),
             pristine: Cell::new(None),
         }
     }
 }
 
 impl View<'_> {
-    /// Image and address of code or data in this process; `None` where nothing is mapped.
+    /// Image and address of code in this process; `None` where nothing is mapped.
+    #[inline]
+    pub(crate) fn place(&self, address: u64) -> Option<Pc> {
+        let span = self.span.get();
+        if address.wrapping_sub(span.start) < span.len {
+            return Some(Pc {
+                image: span.image,
+                address: address.wrapping_sub(span.bias),
+            });
+        }
+        self.locate(address).map(|located| located.pc)
+    }
+
+    /// That with the mapping.
     pub(crate) fn locate(&self, address: u64) -> Option<Located> {
-        let known = self.last.get();
-        let known = known.filter(|(mapping, _)| (mapping.start..mapping.end).contains(&address));
-        let (mapping, bias) = match known {
-            Some(known) => known,
-            None => {
-                let mapping = *self.maps.find(address)?;
-                let known = (mapping, self.bias(&mapping));
-                self.last.set(Some(known));
-                known
-            }
-        };
-        Some(Located {
-            pc: Pc {
-                image: mapping.image,
-                address: address.wrapping_sub(bias),
-            },
-            bias,
-            mapping,
-        })
+        let spot = self.spot(&self.code, address)?;
+        self.span.set(spot.span());
+        Some(spot.located(address))
+    }
+
+    /// The mapping at an address, which mostly is the one that was found last.
+    fn spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
+        let known = last.get();
+        let around = |spot: &Spot| (spot.mapping.start..spot.mapping.end).contains(&address);
+        if let Some(known) = known.filter(around) {
+            return Some(known);
+        }
+        let mapping = *self.maps.find(address)?;
+        let bias = self.bias(&mapping);
+        let spot = Spot { mapping, bias };
+        last.set(Some(spot));
+        Some(spot)
     }
 
     /// What is to be added to an address of the mapping's image.
@@ -114,12 +177,17 @@ impl View<'_> {
         bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset))
     }
 
+    /// Whether an address lies in the page that was found pristine last.
+    pub(crate) fn is_in_pristine(&self, address: u64) -> bool {
+        self.pristine.get() == Some(address & !(elf::PAGE as u64 - 1))
+    }
+
     /// Whether the bytes at `address` are certainly those of the image file; else why not.
     pub(crate) fn is_pristine(&self, address: u64, mapping: &Mapping) -> Result<(), StopReason> {
-        let page = address & !(elf::PAGE as u64 - 1);
-        if self.pristine.get() == Some(page) {
+        if self.is_in_pristine(address) {
             return Ok(());
         }
+        let page = address & !(elf::PAGE as u64 - 1);
         if mapping.is_anon() {
             return Err(StopReason::AnonymousCode);
         }
@@ -186,7 +254,7 @@ impl View<'_> {
         let mut done = 0;
         while done < bytes.len() {
             let at = address.wrapping_add(done as u64);
-            let Some(located) = self.locate(at) else {
+            let Some(located) = self.spot(&self.data, at).map(|spot| spot.located(at)) else {
                 return false;
             };
             if self.is_pristine(at, &located.mapping).is_err() {

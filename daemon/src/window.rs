@@ -1,13 +1,12 @@
-//! From a sample to value events: what the interpreter sees of the process, and what it says.
+//! From a sample to value events: what the interpreter sees of the process' memory, and what it says.
 
+use std::array;
 use std::cell::OnceCell;
 
 use hotlist::Generator;
-use interpreter::{
-    Call, Capture, Code, DecodeCache, Decoded, Fetched, Memory, Parameter, Pieces, Sink, StopReason,
-};
+use interpreter::{Call, Capture, Memory, Parameter, Pieces, Sink};
 
-use crate::tables::{Owner, Pc, PcId, SiteId, Tables};
+use crate::tables::{Moment, Owner, Pc, PcId, SiteId, Tables};
 use crate::view::View;
 
 /// What was read at the interrupt: the code at the PC, and what the plan names. It is looked at when
@@ -38,71 +37,6 @@ impl<'a> Brought<'a> {
                 pieces.push(address, bytes);
             }
             pieces
-        })
-    }
-}
-
-/// Code of the sampled process, decoded through the cache.
-pub(crate) struct ProcessCode<'a, 'b, 'v> {
-    pub(crate) view: &'a View<'v>,
-    pub(crate) cache: &'a mut DecodeCache,
-    /// What was read at the interrupt, if the engine reads there.
-    pub(crate) brought: Option<&'b Brought<'b>>,
-    /// Code was wanted that had not been read there.
-    pub(crate) missed: bool,
-}
-
-impl Code for ProcessCode<'_, '_, '_> {
-    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
-        let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
-        if !located.mapping.executable && !located.mapping.is_anon() {
-            return Err(StopReason::NotMapped);
-        }
-        if self.view.is_denied(located.pc) {
-            return Err(StopReason::DeniedImage);
-        }
-        let Pc { image, address } = located.pc;
-        let code = self.brought.map(|brought| brought.pieces().code(pc));
-        if let Some(code) = code.filter(|code| !code.is_empty()) {
-            match self.cache.hold_sampled(image.0, address, code) {
-                Ok(held) => {
-                    return Ok(Fetched {
-                        instruction: self.cache.get(held),
-                        bias: located.bias,
-                    });
-                }
-                // It goes on behind what was read.
-                Err(StopReason::TruncatedCode) => {}
-                Err(reason) => return Err(reason),
-            }
-        }
-        self.missed = true;
-        let captured = self.brought.is_some();
-        let reason = |why| {
-            if captured {
-                StopReason::CodeNotCaptured
-            } else {
-                why
-            }
-        };
-        self.view
-            .is_pristine(pc, &located.mapping)
-            .map_err(reason)?;
-        let decoded: &Decoded = self.cache.get_or_decode(image.0, address, |bytes| {
-            match self.view.images.borrow_mut().read(image, address, bytes) {
-                0 => Err(StopReason::ImageUnreadable),
-                n => Ok(n),
-            }
-        })?;
-        // The instruction may reach into the next page, which may have been written.
-        let last = pc.wrapping_add(decoded.len() as u64).wrapping_sub(1);
-        if last / 4096 != pc / 4096 {
-            let end = self.view.locate(last).ok_or(StopReason::NotMapped)?;
-            self.view.is_pristine(last, &end.mapping)?;
-        }
-        Ok(Fetched {
-            instruction: decoded,
-            bias: located.bias,
         })
     }
 }
@@ -202,8 +136,8 @@ impl Recorder<'_, '_> {
         {
             return Some(site);
         }
-        let pc = self.view.locate(address)?.pc;
-        self.tables.site(self.owner, pc, None)
+        let pc = self.view.place(address)?;
+        self.tables.site(self.owner, pc)
     }
 
     fn caller(&self) -> Option<PcId> {
@@ -220,11 +154,10 @@ impl Recorder<'_, '_> {
         let Some((pc, target)) = self.transfer.take() else {
             return;
         };
-        let target = target.and_then(|target| self.view.locate(target));
+        let target = target.and_then(|target| self.view.place(target));
         if let Some(site) = self.site(pc)
             && let Some(site) = self.tables.pc_of(site)
         {
-            let target = target.map(|at| at.pc);
             self.tables.add_call(self.owner, site, target);
         }
     }
@@ -238,57 +171,69 @@ impl Recorder<'_, '_> {
             && callee.is_none_or(|pc| !self.view.is_denied(pc));
         let callee = self.tables.add_call(self.owner, site, callee);
         if let Some(callee) = callee.filter(|_| wanted) {
-            for (number, value) in (0..).zip(call.arguments) {
-                self.add(at, callee, Some(site), Parameter::Arg(number), value);
-            }
+            let values = call.arguments;
+            // The casts are exact: there are six of them, and eight.
+            let events: [_; 6] = array::from_fn(|i| (Parameter::Arg(i as u8), values[i]));
+            self.add(at, Some(callee), Some(site), &events);
             if self.capture.contains(Capture::VECTOR) {
-                for (number, word) in (0..).zip(call.vector_arguments) {
-                    let parameter = Parameter::VectorArg(number);
-                    self.add(at, callee, Some(site), parameter, word.get(8));
-                }
+                let words = call.vector_arguments;
+                let event = |i: usize| (Parameter::VectorArg(i as u8), words[i].get(8));
+                let events: [_; 8] = array::from_fn(event);
+                self.add(at, Some(callee), Some(site), &events);
             }
         }
         Some(site)
     }
 
+    /// Counts value events at a site, or at what it calls.
     fn add(
         &mut self,
         site: SiteId,
-        pc: PcId,
+        callee: Option<PcId>,
         caller: Option<PcId>,
-        parameter: Parameter,
-        value: Option<u64>,
+        events: &[(Parameter, Option<u64>)],
     ) {
-        if let Some(profile) = self.tables.profile(site, pc, caller, parameter) {
-            self.tables
-                .add_value(profile, value, self.window, self.time, self.coins);
-        }
-        self.values += u64::from(value.is_some());
+        let known = events.iter().filter(|(_, value)| value.is_some());
+        self.values += known.count() as u64;
+        let moment = Moment {
+            caller,
+            window: self.window,
+            time: self.time,
+        };
+        self.tables
+            .add_values(site, callee, events, moment, self.coins);
     }
 }
 
 impl Sink for Recorder<'_, '_> {
-    fn reached(&mut self, pc: u64) {
-        self.settle_jump();
+    fn reached(&mut self, pc: u64, mark: u32) {
+        if self.transfer.is_some() {
+            self.settle_jump();
+        }
         let before = self.current.map(|(_, site)| site);
-        let place = self.view.locate(pc).map(|at| at.pc);
-        let site = place.and_then(|place| self.tables.site(self.owner, place, before));
+        let place = self.view.place(pc);
+        let (tables, owner) = (&mut self.tables, self.owner);
+        let site = place.and_then(|place| tables.next_site(owner, place, mark, before));
         self.current = site.map(|site| (pc, site));
     }
 
     fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
-        if let Parameter::Dest(_) = parameter {
-            self.destinations += 1;
-            self.destinations_known += u64::from(value.is_some());
+        self.values(pc, &[(parameter, value)]);
+    }
+
+    fn values(&mut self, pc: u64, events: &[(Parameter, Option<u64>)]) {
+        for &(parameter, value) in events {
+            match parameter {
+                Parameter::Dest(_) => {
+                    self.destinations += 1;
+                    self.destinations_known += u64::from(value.is_some());
+                }
+                Parameter::Target => self.transfer = Some((pc, value)),
+                _ => {}
+            }
         }
-        if parameter == Parameter::Target {
-            self.transfer = Some((pc, value));
-        }
-        if let Some(site) = self.site(pc)
-            && let Some(id) = self.tables.pc_of(site)
-        {
-            let caller = self.caller();
-            self.add(site, id, caller, parameter, value);
+        if let Some(site) = self.site(pc) {
+            self.add(site, None, self.caller(), events);
         }
     }
 
@@ -302,8 +247,8 @@ impl Sink for Recorder<'_, '_> {
         self.transfer = None;
         self.called = call.target;
         let site = self.site(call.site);
-        let callee = call.target.and_then(|target| self.view.locate(target));
-        let site = self.add_call(site, callee.map(|at| at.pc), call);
+        let callee = call.target.and_then(|target| self.view.place(target));
+        let site = self.add_call(site, callee, call);
         self.callers.push(site);
     }
 
@@ -313,15 +258,15 @@ impl Sink for Recorder<'_, '_> {
         }
         let Some((to, from)) = jump
             .target
-            .and_then(|target| Some((self.view.locate(target)?, self.view.locate(jump.site)?)))
+            .and_then(|target| Some((self.view.place(target)?, self.view.place(jump.site)?)))
         else {
             return;
         };
         // A jump to the entry of another function is a call that returns to the caller's caller.
-        if self.view.is_entry(to.pc) && !self.view.is_same_function(from.pc, to.pc) {
+        if self.view.is_entry(to) && !self.view.is_same_function(from, to) {
             self.transfer = None;
-            let site = self.tables.site(self.owner, from.pc, None);
-            self.add_call(site, Some(to.pc), jump);
+            let site = self.tables.site(self.owner, from);
+            self.add_call(site, Some(to), jump);
         }
     }
 

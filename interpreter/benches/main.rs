@@ -92,6 +92,7 @@ impl Code for Cached {
         Ok(Fetched {
             instruction,
             bias: 0,
+            mark: 0,
         })
     }
 }

@@ -133,6 +133,7 @@ impl Code for Library {
         Ok(Fetched {
             instruction: self.cache.get_or_decode(0, pc, read)?,
             bias: 0,
+            mark: 0,
         })
     }
 }
@@ -166,7 +167,7 @@ impl Memory for Small {
 struct Pcs(Vec<u64>);
 
 impl Sink for Pcs {
-    fn reached(&mut self, pc: u64) {
+    fn reached(&mut self, pc: u64, _mark: u32) {
         self.0.push(pc);
     }
 

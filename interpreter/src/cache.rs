@@ -38,14 +38,25 @@ struct Entry {
     key: Key,
     /// The encoding of a sampled instruction, zeros behind it.
     bytes: [u8; CODE],
-    /// The entry that was asked for next, the last time: windows run through the same code again
-    /// and again.
-    next: u32,
+    /// The entries that were asked for next, the last times: windows run through the same code
+    /// again and again, and a branch leads to two places.
+    next: [u32; 2],
     decoded: Decoded,
 }
 
-/// Bytes that are compared at once.
+/// Bytes that are compared at once: an instruction has 1 to 15.
 const CODE: usize = 16;
+
+/// By the length of an instruction, its bytes among these.
+const MASKS: [u128; CODE] = {
+    let mut masks = [0; CODE];
+    let mut len = 1;
+    while len < CODE {
+        masks[len] = u128::MAX >> (8 * (CODE - len));
+        len += 1;
+    }
+    masks
+};
 
 impl Entry {
     /// Whether these bytes begin with the instruction's.
@@ -55,8 +66,7 @@ impl Entry {
         match code.first_chunk::<CODE>() {
             Some(code) => {
                 let differing = u128::from_le_bytes(*code) ^ u128::from_le_bytes(self.bytes);
-                // An instruction has 1 to 15 bytes.
-                differing << (8 * (CODE - len.clamp(1, MAX_BYTES))) == 0
+                differing & MASKS[len % CODE] == 0
             }
             None => code.starts_with(&self.bytes[..len]),
         }
@@ -66,6 +76,14 @@ impl Entry {
 /// Where an instruction is held, until the cache is asked for another.
 #[derive(Clone, Copy, Debug)]
 pub struct Held(usize);
+
+impl Held {
+    /// Its number, at most the cache's capacity.
+    pub fn number(self) -> u32 {
+        // There are at most 2^24.
+        self.0 as u32
+    }
+}
 
 /// Bounded cache of decoded instructions keyed by (code space, image address).
 ///
@@ -95,7 +113,7 @@ impl DecodeCache {
         let none = Entry {
             key: Key::NONE,
             bytes: [0; CODE],
-            next: 0,
+            next: [0; 2],
             decoded: Decoded::filler(),
         };
         let mut entries = Vec::with_capacity(capacity + 1);
@@ -121,16 +139,34 @@ impl DecodeCache {
         address: u64,
         read: impl FnOnce(&mut [u8; MAX_BYTES]) -> Result<usize, StopReason>,
     ) -> Result<&Decoded, StopReason> {
+        let held = self.hold_or_decode(space, address, read)?;
+        Ok(self.get(held))
+    }
+
+    /// The same; where it is held.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn hold_or_decode(
+        &mut self,
+        space: u32,
+        address: u64,
+        read: impl FnOnce(&mut [u8; MAX_BYTES]) -> Result<usize, StopReason>,
+    ) -> Result<Held, StopReason> {
+        if let Some(held) = self.find_decoded(space, address) {
+            return Ok(held);
+        }
         let key = Key::new(space, address, IMAGE);
-        let index = match self.find(key) {
-            Some(index) => index,
-            None => {
-                let mut bytes = [0; MAX_BYTES];
-                let len = read(&mut bytes)?.min(bytes.len());
-                self.put(key, Decoded::new(&bytes[..len], address)?)
-            }
-        };
-        Ok(&self.entries[index].decoded)
+        let mut bytes = [0; MAX_BYTES];
+        let len = read(&mut bytes)?.min(bytes.len());
+        Ok(Held(self.put(key, Decoded::new(&bytes[..len], address)?)))
+    }
+
+    /// The same, but only what is held.
+    #[inline]
+    pub fn find_decoded(&mut self, space: u32, address: u64) -> Option<Held> {
+        self.find(Key::new(space, address, IMAGE)).map(Held)
     }
 
     /// The instruction at an image address whose code, from there on, was `code` at the interrupt.
@@ -163,12 +199,17 @@ impl DecodeCache {
         address: u64,
         code: &[u8],
     ) -> Result<Held, StopReason> {
-        let key = Key::new(space, address, SAMPLE);
-        let found = self.find(key);
-        if let Some(index) = found.filter(|&index| self.entries[index].is_start_of(code)) {
-            return Ok(Held(index));
+        match self.find_sampled(space, address, code) {
+            Some(held) => Ok(held),
+            None => self.decode_sampled(Key::new(space, address, SAMPLE), code),
         }
-        self.decode_sampled(key, code)
+    }
+
+    /// The same, but only what is held.
+    #[inline(always)]
+    pub fn find_sampled(&mut self, space: u32, address: u64, code: &[u8]) -> Option<Held> {
+        let index = self.find(Key::new(space, address, SAMPLE))?;
+        self.entries[index].is_start_of(code).then_some(Held(index))
     }
 
     #[cold]
@@ -214,10 +255,12 @@ impl DecodeCache {
 
     #[inline]
     fn find(&mut self, key: Key) -> Option<usize> {
-        let hint = self.entries[self.last].next as usize;
-        if self.entries[hint].key == key {
-            self.last = hint;
-            return Some(hint);
+        for hint in self.entries[self.last].next {
+            let hint = hint as usize;
+            if self.entries[hint].key == key {
+                self.last = hint;
+                return Some(hint);
+            }
         }
         let index = *self.places.get(&key)? as usize;
         self.follow(index);
@@ -226,8 +269,9 @@ impl DecodeCache {
 
     /// Remembers that this entry came behind the last.
     fn follow(&mut self, index: usize) {
+        let next = &mut self.entries[self.last].next;
         // There are at most 2^24.
-        self.entries[self.last].next = index as u32;
+        *next = [index as u32, next[0]];
         self.last = index;
     }
 
@@ -250,7 +294,7 @@ impl DecodeCache {
             self.entries.push(Entry {
                 key,
                 bytes: [0; CODE],
-                next: 0,
+                next: [0; 2],
                 decoded: Decoded::filler(),
             });
             self.entries.len() - 1

@@ -97,16 +97,9 @@ impl Events {
     /// Hands out what is held.
     #[inline]
     pub(crate) fn deliver(&self, pc: u64, sink: &mut dyn Sink) {
-        if self.len > 0 {
-            self.deliver_all(pc, sink);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn deliver_all(&self, pc: u64, sink: &mut dyn Sink) {
-        for &(parameter, value) in &self.held[..self.len] {
-            sink.value(pc, parameter, value);
+        let held = self.held.get(..self.len).unwrap_or_default();
+        if !held.is_empty() {
+            sink.values(pc, held);
         }
     }
 }

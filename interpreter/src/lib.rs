@@ -33,7 +33,7 @@
 //! impl Code for Program {
 //!     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
 //!         let found = self.0.iter().find(|decoded| decoded.instruction().ip() == pc);
-//!         Ok(Fetched { instruction: found.ok_or(StopReason::NotMapped)?, bias: 0 })
+//!         Ok(Fetched { instruction: found.ok_or(StopReason::NotMapped)?, bias: 0 , mark: 0})
 //!     }
 //! }
 //!

@@ -84,10 +84,15 @@ impl<'a> Machine<'a> {
 
     /// Interprets one instruction and hands out its value events.
     #[inline]
-    pub(crate) fn execute(&mut self, decoded: &Decoded, bias: u64) -> Result<Flow, StopReason> {
+    pub(crate) fn execute(
+        &mut self,
+        decoded: &Decoded,
+        bias: u64,
+        mark: u32,
+    ) -> Result<Flow, StopReason> {
         self.bias = bias;
         self.pc = self.registers.rip;
-        self.sink.reached(self.pc);
+        self.sink.reached(self.pc, mark);
         let compares = decoded.compared > 0 && self.capture.meets(Capture::COMPARE);
         self.events.begin(if compares {
             self.capture.with(Capture::OPERANDS)

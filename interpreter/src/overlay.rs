@@ -38,9 +38,9 @@ pub(crate) struct Overlay {
     hole_len: usize,
     /// A store went to an unknown address, or a hole found no place.
     all_unknown: bool,
-    /// The chunks and holes lie between these bytes, both included.
-    lowest: u64,
-    highest: u64,
+    /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
+    /// there are holes.
+    marks: u64,
 }
 
 /// One bit per byte: the `count` bytes from `first` on, within 8.
@@ -51,6 +51,11 @@ fn byte_set(first: u32, count: u32) -> u8 {
         (1 << count) - 1
     };
     set << first
+}
+
+/// The bit of the chunk that a byte lies in.
+fn mark(address: u64) -> u64 {
+    1 << (address >> 3 & 63)
 }
 
 impl Overlay {
@@ -66,8 +71,7 @@ impl Overlay {
             holes: [Hole { first: 0, last: 0 }; HOLES],
             hole_len: 0,
             all_unknown: false,
-            lowest: u64::MAX,
-            highest: 0,
+            marks: 0,
         }
     }
 
@@ -77,19 +81,16 @@ impl Overlay {
         self.victim = 0;
         self.hole_len = 0;
         self.all_unknown = false;
-        (self.lowest, self.highest) = (u64::MAX, 0);
+        self.marks = 0;
     }
 
-    /// A store goes to the bytes from `first` to `last`.
-    fn widen(&mut self, first: u64, last: u64) {
-        self.lowest = self.lowest.min(first);
-        self.highest = self.highest.max(last);
-    }
-
-    /// Whether some byte from `first` to `last`, both included, may have been stored to at a known
-    /// address. If `last` is the lower one they run around the end of memory.
+    /// Whether some byte from `first` to `last`, both included and no more than 17 bytes, may have been
+    /// stored to at a known address. If `last` is the lower one they run around the end of memory.
+    #[inline]
     fn is_near(&self, first: u64, last: u64) -> bool {
-        first <= self.highest && last >= self.lowest || last < first
+        // So many bytes lie in three chunks at most.
+        let marks = mark(first) | mark(first.wrapping_add(8)) | mark(last);
+        self.marks & marks != 0
     }
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
@@ -145,12 +146,14 @@ impl Overlay {
         set
     }
 
-    /// Whether the window may have stored to any of these bytes at a known address.
+    /// Whether the window may have stored to any of these bytes of an instruction at a known address.
+    #[inline]
     pub(crate) fn touches(&self, address: u64, bytes: u64) -> bool {
         let last = address.saturating_add(bytes.saturating_sub(1));
-        if !self.is_near(address, last) {
-            return false;
-        }
+        self.is_near(address, last) && self.holds(address, last)
+    }
+
+    fn holds(&self, address: u64, last: u64) -> bool {
         self.chunks[..self.len].iter().any(|chunk| {
             chunk.stored != 0 && chunk.base <= last && chunk.base.saturating_add(7) >= address
         }) || self.holes[..self.hole_len]
@@ -205,7 +208,7 @@ impl Overlay {
             });
             index
         };
-        self.widen(chunk.base, chunk.base.saturating_add(7));
+        self.marks |= mark(chunk.base);
         self.chunks[index] = chunk;
     }
 
@@ -232,7 +235,7 @@ impl Overlay {
     }
 
     fn add_hole(&mut self, hole: Hole) {
-        self.widen(hole.first, hole.last);
+        self.marks = u64::MAX;
         for old in &mut self.holes[..self.hole_len] {
             let apart =
                 hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);

@@ -115,6 +115,8 @@ pub struct Fetched<'a> {
     pub instruction: &'a Decoded,
     /// Process address = image address + bias (modulo 2^64).
     pub bias: u64,
+    /// A number of the host's own, by which its [`Sink`] may know the instruction again.
+    pub mark: u32,
 }
 
 /// A call that a window ran into.
@@ -136,12 +138,19 @@ pub struct Call {
 
 /// Receives what a window finds. `pc` is the process address of the instruction.
 pub trait Sink {
-    /// An instruction was fetched and is about to be interpreted.
-    fn reached(&mut self, _pc: u64) {}
+    /// An instruction was fetched, with this [mark](Fetched::mark), and is about to be interpreted.
+    fn reached(&mut self, _pc: u64, _mark: u32) {}
 
     /// A value event, zero-extended; `None`: reached, but the value is unknown. An instruction
     /// that faults has none.
     fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>);
+
+    /// All value events of one instruction, in their order.
+    fn values(&mut self, pc: u64, events: &[(Parameter, Option<u64>)]) {
+        for &(parameter, value) in events {
+            self.value(pc, parameter, value);
+        }
+    }
 
     /// A conditional branch (jcc, jrcxz, loop); `None`: its direction is unknown and the window
     /// ends there.
@@ -227,10 +236,10 @@ impl Window {
 
     /// Interprets from `state.registers` on and leaves there what is known of them at the end.
     /// Allocates nothing.
-    pub fn run_on(
+    pub fn run_on<C: Code + ?Sized>(
         &self,
         state: &mut State,
-        code: &mut dyn Code,
+        code: &mut C,
         memory: &mut dyn Memory,
         sink: &mut dyn Sink,
     ) -> End {
@@ -251,10 +260,14 @@ impl Window {
 
 /// One instruction.
 #[inline]
-fn step(machine: &mut Machine<'_>, code: &mut dyn Code) -> Result<(), StopReason> {
+fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(), StopReason> {
     let pc = machine.registers.rip;
-    let Fetched { instruction, bias } = code.fetch(pc)?;
-    let flow = machine.execute(instruction, bias)?;
+    let Fetched {
+        instruction,
+        bias,
+        mark,
+    } = code.fetch(pc)?;
+    let flow = machine.execute(instruction, bias, mark)?;
     let next = machine.next_pc(instruction);
     let next = match flow {
         Flow::Next => next,
@@ -321,7 +334,7 @@ fn jump(machine: &mut Machine<'_>, site: u64, target: u64, indirect: bool) -> u6
 }
 
 /// Where a call to `target` ends up when it leads to stubs that only jump on.
-fn follow_stubs(machine: &mut Machine<'_>, code: &mut dyn Code, target: u64) -> u64 {
+fn follow_stubs<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C, target: u64) -> u64 {
     let mut end = target;
     for _ in 0..MAX_STUBS {
         match stub_target(machine, code, end) {
@@ -333,7 +346,7 @@ fn follow_stubs(machine: &mut Machine<'_>, code: &mut dyn Code, target: u64) -> 
 }
 
 /// The target of the stub at `pc`, if it is one and its target is known.
-fn stub_target(machine: &mut Machine<'_>, code: &mut dyn Code, pc: u64) -> Option<u64> {
+fn stub_target<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C, pc: u64) -> Option<u64> {
     let mut at = pc;
     let mut fetched = code.fetch(at).ok()?;
     if fetched.instruction.instruction().mnemonic() == Mnemonic::Endbr64 {

@@ -46,6 +46,7 @@ impl Code for Cached {
         Ok(Fetched {
             instruction,
             bias: 0,
+            mark: 0,
         })
     }
 }

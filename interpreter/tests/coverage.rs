@@ -144,6 +144,7 @@ impl interpreter::Code for One {
         Ok(Fetched {
             instruction: &self.0,
             bias: 0,
+            mark: 0,
         })
     }
 }

@@ -10,13 +10,14 @@ use sampler::{
 use super::{Collector, MAX_PERIODS};
 use crate::blocks::{Thinned, thinned};
 use crate::callsite::{call_before, call_site};
+use crate::code::ProcessCode;
 use crate::devices::has_devices;
 use crate::images::{Identity, UNKNOWN};
 use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
 use crate::tables::{Owner, Pc, PcId};
 use crate::view::View;
-use crate::window::{Brought, ProcessCode, Recorder, SampleMemory, Ways};
+use crate::window::{Brought, Recorder, SampleMemory, Ways};
 use crate::witness::Evidence;
 
 impl Collector {
@@ -105,7 +106,7 @@ impl Collector {
                 return;
             };
             let view = View::of(process, host, &mut self.images, cycles.time);
-            view.locate(cycles.ip).map(|located| located.pc)
+            view.place(cycles.ip)
         };
         let pc = self.pc_or_unknown(pc, cycles.ip);
         self.tables
@@ -285,12 +286,7 @@ impl Collector {
             transfer: None,
             went: Ways::default(),
         };
-        let mut code = ProcessCode {
-            view: &view,
-            cache: &mut self.cache,
-            brought: brought.as_ref(),
-            missed: false,
-        };
+        let mut code = ProcessCode::new(&view, &mut self.cache, brought.as_ref());
         let window = Window {
             max_instructions: self.settings.window,
             capture: self.settings.capture,
@@ -300,7 +296,7 @@ impl Collector {
         start.fs_base = capture.and_then(|capture| capture.fs_base);
         start.gs_base = capture.and_then(|capture| capture.gs_base);
         let outcome = window.run_on(&mut self.state, &mut code, &mut memory, &mut recorder);
-        let missed = code.missed;
+        let missed = code.missed();
         recorder.settle_jump();
         let Recorder {
             values,

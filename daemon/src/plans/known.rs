@@ -56,6 +56,7 @@ impl Code for KnownCode<'_, '_> {
         Ok(Fetched {
             instruction: instruction?,
             bias: located.bias,
+            mark: 0,
         })
     }
 }

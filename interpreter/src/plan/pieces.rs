@@ -12,6 +12,8 @@ pub struct Pieces<'a> {
     count: usize,
     /// The piece that code was found in last: the next instruction is mostly there, too.
     last: Cell<usize>,
+    /// The piece that data was found in last: what is loaded next mostly lies in the one behind it.
+    data: Cell<usize>,
 }
 
 /// Bytes behind which an instruction cannot go on.
@@ -23,6 +25,7 @@ impl Default for Pieces<'_> {
             pieces: [(0, &[]); MAX_PIECES],
             count: 0,
             last: Cell::new(0),
+            data: Cell::new(0),
         }
     }
 }
@@ -47,30 +50,61 @@ impl<'a> Pieces<'a> {
         let last = self.pieces.get(self.last.get());
         match last.and_then(|piece| rest(piece, address)) {
             Some(code) if code.len() >= ENOUGH => code,
-            _ => self.longest(address),
+            _ => self
+                .around(address)
+                .and_then(|piece| rest(&piece, address))
+                .unwrap_or_default(),
         }
     }
 
-    fn longest(&self, address: u64) -> &'a [u8] {
-        let mut longest: &[u8] = &[];
+    /// The piece that goes furthest from an address on, and where it begins. `None` if none has
+    /// that address.
+    pub fn around(&self, address: u64) -> Option<(u64, &'a [u8])> {
+        let mut longest = 0;
         for (index, piece) in self.pieces[..self.count].iter().enumerate() {
             if let Some(rest) = rest(piece, address)
-                && rest.len() > longest.len()
+                && rest.len() > longest
             {
-                longest = rest;
+                longest = rest.len();
                 self.last.set(index);
             }
         }
-        longest
+        let found = self.pieces.get(self.last.get());
+        found.copied().filter(|_| longest > 0)
+    }
+
+    /// The first piece from that of a number on, and around to it, that has an address: its number,
+    /// where it begins, and its bytes.
+    #[inline]
+    pub fn next_around(&self, number: usize, address: u64) -> Option<(usize, u64, &'a [u8])> {
+        let has = |number: usize| {
+            let &(start, bytes) = self.pieces.get(number)?;
+            let has = address.wrapping_sub(start) < bytes.len() as u64;
+            has.then_some((number, start, bytes))
+        };
+        let number = number.min(self.count);
+        let mut all = (number..self.count).chain(0..number);
+        all.find_map(has)
+    }
+
+    /// Where the next piece begins beyond an address; the last address if there is none.
+    pub fn next_start(&self, address: u64) -> u64 {
+        let starts = self.pieces[..self.count].iter().map(|(start, _)| *start);
+        let beyond = starts.filter(|start| *start > address);
+        beyond.min().unwrap_or(u64::MAX)
     }
 
     /// So many bytes from an address on, if one piece has them all.
     #[inline]
     pub fn bytes(&self, address: u64, len: usize) -> Option<&'a [u8]> {
-        let pieces = self.pieces[..self.count].iter();
-        pieces
-            .filter_map(|piece| rest(piece, address))
-            .find_map(|rest| rest.get(..len))
+        let has = |number: usize| {
+            let bytes = rest(self.pieces.get(number)?, address)?.get(..len)?;
+            self.data.set(number);
+            Some(bytes)
+        };
+        let last = self.data.get().min(self.count);
+        let mut all = (last..self.count).chain(0..last);
+        all.find_map(has)
     }
 }
 

@@ -89,6 +89,7 @@ impl CodeSource for Instructions<'_> {
         Ok(Fetched {
             instruction,
             bias: BIAS,
+            mark: 0,
         })
     }
 }
@@ -97,7 +98,7 @@ impl CodeSource for Instructions<'_> {
 struct Recorder(Vec<Told>);
 
 impl Sink for Recorder {
-    fn reached(&mut self, pc: u64) {
+    fn reached(&mut self, pc: u64, _mark: u32) {
         self.0.push(Told::Reached(pc));
     }
     fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {

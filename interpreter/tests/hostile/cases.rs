@@ -123,6 +123,7 @@ impl Code for Cached<'_> {
         Ok(Fetched {
             instruction,
             bias: self.process.bias,
+            mark: 0,
         })
     }
 }
@@ -140,7 +141,7 @@ enum Told {
 struct Recorder(Vec<Told>);
 
 impl Sink for Recorder {
-    fn reached(&mut self, pc: u64) {
+    fn reached(&mut self, pc: u64, _mark: u32) {
         self.0.push(Told::Reached(pc));
     }
 

@@ -24,6 +24,7 @@ impl Code for Sampled<'_> {
         Ok(Fetched {
             instruction,
             bias: BIAS,
+            mark: 0,
         })
     }
 }

@@ -99,6 +99,7 @@ impl CodeSource for Program {
         Ok(Fetched {
             instruction,
             bias: BIAS,
+            mark: 0,
         })
     }
 }

@@ -150,12 +150,14 @@ impl Code for Program<'_> {
             return Ok(Fetched {
                 instruction: &self.case.decoded,
                 bias: self.case.bias,
+                mark: 0,
             });
         }
         let instruction = self.then.ok_or(StopReason::NotMapped)?;
         Ok(Fetched {
             instruction,
             bias: 0,
+            mark: 0,
         })
     }
 }

@@ -88,6 +88,7 @@ impl Code for TraceeCode<'_> {
             Some((_, instruction)) => Ok(Fetched {
                 instruction,
                 bias: BIAS,
+                mark: 0,
             }),
             None => Err(StopReason::NotMapped),
         }
@@ -129,7 +130,7 @@ impl Recorder {
 }
 
 impl Sink for Recorder {
-    fn reached(&mut self, pc: u64) {
+    fn reached(&mut self, pc: u64, _mark: u32) {
         self.instructions.push_back(Claims {
             pc,
             ..Claims::default()

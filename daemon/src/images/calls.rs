@@ -1,0 +1,40 @@
+//! Where calls were found before return addresses: the same few come with every sample.
+
+use rustc_hash::FxHashMap;
+
+use super::ImageId;
+use crate::memory::of_map;
+
+/// Return addresses kept: half a megabyte. When it is full, it begins anew.
+const MAX_CALLS: usize = 1 << 14;
+
+/// By image and address in it, the length of the call before a return address, 0 if there is none.
+#[derive(Debug, Default)]
+pub(crate) struct Calls(FxHashMap<(ImageId, u64), u8>);
+
+impl Calls {
+    /// What was found there, if that was looked for.
+    pub(crate) fn get(&self, image: ImageId, return_address: u64) -> Option<Option<u8>> {
+        let length = *self.0.get(&(image, return_address))?;
+        Some((length > 0).then_some(length))
+    }
+
+    /// Keeps what was found.
+    pub(crate) fn put(&mut self, image: ImageId, return_address: u64, length: Option<u8>) {
+        if self.0.len() >= MAX_CALLS {
+            self.0.clear();
+        }
+        self.0
+            .insert((image, return_address), length.unwrap_or_default());
+    }
+
+    /// Forgets images whose files have changed.
+    pub(super) fn forget(&mut self, changed: &[ImageId]) {
+        self.0.retain(|(image, _), _| !changed.contains(image));
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        of_map(&self.0)
+    }
+}
