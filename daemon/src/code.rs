@@ -15,10 +15,10 @@ const LONGEST: usize = 15;
 
 /// Code of the sampled process, decoded through the cache.
 pub(crate) struct ProcessCode<'a, 'b, 'v> {
-    pub(crate) view: &'a View<'v>,
-    pub(crate) cache: &'a mut DecodeCache,
+    view: &'a View<'v>,
+    cache: &'a mut DecodeCache,
     /// What was read at the interrupt, if the engine reads there.
-    pub(crate) brought: Option<&'b Brought<'b>>,
+    brought: Option<&'b Brought<'b>>,
     /// Code was wanted that had not been read there.
     missed: bool,
     run: Run<'b>,
