@@ -16,6 +16,7 @@ use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::{self, Choices};
 use crate::collector::{Collector, Settings, Totals};
 use crate::command::{self, Waiting};
+use crate::memory;
 use crate::output;
 use crate::procfs;
 use crate::raw;
@@ -71,6 +72,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         [] => None,
         command => Some(Waiting::spawn(command)?),
     };
+    // The command has been started by now.
+    memory::without_huge_pages();
     // Beside -a or -p the command only says how long to go on.
     let target = match &waiting {
         _ if args.all => Target::System,

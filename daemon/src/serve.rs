@@ -24,6 +24,7 @@ use sampler::probe::{self, Scope};
 
 use crate::args::ServeArgs;
 use crate::config::{Access, Config, DEFAULT_PATH, DEFAULT_TEXT};
+use crate::memory;
 use crate::output;
 use epochs::Epochs;
 use peers::Peers;
@@ -51,6 +52,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<u8> {
         }
     };
     may_sample()?;
+    memory::without_huge_pages();
     let epochs = Epochs::open(&config.database)?;
     let (control, requests) = sync_channel(REQUESTS);
     let directory = epochs.directory().path().to_owned();

@@ -71,3 +71,23 @@ pub(crate) fn check() -> TestResult {
     )?;
     done()
 }
+
+/// The recorder does without huge pages, which does not pass on to what it records.
+pub(crate) fn huge_pages() -> TestResult {
+    let bench = Bench::new()?;
+    // The command's parent is the recorder, which has set this up before the command runs.
+    let script = "grep THP_enabled /proc/self/status /proc/$PPID/status";
+    let output = bench.record(&["--", "sh", "-c", script]).output()?;
+    let said = text(&output);
+    let flags: Vec<&str> = said
+        .lines()
+        .filter_map(|line| Some(line.split_once("THP_enabled:")?.1.trim()))
+        .collect();
+    if flags.is_empty() {
+        return Ok(Completion::ignored_with(
+            "needs a kernel that tells of huge pages in /proc/PID/status",
+        ));
+    }
+    ensure(flags == ["1", "0"], || said.clone())?;
+    done()
+}
