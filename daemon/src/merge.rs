@@ -15,8 +15,9 @@ use crate::witness::{Evidence, Witness};
 /// waiting.
 const USUAL: usize = 4096;
 
-/// Merges per-CPU batches by time. Memory is bounded by what the slowest CPU lets the others
-/// pile up, which the readers' time-outs limit to a fraction of a second.
+/// Merges per-CPU batches by time. Memory is bounded by how much is pushed before what is complete
+/// is taken, and by what the slowest CPU lets the others pile up, which the readers' time-outs limit
+/// to a fraction of a second.
 #[derive(Debug)]
 pub(crate) struct Merge {
     cpus: Vec<Cpu>,
@@ -69,6 +70,11 @@ impl Merge {
                 j -= 1;
             }
         }
+    }
+
+    /// Records that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.cpus.iter().map(|cpu| cpu.queue.len()).sum()
     }
 
     /// Bytes of what waits.

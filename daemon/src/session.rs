@@ -21,6 +21,10 @@ pub(crate) fn queue(samples: u32) -> usize {
     (QUEUED_SAMPLES / samples.max(1)).max(64) as usize
 }
 
+/// Records that are taken at once where many wait. What is left goes on waiting where room is
+/// bounded, so that no more than this, and the batches of one round, waits in a second place.
+const PIECE: usize = 4096;
+
 /// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
 /// privilege get what their allowance of locked memory permits.
 pub(crate) const RING_PAGES: u32 = 1024;
@@ -74,6 +78,8 @@ pub(crate) struct Session {
     pub(crate) batches: u64,
     /// Interrupts that they tell of, those included of which nothing else arrived.
     pub(crate) interrupts: u64,
+    /// Bytes of the batches that were taken.
+    taken_bytes: u64,
     /// Samples from before are ignored.
     since: u64,
 }
@@ -89,6 +95,7 @@ impl Session {
             next_look: Instant::now(),
             batches: 0,
             interrupts: 0,
+            taken_bytes: 0,
             since: 0,
         }
     }
@@ -119,16 +126,18 @@ impl Session {
         let naps = self.collector.has_handler();
         let [mut nap, _] = NAPS;
         let mut awake = Instant::now();
+        let mut more = false;
         loop {
-            if naps {
+            if naps && !more {
                 std::thread::sleep(NAPS[0]);
             }
-            if !naps || awake.elapsed() >= nap || driver.is_ending() {
+            if !naps || more || awake.elapsed() >= nap || driver.is_ending() {
                 awake = Instant::now();
+                more = false;
                 match batches.recv_timeout(if naps { Duration::ZERO } else { TICK }) {
                     Ok(batch) => {
                         self.take(batch);
-                        batches.try_iter().for_each(|batch| self.take(batch));
+                        more = self.take_piece(batches);
                         let plans = self.collector.plans_made();
                         let handed = self.drain(driver)?;
                         nap = next_nap(nap, handed, self.collector.plans_made() - plans);
@@ -169,9 +178,9 @@ impl Session {
         losses
     }
 
-    /// Bytes of records that wait for others.
-    pub(crate) fn waiting_bytes(&self) -> usize {
-        self.merge.bytes()
+    /// Bytes of records that wait, when the readers have sent so many: for others, or to be taken.
+    pub(crate) fn waiting_bytes(&self, sent: u64) -> u64 {
+        self.merge.bytes() as u64 + sent.saturating_sub(self.taken_bytes)
     }
 
     fn look(&mut self, driver: &mut impl Driver, now: Instant) -> Result<()> {
@@ -187,8 +196,21 @@ impl Session {
         self.since = time;
     }
 
+    /// Takes batches that have come, until a piece of records waits here. Says whether there may be
+    /// more of them.
+    fn take_piece(&mut self, batches: &Receiver<Batch>) -> bool {
+        while self.merge.len() < PIECE {
+            let Ok(batch) = batches.try_recv() else {
+                return false;
+            };
+            self.take(batch);
+        }
+        true
+    }
+
     fn take(&mut self, mut batch: Batch) {
         self.batches += 1;
+        self.taken_bytes += batch.memory_bytes() as u64;
         batch.records.retain(|record| match record {
             Record::Sample(sample) => sample.time >= self.since,
             Record::Cycles(cycles) => cycles.time >= self.since,
@@ -324,5 +346,65 @@ fn lost_interrupts(record: &Record) -> u64 {
     match record {
         Record::Lost { count, .. } | Record::LostSamples { count, .. } => *count,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use interpreter::Capture;
+
+    use super::*;
+    use crate::collector::Settings;
+
+    fn session() -> Session {
+        let collector = Collector::new(Settings {
+            window: 16,
+            capture: Capture::default(),
+            by_caller: false,
+            seed: 1,
+            memory: 1 << 20,
+            programs: 1 << 20,
+            allow_secrets: false,
+            deny: Vec::new(),
+            per_process: true,
+            clock_offset: 0,
+        });
+        Session::new(&[0], collector, Store::closed().unwrap())
+    }
+
+    /// However much waits to be taken, a piece of it is, and the rest goes on waiting there; all that
+    /// waits is told.
+    #[test]
+    fn pieces() {
+        const EACH: usize = 1000;
+        let (sender, batches) = sync_channel(64);
+        let mut sent = 0;
+        for _ in 0..64 {
+            let batch = Batch {
+                cpu: 0,
+                records: vec![Record::Throttle { time: 1 }; EACH],
+                drained_to: 2,
+                malformed: 0,
+                inherited: 0,
+                intervals: Vec::new(),
+            };
+            sent += batch.memory_bytes() as u64;
+            sender.send(batch).unwrap();
+        }
+        let mut session = session();
+        assert_eq!(session.waiting_bytes(sent), sent);
+        let (mut taken, mut more) = (0, true);
+        while more {
+            more = session.take_piece(&batches);
+            let waiting = session.merge.len();
+            assert!(waiting < PIECE + EACH, "{waiting} records at once");
+            assert!(session.waiting_bytes(sent) >= sent - session.taken_bytes);
+            while session.merge.pop().is_some() {
+                taken += 1;
+            }
+        }
+        assert_eq!((taken, session.taken_bytes), (64 * EACH, sent));
     }
 }

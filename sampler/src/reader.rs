@@ -36,6 +36,8 @@ pub(crate) struct Reader {
     mean: Arc<AtomicU64>,
     clock: Clock,
     stop: Arc<Stop>,
+    /// Bytes of the batches that all readers have sent.
+    sent: Arc<AtomicU64>,
     /// Which event is polled: the first one whose threads have not all ended.
     polled: usize,
     /// Intervals drawn since the last batch.
@@ -52,6 +54,7 @@ impl Reader {
         mean: Arc<AtomicU64>,
         clock: Clock,
         stop: Arc<Stop>,
+        sent: Arc<AtomicU64>,
     ) -> Reader {
         let drawn = sources.own.iter().map(|own| own.interval).collect();
         Reader {
@@ -61,6 +64,7 @@ impl Reader {
             mean,
             clock,
             stop,
+            sent,
             polled: 0,
             drawn,
             scratch: Vec::new(),
@@ -96,6 +100,8 @@ impl Reader {
             let stopping = self.stop.requested();
             let batch = self.drain(buffer.as_ref(), stopping);
             let records = batch.records.len() as u64;
+            let bytes = batch.memory_bytes() as u64;
+            self.sent.fetch_add(bytes, Ordering::Relaxed);
             if sender.send(batch).is_err() {
                 self.stats.undelivered += records;
                 break;

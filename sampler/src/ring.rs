@@ -160,6 +160,7 @@ impl Sampler {
             setup: self.setup,
             bpf: self.bpf,
             mean: Arc::new(AtomicU64::new(self.config.period)),
+            sent: Arc::default(),
             config: self.config,
         };
         let (tid_sender, tid_receiver) = sync_channel(self.cpus.len());
@@ -180,6 +181,7 @@ impl Sampler {
                 Arc::clone(&mean),
                 clock,
                 Arc::clone(&running.stop),
+                Arc::clone(&running.sent),
             );
             let (sender, tid_sender) = (sender.clone(), tid_sender.clone());
             let reader = thread::Builder::new()
@@ -433,6 +435,8 @@ pub struct Running {
     config: Config,
     /// Mean of the intervals that are drawn now.
     mean: Arc<AtomicU64>,
+    /// Bytes of the batches that readers have sent.
+    sent: Arc<AtomicU64>,
 }
 
 impl Running {
@@ -462,6 +466,12 @@ impl Running {
             .filter_map(|(_, events)| events.first())
             .map(|event| sys::totals(event.as_fd()).map_or(0, |totals| totals.enabled))
             .collect()
+    }
+
+    /// Bytes of all batches that were sent so far, the ones included that wait for room: what was not
+    /// received of them is held in memory.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Draws intervals around another mean, in the clock's unit, from the next draw of each CPU on:

@@ -358,3 +358,15 @@ pub struct Batch {
     /// batch those that the events began with. With [`crate::Clock::Timer`] those of the samples.
     pub intervals: Vec<u64>,
 }
+
+impl Batch {
+    /// Bytes of its records, with the memory that came with them.
+    pub fn memory_bytes(&self) -> usize {
+        let own = self.records.capacity() * size_of::<Record>();
+        let samples = self.records.iter().filter_map(|record| match record {
+            Record::Sample(sample) => Some(sample.memory_bytes()),
+            _ => None,
+        });
+        own + samples.sum::<usize>()
+    }
+}

@@ -122,6 +122,10 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
     };
     let tables = parts.session.map(|session| &session.collector.tables);
     let memory = parts.session.map(|session| session.collector.memory());
+    let waiting = parts
+        .session
+        .zip(parts.sampling)
+        .map(|(session, sampling)| session.waiting_bytes(sampling.running.sent_bytes()));
     let troubles: Vec<_> = parts
         .troubles
         .all()
@@ -163,7 +167,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         "memory": {
             "tables_bytes": tables.map(|tables| tables.bytes()),
             "saving_bytes": parts.session.map(|session| session.store.saving_bytes()),
-            "waiting_bytes": parts.session.map(Session::waiting_bytes),
+            "waiting_bytes": waiting,
             "programs_bytes": memory.map(|memory| memory.programs),
             "code_bytes": memory.map(|memory| memory.code),
             "plans_bytes": memory.map(|memory| memory.plans),
