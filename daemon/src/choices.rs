@@ -11,7 +11,7 @@ use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
 use crate::kernel::{self, Kernel};
 use crate::raw;
-use crate::session::RING_PAGES;
+use crate::session::{RING_PAGES, batch_bytes};
 use crate::store::wall_now;
 use crate::sysctl::{Places, Raised};
 
@@ -87,6 +87,7 @@ impl Choices {
         if self.engine == Engine::Bpf {
             config.wake_up_samples = config.wake_up_samples.saturating_mul(PATIENCE);
         }
+        config.batch_bytes = batch_bytes(config.wake_up_samples);
         config.bpf.not_dumpable = args.allow_secrets;
         config.bpf.frames = args.frames;
         // Nothing else keeps it.

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
             eprintln!("vcpid: {line}");
         }
     }
-    let (sender, batches) = sync_channel(queue(config.wake_up_samples));
+    let (sender, batches) = sync_channel(queue(config.batch_bytes));
     let running = sampler.start(sender).context("cannot sample")?;
     let mut collector = Collector::new(settings);
     if let Some(raw) = raw {

@@ -12,13 +12,23 @@ use crate::merge::Merge;
 use crate::raw::Entry;
 use crate::store::{Saved, Store};
 
-/// Samples that may wait for the collector: with 2.5 KB each well below 100 MB. A flush of several
-/// seconds loses nothing at the usual rates.
-const QUEUED_SAMPLES: u32 = 20_000;
+/// Bytes of records that may wait for the collector: some 20,000 samples. A flush of several seconds
+/// loses nothing at the usual rates.
+const QUEUED_BYTES: usize = 50 << 20;
+/// Of a sample that brings much.
+const SAMPLE_BYTES: usize = 2560;
+/// Batches of which there is room for at least so many.
+const FEWEST_BATCHES: usize = 64;
 
-/// Batches that may wait for the collector, when each has about so many samples.
-pub(crate) fn queue(samples: u32) -> usize {
-    (QUEUED_SAMPLES / samples.max(1)).max(64) as usize
+/// The most bytes of a batch when its reader wakes up for so many samples.
+pub(crate) fn batch_bytes(samples: u32) -> usize {
+    let usual = SAMPLE_BYTES.saturating_mul(samples.max(1) as usize);
+    usual.min(QUEUED_BYTES / FEWEST_BATCHES)
+}
+
+/// Batches that may wait for the collector, when each has no more than so many bytes.
+pub(crate) fn queue(batch_bytes: usize) -> usize {
+    QUEUED_BYTES / batch_bytes
 }
 
 /// Records that are taken at once where many wait. What is left goes on waiting where room is

@@ -159,6 +159,9 @@ pub struct Config {
     pub user_only: bool,
     /// Samples of one CPU between two wake-ups of its reader; at least 1.
     pub wake_up_samples: u32,
+    /// The most bytes of records in one batch, which has one at the least. What a reader finds
+    /// beyond that it sends in further batches, so that a channel of so many batches bounds memory.
+    pub batch_bytes: usize,
     /// By which way samples come.
     pub engine: Engine,
     /// The rest is for the engine `bpf`.
@@ -186,6 +189,7 @@ impl Config {
             ring_pages: 128,
             user_only: false,
             wake_up_samples: u32::try_from((rate / 100).max(1)).unwrap_or(u32::MAX),
+            batch_bytes: 1 << 20,
             engine: Engine::Ring,
             bpf: BpfOptions::default(),
         }

@@ -56,6 +56,7 @@ pub mod decode;
 mod error;
 mod handler;
 mod intervals;
+mod outlet;
 pub mod probe;
 mod reader;
 mod ring;

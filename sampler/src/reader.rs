@@ -8,6 +8,7 @@ use std::sync::mpsc::SyncSender;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sched::sched_getcpu;
 
+use crate::outlet::{Outlet, Undelivered};
 use crate::ring::Stop;
 use crate::sources::{Buffer, Own, Received, Sources};
 use crate::stats::Stats;
@@ -36,8 +37,6 @@ pub(crate) struct Reader {
     mean: Arc<AtomicU64>,
     clock: Clock,
     stop: Arc<Stop>,
-    /// Bytes of the batches that all readers have sent.
-    sent: Arc<AtomicU64>,
     /// Which event is polled: the first one whose threads have not all ended.
     polled: usize,
     /// Intervals drawn since the last batch.
@@ -54,7 +53,6 @@ impl Reader {
         mean: Arc<AtomicU64>,
         clock: Clock,
         stop: Arc<Stop>,
-        sent: Arc<AtomicU64>,
     ) -> Reader {
         let drawn = sources.own.iter().map(|own| own.interval).collect();
         Reader {
@@ -64,7 +62,6 @@ impl Reader {
             mean,
             clock,
             stop,
-            sent,
             polled: 0,
             drawn,
             scratch: Vec::new(),
@@ -73,7 +70,7 @@ impl Reader {
     }
 
     /// Reads until it is told to stop or nobody receives any more.
-    pub(crate) fn run(mut self, sender: &SyncSender<Batch>, ready: SyncSender<Tid>) -> Stats {
+    pub(crate) fn run(mut self, mut outlet: Outlet, ready: SyncSender<Tid>) -> Stats {
         self.settle();
         let buffer = match self
             .sources
@@ -99,14 +96,13 @@ impl Reader {
             // Before the drain: what was written until the events were stopped is then drained.
             let stopping = self.stop.requested();
             let batch = self.drain(buffer.as_ref(), stopping);
-            let records = batch.records.len() as u64;
-            let bytes = batch.memory_bytes() as u64;
-            self.sent.fetch_add(bytes, Ordering::Relaxed);
-            if sender.send(batch).is_err() {
-                self.stats.undelivered += records;
-                break;
+            match outlet.send(batch) {
+                Ok(batches) => self.stats.batches += batches,
+                Err(Undelivered(records)) => {
+                    self.stats.undelivered += records;
+                    break;
+                }
             }
-            self.stats.batches += 1;
             if stopping {
                 break;
             }

@@ -12,6 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::attr::{Features, Role, attributes};
 use crate::bpf::{Bpf, OfCpu};
+use crate::outlet::Outlet;
 use crate::reader::Reader;
 use crate::sources::Sources;
 use crate::stats::Stats;
@@ -181,12 +182,13 @@ impl Sampler {
                 Arc::clone(&mean),
                 clock,
                 Arc::clone(&running.stop),
-                Arc::clone(&running.sent),
             );
-            let (sender, tid_sender) = (sender.clone(), tid_sender.clone());
+            let sent = Arc::clone(&running.sent);
+            let outlet = Outlet::new(sender.clone(), running.config.batch_bytes, sent);
+            let tid_sender = tid_sender.clone();
             let reader = thread::Builder::new()
                 .name(format!("sampler/{cpu}"))
-                .spawn(move || reader.run(&sender, tid_sender))
+                .spawn(move || reader.run(outlet, tid_sender))
                 .map_err(os("start a reader thread"))?;
             running.readers.push(reader);
         }

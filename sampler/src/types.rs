@@ -359,14 +359,20 @@ pub struct Batch {
     pub intervals: Vec<u64>,
 }
 
+impl Record {
+    /// Bytes that it holds, with the memory that came with a sample.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let brought = match self {
+            Record::Sample(sample) => sample.memory_bytes(),
+            _ => 0,
+        };
+        size_of::<Self>() + brought
+    }
+}
+
 impl Batch {
-    /// Bytes of its records, with the memory that came with them.
+    /// Bytes that its records hold, with the memory that came with samples.
     pub fn memory_bytes(&self) -> usize {
-        let own = self.records.capacity() * size_of::<Record>();
-        let samples = self.records.iter().filter_map(|record| match record {
-            Record::Sample(sample) => Some(sample.memory_bytes()),
-            _ => None,
-        });
-        own + samples.sum::<usize>()
+        self.records.iter().map(Record::memory_bytes).sum()
     }
 }

@@ -67,13 +67,13 @@ impl Sampling {
     /// # Errors
     /// Not even the plainest way works.
     pub(super) fn start(wanted: RecordArgs) -> Result<(Self, Receiver<Batch>)> {
-        let (args, choices, wake_up_samples, sampler) = open(wanted)?;
+        let (args, choices, batch_bytes, sampler) = open(wanted)?;
         let setup = sampler.setup().clone();
         for line in choices.lines(&setup) {
             tracing::info!("{line}");
         }
         let cost = cost(&sampler);
-        let (sender, batches) = sync_channel(queue(wake_up_samples));
+        let (sender, batches) = sync_channel(queue(batch_bytes));
         let begun = sampler::clock_now();
         let running = sampler.start(sender).context("cannot sample")?;
         let sampling = Self {
@@ -146,7 +146,7 @@ fn has_stopped(before: &[u64], now: &[u64]) -> bool {
 }
 
 /// Opens what was asked for, or else the next plainer.
-fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
+fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
     let first = match attempt(wanted.clone()) {
         Ok(opened) => return Ok(opened),
         Err(error) => error,
@@ -172,11 +172,11 @@ fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
     Err(first)
 }
 
-fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, u32, Sampler)> {
+fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
     let choices = Choices::new(&args)?;
     let config = choices.sampling(&args, Target::System);
     let sampler = Sampler::open(&config).context("cannot sample")?;
-    Ok((args, choices, config.wake_up_samples, sampler))
+    Ok((args, choices, config.batch_bytes, sampler))
 }
 
 fn counters(running: &Running) -> Option<Counters> {
