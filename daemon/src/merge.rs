@@ -27,8 +27,15 @@ pub(crate) struct Merge {
 #[derive(Debug)]
 struct Cpu {
     number: u32,
-    queue: VecDeque<(Record, Option<Evidence>)>,
+    queue: VecDeque<Entry>,
     drained_to: u64,
+}
+
+/// A record, and what was looked up for it.
+type Entry = (Record, Option<Evidence>);
+
+fn time((record, _): &Entry) -> u64 {
+    record.time()
 }
 
 impl Merge {
@@ -60,14 +67,16 @@ impl Merge {
             };
             (record, evidence)
         }));
-        // One CPU's records are all but sorted: an interrupt may write its record between the
-        // time stamp and the writing of another. Insertion from the right costs nothing then.
+        // Of what the kernel's ring and the handler's buffer had at a drain, the one lies behind the
+        // other, each all but sorted: an interrupt may write its record between the time stamp and the
+        // writing of another. The sort finds such runs and merges them.
         let queue = cpu.queue.make_contiguous();
-        for i in unsorted.max(1)..queue.len() {
-            let mut j = i;
-            while j > 0 && queue[j - 1].0.time() > queue[j].0.time() {
-                queue.swap(j - 1, j);
-                j -= 1;
+        let (before, new) = queue.split_at(unsorted);
+        if let Some(earliest) = new.iter().map(time).min() {
+            let start = before.partition_point(|entry| time(entry) <= earliest);
+            let touched = &mut queue[start..];
+            if !touched.is_sorted_by_key(time) {
+                touched.sort_by_key(time);
             }
         }
     }
@@ -79,7 +88,7 @@ impl Merge {
 
     /// Bytes of what waits.
     pub(crate) fn bytes(&self) -> usize {
-        let one = |(record, _): &(Record, Option<Evidence>)| match record {
+        let one = |(record, _): &Entry| match record {
             Record::Sample(sample) => sample.memory_bytes(),
             _ => 0,
         };
@@ -97,14 +106,14 @@ impl Merge {
     }
 
     /// The next record in order of time, if it is certain that no older one can follow.
-    pub(crate) fn pop(&mut self) -> Option<(Record, Option<Evidence>)> {
+    pub(crate) fn pop(&mut self) -> Option<Entry> {
         let safe = self.cpus.iter().map(|cpu| cpu.drained_to).min()?;
         let oldest = self
             .cpus
             .iter_mut()
             .filter(|cpu| !cpu.queue.is_empty())
-            .min_by_key(|cpu| cpu.queue.front().map(|(record, _)| record.time()))?;
-        if oldest.queue.front()?.0.time() > safe {
+            .min_by_key(|cpu| cpu.queue.front().map(time))?;
+        if time(oldest.queue.front()?) > safe {
             return None;
         }
         let record = oldest.queue.pop_front();
@@ -117,6 +126,8 @@ impl Merge {
 
 #[cfg(test)]
 mod tests {
+    use sampler::{Pid, Tid};
+
     use super::*;
 
     fn batch(cpu: u32, drained_to: u64, times: &[u64]) -> Batch {
@@ -157,6 +168,35 @@ mod tests {
         merge.push(batch(4, 4, &[2, 1, 4]));
         merge.push(batch(4, 9, &[3, 8]));
         assert_eq!(pop_all(&mut merge), [1, 2, 3, 4, 8]);
+    }
+
+    /// Two runs of the same time, one behind the other and both behind what waited before, are one;
+    /// records of one time keep their order.
+    #[test]
+    fn merges_runs() {
+        let mut merge = Merge::new(&[0]);
+        let run = |step: usize| (500..10_000).step_by(step);
+        merge.push(batch(0, 0, &[1, 600, 700]));
+        merge.push(batch(0, 0, &run(2).chain(run(3)).collect::<Vec<_>>()));
+        let comm = |pid| Record::Comm {
+            time: 600,
+            pid: Pid(pid),
+            tid: Tid(pid),
+            name: String::new(),
+            exec: false,
+        };
+        let mut late = batch(0, u64::MAX, &[]);
+        late.records = vec![comm(1), comm(2)];
+        merge.push(late);
+        let popped: Vec<Record> =
+            std::iter::from_fn(|| merge.pop().map(|(record, _)| record)).collect();
+        assert!(popped.is_sorted_by_key(Record::time));
+        assert_eq!(popped.len(), 3 + run(2).count() + run(3).count() + 2);
+        let comms: Vec<&Record> = popped
+            .iter()
+            .filter(|record| matches!(record, Record::Comm { .. }))
+            .collect();
+        assert_eq!(comms, [&comm(1), &comm(2)]);
     }
 
     /// At the end everything comes out, whatever the marks said.
