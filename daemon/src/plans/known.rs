@@ -41,11 +41,14 @@ impl Code for KnownCode<'_, '_> {
         }
         let Pc { image, address } = located.pc;
         let sampled = self.pieces.code(pc);
-        let held = self.cache.hold_sampled(image.0, address, sampled);
+        let held = match sampled {
+            [] => None,
+            _ => self.cache.hold_sampled(image.0, address, sampled).ok(),
+        };
         let view = self.view;
         let instruction = match held {
-            Ok(held) => Ok(self.cache.get(held)),
-            Err(_) => self.cache.get_or_decode(image.0, address, |bytes| {
+            Some(held) => Ok(self.cache.get(held)),
+            None => self.cache.get_or_decode(image.0, address, |bytes| {
                 match view.images.borrow_mut().read(image, address, bytes) {
                     0 => Err(StopReason::ImageUnreadable),
                     n => Ok(n),

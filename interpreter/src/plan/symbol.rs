@@ -1,12 +1,16 @@
 //! Registers as expressions over the registers of the sample and what was loaded since.
 
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
 use super::wire::{Operation, Part};
 
 /// Loads and sums that a walk can note.
 const MAX_NOTES: usize = 160;
 
 /// Where a term comes from.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Origin {
     /// A general register of the sample.
     Register(u8),
@@ -18,7 +22,7 @@ pub(super) enum Origin {
 }
 
 /// Part of a word.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Term {
     pub(super) origin: Origin,
     pub(super) part: Part,
@@ -26,7 +30,7 @@ pub(super) struct Term {
 
 /// `base + (index << scale) + displacement`, modulo 2^64. There is no index without a scale if
 /// there is no base; of two terms without a scale the smaller is the base.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Sum {
     pub(super) base: Option<Term>,
     pub(super) index: Option<(Term, u8)>,
@@ -103,6 +107,11 @@ pub(super) struct Note {
 }
 
 impl Note {
+    /// What it does, on whatever way.
+    fn key(&self) -> (Sum, Operation, u8, Part) {
+        (self.address, self.operation, self.size, self.keep)
+    }
+
     fn of_code(at: u64, size: u8, rank: u16) -> Self {
         Self {
             address: Sum::of(Origin::Bias).plus(at),
@@ -118,8 +127,12 @@ impl Note {
 #[derive(Default)]
 pub(super) struct Notes {
     all: Vec<Note>,
+    /// Where in `all` each is, by all of it but the rank.
+    places: FxHashMap<(Sum, Operation, u8, Part), u16>,
     /// Loads of code, which nothing is made of.
     code: Vec<Note>,
+    /// Where in `code` that of an image address is.
+    code_places: FxHashMap<u64, u16>,
     /// The same, where code was not at hand.
     frontiers: Vec<Note>,
     /// Loads that found no room.
@@ -129,7 +142,9 @@ pub(super) struct Notes {
 impl Notes {
     pub(super) fn clear(&mut self) {
         self.all.clear();
+        self.places.clear();
         self.code.clear();
+        self.code_places.clear();
         self.frontiers.clear();
         self.dropped = 0;
     }
@@ -149,9 +164,17 @@ impl Notes {
     /// Code to be brought along, at an image address. The walk looks at a bounded number of
     /// instructions, so these need no bound of their own.
     pub(super) fn code(&mut self, at: u64, size: u8, rank: u16) {
-        match self.code.iter_mut().find(|n| n.address.displacement == at) {
-            Some(held) => held.rank = held.rank.min(rank),
-            None => self.code.push(Note::of_code(at, size, rank)),
+        match self.code_places.entry(at) {
+            Entry::Occupied(place) => {
+                if let Some(held) = self.code.get_mut(usize::from(*place.get())) {
+                    held.rank = held.rank.min(rank);
+                }
+            }
+            Entry::Vacant(place) => {
+                // As many as instructions that are looked at.
+                place.insert(self.code.len() as u16);
+                self.code.push(Note::of_code(at, size, rank));
+            }
         }
     }
 
@@ -163,24 +186,24 @@ impl Notes {
     }
 
     fn note(&mut self, note: Note) -> Option<Term> {
-        let same = |held: &Note| {
-            (held.address, held.operation, held.size, held.keep)
-                == (note.address, note.operation, note.size, note.keep)
-        };
-        let index = match self.all.iter().position(same) {
-            Some(index) => {
-                let held = &mut self.all[index];
-                held.rank = held.rank.min(note.rank);
+        let index = match self.places.entry(note.key()) {
+            Entry::Occupied(place) => {
+                let index = *place.get();
+                if let Some(held) = self.all.get_mut(usize::from(index)) {
+                    held.rank = held.rank.min(note.rank);
+                }
                 index
             }
-            None if self.all.len() < MAX_NOTES => {
+            Entry::Vacant(place) if self.all.len() < MAX_NOTES => {
+                // At most MAX_NOTES.
+                let index = *place.insert(self.all.len() as u16);
                 self.all.push(note);
-                self.all.len() - 1
+                index
             }
-            None => return None,
+            Entry::Vacant(_) => return None,
         };
         Some(Term {
-            origin: Origin::Note(u16::try_from(index).ok()?),
+            origin: Origin::Note(index),
             part: Part::WHOLE,
         })
     }
