@@ -401,12 +401,7 @@ impl Plans {
             other_images: true,
             limits,
         };
-        let mut code = KnownCode {
-            view: basis.view,
-            pieces: basis.brought.pieces(),
-            cache,
-            lacking: false,
-        };
+        let mut code = KnownCode::new(basis.view, basis.brought.pieces(), cache);
         // Without code there is nothing to load: an empty plan keeps the PC from coming again.
         let planned = self.planner.plan(start.pc, &mut code, request);
         let planned = planned.unwrap_or_default();

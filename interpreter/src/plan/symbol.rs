@@ -10,7 +10,7 @@ use super::wire::{Operation, Part};
 const MAX_NOTES: usize = 160;
 
 /// Where a term comes from.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Origin {
     /// A general register of the sample.
     Register(u8),
@@ -22,15 +22,30 @@ pub(super) enum Origin {
 }
 
 /// Part of a word.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Term {
     pub(super) origin: Origin,
     pub(super) part: Part,
 }
 
+impl Term {
+    /// A number of 24 bits, different for different terms, and not 0.
+    fn number(self) -> u64 {
+        let origin = match self.origin {
+            Origin::Register(number) => u16::from(number & 15) + 1,
+            Origin::Bias => 17,
+            Origin::FsBase => 18,
+            Origin::GsBase => 19,
+            // Far fewer than would overflow.
+            Origin::Note(index) => index.saturating_add(20),
+        };
+        u64::from(origin) << 8 | u64::from(self.part.number())
+    }
+}
+
 /// `base + (index << scale) + displacement`, modulo 2^64. There is no index without a scale if
 /// there is no base; of two terms without a scale the smaller is the base.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sum {
     pub(super) base: Option<Term>,
     pub(super) index: Option<(Term, u8)>,
@@ -86,6 +101,13 @@ impl Sum {
             .then(|| self.displacement.wrapping_sub(other.displacement))
     }
 
+    /// The terms as one number, different for different ones.
+    pub(super) fn shape(self) -> u64 {
+        let of = |term: Option<Term>| term.map_or(0, Term::number);
+        let (index, scale) = self.index.unzip();
+        of(self.base) | of(index) << 24 | u64::from(scale.unwrap_or(0)) << 48
+    }
+
     pub(super) fn terms(self) -> impl Iterator<Item = Term> {
         self.base
             .into_iter()
@@ -106,10 +128,15 @@ pub(super) struct Note {
     pub(super) rank: u16,
 }
 
+/// Shape and displacement of the address, and what is done there.
+type NoteKey = (u64, u64, u32);
+
 impl Note {
     /// What it does, on whatever way.
-    fn key(&self) -> (Sum, Operation, u8, Part) {
-        (self.address, self.operation, self.size, self.keep)
+    fn key(&self) -> NoteKey {
+        let does = [self.operation as u8, self.size, self.keep.number(), 0];
+        let Sum { displacement, .. } = self.address;
+        (self.address.shape(), displacement, u32::from_le_bytes(does))
     }
 
     fn of_code(at: u64, size: u8, rank: u16) -> Self {
@@ -128,7 +155,7 @@ impl Note {
 pub(super) struct Notes {
     all: Vec<Note>,
     /// Where in `all` each is, by all of it but the rank.
-    places: FxHashMap<(Sum, Operation, u8, Part), u16>,
+    places: FxHashMap<NoteKey, u16>,
     /// Loads of code, which nothing is made of.
     code: Vec<Note>,
     /// Where in `code` that of an image address is.
@@ -137,6 +164,12 @@ pub(super) struct Notes {
     frontiers: Vec<Note>,
     /// Loads that found no room.
     pub(super) dropped: u32,
+    /// Where the code that was noted last ends.
+    code_end: u64,
+    /// How often code did not begin there.
+    code_runs: usize,
+    /// Bytes of all loads, those of code included.
+    bytes: usize,
 }
 
 impl Notes {
@@ -147,6 +180,12 @@ impl Notes {
         self.code_places.clear();
         self.frontiers.clear();
         self.dropped = 0;
+        (self.code_end, self.code_runs, self.bytes) = (0, 0, 0);
+    }
+
+    /// About how many steps and bytes a plan needs for them, if it can merge few of them.
+    pub(super) fn needs(&self) -> (usize, usize) {
+        (self.all.len() + self.code_runs, self.bytes)
     }
 
     pub(super) fn all(&self) -> &[Note] {
@@ -173,6 +212,9 @@ impl Notes {
             Entry::Vacant(place) => {
                 // As many as instructions that are looked at.
                 place.insert(self.code.len() as u16);
+                self.code_runs += usize::from(at != self.code_end);
+                self.code_end = at.wrapping_add(u64::from(size));
+                self.bytes += usize::from(size);
                 self.code.push(Note::of_code(at, size, rank));
             }
         }
@@ -197,6 +239,7 @@ impl Notes {
             Entry::Vacant(place) if self.all.len() < MAX_NOTES => {
                 // At most MAX_NOTES.
                 let index = *place.insert(self.all.len() as u16);
+                self.bytes += usize::from(note.size);
                 self.all.push(note);
                 index
             }
