@@ -3,8 +3,9 @@
 //! A plan is made when a second sample found none for its PC, from the code that came with the
 //! sample and from the image files. It is made again, a few times at most, when a window ran into
 //! code that the plan did not bring, or when a step of it keeps failing: by then it is known where
-//! an indirect branch leads, or that a register holds no address there. Plans are advice: the window
-//! computes each address itself, and takes code and memory only from what the handler read.
+//! an indirect branch leads, or that a register holds no address there. One that came out as it was
+//! before is left for longer. Plans are advice: the window computes each address itself, and takes
+//! code and memory only from what the handler read.
 
 mod known;
 
@@ -43,8 +44,14 @@ struct Given {
     made: u8,
     /// Samples in which it failed.
     failures: u8,
-    /// Windows that lacked memory since it was made.
+    /// Windows that lacked code or memory since it was made.
     lacks: u16,
+    /// The tag of the last one that was made, whether it was given or came out the same.
+    as_of: u32,
+    /// The last one came out as it was before.
+    settled: bool,
+    /// A hash of what was given.
+    print: u64,
     /// Whether it may use the base of FS.
     fs_base: bool,
     /// It ends at code that was not at hand, which it has brought for the next one to follow.
@@ -55,6 +62,8 @@ struct Given {
 #[derive(Clone, Copy, Debug, Default)]
 struct Destinations {
     addresses: [u64; DESTINATIONS],
+    /// The tag of the last plan that was made when each was learned.
+    tags: [u32; DESTINATIONS],
 }
 
 /// What was wanted in a window and had not been read in the interrupt.
@@ -124,8 +133,8 @@ const MAX_PROCESSES: usize = 1 << 16;
 const DESTINATIONS: usize = 4;
 /// Plans made for one PC, after which it keeps the last.
 const MAX_MADE: u8 = 6;
-/// Windows that lack memory before a plan is made anew for it: after the first plan twice as many,
-/// and twice as many again after each that follows.
+/// Windows that lack memory, or code if the last plan came out as it was before, until one is made
+/// anew: after the first plan twice as many, and twice as many again after each that follows.
 const FIRST_LACKS: u16 = 2;
 /// How much larger the share of samples is for which a plan is evaluated than that of the windows
 /// that are accepted, so that the one need not follow the other at every sample.
@@ -250,15 +259,16 @@ impl Plans {
         cache: &mut DecodeCache,
         tables: &mut Tables,
     ) {
+        let mut learned = None;
         if lacked.code {
             for &(branch, destination) in went.iter() {
                 // Where the plan brought the code, it knows the way.
                 if basis.brought.pieces().code(destination).is_empty() {
-                    self.learn(basis.start.process, branch, destination);
+                    learned = learned.max(self.learn(basis.start.process, branch, destination));
                 }
             }
         }
-        if self.is_wanted(basis, lacked) {
+        if self.is_wanted(basis, lacked, learned) {
             self.make(basis, cache, tables);
         }
     }
@@ -277,23 +287,25 @@ impl Plans {
         }
     }
 
-    /// Notes where an indirect branch led.
-    fn learn(&mut self, process: ProcessKey, branch: u64, destination: u64) {
-        let Some(of_process) = self.processes.get_mut(&process) else {
-            return;
-        };
+    /// Notes where an indirect branch led, and says which plan was the last one without knowing it.
+    fn learn(&mut self, process: ProcessKey, branch: u64, destination: u64) -> Option<u32> {
+        let of_process = self.processes.get_mut(&process)?;
         let known = of_process.destinations.entry(branch).or_insert_with(|| {
             self.entries += 1;
             Destinations::default()
         });
-        if !known.addresses.contains(&destination) {
+        let place = known.addresses.iter().position(|at| *at == destination);
+        if place.is_none() {
             known.addresses.rotate_right(1);
-            known.addresses[0] = destination;
+            known.tags.rotate_right(1);
+            (known.addresses[0], known.tags[0]) = (destination, self.tag);
         }
+        known.tags.get(place.unwrap_or(0)).copied()
     }
 
     /// Whether a plan is to be made, or made again, after a window. One that there is gets its share.
-    fn is_wanted(&mut self, basis: &Basis<'_, '_>, lacked: Lacked) -> bool {
+    /// `learned` says which plan was the last that knew nothing of a way that the window went.
+    fn is_wanted(&mut self, basis: &Basis<'_, '_>, lacked: Lacked, learned: Option<u32>) -> bool {
         let of_process = self.processes.get_mut(&basis.start.process);
         let mut given = of_process.and_then(|of| of.given.get_mut(&basis.start.pc));
         if let Some(given) = &mut given {
@@ -324,10 +336,18 @@ impl Plans {
             }
             return given.failures == MAX_FAILURES;
         }
-        // What a plan has brought of code that it could not follow, its successor can: with what
-        // is loaded there. And by then more is known of where branches go.
-        given.lacks = given.lacks.saturating_add(u16::from(lacked.memory));
-        lacked.code || lacked.memory && (given.open || given.lacks >= FIRST_LACKS << given.made)
+        if !lacked.code && !lacked.memory {
+            return false;
+        }
+        given.lacks = given.lacks.saturating_add(1);
+        // The last one did not go by where this branch led.
+        if learned.is_some_and(|last| last >= given.as_of) {
+            return true;
+        }
+        // What a plan has brought of code that it could not follow, its successor can. And by then
+        // more is known of where branches go, unless the last one was no better for that.
+        let hopeful = !given.settled && (lacked.code || given.open);
+        hopeful || given.lacks >= FIRST_LACKS << given.made
     }
 
     /// Whether a sample without a plan is not the first at its PC. Most PCs of a large program are
@@ -358,12 +378,14 @@ impl Plans {
                 made: 0,
                 failures: 0,
                 lacks: 0,
+                as_of: tag,
+                settled: false,
+                print: 0,
                 fs_base: basis.fs_base,
                 open: false,
             }
         });
-        given.tag = tag;
-        given.share = share_for(basis.probability);
+        given.as_of = tag;
         given.made = given.made.saturating_add(1);
         given.lacks = 0;
         let failing = given.failures >= MAX_FAILURES;
@@ -401,18 +423,22 @@ impl Plans {
             other_images: true,
             limits,
         };
-        let mut code = KnownCode {
-            view: basis.view,
-            pieces: basis.brought.pieces(),
-            cache,
-            lacking: false,
-        };
+        let mut code = KnownCode::new(basis.view, basis.brought.pieces(), cache);
         // Without code there is nothing to load: an empty plan keeps the PC from coming again.
         let planned = self.planner.plan(start.pc, &mut code, request);
         let planned = planned.unwrap_or_default();
         given.open = code.lacking;
         count(tables, &planned.account);
         let bytes = planned.plan.to_bytes();
+        let print = FxBuildHasher.hash_one((bytes, bias, row));
+        given.settled = given.print == print;
+        given.print = print;
+        if given.settled && basis.outcome != PlanOutcome::Missing {
+            tables.count("plan", "unchanged", 1);
+            return;
+        }
+        given.tag = tag;
+        given.share = share_for(basis.probability);
         let plan = GivenPlan {
             bytes: &bytes,
             bias,

@@ -31,6 +31,37 @@ pub(super) struct KnownCode<'a, 'v> {
     pub(super) cache: &'a mut DecodeCache,
     /// Code was wanted that is neither here nor there.
     pub(super) lacking: bool,
+    /// What was found in `pieces` last, by the lowest bits of its address: ways lead through the same
+    /// code again and again.
+    found: [(u64, &'a [u8]); FOUND],
+}
+
+/// A power of two.
+const FOUND: usize = 64;
+
+impl<'a, 'v> KnownCode<'a, 'v> {
+    pub(super) fn new(
+        view: &'a View<'v>,
+        pieces: &'a Pieces<'a>,
+        cache: &'a mut DecodeCache,
+    ) -> Self {
+        Self {
+            view,
+            pieces,
+            cache,
+            lacking: false,
+            found: [(0, &[]); FOUND],
+        }
+    }
+
+    /// What the sample brought of the code from an address on.
+    fn sampled(&mut self, pc: u64) -> &'a [u8] {
+        let found = &mut self.found[pc as usize % FOUND];
+        if found.0 != pc {
+            *found = (pc, self.pieces.code(pc));
+        }
+        found.1
+    }
 }
 
 impl Code for KnownCode<'_, '_> {
@@ -40,12 +71,15 @@ impl Code for KnownCode<'_, '_> {
             return Err(StopReason::DeniedImage);
         }
         let Pc { image, address } = located.pc;
-        let sampled = self.pieces.code(pc);
-        let held = self.cache.hold_sampled(image.0, address, sampled);
+        let sampled = self.sampled(pc);
+        let held = match sampled {
+            [] => None,
+            _ => self.cache.hold_sampled(image.0, address, sampled).ok(),
+        };
         let view = self.view;
         let instruction = match held {
-            Ok(held) => Ok(self.cache.get(held)),
-            Err(_) => self.cache.get_or_decode(image.0, address, |bytes| {
+            Some(held) => Ok(self.cache.get(held)),
+            None => self.cache.get_or_decode(image.0, address, |bytes| {
                 match view.images.borrow_mut().read(image, address, bytes) {
                     0 => Err(StopReason::ImageUnreadable),
                     n => Ok(n),

@@ -6,6 +6,8 @@ use super::{Account, Limits, MAX_SNAPSHOT_BYTES};
 
 /// A step in the making.
 struct Draft {
+    /// The shape of `address`.
+    shape: u64,
     address: Sum,
     operation: Operation,
     size: u8,
@@ -22,7 +24,22 @@ const CODE_GAP: u64 = 24;
 /// which nothing else is of use. Code that was not at hand comes last: its step may fail,
 /// and would end the plan.
 pub(super) fn assemble(notes: &Notes, limits: Limits, account: &mut Account) -> Plan {
-    let (code, frontiers, notes) = (notes.all_code(), notes.all_frontiers(), notes.all());
+    let mut assembly = fill(notes, limits, account);
+    for frontier in notes.all_frontiers() {
+        assembly.start(frontier, false);
+    }
+    assembly.finish()
+}
+
+/// Steps and bytes that a plan of the notes has left for what comes behind them.
+pub(super) fn room(notes: &Notes, limits: Limits) -> (usize, usize) {
+    let assembly = fill(notes, limits, &mut Account::default());
+    let steps = assembly.max_steps - assembly.drafts.len();
+    (steps, assembly.max_bytes - assembly.bytes)
+}
+
+fn fill(notes: &Notes, limits: Limits, account: &mut Account) -> Assembly {
+    let (code, notes) = (notes.all_code(), notes.all());
     let used = used(notes);
     let mut order: Vec<_> = (0..notes.len())
         .filter(|i| notes[*i].size > 0 || used[*i])
@@ -33,7 +50,7 @@ pub(super) fn assemble(notes: &Notes, limits: Limits, account: &mut Account) -> 
     code_order.sort_by_key(|note| note.rank);
     let mut code_order = code_order.into_iter().peekable();
     let mut assembly = Assembly {
-        drafts: Vec::new(),
+        drafts: Vec::with_capacity(MAX_STEPS),
         step_of: vec![None; notes.len()],
         bytes: 0,
         max_steps: usize::from(limits.steps).min(MAX_STEPS),
@@ -53,10 +70,7 @@ pub(super) fn assemble(notes: &Notes, limits: Limits, account: &mut Account) -> 
     for code in code_order {
         account.code_dropped += u32::from(!assembly.add_code(code));
     }
-    for frontier in frontiers {
-        assembly.start(frontier, false);
-    }
-    assembly.finish()
+    assembly
 }
 
 /// Which notes a load's address is made of.
@@ -119,6 +133,7 @@ impl Assembly {
         }
         self.bytes = bytes;
         self.drafts.push(Draft {
+            shape: note.address.shape(),
             address: note.address,
             operation: note.operation,
             size: note.size,
@@ -135,13 +150,12 @@ impl Assembly {
             return None;
         }
         let size = u64::from(note.size);
+        let (shape, displacement) = (note.address.shape(), note.address.displacement);
         for (index, draft) in self.drafts.iter_mut().enumerate() {
-            let Some(distance) = note.address.distance(draft.address) else {
-                continue;
-            };
-            if draft.size == 0 {
+            if draft.shape != shape || draft.size == 0 {
                 continue;
             }
+            let distance = displacement.wrapping_sub(draft.address.displacement);
             let behind = distance.wrapping_neg();
             let old = u64::from(draft.size);
             let (address, new) = if distance <= old + gap {

@@ -1,5 +1,9 @@
 //! Registers as expressions over the registers of the sample and what was loaded since.
 
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
 use super::wire::{Operation, Part};
 
 /// Loads and sums that a walk can note.
@@ -22,6 +26,21 @@ pub(super) enum Origin {
 pub(super) struct Term {
     pub(super) origin: Origin,
     pub(super) part: Part,
+}
+
+impl Term {
+    /// A number of 24 bits, different for different terms, and not 0.
+    fn number(self) -> u64 {
+        let origin = match self.origin {
+            Origin::Register(number) => u16::from(number & 15) + 1,
+            Origin::Bias => 17,
+            Origin::FsBase => 18,
+            Origin::GsBase => 19,
+            // Far fewer than would overflow.
+            Origin::Note(index) => index.saturating_add(20),
+        };
+        u64::from(origin) << 8 | u64::from(self.part.number())
+    }
 }
 
 /// `base + (index << scale) + displacement`, modulo 2^64. There is no index without a scale if
@@ -82,6 +101,13 @@ impl Sum {
             .then(|| self.displacement.wrapping_sub(other.displacement))
     }
 
+    /// The terms as one number, different for different ones.
+    pub(super) fn shape(self) -> u64 {
+        let of = |term: Option<Term>| term.map_or(0, Term::number);
+        let (index, scale) = self.index.unzip();
+        of(self.base) | of(index) << 24 | u64::from(scale.unwrap_or(0)) << 48
+    }
+
     pub(super) fn terms(self) -> impl Iterator<Item = Term> {
         self.base
             .into_iter()
@@ -102,7 +128,17 @@ pub(super) struct Note {
     pub(super) rank: u16,
 }
 
+/// Shape and displacement of the address, and what is done there.
+type NoteKey = (u64, u64, u32);
+
 impl Note {
+    /// What it does, on whatever way.
+    fn key(&self) -> NoteKey {
+        let does = [self.operation as u8, self.size, self.keep.number(), 0];
+        let Sum { displacement, .. } = self.address;
+        (self.address.shape(), displacement, u32::from_le_bytes(does))
+    }
+
     fn of_code(at: u64, size: u8, rank: u16) -> Self {
         Self {
             address: Sum::of(Origin::Bias).plus(at),
@@ -118,20 +154,38 @@ impl Note {
 #[derive(Default)]
 pub(super) struct Notes {
     all: Vec<Note>,
+    /// Where in `all` each is, by all of it but the rank.
+    places: FxHashMap<NoteKey, u16>,
     /// Loads of code, which nothing is made of.
     code: Vec<Note>,
+    /// Where in `code` that of an image address is.
+    code_places: FxHashMap<u64, u16>,
     /// The same, where code was not at hand.
     frontiers: Vec<Note>,
     /// Loads that found no room.
     pub(super) dropped: u32,
+    /// Where the code that was noted last ends.
+    code_end: u64,
+    /// How often code did not begin there.
+    code_runs: usize,
+    /// Bytes of all loads, those of code included.
+    bytes: usize,
 }
 
 impl Notes {
     pub(super) fn clear(&mut self) {
         self.all.clear();
+        self.places.clear();
         self.code.clear();
+        self.code_places.clear();
         self.frontiers.clear();
         self.dropped = 0;
+        (self.code_end, self.code_runs, self.bytes) = (0, 0, 0);
+    }
+
+    /// About how many steps and bytes a plan needs for them, if it can merge few of them.
+    pub(super) fn needs(&self) -> (usize, usize) {
+        (self.all.len() + self.code_runs, self.bytes)
     }
 
     pub(super) fn all(&self) -> &[Note] {
@@ -149,9 +203,20 @@ impl Notes {
     /// Code to be brought along, at an image address. The walk looks at a bounded number of
     /// instructions, so these need no bound of their own.
     pub(super) fn code(&mut self, at: u64, size: u8, rank: u16) {
-        match self.code.iter_mut().find(|n| n.address.displacement == at) {
-            Some(held) => held.rank = held.rank.min(rank),
-            None => self.code.push(Note::of_code(at, size, rank)),
+        match self.code_places.entry(at) {
+            Entry::Occupied(place) => {
+                if let Some(held) = self.code.get_mut(usize::from(*place.get())) {
+                    held.rank = held.rank.min(rank);
+                }
+            }
+            Entry::Vacant(place) => {
+                // As many as instructions that are looked at.
+                place.insert(self.code.len() as u16);
+                self.code_runs += usize::from(at != self.code_end);
+                self.code_end = at.wrapping_add(u64::from(size));
+                self.bytes += usize::from(size);
+                self.code.push(Note::of_code(at, size, rank));
+            }
         }
     }
 
@@ -163,24 +228,25 @@ impl Notes {
     }
 
     fn note(&mut self, note: Note) -> Option<Term> {
-        let same = |held: &Note| {
-            (held.address, held.operation, held.size, held.keep)
-                == (note.address, note.operation, note.size, note.keep)
-        };
-        let index = match self.all.iter().position(same) {
-            Some(index) => {
-                let held = &mut self.all[index];
-                held.rank = held.rank.min(note.rank);
+        let index = match self.places.entry(note.key()) {
+            Entry::Occupied(place) => {
+                let index = *place.get();
+                if let Some(held) = self.all.get_mut(usize::from(index)) {
+                    held.rank = held.rank.min(note.rank);
+                }
                 index
             }
-            None if self.all.len() < MAX_NOTES => {
+            Entry::Vacant(place) if self.all.len() < MAX_NOTES => {
+                // At most MAX_NOTES.
+                let index = *place.insert(self.all.len() as u16);
+                self.bytes += usize::from(note.size);
                 self.all.push(note);
-                self.all.len() - 1
+                index
             }
-            None => return None,
+            Entry::Vacant(_) => return None,
         };
         Some(Term {
-            origin: Origin::Note(u16::try_from(index).ok()?),
+            origin: Origin::Note(index),
             part: Part::WHOLE,
         })
     }

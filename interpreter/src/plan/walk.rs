@@ -6,13 +6,17 @@ use std::collections::BinaryHeap;
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
 use super::symbol::{Notes, Origin, Sum};
-use super::{Account, Arms, Limits, Request};
+use super::{Account, Arms, Limits, Request, assemble};
 use crate::decode::Support;
 use crate::window::Code;
 
 /// Instructions that one walk looks at, all ways together: for each of a window, and at most.
 const VISITS: u32 = 8;
 const MAX_VISITS: u32 = 256;
+/// After so many it is seen whether there is room for more.
+const LOOK: u32 = 16;
+/// Fewer bytes are not worth looking for something that fits into them.
+const LEAST: usize = 8;
 /// Units of a rank for each halving of the probability.
 const HALF: f64 = 16.0;
 /// Conditional moves at which a way is split; of those behind, what is moved is followed.
@@ -147,6 +151,8 @@ pub(super) struct Walk<'a, 'r> {
     waiting: BinaryHeap<Waiting>,
     /// Ways that have waited so far.
     turns: u32,
+    /// Steps and bytes that the notes need before they can fill the plan.
+    enough: (usize, usize),
     /// The register that the last instruction may have left as it was, and what that is.
     pub(super) choice: Option<(usize, Symbol)>,
 }
@@ -159,9 +165,10 @@ impl<'a, 'r> Walk<'a, 'r> {
         factory: &'a mut InstructionInfoFactory,
         bias: u64,
     ) -> Self {
+        let limits = request.limits;
         Self {
             code,
-            limits: request.limits,
+            limits,
             request,
             notes,
             factory,
@@ -173,12 +180,13 @@ impl<'a, 'r> Walk<'a, 'r> {
             refused: Vec::new(),
             waiting: BinaryHeap::new(),
             turns: 0,
+            enough: (usize::from(limits.steps), usize::from(limits.bytes)),
             choice: None,
         }
     }
 
-    /// Walks from `start` on, along the likeliest ways first: what does not fit into a plan is
-    /// then what is needed least.
+    /// Walks from `start` on, along the likeliest ways first, as long as there is room: what does not
+    /// fit into a plan is then what is needed least.
     pub(super) fn run(&mut self, start: u64) {
         let registers: [Symbol; 16] =
             std::array::from_fn(|i| Some(Sum::of(Origin::Register(i as u8))));
@@ -192,14 +200,42 @@ impl<'a, 'r> Walk<'a, 'r> {
             choices: 0,
         }));
         let visits = self.limits.instructions.saturating_mul(VISITS);
-        for _ in 0..visits.clamp(192, MAX_VISITS) {
-            let Some(Waiting { way, .. }) = self.waiting.pop() else {
+        let mut next = None;
+        for visit in 1..=visits.clamp(192, MAX_VISITS) {
+            let Some(way) = next.take().or_else(|| Some(self.waiting.pop()?.way)) else {
                 return;
             };
-            self.advance(way);
+            if let Some(way) = self.advance(way) {
+                next = self.go_on(way);
+            }
+            if visit % LOOK == 0 && self.is_full() {
+                break;
+            }
         }
-        let cut = self.waiting.iter().filter(|waiting| waiting.way.left > 0);
+        let waiting = self.waiting.iter().map(|waiting| &waiting.way).chain(&next);
+        let cut = waiting.filter(|way| way.left > 0);
         self.account.ways_cut += cut.count() as u32;
+    }
+
+    /// Whether there is no room in the plan for what comes behind the notes so far.
+    fn is_full(&mut self) -> bool {
+        let (steps, bytes) = self.notes.needs();
+        if steps < self.enough.0 && bytes < self.enough.1 {
+            return false;
+        }
+        let (free_steps, free_bytes) = assemble::room(self.notes, self.limits);
+        self.enough = (steps + free_steps, bytes + free_bytes);
+        free_steps == 0 || free_bytes < LEAST
+    }
+
+    /// Lets a way wait for its turn, unless that is now.
+    fn go_on(&mut self, way: Box<Way>) -> Option<Box<Way>> {
+        let first = self.waiting.peek();
+        if first.is_none_or(|Waiting { turn, .. }| way.rank < turn.0.0) {
+            return Some(way);
+        }
+        self.wait(way);
+        None
     }
 
     fn wait(&mut self, way: Box<Way>) {
@@ -219,16 +255,17 @@ impl<'a, 'r> Walk<'a, 'r> {
         ends
     }
 
-    /// One instruction of a way; what goes on from there waits for its turn.
-    fn advance(&mut self, mut way: Box<Way>) {
+    /// One instruction of a way, which is returned if it goes on; others that go on from there wait
+    /// for their turn.
+    fn advance(&mut self, mut way: Box<Way>) -> Option<Box<Way>> {
         if way.left == 0 {
-            return;
+            return None;
         }
         way.left -= 1;
         let pc = way.pc;
         let to = self.instruction(&mut way);
         let [first, others @ ..] = to.all() else {
-            return;
+            return None;
         };
         if let Some((register, kept)) = self.choice.take() {
             self.choose(&mut way, register, kept, *first);
@@ -248,7 +285,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             way.pc = *first;
             way.rank = before.saturating_add(rank_of(to.shares[0]));
         }
-        self.wait(way);
+        Some(way)
     }
 
     /// Goes on behind a conditional move with each of both values, or with the one that is known.

@@ -102,6 +102,11 @@ impl Part {
         }
     }
 
+    /// As it is written.
+    pub(super) const fn number(self) -> u8 {
+        self.0
+    }
+
     /// Whether it is sign-extended.
     pub const fn is_signed(self) -> bool {
         self.0 & 0x80 != 0
