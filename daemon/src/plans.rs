@@ -7,6 +7,7 @@
 //! before is left for longer. Plans are advice: the window computes each address itself, and takes
 //! code and memory only from what the handler read.
 
+mod given;
 mod known;
 
 use std::hash::BuildHasher;
@@ -15,10 +16,9 @@ use interpreter::{Account, Arms, DecodeCache, Limits, Planner, Request};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use sampler::{
-    Counters, Denial, GivenPlan, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey, Share,
-};
+use sampler::{Counters, Denial, GivenPlan, Handler, Pid, PlanOutcome, ProcessKey};
 
+use self::given::{Destinations, Given, share_for};
 use self::known::{KnownCode, return_address, row_at};
 use crate::memory::{of_map, of_set};
 use crate::tables::{Owner, Pc, Tables};
@@ -30,40 +30,6 @@ use crate::window::{Brought, Ways};
 pub(crate) struct Start {
     pub(crate) process: ProcessKey,
     pub(crate) pc: u64,
-}
-
-/// The plan that the handler has for a PC.
-#[derive(Clone, Copy, Debug)]
-struct Given {
-    tag: u32,
-    /// The share of samples that it is for.
-    share: Share,
-    /// When it was given, on the clock of the samples.
-    since: u64,
-    /// Plans made for this PC so far.
-    made: u8,
-    /// Samples in which it failed.
-    failures: u8,
-    /// Windows that lacked code or memory since it was made.
-    lacks: u16,
-    /// The tag of the last one that was made, whether it was given or came out the same.
-    as_of: u32,
-    /// The last one came out as it was before.
-    settled: bool,
-    /// A hash of what was given.
-    print: u64,
-    /// Whether it may use the base of FS.
-    fs_base: bool,
-    /// It ends at code that was not at hand, which it has brought for the next one to follow.
-    open: bool,
-}
-
-/// Where the indirect branch at a PC was seen to lead.
-#[derive(Clone, Copy, Debug, Default)]
-struct Destinations {
-    addresses: [u64; DESTINATIONS],
-    /// The tag of the last plan that was made when each was learned.
-    tags: [u32; DESTINATIONS],
 }
 
 /// What was wanted in a window and had not been read in the interrupt.
@@ -129,22 +95,6 @@ const SEEN: usize = 1 << 16;
 const MAX_ENTRIES: usize = 1 << 18;
 /// Processes kept, likewise.
 const MAX_PROCESSES: usize = 1 << 16;
-/// Destinations kept of an indirect branch; the oldest gives way.
-const DESTINATIONS: usize = 4;
-/// Plans made for one PC, after which it keeps the last.
-const MAX_MADE: u8 = 6;
-/// Windows that lack memory, or code if the last plan came out as it was before, until one is made
-/// anew: after the first plan twice as many, and twice as many again after each that follows.
-const FIRST_LACKS: u16 = 2;
-/// How much larger the share of samples is for which a plan is evaluated than that of the windows
-/// that are accepted, so that the one need not follow the other at every sample.
-const SPARE: f64 = 1.5;
-/// The share is set anew when it is this many times what it should be, below or above.
-const RAISED_FROM: f64 = 0.8;
-const LOWERED_FROM: f64 = 1.4;
-/// Failures after which a plan is made anew, along one arm of each open branch.
-const MAX_FAILURES: u8 = 8;
-
 impl Plans {
     /// For windows of so many instructions.
     pub(crate) fn new(handler: Handler, instructions: u32, seed: u64) -> Self {
@@ -275,11 +225,9 @@ impl Plans {
 
     /// Lets the handler evaluate a plan for about as many samples as have their windows accepted.
     fn share(handler: &Handler, given: &mut Given, basis: &Basis<'_, '_>) {
-        let wanted = share_for(basis.probability);
-        let ratio = given.share.part() / wanted.part();
-        if (RAISED_FROM..LOWERED_FROM).contains(&ratio) {
+        let Some(wanted) = given.other_share(basis.probability) else {
             return;
-        }
+        };
         let Start { process, pc } = basis.start;
         // Where it cannot be told, it goes on as before, which is known from the samples.
         if handler.set_share(process, pc, wanted).is_ok() {
@@ -294,13 +242,7 @@ impl Plans {
             self.entries += 1;
             Destinations::default()
         });
-        let place = known.addresses.iter().position(|at| *at == destination);
-        if place.is_none() {
-            known.addresses.rotate_right(1);
-            known.tags.rotate_right(1);
-            (known.addresses[0], known.tags[0]) = (destination, self.tag);
-        }
-        known.tags.get(place.unwrap_or(0)).copied()
+        Some(known.learn(destination, self.tag))
     }
 
     /// Whether a plan is to be made, or made again, after a window. One that there is gets its share.
@@ -325,29 +267,8 @@ impl Plans {
             | PlanOutcome::ValuesDenied
             | PlanOutcome::NotDumpable => return false,
         };
-        let Some(given) = given.filter(|given| given.tag == tag && given.made < MAX_MADE) else {
-            return false;
-        };
-        if let PlanOutcome::Failed { cause, .. } = basis.outcome {
-            given.failures = given.failures.saturating_add(1);
-            if cause == PlanFailure::NoSegmentBase {
-                given.fs_base = false;
-                return true;
-            }
-            return given.failures == MAX_FAILURES;
-        }
-        if !lacked.code && !lacked.memory {
-            return false;
-        }
-        given.lacks = given.lacks.saturating_add(1);
-        // The last one did not go by where this branch led.
-        if learned.is_some_and(|last| last >= given.as_of) {
-            return true;
-        }
-        // What a plan has brought of code that it could not follow, its successor can. And by then
-        // more is known of where branches go, unless the last one was no better for that.
-        let hopeful = !given.settled && (lacked.code || given.open);
-        hopeful || given.lacks >= FIRST_LACKS << given.made
+        let given = given.filter(|given| given.tag == tag);
+        given.is_some_and(|given| given.is_outdone(basis.outcome, lacked, learned))
     }
 
     /// Whether a sample without a plan is not the first at its PC. Most PCs of a large program are
@@ -371,24 +292,10 @@ impl Plans {
         let tag = self.tag;
         let given = of_process.given.entry(start.pc).or_insert_with(|| {
             self.entries += 1;
-            Given {
-                tag,
-                share: Share::ALL,
-                since: 0,
-                made: 0,
-                failures: 0,
-                lacks: 0,
-                as_of: tag,
-                settled: false,
-                print: 0,
-                fs_base: basis.fs_base,
-                open: false,
-            }
+            Given::new(tag, basis.fs_base)
         });
-        given.as_of = tag;
-        given.made = given.made.saturating_add(1);
-        given.lacks = 0;
-        let failing = given.failures >= MAX_FAILURES;
+        given.begin(tag);
+        let failing = given.is_failing();
         let row = row_at(basis.view, basis.image_pc);
         let limits = Limits {
             instructions: self.instructions,
@@ -398,8 +305,7 @@ impl Plans {
         let destinations = &of_process.destinations;
         let mut follow = |branch: u64, visit: &mut dyn FnMut(u64)| {
             if let Some(known) = destinations.get(&branch) {
-                let seen = known.addresses.iter().filter(|address| **address != 0);
-                seen.for_each(|address| visit(*address));
+                known.iter().for_each(visit);
             }
         };
         let seen = &*tables;
@@ -431,9 +337,7 @@ impl Plans {
         count(tables, &planned.account);
         let bytes = planned.plan.to_bytes();
         let print = FxBuildHasher.hash_one((bytes, bias, row));
-        given.settled = given.print == print;
-        given.print = print;
-        if given.settled && basis.outcome != PlanOutcome::Missing {
+        if given.came_out_as(print) && basis.outcome != PlanOutcome::Missing {
             tables.count("plan", "unchanged", 1);
             return;
         }
@@ -481,11 +385,6 @@ impl OfProcess {
     fn len(&self) -> usize {
         self.given.len() + self.rows.len() + self.destinations.len()
     }
-}
-
-/// The share of samples that a plan is for where windows are accepted with this probability.
-fn share_for(probability: f64) -> Share {
-    Share::new((SPARE * probability).min(1.0))
 }
 
 fn count(tables: &mut Tables, account: &Account) {
