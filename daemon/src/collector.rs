@@ -44,6 +44,25 @@ pub(crate) struct Settings {
     pub(crate) clock_offset: i64,
 }
 
+#[cfg(test)]
+impl Settings {
+    /// The usual ones, with a megabyte for the tables.
+    pub(crate) fn small() -> Self {
+        Self {
+            window: 16,
+            capture: Capture::default(),
+            by_caller: false,
+            seed: 1,
+            memory: 1 << 20,
+            programs: 1 << 20,
+            allow_secrets: false,
+            deny: Vec::new(),
+            per_process: true,
+            clock_offset: 0,
+        }
+    }
+}
+
 /// The state of a collection.
 pub(crate) struct Collector {
     settings: Settings,

@@ -299,7 +299,6 @@ pub(crate) fn wall_now() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use interpreter::Capture;
     use profiledb::Epoch;
 
     use super::*;
@@ -325,18 +324,7 @@ mod tests {
             settings: "{}".to_owned(),
         };
         let writer = Writer::create_epoch(&folder.path().join("epoch.db"), &epoch).unwrap();
-        let mut collector = Collector::new(Settings {
-            window: 16,
-            capture: Capture::default(),
-            by_caller: false,
-            seed: 1,
-            memory: 1 << 20,
-            programs: 1 << 20,
-            allow_secrets: false,
-            deny: Vec::new(),
-            per_process: true,
-            clock_offset: 0,
-        });
+        let mut collector = Collector::new(Settings::small());
         let mut store = Store {
             saver: Saver::failing().unwrap(),
             ..Store::new(writer).unwrap()

@@ -2,24 +2,11 @@
 
 use std::sync::mpsc::sync_channel;
 
-use interpreter::Capture;
-
 use super::*;
 use crate::collector::Settings;
 
 fn session() -> Session {
-    let collector = Collector::new(Settings {
-        window: 16,
-        capture: Capture::default(),
-        by_caller: false,
-        seed: 1,
-        memory: 1 << 20,
-        programs: 1 << 20,
-        allow_secrets: false,
-        deny: Vec::new(),
-        per_process: true,
-        clock_offset: 0,
-    });
+    let collector = Collector::new(Settings::small());
     Session::new(&[0], collector, Store::closed().unwrap())
 }
 
