@@ -22,7 +22,8 @@ pub(crate) struct Real {
     pub(crate) command: Vec<String>,
 }
 
-/// About a second of processor time each.
+/// About a second of processor time each; the compiler three: of so large a program little is known
+/// before many plans are made.
 pub(crate) fn all(bench: &Bench) -> Result<Vec<Real>, Failed> {
     let source = bench.path("source.c");
     fs::write(&source, c_source())?;
@@ -60,7 +61,7 @@ pub(crate) fn all(bench: &Bench) -> Result<Vec<Real>, Failed> {
 /// Functions with loops, calls and tables, each a little different.
 fn c_source() -> String {
     let mut text = String::from("static unsigned table[256];\n");
-    for n in 0..70 {
+    for n in 0..210 {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
