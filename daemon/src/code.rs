@@ -3,15 +3,12 @@
 
 use std::ops::Range;
 
-use interpreter::{Code, DecodeCache, Fetched, Held, StopReason};
+use interpreter::{Code, DecodeCache, Fetched, Held, MAX_BYTES, StopReason};
 
 use crate::images::ImageId;
 use crate::tables::Pc;
 use crate::view::View;
 use crate::window::Brought;
-
-/// Bytes of the longest instruction.
-const LONGEST: usize = 15;
 
 /// Code of the sampled process, decoded through the cache.
 pub(crate) struct ProcessCode<'a, 'b, 'v> {
@@ -61,7 +58,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             brought,
             missed: false,
             run: Run::default(),
-            bare: 0..0,
+            bare: 0..brought.map_or(u64::MAX, |_| 0),
             open: Open {
                 start: 0,
                 end: 0,
@@ -88,12 +85,11 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         };
         let Open { image, bias, .. } = self.open;
         let address = pc.wrapping_sub(bias);
-        match self.cache.find_sampled(image.0, address, code) {
-            Some(held) => Some(Ok(held)),
-            // Of what is longer, another piece may have more.
-            None if code.len() < LONGEST => None,
-            None => Some(self.cache.hold_sampled(image.0, address, code)),
+        if code.len() >= MAX_BYTES {
+            return Some(self.cache.hold_sampled(image.0, address, code));
         }
+        // Of an instruction that goes on, another piece may have more.
+        self.cache.find_sampled(image.0, address, code).map(Ok)
     }
 
     /// Goes on in the piece that has an address; its bytes from there on.
@@ -156,7 +152,6 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         let Pc { image, address } = located.pc;
         // What is left of the run may lie in another mapping.
         self.run.bytes = &[];
-        self.bare = 0..0;
         self.open = Open {
             start: mapping.start,
             end: mapping.end,

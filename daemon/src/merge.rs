@@ -88,10 +88,7 @@ impl Merge {
 
     /// Bytes of what waits.
     pub(crate) fn bytes(&self) -> usize {
-        let one = |(record, _): &Entry| match record {
-            Record::Sample(sample) => sample.memory_bytes(),
-            _ => 0,
-        };
+        let one = |(record, _): &Entry| record.brought_bytes();
         let queues = self.cpus.iter().map(|cpu| &cpu.queue);
         queues
             .map(|queue| of_queue(queue) + queue.iter().map(one).sum::<usize>())

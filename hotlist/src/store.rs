@@ -192,14 +192,7 @@ impl<V: Words> Store<V> {
 
     /// Moves a tuple that has grown up to where it belongs.
     #[inline]
-    pub(crate) fn rise(&mut self, index: usize, p: f64) {
-        if index > 0 && self.score(index, p) > self.score(index - 1, p) {
-            self.rise_far(index, p);
-        }
-    }
-
-    #[inline(never)]
-    fn rise_far(&mut self, mut index: usize, p: f64) {
+    pub(crate) fn rise(&mut self, mut index: usize, p: f64) {
         while index > 0 && self.score(index, p) > self.score(index - 1, p) {
             self.swap(index, index - 1);
             index -= 1;

@@ -206,7 +206,7 @@ impl DecodeCache {
     }
 
     /// The same, but only what is held.
-    #[inline(always)]
+    #[inline]
     pub fn find_sampled(&mut self, space: u32, address: u64, code: &[u8]) -> Option<Held> {
         let index = self.find(Key::new(space, address, SAMPLE))?;
         self.entries[index].is_start_of(code).then_some(Held(index))

@@ -13,7 +13,7 @@ use crate::stop::StopReason;
 use crate::treatment::{self, Treatment};
 
 /// Bytes of the longest instruction.
-pub(crate) const MAX_BYTES: usize = 15;
+pub const MAX_BYTES: usize = 15;
 
 /// What executes an instruction.
 pub(crate) type Handler = fn(&mut Machine<'_>, &Decoded) -> Result<Flow, StopReason>;

@@ -33,7 +33,7 @@
 //! impl Code for Program {
 //!     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
 //!         let found = self.0.iter().find(|decoded| decoded.instruction().ip() == pc);
-//!         Ok(Fetched { instruction: found.ok_or(StopReason::NotMapped)?, bias: 0 , mark: 0})
+//!         Ok(Fetched { instruction: found.ok_or(StopReason::NotMapped)?, bias: 0, mark: 0 })
 //!     }
 //! }
 //!
@@ -83,7 +83,7 @@ mod window;
 mod word;
 
 pub use cache::{DecodeCache, Held};
-pub use decode::{Decoded, Support};
+pub use decode::{Decoded, MAX_BYTES, Support};
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use plan::{

@@ -43,10 +43,13 @@ impl Outlet {
     /// Sends what one drain gave, once there is room; says in how many batches.
     pub(crate) fn send(&mut self, batch: Batch) -> Result<u64, Undelivered> {
         // What waits for room takes memory, too.
-        let bytes = batch.memory_bytes() as u64;
-        self.sent.fetch_add(bytes, Ordering::Relaxed);
+        let bytes = batch.memory_bytes();
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
         let drained_to = mem::replace(&mut self.drained_to, batch.drained_to);
-        let parts = split(batch, self.batch_bytes, drained_to);
+        let parts = match bytes <= self.batch_bytes {
+            true => vec![batch],
+            false => split(batch, self.batch_bytes, drained_to),
+        };
         let count = parts.len() as u64;
         let mut left: u64 = parts.iter().map(|part| part.records.len() as u64).sum();
         for part in parts {
@@ -61,9 +64,6 @@ impl Outlet {
 /// The batch in parts of so many bytes. The last one has all that is not a record: before it comes,
 /// the CPU is not known to be drained any further than it was before.
 fn split(mut batch: Batch, most: usize, drained_before: u64) -> Vec<Batch> {
-    if batch.memory_bytes() <= most {
-        return vec![batch];
-    }
     let part = |records| Batch {
         cpu: batch.cpu,
         records,

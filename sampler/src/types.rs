@@ -360,13 +360,17 @@ pub struct Batch {
 }
 
 impl Record {
-    /// Bytes that it holds, with the memory that came with a sample.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let brought = match self {
+    /// Bytes of the memory that came with it, if it is a sample.
+    pub fn brought_bytes(&self) -> usize {
+        match self {
             Record::Sample(sample) => sample.memory_bytes(),
             _ => 0,
-        };
-        size_of::<Self>() + brought
+        }
+    }
+
+    /// Those and its own.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.brought_bytes()
     }
 }
 

@@ -8,15 +8,14 @@ use crate::memory::of_map;
 /// Return addresses kept: half a megabyte. When it is full, it begins anew.
 const MAX_CALLS: usize = 1 << 14;
 
-/// By image and address in it, the length of the call before a return address, 0 if there is none.
+/// By image and address in it, the length of the call before a return address, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(FxHashMap<(ImageId, u64), u8>);
+pub(crate) struct Calls(FxHashMap<(ImageId, u64), Option<u8>>);
 
 impl Calls {
     /// What was found there, if that was looked for.
     pub(crate) fn get(&self, image: ImageId, return_address: u64) -> Option<Option<u8>> {
-        let length = *self.0.get(&(image, return_address))?;
-        Some((length > 0).then_some(length))
+        self.0.get(&(image, return_address)).copied()
     }
 
     /// Keeps what was found.
@@ -24,8 +23,7 @@ impl Calls {
         if self.0.len() >= MAX_CALLS {
             self.0.clear();
         }
-        self.0
-            .insert((image, return_address), length.unwrap_or_default());
+        self.0.insert((image, return_address), length);
     }
 
     /// Forgets images whose files have changed.

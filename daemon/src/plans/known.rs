@@ -26,9 +26,9 @@ pub(super) fn return_address(row: sampler::Row) -> Option<ReturnAddress> {
 
 /// Code as far as it is known for planning: what came with the sample, else the image's file.
 pub(super) struct KnownCode<'a, 'v> {
-    pub(super) view: &'a View<'v>,
-    pub(super) pieces: &'a Pieces<'a>,
-    pub(super) cache: &'a mut DecodeCache,
+    view: &'a View<'v>,
+    pieces: &'a Pieces<'a>,
+    cache: &'a mut DecodeCache,
     /// Code was wanted that is neither here nor there.
     pub(super) lacking: bool,
     /// What was found in `pieces` last, by the lowest bits of its address: ways lead through the same

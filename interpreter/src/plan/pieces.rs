@@ -50,27 +50,21 @@ impl<'a> Pieces<'a> {
         let last = self.pieces.get(self.last.get());
         match last.and_then(|piece| rest(piece, address)) {
             Some(code) if code.len() >= ENOUGH => code,
-            _ => self
-                .around(address)
-                .and_then(|piece| rest(&piece, address))
-                .unwrap_or_default(),
+            _ => self.longest(address),
         }
     }
 
-    /// The piece that goes furthest from an address on, and where it begins. `None` if none has
-    /// that address.
-    pub fn around(&self, address: u64) -> Option<(u64, &'a [u8])> {
-        let mut longest = 0;
+    fn longest(&self, address: u64) -> &'a [u8] {
+        let mut longest: &[u8] = &[];
         for (index, piece) in self.pieces[..self.count].iter().enumerate() {
             if let Some(rest) = rest(piece, address)
-                && rest.len() > longest
+                && rest.len() > longest.len()
             {
-                longest = rest.len();
+                longest = rest;
                 self.last.set(index);
             }
         }
-        let found = self.pieces.get(self.last.get());
-        found.copied().filter(|_| longest > 0)
+        longest
     }
 
     /// The first piece from that of a number on, and around to it, that has an address: its number,
