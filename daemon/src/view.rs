@@ -6,7 +6,7 @@ use interpreter::StopReason;
 
 use crate::elf;
 use crate::host::Host;
-use crate::images::{ImageId, Images};
+use crate::images::Images;
 use crate::loadmap::Process;
 use crate::mapping::{Mapping, Maps};
 use crate::pages::Pages;
@@ -36,8 +36,6 @@ pub(crate) struct View<'a> {
     /// The mappings that code and data were located in last: they seldom leave it.
     code: Cell<Option<Spot>>,
     data: Cell<Option<Spot>>,
-    /// Of the code's mapping, what most questions need.
-    span: Cell<Span>,
     /// The page that was found pristine last.
     pub(crate) pristine: Cell<Option<u64>>,
 }
@@ -57,43 +55,24 @@ struct Spot {
     bias: u64,
 }
 
-/// Addresses of one image.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    start: u64,
-    len: u64,
-    image: ImageId,
-    bias: u64,
-}
-
-impl Span {
-    const NONE: Self = Self {
-        start: 0,
-        len: 0,
-        image: ImageId(0),
-        bias: 0,
-    };
-}
-
 impl Spot {
     fn located(&self, address: u64) -> Located {
         Located {
-            pc: Pc {
-                image: self.mapping.image,
-                address: address.wrapping_sub(self.bias),
-            },
+            pc: self.pc(address),
             bias: self.bias,
             mapping: self.mapping,
         }
     }
 
-    fn span(&self) -> Span {
-        Span {
-            start: self.mapping.start,
-            len: self.mapping.end - self.mapping.start,
+    fn pc(&self, address: u64) -> Pc {
+        Pc {
             image: self.mapping.image,
-            bias: self.bias,
+            address: address.wrapping_sub(self.bias),
         }
+    }
+
+    fn has(&self, address: u64) -> bool {
+        (self.mapping.start..self.mapping.end).contains(&address)
     }
 }
 
@@ -119,7 +98,6 @@ impl<'a> View<'a> {
             same_space: Cell::new(None),
             code: Cell::new(None),
             data: Cell::new(None),
-            span: Cell::new(Span::NONE),
             pristine: Cell::new(None),
         }
     }
@@ -129,30 +107,26 @@ impl View<'_> {
     /// Image and address of code in this process; `None` where nothing is mapped.
     #[inline]
     pub(crate) fn place(&self, address: u64) -> Option<Pc> {
-        let span = self.span.get();
-        if address.wrapping_sub(span.start) < span.len {
-            return Some(Pc {
-                image: span.image,
-                address: address.wrapping_sub(span.bias),
-            });
-        }
-        self.locate(address).map(|located| located.pc)
+        self.spot(&self.code, address).map(|spot| spot.pc(address))
     }
 
     /// That with the mapping.
     pub(crate) fn locate(&self, address: u64) -> Option<Located> {
-        let spot = self.spot(&self.code, address)?;
-        self.span.set(spot.span());
-        Some(spot.located(address))
+        let spot = self.spot(&self.code, address);
+        spot.map(|spot| spot.located(address))
     }
 
     /// The mapping at an address, which mostly is the one that was found last.
+    #[inline]
     fn spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
-        let known = last.get();
-        let around = |spot: &Spot| (spot.mapping.start..spot.mapping.end).contains(&address);
-        if let Some(known) = known.filter(around) {
-            return Some(known);
+        match last.get() {
+            Some(known) if known.has(address) => Some(known),
+            _ => self.other_spot(last, address),
         }
+    }
+
+    #[inline(never)]
+    fn other_spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
         let mapping = *self.maps.find(address)?;
         let bias = self.bias(&mapping);
         let spot = Spot { mapping, bias };

@@ -99,36 +99,15 @@ impl<V: Words> Store<V> {
     /// Where the value is, if it is in the list.
     #[inline]
     pub(crate) fn find(&self, value: V) -> Option<usize> {
-        if V::WORDS == 1 {
-            return self.find_word(value);
-        }
         let used = self.words.get(..self.len() * V::WORDS).unwrap_or_default();
         let mut key = [0; MAX_WORDS];
         let key = key.get_mut(..V::WORDS)?;
         value.write(key);
-        used.chunks_exact(V::WORDS).position(|words| words == key)
-    }
-
-    /// That for values of one word: eight at a time, so that where a value stands, which no
-    /// processor foresees, decides no branch but the last.
-    #[inline]
-    fn find_word(&self, value: V) -> Option<usize> {
-        let mut word = [0];
-        value.write(&mut word);
-        let [word] = word;
-        let used = self.words.get(..self.len()).unwrap_or_default();
-        let (eights, rest) = used.as_chunks::<8>();
-        for (number, eight) in eights.iter().enumerate() {
-            let mut found = 0_u32;
-            for (place, &held) in eight.iter().enumerate() {
-                found |= u32::from(held == word) << place;
-            }
-            if found != 0 {
-                return Some(8 * number + found.trailing_zeros() as usize);
-            }
+        let first = *key.first()?;
+        if V::WORDS == 1 {
+            return used.iter().position(|&word| word == first);
         }
-        let place = rest.iter().position(|&held| held == word)?;
-        Some(8 * eights.len() + place)
+        used.chunks_exact(V::WORDS).position(|words| words == key)
     }
 
     pub(crate) fn value(&self, index: usize) -> V {
