@@ -30,7 +30,7 @@ pub(crate) enum Action {
 /// How far the interpreter understands an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Support {
-    /// It is interpreted. Branches with an operand-size prefix still end a window.
+    /// It is interpreted.
     Interpreted,
     /// What it writes becomes unknown, and the window goes on.
     Skipped,
@@ -97,7 +97,14 @@ impl Decoded {
         let mut decoder = Decoder::with_ip(64, bytes, image_address, DecoderOptions::NONE);
         let instruction = decoder.decode();
         match decoder.last_error() {
-            DecoderError::None => Ok(Self::from_instruction(instruction)),
+            DecoderError::None => {
+                let mut decoded = Self::from_instruction(instruction);
+                let stops = matches!(decoded.action, Action::Stop(_));
+                if !stops && treatment::depends_on_processor(&instruction, bytes) {
+                    decoded.action = Action::Stop(StopReason::Unsupported);
+                }
+                Ok(decoded)
+            }
             DecoderError::NoMoreBytes => Err(StopReason::TruncatedCode),
             _ => Err(StopReason::Undecodable),
         }

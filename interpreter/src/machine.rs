@@ -175,7 +175,7 @@ impl<'a> Machine<'a> {
                 .instruction()
                 .near_branch64()
                 .wrapping_add(self.bias)),
-            // Branches with an operand-size prefix: processors differ.
+            // What goes elsewhere is no near branch of 64 bits.
             _ => Err(StopReason::Unsupported),
         }
     }

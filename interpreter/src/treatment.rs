@@ -3,7 +3,9 @@
 //! An instruction may end the window, or make unknown what it writes. The second is sound where the
 //! decoder knows all that it writes, and nothing else happens to registers and memory.
 
-use iced_x86::{CpuidFeature, FlowControl, Instruction, MemorySize, Mnemonic, OpKind};
+use iced_x86::{
+    CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, MemorySize, Mnemonic, OpKind,
+};
 
 use crate::stop::StopReason;
 
@@ -87,6 +89,29 @@ pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
         _ => return None,
     };
     Some(treatment)
+}
+
+/// Whether processors of different makers differ in what this instruction does, `bytes` being what
+/// it was decoded from.
+pub(crate) fn depends_on_processor(instruction: &Instruction, bytes: &[u8]) -> bool {
+    use Mnemonic as M;
+    let differs = match instruction.mnemonic() {
+        // To AMD's, 0F 0D is a prefetch, which needs memory; to Intel's it is no operation.
+        M::Reservednop => instruction.op0_kind() == OpKind::Register,
+        // AMD's take the condition from a repeat prefix, Intel's leave it out of account.
+        M::Loope | M::Loopne => instruction.has_rep_prefix() || instruction.has_repne_prefix(),
+        _ => false,
+    };
+    differs || instruction.flow_control() != FlowControl::Next && is_narrowed(instruction, bytes)
+}
+
+/// Whether a near branch has an operand-size prefix that counts: with it AMD's processors take the
+/// displacement, the return address and the next instruction's as 16 bits, Intel's leave it out of
+/// account.
+fn is_narrowed(instruction: &Instruction, bytes: &[u8]) -> bool {
+    let options = DecoderOptions::AMD;
+    let of_amd = Decoder::with_ip(64, bytes, instruction.ip(), options).decode();
+    of_amd.code() != instruction.code() || of_amd.len() != instruction.len()
 }
 
 /// Whether a branch names a segment with its target.

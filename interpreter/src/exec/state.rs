@@ -77,14 +77,23 @@ pub(super) fn xsave(m: &mut Machine<'_>, _: &Decoded) -> Done {
     Ok(Flow::Next)
 }
 
-/// An MXCSR with bits that mean nothing raises an exception.
+/// Bit 17 of MXCSR: AMD's processors may allow it (misaligned operands then are no fault), Intel's do
+/// not.
+const MISALIGNED: u64 = 1 << 17;
+
+/// A value of MXCSR with bits that mean nothing raises an exception.
+pub(crate) fn check_mxcsr(known_bits: u64) -> Result<(), StopReason> {
+    match known_bits & !0xffff {
+        0 => Ok(()),
+        MISALIGNED => Err(StopReason::Unsupported),
+        _ => Err(StopReason::FaultingInstruction),
+    }
+}
+
 pub(super) fn fxrstor(m: &mut Machine<'_>, d: &Decoded) -> Done {
     check_alignment(m, 16)?;
     let at = m.address().map(|address| address.wrapping_add(MXCSR));
-    let upper = m.load(at, Width::B32)?.known_bits() >> 16;
-    if upper != 0 {
-        return Err(StopReason::FaultingInstruction);
-    }
+    check_mxcsr(m.load(at, Width::B32)?.known_bits())?;
     restore(m, d)
 }
 

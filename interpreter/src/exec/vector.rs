@@ -284,11 +284,27 @@ fn check_alignment(m: &Machine<'_>, d: &Decoded, bytes: usize) -> Result<(), Sto
                 | M::Vmovntdqa
         )
     };
-    if aligned {
-        Err(StopReason::FaultingInstruction)
-    } else {
-        Ok(())
+    match aligned {
+        // AMD's processors take them from anywhere.
+        true if is_hash(mnemonic) => Err(StopReason::Unsupported),
+        true => Err(StopReason::FaultingInstruction),
+        false => Ok(()),
     }
+}
+
+/// Whether an instruction is one of SHA's.
+fn is_hash(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Sha1msg1
+            | M::Sha1msg2
+            | M::Sha1nexte
+            | M::Sha1rnds4
+            | M::Sha256msg1
+            | M::Sha256msg2
+            | M::Sha256rnds2
+    )
 }
 
 /// One source, as bytes of the destination's size.

@@ -49,6 +49,36 @@ fn conditions_need_not_know_everything() {
     assert!(lab.run().told.contains(&Told::Branch(START, Some(true))));
 }
 
+/// What AMD's processors do and Intel's do not, or the other way round, ends the window: near branches
+/// with an operand-size prefix that counts, a repeat prefix before `loope` and `loopne`, 0F 0D without
+/// memory. Where REX.W takes the prefix's meaning away, as before the call of a thread's variables, it
+/// does not.
+#[test]
+fn what_processors_differ_in() {
+    for code in [
+        &[0x66, 0x0f, 0x83, 0xbb, 0xff, 0xff, 0xff][..],
+        &[0x66, 0x74, 1],
+        &[0x66, 0xeb, 1],
+        &[0x66, 0xe8, 0, 0, 0, 0],
+        &[0x66, 0xff, 0xd0],
+        &[0x66, 0xc3],
+        &[0x66, 0xe2, 1],
+        &[0xf2, 0xe1, 1],
+        &[0xf3, 0xe0, 1],
+        &[0x0f, 0x0d, 0xe8],
+    ] {
+        let outcome = Lab::new().bytes(code).run().outcome;
+        let ended = (outcome.stop, outcome.instructions);
+        assert_eq!(ended, (StopReason::Unsupported, 0), "{code:02x?}");
+    }
+    // data16 data16 rex.W call
+    let after = Lab::new()
+        .bytes(&[0x66, 0x66, 0x48, 0xe8, 1, 0, 0, 0, 0x90, 0x90])
+        .run();
+    assert_eq!(after.calls().len(), 1);
+    assert!(after.told.contains(&Told::Reached(START + 9)));
+}
+
 /// `loop` counts down without flags; `jrcxz` looks at the whole register, `jecxz` at half of it.
 #[test]
 fn counting_branches() {

@@ -9,6 +9,7 @@ use super::{
     Done, binary, first_source, immediate, is_legacy, read, read_low, report, size, write,
 };
 use crate::decode::Decoded;
+use crate::exec::state::check_mxcsr;
 use crate::machine::{Flow, Machine};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
@@ -30,9 +31,7 @@ pub(super) fn mode(m: &Machine<'_>, d: &Decoded) -> Mode {
 /// `ldmxcsr`.
 pub(super) fn load_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let value = m.read(d, 0)?.get(4).and_then(|v| u32::try_from(v).ok());
-    if value.is_some_and(|v| v >> 16 != 0) {
-        return Err(StopReason::FaultingInstruction);
-    }
+    check_mxcsr(value.unwrap_or_default().into())?;
     m.registers.mxcsr = value;
     Ok(Flow::Next)
 }
@@ -41,7 +40,8 @@ pub(super) fn load_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn store_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let value = match m.registers.mxcsr {
         Some(mxcsr) => Word::partial(mxcsr.into(), 0xfe),
-        None => Word::partial(0, 0xfc),
+        // AMD's processors may have a mode in the third byte.
+        None => Word::partial(0, 0xf8),
     };
     m.write(d, 0, value)?;
     Ok(Flow::Next)
