@@ -17,6 +17,7 @@ use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
 use crate::memory::Memory;
+use crate::merge::unpacked;
 use crate::plans::Plans;
 use crate::raw::{self, Entry};
 use crate::tables::{PcId, Tables};
@@ -234,6 +235,9 @@ impl Collector {
 
     /// Takes a record, in order of time.
     pub(crate) fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
+        if let Record::Packed(packed) = record {
+            record = unpacked(packed);
+        }
         if let Record::Mmap(mmap) = &mut record
             && self.loadmap.host.is_live()
         {
@@ -293,6 +297,7 @@ impl Collector {
     fn take(&mut self, record: Record, evidence: Option<Evidence>) {
         match record {
             Record::Sample(sample) => self.sample(&sample, evidence),
+            Record::Packed(_) => self.lost("malformed_records", 1),
             Record::Cycles(cycles) => self.cycles(&cycles),
             Record::Mmap(mmap) => self.mmap(&mmap),
             Record::Comm {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use sampler::{Batch, Record};
+use sampler::{Batch, Packed, Record};
 
 use crate::memory::of_queue;
 use crate::witness::{Evidence, Witness};
@@ -14,6 +14,9 @@ use crate::witness::{Evidence, Witness};
 /// Records for which a queue keeps its room when it is empty. It grows where a collector was kept
 /// waiting.
 const USUAL: usize = 4096;
+
+/// Bytes of a line of the processor's caches.
+const LINE: usize = 64;
 
 /// Merges per-CPU batches by time. Memory is bounded by how much is pushed before what is complete
 /// is taken, and by what the slowest CPU lets the others pile up, which the readers' time-outs limit
@@ -36,6 +39,14 @@ type Entry = (Record, Option<Evidence>);
 
 fn time((record, _): &Entry) -> u64 {
     record.time()
+}
+
+/// The sample that was packed; what cannot be unpacked stays as it is.
+pub(crate) fn unpacked(packed: Packed) -> Record {
+    match packed.unpack() {
+        Some(sample) => Record::Sample(sample),
+        None => Record::Packed(packed),
+    }
 }
 
 impl Merge {
@@ -61,6 +72,11 @@ impl Merge {
         let unsorted = cpu.queue.len();
         let witness = &mut self.witness;
         cpu.queue.extend(batch.records.into_iter().map(|record| {
+            // Only what lacks a plan has a stack, or what its caller was not found for.
+            let record = match record {
+                Record::Packed(packed) if packed.has_stack() => unpacked(packed),
+                other => other,
+            };
             let evidence = match &record {
                 Record::Sample(sample) => witness.look(sample),
                 _ => None,
@@ -114,6 +130,12 @@ impl Merge {
             return None;
         }
         let record = oldest.queue.pop_front();
+        if let Some((Record::Packed(next), _)) = oldest.queue.front() {
+            // While this one is looked at, the next one can come into the cache.
+            for part in next.bytes().chunks(LINE).filter_map(<[u8]>::first) {
+                mem_prefetch::prefetch_read_data::<_, 3>(part);
+            }
+        }
         if oldest.queue.is_empty() {
             oldest.queue.shrink_to(USUAL);
         }

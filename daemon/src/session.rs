@@ -222,8 +222,9 @@ impl Session {
         self.batches += 1;
         self.taken_bytes += batch.memory_bytes() as u64;
         batch.records.retain(|record| match record {
-            Record::Sample(sample) => sample.time >= self.since,
-            Record::Cycles(cycles) => cycles.time >= self.since,
+            Record::Sample(_) | Record::Packed(_) | Record::Cycles(_) => {
+                record.time() >= self.since
+            }
             _ => true,
         });
         let of = |record: &Record| interrupts(record) + lost_interrupts(record);
@@ -345,7 +346,7 @@ fn next_nap(nap: Duration, records: u32, plans: u64) -> Duration {
 /// How many interrupts a record tells of.
 fn interrupts(record: &Record) -> u64 {
     match record {
-        Record::Sample(_) => 1,
+        Record::Sample(_) | Record::Packed(_) => 1,
         Record::Cycles(cycles) => cycles.samples,
         _ => 0,
     }

@@ -12,8 +12,8 @@ use interpreter::Parameter;
 use profiledb::Subject;
 use rustc_hash::FxHashMap;
 
+use self::sites::Site;
 pub(crate) use self::sites::{Moment, SiteId};
-use self::sites::{Site, Slot};
 use crate::images::ImageId;
 use crate::loadmap::ProcessId;
 
@@ -48,10 +48,13 @@ pub(crate) struct ProfileKey {
     pub(crate) parameter: Parameter,
 }
 
-/// A value profile.
+/// A value profile: a line of the processor's cache, and another for its list.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct ValueProfile {
     pub(crate) key: ProfileKey,
+    /// The next profile of its site; [`NONE`] behind the last.
+    next: u32,
     pub(crate) reached: u64,
     pub(crate) unknown: u64,
     pub(crate) windows: u64,
@@ -59,6 +62,11 @@ pub(crate) struct ValueProfile {
     /// Made with the first known value.
     pub(crate) list: Option<Hotlist<u64>>,
 }
+
+/// No profile.
+const NONE: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<ValueProfile>() == 128);
 
 /// Interrupts at a PC.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,7 +127,7 @@ const LOSSES: [&str; 13] = [
 
 /// Rough sizes of a table entry with its share of the hash table, in bytes.
 const LIST_BYTES: usize = 336;
-const PROFILE_BYTES: usize = 2 * (size_of::<ValueProfile>() + size_of::<(Slot, u32)>());
+const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
 const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
 const CYCLES_BYTES: usize = 2 * (size_of::<(Owner, PcId, Option<PcId>)>() + size_of::<Cycles>());
 const PC_BYTES: usize = 3 * size_of::<Pc>() + 8;

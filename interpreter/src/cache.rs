@@ -34,6 +34,7 @@ impl Key {
 }
 
 /// A place for an instruction: all that a window needs of it lies together.
+#[repr(C, align(64))]
 struct Entry {
     key: Key,
     /// The encoding of a sampled instruction, zeros behind it.
@@ -259,12 +260,23 @@ impl DecodeCache {
             let hint = hint as usize;
             if self.entries[hint].key == key {
                 self.last = hint;
+                self.look_ahead();
                 return Some(hint);
             }
         }
         let index = *self.places.get(&key)? as usize;
         self.follow(index);
         Some(index)
+    }
+
+    /// Has the processor fetch the instruction that came next, the last time.
+    #[inline]
+    fn look_ahead(&self) {
+        let [next, _] = self.entries[self.last].next;
+        let next = &self.entries[next as usize];
+        mem_prefetch::prefetch_read_data::<_, 3>(next);
+        mem_prefetch::prefetch_read_data::<_, 3>(&next.decoded.operands);
+        mem_prefetch::prefetch_read_data::<_, 3>(&next.decoded.action);
     }
 
     /// Remembers that this entry came behind the last.

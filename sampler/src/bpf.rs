@@ -17,6 +17,8 @@ pub(crate) mod layout;
 pub(crate) mod record;
 mod timer;
 
+pub use record::Packed;
+
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);

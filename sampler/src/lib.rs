@@ -65,6 +65,7 @@ mod stats;
 mod sys;
 mod types;
 
+pub use bpf::Packed;
 pub use capture::{
     Capture, Context, Frame, FrameSource, FramesEnd, Placement, PlanFailure, PlanOutcome,
     ProcessKey, Share, TaskIdentity,

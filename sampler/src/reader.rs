@@ -12,7 +12,7 @@ use crate::outlet::{Outlet, Undelivered};
 use crate::ring::Stop;
 use crate::sources::{Buffer, Own, Received, Sources};
 use crate::stats::Stats;
-use crate::{Batch, Clock, Intervals, Record, Tid, cpus, decode, sys};
+use crate::{Batch, Clock, Intervals, Packed, Record, Tid, cpus, decode, sys};
 
 /// How long a reader waits for samples before it sends what there is, in milliseconds. With wake-ups
 /// every 50 ms on the mean, one that waits for the longest intervals still comes before it: were
@@ -236,17 +236,17 @@ impl Reader {
         } = buffer.drain();
         batch.malformed += malformed;
         self.stats.samples += samples.len() as u64;
-        let last = samples.last().map_or(0, |sample| sample.time);
+        let last = samples.last().map_or(0, Packed::time);
         let own = self.sources.own.first();
         for mut sample in samples {
             match (self.clock, own) {
                 // As with events that write into the ring.
-                (Clock::CpuClock, Some(own)) => sample.period = own.interval_at(sample.time),
+                (Clock::CpuClock, Some(own)) => sample.set_period(own.interval_at(sample.time())),
                 // Drawn in the kernel.
-                (Clock::Timer, _) => self.drawn.push(sample.period),
+                (Clock::Timer, _) => self.drawn.push(sample.period()),
                 _ => {}
             }
-            batch.records.push(Record::Sample(sample));
+            batch.records.push(Record::Packed(sample));
         }
         let Some(overflow) = &mut self.sources.overflow else {
             return last;

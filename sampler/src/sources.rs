@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
-use crate::RawSample;
+use crate::Packed;
 use crate::attr::Role;
-use crate::bpf::{OfCpu, Overflow, record};
+use crate::bpf::{OfCpu, Overflow};
 use crate::ring::Event;
 use crate::sys::Ring;
 
@@ -127,8 +127,7 @@ impl Sources {
 /// What one look into the handler's buffer gave.
 #[derive(Default)]
 pub(crate) struct Received {
-    #[expect(clippy::vec_box, reason = "records hold them like that")]
-    pub(crate) samples: Vec<Box<RawSample>>,
+    pub(crate) samples: Vec<Packed>,
     /// Samples that found no room.
     pub(crate) missed: u64,
     /// Records that were none.
@@ -148,7 +147,7 @@ impl Buffer {
         let mut builder = RingBufferBuilder::new();
         builder.add(map, move |bytes| {
             let mut into = into.borrow_mut();
-            match record::decode(bytes, cpu) {
+            match Packed::new(bytes, cpu) {
                 Some((sample, missed)) => {
                     into.samples.push(sample);
                     into.missed += u64::from(missed);

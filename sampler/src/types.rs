@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::{Capture, ProcessKey};
+use crate::{Capture, Packed, ProcessKey};
 
 /// A process (thread group) id as the sampler's own pid namespace sees it.
 ///
@@ -318,6 +318,8 @@ pub enum Record {
         /// How many samples.
         count: u64,
     },
+    /// An interrupt, as the engine `bpf` delivers it.
+    Packed(Packed),
 }
 
 impl Record {
@@ -325,6 +327,7 @@ impl Record {
     pub fn time(&self) -> u64 {
         match self {
             Record::Sample(sample) => sample.time,
+            Record::Packed(packed) => packed.time(),
             Record::Mmap(mmap) => mmap.time,
             Record::Cycles(cycles) => cycles.time,
             Record::Comm { time, .. }
@@ -364,6 +367,7 @@ impl Record {
     pub fn brought_bytes(&self) -> usize {
         match self {
             Record::Sample(sample) => sample.memory_bytes(),
+            Record::Packed(packed) => packed.memory_bytes(),
             _ => 0,
         }
     }
@@ -375,6 +379,22 @@ impl Record {
 }
 
 impl Batch {
+    /// The same with all samples unpacked, for who looks at all of them.
+    #[must_use]
+    pub fn unpacked(mut self) -> Self {
+        let malformed = &mut self.malformed;
+        let unpack = |record: Record| match record {
+            Record::Packed(packed) => {
+                let sample = packed.unpack();
+                *malformed += u64::from(sample.is_none());
+                sample.map(Record::Sample)
+            }
+            other => Some(other),
+        };
+        self.records = self.records.into_iter().filter_map(unpack).collect();
+        self
+    }
+
     /// Bytes that its records hold, with the memory that came with samples.
     pub fn memory_bytes(&self) -> usize {
         self.records.iter().map(Record::memory_bytes).sum()

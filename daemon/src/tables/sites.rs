@@ -3,7 +3,7 @@
 use hotlist::{Generator, Hotlist};
 use interpreter::Parameter;
 
-use super::{Directions, Owner, Pc, PcId, ProfileKey, Tables, ValueProfile};
+use super::{Directions, NONE, Owner, Pc, PcId, ProfileKey, Tables, ValueProfile};
 
 /// Index of a [`Site`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,24 +14,22 @@ pub(crate) struct SiteId(pub(super) u32);
 /// Windows run through the same instructions again and again, mostly in the same order. So what is
 /// kept of an instruction is found from its site, and its site by the number that the decode cache has
 /// for it, or, where several owners share the code, as the one that came next the last time: without
-/// a look into a hash table, which is a miss of the cache each time.
+/// a look into a hash table, which is a miss of the cache each time. A site is a line of that cache;
+/// while a window is at one, what those behind it will need is fetched.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Site {
     owner: Owner,
-    id: PcId,
     pc: Pc,
+    id: PcId,
+    /// The one that a window came to next, the last time.
     next: SiteId,
+    /// Its profiles, each of which names the next.
+    first: u32,
     directions: Directions,
-    profiles: Vec<(Slot, u32)>,
 }
 
-/// Which profile of a site: its own, or of an argument at what it calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
-    pc: PcId,
-    caller: Option<PcId>,
-    parameter: Parameter,
-}
+const _: () = assert!(size_of::<Site>() == 64);
 
 /// What value events have in common that belong to one instruction of one window.
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +56,44 @@ impl Tables {
         before: Option<SiteId>,
     ) -> Option<SiteId> {
         let marked = self.marked.get(mark as usize).copied();
-        match marked.filter(|id| self.is_site(*id, owner, pc)) {
-            Some(id) => Some(id),
-            None => self.unmarked_site(owner, pc, mark, before),
+        let id = match marked.filter(|id| self.is_site(*id, owner, pc)) {
+            Some(id) => id,
+            None => self.unmarked_site(owner, pc, mark, before)?,
+        };
+        if let Some(before) = before.and_then(|before| self.sites.get_mut(before.0 as usize)) {
+            before.next = id;
+        }
+        self.look_ahead(id);
+        Some(id)
+    }
+
+    /// Has the processor fetch what the window needs at this site and soon behind it: the tables are
+    /// larger than its caches, and what is met in one window is met again in one of many.
+    #[inline]
+    fn look_ahead(&self, id: SiteId) {
+        let Some(site) = self.sites.get(id.0 as usize) else {
+            return;
+        };
+        // Most instructions have one value or two, whose profiles were made one after the other.
+        let mut at = site.first;
+        for _ in 0..2 {
+            let Some(profile) = self.profiles.get(at as usize) else {
+                break;
+            };
+            if let Some(list) = &profile.list {
+                list.prefetch();
+            }
+            at = profile.next;
+        }
+        if let Some(next) = self.sites.get(site.next.0 as usize) {
+            let first = next.first as usize;
+            for profile in self.profiles.get(first..first + 2).unwrap_or_default() {
+                prefetch(profile);
+                prefetch(&profile.list);
+            }
+            if let Some(behind) = self.sites.get(next.next.0 as usize) {
+                prefetch(behind);
+            }
         }
     }
 
@@ -85,9 +118,6 @@ impl Tables {
             Some(id) => id,
             None => self.site(owner, pc)?,
         };
-        if let Some(before) = before.and_then(|before| self.sites.get_mut(before)) {
-            before.next = id;
-        }
         let mark = mark as usize;
         if mark >= self.marked.len() {
             self.marked.resize(mark + 1, SiteId(u32::MAX));
@@ -109,11 +139,11 @@ impl Tables {
         let id = SiteId(u32::try_from(self.sites.len()).ok()?);
         let site = Site {
             owner,
-            id: self.pc(pc)?,
             pc,
+            id: self.pc(pc)?,
             next: id,
+            first: NONE,
             directions: Directions::default(),
-            profiles: Vec::new(),
         };
         self.sites.push(site);
         self.site_ids.insert((owner, pc), id);
@@ -136,59 +166,60 @@ impl Tables {
         moment: Moment,
         coins: &mut Generator,
     ) {
+        let Some(of_site) = self.sites.get(site.0 as usize) else {
+            return;
+        };
         // Events of an instruction mostly come in the order in which they came first.
-        let mut likely = 0;
+        let mut likely = of_site.first;
+        let (owner, pc) = (of_site.owner, callee.unwrap_or(of_site.id));
         for &(parameter, value) in events {
-            let Some(of_site) = self.sites.get(site.0 as usize) else {
-                return;
-            };
-            let slot = Slot {
-                pc: callee.unwrap_or(of_site.id),
+            let key = ProfileKey {
+                owner,
+                pc,
                 caller: moment.caller,
                 parameter,
             };
-            let profile = match of_site.profiles.get(likely) {
-                Some(&(held, profile)) if held == slot => profile,
-                _ => match self.other_profile(site, slot) {
-                    Some((place, profile)) => {
-                        likely = place;
-                        profile
-                    }
+            let held = self.profiles.get(likely as usize);
+            let profile = match held.is_some_and(|held| held.key == key) {
+                true => likely,
+                false => match self.other_profile(site, key) {
+                    Some(profile) => profile,
                     None => continue,
                 },
             };
-            likely += 1;
-            self.add_value(profile, value, moment, coins);
+            likely = self.add_value(profile, value, moment, coins);
         }
     }
 
-    /// The profile of a slot that is not where it was looked for, and its place at the site. `None`,
-    /// and counted, if there is no room.
+    /// The profile of a key that is not where it was looked for. `None`, and counted, if there is no
+    /// room.
     #[inline(never)]
-    fn other_profile(&mut self, site: SiteId, slot: Slot) -> Option<(usize, u32)> {
-        let of_site = self.sites.get(site.0 as usize)?;
-        let mut held = of_site.profiles.iter();
-        if let Some(place) = held.position(|(held, _)| *held == slot) {
-            return Some((place, of_site.profiles[place].1));
+    fn other_profile(&mut self, site: SiteId, key: ProfileKey) -> Option<u32> {
+        let mut last = None;
+        let mut at = self.sites.get(site.0 as usize)?.first;
+        let mut held = 0;
+        while let Some(profile) = self.profiles.get(at as usize) {
+            if profile.key == key {
+                return Some(at);
+            }
+            (last, at) = (Some(at), profile.next);
+            held += 1;
         }
-        let key = ProfileKey {
-            owner: of_site.owner,
-            pc: slot.pc,
-            caller: slot.caller,
-            parameter: slot.parameter,
-        };
-        let place = of_site.profiles.len();
-        let spills = place >= SLOTS;
+        let spills = held >= SLOTS;
         if spills && let Some(&profile) = self.spilled.get(&key) {
-            return Some((place, profile));
+            return Some(profile);
         }
         if self.is_over_full() {
             self.count("lost", "table_full_values", 1);
             return None;
         }
-        let profile = u32::try_from(self.profiles.len()).ok()?;
+        let new = u32::try_from(self.profiles.len()).ok()?;
+        if new == NONE {
+            return None;
+        }
         self.profiles.push(ValueProfile {
             key,
+            next: NONE,
             reached: 0,
             unknown: 0,
             windows: 0,
@@ -196,14 +227,16 @@ impl Tables {
             list: None,
         });
         if spills {
-            self.spilled.insert(key, profile);
-        } else if let Some(of_site) = self.sites.get_mut(site.0 as usize) {
-            of_site.profiles.push((slot, profile));
+            self.spilled.insert(key, new);
+        } else if let Some(last) = last {
+            self.profiles[last as usize].next = new;
+        } else {
+            self.sites[site.0 as usize].first = new;
         }
-        Some((place, profile))
+        Some(new)
     }
 
-    /// Counts a value event.
+    /// Counts a value event; the next profile of the same site.
     #[inline]
     fn add_value(
         &mut self,
@@ -211,14 +244,15 @@ impl Tables {
         value: Option<u64>,
         moment: Moment,
         coins: &mut Generator,
-    ) {
+    ) -> u32 {
         let Some(profile) = self.profiles.get_mut(profile as usize) else {
-            return;
+            return NONE;
         };
+        let next = profile.next;
         profile.reached += 1;
         let Some(value) = value else {
             profile.unknown += 1;
-            return;
+            return next;
         };
         if profile.last_window != moment.window {
             profile.last_window = moment.window;
@@ -229,6 +263,7 @@ impl Tables {
             Hotlist::new(&self.config)
         });
         list.update(value, moment.time, coins);
+        next
     }
 
     /// Counts a direction of a conditional branch.
@@ -262,4 +297,10 @@ impl Tables {
         });
         met.map(|site| (site.owner, site.id, site.directions))
     }
+}
+
+/// Has the processor fetch the lines of something that is soon to be used.
+#[inline]
+fn prefetch<T>(of: &T) {
+    mem_prefetch::prefetch_write_data::<_, 3>(of);
 }

@@ -1,5 +1,9 @@
 //! From the handler's records to samples: `struct record` of `bpf/shared.h`.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
@@ -69,9 +73,94 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Decodes a record that was taken on `cpu`, and says how many samples found no room since the one
-/// before. `None` if it is no record.
-pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
+/// Where the head has how many samples found no room since the one before, and how many bytes of
+/// stack there are.
+const MISSED: usize = 148;
+const STACK_BYTES: usize = 152;
+
+/// A sample of the engine `bpf` as the handler wrote it.
+///
+/// So it is a few hundred bytes in one place. What they say takes twice as much in several, and is
+/// best made where it is looked at: between two threads it would be written and read by two
+/// processors, most of it for nothing.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packed {
+    time: u64,
+    period: u64,
+    cpu: u32,
+    has_stack: bool,
+    bytes: Box<[u8]>,
+}
+
+impl Packed {
+    /// A record that was taken on `cpu`, and how many samples found no room since the one before.
+    /// `None` if it is no record.
+    pub(crate) fn new(bytes: &[u8], cpu: u32) -> Option<(Self, u32)> {
+        let mut head = Fields(bytes.get(..HEAD)?);
+        let (time, period) = (head.u64()?, head.u64()?);
+        let missed = Fields(bytes.get(MISSED..)?).u32()?;
+        let stack_bytes = Fields(bytes.get(STACK_BYTES..)?).u16()?;
+        let packed = Self {
+            time,
+            period,
+            cpu,
+            has_stack: stack_bytes > 0,
+            bytes: bytes.into(),
+        };
+        Some((packed, missed))
+    }
+
+    /// When it was taken, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// As [`RawSample::period`].
+    pub(crate) fn period(&self) -> u64 {
+        self.period
+    }
+
+    pub(crate) fn set_period(&mut self, period: u64) {
+        self.period = period;
+    }
+
+    /// Whether memory of the user's stack came with it.
+    pub fn has_stack(&self) -> bool {
+        self.has_stack
+    }
+
+    /// Bytes that it holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Where these are, for who wants to have them in a cache before they are needed.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What it says; `None` if the handler did not write it like that.
+    pub fn unpack(&self) -> Option<Box<RawSample>> {
+        let mut sample = decode(&self.bytes, self.cpu)?;
+        sample.period = self.period;
+        Some(sample)
+    }
+}
+
+impl fmt::Debug for Packed {
+    /// Without values: debug output goes to logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packed")
+            .field("time", &self.time)
+            .field("period", &self.period)
+            .field("cpu", &self.cpu)
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Decodes a record that was taken on `cpu`. `None` if it is no record.
+fn decode(bytes: &[u8], cpu: u32) -> Option<Box<RawSample>> {
     let mut head = Fields(bytes.get(..HEAD)?);
     let time = head.u64()?;
     let period = head.u64()?;
@@ -91,7 +180,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
     let (flags, tail_words) = (head.u16()?, head.u16()?);
     let (context, policy, priority, plan) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
     let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
-    let missed = head.u32()?;
+    let _missed = head.u32()?;
     let stack_bytes = usize::from(head.u16()?);
     let _reserved = head.u16()?;
     let share = Share(head.u32()?);
@@ -156,7 +245,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
             bytes: memory.into(),
         },
     };
-    let sample = Box::new(RawSample {
+    Some(Box::new(RawSample {
         time,
         cpu,
         pid: tgid,
@@ -168,8 +257,7 @@ pub(crate) fn decode(bytes: &[u8], cpu: u32) -> Option<(Box<RawSample>, u32)> {
         user,
         stack: stack.into(),
         capture: Some(capture),
-    });
-    Some((sample, missed))
+    }))
 }
 
 /// Decodes an entry of a table of cycles that was fetched at `time`.
@@ -261,9 +349,14 @@ mod tests {
                     bytes[at] %= 4;
                 }
             }
-            let Some((sample, _)) = decode(&bytes, 1) else {
+            let packed = Packed::new(&bytes, 1);
+            let Some(sample) = packed.as_ref().and_then(|(packed, _)| packed.unpack()) else {
                 return Ok(());
             };
+            let (packed, _) = packed.ok_or_else(|| TestCaseError::fail("nothing was packed"))?;
+            prop_assert_eq!(packed.time(), sample.time);
+            prop_assert_eq!(packed.period(), sample.period);
+            prop_assert_eq!(packed.has_stack(), !sample.stack.is_empty());
             let capture = sample.capture.as_ref().ok_or_else(|| TestCaseError::fail("no capture"))?;
             let pieces: usize = capture.pieces().map(|(_, piece)| piece.len()).sum();
             let all = pieces + capture.code().len() + 8 * capture.frames().len() + sample.stack.len();

@@ -42,7 +42,7 @@ impl Recording {
     /// Receives until what has been received is enough.
     pub(crate) fn until(&mut self, enough: impl Fn(&[Batch]) -> bool) -> Result<(), Failed> {
         while !enough(&self.batches) {
-            self.batches.push(self.receiver.recv()?);
+            self.batches.push(self.receiver.recv()?.unpacked());
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Recording {
             .filter(|sample| counts(sample))
             .count();
         while seen < count {
-            let batch = self.receiver.recv()?;
+            let batch = self.receiver.recv()?.unpacked();
             seen += samples(std::slice::from_ref(&batch))
                 .filter(|sample| counts(sample))
                 .count();
@@ -69,7 +69,8 @@ impl Recording {
     /// Stops, receives the rest, and checks that the figures agree with what was received.
     pub(crate) fn stop(mut self) -> Result<(Vec<Batch>, Stats), Failed> {
         self.running.request_stop();
-        self.batches.extend(self.receiver.iter());
+        self.batches
+            .extend(self.receiver.iter().map(Batch::unpacked));
         let stats = self.running.stop();
         let count = |counts: fn(&Record) -> u64| -> u64 {
             self.batches
