@@ -23,26 +23,35 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::images::{ImageId, Images};
-use crate::memory::of_map;
+use crate::memory::{of_map, of_vec};
 
 /// Cycle samples per PC and per basic block.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     functions: FxHashMap<(ImageId, u64), Option<Function>>,
-    /// Blocks of all functions.
-    blocks: usize,
-    pcs: FxHashMap<(ImageId, u64), u32>,
+    /// Blocks of all functions, those of images that were forgotten among them.
+    blocks: Vec<Block>,
+    pcs: FxHashMap<(ImageId, u64), Here>,
+}
+
+/// A PC of a known block.
+#[derive(Debug)]
+struct Here {
+    samples: u32,
+    /// Index of its block.
+    block: u32,
 }
 
 #[derive(Debug, Default)]
 struct Function {
-    /// Sorted by address.
-    blocks: Vec<Block>,
+    /// Where its blocks start, in order.
+    starts: Vec<u64>,
+    /// Index of the first of them.
+    first: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Block {
-    start: u64,
     instructions: u32,
     samples: u32,
 }
@@ -58,67 +67,74 @@ impl Blocks {
     /// Counts a cycle sample at an ELF virtual address of an opened image and returns the
     /// probability with which the window that starts there is to be accepted.
     pub(crate) fn sample(&mut self, images: &mut Images, image: ImageId, address: u64) -> f64 {
-        let Some((start, end)) = images
-            .unwind(image)
-            .and_then(|rules| rules.function(address))
-        else {
+        let Some(here) = self.here(images, image, address) else {
             return 1.0;
         };
-        if self.is_full() {
-            *self = Self::default();
-        }
-        let all = &mut self.blocks;
-        let function = self.functions.entry((image, start)).or_insert_with(|| {
-            let function = Function::decode(images, image, start, end);
-            *all += function
-                .as_ref()
-                .map_or(0, |function| function.blocks.len());
-            function
-        });
-        let Some(block) = function
-            .as_mut()
-            .and_then(|function| function.block(address))
-        else {
+        here.samples = here.samples.saturating_add(1);
+        let (samples, block) = (here.samples, here.block);
+        let Some(block) = self.blocks.get_mut(block as usize) else {
             return 1.0;
         };
-        let here = self.pcs.entry((image, address)).or_insert(0);
-        *here = here.saturating_add(1);
         block.samples = block.samples.saturating_add(1);
         let mean = f64::from(block.samples) / f64::from(block.instructions.max(1));
-        ((mean + 1.0) / (f64::from(*here) + 1.0)).min(1.0)
+        ((mean + 1.0) / (f64::from(samples) + 1.0)).min(1.0)
+    }
+
+    /// A PC, if its block is known.
+    fn here(&mut self, images: &mut Images, image: ImageId, address: u64) -> Option<&mut Here> {
+        let key = (image, address);
+        if !self.pcs.contains_key(&key) {
+            let (start, end) = images.unwind(image)?.function(address)?;
+            if self.is_full() {
+                *self = Self::default();
+            }
+            let blocks = &mut self.blocks;
+            let function = self.functions.entry((image, start));
+            let function =
+                function.or_insert_with(|| Function::decode(images, image, start, end, blocks));
+            let block = function.as_ref()?.block(address)?;
+            self.pcs.insert(key, Here { samples: 0, block });
+        }
+        self.pcs.get_mut(&key)
     }
 
     fn is_full(&self) -> bool {
         self.pcs.len() >= MAX_PCS
             || self.functions.len() >= MAX_FUNCTIONS
-            || self.blocks >= MAX_BLOCKS
+            || self.blocks.len() >= MAX_BLOCKS
     }
 
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        of_map(&self.functions) + of_map(&self.pcs) + self.blocks * size_of::<Block>()
+        let starts = self.blocks.len() * size_of::<u64>();
+        of_map(&self.functions) + of_map(&self.pcs) + of_vec(&self.blocks) + starts
     }
 
     /// Forgets an image that was replaced.
     pub(crate) fn forget(&mut self, image: ImageId) {
         self.functions.retain(|(id, _), _| *id != image);
-        let left = self.functions.values().flatten();
-        self.blocks = left.map(|function| function.blocks.len()).sum();
         self.pcs.retain(|(id, _), _| *id != image);
     }
 }
 
 impl Function {
-    fn decode(images: &mut Images, image: ImageId, start: u64, end: u64) -> Option<Self> {
+    /// Its blocks come behind those of `all`.
+    fn decode(
+        images: &mut Images,
+        image: ImageId,
+        start: u64,
+        end: u64,
+        all: &mut Vec<Block>,
+    ) -> Option<Self> {
         let size = end
             .checked_sub(start)
             .filter(|&size| size > 0 && size <= MAX_FUNCTION)?;
         let mut bytes = vec![0; usize::try_from(size).ok()?];
         let read = images.read(image, start, &mut bytes);
-        Some(Self::of_bytes(&bytes[..read], start))
+        Some(Self::of_bytes(&bytes[..read], start, all))
     }
 
-    fn of_bytes(bytes: &[u8], start: u64) -> Self {
+    fn of_bytes(bytes: &[u8], start: u64, all: &mut Vec<Block>) -> Self {
         let mut leaders = FxHashSet::from_iter([start]);
         let mut addresses = Vec::new();
         let end = start.saturating_add(bytes.len() as u64);
@@ -140,24 +156,31 @@ impl Function {
             }
             leaders.insert(instruction.next_ip());
         }
-        let mut blocks: Vec<Block> = Vec::new();
+        // There are at most twice MAX_BLOCKS of them.
+        let first = all.len() as u32;
+        let mut starts = Vec::new();
         for address in addresses {
-            match blocks.last_mut() {
-                Some(block) if !leaders.contains(&address) => block.instructions += 1,
-                _ => blocks.push(Block {
-                    start: address,
-                    instructions: 1,
-                    samples: 0,
-                }),
+            match all.last_mut() {
+                Some(block) if !starts.is_empty() && !leaders.contains(&address) => {
+                    block.instructions += 1;
+                }
+                _ => {
+                    starts.push(address);
+                    all.push(Block {
+                        instructions: 1,
+                        samples: 0,
+                    });
+                }
             }
         }
-        blocks.shrink_to_fit();
-        Self { blocks }
+        starts.shrink_to_fit();
+        Self { starts, first }
     }
 
-    fn block(&mut self, address: u64) -> Option<&mut Block> {
-        let behind = self.blocks.partition_point(|block| block.start <= address);
-        self.blocks.get_mut(behind.checked_sub(1)?)
+    /// Index of the block at an address.
+    fn block(&self, address: u64) -> Option<u32> {
+        let behind = self.starts.partition_point(|start| *start <= address);
+        Some(self.first + u32::try_from(behind.checked_sub(1)?).ok()?)
     }
 }
 
@@ -230,21 +253,25 @@ mod tests {
         let bytes = [
             0x90, 0x74, 0x03, 0x90, 0xeb, 0xfa, 0xe8, 0, 0, 0, 0, 0x90, 0xc3,
         ];
-        let function = Function::of_bytes(&bytes, 0x100);
-        let shape: Vec<_> = function
-            .blocks
-            .iter()
-            .map(|b| (b.start, b.instructions))
-            .collect();
-        assert_eq!(shape, [(0x100, 2), (0x103, 2), (0x106, 3)]);
+        let mut blocks = vec![Block {
+            instructions: 7,
+            samples: 0,
+        }];
+        let function = Function::of_bytes(&bytes, 0x100, &mut blocks);
+        assert_eq!(function.starts, [0x100, 0x103, 0x106]);
+        let instructions: Vec<_> = blocks.iter().map(|block| block.instructions).collect();
+        assert_eq!(instructions, [7, 2, 2, 3]);
+        assert_eq!(function.block(0x104), Some(2));
+        assert_eq!(function.block(0xff), None);
     }
 
     /// Bytes that are no instructions end in small blocks, not in a panic.
     #[test]
     fn nonsense() {
         let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
-        let mut function = Function::of_bytes(&bytes, u64::MAX - 5000);
+        let mut blocks = Vec::new();
+        let function = Function::of_bytes(&bytes, u64::MAX - 5000, &mut blocks);
         assert!(function.block(u64::MAX - 4000).is_some());
-        assert!(Function::of_bytes(&[], 0).blocks.is_empty());
+        assert!(Function::of_bytes(&[], 0, &mut blocks).starts.is_empty());
     }
 }

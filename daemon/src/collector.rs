@@ -236,6 +236,12 @@ impl Collector {
     /// Takes a record, in order of time.
     pub(crate) fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
         if let Record::Packed(packed) = record {
+            if self.raw.is_none() {
+                return match packed.unpack() {
+                    Some(sample) => self.sample(&sample, evidence),
+                    None => self.lost("malformed_records", 1),
+                };
+            }
             record = unpacked(packed);
         }
         if let Record::Mmap(mmap) = &mut record

@@ -116,9 +116,9 @@ impl Snapshot {
             ))
         };
 
-        for ((who, at, caller), cycles) in &tables.cycles {
-            if let (Some((process, subject)), Some(at)) = (owner(who), pc(*at)) {
-                let caller = caller.and_then(pc);
+        for (who, cycles) in tables.cycles() {
+            if let (Some((process, subject)), Some(at)) = (owner(&who), pc(cycles.pc)) {
+                let caller = cycles.caller.and_then(pc);
                 flush.cycles(process, subject, at, caller, cycles.samples, cycles.weight)?;
             }
         }

@@ -44,7 +44,7 @@ fn time((record, _): &Entry) -> u64 {
 /// The sample that was packed; what cannot be unpacked stays as it is.
 pub(crate) fn unpacked(packed: Packed) -> Record {
     match packed.unpack() {
-        Some(sample) => Record::Sample(sample),
+        Some(sample) => Record::Sample(Box::new(sample)),
         None => Record::Packed(packed),
     }
 }

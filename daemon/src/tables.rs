@@ -68,9 +68,19 @@ const NONE: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<ValueProfile>() == 128);
 
+/// Where an interrupt came, called by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Arrival {
+    owner: Owner,
+    pc: Pc,
+    caller: Option<Pc>,
+}
+
 /// Interrupts at a PC.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Cycles {
+    pub(crate) pc: PcId,
+    pub(crate) caller: Option<PcId>,
     pub(crate) samples: u64,
     pub(crate) weight: u64,
 }
@@ -92,7 +102,8 @@ pub(crate) struct Tables {
     subject_ids: FxHashMap<Subject, SubjectId>,
     pub(crate) processes: FxHashMap<ProcessId, profiledb::Process>,
     last_owner: Option<(Subject, Owner)>,
-    pub(crate) cycles: FxHashMap<(Owner, PcId, Option<PcId>), Cycles>,
+    /// By the places themselves: for most samples this is all that is looked up.
+    cycles: FxHashMap<Arrival, Cycles>,
     sites: Vec<Site>,
     site_ids: FxHashMap<(Owner, Pc), SiteId>,
     /// By the numbers of instructions in the decode cache, the site that one was at last.
@@ -129,7 +140,8 @@ const LOSSES: [&str; 13] = [
 const LIST_BYTES: usize = 336;
 const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
 const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
-const CYCLES_BYTES: usize = 2 * (size_of::<(Owner, PcId, Option<PcId>)>() + size_of::<Cycles>());
+const CYCLES_BYTES: usize = 2 * size_of::<(Arrival, Cycles)>();
+const CALL_BYTES: usize = 2 * size_of::<((Owner, PcId, Option<PcId>), u64)>();
 const PC_BYTES: usize = 3 * size_of::<Pc>() + 8;
 
 impl Tables {
@@ -162,7 +174,8 @@ impl Tables {
             + self.profiles.len() * PROFILE_BYTES
             + self.sites.len() * SITE_BYTES
             + self.marked.len() * size_of::<SiteId>()
-            + (self.cycles.len() + self.calls.len()) * CYCLES_BYTES
+            + self.cycles.len() * CYCLES_BYTES
+            + self.calls.len() * CALL_BYTES
             + self.pcs.len() * PC_BYTES
             + self.processes.len() * 128
     }
@@ -271,23 +284,54 @@ impl Tables {
         })
     }
 
-    /// Counts interrupts and the sum of their intervals; at no PC, where there was no room for it.
+    /// Counts interrupts and the sum of their intervals. Where there is no room for the caller, it is
+    /// left out; where there is none at all, they are counted as lost. Returns the caller's index.
     pub(crate) fn add_cycles(
         &mut self,
         owner: Owner,
-        pc: Option<PcId>,
-        caller: Option<PcId>,
+        pc: Pc,
+        caller: Option<Pc>,
         samples: u64,
         weight: u64,
-    ) {
-        let key = pc.map(|pc| (owner, pc, caller));
-        let room = !self.is_over_full();
-        let Some(key) = key.filter(|key| room || self.cycles.contains_key(key)) else {
-            return self.count("lost", "table_full_samples", samples);
+    ) -> Option<PcId> {
+        let key = Arrival { owner, pc, caller };
+        let cycles = match self.cycles.get_mut(&key) {
+            Some(cycles) => cycles,
+            None => match self.new_cycles(key) {
+                Some(cycles) => cycles,
+                None => {
+                    self.count("lost", "table_full_samples", samples);
+                    return None;
+                }
+            },
         };
-        let cycles = self.cycles.entry(key).or_default();
         cycles.samples = cycles.samples.saturating_add(samples);
         cycles.weight = cycles.weight.saturating_add(weight);
+        cycles.caller
+    }
+
+    /// Where interrupts are counted that come there for the first time; `None` if there is no room.
+    fn new_cycles(&mut self, key: Arrival) -> Option<&mut Cycles> {
+        let pc = self.pc(key.pc)?;
+        let caller = key.caller.and_then(|caller| self.pc(caller));
+        let key = Arrival {
+            caller: key.caller.filter(|_| caller.is_some()),
+            ..key
+        };
+        if self.is_over_full() && !self.cycles.contains_key(&key) {
+            return None;
+        }
+        Some(self.cycles.entry(key).or_insert(Cycles {
+            pc,
+            caller,
+            samples: 0,
+            weight: 0,
+        }))
+    }
+
+    /// The interrupts at each PC, whose they are, and who called.
+    pub(crate) fn cycles(&self) -> impl Iterator<Item = (Owner, Cycles)> {
+        self.cycles.iter().map(|(key, cycles)| (key.owner, *cycles))
     }
 
     /// Counts a call of what is there, if that is known, and returns its index.

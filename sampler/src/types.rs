@@ -387,7 +387,7 @@ impl Batch {
             Record::Packed(packed) => {
                 let sample = packed.unpack();
                 *malformed += u64::from(sample.is_none());
-                sample.map(Record::Sample)
+                sample.map(|sample| Record::Sample(Box::new(sample)))
             }
             other => Some(other),
         };

@@ -15,7 +15,7 @@ use crate::devices::has_devices;
 use crate::images::{Identity, UNKNOWN};
 use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
-use crate::tables::{Owner, Pc, PcId};
+use crate::tables::{Owner, Pc};
 use crate::view::View;
 use crate::window::{Brought, Recorder, SampleMemory, Ways};
 use crate::witness::Evidence;
@@ -114,13 +114,12 @@ impl Collector {
     }
 
     /// A PC, or the address itself where nothing is known to be mapped.
-    fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> Option<PcId> {
-        let pc = pc.unwrap_or_else(|| {
+    fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> Pc {
+        pc.unwrap_or_else(|| {
             self.tables.count("lost", "unmapped_pc_samples", 1);
             let image = self.images.intern(Identity::Anon, UNKNOWN);
             Pc { image, address }
-        });
-        self.tables.pc(pc)
+        })
     }
 
     fn stop(&mut self, reason: StopReason) {
@@ -170,7 +169,7 @@ impl Collector {
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
             return self.stop(StopReason::NotMapped);
         };
-        let pc = self.tables.pc(located.pc);
+        let pc = located.pc;
         let registers = match &sample.user {
             _ if kernel => sample.interrupted.as_ref(),
             UserRegisters::Long(registers) => Some(registers),
@@ -213,9 +212,10 @@ impl Collector {
             let found = u64::from(site.is_some());
             tables.count("coverage", "callers_beyond_stack_copy", u64::from(beyond));
             tables.count("coverage", "user_samples_with_caller", found);
-            caller = site.and_then(|site| tables.pc(site));
+            caller = site;
         }
-        self.tables.add_cycles(owner, pc, caller, 1, sample.period);
+        let tables = &mut self.tables;
+        let caller = tables.add_cycles(owner, pc, caller, 1, sample.period);
         if secret {
             return self.stop(StopReason::NotDumpable);
         }

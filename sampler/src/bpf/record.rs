@@ -140,7 +140,7 @@ impl Packed {
     }
 
     /// What it says; `None` if the handler did not write it like that.
-    pub fn unpack(&self) -> Option<Box<RawSample>> {
+    pub fn unpack(&self) -> Option<RawSample> {
         let mut sample = decode(&self.bytes, self.cpu)?;
         sample.period = self.period;
         Some(sample)
@@ -160,7 +160,7 @@ impl fmt::Debug for Packed {
 }
 
 /// Decodes a record that was taken on `cpu`. `None` if it is no record.
-fn decode(bytes: &[u8], cpu: u32) -> Option<Box<RawSample>> {
+fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
     let mut head = Fields(bytes.get(..HEAD)?);
     let time = head.u64()?;
     let period = head.u64()?;
@@ -245,7 +245,7 @@ fn decode(bytes: &[u8], cpu: u32) -> Option<Box<RawSample>> {
             bytes: memory.into(),
         },
     };
-    Some(Box::new(RawSample {
+    Some(RawSample {
         time,
         cpu,
         pid: tgid,
@@ -257,7 +257,7 @@ fn decode(bytes: &[u8], cpu: u32) -> Option<Box<RawSample>> {
         user,
         stack: stack.into(),
         capture: Some(capture),
-    }))
+    })
 }
 
 /// Decodes an entry of a table of cycles that was fetched at `time`.
