@@ -104,7 +104,7 @@ pub(crate) struct Totals {
     pub(crate) gone: u64,
 }
 
-/// Decoded instructions kept, about 150 bytes each.
+/// Decoded instructions kept, about 200 bytes each.
 const DECODED: usize = 1 << 17;
 /// Distinct intervals told apart; more are counted as this many.
 const MAX_PERIODS: usize = 1 << 16;

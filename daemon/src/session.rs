@@ -43,7 +43,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// How long samples wait that bring all they need, at the least and at the most.
 const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
 /// Samples that are worth to wake up for.
-const WORTH: u32 = 1000;
+const WORTH: u32 = 4000;
 /// While more than one in so many of them led to a plan, plans are made soon.
 const PLANS: u64 = 20;
 /// After so many records it is seen whether it must be over.
