@@ -182,7 +182,10 @@ fn full(clock: Clock) -> Result<(), Failed> {
         std::thread::yield_now();
     }
     running.request_stop();
-    let records: Vec<Record> = receiver.iter().flat_map(|batch| batch.records).collect();
+    let records: Vec<Record> = receiver
+        .iter()
+        .flat_map(|batch| batch.unpacked().records)
+        .collect();
     let counters = handler.counters()?;
     let stats = running.stop();
     child.end()?;

@@ -311,7 +311,7 @@ fn cost_of_opened(engine: Engine, clock: Clock) -> Result<(), Failed> {
     let running = sampler.start(sender)?;
     let mut busy = Waiting::busy(2)?;
     busy.go()?;
-    let records = batches.iter().flat_map(|batch| batch.records);
+    let records = batches.iter().flat_map(|batch| batch.unpacked().records);
     let samples = records.filter_map(|record| match record {
         Record::Sample(sample) if sample.time >= begun => Some(sample),
         _ => None,
