@@ -15,9 +15,6 @@ use crate::witness::{Evidence, Witness};
 /// waiting.
 const USUAL: usize = 4096;
 
-/// Bytes of a line of the processor's caches.
-const LINE: usize = 64;
-
 /// Merges per-CPU batches by time. Memory is bounded by how much is pushed before what is complete
 /// is taken, and by what the slowest CPU lets the others pile up, which the readers' time-outs limit
 /// to a fraction of a second.
@@ -132,9 +129,7 @@ impl Merge {
         let record = oldest.queue.pop_front();
         if let Some((Record::Packed(next), _)) = oldest.queue.front() {
             // While this one is looked at, the next one can come into the cache.
-            for part in next.bytes().chunks(LINE).filter_map(<[u8]>::first) {
-                mem_prefetch::prefetch_read_data::<_, 3>(part);
-            }
+            next.prefetch();
         }
         if oldest.queue.is_empty() {
             oldest.queue.shrink_to(USUAL);

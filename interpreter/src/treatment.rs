@@ -4,7 +4,8 @@
 //! decoder knows all that it writes, and nothing else happens to registers and memory.
 
 use iced_x86::{
-    CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, MemorySize, Mnemonic, OpKind,
+    Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, MemorySize, Mnemonic,
+    OpKind,
 };
 
 use crate::stop::StopReason;
@@ -97,12 +98,23 @@ pub(crate) fn depends_on_processor(instruction: &Instruction, bytes: &[u8]) -> b
     use Mnemonic as M;
     let differs = match instruction.mnemonic() {
         // To AMD's, 0F 0D is a prefetch, which needs memory; to Intel's it is no operation.
-        M::Reservednop => instruction.op0_kind() == OpKind::Register,
+        M::Reservednop => is_bare_prefetch(instruction),
         // AMD's take the condition from a repeat prefix, Intel's leave it out of account.
         M::Loope | M::Loopne => instruction.has_rep_prefix() || instruction.has_repne_prefix(),
         _ => false,
     };
     differs || instruction.flow_control() != FlowControl::Next && is_narrowed(instruction, bytes)
+}
+
+/// Whether it is 0F 0D with a register.
+fn is_bare_prefetch(instruction: &Instruction) -> bool {
+    let named = matches!(
+        instruction.code(),
+        Code::Reservednop_rm16_r16_0F0D
+            | Code::Reservednop_rm32_r32_0F0D
+            | Code::Reservednop_rm64_r64_0F0D
+    );
+    named && instruction.op0_kind() == OpKind::Register
 }
 
 /// Whether a near branch has an operand-size prefix that counts: with it AMD's processors take the

@@ -78,6 +78,9 @@ impl<'a> Fields<'a> {
 const MISSED: usize = 148;
 const STACK_BYTES: usize = 152;
 
+/// Bytes of a line of the processor's caches.
+const LINE: usize = 64;
+
 /// A sample of the engine `bpf` as the handler wrote it.
 ///
 /// So it is a few hundred bytes in one place. What they say takes twice as much in several, and is
@@ -134,9 +137,11 @@ impl Packed {
         self.bytes.len()
     }
 
-    /// Where these are, for who wants to have them in a cache before they are needed.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Has the processor fetch what [`unpack`](Self::unpack) will need.
+    pub fn prefetch(&self) {
+        for line in self.bytes.chunks(LINE).filter_map(<[u8]>::first) {
+            mem_prefetch::prefetch_read_data::<_, 3>(line);
+        }
     }
 
     /// What it says; `None` if the handler did not write it like that.
