@@ -1,6 +1,6 @@
 //! A bounded cache of decoded instructions.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::decode::{Decoded, MAX_BYTES};
 use crate::stop::StopReason;
@@ -91,8 +91,9 @@ impl Held {
 /// A code space is whatever the host numbers so: an image, or the anonymous code of a process.
 /// Code that cannot have changed is [decoded once](Self::get_or_decode). Code that can have been
 /// written is [checked](Self::get_sampled) against its bytes as of the interrupt each time; the two
-/// never serve each other, even for the same space. Instructions are kept in the order in which windows
-/// first run through them, so that what is used together lies together.
+/// never serve each other, even for the same space. Memory is allocated once, when the cache is
+/// made, and used as instructions come: in the order in which windows first run through them, so
+/// that what is used together lies together.
 pub struct DecodeCache {
     /// Where the instruction of a key is.
     places: FxHashMap<Key, u32>,
@@ -119,7 +120,7 @@ impl DecodeCache {
         let mut entries = Vec::with_capacity(capacity + 1);
         entries.push(none);
         Self {
-            places: FxHashMap::default(),
+            places: FxHashMap::with_capacity_and_hasher(capacity, FxBuildHasher),
             entries,
             capacity,
             last: 0,
