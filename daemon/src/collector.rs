@@ -17,7 +17,6 @@ use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
 use crate::memory::Memory;
-use crate::merge::unpacked;
 use crate::plans::Plans;
 use crate::raw::{self, Entry};
 use crate::tables::{PcId, Tables};
@@ -235,15 +234,6 @@ impl Collector {
 
     /// Takes a record, in order of time.
     pub(crate) fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
-        if let Record::Packed(packed) = record {
-            if self.raw.is_none() {
-                return match packed.unpack() {
-                    Some(sample) => self.sample(&sample, evidence),
-                    None => self.lost("malformed_records", 1),
-                };
-            }
-            record = unpacked(packed);
-        }
         if let Record::Mmap(mmap) = &mut record
             && self.loadmap.host.is_live()
         {
@@ -252,6 +242,11 @@ impl Collector {
             self.files.identify(mmap, mapped.cast_signed());
         }
         if self.raw.is_none() {
+            return self.take(record, evidence);
+        }
+        record = record.unpacked();
+        if matches!(record, Record::Packed(_)) {
+            // What its bytes give away cannot be told, so they are not written down.
             return self.take(record, evidence);
         }
         let noted = Entry::Record(self.without_secrets(record.clone()), evidence);
@@ -303,7 +298,10 @@ impl Collector {
     fn take(&mut self, record: Record, evidence: Option<Evidence>) {
         match record {
             Record::Sample(sample) => self.sample(&sample, evidence),
-            Record::Packed(_) => self.lost("malformed_records", 1),
+            Record::Packed(packed) => match packed.unpack() {
+                Some(sample) => self.sample(&sample, evidence),
+                None => self.lost("malformed_records", 1),
+            },
             Record::Cycles(cycles) => self.cycles(&cycles),
             Record::Mmap(mmap) => self.mmap(&mmap),
             Record::Comm {

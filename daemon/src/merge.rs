@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use sampler::{Batch, Packed, Record};
+use sampler::{Batch, Record};
 
 use crate::memory::of_queue;
 use crate::witness::{Evidence, Witness};
@@ -38,14 +38,6 @@ fn time((record, _): &Entry) -> u64 {
     record.time()
 }
 
-/// The sample that was packed; what cannot be unpacked stays as it is.
-pub(crate) fn unpacked(packed: Packed) -> Record {
-    match packed.unpack() {
-        Some(sample) => Record::Sample(Box::new(sample)),
-        None => Record::Packed(packed),
-    }
-}
-
 impl Merge {
     /// For the CPUs named, all of which must deliver before anything is given out.
     pub(crate) fn new(cpus: &[u32]) -> Self {
@@ -71,7 +63,7 @@ impl Merge {
         cpu.queue.extend(batch.records.into_iter().map(|record| {
             // Only what lacks a plan has a stack, or what its caller was not found for.
             let record = match record {
-                Record::Packed(packed) if packed.has_stack() => unpacked(packed),
+                Record::Packed(ref packed) if packed.has_stack() => record.unpacked(),
                 other => other,
             };
             let evidence = match &record {

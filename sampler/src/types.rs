@@ -363,6 +363,17 @@ pub struct Batch {
 }
 
 impl Record {
+    /// The same, a packed sample unpacked; one that cannot be stays as it is.
+    #[must_use]
+    pub fn unpacked(self) -> Self {
+        match &self {
+            Record::Packed(packed) => packed
+                .unpack()
+                .map_or(self, |sample| Record::Sample(Box::new(sample))),
+            _ => self,
+        }
+    }
+
     /// Bytes of the memory that came with it, if it is a sample.
     pub fn brought_bytes(&self) -> usize {
         match self {
@@ -382,16 +393,12 @@ impl Batch {
     /// The same with all samples unpacked, for who looks at all of them.
     #[must_use]
     pub fn unpacked(mut self) -> Self {
-        let malformed = &mut self.malformed;
-        let unpack = |record: Record| match record {
-            Record::Packed(packed) => {
-                let sample = packed.unpack();
-                *malformed += u64::from(sample.is_none());
-                sample.map(|sample| Record::Sample(Box::new(sample)))
-            }
-            other => Some(other),
-        };
-        self.records = self.records.into_iter().filter_map(unpack).collect();
+        let all = self.records.len();
+        let records = self.records.into_iter().map(Record::unpacked);
+        self.records = records
+            .filter(|record| !matches!(record, Record::Packed(_)))
+            .collect();
+        self.malformed += (all - self.records.len()) as u64;
         self
     }
 

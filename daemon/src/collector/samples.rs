@@ -169,7 +169,6 @@ impl Collector {
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
             return self.stop(StopReason::NotMapped);
         };
-        let pc = located.pc;
         let registers = match &sample.user {
             _ if kernel => sample.interrupted.as_ref(),
             UserRegisters::Long(registers) => Some(registers),
@@ -178,7 +177,8 @@ impl Collector {
         // Without a capture, kernel code as it was at the interrupt is not to be had.
         let unread = kernel && capture.is_none();
         let Some(registers) = registers.filter(|_| !unread) else {
-            self.tables.add_cycles(owner, pc, None, 1, sample.period);
+            self.tables
+                .add_cycles(owner, located.pc, None, 1, sample.period);
             return self.stop(match () {
                 // Values were kept back by whoever sent the sample.
                 () if secret || sample.user == UserRegisters::None => StopReason::NotDumpable,
@@ -214,8 +214,9 @@ impl Collector {
             tables.count("coverage", "user_samples_with_caller", found);
             caller = site;
         }
-        let tables = &mut self.tables;
-        let caller = tables.add_cycles(owner, pc, caller, 1, sample.period);
+        let caller = self
+            .tables
+            .add_cycles(owner, located.pc, caller, 1, sample.period);
         if secret {
             return self.stop(StopReason::NotDumpable);
         }

@@ -213,10 +213,8 @@ impl Tables {
             self.count("lost", "table_full_values", 1);
             return None;
         }
-        let new = u32::try_from(self.profiles.len()).ok()?;
-        if new == NONE {
-            return None;
-        }
+        let new = u32::try_from(self.profiles.len()).ok();
+        let new = new.filter(|new| *new != NONE)?;
         self.profiles.push(ValueProfile {
             key,
             next: NONE,
@@ -299,7 +297,7 @@ impl Tables {
     }
 }
 
-/// Has the processor fetch the lines of something that is soon to be used.
+/// Has the processor fetch the line that something begins in, which is soon to be used.
 #[inline]
 fn prefetch<T>(of: &T) {
     mem_prefetch::prefetch_write_data::<_, 3>(of);

@@ -82,7 +82,7 @@ pub(super) fn xsave(m: &mut Machine<'_>, _: &Decoded) -> Done {
 const MISALIGNED: u64 = 1 << 17;
 
 /// A value of MXCSR with bits that mean nothing raises an exception.
-pub(crate) fn check_mxcsr(known_bits: u64) -> Result<(), StopReason> {
+pub(super) fn check_mxcsr(known_bits: u64) -> Result<(), StopReason> {
     match known_bits & !0xffff {
         0 => Ok(()),
         MISALIGNED => Err(StopReason::Unsupported),

@@ -20,7 +20,7 @@ mod moves;
 mod shuffle;
 mod text;
 
-use iced_x86::{EncodingKind, Mnemonic, OpKind, Register};
+use iced_x86::{CpuidFeature, EncodingKind, Mnemonic, OpKind, Register};
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
@@ -286,25 +286,12 @@ fn check_alignment(m: &Machine<'_>, d: &Decoded, bytes: usize) -> Result<(), Sto
     };
     match aligned {
         // AMD's processors take them from anywhere.
-        true if is_hash(mnemonic) => Err(StopReason::Unsupported),
+        true if instruction.cpuid_features().contains(&CpuidFeature::SHA) => {
+            Err(StopReason::Unsupported)
+        }
         true => Err(StopReason::FaultingInstruction),
         false => Ok(()),
     }
-}
-
-/// Whether an instruction is one of SHA's.
-fn is_hash(mnemonic: Mnemonic) -> bool {
-    use Mnemonic as M;
-    matches!(
-        mnemonic,
-        M::Sha1msg1
-            | M::Sha1msg2
-            | M::Sha1nexte
-            | M::Sha1rnds4
-            | M::Sha256msg1
-            | M::Sha256msg2
-            | M::Sha256rnds2
-    )
 }
 
 /// One source, as bytes of the destination's size.
