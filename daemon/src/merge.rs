@@ -52,11 +52,19 @@ impl Merge {
         }
     }
 
+    fn cpu(&mut self, number: u32) -> Option<&mut Cpu> {
+        self.cpus.iter_mut().find(|cpu| cpu.number == number)
+    }
+
     /// Takes a batch.
     pub(crate) fn push(&mut self, batch: Batch) {
-        let Some(cpu) = self.cpus.iter_mut().find(|cpu| cpu.number == batch.cpu) else {
-            return;
-        };
+        for (other, drained_to) in batch.others_drained_to {
+            if let Some(cpu) = self.cpu(other) {
+                cpu.drained_to = cpu.drained_to.max(drained_to);
+            }
+        }
+        let of_batch = self.cpus.iter_mut().find(|cpu| cpu.number == batch.cpu);
+        let Some(cpu) = of_batch else { return };
         cpu.drained_to = cpu.drained_to.max(batch.drained_to);
         let unsorted = cpu.queue.len();
         let witness = &mut self.witness;
@@ -145,9 +153,11 @@ mod tests {
             cpu,
             records,
             drained_to,
+            news: 0,
             malformed: 0,
             inherited: 0,
             intervals: Vec::new(),
+            others_drained_to: Vec::new(),
         }
     }
 

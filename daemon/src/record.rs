@@ -288,6 +288,10 @@ impl Driver for Recording<'_> {
         self.say(saved.map(|_| ()));
     }
 
+    fn next_look(&self) -> Option<Instant> {
+        self.deadline.filter(|_| !self.ending.stopped)
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.args.flush)
     }

@@ -1,10 +1,12 @@
 //! The loop of a collection: batches in, tables out, whoever drives it.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::mem;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use nix::poll::{PollTimeout, poll};
 use sampler::{Batch, Pid, Record};
 
 use crate::collector::Collector;
@@ -33,17 +35,26 @@ pub(crate) fn queue(batch_bytes: usize) -> usize {
 
 /// Records that are taken at once where many wait. What is left goes on waiting where room is
 /// bounded, so that no more than this, and the batches of one round, waits in a second place.
-const PIECE: usize = 4096;
+///
+/// So many are worth to wake up for, too. A collector that wakes up finds its data gone from the
+/// processor's caches, which costs as much as some hundred samples do.
+const PIECE: usize = 8192;
 
 /// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
 /// privilege get what their allowance of locked memory permits.
 pub(crate) const RING_PAGES: u32 = 1024;
 /// How often the loop looks at what no batch announces: signals, a command, the time.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
-/// How long samples wait that bring all they need, at the least and at the most.
-const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
-/// Samples that are worth to wake up for.
-const WORTH: u32 = 4000;
+/// While more than one in so many are news, what waits is looked at soon.
+const NEWS: u64 = 8;
+/// How long samples wait that bring all they need: at the least, while there is news, and at the most.
+const NAPS: [Duration; 3] = [
+    Duration::from_millis(50),
+    Duration::from_millis(400),
+    Duration::from_secs(2),
+];
+/// The longest time in which nothing but a signal is heard meanwhile.
+const SLEEP: Duration = Duration::from_millis(100);
 /// While more than one in so many of them led to a plan, plans are made soon.
 const PLANS: u64 = 20;
 /// After so many records it is seen whether it must be over.
@@ -66,6 +77,9 @@ pub(crate) trait Driver {
     /// What became of that.
     fn saved(&mut self, session: &mut Session, saved: Result<Saved>);
 
+    /// When it has to look next, if that is known.
+    fn next_look(&self) -> Option<Instant>;
+
     /// The time between two flushes.
     fn interval(&self) -> Duration;
 
@@ -78,6 +92,8 @@ pub(crate) trait Driver {
 
 /// A running collection.
 pub(crate) struct Session {
+    /// Batches that were received and not looked at yet.
+    waiting: Vec<Batch>,
     merge: Merge,
     pub(crate) collector: Collector,
     pub(crate) store: Store,
@@ -98,6 +114,7 @@ impl Session {
     /// A collection from these CPUs.
     pub(crate) fn new(cpus: &[u32], collector: Collector, store: Store) -> Self {
         Self {
+            waiting: Vec::new(),
             merge: Merge::new(cpus),
             collector,
             store,
@@ -134,27 +151,30 @@ impl Session {
         let mut next_chores = Instant::now() + CHORES;
         // Without captures the pages of a sample are looked at as soon as it comes.
         let naps = self.collector.has_handler();
-        let [mut nap, _] = NAPS;
+        let mut nap = NAPS[0];
         let mut awake = Instant::now();
         let mut more = false;
         loop {
-            if naps && !more {
-                std::thread::sleep(NAPS[0]);
+            // What is being saved is waited for.
+            let flush_at = (!self.store.is_saving()).then(|| flushed + driver.interval());
+            if naps && !more && !driver.is_ending() {
+                doze(nap.min(SLEEP), [flush_at, driver.next_look()]);
             }
-            if !naps || more || awake.elapsed() >= nap || driver.is_ending() {
+            let received = match naps && !driver.is_ending() {
+                true => self.receive(batches),
+                false => self.await_batches(batches),
+            };
+            more = received == Received::APiece;
+            let rested = awake.elapsed() >= self.shortened(nap) || is_over(flush_at);
+            if !naps || more || rested || received == Received::Last || driver.is_ending() {
                 awake = Instant::now();
-                more = false;
-                match batches.recv_timeout(if naps { Duration::ZERO } else { TICK }) {
-                    Ok(batch) => {
-                        self.take(batch);
-                        more = self.take_piece(batches);
-                        let plans = self.collector.plans_made();
-                        let handed = self.drain(driver)?;
-                        nap = next_nap(nap, handed, self.collector.plans_made() - plans);
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
-                }
+                let plans = self.collector.plans_made();
+                self.take_waiting();
+                let handed = self.drain(driver)?;
+                nap = next_nap(nap, handed, self.collector.plans_made() - plans);
+            }
+            if received == Received::Last {
+                break;
             }
             let now = Instant::now();
             if driver.deadline().is_some_and(|deadline| now >= deadline) {
@@ -169,7 +189,7 @@ impl Session {
             if let Some(saved) = self.store.ended() {
                 driver.saved(self, saved);
             }
-            if now >= flushed + driver.interval() && !self.store.is_saving() {
+            if is_over(flush_at) {
                 flushed = now;
                 driver.flush(self);
             }
@@ -206,16 +226,56 @@ impl Session {
         self.since = time;
     }
 
-    /// Takes batches that have come, until a piece of records waits here. Says whether there may be
-    /// more of them.
-    fn take_piece(&mut self, batches: &Receiver<Batch>) -> bool {
-        while self.merge.len() < PIECE {
-            let Ok(batch) = batches.try_recv() else {
-                return false;
-            };
+    /// Receives batches that have come, until a piece of records waits here.
+    fn receive(&mut self, batches: &Receiver<Batch>) -> Received {
+        let of = |batch: &Batch| batch.records.len();
+        let mut waiting = self.merge.len() + self.waiting.iter().map(of).sum::<usize>();
+        loop {
+            match batches.try_recv() {
+                Ok(batch) => {
+                    waiting += of(&batch);
+                    self.waiting.push(batch);
+                }
+                Err(TryRecvError::Empty) => return Received::AllThereIs,
+                Err(TryRecvError::Disconnected) => return Received::Last,
+            }
+            // One was received in any case: what waits may wait for its CPU.
+            if waiting >= PIECE {
+                return Received::APiece;
+            }
+        }
+    }
+
+    /// The same once there is one, or it has taken a while.
+    fn await_batches(&mut self, batches: &Receiver<Batch>) -> Received {
+        match batches.recv_timeout(TICK) {
+            Ok(batch) => {
+                self.waiting.push(batch);
+                self.receive(batches)
+            }
+            Err(RecvTimeoutError::Timeout) => Received::AllThereIs,
+            Err(RecvTimeoutError::Disconnected) => Received::Last,
+        }
+    }
+
+    /// The nap, or less of it if there is much to learn from what waits.
+    fn shortened(&self, nap: Duration) -> Duration {
+        let (records, news) = self.waiting.iter().fold((0, 0), |(records, news), batch| {
+            (records + batch.records.len() as u64, news + batch.news)
+        });
+        match news * NEWS > records {
+            true => nap.min(NAPS[1]),
+            false => nap,
+        }
+    }
+
+    fn take_waiting(&mut self) {
+        let mut waiting = mem::take(&mut self.waiting);
+        for batch in waiting.drain(..) {
             self.take(batch);
         }
-        true
+        // With its room.
+        self.waiting = waiting;
     }
 
     fn take(&mut self, mut batch: Batch) {
@@ -282,6 +342,7 @@ impl Session {
 
     /// Counts what is left as lost.
     fn discard(&mut self, batches: &Receiver<Batch>) {
+        self.take_waiting();
         for batch in batches {
             self.take(batch);
         }
@@ -328,19 +389,47 @@ impl Session {
     }
 }
 
-/// How long to wait next after so many records, of which so many led to plans.
-///
-/// A collector that wakes up finds its data gone from the processor's caches, which costs as much
-/// as some hundred samples do. So it waits until there are enough of them, unless it has much to
-/// learn: programs that run for a second have values only if plans are made within a fraction of it.
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Received {
+    AllThereIs,
+    /// There may be more.
+    APiece,
+    /// No more can come.
+    Last,
+}
+
+/// How long to wait next after so many records, of which so many led to plans: ever longer, unless
+/// there is much to learn. Programs that run for a second have values only if plans are made within a
+/// fraction of it.
 fn next_nap(nap: Duration, records: u32, plans: u64) -> Duration {
-    let [least, most] = NAPS;
+    let [least, _, most] = NAPS;
     if plans * PLANS > u64::from(records) {
         return least;
     }
-    (nap * 2)
-        .min(nap * WORTH / records.max(1))
-        .clamp(least, most)
+    (nap * 2).min(most)
+}
+
+/// Whether this moment has come.
+fn is_over(moment: Option<Instant>) -> bool {
+    moment.is_some_and(|moment| Instant::now() >= moment)
+}
+
+/// Sleeps for so long, but not beyond any of the moments; a signal ends it.
+fn doze(long: Duration, until: [Option<Instant>; 2]) {
+    let left = |moment: Instant| moment.saturating_duration_since(Instant::now());
+    let left = until
+        .into_iter()
+        .flatten()
+        .map(left)
+        .fold(long, Duration::min);
+    // Not less than that, or the last of it would be spent awake.
+    let left = (left + Duration::from_micros(999)).as_millis();
+    // At most `SLEEP`. A signal that comes just before the call is heard so much later.
+    let _ = poll(
+        &mut [],
+        PollTimeout::from(u8::try_from(left).unwrap_or(u8::MAX)),
+    );
 }
 
 /// How many interrupts a record tells of.

@@ -59,6 +59,7 @@ mod intervals;
 mod outlet;
 pub mod probe;
 mod reader;
+mod readers;
 mod ring;
 mod sources;
 mod stats;

@@ -68,9 +68,11 @@ fn split(mut batch: Batch, most: usize, drained_before: u64) -> Vec<Batch> {
         cpu: batch.cpu,
         records,
         drained_to: drained_before,
+        news: 0,
         malformed: 0,
         inherited: 0,
         intervals: Vec::new(),
+        others_drained_to: Vec::new(),
     };
     let (mut parts, mut records, mut bytes) = (Vec::new(), Vec::new(), 0);
     for record in mem::take(&mut batch.records) {
@@ -99,9 +101,11 @@ mod tests {
             cpu: 3,
             records: (0..records).map(|time| Record::Throttle { time }).collect(),
             drained_to: 1000,
+            news: 0,
             malformed: 2,
             inherited: 1,
             intervals: vec![7],
+            others_drained_to: vec![(4, 5)],
         }
     }
 
@@ -116,7 +120,13 @@ mod tests {
             assert_eq!(parts.len() as u64, records.div_ceil(10).max(1));
             assert!(parts.iter().all(|part| part.memory_bytes() <= most));
             let mut last = parts.pop().expect("a part");
-            let before = |part: &Batch| (part.drained_to, part.malformed, part.intervals.len());
+            let before = |part: &Batch| {
+                (
+                    part.drained_to,
+                    part.malformed,
+                    part.intervals.len() + part.others_drained_to.len(),
+                )
+            };
             assert!(parts.iter().all(|part| before(part) == (900, 0, 0)));
             let mut all: Vec<Record> = parts.into_iter().flat_map(|part| part.records).collect();
             all.append(&mut last.records);

@@ -1,24 +1,26 @@
-//! The reader of one CPU: waits, drains, redraws the interval, sends.
+//! The reader of one CPU: drains, redraws the interval, sends.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, poll};
 use nix::sched::sched_getcpu;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use crate::outlet::{Outlet, Undelivered};
-use crate::ring::Stop;
 use crate::sources::{Buffer, Own, Received, Sources};
 use crate::stats::Stats;
-use crate::{Batch, Clock, Intervals, Packed, Record, Tid, cpus, decode, sys};
+use crate::{Batch, Clock, Intervals, Packed, Record, decode, sys};
 
-/// How long a reader waits for samples before it sends what there is, in milliseconds. With wake-ups
-/// every 50 ms on the mean, one that waits for the longest intervals still comes before it: were
-/// each interval drawn for a time and not for a number of samples, there would be more samples of the
-/// short ones, and more in all than were asked for.
-const TIMEOUT: u16 = 80;
+/// How long readers of rings and of buffers wait for samples before they send what there is. The longest
+/// intervals' wake-ups still come before it: were each interval drawn for a time and not for a number
+/// of samples, there would be more samples of the short ones, and more in all than were asked for.
+const RING_TIMEOUT: Duration = Duration::from_millis(80);
+const BUFFER_TIMEOUT: Duration = Duration::from_millis(160);
+
+/// What is waited for of a descriptor.
+const EDGES: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLET);
 
 /// How far the kernel's clock in interrupts can differ from the one that is read here, in
 /// nanoseconds: it is read without a lock, and may be off by the step of an adjustment.
@@ -36,9 +38,12 @@ pub(crate) struct Reader {
     /// The mean of the next interval, which may be changed while the reader runs.
     mean: Arc<AtomicU64>,
     clock: Clock,
-    stop: Arc<Stop>,
-    /// Which event is polled: the first one whose threads have not all ended.
-    polled: usize,
+    outlet: Outlet,
+    /// Which event is watched: the first one whose threads have not all ended.
+    watched: usize,
+    /// Something has come since the last drain.
+    is_awake: bool,
+    drained_at: Instant,
     /// Intervals drawn since the last batch.
     drawn: Vec<u64>,
     scratch: Vec<u8>,
@@ -52,7 +57,7 @@ impl Reader {
         intervals: Intervals,
         mean: Arc<AtomicU64>,
         clock: Clock,
-        stop: Arc<Stop>,
+        outlet: Outlet,
     ) -> Reader {
         let drawn = sources.own.iter().map(|own| own.interval).collect();
         Reader {
@@ -61,103 +66,104 @@ impl Reader {
             intervals,
             mean,
             clock,
-            stop,
-            polled: 0,
+            outlet,
+            watched: 0,
+            is_awake: false,
+            drained_at: Instant::now(),
             drawn,
             scratch: Vec::new(),
             stats: Stats::default(),
         }
     }
 
-    /// Reads until it is told to stop or nobody receives any more.
-    pub(crate) fn run(mut self, mut outlet: Outlet, ready: SyncSender<Tid>) -> Stats {
-        self.settle();
-        let buffer = match self
-            .sources
-            .buffer
-            .as_ref()
-            .map(|map| Buffer::new(map, self.cpu))
-        {
-            None => None,
-            Some(Ok(buffer)) => Some(buffer),
-            Some(Err(error)) => {
-                tracing::error!(cpu = self.cpu, %error, "a buffer cannot be mapped");
-                self.stats.readers_failed += 1;
-                return self.stats;
-            }
-        };
-        let tid = nix::unistd::gettid().as_raw().cast_unsigned();
-        // Whoever started us may have failed with another reader, and be gone.
-        let _ = ready.send(Tid(tid));
-        // The starter waits until every reader has let go of this.
-        drop(ready);
-        loop {
-            self.wait();
-            // Before the drain: what was written until the events were stopped is then drained.
-            let stopping = self.stop.requested();
-            let batch = self.drain(buffer.as_ref(), stopping);
-            match outlet.send(batch) {
-                Ok(batches) => self.stats.batches += batches,
-                Err(Undelivered(records)) => {
-                    self.stats.undelivered += records;
-                    break;
-                }
-            }
-            if stopping {
-                break;
-            }
-        }
-        self.stats
+    pub(crate) fn cpu(&self) -> u32 {
+        self.cpu
     }
 
-    /// Moves to the CPU whose ring this is, ahead of others there. Where that is not allowed the reader works from
-    /// elsewhere; see `drained_to`.
+    /// The CPU that it has to be on, if it reads a ring.
+    pub(crate) fn home(&self) -> Option<u32> {
+        self.sources.buffer.is_none().then_some(self.cpu)
+    }
+
+    /// Maps what the handler leaves, for the thread that calls this.
+    pub(crate) fn map_buffer(&self) -> libbpf_rs::Result<Option<Buffer>> {
+        let map = self.sources.buffer.as_ref();
+        map.map(|map| Buffer::new(map, self.cpu)).transpose()
+    }
+
+    /// Has its descriptors watched, for this reader's number.
     ///
-    /// What the handler leaves is read on whatever CPU has nothing else to do: on its own the reader
-    /// would find none of its code and data in the caches at its few wake-ups a second, and be felt by
-    /// the program there, by several microseconds for each sample.
-    fn settle(&self) {
-        if self.sources.buffer.is_none()
-            && let Err(error) = cpus::stay_on(self.cpu)
-        {
-            tracing::warn!(cpu = self.cpu, %error, "a reader cannot be pinned to its CPU");
+    /// They are for their edges: a buffer counts as readable while there is anything in it, and the
+    /// handler says when that is worth to wake up for.
+    pub(crate) fn watch(&self, epoll: &Epoll, number: u64) -> nix::Result<()> {
+        if let Some(buffer) = &self.sources.buffer {
+            epoll.add(buffer.as_fd(), EpollEvent::new(EDGES, number))?;
         }
-        // On a busy CPU the ring would fill while the reader waits for its turn. It runs shortly
-        // and seldom; without the privilege it is an ordinary thread, and losses are counted.
-        if let Err(error) = sys::raise_priority() {
-            tracing::debug!(cpu = self.cpu, %error, "a reader has ordinary priority");
-        }
+        self.watch_event(epoll, number)
     }
 
-    /// Waits for samples, the end, or the time-out.
-    fn wait(&mut self) {
-        let stop = PollFd::new(self.stop.wake.as_fd(), PollFlags::POLLIN);
-        let buffer = self.sources.buffer.as_ref();
-        let Some(event) = self.sources.events.get(self.polled) else {
+    fn watch_event(&self, epoll: &Epoll, number: u64) -> nix::Result<()> {
+        match self.sources.events.get(self.watched) {
+            Some(event) => epoll.add(event.as_fd(), EpollEvent::new(EDGES, number)),
             // All threads have ended; the last records are in the ring, or drained.
-            let _ = poll(&mut [stop], TIMEOUT);
-            return;
-        };
-        let mut fds = vec![stop, PollFd::new(event.as_fd(), PollFlags::POLLIN)];
-        fds.extend(buffer.map(|buffer| PollFd::new(buffer.as_fd(), PollFlags::POLLIN)));
-        // An error is that of a signal's interruption: it is as good as a time-out.
-        if poll(&mut fds, TIMEOUT).is_ok()
-            && let Some(happened) = fds.get(1).and_then(PollFd::revents)
-            && happened.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL)
-        {
-            self.polled += 1;
+            None => Ok(()),
         }
     }
 
-    fn drain(&mut self, buffer: Option<&Buffer>, stopping: bool) -> Batch {
+    /// One of its descriptors is readable, or has ended: only events do.
+    pub(crate) fn happened(&mut self, epoll: &Epoll, number: u64, what: EpollFlags) {
+        self.is_awake = true;
+        if !what.intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+            return;
+        }
+        if let Some(event) = self.sources.events.get(self.watched) {
+            // What is not watched any more was to be left.
+            let _ = epoll.delete(event.as_fd());
+            self.watched += 1;
+        }
+        if let Err(error) = self.watch_event(epoll, number) {
+            tracing::debug!(cpu = self.cpu, %error, "a ring is read at time-outs");
+        }
+    }
+
+    /// How long it may still wait.
+    pub(crate) fn time_left(&self, now: Instant) -> Duration {
+        let timeout = match self.sources.buffer {
+            Some(_) => BUFFER_TIMEOUT,
+            None => RING_TIMEOUT,
+        };
+        (self.drained_at + timeout).saturating_duration_since(now)
+    }
+
+    /// Whether something has come, or it has waited for too long.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.is_awake || self.time_left(now).is_zero()
+    }
+
+    /// What came of its work so far.
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Sends a batch, once there is room.
+    pub(crate) fn send(&mut self, batch: Batch) -> Result<(), Undelivered> {
+        self.stats.batches += self.outlet.send(batch)?;
+        Ok(())
+    }
+
+    /// Takes all that there is.
+    pub(crate) fn drain(&mut self, buffer: Option<&Buffer>, now: Instant, stopping: bool) -> Batch {
+        (self.is_awake, self.drained_at) = (false, now);
         let drained_to = self.drained_to();
         let mut batch = Batch {
             cpu: self.cpu,
             records: Vec::new(),
             drained_to,
+            news: 0,
             malformed: 0,
             inherited: 0,
             intervals: Vec::new(),
+            others_drained_to: Vec::new(),
         };
         // Of each own event, when it had its last sample; 0 if it had none.
         let mut sampled = vec![0; self.sources.own.len()];
@@ -187,6 +193,7 @@ impl Reader {
                             batch.inherited += 1;
                         }
                     }
+                    Record::Mmap(mmap) => batch.news += u64::from(mmap.executable()),
                     Record::Throttle { .. } => stats.throttled += 1,
                     Record::Lost { count, .. } => stats.lost = stats.lost.saturating_add(*count),
                     Record::LostSamples { count, .. } => {
@@ -246,6 +253,7 @@ impl Reader {
                 (Clock::Timer, _) => self.drawn.push(sample.period()),
                 _ => {}
             }
+            batch.news += u64::from(sample.lacks_plan());
             batch.records.push(Record::Packed(sample));
         }
         let Some(overflow) = &mut self.sources.overflow else {

@@ -14,6 +14,7 @@ use crate::attr::{Features, Role, attributes};
 use crate::bpf::{Bpf, OfCpu};
 use crate::outlet::Outlet;
 use crate::reader::Reader;
+use crate::readers::Readers;
 use crate::sources::Sources;
 use crate::stats::Stats;
 use crate::sys::{self, Ring};
@@ -135,11 +136,11 @@ impl Sampler {
         &self.setup
     }
 
-    /// Starts a reader for each CPU, then the events; those of [`Target::Command`] start by
+    /// Starts the readers, then the events; those of [`Target::Command`] start by
     /// themselves when the child calls `exec`.
     ///
-    /// Each reader sends a batch at least every 80 ms or so, be it empty, so that a consumer can
-    /// merge the CPUs by time. Sending blocks while the channel is full; the rings then run over,
+    /// Of each CPU something is told every 80 ms or so, with the engine `bpf` every 160, be it that it
+    /// had nothing ([`Batch::others_drained_to`]), so that a consumer can merge the CPUs by time. Sending blocks while the channel is full; the rings then run over,
     /// and what is lost is counted.
     ///
     /// # Errors
@@ -164,8 +165,7 @@ impl Sampler {
             sent: Arc::default(),
             config: self.config,
         };
-        let (tid_sender, tid_receiver) = sync_channel(self.cpus.len());
-        let (clock, mean) = (running.config.clock, Arc::clone(&running.mean));
+        let mut readers = Vec::new();
         for (of_cpu, ring) in self.cpus {
             let CpuEvents {
                 cpu,
@@ -175,25 +175,37 @@ impl Sampler {
             } = of_cpu;
             let sources = Sources::new(ring, events, bpf);
             running.events.extend(sources.events());
-            let reader = Reader::new(
+            let sent = Arc::clone(&running.sent);
+            readers.push(Reader::new(
                 cpu,
                 sources,
                 intervals,
-                Arc::clone(&mean),
-                clock,
-                Arc::clone(&running.stop),
-            );
-            let sent = Arc::clone(&running.sent);
-            let outlet = Outlet::new(sender.clone(), running.config.batch_bytes, sent);
+                Arc::clone(&running.mean),
+                running.config.clock,
+                Outlet::new(sender.clone(), running.config.batch_bytes, sent),
+            ));
+        }
+        // The last sender is to be a reader's.
+        drop(sender);
+        let threads: Vec<(String, Vec<Reader>)> = match running.bpf {
+            Some(_) => vec![("sampler".to_owned(), readers)],
+            None => readers
+                .into_iter()
+                .map(|reader| (format!("sampler/{}", reader.cpu()), vec![reader]))
+                .collect(),
+        };
+        let (tid_sender, tid_receiver) = sync_channel(threads.len());
+        for (name, readers) in threads {
+            let readers = Readers::new(readers, Arc::clone(&running.stop));
             let tid_sender = tid_sender.clone();
-            let reader = thread::Builder::new()
-                .name(format!("sampler/{cpu}"))
-                .spawn(move || reader.run(outlet, tid_sender))
-                .map_err(os("start a reader thread"))?;
-            running.readers.push(reader);
+            let thread = thread::Builder::new()
+                .name(name)
+                .spawn(move || readers.run(tid_sender))
+                .map_err(os("start a reader's thread"))?;
+            running.readers.push(thread);
         }
         drop(tid_sender);
-        // Each reader sends its id once it is where it belongs.
+        // Each thread sends its id once it is where it belongs.
         running.tids = tid_receiver.iter().collect();
         // Those of a command begin with its exec. A handler's clocks have other events around them,
         // which say for whom they run.

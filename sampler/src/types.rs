@@ -352,6 +352,9 @@ pub struct Batch {
     /// No later batch of this CPU holds a record with an earlier time (nanoseconds of
     /// `CLOCK_MONOTONIC`). Records of this batch may be later than it.
     pub drained_to: u64,
+    /// Records that something is to be learned from, the sooner the better: mappings of code, and
+    /// samples of the engine `bpf` without a plan.
+    pub news: u64,
     /// Records that could not be decoded.
     pub malformed: u64,
     /// Samples of inherited events: their thread keeps the interval that was current when it was
@@ -360,6 +363,8 @@ pub struct Batch {
     /// Each interval drawn for this CPU since its last batch, in the clock's unit; in the first
     /// batch those that the events began with. With [`crate::Clock::Timer`] those of the samples.
     pub intervals: Vec<u64>,
+    /// Other CPUs that had nothing, and up to when they are drained: as if they had sent empty batches.
+    pub others_drained_to: Vec<(u32, u64)>,
 }
 
 impl Record {
@@ -400,6 +405,24 @@ impl Batch {
             .collect();
         self.malformed += (all - self.records.len()) as u64;
         self
+    }
+
+    /// Whether it says no more than up to when its CPU is drained.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            cpu: _,
+            records,
+            drained_to: _,
+            news: _,
+            malformed,
+            inherited,
+            intervals,
+            others_drained_to,
+        } = self;
+        records.is_empty()
+            && (*malformed, *inherited) == (0, 0)
+            && intervals.is_empty()
+            && others_drained_to.is_empty()
     }
 
     /// Bytes that its records hold, with the memory that came with samples.

@@ -410,6 +410,10 @@ impl Driver for Service {
         self.conclude(session, settled);
     }
 
+    fn next_look(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(self.config.collection.flush_seconds.0)
     }

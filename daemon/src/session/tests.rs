@@ -22,9 +22,11 @@ fn pieces() {
             cpu: 0,
             records: vec![Record::Throttle { time: 1 }; EACH],
             drained_to: 2,
+            news: 0,
             malformed: 0,
             inherited: 0,
             intervals: Vec::new(),
+            others_drained_to: Vec::new(),
         };
         sent += batch.memory_bytes() as u64;
         sender.send(batch).unwrap();
@@ -33,7 +35,8 @@ fn pieces() {
     assert_eq!(session.waiting_bytes(sent), sent);
     let (mut taken, mut more) = (0, true);
     while more {
-        more = session.take_piece(&batches);
+        more = session.receive(&batches) == Received::APiece;
+        session.take_waiting();
         let waiting = session.merge.len();
         assert!(waiting < PIECE + EACH, "{waiting} records at once");
         assert!(session.waiting_bytes(sent) >= sent - session.taken_bytes);

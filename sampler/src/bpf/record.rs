@@ -73,10 +73,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Where the head has how many samples found no room since the one before, and how many bytes of
-/// stack there are.
+/// Where the head has what became of the plan, how many samples found no room since the one before,
+/// and how many bytes of stack there are.
+const PLAN: usize = 143;
 const MISSED: usize = 148;
 const STACK_BYTES: usize = 152;
+
+/// What became of the plan where there was none.
+const MISSING: u8 = 0;
 
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
@@ -92,6 +96,7 @@ pub struct Packed {
     period: u64,
     cpu: u32,
     has_stack: bool,
+    lacks_plan: bool,
     bytes: Box<[u8]>,
 }
 
@@ -108,6 +113,7 @@ impl Packed {
             period,
             cpu,
             has_stack: stack_bytes > 0,
+            lacks_plan: bytes.get(PLAN) == Some(&MISSING),
             bytes: bytes.into(),
         };
         Some((packed, missed))
@@ -130,6 +136,11 @@ impl Packed {
     /// Whether memory of the user's stack came with it.
     pub fn has_stack(&self) -> bool {
         self.has_stack
+    }
+
+    /// Whether there was no plan for its PC.
+    pub(crate) fn lacks_plan(&self) -> bool {
+        self.lacks_plan
     }
 
     /// Bytes that it holds.
@@ -319,7 +330,7 @@ fn end_of_frames(number: u8) -> Option<FramesEnd> {
 
 fn outcome(number: u8, tag: u32, step: u8) -> Option<PlanOutcome> {
     let cause = match number {
-        0 => return Some(PlanOutcome::Missing),
+        MISSING => return Some(PlanOutcome::Missing),
         1 => return Some(PlanOutcome::Complete { tag }),
         2 => PlanFailure::Unreadable,
         3 => PlanFailure::Forbidden,
