@@ -315,11 +315,13 @@ impl Reader {
             buffer,
             ..
         } = &mut self.sources;
-        self.intervals.set_mean(self.mean.load(Ordering::Relaxed));
+        let mean = self.mean.load(Ordering::Relaxed);
+        self.intervals.set_mean(mean);
         let steady = self.clock == Clock::CpuClock && buffer.is_some();
         for ((event, own), sampled) in clocks.iter().zip(own).zip(sampled) {
             let set_at = sys::clock_now();
-            if !own.may_be_redrawn(steady, *sampled, set_at) {
+            own.was_used |= *sampled > 0;
+            if !own.is_to_be_redrawn(steady, mean, *sampled, set_at) {
                 continue;
             }
             let interval = self.intervals.draw();
@@ -330,6 +332,8 @@ impl Reader {
                         interval,
                         previous: own.interval,
                         set_at,
+                        mean,
+                        was_used: false,
                     };
                     self.drawn.push(interval);
                 }

@@ -173,7 +173,7 @@ impl Sampler {
                 bpf,
                 intervals,
             } = of_cpu;
-            let sources = Sources::new(ring, events, bpf);
+            let sources = Sources::new(ring, events, bpf, running.config.period);
             running.events.extend(sources.events());
             let sent = Arc::clone(&running.sent);
             readers.push(Reader::new(

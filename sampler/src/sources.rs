@@ -27,6 +27,10 @@ pub(crate) struct Own {
     pub(crate) previous: u64,
     /// When the present interval was set, in nanoseconds of `CLOCK_MONOTONIC`.
     pub(crate) set_at: u64,
+    /// Around which mean it was drawn.
+    pub(crate) mean: u64,
+    /// It has had a sample with this interval.
+    pub(crate) was_used: bool,
 }
 
 impl Own {
@@ -43,12 +47,18 @@ impl Own {
         }
     }
 
-    /// Whether a new interval may be set `now`, the last sample having been taken at `sampled`.
+    /// Whether a new interval around `mean` is to be set `now`, the last sample having been taken at
+    /// `sampled`.
     ///
     /// If it is `steady`, its intervals being of the time of a CPU and not of a thread, no more can
-    /// have passed of one than it is long: a clock whose samples the handler leaves out is drawn
-    /// anew, too.
-    pub(crate) fn may_be_redrawn(&self, steady: bool, sampled: u64, now: u64) -> bool {
+    /// have passed of one than it is long. So a draw is made up for where none could be at the last
+    /// sample; but not where there was none: it would interrupt a CPU that has nothing to do.
+    pub(crate) fn is_to_be_redrawn(&self, steady: bool, mean: u64, sampled: u64, now: u64) -> bool {
+        let is_stale = self.was_used || self.mean != mean;
+        is_stale && self.may_be_redrawn(steady, sampled, now)
+    }
+
+    fn may_be_redrawn(&self, steady: bool, sampled: u64, now: u64) -> bool {
         let since = now.saturating_sub(sampled);
         let passed = if steady {
             since.min(self.interval)
@@ -76,12 +86,15 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn new(ring: Ring, events: Vec<Event>, bpf: Option<OfCpu>) -> Sources {
+    /// Of a CPU's events, whose intervals were drawn around `mean`.
+    pub(crate) fn new(ring: Ring, events: Vec<Event>, bpf: Option<OfCpu>, mean: u64) -> Sources {
         let own = |event: &Event| Own {
             id: event.id,
             interval: event.interval,
             previous: event.interval,
             set_at: 0,
+            mean,
+            was_used: false,
         };
         let fds = |events: Vec<Event>| events.into_iter().map(|event| event.fd).collect();
         let Some(OfCpu {
@@ -183,6 +196,8 @@ mod tests {
             interval: 1_000_000,
             previous: 1_000_000,
             set_at: 0,
+            mean: 1_000_000,
+            was_used: true,
         };
         for steady in [false, true] {
             assert!(own.may_be_redrawn(steady, 10_000_000, 10_050_000));
@@ -195,6 +210,15 @@ mod tests {
         // An interval is little of so long a time, if it is one of time.
         assert!(own.may_be_redrawn(true, 0, 200_000_000));
         assert!(!own.may_be_redrawn(false, 0, 200_000_000));
+        // One that was not used is left, unless it is to be of another mean.
+        let redrawn = |own: &Own, mean| own.is_to_be_redrawn(true, mean, 10_000_000, 10_050_000);
+        assert!(redrawn(&own, 1_000_000));
+        let unused = Own {
+            was_used: false,
+            ..own
+        };
+        assert!(!redrawn(&unused, 1_000_000));
+        assert!(redrawn(&unused, 2_000_000));
     }
 
     /// A sample of the software clock belongs to the interval that was current when it was taken.
@@ -205,6 +229,8 @@ mod tests {
             interval: 1000,
             previous: 700,
             set_at: 50_000,
+            mean: 1000,
+            was_used: true,
         };
         assert_eq!(own.interval_at(49_000), 700);
         assert_eq!(own.interval_at(50_003), 700);
