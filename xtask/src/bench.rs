@@ -135,7 +135,7 @@ struct Counts {
     samples: f64,
     user_samples: f64,
     values: f64,
-    /// Known values of destinations.
+    /// Known values of destinations, in windows of user samples.
     destinations: f64,
     lost: f64,
 }

@@ -316,6 +316,9 @@ impl Collector {
         tables.count("run", "instructions", u64::from(outcome.instructions));
         tables.count("coverage", "destinations_reached", destinations);
         tables.count("coverage", "destinations_known", destinations_known);
+        if !kernel {
+            tables.count("coverage", "user_destinations_known", destinations_known);
+        }
         tables.count("coverage", "loads_reached", loads);
         tables.count("coverage", "loads_captured", loads_known);
         tables.count("stop", outcome.stop.key(), 1);

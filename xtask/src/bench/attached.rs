@@ -73,7 +73,7 @@ pub(super) fn counts(programs: &Programs, database: &Path) -> Result<Counts> {
         samples: number(&status["samples"])?,
         user_samples: number(&coverage["user_samples"])?,
         values: number(&status["value_events"])?,
-        destinations: number(&coverage["destinations_known"])?,
+        destinations: number(&coverage["user_destinations_known"])?,
         lost: lost.values().filter_map(Value::as_f64).sum(),
     })
 }
