@@ -177,6 +177,21 @@ mod tests {
         assert_eq!(pop_all(&mut merge), [9]);
     }
 
+    /// A CPU that has nothing to tell holds up nobody, whoever tells of it.
+    #[test]
+    fn told_by_others() {
+        let mut merge = Merge::new(&[0, 1, 2]);
+        let mut of_one = batch(1, 8, &[3, 7]);
+        of_one.others_drained_to = vec![(0, 5), (2, 9), (77, 1)];
+        merge.push(of_one);
+        assert_eq!(pop_all(&mut merge), [3]);
+        let mut of_none = batch(2, 9, &[]);
+        // What was said once holds.
+        of_none.others_drained_to = vec![(1, 2), (0, 8)];
+        merge.push(of_none);
+        assert_eq!(pop_all(&mut merge), [7]);
+    }
+
     /// Records of one CPU that arrive slightly out of order are put right.
     #[test]
     fn sorts_within_a_cpu() {

@@ -298,9 +298,8 @@ impl Plans {
         let failing = given.is_failing();
         let row = row_at(basis.view, basis.image_pc);
         let limits = Limits {
-            instructions: self.instructions,
             fs_base: given.fs_base,
-            ..Limits::default()
+            ..Limits::of_windows(self.instructions)
         };
         let destinations = &of_process.destinations;
         let mut follow = |branch: u64, visit: &mut dyn FnMut(u64)| {

@@ -48,16 +48,30 @@ pub struct Limits {
     pub gs_base: bool,
 }
 
-impl Default for Limits {
-    /// 16 instructions, 32 steps, 512 bytes, the base of FS.
-    fn default() -> Self {
+/// Bytes of code and of loads that a plan has for each instruction of a window.
+const BYTES_AN_INSTRUCTION: u32 = 8;
+/// What it has in any case: many ways are short, and there may be several.
+const LEAST_BYTES: u32 = 512;
+
+impl Limits {
+    /// 32 steps, 8 bytes for each of so many instructions but at least 512 and at most
+    /// [`MAX_SNAPSHOT_BYTES`], and the base of FS.
+    pub fn of_windows(instructions: u32) -> Self {
+        let bytes = instructions.saturating_mul(BYTES_AN_INSTRUCTION);
         Self {
-            instructions: 16,
+            instructions,
             steps: MAX_STEPS as u8,
-            bytes: 512,
+            bytes: bytes.clamp(LEAST_BYTES, MAX_SNAPSHOT_BYTES as u32) as u16,
             fs_base: true,
             gs_base: false,
         }
+    }
+}
+
+impl Default for Limits {
+    /// Those of windows of 16 instructions.
+    fn default() -> Self {
+        Self::of_windows(16)
     }
 }
 

@@ -13,9 +13,9 @@
 //! way; only the second fills in [`RawSample::capture`].
 //!
 //! The way of a sample: the kernel writes it into the ring of the CPU it was taken on; a reader
-//! thread (pinned to that CPU, unless the handler fills its buffer) wakes up every few samples,
-//! decodes what lies in the ring, draws the next interval, and sends one [`Batch`] through a bounded
-//! channel. When the consumer is slow the reader blocks there, the ring overflows, and the kernel
+//! thread (pinned to that CPU; one for all CPUs where the handler fills their buffers) wakes up every few
+//! samples, decodes what lies in the ring, draws the next interval, and sends one [`Batch`] through a
+//! bounded channel. When the consumer is slow the reader blocks there, the ring overflows, and the kernel
 //! counts the loss ([`Record::Lost`]).
 //!
 //! With [`Clock::Timer`] there is no event: the handler is the callback of a timer on each CPU, which

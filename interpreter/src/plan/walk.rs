@@ -12,7 +12,7 @@ use crate::window::Code;
 
 /// Instructions that one walk looks at, all ways together: for each of a window, and at most.
 const VISITS: u32 = 8;
-const MAX_VISITS: u32 = 256;
+const MAX_VISITS: u32 = 512;
 /// After so many it is seen whether there is room for more.
 const LOOK: u32 = 16;
 /// Fewer bytes are not worth looking for something that fits into them.

@@ -4,8 +4,8 @@ use std::sync::mpsc::sync_channel;
 
 use libtest_mimic::{Failed, Trial};
 use sampler::{
-    Clock, Config, Context, Denial, Engine, Mode, PlanOutcome, ProcessKey, RawSample, Record,
-    Sampler, Target, Tid, UserRegisters,
+    Batch, Clock, Config, Context, Denial, Engine, Mode, PlanOutcome, ProcessKey, RawSample,
+    Record, Sampler, Target, Tid, UserRegisters,
 };
 
 use crate::for_clocks_with_bpf;
@@ -135,6 +135,19 @@ fn system(clock: Clock) -> Result<(), Failed> {
     recording.samples(100, is_reading)?;
     let handler = recording.running().handler().ok_or("no handler")?;
     let counters = handler.counters()?;
+    let tids = recording.running().reader_tids();
+    check(tids.len() == 1, || format!("{tids:?} read the buffers"))?;
+    // Of a CPU that has nothing to tell, too.
+    let cpus = recording.running().setup().cpus.clone();
+    let told_of = |batches: &[Batch], cpu: u32| {
+        let others = batches.iter().flat_map(|batch| &batch.others_drained_to);
+        let mut all = others
+            .map(|(cpu, _)| *cpu)
+            .chain(batches.iter().map(|batch| batch.cpu));
+        all.any(|of| of == cpu)
+    };
+    let begun = recording.batches.len();
+    recording.until(|batches| cpus.iter().all(|cpu| told_of(&batches[begun..], *cpu)))?;
     let (batches, _) = recording.stop()?;
     child.kill()?;
     let own = std::process::id();
