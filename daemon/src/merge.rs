@@ -31,8 +31,8 @@ struct Cpu {
     drained_to: u64,
 }
 
-/// A record, and what was looked up for it.
-type Entry = (Record, Option<Evidence>);
+/// A record, and what was looked up for it: seldom anything.
+type Entry = (Record, Option<Box<Evidence>>);
 
 fn time((record, _): &Entry) -> u64 {
     record.time()
@@ -75,7 +75,7 @@ impl Merge {
                 other => other,
             };
             let evidence = match &record {
-                Record::Sample(sample) => witness.look(sample),
+                Record::Sample(sample) => witness.look(sample).map(Box::new),
                 _ => None,
             };
             (record, evidence)
@@ -116,7 +116,7 @@ impl Merge {
     }
 
     /// The next record in order of time, if it is certain that no older one can follow.
-    pub(crate) fn pop(&mut self) -> Option<Entry> {
+    pub(crate) fn pop(&mut self) -> Option<(Record, Option<Evidence>)> {
         let safe = self.cpus.iter().map(|cpu| cpu.drained_to).min()?;
         let oldest = self
             .cpus
@@ -126,7 +126,7 @@ impl Merge {
         if time(oldest.queue.front()?) > safe {
             return None;
         }
-        let record = oldest.queue.pop_front();
+        let (record, evidence) = oldest.queue.pop_front()?;
         if let Some((Record::Packed(next), _)) = oldest.queue.front() {
             // While this one is looked at, the next one can come into the cache.
             next.prefetch();
@@ -134,7 +134,7 @@ impl Merge {
         if oldest.queue.is_empty() {
             oldest.queue.shrink_to(USUAL);
         }
-        record
+        Some((record, evidence.map(|evidence| *evidence)))
     }
 }
 

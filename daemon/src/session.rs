@@ -1,7 +1,6 @@
 //! The loop of a collection: batches in, tables out, whoever drives it.
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -92,8 +91,6 @@ pub(crate) trait Driver {
 
 /// A running collection.
 pub(crate) struct Session {
-    /// Batches that were received and not looked at yet.
-    waiting: Vec<Batch>,
     merge: Merge,
     pub(crate) collector: Collector,
     pub(crate) store: Store,
@@ -106,6 +103,9 @@ pub(crate) struct Session {
     pub(crate) interrupts: u64,
     /// Bytes of the batches that were taken.
     taken_bytes: u64,
+    /// Records that were taken since the collector was last awake, and what of them is news.
+    records: u64,
+    news: u64,
     /// Samples from before are ignored.
     since: u64,
 }
@@ -114,7 +114,6 @@ impl Session {
     /// A collection from these CPUs.
     pub(crate) fn new(cpus: &[u32], collector: Collector, store: Store) -> Self {
         Self {
-            waiting: Vec::new(),
             merge: Merge::new(cpus),
             collector,
             store,
@@ -123,6 +122,8 @@ impl Session {
             batches: 0,
             interrupts: 0,
             taken_bytes: 0,
+            records: 0,
+            news: 0,
             since: 0,
         }
     }
@@ -169,7 +170,7 @@ impl Session {
             if !naps || more || rested || received == Received::Last || driver.is_ending() {
                 awake = Instant::now();
                 let plans = self.collector.plans_made();
-                self.take_waiting();
+                (self.records, self.news) = (0, 0);
                 let handed = self.drain(driver)?;
                 nap = next_nap(nap, handed, self.collector.plans_made() - plans);
             }
@@ -189,7 +190,8 @@ impl Session {
             if let Some(saved) = self.store.ended() {
                 driver.saved(self, saved);
             }
-            if is_over(flush_at) {
+            // The tables may have been full.
+            if is_over(flush_at) && !self.store.is_saving() {
                 flushed = now;
                 driver.flush(self);
             }
@@ -226,21 +228,17 @@ impl Session {
         self.since = time;
     }
 
-    /// Receives batches that have come, until a piece of records waits here.
+    /// Takes batches that have come, until a piece of records waits here. What looks at the processes
+    /// of samples must not be late, so that is done at every look; the collector may go on napping.
     fn receive(&mut self, batches: &Receiver<Batch>) -> Received {
-        let of = |batch: &Batch| batch.records.len();
-        let mut waiting = self.merge.len() + self.waiting.iter().map(of).sum::<usize>();
         loop {
             match batches.try_recv() {
-                Ok(batch) => {
-                    waiting += of(&batch);
-                    self.waiting.push(batch);
-                }
+                Ok(batch) => self.take(batch),
                 Err(TryRecvError::Empty) => return Received::AllThereIs,
                 Err(TryRecvError::Disconnected) => return Received::Last,
             }
             // One was received in any case: what waits may wait for its CPU.
-            if waiting >= PIECE {
+            if self.merge.len() >= PIECE {
                 return Received::APiece;
             }
         }
@@ -250,7 +248,7 @@ impl Session {
     fn await_batches(&mut self, batches: &Receiver<Batch>) -> Received {
         match batches.recv_timeout(TICK) {
             Ok(batch) => {
-                self.waiting.push(batch);
+                self.take(batch);
                 self.receive(batches)
             }
             Err(RecvTimeoutError::Timeout) => Received::AllThereIs,
@@ -260,26 +258,16 @@ impl Session {
 
     /// The nap, or less of it if there is much to learn from what waits.
     fn shortened(&self, nap: Duration) -> Duration {
-        let (records, news) = self.waiting.iter().fold((0, 0), |(records, news), batch| {
-            (records + batch.records.len() as u64, news + batch.news)
-        });
-        match news * NEWS > records {
+        match self.news * NEWS > self.records {
             true => nap.min(NAPS[1]),
             false => nap,
         }
     }
 
-    fn take_waiting(&mut self) {
-        let mut waiting = mem::take(&mut self.waiting);
-        for batch in waiting.drain(..) {
-            self.take(batch);
-        }
-        // With its room.
-        self.waiting = waiting;
-    }
-
     fn take(&mut self, mut batch: Batch) {
         self.batches += 1;
+        self.records += batch.records.len() as u64;
+        self.news += batch.news;
         self.taken_bytes += batch.memory_bytes() as u64;
         batch.records.retain(|record| match record {
             Record::Sample(_) | Record::Packed(_) | Record::Cycles(_) => {
@@ -342,7 +330,6 @@ impl Session {
 
     /// Counts what is left as lost.
     fn discard(&mut self, batches: &Receiver<Batch>) {
-        self.take_waiting();
         for batch in batches {
             self.take(batch);
         }

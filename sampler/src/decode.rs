@@ -85,7 +85,7 @@ pub fn record(bytes: &[u8]) -> Result<Decoded, Error> {
     let (pid, tid) = trailer.ids()?;
     let (time, stream) = (trailer.u64()?, trailer.u64()?);
     let record = match kind {
-        b::PERF_RECORD_MMAP2 => Record::Mmap(mmap2(fields, time)?),
+        b::PERF_RECORD_MMAP2 => Record::Mmap(Box::new(mmap2(fields, time)?)),
         b::PERF_RECORD_COMM => {
             let (pid, tid) = fields.ids()?;
             let name = String::from_utf8_lossy(fields.text()).into_owned();

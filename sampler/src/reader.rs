@@ -9,7 +9,7 @@ use nix::sched::sched_getcpu;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use crate::outlet::{Outlet, Undelivered};
-use crate::sources::{Buffer, Own, Received, Sources};
+use crate::sources::{Buffer, Own, Sources};
 use crate::stats::Stats;
 use crate::{Batch, Clock, Intervals, Packed, Record, decode, sys};
 
@@ -236,16 +236,15 @@ impl Reader {
 
     /// Takes what the handler in the kernel has left; says when the last sample was taken, or 0.
     fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch, stopping: bool) -> u64 {
-        let Received {
-            samples,
-            missed,
-            malformed,
-        } = buffer.drain();
-        batch.malformed += malformed;
+        let mut received = buffer.drain();
+        let missed = std::mem::take(&mut received.missed);
+        batch.malformed += std::mem::take(&mut received.malformed);
+        let samples = &mut received.samples;
+        batch.records.reserve(samples.len());
         self.stats.samples += samples.len() as u64;
         let last = samples.last().map_or(0, Packed::time);
         let own = self.sources.own.first();
-        for mut sample in samples {
+        for mut sample in samples.drain(..) {
             match (self.clock, own) {
                 // As with events that write into the ring.
                 (Clock::CpuClock, Some(own)) => sample.set_period(own.interval_at(sample.time())),
@@ -285,7 +284,7 @@ impl Reader {
                     cycles.weight = cycles.samples.saturating_mul(own.interval);
                 }
                 self.stats.without_room += cycles.samples;
-                batch.records.push(Record::Cycles(cycles));
+                batch.records.push(Record::Cycles(Box::new(cycles)));
             }
         }
         last

@@ -1,6 +1,6 @@
 //! Where the records of one CPU come from: its perf ring, and the buffer of the handler in the kernel.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl Sources {
     }
 }
 
-/// What one look into the handler's buffer gave.
+/// What looks into the handler's buffer gave.
 #[derive(Default)]
 pub(crate) struct Received {
     pub(crate) samples: Vec<Packed>,
@@ -175,12 +175,12 @@ impl Buffer {
         })
     }
 
-    /// Takes what is there.
-    pub(crate) fn drain(&self) -> Received {
+    /// Adds what is there to what was received and not taken yet.
+    pub(crate) fn drain(&self) -> RefMut<'_, Received> {
         if let Err(error) = self.ring.consume() {
             tracing::debug!(%error, "a buffer cannot be read");
         }
-        std::mem::take(&mut *self.received.borrow_mut())
+        self.received.borrow_mut()
     }
 }
 

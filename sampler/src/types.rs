@@ -247,14 +247,16 @@ mod path_as_bytes {
 }
 
 /// One record of a CPU's buffer. All times are nanoseconds of `CLOCK_MONOTONIC`.
+///
+/// It is small, since nearly all of them are packed samples, and each is moved several times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// An interrupt.
     Sample(Box<RawSample>),
     /// Interrupts whose samples found no room in the buffer of the engine `bpf`.
-    Cycles(Cycles),
+    Cycles(Box<Cycles>),
     /// A mapping, executable or not.
-    Mmap(Mmap),
+    Mmap(Box<Mmap>),
     /// A thread has a new name.
     Comm {
         /// When.
@@ -321,6 +323,8 @@ pub enum Record {
     /// An interrupt, as the engine `bpf` delivers it.
     Packed(Packed),
 }
+
+const _: () = assert!(size_of::<Record>() == 48);
 
 impl Record {
     /// When the record was written, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -390,7 +394,12 @@ impl Record {
 
     /// Those and its own.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.brought_bytes()
+        let boxed = match self {
+            Record::Mmap(_) => size_of::<Mmap>(),
+            Record::Cycles(_) => size_of::<Cycles>(),
+            _ => 0,
+        };
+        size_of::<Self>() + boxed + self.brought_bytes()
     }
 }
 

@@ -40,7 +40,6 @@ fn pieces() {
     let (mut taken, mut more) = (0, true);
     while more {
         more = session.receive(&batches) == Received::APiece;
-        session.take_waiting();
         let waiting = session.merge.len();
         assert!(waiting < PIECE + EACH, "{waiting} records at once");
         assert!(session.waiting_bytes(sent) >= sent - session.taken_bytes);
@@ -68,18 +67,11 @@ fn news_shortens_naps() {
     let mut session = session();
     let [least, with_news, most] = NAPS;
     assert_eq!(session.shortened(most), most);
-    session.waiting = vec![
-        batch(80),
-        Batch {
-            news: 10,
-            ..batch(0)
-        },
-    ];
+    let news = |news| Batch { news, ..batch(0) };
+    session.take(batch(80));
+    session.take(news(10));
     assert_eq!(session.shortened(most), most);
-    session.waiting.push(Batch {
-        news: 1,
-        ..batch(0)
-    });
+    session.take(news(1));
     assert_eq!(session.shortened(most), with_news);
     assert_eq!(session.shortened(least), least);
 }

@@ -182,7 +182,7 @@ fn mmap_start() -> Bytes {
 
 fn mmap_of(bytes: &[u8]) -> Mmap {
     match record(bytes).unwrap().record {
-        Record::Mmap(mmap) => mmap,
+        Record::Mmap(mmap) => *mmap,
         other => panic!("{other:?}"),
     }
 }
