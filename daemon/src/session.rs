@@ -44,14 +44,15 @@ const PIECE: usize = 8192;
 pub(crate) const RING_PAGES: u32 = 1024;
 /// How often the loop looks at what no batch announces: signals, a command, the time.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
-/// While more than one in so many are news, what waits is looked at soon.
-const NEWS: u64 = 8;
-/// How long samples wait that bring all they need: at the least, while there is news, and at the most.
+/// How long samples wait: at the least, while there is news, and at the most.
 const NAPS: [Duration; 3] = [
     Duration::from_millis(50),
     Duration::from_millis(400),
     Duration::from_secs(2),
 ];
+/// While more than one record in so many is news, a nap is no longer than the first of them, or the
+/// second.
+const NEWS: [u64; 2] = [2, 8];
 /// The longest time in which nothing but a signal is heard meanwhile.
 const SLEEP: Duration = Duration::from_millis(100);
 /// While more than one in so many of them led to a plan, plans are made soon.
@@ -258,10 +259,9 @@ impl Session {
 
     /// The nap, or less of it if there is much to learn from what waits.
     fn shortened(&self, nap: Duration) -> Duration {
-        match self.news * NEWS > self.records {
-            true => nap.min(NAPS[1]),
-            false => nap,
-        }
+        let limits = NEWS.into_iter().zip(NAPS);
+        let mut that_apply = limits.filter(|(one_in, _)| self.news * one_in > self.records);
+        that_apply.next().map_or(nap, |(_, most)| nap.min(most))
     }
 
     fn take(&mut self, mut batch: Batch) {

@@ -61,7 +61,7 @@ fn naps() {
     assert_eq!(next_nap(most, 0, 0), most);
 }
 
-/// A nap is cut short where one record in eight is news, and not for less.
+/// A nap is cut short where one record in eight is news, and more where every second is; not for less.
 #[test]
 fn news_shortens_naps() {
     let mut session = session();
@@ -74,4 +74,6 @@ fn news_shortens_naps() {
     session.take(news(1));
     assert_eq!(session.shortened(most), with_news);
     assert_eq!(session.shortened(least), least);
+    session.take(news(30));
+    assert_eq!(session.shortened(most), least);
 }
