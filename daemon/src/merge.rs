@@ -38,6 +38,10 @@ fn time((record, _): &Entry) -> u64 {
     record.time()
 }
 
+fn find(cpus: &mut [Cpu], number: u32) -> Option<&mut Cpu> {
+    cpus.iter_mut().find(|cpu| cpu.number == number)
+}
+
 impl Merge {
     /// For the CPUs named, all of which must deliver before anything is given out.
     pub(crate) fn new(cpus: &[u32]) -> Self {
@@ -52,20 +56,17 @@ impl Merge {
         }
     }
 
-    fn cpu(&mut self, number: u32) -> Option<&mut Cpu> {
-        self.cpus.iter_mut().find(|cpu| cpu.number == number)
-    }
-
     /// Takes a batch.
     pub(crate) fn push(&mut self, batch: Batch) {
-        for (other, drained_to) in batch.others_drained_to {
-            if let Some(cpu) = self.cpu(other) {
+        let own = (batch.cpu, batch.drained_to);
+        for (number, drained_to) in batch.others_drained_to.into_iter().chain([own]) {
+            if let Some(cpu) = find(&mut self.cpus, number) {
                 cpu.drained_to = cpu.drained_to.max(drained_to);
             }
         }
-        let of_batch = self.cpus.iter_mut().find(|cpu| cpu.number == batch.cpu);
-        let Some(cpu) = of_batch else { return };
-        cpu.drained_to = cpu.drained_to.max(batch.drained_to);
+        let Some(cpu) = find(&mut self.cpus, batch.cpu) else {
+            return;
+        };
         let unsorted = cpu.queue.len();
         let witness = &mut self.witness;
         cpu.queue.extend(batch.records.into_iter().map(|record| {

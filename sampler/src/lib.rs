@@ -29,9 +29,9 @@
 //! kernel gives them events of their own, which nobody outside can reach. Whatever the interval,
 //! [`RawSample::period`] is the one that ended with the sample.
 //!
-//! It is cheap because nothing crosses CPUs on the way: the ring, its reader and the event whose
-//! interval is redrawn all belong to one CPU, records are decoded in place in the ring, and a
-//! wake-up is shared by many samples.
+//! It is cheap because a wake-up is shared by many samples, and nothing crosses CPUs on the way of a
+//! ring: its reader and the event whose interval is redrawn belong to its CPU, and records are decoded
+//! in place. What the handler leaves crosses them as it is ([`Packed`]).
 //!
 //! ```no_run
 //! use std::sync::mpsc::sync_channel;
