@@ -28,6 +28,7 @@ mod mapping;
 mod memory;
 mod merge;
 mod merging;
+mod nap;
 mod output;
 mod pages;
 mod plans;

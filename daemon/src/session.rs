@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use nix::poll::{PollTimeout, poll};
 use sampler::{Batch, Pid, Record};
 
 use crate::collector::Collector;
 use crate::merge::Merge;
+use crate::nap::Nap;
 use crate::raw::Entry;
 use crate::store::{Saved, Store};
 
@@ -44,19 +44,6 @@ const PIECE: usize = 8192;
 pub(crate) const RING_PAGES: u32 = 1024;
 /// How often the loop looks at what no batch announces: signals, a command, the time.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
-/// How long samples wait: at the least, while there is news, and at the most.
-const NAPS: [Duration; 3] = [
-    Duration::from_millis(50),
-    Duration::from_millis(400),
-    Duration::from_secs(2),
-];
-/// While more than one record in so many is news, a nap is no longer than the first of them, or the
-/// second.
-const NEWS: [u64; 2] = [2, 8];
-/// The longest time in which nothing but a signal is heard meanwhile.
-const SLEEP: Duration = Duration::from_millis(100);
-/// While more than one in so many of them led to a plan, plans are made soon.
-const PLANS: u64 = 20;
 /// After so many records it is seen whether it must be over.
 const LOOK_RECORDS: u32 = 32;
 /// How often images are looked at for changes of their file.
@@ -104,9 +91,7 @@ pub(crate) struct Session {
     pub(crate) interrupts: u64,
     /// Bytes of the batches that were taken.
     taken_bytes: u64,
-    /// Records that were taken since the collector was last awake, and what of them is news.
-    records: u64,
-    news: u64,
+    nap: Nap,
     /// Samples from before are ignored.
     since: u64,
 }
@@ -123,8 +108,7 @@ impl Session {
             batches: 0,
             interrupts: 0,
             taken_bytes: 0,
-            records: 0,
-            news: 0,
+            nap: Nap::new(),
             since: 0,
         }
     }
@@ -153,27 +137,24 @@ impl Session {
         let mut next_chores = Instant::now() + CHORES;
         // Without captures the pages of a sample are looked at as soon as it comes.
         let naps = self.collector.has_handler();
-        let mut nap = NAPS[0];
-        let mut awake = Instant::now();
         let mut more = false;
         loop {
             // What is being saved is waited for.
             let flush_at = (!self.store.is_saving()).then(|| flushed + driver.interval());
             if naps && !more && !driver.is_ending() {
-                doze(nap.min(SLEEP), [flush_at, driver.next_look()]);
+                self.nap.doze([flush_at, driver.next_look()]);
             }
             let received = match naps && !driver.is_ending() {
                 true => self.receive(batches),
                 false => self.await_batches(batches),
             };
             more = received == Received::APiece;
-            let rested = awake.elapsed() >= self.shortened(nap) || is_over(flush_at);
+            let rested = self.nap.is_over() || is_over(flush_at);
             if !naps || more || rested || received == Received::Last || driver.is_ending() {
-                awake = Instant::now();
-                let plans = self.collector.plans_made();
-                (self.records, self.news) = (0, 0);
+                let (woken, plans) = (Instant::now(), self.collector.plans_made());
                 let handed = self.drain(driver)?;
-                nap = next_nap(nap, handed, self.collector.plans_made() - plans);
+                let learned = self.collector.plans_made() - plans;
+                self.nap = self.nap.next(woken, handed, learned);
             }
             if received == Received::Last {
                 break;
@@ -257,17 +238,9 @@ impl Session {
         }
     }
 
-    /// The nap, or less of it if there is much to learn from what waits.
-    fn shortened(&self, nap: Duration) -> Duration {
-        let limits = NEWS.into_iter().zip(NAPS);
-        let mut that_apply = limits.filter(|(one_in, _)| self.news * one_in > self.records);
-        that_apply.next().map_or(nap, |(_, most)| nap.min(most))
-    }
-
     fn take(&mut self, mut batch: Batch) {
         self.batches += 1;
-        self.records += batch.records.len() as u64;
-        self.news += batch.news;
+        self.nap.took(batch.records.len() as u64, batch.news);
         self.taken_bytes += batch.memory_bytes() as u64;
         batch.records.retain(|record| match record {
             Record::Sample(_) | Record::Packed(_) | Record::Cycles(_) => {
@@ -386,37 +359,9 @@ enum Received {
     Last,
 }
 
-/// How long to wait next after so many records, of which so many led to plans: ever longer, unless
-/// there is much to learn. Programs that run for a second have values only if plans are made within a
-/// fraction of it.
-fn next_nap(nap: Duration, records: u32, plans: u64) -> Duration {
-    let [least, _, most] = NAPS;
-    if plans * PLANS > u64::from(records) {
-        return least;
-    }
-    (nap * 2).min(most)
-}
-
 /// Whether this moment has come.
 fn is_over(moment: Option<Instant>) -> bool {
     moment.is_some_and(|moment| Instant::now() >= moment)
-}
-
-/// Sleeps for so long, but not beyond any of the moments; a signal ends it.
-fn doze(long: Duration, until: [Option<Instant>; 2]) {
-    let left = |moment: Instant| moment.saturating_duration_since(Instant::now());
-    let left = until
-        .into_iter()
-        .flatten()
-        .map(left)
-        .fold(long, Duration::min);
-    // Not less than that, or the last of it would be spent awake.
-    let left = (left + Duration::from_micros(999)).as_millis();
-    // At most `SLEEP`. A signal that comes just before the call is heard so much later.
-    let _ = poll(
-        &mut [],
-        PollTimeout::from(u8::try_from(left).unwrap_or(u8::MAX)),
-    );
 }
 
 /// How many interrupts a record tells of.

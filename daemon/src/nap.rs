@@ -1,0 +1,126 @@
+//! How long the collector sleeps between two looks at what has come.
+//!
+//! One that wakes up finds its data gone from the processor's caches, which costs as much as some
+//! hundred samples do. So it sleeps long, unless there is something to learn: programs that run for a
+//! second have values only if plans are made within a fraction of it.
+
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollTimeout, poll};
+
+/// The least, what it is at most while there is news, and the most.
+const NAPS: [Duration; 3] = [
+    Duration::from_millis(50),
+    Duration::from_millis(400),
+    Duration::from_secs(2),
+];
+/// While more than one record in so many is news, a nap is no longer than the first of them, or the
+/// second.
+const NEWS: [u64; 2] = [2, 8];
+/// While more than one record in so many led to a plan, the next nap is the least.
+const PLANS: u64 = 20;
+/// The longest time in which nothing but a signal is heard meanwhile.
+const DOZE: Duration = Duration::from_millis(100);
+
+/// A nap, and what has come since it began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nap {
+    begun: Instant,
+    length: Duration,
+    records: u64,
+    news: u64,
+}
+
+impl Nap {
+    /// The first one, which begins now.
+    pub(crate) fn new() -> Self {
+        Self::of(Instant::now(), NAPS[0])
+    }
+
+    fn of(begun: Instant, length: Duration) -> Self {
+        Self {
+            begun,
+            length,
+            records: 0,
+            news: 0,
+        }
+    }
+
+    /// The one after this, begun at that time, when so many records were looked at and led to so many
+    /// plans: longer, unless much was learned.
+    pub(crate) fn next(self, begun: Instant, records: u32, plans: u64) -> Self {
+        let [least, _, most] = NAPS;
+        let length = match plans * PLANS > u64::from(records) {
+            true => least,
+            false => (self.length * 2).min(most),
+        };
+        Self::of(begun, length)
+    }
+
+    /// Takes notice of records that have come, and of how many of them are news.
+    pub(crate) fn took(&mut self, records: u64, news: u64) {
+        self.records += records;
+        self.news += news;
+    }
+
+    /// Whether what has come is to be looked at.
+    pub(crate) fn is_over(&self) -> bool {
+        self.begun.elapsed() >= self.length()
+    }
+
+    fn length(&self) -> Duration {
+        let limits = NEWS.into_iter().zip(NAPS);
+        let mut that_apply = limits.filter(|(one_in, _)| self.news * one_in > self.records);
+        let limit = that_apply.next().map(|(_, most)| most);
+        limit.map_or(self.length, |most| self.length.min(most))
+    }
+
+    /// Sleeps a part of it, but not beyond any of these moments; a signal ends that.
+    pub(crate) fn doze(&self, until: [Option<Instant>; 2]) {
+        let left = |moment: Instant| moment.saturating_duration_since(Instant::now());
+        let limits = until.into_iter().flatten().map(left);
+        let left = limits.fold(self.length.min(DOZE), Duration::min);
+        // Not less than that, or the last of it would be spent awake.
+        let left = (left + Duration::from_micros(999)).as_millis();
+        // A signal that comes just before the call is heard so much later.
+        let _ = poll(
+            &mut [],
+            PollTimeout::from(u8::try_from(left).unwrap_or(u8::MAX)),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Naps become longer where nothing is learned, up to two seconds, and short again when something
+    /// is.
+    #[test]
+    fn naps() {
+        let [least, _, most] = NAPS;
+        let next = |nap: Nap, plans| nap.next(Instant::now(), 100, plans);
+        let mut naps = std::iter::successors(Some(Nap::new()), |nap| Some(next(*nap, 5)));
+        let longest = naps.find(|nap| nap.length >= most).expect("a long one");
+        assert_eq!(next(longest, 5).length, most);
+        assert_eq!(next(longest, 6).length, least);
+        assert_eq!(longest.next(Instant::now(), 0, 0).length, most);
+    }
+
+    /// A nap is cut short where one record in eight is news, and more where every second is; not for
+    /// less.
+    #[test]
+    fn news() {
+        let [least, with_news, most] = NAPS;
+        let mut nap = Nap::of(Instant::now(), most);
+        assert_eq!(nap.length(), most);
+        nap.took(80, 10);
+        assert_eq!(nap.length(), most);
+        nap.took(0, 1);
+        assert_eq!(nap.length(), with_news);
+        nap.took(0, 30);
+        assert_eq!(nap.length(), least);
+        nap.length = least;
+        assert_eq!(nap.length(), least);
+    }
+}
