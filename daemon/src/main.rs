@@ -32,6 +32,7 @@ mod nap;
 mod output;
 mod pages;
 mod plans;
+mod processors;
 mod procfs;
 mod raw;
 mod record;

@@ -18,6 +18,7 @@ use crate::collector::{Collector, Settings, Totals};
 use crate::command::{self, Waiting};
 use crate::memory;
 use crate::output;
+use crate::processors::Processors;
 use crate::procfs;
 use crate::raw;
 use crate::session::{Driver, Session, TICK, queue};
@@ -28,6 +29,8 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 
 /// How long a command that was asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked at what changes seldom.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs a recording; returns the exit status.
 pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
@@ -141,6 +144,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         interrupted: &interrupted,
         ending: &mut ending,
         failing: false,
+        processors: args.all.then(|| Processors::new(setup.cpus.clone())),
+        next_second: Instant::now(),
     };
     session.collect(&batches, &mut recording)?;
     if let Some(stats) = ending.stats() {
@@ -245,9 +250,37 @@ struct Recording<'a> {
     ending: &'a mut Ending,
     /// The last flush failed.
     failing: bool,
+    /// Those that are sampled, until it was said that they have changed; only of the whole machine can
+    /// that be told.
+    processors: Option<Processors>,
+    /// When they are looked at next.
+    next_second: Instant,
 }
 
 impl Recording<'_> {
+    /// A processor that was offline is not sampled any more: that is said, and shown by `vcpi status`.
+    fn look_at_processors(&mut self, session: &mut Session) {
+        let now = Instant::now();
+        if now < self.next_second {
+            return;
+        }
+        self.next_second = now + SECOND;
+        let (Some(processors), Some(running)) = (&mut self.processors, &self.ending.running) else {
+            return;
+        };
+        if self.ending.stopped {
+            return;
+        }
+        if let Some(why) = processors.look(running) {
+            eprintln!(
+                "vcpid: {why}: what runs on those that came or went is not sampled; record anew"
+            );
+            let tables = &mut session.collector.tables;
+            tables.count("interval", "processors_changed", 1);
+            self.processors = None;
+        }
+    }
+
     /// A failure is said once, when it begins, and so is its end.
     fn say(&mut self, saved: Result<()>) {
         match (self.failing, &saved) {
@@ -263,6 +296,7 @@ impl Recording<'_> {
 
 impl Driver for Recording<'_> {
     fn look(&mut self, session: &mut Session) -> Result<()> {
+        self.look_at_processors(session);
         let command_ended = match &mut self.ending.child {
             Some(child) => child.try_wait()?.is_some(),
             None => false,

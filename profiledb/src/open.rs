@@ -146,7 +146,11 @@ fn set_up_writer(path: &Path) -> Result<Connection, Error> {
 pub(crate) fn for_reading(path: &Path) -> Result<Connection, Error> {
     match kind_of(path)? {
         Content::Empty => return Err(Error::not_a_database(path, "an empty file")),
-        Content::Some => probe(path)?,
+        Content::Some => match probe(path) {
+            // Into the main file its writer merges the log at any time, the first page first.
+            Err(Error::Corrupt { .. }) if !unused_wal(path) => {}
+            probed => probed?,
+        },
     }
     let conn = match open_read_only(path) {
         // A directory that cannot be written, in which SQLite cannot make the -shm file

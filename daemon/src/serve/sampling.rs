@@ -1,6 +1,5 @@
 //! Begins sampling with the best that there is, and notices when the machine has changed under it.
 
-use std::mem;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use sampler::{Batch, Counters, Running, Sampler, Setup, Target};
 
 use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::Choices;
+use crate::processors::Processors;
 use crate::procfs;
 use crate::session::queue;
 use crate::store::wall_now;
@@ -57,8 +57,7 @@ pub(super) struct Sampling {
     counted: Option<Counters>,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
-    /// For how long the events of each processor were enabled at the last look, ns.
-    enabled: Vec<u64>,
+    processors: Processors,
 }
 
 impl Sampling {
@@ -77,6 +76,7 @@ impl Sampling {
         let begun = sampler::clock_now();
         let running = sampler.start(sender).context("cannot sample")?;
         let sampling = Self {
+            processors: Processors::new(setup.cpus.clone()),
             counted: counters(&running),
             args,
             choices,
@@ -86,7 +86,6 @@ impl Sampling {
             begun,
             kernel_bytes: procfs::map_bytes(),
             offset: offset(),
-            enabled: Vec::new(),
         };
         Ok((sampling, batches))
     }
@@ -117,12 +116,7 @@ impl Sampling {
         if jump.unsigned_abs() > STEP.unsigned_abs() {
             return Some("the clock was set, or the machine was suspended");
         }
-        let before = mem::replace(&mut self.enabled, self.running.enabled_times());
-        match sampler::online_cpus() {
-            Ok(cpus) if cpus != self.setup.cpus => Some("other processors are online"),
-            _ if has_stopped(&before, &self.enabled) => Some("a processor was offline"),
-            _ => None,
-        }
+        self.processors.look(&self.running)
     }
 }
 
@@ -134,15 +128,6 @@ fn cost(sampler: &Sampler) -> Duration {
         Duration::ZERO
     });
     if cost.is_zero() { ASSUMED } else { cost }
-}
-
-/// Whether events that were enabled for so long before and are for so long now have gone, though
-/// their processor is there. Where the kernel does not tell, it cannot be said.
-fn has_stopped(before: &[u64], now: &[u64]) -> bool {
-    before
-        .iter()
-        .zip(now)
-        .any(|(before, now)| *now != 0 && before == now)
 }
 
 /// Opens what was asked for, or else the next plainer.
@@ -185,19 +170,4 @@ fn counters(running: &Running) -> Option<Counters> {
 
 fn offset() -> i64 {
     wall_now().wrapping_sub(sampler::clock_now().cast_signed())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Time that stands still for one processor is noticed, but neither at the first look nor where
-    /// it cannot be known.
-    #[test]
-    fn stopped() {
-        assert!(!has_stopped(&[], &[5, 7]));
-        assert!(!has_stopped(&[5, 7], &[6, 8]));
-        assert!(has_stopped(&[5, 7], &[6, 7]));
-        assert!(!has_stopped(&[0, 0], &[0, 0]));
-    }
 }

@@ -353,6 +353,43 @@ fn died_writer() -> Outcome {
     Ok(())
 }
 
+/// While the log is being merged, the main file's first page says already how many pages there will be:
+/// a reader goes by the log.
+#[test]
+fn amid_merging() -> Outcome {
+    // The database has to grow.
+    const PROCESSES: u32 = 1000;
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+    let mut flush = writer.begin(0, 60)?;
+    for pid in 1..=PROCESSES {
+        fill(&mut flush, pid, 1000)?;
+    }
+    flush.commit()?;
+    let copy = dir.path().join("copy.db");
+    for end in ["", "-wal"] {
+        let name = |stem: &str| dir.path().join(format!("{stem}.db{end}"));
+        fs::copy(name("vcpi"), name("copy"))?;
+    }
+    // What merging writes first: a frame of the log is the number of a page, more, and the page.
+    let log = fs::read(dir.path().join("copy.db-wal"))?;
+    let page = u32::from_be_bytes(log[8..12].try_into()?) as usize;
+    let frames = log[32..].chunks_exact(24 + page);
+    let mut first_page = frames.filter(|frame| frame[..4] == 1_u32.to_be_bytes());
+    let first_page = &first_page
+        .next_back()
+        .ok_or("the first page is in the log")?[24..];
+    let mut bytes = fs::read(&copy)?;
+    bytes[..page].copy_from_slice(first_page);
+    fs::write(&copy, &bytes)?;
+    assert_eq!(load(&copy)?.cycles.len(), 2 * PROCESSES as usize);
+    // Without its log, that is damage.
+    fs::remove_file(dir.path().join("copy.db-wal"))?;
+    assert!(matches!(load(&copy), Err(failed) if failed.to_string().contains("damaged")));
+    Ok(())
+}
+
 /// A reader sees whole flushes only, while the next one is being written.
 #[test]
 fn between_two_flushes() -> Outcome {
