@@ -151,14 +151,8 @@ mod tests {
             .map(|&time| Record::Throttle { time })
             .collect();
         Batch {
-            cpu,
             records,
-            drained_to,
-            news: 0,
-            malformed: 0,
-            inherited: 0,
-            intervals: Vec::new(),
-            others_drained_to: Vec::new(),
+            ..Batch::empty(cpu, drained_to)
         }
     }
 

@@ -34,9 +34,7 @@ pub(crate) fn queue(batch_bytes: usize) -> usize {
 
 /// Records that are taken at once where many wait. What is left goes on waiting where room is
 /// bounded, so that no more than this, and the batches of one round, waits in a second place.
-///
-/// So many are worth to wake up for, too. A collector that wakes up finds its data gone from the
-/// processor's caches, which costs as much as some hundred samples do.
+/// So many are worth to wake up for, too.
 const PIECE: usize = 8192;
 
 /// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
@@ -141,16 +139,17 @@ impl Session {
         loop {
             // What is being saved is waited for.
             let flush_at = (!self.store.is_saving()).then(|| flushed + driver.interval());
-            if naps && !more && !driver.is_ending() {
+            let dozes = naps && !driver.is_ending();
+            if dozes && !more {
                 self.nap.doze([flush_at, driver.next_look()]);
             }
-            let received = match naps && !driver.is_ending() {
+            let received = match dozes {
                 true => self.receive(batches),
                 false => self.await_batches(batches),
             };
             more = received == Received::APiece;
             let rested = self.nap.is_over() || is_over(flush_at);
-            if !naps || more || rested || received == Received::Last || driver.is_ending() {
+            if !dozes || more || rested || received == Received::Last {
                 let (woken, plans) = (Instant::now(), self.collector.plans_made());
                 let handed = self.drain(driver)?;
                 let learned = self.collector.plans_made() - plans;

@@ -65,14 +65,8 @@ impl Outlet {
 /// the CPU is not known to be drained any further than it was before.
 fn split(mut batch: Batch, most: usize, drained_before: u64) -> Vec<Batch> {
     let part = |records| Batch {
-        cpu: batch.cpu,
         records,
-        drained_to: drained_before,
-        news: 0,
-        malformed: 0,
-        inherited: 0,
-        intervals: Vec::new(),
-        others_drained_to: Vec::new(),
+        ..Batch::empty(batch.cpu, drained_before)
     };
     let (mut parts, mut records, mut bytes) = (Vec::new(), Vec::new(), 0);
     for record in mem::take(&mut batch.records) {

@@ -155,16 +155,7 @@ impl Reader {
     pub(crate) fn drain(&mut self, buffer: Option<&Buffer>, now: Instant, stopping: bool) -> Batch {
         (self.is_awake, self.drained_at) = (false, now);
         let drained_to = self.drained_to();
-        let mut batch = Batch {
-            cpu: self.cpu,
-            records: Vec::new(),
-            drained_to,
-            news: 0,
-            malformed: 0,
-            inherited: 0,
-            intervals: Vec::new(),
-            others_drained_to: Vec::new(),
-        };
+        let mut batch = Batch::empty(self.cpu, drained_to);
         // Of each own event, when it had its last sample; 0 if it had none.
         let mut sampled = vec![0; self.sources.own.len()];
         let (own, clock, scratch, stats) = (

@@ -140,8 +140,8 @@ impl Sampler {
     /// themselves when the child calls `exec`.
     ///
     /// Of each CPU something is told every 80 ms or so, with the engine `bpf` every 160, be it that it
-    /// had nothing ([`Batch::others_drained_to`]), so that a consumer can merge the CPUs by time. Sending blocks while the channel is full; the rings then run over,
-    /// and what is lost is counted.
+    /// had nothing ([`Batch::others_drained_to`]), so that a consumer can merge the CPUs by time.
+    /// Sending blocks while the channel is full; the rings then run over, and what is lost is counted.
     ///
     /// # Errors
     /// [`Error::Os`] if a thread cannot be made.

@@ -404,6 +404,20 @@ impl Record {
 }
 
 impl Batch {
+    /// That a CPU had nothing, and up to when it is drained.
+    pub fn empty(cpu: u32, drained_to: u64) -> Self {
+        Self {
+            cpu,
+            records: Vec::new(),
+            drained_to,
+            news: 0,
+            malformed: 0,
+            inherited: 0,
+            intervals: Vec::new(),
+            others_drained_to: Vec::new(),
+        }
+    }
+
     /// The same with all samples unpacked, for who looks at all of them.
     #[must_use]
     pub fn unpacked(mut self) -> Self {

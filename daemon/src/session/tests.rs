@@ -19,14 +19,8 @@ fn pieces() {
     let mut sent = 0;
     for _ in 0..64 {
         let batch = Batch {
-            cpu: 0,
             records: vec![Record::Throttle { time: 1 }; EACH],
-            drained_to: 2,
-            news: 0,
-            malformed: 0,
-            inherited: 0,
-            intervals: Vec::new(),
-            others_drained_to: Vec::new(),
+            ..Batch::empty(0, 2)
         };
         sent += batch.memory_bytes() as u64;
         sender.send(batch).unwrap();

@@ -96,7 +96,6 @@ pub struct Packed {
     period: u64,
     cpu: u32,
     has_stack: bool,
-    lacks_plan: bool,
     bytes: Box<[u8]>,
 }
 
@@ -113,7 +112,6 @@ impl Packed {
             period,
             cpu,
             has_stack: stack_bytes > 0,
-            lacks_plan: bytes.get(PLAN) == Some(&MISSING),
             bytes: bytes.into(),
         };
         Some((packed, missed))
@@ -140,7 +138,7 @@ impl Packed {
 
     /// Whether there was no plan for its PC.
     pub(crate) fn lacks_plan(&self) -> bool {
-        self.lacks_plan
+        self.bytes.get(PLAN) == Some(&MISSING)
     }
 
     /// Bytes that it holds.
