@@ -1,6 +1,7 @@
 //! From records to tables: what is kept from one record to the next, and where each goes.
 
 mod samples;
+mod waiting;
 
 use hotlist::{Config, Generator};
 use interpreter::{Capture, DecodeCache, Registers, State};
@@ -9,6 +10,7 @@ use rand::rngs::StdRng;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 
+use self::waiting::Waiting;
 use crate::blocks::Blocks;
 use crate::devices::has_devices;
 use crate::files::Files;
@@ -17,8 +19,9 @@ use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
 use crate::memory::Memory;
+use crate::merge::Merged;
 use crate::plans::Plans;
-use crate::raw::{self, Entry};
+use crate::raw;
 use crate::tables::{PcId, Tables};
 use crate::view::View;
 use crate::witness::Evidence;
@@ -84,6 +87,8 @@ pub(crate) struct Collector {
     plans: Option<Plans>,
     /// Where all that is taken is written down, if it is.
     raw: Option<raw::Writer>,
+    /// Samples that have come.
+    waiting: Waiting,
     own_pid: Pid,
     windows: u64,
     callers: Vec<Option<PcId>>,
@@ -132,6 +137,7 @@ impl Collector {
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
             plans: None,
             raw: None,
+            waiting: Waiting::default(),
             own_pid: Pid(std::process::id()),
             windows: 0,
             callers: Vec::new(),
@@ -232,7 +238,42 @@ impl Collector {
         }
     }
 
-    /// Takes a record, in order of time.
+    /// Lets a sample wait for others that were taken at its place; gives back what is none, before
+    /// which [those that wait](Self::run_next) are to be looked at. In order of time.
+    pub(crate) fn put_off(&mut self, (record, evidence): Merged) -> Option<Merged> {
+        let waits = self.raw.is_none() && matches!(record, Record::Sample(_) | Record::Packed(_));
+        if !waits {
+            return Some((record, evidence));
+        }
+        self.arrive(record, evidence);
+        None
+    }
+
+    /// Samples that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Bytes of what waits.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting.bytes()
+    }
+
+    /// Puts what waits in order, to be [looked at](Self::run_next).
+    pub(crate) fn sort_waiting(&mut self) {
+        self.waiting.sort();
+    }
+
+    /// Looks at the next sample that waits; false if there is none.
+    pub(crate) fn run_next(&mut self) -> bool {
+        let Some(arrival) = self.waiting.pop() else {
+            return false;
+        };
+        self.run(arrival);
+        true
+    }
+
+    /// Takes a record, in order of time. None waits.
     pub(crate) fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
         if let Record::Mmap(mmap) = &mut record
             && self.loadmap.host.is_live()
@@ -249,17 +290,17 @@ impl Collector {
             // What its bytes give away cannot be told, so they are not written down.
             return self.take(record, evidence);
         }
-        let noted = Entry::Record(self.without_secrets(record.clone()), evidence);
+        let noted = raw::Entry::Record(self.without_secrets(record.clone()), evidence);
         self.take(record, evidence);
         self.note(&noted);
     }
 
     /// Writes an entry of a raw recording, and what was answered meanwhile behind it.
-    pub(crate) fn note(&mut self, entry: &Entry) {
+    pub(crate) fn note(&mut self, entry: &raw::Entry) {
         let Some(raw) = &mut self.raw else { return };
         raw.write(entry);
         for (pid, answer) in self.loadmap.host.take_noted() {
-            raw.write(&Entry::Answer(pid, answer));
+            raw.write(&raw::Entry::Answer(pid, answer));
         }
     }
 
@@ -297,11 +338,10 @@ impl Collector {
 
     fn take(&mut self, record: Record, evidence: Option<Evidence>) {
         match record {
-            Record::Sample(sample) => self.sample(&sample, evidence),
-            Record::Packed(packed) => match packed.unpack() {
-                Some(sample) => self.sample(&sample, evidence),
-                None => self.lost("malformed_records", 1),
-            },
+            Record::Sample(_) | Record::Packed(_) => {
+                self.arrive(record, evidence.map(Box::new));
+                self.run_all();
+            }
             Record::Cycles(cycles) => self.cycles(&cycles),
             Record::Mmap(mmap) => self.mmap(&mmap),
             Record::Comm {

@@ -27,14 +27,14 @@ pub(crate) struct Merge {
 #[derive(Debug)]
 struct Cpu {
     number: u32,
-    queue: VecDeque<Entry>,
+    queue: VecDeque<Merged>,
     drained_to: u64,
 }
 
 /// A record, and what was looked up for it: seldom anything.
-type Entry = (Record, Option<Box<Evidence>>);
+pub(crate) type Merged = (Record, Option<Box<Evidence>>);
 
-fn time((record, _): &Entry) -> u64 {
+fn time((record, _): &Merged) -> u64 {
     record.time()
 }
 
@@ -102,7 +102,7 @@ impl Merge {
 
     /// Bytes of what waits.
     pub(crate) fn bytes(&self) -> usize {
-        let one = |(record, _): &Entry| record.brought_bytes();
+        let one = |(record, _): &Merged| record.brought_bytes();
         let queues = self.cpus.iter().map(|cpu| &cpu.queue);
         queues
             .map(|queue| of_queue(queue) + queue.iter().map(one).sum::<usize>())
@@ -117,7 +117,7 @@ impl Merge {
     }
 
     /// The next record in order of time, if it is certain that no older one can follow.
-    pub(crate) fn pop(&mut self) -> Option<(Record, Option<Evidence>)> {
+    pub(crate) fn pop(&mut self) -> Option<Merged> {
         let safe = self.cpus.iter().map(|cpu| cpu.drained_to).min()?;
         let oldest = self
             .cpus
@@ -127,7 +127,7 @@ impl Merge {
         if time(oldest.queue.front()?) > safe {
             return None;
         }
-        let (record, evidence) = oldest.queue.pop_front()?;
+        let entry = oldest.queue.pop_front()?;
         if let Some((Record::Packed(next), _)) = oldest.queue.front() {
             // While this one is looked at, the next one can come into the cache.
             next.prefetch();
@@ -135,7 +135,7 @@ impl Merge {
         if oldest.queue.is_empty() {
             oldest.queue.shrink_to(USUAL);
         }
-        Some((record, evidence.map(|evidence| *evidence)))
+        Some(entry)
     }
 }
 

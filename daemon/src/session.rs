@@ -193,7 +193,8 @@ impl Session {
 
     /// Bytes of records that wait, when the readers have sent so many: for others, or to be taken.
     pub(crate) fn waiting_bytes(&self, sent: u64) -> u64 {
-        self.merge.bytes() as u64 + sent.saturating_sub(self.taken_bytes)
+        let held = self.merge.bytes() + self.collector.waiting_bytes();
+        held as u64 + sent.saturating_sub(self.taken_bytes)
     }
 
     fn look(&mut self, driver: &mut impl Driver, now: Instant) -> Result<()> {
@@ -256,31 +257,63 @@ impl Session {
         self.merge.push(batch);
     }
 
-    /// Hands on what is complete, until it must be over. The tables are flushed when they are full.
-    /// While others are being saved, that is waited for: what comes meanwhile has room in the
-    /// kernel. A failed flush is tried again at the next interval only: a full disk stays full.
-    /// Says how many there were. On a starved machine this takes a while, in which the driver goes
-    /// on looking.
+    /// Hands on what is complete, until it must be over, and says how many there were. On a starved
+    /// machine this takes a while, in which the driver goes on looking.
     fn drain(&mut self, driver: &mut impl Driver) -> Result<u32> {
         let mut handed = 0_u32;
-        while let Some((record, evidence)) = self.merge.pop() {
-            self.collector.record(record, evidence);
-            if self.collector.tables.is_full() && !self.store.is_failing() {
-                self.await_saved(driver)?;
-                if !self.store.is_saving() && !self.store.is_failing() {
-                    driver.flush(self);
-                }
+        while let Some(merged) = self.merge.pop() {
+            if let Some((record, evidence)) = self.collector.put_off(merged) {
+                self.run_waiting(driver)?;
+                self.collector
+                    .record(record, evidence.map(|evidence| *evidence));
+                self.make_room(driver)?;
+            } else if self.collector.waiting() >= PIECE {
+                self.run_waiting(driver)?;
             }
             handed += 1;
-            if handed.is_multiple_of(LOOK_RECORDS) {
-                let now = Instant::now();
-                if driver.deadline().is_some_and(|deadline| now >= deadline) {
-                    break;
-                }
-                self.look(driver, now)?;
+            if handed.is_multiple_of(LOOK_RECORDS) && self.must_end(driver)? {
+                break;
             }
         }
+        self.run_waiting(driver)?;
         Ok(handed)
+    }
+
+    /// Looks at the samples that wait, until it must be over.
+    fn run_waiting(&mut self, driver: &mut impl Driver) -> Result<()> {
+        self.collector.sort_waiting();
+        let mut run = 0_u32;
+        while self.collector.run_next() {
+            self.make_room(driver)?;
+            run += 1;
+            if run.is_multiple_of(LOOK_RECORDS) && self.must_end(driver)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to save the tables if they are full. While others are being saved, that is waited for:
+    /// what comes meanwhile has room in the kernel. A failed flush is tried again at the next interval
+    /// only: a full disk stays full.
+    fn make_room(&mut self, driver: &mut impl Driver) -> Result<()> {
+        if self.collector.tables.is_full() && !self.store.is_failing() {
+            self.await_saved(driver)?;
+            if !self.store.is_saving() && !self.store.is_failing() {
+                driver.flush(self);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it must be over; if not, the driver looks, if it is time to.
+    fn must_end(&mut self, driver: &mut impl Driver) -> Result<bool> {
+        let now = Instant::now();
+        if driver.deadline().is_some_and(|deadline| now >= deadline) {
+            return Ok(true);
+        }
+        self.look(driver, now)?;
+        Ok(false)
     }
 
     /// Waits for what is being saved, which takes long on a slow disk: the driver goes on looking.
@@ -306,7 +339,7 @@ impl Session {
             self.take(batch);
         }
         self.merge.finish_all();
-        let mut left = 0;
+        let mut left = self.collector.waiting() as u64;
         while let Some((record, _)) = self.merge.pop() {
             left += interrupts(&record);
         }

@@ -2,8 +2,9 @@
 //! was read in the interrupt.
 
 use std::fmt;
+use std::ops::{Deref, Range};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Pid, Tid};
 
@@ -249,7 +250,56 @@ pub(crate) struct Memory {
     pub(crate) code: u8,
     /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]), code
     /// (padded to 8 bytes), pieces (a head of 8 bytes, then bytes padded to 8).
-    pub(crate) bytes: Box<[u8]>,
+    pub(crate) bytes: Part,
+}
+
+/// Part of what a handler wrote, in the allocation that it came in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    whole: Box<[u8]>,
+    range: Range<usize>,
+}
+
+impl Part {
+    /// Those bytes; none if they do not lie within.
+    pub(crate) fn new(whole: Box<[u8]>, range: Range<usize>) -> Self {
+        Self { whole, range }
+    }
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.whole.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl From<Vec<u8>> for Part {
+    fn from(bytes: Vec<u8>) -> Self {
+        let range = 0..bytes.len();
+        Self::new(bytes.into(), range)
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Part {}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.deref().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::from)
+    }
 }
 
 /// Bits of a piece's head that hold its address; the others hold its length less one.
@@ -260,7 +310,7 @@ const MOST: usize = 64;
 
 impl Capture {
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory.bytes.len()
+        self.memory.bytes.whole.len()
     }
 
     /// A capture of these parts, as the engine would deliver it: at most 64 frames, 64 bytes of
@@ -321,7 +371,7 @@ impl Capture {
         self.memory = Memory {
             frames: 0,
             code: 0,
-            bytes: Box::default(),
+            bytes: Part::default(),
         };
     }
 

@@ -375,11 +375,11 @@ impl Record {
     /// The same, a packed sample unpacked; one that cannot be stays as it is.
     #[must_use]
     pub fn unpacked(self) -> Self {
-        match &self {
+        match self {
             Record::Packed(packed) => packed
                 .unpack()
-                .map_or(self, |sample| Record::Sample(Box::new(sample))),
-            _ => self,
+                .map_or_else(Record::Packed, |sample| Record::Sample(Box::new(sample))),
+            other => other,
         }
     }
 

@@ -4,9 +4,11 @@ use interpreter::{StopReason, Window};
 use profiledb::Subject;
 use rand::RngExt;
 use sampler::{
-    Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, TaskIdentity, UserRegisters,
+    Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity,
+    UserRegisters,
 };
 
+use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
 use crate::blocks::{Thinned, thinned};
 use crate::callsite::{call_before, call_site};
@@ -21,7 +23,61 @@ use crate::window::{Brought, Recorder, SampleMemory, Ways};
 use crate::witness::Evidence;
 
 impl Collector {
-    pub(super) fn sample(&mut self, sample: &RawSample, evidence: Option<Evidence>) {
+    /// Takes notice of a sample that has come, in order of time: it waits.
+    pub(super) fn arrive(&mut self, record: Record, evidence: Option<Box<Evidence>>) {
+        let (pid, ip, mode) = match &record {
+            Record::Sample(sample) => (sample.pid, sample.ip, sample.mode),
+            Record::Packed(packed) => packed.origin(),
+            _ => return,
+        };
+        let (mut place, mut probability) = (None, 1.0);
+        if pid != self.own_pid {
+            let time = record.time();
+            self.meet(pid, time);
+            let space = match mode {
+                Mode::User => self.loadmap.get_and_host(pid),
+                _ => Some((&mut self.kernel_space, &mut self.loadmap.host)),
+            };
+            if let Some((process, host)) = space {
+                place = View::of(process, host, &mut self.images, time).place(ip);
+            }
+            if let Some(Pc { image, address }) = place {
+                probability = self.blocks.sample(&mut self.images, image, address);
+            }
+        }
+        let arrival = Arrival {
+            record,
+            evidence,
+            probability,
+        };
+        self.waiting.push(arrival, pid.0, place.ok_or(ip));
+    }
+
+    /// Looks at all that waits.
+    pub(super) fn run_all(&mut self) {
+        self.waiting.sort();
+        while self.run_next() {}
+    }
+
+    /// Looks at a sample that has waited.
+    pub(super) fn run(&mut self, arrival: Arrival) {
+        let Arrival {
+            record,
+            evidence,
+            probability,
+        } = arrival;
+        let evidence = evidence.map(|evidence| *evidence);
+        match record {
+            Record::Sample(sample) => self.sample(&sample, evidence, probability),
+            Record::Packed(packed) => match packed.unpack() {
+                Ok(sample) => self.sample(&sample, evidence, probability),
+                Err(_) => self.lost("malformed_records", 1),
+            },
+            _ => {}
+        }
+    }
+
+    fn sample(&mut self, sample: &RawSample, evidence: Option<Evidence>, probability: f64) {
         if sample.pid == self.own_pid {
             self.tables.count("overhead", "collector_samples", 1);
             return;
@@ -39,7 +95,14 @@ impl Collector {
             .as_ref()
             .map(|capture| subject_of(&capture.task));
         if let Some(owner) = self.owner(sample.pid, sample.time, of_moment, kernel, 1) {
-            self.interpret(sample, owner, evidence);
+            self.interpret(sample, owner, evidence, probability);
+        }
+    }
+
+    /// Makes a process known that was running at that time, if it is not.
+    fn meet(&mut self, pid: Pid, time: u64) {
+        if self.loadmap.get(pid).is_none() {
+            self.loadmap.introduce(pid, time, &mut self.images);
         }
     }
 
@@ -53,9 +116,7 @@ impl Collector {
         kernel: bool,
         samples: u64,
     ) -> Option<Owner> {
-        if self.loadmap.get(pid).is_none() {
-            self.loadmap.introduce(pid, time, &mut self.images);
-        }
+        self.meet(pid, time);
         let subject = match of_moment {
             Some(subject) => Some(subject),
             None => self.loadmap.credentials(pid, time).map(nearly),
@@ -133,7 +194,13 @@ impl Collector {
     }
 
     /// Attributes a sample, and runs the window that starts there.
-    fn interpret(&mut self, sample: &RawSample, owner: Owner, evidence: Option<Evidence>) {
+    fn interpret(
+        &mut self,
+        sample: &RawSample,
+        owner: Owner,
+        evidence: Option<Evidence>,
+        probability: f64,
+    ) {
         let kernel = sample.mode != Mode::User;
         let capture = sample.capture.as_ref();
         let (process, host) = if kernel {
@@ -220,11 +287,6 @@ impl Collector {
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
-        let probability = {
-            let mut images = view.images.borrow_mut();
-            self.blocks
-                .sample(&mut images, located.pc.image, located.pc.address)
-        };
         let basis = capture
             .zip(brought.as_ref())
             .map(|(capture, brought)| Basis {

@@ -1,10 +1,11 @@
 //! From the handler's records to samples: `struct record` of `bpf/shared.h`.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capture::Memory;
+use crate::capture::{Memory, Part};
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
     ProcessKey, RawSample, Registers, Share, TaskIdentity, Tid, UserRegisters,
@@ -73,7 +74,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Where the head has what became of the plan, how many samples found no room since the one before,
+/// Where the head has the PC, the process, and what was interrupted.
+const IP: usize = 16;
+const TGID: usize = 80;
+const CONTEXT: usize = 140;
+/// Where it has what became of the plan, how many samples found no room since the one before,
 /// and how many bytes of stack there are.
 const PLAN: usize = 143;
 const MISSED: usize = 148;
@@ -131,6 +136,18 @@ impl Packed {
         self.period = period;
     }
 
+    /// Whose sample it is, the interrupted PC and what was interrupted: what can be told before it is
+    /// unpacked. Of what the handler did not write, anything.
+    pub fn origin(&self) -> (Pid, u64, Mode) {
+        let field = |at| Fields(self.bytes.get(at..).unwrap_or_default());
+        let context = field(CONTEXT).u8().and_then(context_of);
+        (
+            Pid(field(TGID).u32().unwrap_or_default()),
+            field(IP).u64().unwrap_or_default(),
+            context.map_or(Mode::Kernel, mode_of),
+        )
+    }
+
     /// Whether memory of the user's stack came with it.
     pub fn has_stack(&self) -> bool {
         self.has_stack
@@ -153,11 +170,19 @@ impl Packed {
         }
     }
 
-    /// What it says; `None` if the handler did not write it like that.
-    pub fn unpack(&self) -> Option<RawSample> {
-        let mut sample = decode(&self.bytes, self.cpu)?;
+    /// What it says, in the bytes that it came in.
+    ///
+    /// # Errors
+    /// The handler did not write it like that; it is given back.
+    pub fn unpack(self) -> Result<RawSample, Self> {
+        let Some((mut sample, memory)) = decode(&self.bytes, self.cpu) else {
+            return Err(self);
+        };
         sample.period = self.period;
-        Some(sample)
+        if let Some(capture) = &mut sample.capture {
+            capture.memory.bytes = Part::new(self.bytes, memory);
+        }
+        Ok(sample)
     }
 }
 
@@ -173,8 +198,9 @@ impl fmt::Debug for Packed {
     }
 }
 
-/// Decodes a record that was taken on `cpu`. `None` if it is no record.
-fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
+/// Decodes a record that was taken on `cpu`, all but the memory that it captured; where that is.
+/// `None` if it is no record.
+fn decode(bytes: &[u8], cpu: u32) -> Option<(RawSample, Range<usize>)> {
     let mut head = Fields(bytes.get(..HEAD)?);
     let time = head.u64()?;
     let period = head.u64()?;
@@ -243,8 +269,11 @@ fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
             signals_pending: has(SIGNALS_PENDING),
         }),
     };
-    let rest = tail.rest();
-    let (memory, stack) = rest.split_at_checked(rest.len().checked_sub(stack_bytes)?)?;
+    // Memory, then the stack.
+    let memory_len = tail.rest().len().checked_sub(stack_bytes)?;
+    let stack_start = tail_end.checked_sub(stack_bytes)?;
+    let stack = bytes.get(stack_start..tail_end)?.into();
+    let memory = stack_start - memory_len..stack_start;
     let capture = Capture {
         task,
         plan: outcome(plan, tag, step)?,
@@ -256,10 +285,10 @@ fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
         memory: Memory {
             frames,
             code,
-            bytes: memory.into(),
+            bytes: Part::default(),
         },
     };
-    Some(RawSample {
+    let sample = RawSample {
         time,
         cpu,
         pid: tgid,
@@ -269,9 +298,10 @@ fn decode(bytes: &[u8], cpu: u32) -> Option<RawSample> {
         mode: mode_of(context),
         interrupted,
         user,
-        stack: stack.into(),
+        stack,
         capture: Some(capture),
-    })
+    };
+    Some((sample, memory))
 }
 
 /// Decodes an entry of a table of cycles that was fetched at `time`.
@@ -364,13 +394,16 @@ mod tests {
                 }
             }
             let packed = Packed::new(&bytes, 1);
-            let Some(sample) = packed.as_ref().and_then(|(packed, _)| packed.unpack()) else {
+            let Some((packed, _)) = packed else {
                 return Ok(());
             };
-            let (packed, _) = packed.ok_or_else(|| TestCaseError::fail("nothing was packed"))?;
+            let Ok(sample) = packed.clone().unpack() else {
+                return Ok(());
+            };
             prop_assert_eq!(packed.time(), sample.time);
             prop_assert_eq!(packed.period(), sample.period);
             prop_assert_eq!(packed.has_stack(), !sample.stack.is_empty());
+            prop_assert_eq!(packed.origin(), (sample.pid, sample.ip, sample.mode));
             let capture = sample.capture.as_ref().ok_or_else(|| TestCaseError::fail("no capture"))?;
             let pieces: usize = capture.pieces().map(|(_, piece)| piece.len()).sum();
             let all = pieces + capture.code().len() + 8 * capture.frames().len() + sample.stack.len();

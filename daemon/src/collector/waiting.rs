@@ -1,0 +1,101 @@
+//! Samples that wait to be looked at, and the order in which that is done.
+//!
+//! Windows that begin at one instruction run through the same code, and what the collector keeps of it
+//! is in the processor's caches while they do so one behind the other; in order of time most of it has
+//! gone again before the next one comes there. So samples wait until there are many, or until a record
+//! comes that changes what is mapped, and are then looked at by the place where they were taken. What
+//! depends on the order of time is done as they come: their process is met, and their place counted.
+
+use sampler::Record;
+
+use crate::tables::Pc;
+use crate::witness::Evidence;
+
+/// A sample that has come.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    /// As the engine gave it, packed or not.
+    pub(super) record: Record,
+    pub(super) evidence: Option<Box<Evidence>>,
+    /// The probability with which its window is to be accepted.
+    pub(super) probability: f64,
+}
+
+/// Where a sample was taken: the image, the address there, and the process.
+type Place = (u32, u64, u32);
+
+/// What waits, until all of it has been taken again.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// In order of time.
+    arrivals: Vec<Option<Arrival>>,
+    /// By place, from [`Self::sort`] on.
+    order: Vec<(Place, u32)>,
+    /// How many of these have been taken.
+    taken: usize,
+    /// That the arrivals hold.
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Adds a sample that was taken in the code of this process; without a place in an image, at this
+    /// process address.
+    pub(super) fn push(&mut self, arrival: Arrival, pid: u32, place: Result<Pc, u64>) {
+        let (image, address) = match place {
+            Ok(pc) => (pc.image.0, pc.address),
+            Err(address) => (u32::MAX, address),
+        };
+        // Far fewer wait than 2^32.
+        let index = self.arrivals.len() as u32;
+        self.order.push(((image, address, pid), index));
+        self.bytes += arrival.record.brought_bytes();
+        self.arrivals.push(Some(arrival));
+    }
+
+    /// Samples that wait.
+    pub(super) fn len(&self) -> usize {
+        self.order.len() - self.taken
+    }
+
+    /// Bytes of what waits, or waited beside it.
+    pub(super) fn bytes(&self) -> usize {
+        let each = size_of::<Arrival>() + size_of::<(Place, u32)>();
+        self.bytes + self.order.len() * each
+    }
+
+    /// Puts those that have yet to be taken in the order of their places; at one place that of time.
+    pub(super) fn sort(&mut self) {
+        if let Some(rest) = self.order.get_mut(self.taken..) {
+            rest.sort_unstable();
+        }
+    }
+
+    /// Takes the next one.
+    pub(super) fn pop(&mut self) -> Option<Arrival> {
+        let &(_, index) = self.order.get(self.taken)?;
+        self.taken += 1;
+        let arrival = self.arrivals.get_mut(index as usize)?.take();
+        match self.order.get(self.taken) {
+            // While this one is looked at, the next one can come into the cache.
+            Some(&(_, next)) => self.prefetch(next),
+            None => self.clear(),
+        }
+        arrival
+    }
+
+    fn prefetch(&self, index: u32) {
+        if let Some(Some(Arrival {
+            record: Record::Packed(packed),
+            ..
+        })) = self.arrivals.get(index as usize)
+        {
+            packed.prefetch();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.arrivals.clear();
+        self.order.clear();
+        (self.taken, self.bytes) = (0, 0);
+    }
+}
