@@ -2,10 +2,10 @@
 //! was read in the interrupt.
 
 use std::fmt;
-use std::ops::{Deref, Range};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+use crate::block::Part;
 use crate::{Pid, Tid};
 
 /// One execution of one program: none of its parts comes back while the others stay.
@@ -253,55 +253,6 @@ pub(crate) struct Memory {
     pub(crate) bytes: Part,
 }
 
-/// Part of what a handler wrote, in the allocation that it came in.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
-    whole: Box<[u8]>,
-    range: Range<usize>,
-}
-
-impl Part {
-    /// Those bytes; none if they do not lie within.
-    pub(crate) fn new(whole: Box<[u8]>, range: Range<usize>) -> Self {
-        Self { whole, range }
-    }
-}
-
-impl Deref for Part {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.whole.get(self.range.clone()).unwrap_or_default()
-    }
-}
-
-impl From<Vec<u8>> for Part {
-    fn from(bytes: Vec<u8>) -> Self {
-        let range = 0..bytes.len();
-        Self::new(bytes.into(), range)
-    }
-}
-
-impl PartialEq for Part {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Eq for Part {}
-
-impl Serialize for Part {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.deref().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Part {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Vec::deserialize(deserializer).map(Self::from)
-    }
-}
-
 /// Bits of a piece's head that hold its address; the others hold its length less one.
 const ADDRESS_BITS: u32 = 57;
 
@@ -310,7 +261,7 @@ const MOST: usize = 64;
 
 impl Capture {
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory.bytes.whole.len()
+        self.memory.bytes.len()
     }
 
     /// A capture of these parts, as the engine would deliver it: at most 64 frames, 64 bytes of

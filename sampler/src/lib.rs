@@ -48,6 +48,7 @@
 //! ```
 
 mod attr;
+mod block;
 mod bpf;
 mod capture;
 mod config;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sched::sched_getcpu;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
+use crate::block::Pool;
 use crate::outlet::{Outlet, Undelivered};
 use crate::sources::{Buffer, Own, Sources};
 use crate::stats::Stats;
@@ -85,10 +86,11 @@ impl Reader {
         self.sources.buffer.is_none().then_some(self.cpu)
     }
 
-    /// Maps what the handler leaves, for the thread that calls this.
-    pub(crate) fn map_buffer(&self) -> libbpf_rs::Result<Option<Buffer>> {
+    /// Maps what the handler leaves, for the thread that calls this, whose blocks these are.
+    pub(crate) fn map_buffer(&self, blocks: &Pool) -> libbpf_rs::Result<Option<Buffer>> {
         let map = self.sources.buffer.as_ref();
-        map.map(|map| Buffer::new(map, self.cpu)).transpose()
+        map.map(|map| Buffer::new(map, self.cpu, blocks))
+            .transpose()
     }
 
     /// Has its descriptors watched, for this reader's number.

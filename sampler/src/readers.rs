@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
+use crate::block::Pool;
 use crate::outlet::Undelivered;
 use crate::reader::Reader;
 use crate::ring::Stop;
@@ -101,9 +102,9 @@ impl Readers {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let stop = EpollEvent::new(EpollFlags::EPOLLIN, STOP);
         epoll.add(self.stop.wake.as_fd(), stop)?;
-        let mut readers = Vec::new();
+        let (mut readers, blocks) = (Vec::new(), Pool::default());
         for (number, reader) in (0..).zip(self.readers) {
-            let buffer = reader.map_buffer()?;
+            let buffer = reader.map_buffer(&blocks)?;
             reader.watch(&epoll, number)?;
             readers.push((reader, buffer));
         }

@@ -9,6 +9,7 @@ use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::Packed;
 use crate::attr::Role;
+use crate::block::{Filling, Pool};
 use crate::bpf::{OfCpu, Overflow};
 use crate::ring::Event;
 use crate::sys::Ring;
@@ -138,13 +139,47 @@ impl Sources {
 }
 
 /// What looks into the handler's buffer gave.
-#[derive(Default)]
 pub(crate) struct Received {
+    cpu: u32,
+    /// Records that are not among the samples yet.
+    filling: Filling,
     pub(crate) samples: Vec<Packed>,
     /// Samples that found no room.
     pub(crate) missed: u64,
     /// Records that were none.
     pub(crate) malformed: u64,
+}
+
+impl Received {
+    fn new(cpu: u32, pool: Pool) -> Self {
+        Self {
+            cpu,
+            filling: Filling::new(pool),
+            samples: Vec::new(),
+            missed: 0,
+            malformed: 0,
+        }
+    }
+
+    fn add(&mut self, record: &[u8]) {
+        if self.filling.is_full_for(record.len()) {
+            self.unpile();
+        }
+        self.filling.push(record);
+    }
+
+    /// Has all records among the samples.
+    fn unpile(&mut self) {
+        for record in self.filling.take() {
+            match Packed::new(record, self.cpu) {
+                Some((sample, missed)) => {
+                    self.samples.push(sample);
+                    self.missed += u64::from(missed);
+                }
+                None => self.malformed += 1,
+            }
+        }
+    }
 }
 
 /// The handler's buffer.
@@ -154,19 +189,12 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    pub(crate) fn new(map: &MapHandle, cpu: u32) -> libbpf_rs::Result<Buffer> {
-        let received = Rc::new(RefCell::new(Received::default()));
+    pub(crate) fn new(map: &MapHandle, cpu: u32, pool: &Pool) -> libbpf_rs::Result<Buffer> {
+        let received = Rc::new(RefCell::new(Received::new(cpu, pool.clone())));
         let into = Rc::clone(&received);
         let mut builder = RingBufferBuilder::new();
         builder.add(map, move |bytes| {
-            let mut into = into.borrow_mut();
-            match Packed::new(bytes, cpu) {
-                Some((sample, missed)) => {
-                    into.samples.push(sample);
-                    into.missed += u64::from(missed);
-                }
-                None => into.malformed += 1,
-            }
+            into.borrow_mut().add(bytes);
             0
         })?;
         Ok(Buffer {
@@ -180,7 +208,9 @@ impl Buffer {
         if let Err(error) = self.ring.consume() {
             tracing::debug!(%error, "a buffer cannot be read");
         }
-        self.received.borrow_mut()
+        let mut received = self.received.borrow_mut();
+        received.unpile();
+        received
     }
 }
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capture::{Memory, Part};
+use crate::block::Part;
+use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
     ProcessKey, RawSample, Registers, Share, TaskIdentity, Tid, UserRegisters,
@@ -101,13 +102,13 @@ pub struct Packed {
     period: u64,
     cpu: u32,
     has_stack: bool,
-    bytes: Box<[u8]>,
+    bytes: Part,
 }
 
 impl Packed {
     /// A record that was taken on `cpu`, and how many samples found no room since the one before.
     /// `None` if it is no record.
-    pub(crate) fn new(bytes: &[u8], cpu: u32) -> Option<(Self, u32)> {
+    pub(crate) fn new(bytes: Part, cpu: u32) -> Option<(Self, u32)> {
         let mut head = Fields(bytes.get(..HEAD)?);
         let (time, period) = (head.u64()?, head.u64()?);
         let missed = Fields(bytes.get(MISSED..)?).u32()?;
@@ -117,7 +118,7 @@ impl Packed {
             period,
             cpu,
             has_stack: stack_bytes > 0,
-            bytes: bytes.into(),
+            bytes,
         };
         Some((packed, missed))
     }
@@ -180,7 +181,7 @@ impl Packed {
         };
         sample.period = self.period;
         if let Some(capture) = &mut sample.capture {
-            capture.memory.bytes = Part::new(self.bytes, memory);
+            capture.memory.bytes = self.bytes.slice(memory);
         }
         Ok(sample)
     }
@@ -393,7 +394,7 @@ mod tests {
                     bytes[at] %= 4;
                 }
             }
-            let packed = Packed::new(&bytes, 1);
+            let packed = Packed::new(bytes.clone().into(), 1);
             let Some((packed, _)) = packed else {
                 return Ok(());
             };

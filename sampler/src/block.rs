@@ -1,0 +1,192 @@
+//! Memory for what handlers write: many records in one block, and blocks that are used again.
+//!
+//! Records are made by one thread and given up by another, tens of thousands a second. One by one they
+//! would keep the allocator busy at both ends, and with it the kernel, which is given memory back
+//! between two rounds and asked for as much again.
+
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Bytes of a block.
+const BLOCK: usize = 1 << 16;
+/// Blocks that are kept for use: 8 MiB.
+const KEPT: usize = 128;
+
+/// Blocks that nobody uses, for the next records.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Pool {
+    fn take(&self) -> Vec<u8> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| Vec::with_capacity(BLOCK))
+    }
+
+    fn put(&self, mut bytes: Vec<u8>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT {
+            bytes.clear();
+            kept.push(bytes);
+        }
+    }
+}
+
+/// Bytes that several parts share.
+#[derive(Debug, Default)]
+struct Block {
+    bytes: Vec<u8>,
+    pool: Option<Pool>,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(pool) = &self.pool {
+            pool.put(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// A block that is being filled.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    pool: Pool,
+    bytes: Vec<u8>,
+    /// Where in it each part lies.
+    parts: Vec<Range<u32>>,
+}
+
+impl Filling {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            bytes: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Whether it is better [emptied](Self::take) before it gets so many bytes more.
+    pub(crate) fn is_full_for(&self, bytes: usize) -> bool {
+        self.bytes.len() + bytes > BLOCK && !self.parts.is_empty()
+    }
+
+    /// Adds a part.
+    pub(crate) fn push(&mut self, part: &[u8]) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = self.pool.take();
+        }
+        // A block has few bytes more than BLOCK, however large the parts of a buffer are.
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(part);
+        self.parts.push(start..self.bytes.len() as u32);
+    }
+
+    /// All parts, in their order.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Part> {
+        let block = Arc::new(Block {
+            bytes: std::mem::take(&mut self.bytes),
+            pool: Some(self.pool.clone()),
+        });
+        self.parts.drain(..).map(move |range| Part {
+            block: Arc::clone(&block),
+            range,
+        })
+    }
+}
+
+/// Some bytes of a block, which stays as long as any of them is needed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    block: Arc<Block>,
+    range: Range<u32>,
+}
+
+impl Part {
+    /// Part of this one.
+    pub(crate) fn slice(self, range: Range<usize>) -> Self {
+        let at = |offset: usize| {
+            let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+            self.range.start.saturating_add(offset).min(self.range.end)
+        };
+        Self {
+            range: at(range.start)..at(range.end),
+            block: self.block,
+        }
+    }
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let Range { start, end } = self.range;
+        let bytes = self.block.bytes.get(start as usize..end as usize);
+        bytes.unwrap_or_default()
+    }
+}
+
+impl From<Vec<u8>> for Part {
+    /// # Panics
+    /// There are 4 GiB.
+    fn from(bytes: Vec<u8>) -> Self {
+        let len = u32::try_from(bytes.len()).expect("what comes with a sample is less than 4 GiB");
+        Self {
+            block: Arc::new(Block { bytes, pool: None }),
+            range: 0..len,
+        }
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Part {}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.deref().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts are what was put in, and a block is used again when the last of its parts is gone.
+    #[test]
+    fn blocks_are_used_again() {
+        let pool = Pool::default();
+        let mut filling = Filling::new(pool.clone());
+        let mut made = Vec::new();
+        for i in 0..1000_u32 {
+            let part = [i as u8; 300];
+            if filling.is_full_for(part.len()) {
+                made.extend(filling.take());
+            }
+            filling.push(&part);
+        }
+        made.extend(filling.take());
+        for (i, part) in made.iter().enumerate() {
+            assert_eq!(**part, [i as u8; 300]);
+            assert_eq!(*part.clone().slice(298..400), [i as u8; 2]);
+        }
+        let kept = || pool.0.lock().unwrap().len();
+        assert_eq!(kept(), 0);
+        made.truncate(1);
+        assert_eq!(kept(), 4);
+        drop(made);
+        assert_eq!(kept(), 5);
+        filling.push(&[1]);
+        assert_eq!(kept(), 4);
+    }
+}
