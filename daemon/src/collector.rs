@@ -18,6 +18,7 @@ use crate::host::Host;
 use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
+use crate::mapping::is_data;
 use crate::memory::Memory;
 use crate::merge::Merged;
 use crate::plans::Plans;
@@ -238,8 +239,8 @@ impl Collector {
         }
     }
 
-    /// Lets a sample wait for others that were taken at its place; gives back what is none, before
-    /// which [those that wait](Self::run_next) are to be looked at. In order of time.
+    /// Lets a sample wait for others that were taken at its place; gives back what is none. In order of
+    /// time.
     pub(crate) fn put_off(&mut self, (record, evidence): Merged) -> Option<Merged> {
         let waits = self.raw.is_none() && matches!(record, Record::Sample(_) | Record::Packed(_));
         if !waits {
@@ -247,6 +248,29 @@ impl Collector {
         }
         self.arrive(record, evidence);
         None
+    }
+
+    /// Whether [samples that wait](Self::run_next) are to be looked at before this record is taken: it
+    /// tells of what they may see of their process, or whether there is one. Where there was no more
+    /// than data without a file, they see as much as where there is none.
+    pub(crate) fn precede(&mut self, record: &Record) -> bool {
+        match record {
+            Record::Mmap(mmap) => {
+                let end = mmap.address.saturating_add(mmap.len);
+                let has_only_data =
+                    |process: &mut Process| process.maps.has_only_data(mmap.address, end);
+                let changes =
+                    !is_data(mmap) || !self.loadmap.get(mmap.pid).is_some_and(has_only_data);
+                changes && self.waiting.has(mmap.pid)
+            }
+            Record::Comm {
+                pid, exec: true, ..
+            } => self.waiting.has(*pid),
+            // Of threads nothing depends.
+            Record::Fork { pid, ppid, .. } => pid != ppid && self.waiting.has(*pid),
+            Record::Exit { pid, tid, .. } => pid.0 == tid.0 && self.waiting.has(*pid),
+            _ => false,
+        }
     }
 
     /// Samples that wait.

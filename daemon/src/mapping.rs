@@ -141,7 +141,8 @@ impl Maps {
     /// Enters a mapping; what it covers of older ones is gone. Without room for it, nothing is known
     /// of its addresses any more, and `false` is returned.
     pub(crate) fn insert(&mut self, new: Mapping) -> bool {
-        if new.start >= new.end {
+        // Much memory is mapped, given back and mapped again.
+        if new.start >= new.end || self.0.mappings.get(&new.start) == Some(&new) {
             return true;
         }
         let tree = Arc::make_mut(&mut self.0);
@@ -157,6 +158,13 @@ impl Maps {
         tree.room.leave(before);
         tree.room.take(tree.mappings.len());
         tree.mappings.contains_key(&new.start)
+    }
+
+    /// Whether nothing but data without a file is known between these addresses.
+    pub(crate) fn has_only_data(&self, start: u64, end: u64) -> bool {
+        let before = self.0.mappings.range(..end).rev().map(|(_, old)| old);
+        let mut overlapped = before.take_while(|old| old.end > start);
+        overlapped.all(|old| old.is_anon() && !old.executable && !old.special)
     }
 
     /// Whether something was mapped that may be a device.
@@ -225,14 +233,22 @@ fn clear(maps: &mut BTreeMap<u64, Mapping>, mut new: Mapping) -> Mapping {
     new
 }
 
+/// Whether what was mapped is data without a file.
+pub(crate) fn is_data(mmap: &Mmap) -> bool {
+    let path = mmap.path.to_string_lossy();
+    is_anon(&path) && is_regular(&path) && !mmap.executable()
+}
+
+fn is_anon(path: &str) -> bool {
+    path != "[vdso]" && (!path.starts_with('/') || path.starts_with("//"))
+}
+
 /// From PERF_RECORD_MMAP2.
 pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
     let path = mmap.path.to_string_lossy();
     let (identity, kind) = match &mmap.identity {
+        _ if is_anon(&path) => (Identity::Anon, MappingKind::Anon),
         _ if path == "[vdso]" => (Identity::Vdso, MappingKind::Vdso),
-        _ if !path.starts_with('/') || path.starts_with("//") => {
-            (Identity::Anon, MappingKind::Anon)
-        }
         MmapIdentity::BuildId(id) => (Identity::BuildId(id.clone()), MappingKind::File),
         MmapIdentity::Inode {
             major,

@@ -70,9 +70,11 @@ impl Merge {
         let unsorted = cpu.queue.len();
         let witness = &mut self.witness;
         cpu.queue.extend(batch.records.into_iter().map(|record| {
-            // Only what lacks a plan has a stack, or what its caller was not found for.
+            // The pages of others are not looked at.
             let record = match record {
-                Record::Packed(ref packed) if packed.has_stack() => record.unpacked(),
+                Record::Packed(ref packed) if packed.has_stack() && packed.lacks_plan() => {
+                    record.unpacked()
+                }
                 other => other,
             };
             let evidence = match &record {

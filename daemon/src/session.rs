@@ -263,7 +263,9 @@ impl Session {
         let mut handed = 0_u32;
         while let Some(merged) = self.merge.pop() {
             if let Some((record, evidence)) = self.collector.put_off(merged) {
-                self.run_waiting(driver)?;
+                if self.collector.precede(&record) {
+                    self.run_waiting(driver)?;
+                }
                 self.collector
                     .record(record, evidence.map(|evidence| *evidence));
                 self.make_room(driver)?;

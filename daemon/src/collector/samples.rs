@@ -50,7 +50,7 @@ impl Collector {
             evidence,
             probability,
         };
-        self.waiting.push(arrival, pid.0, place.ok_or(ip));
+        self.waiting.push(arrival, pid, place.ok_or(ip));
     }
 
     /// Looks at all that waits.

@@ -6,7 +6,8 @@
 //! comes that changes what is mapped, and are then looked at by the place where they were taken. What
 //! depends on the order of time is done as they come: their process is met, and their place counted.
 
-use sampler::Record;
+use rustc_hash::FxHashSet;
+use sampler::{Pid, Record};
 
 use crate::tables::Pc;
 use crate::witness::Evidence;
@@ -35,21 +36,29 @@ pub(super) struct Waiting {
     taken: usize,
     /// That the arrivals hold.
     bytes: usize,
+    /// The processes that they are of.
+    pids: FxHashSet<u32>,
 }
 
 impl Waiting {
     /// Adds a sample that was taken in the code of this process; without a place in an image, at this
     /// process address.
-    pub(super) fn push(&mut self, arrival: Arrival, pid: u32, place: Result<Pc, u64>) {
+    pub(super) fn push(&mut self, arrival: Arrival, pid: Pid, place: Result<Pc, u64>) {
         let (image, address) = match place {
             Ok(pc) => (pc.image.0, pc.address),
             Err(address) => (u32::MAX, address),
         };
         // Far fewer wait than 2^32.
         let index = self.arrivals.len() as u32;
-        self.order.push(((image, address, pid), index));
+        self.order.push(((image, address, pid.0), index));
         self.bytes += arrival.record.brought_bytes();
+        self.pids.insert(pid.0);
         self.arrivals.push(Some(arrival));
+    }
+
+    /// Whether any sample of a process waits.
+    pub(super) fn has(&self, pid: Pid) -> bool {
+        self.pids.contains(&pid.0)
     }
 
     /// Samples that wait.
@@ -96,6 +105,7 @@ impl Waiting {
     fn clear(&mut self) {
         self.arrivals.clear();
         self.order.clear();
+        self.pids.clear();
         (self.taken, self.bytes) = (0, 0);
     }
 }

@@ -155,7 +155,7 @@ impl Packed {
     }
 
     /// Whether there was no plan for its PC.
-    pub(crate) fn lacks_plan(&self) -> bool {
+    pub fn lacks_plan(&self) -> bool {
         self.bytes.get(PLAN) == Some(&MISSING)
     }
 
