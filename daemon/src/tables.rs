@@ -4,6 +4,7 @@
 //! caller flushes. Should that fail, what does not fit is counted as lost.
 
 mod sites;
+mod tally;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use self::sites::Site;
 pub(crate) use self::sites::{Moment, SiteId};
+use self::tally::Tally;
 use crate::images::ImageId;
 use crate::loadmap::ProcessId;
 
@@ -112,6 +114,7 @@ pub(crate) struct Tables {
     /// Profiles of sites that have many.
     spilled: FxHashMap<ProfileKey, u32>,
     pub(crate) calls: FxHashMap<(Owner, PcId, Option<PcId>), u64>,
+    pub(crate) tally: Tally,
     /// By the places of the names, which is all that counting has to look at.
     counts: FxHashMap<[usize; 2], (&'static str, &'static str, u64)>,
     config: Config,
@@ -161,6 +164,7 @@ impl Tables {
             profiles: Vec::new(),
             spilled: FxHashMap::default(),
             calls: FxHashMap::default(),
+            tally: Tally::default(),
             counts: FxHashMap::default(),
             config,
             budget,
@@ -214,7 +218,8 @@ impl Tables {
     pub(crate) fn counters(&self) -> BTreeMap<(&'static str, &'static str), u64> {
         let mut counters = BTreeMap::new();
         // The same words may stand in several places.
-        for &(kind, name, n) in self.counts.values() {
+        let often = self.tally.each().into_iter().filter(|(.., n)| *n > 0);
+        for (kind, name, n) in often.chain(self.counts.values().copied()) {
             let counter = counters.entry((kind, name)).or_insert(0_u64);
             *counter = counter.saturating_add(n);
         }

@@ -83,9 +83,9 @@ impl Collector {
             return;
         }
         self.totals.samples += 1;
-        self.tables.count("run", "samples", 1);
-        self.tables.count("interval", "count", 1);
-        self.tables.count("interval", "sum", sample.period);
+        let tally = &mut self.tables.tally;
+        tally.samples += 1;
+        tally.interval_sum = tally.interval_sum.saturating_add(sample.period);
         if self.periods.len() < MAX_PERIODS {
             self.periods.insert(sample.period);
         }
@@ -149,9 +149,9 @@ impl Collector {
             return self.tables.count("overhead", "collector_samples", n);
         }
         self.totals.samples += cycles.samples;
-        self.tables.count("run", "samples", cycles.samples);
-        self.tables.count("interval", "count", cycles.samples);
-        self.tables.count("interval", "sum", cycles.weight);
+        let tally = &mut self.tables.tally;
+        tally.samples = tally.samples.saturating_add(cycles.samples);
+        tally.interval_sum = tally.interval_sum.saturating_add(cycles.weight);
         self.lost("values_of_samples_without_room", cycles.samples);
         let kernel = cycles.mode != Mode::User;
         let Some(owner) = self.owner(pid, cycles.time, None, kernel, cycles.samples) else {
@@ -204,11 +204,10 @@ impl Collector {
         let kernel = sample.mode != Mode::User;
         let capture = sample.capture.as_ref();
         let (process, host) = if kernel {
-            self.tables.count("run", "kernel_samples", 1);
+            self.tables.tally.kernel_samples += 1;
             (&mut self.kernel_space, &mut self.loadmap.host)
         } else {
-            self.tables.count("run", "user_samples", 1);
-            self.tables.count("coverage", "user_samples", 1);
+            self.tables.tally.user_samples += 1;
             match self.loadmap.get_and_host(sample.pid) {
                 Some(found) => found,
                 None => return,
@@ -275,10 +274,9 @@ impl Collector {
                     plans.give_row(process, frame.return_address, &view);
                 }
             }
-            let tables = &mut self.tables;
-            let found = u64::from(site.is_some());
-            tables.count("coverage", "callers_beyond_stack_copy", u64::from(beyond));
-            tables.count("coverage", "user_samples_with_caller", found);
+            let tally = &mut self.tables.tally;
+            tally.callers += u64::from(site.is_some());
+            tally.callers_beyond_stack_copy += u64::from(beyond);
             caller = site;
         }
         let caller = self
@@ -312,10 +310,9 @@ impl Collector {
             capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Thinned { .. }));
         let acceptance = &mut self.acceptance;
         if let Some(thinned) = thinned(probability, share, by_handler, || acceptance.random()) {
-            self.tables.count("run", "windows_thinned", 1);
-            let early = thinned == Thinned::Early;
-            self.tables
-                .count("run", "windows_thinned_early", u64::from(early));
+            let tally = &mut self.tables.tally;
+            tally.windows_thinned += 1;
+            tally.windows_thinned_early += u64::from(thinned == Thinned::Early);
             // Its values do not count, but the next one's may.
             if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
                 let (lacked, went) = (Lacked::default(), Ways::default());
@@ -372,18 +369,18 @@ impl Collector {
             ..
         } = recorder;
         self.totals.values += values;
-        let tables = &mut self.tables;
-        tables.count("run", "windows", 1);
-        tables.count("run", "value_events", values);
-        tables.count("run", "instructions", u64::from(outcome.instructions));
-        tables.count("coverage", "destinations_reached", destinations);
-        tables.count("coverage", "destinations_known", destinations_known);
+        let tally = &mut self.tables.tally;
+        tally.windows += 1;
+        tally.values += values;
+        tally.instructions += u64::from(outcome.instructions);
+        tally.destinations += destinations;
+        tally.destinations_known += destinations_known;
         if !kernel {
-            tables.count("coverage", "user_destinations_known", destinations_known);
+            tally.user_destinations_known += destinations_known;
         }
-        tables.count("coverage", "loads_reached", loads);
-        tables.count("coverage", "loads_captured", loads_known);
-        tables.count("stop", outcome.stop.key(), 1);
+        tally.loads += loads;
+        tally.loads_known += loads_known;
+        self.tables.count("stop", outcome.stop.key(), 1);
         if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
             return self.process_gone();
         }
