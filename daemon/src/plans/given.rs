@@ -31,7 +31,7 @@ pub(super) struct Given {
 }
 
 /// Plans made for one PC, after which it keeps the last.
-const MAX_MADE: u8 = 6;
+const MAX_MADE: u8 = 3;
 /// Windows that lack memory, or code if the last plan came out as it was before, until one is made
 /// anew: after the first plan twice as many, and twice as many again after each that follows.
 const FIRST_LACKS: u16 = 2;
