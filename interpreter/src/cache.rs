@@ -1,6 +1,9 @@
 //! A bounded cache of decoded instructions.
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 
 use crate::decode::{Decoded, MAX_BYTES};
 use crate::stop::StopReason;
@@ -30,6 +33,10 @@ impl Key {
             address,
             place: u64::from(space) | origin,
         }
+    }
+
+    fn hash(&self) -> u64 {
+        FxBuildHasher.hash_one(self)
     }
 }
 
@@ -95,8 +102,9 @@ impl Held {
 /// made, and used as instructions come: in the order in which windows first run through them, so
 /// that what is used together lies together.
 pub struct DecodeCache {
-    /// Where the instruction of a key is.
-    places: FxHashMap<Key, u32>,
+    /// Where the instruction of a key is: its number alone, so that what is looked through is small, and
+    /// what is looked at besides is the instruction that is asked for.
+    places: HashTable<u32>,
     entries: Vec<Entry>,
     /// Entries to be used.
     capacity: usize,
@@ -120,7 +128,7 @@ impl DecodeCache {
         let mut entries = Vec::with_capacity(capacity + 1);
         entries.push(none);
         Self {
-            places: FxHashMap::with_capacity_and_hasher(capacity, FxBuildHasher),
+            places: HashTable::with_capacity(capacity),
             entries,
             capacity,
             last: 0,
@@ -222,6 +230,11 @@ impl DecodeCache {
         Ok(Held(index))
     }
 
+    /// What is asked for next does not come behind what was asked for last.
+    pub fn leave(&mut self) {
+        self.last = 0;
+    }
+
     /// What was found last.
     #[inline]
     pub fn get(&self, held: Held) -> &Decoded {
@@ -230,7 +243,9 @@ impl DecodeCache {
 
     /// Forgets every instruction of a code space.
     pub fn invalidate(&mut self, space: u32) {
-        self.places.retain(|key, _| key.place as u32 != space);
+        let entries = &self.entries;
+        self.places
+            .retain(|index| entries[*index as usize].key.place as u32 != space);
         for entry in &mut self.entries {
             if entry.key.place as u32 == space {
                 entry.key = Key::NONE;
@@ -240,7 +255,7 @@ impl DecodeCache {
 
     /// Bytes that it takes when it is full, to a few percent.
     pub fn bytes(&self) -> usize {
-        let place = size_of::<(Key, u32)>() + 1;
+        let place = size_of::<u32>() + 1;
         self.entries.capacity() * size_of::<Entry>() + self.places.capacity() / 7 * 8 * place
     }
 
@@ -264,9 +279,15 @@ impl DecodeCache {
                 return Some(hint);
             }
         }
-        let index = *self.places.get(&key)? as usize;
+        let index = self.place_of(key)?;
         self.follow(index);
         Some(index)
+    }
+
+    fn place_of(&self, key: Key) -> Option<usize> {
+        let is_key = |index: &u32| self.entries[*index as usize].key == key;
+        let index = self.places.find(key.hash(), is_key)?;
+        Some(*index as usize)
     }
 
     /// Has the processor fetch the instruction that came next, the last time.
@@ -290,8 +311,8 @@ impl DecodeCache {
     /// Keeps an instruction, in place of another of its key or, when all entries are used, of the
     /// one that was kept first; where it is now.
     fn put(&mut self, key: Key, decoded: Decoded) -> usize {
-        let index = match self.places.get(&key) {
-            Some(&index) => index as usize,
+        let index = match self.place_of(key) {
+            Some(index) => index,
             None => self.place(key),
         };
         let entry = &mut self.entries[index];
@@ -312,11 +333,20 @@ impl DecodeCache {
             self.entries.len() - 1
         } else {
             self.turn = self.turn % self.capacity + 1;
-            self.places.remove(&self.entries[self.turn].key);
+            let (old, turn) = (self.entries[self.turn].key, self.turn as u32);
+            let is_turn = |index: &u32| *index == turn;
+            if let Ok(place) = self.places.find_entry(old.hash(), is_turn) {
+                place.remove();
+            }
             self.turn
         };
+        self.entries[index].key = key;
+        let entries = &self.entries;
         // There are at most 2^24.
-        self.places.insert(key, index as u32);
+        self.places
+            .insert_unique(key.hash(), index as u32, |index| {
+                entries[*index as usize].key.hash()
+            });
         index
     }
 }
