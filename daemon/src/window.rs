@@ -210,10 +210,9 @@ impl Sink for Recorder<'_, '_> {
         if self.transfer.is_some() {
             self.settle_jump();
         }
-        let before = self.current.map(|(_, site)| site);
         let place = self.view.place(pc);
         let (tables, owner) = (&mut self.tables, self.owner);
-        let site = place.and_then(|place| tables.next_site(owner, place, mark, before));
+        let site = place.and_then(|place| tables.marked_site(owner, place, mark));
         self.current = site.map(|site| (pc, site));
     }
 

@@ -179,13 +179,6 @@ impl<V: Words> Hotlist<V> {
         })
     }
 
-    /// Has the processor fetch what [`update`](Self::update) of a frequent value will need: lists are
-    /// many, and mostly none of its caches holds them.
-    #[inline]
-    pub fn prefetch(&self) {
-        self.store.prefetch();
-    }
-
     /// Offers an event. `time` is in any unit that does not run backwards; it is kept as S.
     ///
     /// Allocates nothing, and draws no random number unless one is needed: none while p = 1, none

@@ -96,16 +96,6 @@ impl<V: Words> Store<V> {
         size_of_val(&*self.words)
     }
 
-    /// Has the processor fetch the first values and their counts.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        for at in [0, self.counts_at()] {
-            if let Some(word) = self.words.get(at) {
-                mem_prefetch::prefetch_write_data::<_, 3>(word);
-            }
-        }
-    }
-
     /// Where the value is, if it is in the list.
     #[inline]
     pub(crate) fn find(&self, value: V) -> Option<usize> {

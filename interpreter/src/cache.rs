@@ -275,7 +275,6 @@ impl DecodeCache {
             let hint = hint as usize;
             if self.entries[hint].key == key {
                 self.last = hint;
-                self.look_ahead();
                 return Some(hint);
             }
         }
@@ -288,16 +287,6 @@ impl DecodeCache {
         let is_key = |index: &u32| self.entries[*index as usize].key == key;
         let index = self.places.find(key.hash(), is_key)?;
         Some(*index as usize)
-    }
-
-    /// Has the processor fetch the instruction that came next, the last time.
-    #[inline]
-    fn look_ahead(&self) {
-        let [next, _] = self.entries[self.last].next;
-        let next = &self.entries[next as usize];
-        mem_prefetch::prefetch_read_data::<_, 3>(next);
-        mem_prefetch::prefetch_read_data::<_, 3>(&next.decoded.operands);
-        mem_prefetch::prefetch_read_data::<_, 3>(&next.decoded.action);
     }
 
     /// Remembers that this entry came behind the last.

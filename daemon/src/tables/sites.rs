@@ -11,19 +11,15 @@ pub(crate) struct SiteId(pub(super) u32);
 
 /// An instruction that windows run through, in the code of one owner.
 ///
-/// Windows run through the same instructions again and again, mostly in the same order. So what is
-/// kept of an instruction is found from its site, and its site by the number that the decode cache has
-/// for it, or, where several owners share the code, as the one that came next the last time: without
-/// a look into a hash table, which is a miss of the cache each time. A site is a line of that cache;
-/// while a window is at one, what those behind it will need is fetched.
+/// Windows run through the same instructions again and again. So what is kept of an instruction is found
+/// from its site, and its site by the number that the decode cache has for it, without a look into a hash
+/// table, which is a miss of the cache each time. A site is a line of that cache.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Site {
     owner: Owner,
     pc: Pc,
     id: PcId,
-    /// The one that a window came to next, the last time.
-    next: SiteId,
     /// Its profiles, each of which names the next.
     first: u32,
     directions: Directions,
@@ -45,55 +41,14 @@ pub(crate) struct Moment {
 const SLOTS: usize = 16;
 
 impl Tables {
-    /// The site of an instruction that the decode cache holds under this number, behind the one that
-    /// the window was at `before`. `None`, and counted, if there is no room.
+    /// The site of an instruction that the decode cache holds under this number. `None`, and counted,
+    /// if there is no room.
     #[inline]
-    pub(crate) fn next_site(
-        &mut self,
-        owner: Owner,
-        pc: Pc,
-        mark: u32,
-        before: Option<SiteId>,
-    ) -> Option<SiteId> {
+    pub(crate) fn marked_site(&mut self, owner: Owner, pc: Pc, mark: u32) -> Option<SiteId> {
         let marked = self.marked.get(mark as usize).copied();
-        let id = match marked.filter(|id| self.is_site(*id, owner, pc)) {
-            Some(id) => id,
-            None => self.unmarked_site(owner, pc, mark, before)?,
-        };
-        if let Some(before) = before.and_then(|before| self.sites.get_mut(before.0 as usize)) {
-            before.next = id;
-        }
-        self.look_ahead(id);
-        Some(id)
-    }
-
-    /// Has the processor fetch what the window needs at this site and soon behind it: the tables are
-    /// larger than its caches, and what is met in one window is met again in one of many.
-    #[inline]
-    fn look_ahead(&self, id: SiteId) {
-        let Some(site) = self.sites.get(id.0 as usize) else {
-            return;
-        };
-        // Most instructions have one value or two, whose profiles were made one after the other.
-        let mut at = site.first;
-        for _ in 0..2 {
-            let Some(profile) = self.profiles.get(at as usize) else {
-                break;
-            };
-            if let Some(list) = &profile.list {
-                list.prefetch();
-            }
-            at = profile.next;
-        }
-        if let Some(next) = self.sites.get(site.next.0 as usize) {
-            let first = next.first as usize;
-            for profile in self.profiles.get(first..first + 2).unwrap_or_default() {
-                prefetch(profile);
-                prefetch(&profile.list);
-            }
-            if let Some(behind) = self.sites.get(next.next.0 as usize) {
-                prefetch(behind);
-            }
+        match marked.filter(|id| self.is_site(*id, owner, pc)) {
+            Some(id) => Some(id),
+            None => self.unmarked_site(owner, pc, mark),
         }
     }
 
@@ -105,19 +60,8 @@ impl Tables {
 
     /// That where the number last stood for the site of another owner.
     #[inline(never)]
-    fn unmarked_site(
-        &mut self,
-        owner: Owner,
-        pc: Pc,
-        mark: u32,
-        before: Option<SiteId>,
-    ) -> Option<SiteId> {
-        let before = before.map(|before| before.0 as usize);
-        let next = before.and_then(|before| Some(self.sites.get(before)?.next));
-        let id = match next.filter(|id| self.is_site(*id, owner, pc)) {
-            Some(id) => id,
-            None => self.site(owner, pc)?,
-        };
+    fn unmarked_site(&mut self, owner: Owner, pc: Pc, mark: u32) -> Option<SiteId> {
+        let id = self.site(owner, pc)?;
         let mark = mark as usize;
         if mark >= self.marked.len() {
             self.marked.resize(mark + 1, SiteId(u32::MAX));
@@ -141,7 +85,6 @@ impl Tables {
             owner,
             pc,
             id: self.pc(pc)?,
-            next: id,
             first: NONE,
             directions: Directions::default(),
         };
@@ -295,10 +238,4 @@ impl Tables {
         });
         met.map(|site| (site.owner, site.id, site.directions))
     }
-}
-
-/// Has the processor fetch the line that something begins in, which is soon to be used.
-#[inline]
-fn prefetch<T>(of: &T) {
-    mem_prefetch::prefetch_write_data::<_, 3>(of);
 }
