@@ -328,11 +328,14 @@ impl Plans {
             other_images: true,
             limits,
         };
+        // Windows do not go the ways of a plan.
+        cache.browse(true);
         let mut code = KnownCode::new(basis.view, basis.brought.pieces(), cache);
         // Without code there is nothing to load: an empty plan keeps the PC from coming again.
         let planned = self.planner.plan(start.pc, &mut code, request);
         let planned = planned.unwrap_or_default();
         given.open = code.lacking;
+        cache.browse(false);
         count(tables, &planned.account);
         let bytes = planned.plan.to_bytes();
         let print = FxBuildHasher.hash_one((bytes, bias, row));

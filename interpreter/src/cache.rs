@@ -110,6 +110,9 @@ pub struct DecodeCache {
     capacity: usize,
     /// The entry that was asked for last.
     last: usize,
+    /// That while [browsing](Self::browse), or if so before it.
+    other_last: usize,
+    browsing: bool,
     /// Which entry to give up next when all are used.
     turn: usize,
 }
@@ -132,6 +135,8 @@ impl DecodeCache {
             entries,
             capacity,
             last: 0,
+            other_last: 0,
+            browsing: false,
             turn: 0,
         }
     }
@@ -230,9 +235,13 @@ impl DecodeCache {
         Ok(Held(index))
     }
 
-    /// What is asked for next does not come behind what was asked for last.
-    pub fn leave(&mut self) {
-        self.last = 0;
+    /// From now on what is asked for is no window's way, or is one again: what windows go by is left
+    /// alone meanwhile.
+    pub fn browse(&mut self, browsing: bool) {
+        if self.browsing != browsing {
+            self.browsing = browsing;
+            std::mem::swap(&mut self.last, &mut self.other_last);
+        }
     }
 
     /// What was found last.
@@ -278,7 +287,12 @@ impl DecodeCache {
                 return Some(hint);
             }
         }
-        let index = self.place_of(key)?;
+        // Code lies as it was first run through.
+        let behind = self.last + 1;
+        let index = match self.entries.get(behind) {
+            Some(entry) if entry.key == key => behind,
+            _ => self.place_of(key)?,
+        };
         self.follow(index);
         Some(index)
     }
@@ -291,9 +305,11 @@ impl DecodeCache {
 
     /// Remembers that this entry came behind the last.
     fn follow(&mut self, index: usize) {
-        let next = &mut self.entries[self.last].next;
-        // There are at most 2^24.
-        *next = [index as u32, next[0]];
+        if !self.browsing {
+            let next = &mut self.entries[self.last].next;
+            // There are at most 2^24.
+            *next = [index as u32, next[0]];
+        }
         self.last = index;
     }
 

@@ -72,8 +72,6 @@ impl Code for KnownCode<'_, '_> {
         }
         let Pc { image, address } = located.pc;
         let sampled = self.sampled(pc);
-        // Windows do not go the ways of a plan.
-        self.cache.leave();
         let held = match sampled {
             [] => None,
             _ => self.cache.hold_sampled(image.0, address, sampled).ok(),
