@@ -130,10 +130,6 @@ impl Merge {
             return None;
         }
         let entry = oldest.queue.pop_front()?;
-        if let Some((Record::Packed(next), _)) = oldest.queue.front() {
-            // While this one is looked at, the next one can come into the cache.
-            next.prefetch();
-        }
         if oldest.queue.is_empty() {
             oldest.queue.shrink_to(USUAL);
         }

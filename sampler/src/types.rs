@@ -324,7 +324,7 @@ pub enum Record {
     Packed(Packed),
 }
 
-const _: () = assert!(size_of::<Record>() == 48);
+const _: () = assert!(size_of::<Record>() == 56);
 
 impl Record {
     /// When the record was written, in nanoseconds of `CLOCK_MONOTONIC`.

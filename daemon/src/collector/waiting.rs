@@ -84,19 +84,28 @@ impl Waiting {
         let &(_, index) = self.order.get(self.taken)?;
         self.taken += 1;
         let arrival = self.arrivals.get_mut(index as usize)?.take();
-        match self.order.get(self.taken) {
-            // While this one is looked at, the next one can come into the cache.
-            Some(&(_, next)) => self.prefetch(next),
-            None => self.clear(),
+        if self.len() == 0 {
+            self.clear();
+        } else {
+            self.prefetch();
         }
         arrival
     }
 
-    fn prefetch(&self, index: u32) {
+    /// While one sample is looked at, the next one can come into the cache, and word of the one behind
+    /// it.
+    fn prefetch(&self) {
+        let ahead = |n| {
+            let (_, index) = self.order.get(self.taken + n)?;
+            self.arrivals.get(*index as usize)
+        };
+        if let Some(behind) = ahead(1) {
+            mem_prefetch::prefetch_read_data::<_, 3>(behind);
+        }
         if let Some(Some(Arrival {
             record: Record::Packed(packed),
             ..
-        })) = self.arrivals.get(index as usize)
+        })) = ahead(0)
         {
             packed.prefetch();
         }

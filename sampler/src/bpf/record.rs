@@ -100,8 +100,12 @@ const LINE: usize = 64;
 pub struct Packed {
     time: u64,
     period: u64,
+    ip: u64,
+    pid: Pid,
     cpu: u32,
+    mode: Mode,
     has_stack: bool,
+    lacks_plan: bool,
     bytes: Part,
 }
 
@@ -109,15 +113,19 @@ impl Packed {
     /// A record that was taken on `cpu`, and how many samples found no room since the one before.
     /// `None` if it is no record.
     pub(crate) fn new(bytes: Part, cpu: u32) -> Option<(Self, u32)> {
-        let mut head = Fields(bytes.get(..HEAD)?);
-        let (time, period) = (head.u64()?, head.u64()?);
-        let missed = Fields(bytes.get(MISSED..)?).u32()?;
-        let stack_bytes = Fields(bytes.get(STACK_BYTES..)?).u16()?;
+        let head: &[u8; HEAD] = bytes.first_chunk()?;
+        let field = |at: usize| Fields(&head[at..]);
+        let (time, period, ip) = (field(0).u64()?, field(8).u64()?, field(IP).u64()?);
+        let missed = field(MISSED).u32()?;
         let packed = Self {
             time,
             period,
+            ip,
+            pid: Pid(field(TGID).u32()?),
             cpu,
-            has_stack: stack_bytes > 0,
+            mode: mode_of(context_of(head[CONTEXT])?),
+            has_stack: field(STACK_BYTES).u16()? > 0,
+            lacks_plan: head[PLAN] == MISSING,
             bytes,
         };
         Some((packed, missed))
@@ -137,16 +145,9 @@ impl Packed {
         self.period = period;
     }
 
-    /// Whose sample it is, the interrupted PC and what was interrupted: what can be told before it is
-    /// unpacked. Of what the handler did not write, anything.
+    /// Whose sample it is, the interrupted PC and what was interrupted.
     pub fn origin(&self) -> (Pid, u64, Mode) {
-        let field = |at| Fields(self.bytes.get(at..).unwrap_or_default());
-        let context = field(CONTEXT).u8().and_then(context_of);
-        (
-            Pid(field(TGID).u32().unwrap_or_default()),
-            field(IP).u64().unwrap_or_default(),
-            context.map_or(Mode::Kernel, mode_of),
-        )
+        (self.pid, self.ip, self.mode)
     }
 
     /// Whether memory of the user's stack came with it.
@@ -156,7 +157,7 @@ impl Packed {
 
     /// Whether there was no plan for its PC.
     pub fn lacks_plan(&self) -> bool {
-        self.bytes.get(PLAN) == Some(&MISSING)
+        self.lacks_plan
     }
 
     /// Bytes that it holds.
