@@ -179,7 +179,8 @@ impl<V: Words> Hotlist<V> {
         })
     }
 
-    /// Offers an event. `time` is in any unit that does not run backwards; it is kept as S.
+    /// Offers an event. `time` is in any unit; it is kept as S. Where events come out of order, S is the
+    /// time of the one that came first.
     ///
     /// Allocates nothing, and draws no random number unless one is needed: none while p = 1, none
     /// for a value that counting samples find in the list, and one per acceptance else.
@@ -429,5 +430,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Events may come out of order, far out of it too: the last one is the latest, and S of a value is
+    /// the time at which it came first.
+    #[test]
+    fn events_out_of_order() {
+        let (mut list, mut coins) = (Hotlist::new(&Config::default()), Generator::new(1));
+        for (value, time) in [(1, 1000), (2, 3000), (1, 2000), (3, 10), (2, 2500)] {
+            list.update(value, time, &mut coins);
+        }
+        let parts = list.to_parts();
+        assert_eq!(parts.last, 3000);
+        let mut firsts: Vec<_> = parts.tuples.iter().map(|t| (t.value, t.first)).collect();
+        firsts.sort_unstable();
+        assert_eq!(firsts, [(1, 1000), (2, 3000), (3, 10)]);
+        list.update(1, 1 << 50, &mut coins);
+        list.update(1, 20, &mut coins);
+        let last = list.to_parts().last;
+        assert!(((1 << 50) - (1 << 20)..=1 << 50).contains(&last), "{last}");
     }
 }

@@ -220,17 +220,16 @@ impl<V: Words> Store<V> {
         self.set_first_offset(index, offset);
     }
 
-    /// Notes the time of an event.
+    /// Notes the time of an event, which may be one that others came before.
     #[inline]
     pub(crate) fn saw(&mut self, time: u64) {
         let since = time.wrapping_sub(self.base);
-        let offset = since >> self.shift;
+        let mut offset = since >> self.shift;
+        if time < self.base || offset > LOW {
+            offset = self.offset(time);
+        }
         // Cast: seen to fit.
-        self.last = if time >= self.base && offset <= LOW {
-            offset as u32
-        } else {
-            self.offset(time) as u32
-        };
+        self.last = self.last.max(offset as u32);
     }
 
     /// Time of the last event counted; zero for an empty list.
