@@ -207,13 +207,14 @@ impl DecodeCache {
     }
 
     /// The same, but only what is held.
-    #[inline]
+    #[inline(always)]
     pub fn find_sampled(&mut self, space: u32, address: u64, code: &[u8]) -> Option<Held> {
         let index = self.find(Key::new(space, address, SAMPLE))?;
         self.entries[index].is_start_of(code).then_some(Held(index))
     }
 
     #[cold]
+    #[inline(never)]
     fn decode_sampled(&mut self, key: Key, code: &[u8]) -> Result<Held, StopReason> {
         let decoded = Decoded::new(code, key.address)?;
         let len = decoded.len();
@@ -254,7 +255,7 @@ impl DecodeCache {
         self.places.is_empty()
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, key: Key) -> Option<usize> {
         for hint in self.entries[self.last].next {
             let hint = hint as usize;
@@ -264,6 +265,13 @@ impl DecodeCache {
                 return Some(hint);
             }
         }
+        self.find_place(key)
+    }
+
+    /// An instruction that did not come next, the last times.
+    #[cold]
+    #[inline(never)]
+    fn find_place(&mut self, key: Key) -> Option<usize> {
         let index = *self.places.get(&key)? as usize;
         self.follow(index);
         Some(index)

@@ -2,7 +2,7 @@
 
 use iced_x86::{OpKind, Register};
 
-use crate::decode::{Action, Decoded, Effects, flags_of};
+use crate::decode::{Decoded, Effects, flags_of};
 use crate::event::Events;
 use crate::operand::{OperandKind, Part, number};
 use crate::overlay::Overlay;
@@ -48,6 +48,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) sink: &'a mut dyn Sink,
     pub(crate) events: &'a mut Events,
     pub(crate) capture: Capture,
+    /// The kinds captured at an instruction, and at one that compares.
+    captures: [Capture; 2],
     /// Process address less image address of the current instruction.
     bias: u64,
     /// Process address of the current instruction.
@@ -69,6 +71,11 @@ impl<'a> Machine<'a> {
             events,
         } = state;
         overlay.clear();
+        let comparing = if capture.meets(Capture::COMPARE) {
+            capture.with(Capture::OPERANDS)
+        } else {
+            capture
+        };
         Self {
             pc: registers.rip,
             registers,
@@ -77,67 +84,57 @@ impl<'a> Machine<'a> {
             sink,
             events,
             capture,
+            captures: [capture, comparing],
             bias: 0,
             address: None,
         }
     }
 
-    /// Interprets one instruction and hands out its value events.
+    /// Interprets the instruction at a process address and hands out its value events.
     #[inline]
     pub(crate) fn execute(
         &mut self,
         decoded: &Decoded,
+        pc: u64,
         bias: u64,
         mark: u32,
     ) -> Result<Flow, StopReason> {
         self.bias = bias;
-        self.pc = self.registers.rip;
-        self.sink.reached(self.pc, mark);
-        let compares = decoded.compared > 0 && self.capture.meets(Capture::COMPARE);
-        self.events.begin(if compares {
-            self.capture.with(Capture::OPERANDS)
-        } else {
-            self.capture
-        });
-        if self.overlay.touches(self.pc, decoded.len() as u64) {
+        self.pc = pc;
+        self.sink.reached(pc, mark);
+        let compares = decoded.compared > 0;
+        self.events.begin(self.captures[usize::from(compares)]);
+        if self.overlay.touches(pc, decoded.len() as u64) {
             return Err(StopReason::PageWritten);
         }
         self.address = None;
         if decoded.accesses_memory {
             self.find_address(decoded);
         }
-        let done = match &decoded.action {
-            Action::Run(handler) => handler(self, decoded),
-            Action::Skip(effects) => self.skip(decoded, effects),
-            Action::Stop(reason) => Err(*reason),
-        };
-        if done.is_ok() {
-            self.events.deliver(self.pc, self.sink);
-        }
-        done
+        let flow = (decoded.handler)(self, decoded)?;
+        self.events.deliver(pc, self.sink);
+        Ok(flow)
     }
 
     /// Works out where the explicit memory operand lies.
     #[inline]
     fn find_address(&mut self, decoded: &Decoded) {
         self.address = self.linear_address(decoded);
-        if self.events.wants(Capture::EA.with(Capture::BASE)) {
-            self.report_address(decoded);
+        if decoded.variable_address {
+            self.events.add(Parameter::Ea, self.address);
+            if self.events.wants(Capture::BASE) {
+                self.report_base(decoded);
+            }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report_address(&mut self, decoded: &Decoded) {
-        if decoded.variable_address {
-            if self.events.wants(Capture::EA) {
-                self.events.hold(Parameter::Ea, self.address);
-            }
-            if let Some(base) = decoded.base {
-                let base = self.registers.gpr[usize::from(base & 15)];
-                let narrow = decoded.operands.address.is_narrow;
-                self.event_of(Parameter::Base, base, if narrow { 4 } else { 8 });
-            }
+    fn report_base(&mut self, decoded: &Decoded) {
+        if let Some(base) = decoded.base {
+            let base = self.registers.gpr[usize::from(base & 15)];
+            let narrow = decoded.operands.address.is_narrow;
+            self.event_of(Parameter::Base, base, if narrow { 4 } else { 8 });
         }
     }
 
@@ -170,18 +167,50 @@ impl<'a> Machine<'a> {
 
     /// Process address of a near branch's target.
     pub(crate) fn branch_target(&self, decoded: &Decoded) -> Result<u64, StopReason> {
-        match decoded.instruction().op0_kind() {
-            OpKind::NearBranch64 => Ok(decoded
-                .instruction()
-                .near_branch64()
-                .wrapping_add(self.bias)),
+        match decoded.operands.get(0).kind {
+            OperandKind::NearBranch => Ok(decoded.operands.immediate.wrapping_add(self.bias)),
             // What goes elsewhere is no near branch of 64 bits.
             _ => Err(StopReason::Unsupported),
         }
     }
 
+    /// An address [that is a sum](crate::operand::Address::is_sum), if all of it is known.
+    #[inline]
+    fn known_sum(&self, decoded: &Decoded) -> Option<u64> {
+        let form = &decoded.operands.address;
+        let mut sum = decoded.instruction().memory_displacement64();
+        let mut known = u8::MAX;
+        match form.base {
+            Part::Register(number) => {
+                let base = self.registers.gpr[usize::from(number & 15)];
+                sum = sum.wrapping_add(base.known_bits());
+                known &= base.known_bytes();
+            }
+            Part::Rip => sum = sum.wrapping_add(self.bias),
+            _ => {}
+        }
+        if let Part::Register(number) = form.index {
+            let index = self.registers.gpr[usize::from(number & 15)];
+            sum = sum.wrapping_add(index.known_bits() << form.scale);
+            known &= index.known_bytes();
+        }
+        (known == u8::MAX).then_some(sum)
+    }
+
     /// The offset that a memory operand's registers and displacement make (what `lea` yields).
+    #[inline]
     pub(crate) fn effective_address(&self, decoded: &Decoded) -> Word {
+        if decoded.operands.address.is_sum
+            && let Some(sum) = self.known_sum(decoded)
+        {
+            return Word::known(sum);
+        }
+        self.partial_address(decoded)
+    }
+
+    /// The same, byte by byte, of an address of any form.
+    #[inline(never)]
+    fn partial_address(&self, decoded: &Decoded) -> Word {
         let form = decoded.operands.address;
         let mut displacement = decoded.instruction().memory_displacement64();
         let base = match form.base {
@@ -213,11 +242,16 @@ impl<'a> Machine<'a> {
     }
 
     /// The linear address of the explicit memory operand, if known.
+    #[inline]
     pub(crate) fn linear_address(&self, decoded: &Decoded) -> Option<u64> {
+        if decoded.operands.address.is_sum {
+            return self.known_sum(decoded);
+        }
         self.linear_address_beyond(decoded, 0)
     }
 
     /// The linear address so many bytes beyond the explicit memory operand, if known.
+    #[inline(never)]
     pub(crate) fn linear_address_beyond(&self, decoded: &Decoded, bytes: u64) -> Option<u64> {
         let form = decoded.operands.address;
         let base = self.segment_base(form.segment)?;
@@ -325,32 +359,48 @@ impl<'a> Machine<'a> {
     }
 
     /// Reads an operand, zero-extended from its width (immediates: sign-extended to 64 bits).
-    #[inline]
     pub(crate) fn read(&mut self, decoded: &Decoded, operand: u32) -> Result<Word, StopReason> {
         let form = decoded.operands.get(operand);
         match (form.kind, form.width) {
-            (OperandKind::Register, Some(width)) => {
-                let value = self.part(usize::from(form.number), width);
-                self.report_operand(operand, width, value);
-                Ok(value)
-            }
             (OperandKind::Immediate, _) => Ok(Word::known(decoded.operands.immediate)),
+            (_, Some(width)) => self.read_in(decoded, operand, width),
             _ => self.read_other(decoded, operand),
         }
     }
 
-    /// Reads an operand that is not just a register or an immediate.
+    /// Reads an operand of that width (an immediate is cut to it).
+    #[inline(always)]
+    pub(crate) fn read_in(
+        &mut self,
+        decoded: &Decoded,
+        operand: u32,
+        width: Width,
+    ) -> Result<Word, StopReason> {
+        let form = decoded.operands.get(operand);
+        let value = match form.kind {
+            OperandKind::Register => self.part(usize::from(form.number), width),
+            OperandKind::Immediate => {
+                return Ok(Word::known(decoded.operands.immediate & width.mask()));
+            }
+            OperandKind::Memory => {
+                let value = self.load(self.address, width)?;
+                self.event_of(Parameter::Load, value, width.bytes());
+                value
+            }
+            _ => return self.read_other(decoded, operand),
+        };
+        self.report_operand(operand, width, value);
+        Ok(value)
+    }
+
+    /// Reads an operand that is not just a register, memory or an immediate.
+    #[inline(never)]
     fn read_other(&mut self, decoded: &Decoded, operand: u32) -> Result<Word, StopReason> {
         let form = decoded.operands.get(operand);
         let (value, width) = match (form.kind, form.width) {
             (OperandKind::HighByte, _) => {
                 let word = self.registers.gpr[usize::from(form.number & 15)];
                 (word.high_byte(), Width::B8)
-            }
-            (OperandKind::Memory, Some(width)) => {
-                let value = self.load(self.address, width)?;
-                self.event_of(Parameter::Load, value, width.bytes());
-                (value, width)
             }
             // The second of two immediates.
             _ => {
@@ -382,62 +432,44 @@ impl<'a> Machine<'a> {
     }
 
     /// Writes an operand (register or memory) and reports it.
-    #[inline(always)]
     pub(crate) fn write(
         &mut self,
         decoded: &Decoded,
         operand: u32,
         value: Word,
     ) -> Result<(), StopReason> {
-        let form = decoded.operands.get(operand);
-        let (OperandKind::Register, Some(width)) = (form.kind, form.width) else {
-            return self.write_other(decoded, operand, value);
-        };
-        let slot = &mut self.registers.gpr[usize::from(form.number & 15)];
-        *slot = match width {
-            Width::B64 => value,
-            Width::B32 => value.truncate(Width::B32),
-            narrow => slot.with_low(narrow, value),
-        };
-        if self.events.wants(Capture::DEST) {
-            self.report_register(decoded, operand, value, width);
-        }
-        Ok(())
+        let width = self.width(decoded, operand)?;
+        self.write_in(decoded, operand, width, value)
     }
 
-    /// Writes an operand that is not just a register.
-    fn write_other(
+    /// Writes an operand of that width and reports it.
+    #[inline(always)]
+    pub(crate) fn write_in(
         &mut self,
         decoded: &Decoded,
         operand: u32,
+        width: Width,
         value: Word,
     ) -> Result<(), StopReason> {
         let form = decoded.operands.get(operand);
-        let width = form.width.ok_or(StopReason::Unsupported)?;
-        match form.kind {
-            OperandKind::Memory => return self.write_memory(decoded, width, value),
-            OperandKind::HighByte => {
-                let slot = &mut self.registers.gpr[usize::from(form.number & 15)];
-                *slot = slot.with_high_byte(value);
-            }
+        let slot = &mut self.registers.gpr[usize::from(form.number & 15)];
+        *slot = match (form.kind, width) {
+            (OperandKind::Register, Width::B64) => value,
+            (OperandKind::Register, Width::B32) => value.truncate(Width::B32),
+            (OperandKind::Register, narrow) => slot.with_low(narrow, value),
+            (OperandKind::Memory, _) => return self.write_memory(decoded, width, value),
+            (OperandKind::HighByte, _) => slot.with_high_byte(value),
             _ => return Err(StopReason::Unsupported),
-        }
-        if self.events.wants(Capture::DEST) {
-            self.report_register(decoded, operand, value, width);
+        };
+        if self.events.wants(Capture::DEST) && !decoded.constant {
+            let dest = Parameter::Dest(form.register);
+            self.events.hold(dest, value.truncate(width).all());
         }
         Ok(())
     }
 
-    #[cold]
-    #[inline(never)]
-    fn report_register(&mut self, decoded: &Decoded, operand: u32, value: Word, width: Width) {
-        if !decoded.constant {
-            let dest = Parameter::Dest(decoded.instruction().op_register(operand));
-            self.events.hold(dest, value.get(width.bytes()));
-        }
-    }
-
     /// Writes the explicit memory operand, and reports that and what it overwrites.
+    #[inline]
     fn write_memory(
         &mut self,
         decoded: &Decoded,
@@ -470,7 +502,11 @@ impl<'a> Machine<'a> {
 
     /// An instruction of which only the effects are known.
     #[inline(never)]
-    fn skip(&mut self, decoded: &Decoded, effects: &Effects) -> Result<Flow, StopReason> {
+    pub(crate) fn skip(
+        &mut self,
+        decoded: &Decoded,
+        effects: &Effects,
+    ) -> Result<Flow, StopReason> {
         let instruction = decoded.instruction();
         if effects.loaded {
             self.event(Parameter::Load, None);

@@ -6,6 +6,7 @@ use crate::word::{Width, Word};
 
 impl Machine<'_> {
     /// Loads from a linear address; what cannot be read is unknown.
+    #[inline(never)]
     pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {
         let value = match address {
             Some(address) => {
@@ -14,7 +15,7 @@ impl Machine<'_> {
             }
             None => Word::unknown(width),
         };
-        let known = value.get(width.bytes()).is_some();
+        let known = value.all().is_some();
         self.sink.load(self.pc, address, width.bytes(), known);
         Ok(value)
     }
@@ -25,12 +26,19 @@ impl Machine<'_> {
         self.load_known(address, width).get(width.bytes())
     }
 
+    #[inline]
     pub(crate) fn load_known(&mut self, address: u64, width: Width) -> Word {
+        if self.overlay.is_clear(address, width) {
+            return self.read_memory(address, width.bytes()).truncate(width);
+        }
+        self.load_mixed(address, width)
+    }
+
+    /// Loads what the window may have stored in part or in full.
+    #[inline(never)]
+    fn load_mixed(&mut self, address: u64, width: Width) -> Word {
         let (covered, stored) = self.overlay.load(address, width);
         let bytes = width.bytes();
-        if covered == 0 {
-            return self.read_memory(address, bytes).truncate(width);
-        }
         let mut value = stored;
         // Read each run of bytes that the window has not stored to.
         let mut at = 0;
@@ -48,6 +56,7 @@ impl Machine<'_> {
     }
 
     /// Up to 8 bytes of the memory of the interrupt: all of them known or none.
+    #[inline]
     fn read_memory(&mut self, address: u64, bytes: u32) -> Word {
         let mut buffer = [0; 8];
         let part = buffer.get_mut(..bytes as usize);
@@ -59,6 +68,7 @@ impl Machine<'_> {
     }
 
     /// Stores to a linear address; if it is unknown, all memory becomes unknown.
+    #[inline(never)]
     pub(crate) fn store(
         &mut self,
         address: Option<u64>,
@@ -68,8 +78,8 @@ impl Machine<'_> {
         if let Some(address) = address {
             check_canonical(address)?;
         }
-        self.sink
-            .store(self.pc, address, width.bytes(), value.get(width.bytes()));
+        let known = value.truncate(width).all();
+        self.sink.store(self.pc, address, width.bytes(), known);
         match address {
             Some(address) => self.overlay.store(address, width, value),
             None => self.overlay.store_anywhere(),

@@ -32,6 +32,9 @@ struct Hole {
 pub(crate) struct Overlay {
     chunks: [Chunk; CHUNKS],
     len: usize,
+    /// By the bit that a chunk falls to in `marks`, where the newest of them is held; of a bit that
+    /// is not set, anywhere.
+    places: [u8; CHUNKS],
     /// The chunk to give up next when all are taken.
     victim: usize,
     holes: [Hole; HOLES],
@@ -41,6 +44,8 @@ pub(crate) struct Overlay {
     /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
     /// there are holes.
     marks: u64,
+    /// The same by pages, in which code and what is stored rarely meet.
+    page_marks: u64,
 }
 
 /// One bit per byte: the `count` bytes from `first` on, within 8.
@@ -53,9 +58,19 @@ fn byte_set(first: u32, count: u32) -> u8 {
     set << first
 }
 
+/// Number of the bit that the chunk of a byte falls to.
+fn place(address: u64) -> usize {
+    (address >> 3 & 63) as usize
+}
+
 /// The bit of the chunk that a byte lies in.
 fn mark(address: u64) -> u64 {
-    1 << (address >> 3 & 63)
+    1 << place(address)
+}
+
+/// The bit of the page that a byte lies in.
+fn page_mark(address: u64) -> u64 {
+    1 << (address >> 12 & 63)
 }
 
 impl Overlay {
@@ -67,11 +82,13 @@ impl Overlay {
                 stored: 0,
             }; CHUNKS],
             len: 0,
+            places: [0; CHUNKS],
             victim: 0,
             holes: [Hole { first: 0, last: 0 }; HOLES],
             hole_len: 0,
             all_unknown: false,
             marks: 0,
+            page_marks: 0,
         }
     }
 
@@ -82,15 +99,16 @@ impl Overlay {
         self.hole_len = 0;
         self.all_unknown = false;
         self.marks = 0;
+        self.page_marks = 0;
     }
 
-    /// Whether some byte from `first` to `last`, both included and no more than 17 bytes, may have been
-    /// stored to at a known address. If `last` is the lower one they run around the end of memory.
+    /// Whether a load of the `width` at `address` takes everything from the memory of the interrupt:
+    /// no byte of it can have been stored to.
     #[inline]
-    fn is_near(&self, first: u64, last: u64) -> bool {
-        // So many bytes lie in three chunks at most.
-        let marks = mark(first) | mark(first.wrapping_add(8)) | mark(last);
-        self.marks & marks != 0
+    pub(crate) fn is_clear(&self, address: u64, width: Width) -> bool {
+        // So many bytes lie in two chunks at most, which may be those at both ends of memory.
+        let last = address.wrapping_add(u64::from(width.bytes()) - 1);
+        self.marks & (mark(address) | mark(last)) == 0 && !self.all_unknown
     }
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
@@ -98,12 +116,12 @@ impl Overlay {
     pub(crate) fn load(&self, address: u64, width: Width) -> (u8, Word) {
         let bytes = width.bytes();
         let last = address.wrapping_add(u64::from(bytes) - 1);
-        if !self.all_unknown && !self.is_near(address, last) {
-            return (0, Word::UNKNOWN);
-        }
         let mut covered = self.unknown_bytes(address, bytes);
         let (mut bits, mut known) = (0u64, 0u8);
-        for chunk in &self.chunks[..self.len] {
+        let first = self.find(address & !7);
+        let second = (address ^ last > 7).then(|| self.find(last & !7)).flatten();
+        for index in [first, second].into_iter().flatten() {
+            let chunk = &self.chunks[index];
             // Distance from the load's first byte to the chunk's: both orders can overlap.
             let offset = chunk.base.wrapping_sub(address) as i64;
             if !(-7..i64::from(bytes)).contains(&offset) {
@@ -150,9 +168,11 @@ impl Overlay {
     #[inline]
     pub(crate) fn touches(&self, address: u64, bytes: u64) -> bool {
         let last = address.saturating_add(bytes.saturating_sub(1));
-        self.is_near(address, last) && self.holds(address, last)
+        self.page_marks & (page_mark(address) | page_mark(last)) != 0 && self.holds(address, last)
     }
 
+    #[cold]
+    #[inline(never)]
     fn holds(&self, address: u64, last: u64) -> bool {
         self.chunks[..self.len].iter().any(|chunk| {
             chunk.stored != 0 && chunk.base <= last && chunk.base.saturating_add(7) >= address
@@ -178,10 +198,9 @@ impl Overlay {
     }
 
     fn store_chunk(&mut self, base: u64, value: Word, stored: u8) {
-        // The newest first: most stores are near the one before.
-        let mut held = self.chunks[..self.len].iter_mut().rev();
-        match held.find(|chunk| chunk.base == base) {
-            Some(chunk) => {
+        match self.find(base) {
+            Some(index) => {
+                let chunk = &mut self.chunks[index];
                 chunk.value = chunk.value.with_bytes(stored, value);
                 chunk.stored |= stored;
             }
@@ -190,6 +209,21 @@ impl Overlay {
                 value: Word::UNKNOWN.with_bytes(stored, value),
                 stored,
             }),
+        }
+    }
+
+    /// Where the chunk of that base is held.
+    #[inline]
+    fn find(&self, base: u64) -> Option<usize> {
+        if self.marks & mark(base) == 0 {
+            return None;
+        }
+        let held = &self.chunks[..self.len];
+        let index = usize::from(self.places[place(base)]);
+        match held.get(index) {
+            Some(chunk) if chunk.base == base => Some(index),
+            // Another chunk fell to the same bit since.
+            _ => held.iter().position(|chunk| chunk.base == base),
         }
     }
 
@@ -209,6 +243,9 @@ impl Overlay {
             index
         };
         self.marks |= mark(chunk.base);
+        self.page_marks |= page_mark(chunk.base);
+        // There are 64.
+        self.places[place(chunk.base)] = index as u8;
         self.chunks[index] = chunk;
     }
 
@@ -235,7 +272,7 @@ impl Overlay {
     }
 
     fn add_hole(&mut self, hole: Hole) {
-        self.marks = u64::MAX;
+        (self.marks, self.page_marks) = (u64::MAX, u64::MAX);
         for old in &mut self.holes[..self.hole_len] {
             let apart =
                 hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);

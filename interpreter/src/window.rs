@@ -267,7 +267,7 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
         bias,
         mark,
     } = code.fetch(pc)?;
-    let flow = machine.execute(instruction, bias, mark)?;
+    let flow = machine.execute(instruction, pc, bias, mark)?;
     let next = machine.next_pc(instruction);
     let next = match flow {
         Flow::Next => next,

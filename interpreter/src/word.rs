@@ -130,11 +130,13 @@ impl Word {
     }
 
     /// Which bytes are known: bit `i` is byte `i`.
+    #[inline]
     pub const fn known_bytes(self) -> u8 {
         self.known
     }
 
     /// The known bytes in their places, zero elsewhere.
+    #[inline]
     pub const fn known_bits(self) -> u64 {
         self.bits
     }
@@ -314,6 +316,7 @@ impl Word {
     }
 
     /// Bit `index` (below 64), if its byte is known.
+    #[inline]
     pub(crate) fn bit(self, index: u32) -> Option<bool> {
         (self.known >> (index / 8) & 1 != 0).then_some(self.bits >> index & 1 != 0)
     }
@@ -328,6 +331,7 @@ impl Word {
     }
 
     /// Whether the word is zero: a known byte that is not zero settles it.
+    #[inline]
     pub(crate) fn is_zero(self) -> Option<bool> {
         if self.bits != 0 {
             Some(false)
@@ -370,6 +374,7 @@ impl std::ops::BitAnd for Word {
     type Output = Self;
 
     /// A known zero bit decides, whatever the other operand.
+    #[inline]
     fn bitand(self, other: Self) -> Self {
         if self.known & other.known == u8::MAX {
             return Self::known(self.bits & other.bits);
@@ -386,6 +391,7 @@ impl std::ops::BitOr for Word {
     type Output = Self;
 
     /// A known one bit decides, whatever the other operand.
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         if self.known & other.known == u8::MAX {
             return Self::known(self.bits | other.bits);
@@ -398,6 +404,7 @@ impl std::ops::BitOr for Word {
 impl std::ops::BitXor for Word {
     type Output = Self;
 
+    #[inline]
     fn bitxor(self, other: Self) -> Self {
         Self::partial(self.bits ^ other.bits, self.known & other.known)
     }

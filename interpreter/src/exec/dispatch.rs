@@ -6,6 +6,19 @@ use super::{
     arith, bit, control, convert, flag, logic, mov, muldiv, shift_rotate, stack, state, string,
 };
 use crate::decode::Handler;
+use crate::operand::Operands;
+use crate::word::Width;
+
+/// A handler that is compiled for the width of the first operand, if that is one of the commonest.
+macro_rules! sized {
+    ($instruction:expr, $handler:path) => {
+        match Operands::new($instruction).get(0).width {
+            Some(Width::B64) => |m, d| $handler(m, d, Width::B64),
+            Some(Width::B32) => |m, d| $handler(m, d, Width::B32),
+            _ => |m, d| $handler(m, d, m.width(d, 0)?),
+        }
+    };
+}
 
 /// The handler of an instruction's mnemonic. Operands other than general registers, memory,
 /// immediates and near branches are not its business.
@@ -17,10 +30,10 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         return None;
     }
     let handler: Handler = match instruction.mnemonic() {
-        M::Mov | M::Movnti | M::Movdiri => mov::mov,
-        M::Movzx => mov::movzx,
-        M::Movsx | M::Movsxd => mov::movsx,
-        M::Lea => mov::lea,
+        M::Mov | M::Movnti | M::Movdiri => sized!(instruction, mov::mov),
+        M::Movzx => sized!(instruction, mov::movzx),
+        M::Movsx | M::Movsxd => sized!(instruction, mov::movsx),
+        M::Lea => sized!(instruction, mov::lea),
         M::Xchg => mov::xchg,
         M::Movbe => mov::movbe,
         M::Bswap => mov::bswap,
@@ -40,7 +53,7 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         | M::Cmovns
         | M::Cmovo
         | M::Cmovp
-        | M::Cmovs => mov::cmov,
+        | M::Cmovs => sized!(instruction, mov::cmov),
         M::Seta
         | M::Setae
         | M::Setb
@@ -87,13 +100,13 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Cdq => convert::cdq,
         M::Cqo => convert::cqo,
 
-        M::Add => arith::add,
+        M::Add => sized!(instruction, arith::add),
         M::Adc => arith::adc,
-        M::Sub => arith::sub,
+        M::Sub => sized!(instruction, arith::sub),
         M::Sbb => arith::sbb,
-        M::Cmp => arith::cmp,
-        M::Inc => arith::inc,
-        M::Dec => arith::dec,
+        M::Cmp => sized!(instruction, arith::cmp),
+        M::Inc => sized!(instruction, arith::inc),
+        M::Dec => sized!(instruction, arith::dec),
         M::Neg => arith::neg,
         M::Adcx => arith::adcx,
         M::Adox => arith::adox,
@@ -101,16 +114,16 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Cmpxchg => arith::cmpxchg,
         M::Cmpxchg8b | M::Cmpxchg16b => arith::cmpxchg_pair,
 
-        M::And => logic::and,
-        M::Or => logic::or,
-        M::Xor => logic::xor,
-        M::Test => logic::test,
+        M::And => sized!(instruction, logic::and),
+        M::Or => sized!(instruction, logic::or),
+        M::Xor => sized!(instruction, logic::xor),
+        M::Test => sized!(instruction, logic::test),
         M::Not => logic::not,
         M::Andn => logic::andn,
 
-        M::Shl | M::Sal => shift_rotate::shl,
-        M::Shr => shift_rotate::shr,
-        M::Sar => shift_rotate::sar,
+        M::Shl | M::Sal => sized!(instruction, shift_rotate::shl),
+        M::Shr => sized!(instruction, shift_rotate::shr),
+        M::Sar => sized!(instruction, shift_rotate::sar),
         M::Rol => shift_rotate::rol,
         M::Ror => shift_rotate::ror,
         M::Rcl => shift_rotate::rcl,

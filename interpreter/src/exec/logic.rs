@@ -3,43 +3,54 @@
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
 use crate::stop::StopReason;
-use crate::word::Word;
+use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
+#[inline(always)]
 fn binary(
     m: &mut Machine<'_>,
     d: &Decoded,
+    width: Width,
     writes: bool,
     apply: impl FnOnce(Word, Word) -> Word,
 ) -> Done {
-    let width = m.width(d, 0)?;
-    let a = m.read(d, 0)?;
-    let b = m.read_as(d, 1, width)?;
+    let a = m.read_in(d, 0, width)?;
+    let b = m.read_in(d, 1, width)?;
     let result = apply(a, b);
     m.flags().logic(width, result);
     if writes {
-        m.write(d, 0, result)?;
+        m.write_in(d, 0, width, result)?;
     }
     Ok(Flow::Next)
 }
 
-pub(super) fn and(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, true, |a, b| a & b)
+#[inline(always)]
+pub(super) fn and(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    binary(m, d, width, true, |a, b| a & b)
 }
 
-pub(super) fn or(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, true, |a, b| a | b)
+#[inline(always)]
+pub(super) fn or(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    binary(m, d, width, true, |a, b| a | b)
 }
 
 /// A register combined with itself is zero, known or not.
-pub(super) fn xor(m: &mut Machine<'_>, d: &Decoded) -> Done {
+#[inline(always)]
+pub(super) fn xor(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
     let same = Machine::same_register(d);
-    binary(m, d, true, |a, b| if same { Word::ZERO } else { a ^ b })
+    binary(
+        m,
+        d,
+        width,
+        true,
+        |a, b| if same { Word::ZERO } else { a ^ b },
+    )
 }
 
-pub(super) fn test(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, false, |a, b| a & b)
+#[inline(always)]
+pub(super) fn test(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    binary(m, d, width, false, |a, b| a & b)
 }
 
 /// Changes no flags.

@@ -7,58 +7,56 @@ use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
-pub(super) fn mov(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = m.width(d, 0)?;
-    let value = m.read_as(d, 1, width)?;
-    m.write(d, 0, value)?;
+#[inline(always)]
+pub(super) fn mov(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    let value = m.read_in(d, 1, width)?;
+    m.write_in(d, 0, width, value)?;
     Ok(Flow::Next)
 }
 
 /// Operands are read zero-extended already.
-pub(super) fn movzx(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let value = m.read(d, 1)?;
-    m.write(d, 0, value)?;
+#[inline(always)]
+pub(super) fn movzx(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    let from = m.width(d, 1)?;
+    let value = m.read_in(d, 1, from)?;
+    m.write_in(d, 0, width, value)?;
     Ok(Flow::Next)
 }
 
 /// `movsx` and `movsxd`.
-pub(super) fn movsx(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let (to, from) = (m.width(d, 0)?, m.width(d, 1)?);
-    let value = m.read(d, 1)?;
-    m.write(d, 0, value.sign_extend(from, to))?;
+#[inline(always)]
+pub(super) fn movsx(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    let from = m.width(d, 1)?;
+    let value = m.read_in(d, 1, from)?;
+    m.write_in(d, 0, width, value.sign_extend(from, width))?;
     Ok(Flow::Next)
 }
 
-pub(super) fn lea(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = m.width(d, 0)?;
+#[inline(always)]
+pub(super) fn lea(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
     let value = m.effective_address(d).truncate(width);
-    m.write(d, 0, value)?;
+    m.write_in(d, 0, width, value)?;
     Ok(Flow::Next)
 }
 
 /// The destination is written in any case: 32 bits clear the upper half, moved or not.
-pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let old = m.read(d, 0)?;
-    let new = m.read(d, 1)?;
-    let value = match m
-        .registers
-        .rflags
-        .condition(d.instruction().condition_code())
-    {
+#[inline(always)]
+pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    let old = m.read_in(d, 0, width)?;
+    let new = m.read_in(d, 1, width)?;
+    let value = match m.registers.rflags.condition(d.condition) {
         Some(true) => new,
         Some(false) => old,
         None => old.either(new),
     };
-    m.write(d, 0, value)?;
+    m.write_in(d, 0, width, value)?;
     Ok(Flow::Next)
 }
 
 pub(super) fn setcc(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let holds = m
-        .registers
-        .rflags
-        .condition(d.instruction().condition_code());
-    m.write(d, 0, Word::of(Width::B8, holds.map(u64::from)))?;
+    let holds = m.registers.rflags.condition(d.condition);
+    let value = Word::of(Width::B8, holds.map(u64::from));
+    m.write_in(d, 0, Width::B8, value)?;
     Ok(Flow::Next)
 }
 

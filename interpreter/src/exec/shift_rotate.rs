@@ -15,15 +15,16 @@ fn count_mask(width: Width) -> u64 {
 
 /// Reads the operand and the count, applies, writes. An unknown count leaves the result and
 /// `flags` unknown.
+#[inline(always)]
 fn shift(
     m: &mut Machine<'_>,
     d: &Decoded,
+    width: Width,
     flags: &[Flag],
     apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
 ) -> Done {
-    let width = m.width(d, 0)?;
-    let a = m.read(d, 0)?;
-    let count = m.read_as(d, 1, Width::B8)?.all();
+    let a = m.read_in(d, 0, width)?;
+    let count = m.read_in(d, 1, Width::B8)?.all();
     let result = match count {
         Some(count) => apply(m.flags(), width, a, (count & count_mask(width)) as u32),
         None => {
@@ -37,39 +38,52 @@ fn shift(
             }
         }
     };
-    m.write(d, 0, result)?;
+    m.write_in(d, 0, width, result)?;
     Ok(Flow::Next)
+}
+
+/// The same of the rarer ones.
+fn rotation(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
+) -> Done {
+    let width = m.width(d, 0)?;
+    shift(m, d, width, &ROTATE, apply)
 }
 
 const SHIFT: [Flag; 6] = [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
 const ROTATE: [Flag; 2] = [Flag::Cf, Flag::Of];
 
-pub(super) fn shl(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &SHIFT, Flags::shl)
+#[inline(always)]
+pub(super) fn shl(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    shift(m, d, width, &SHIFT, Flags::shl)
 }
 
-pub(super) fn shr(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &SHIFT, Flags::shr)
+#[inline(always)]
+pub(super) fn shr(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    shift(m, d, width, &SHIFT, Flags::shr)
 }
 
-pub(super) fn sar(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &SHIFT, Flags::sar)
+#[inline(always)]
+pub(super) fn sar(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    shift(m, d, width, &SHIFT, Flags::sar)
 }
 
 pub(super) fn rol(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &ROTATE, Flags::rol)
+    rotation(m, d, Flags::rol)
 }
 
 pub(super) fn ror(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &ROTATE, Flags::ror)
+    rotation(m, d, Flags::ror)
 }
 
 pub(super) fn rcl(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &ROTATE, Flags::rcl)
+    rotation(m, d, Flags::rcl)
 }
 
 pub(super) fn rcr(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &ROTATE, Flags::rcr)
+    rotation(m, d, Flags::rcr)
 }
 
 fn double(
