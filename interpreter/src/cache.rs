@@ -102,6 +102,8 @@ pub struct DecodeCache {
     capacity: usize,
     /// The entry that was asked for last.
     last: usize,
+    /// Those that were asked for next behind it, as it has them.
+    next: [u32; 2],
     /// Which entry to give up next when all are used.
     turn: usize,
 }
@@ -124,6 +126,7 @@ impl DecodeCache {
             entries,
             capacity,
             last: 0,
+            next: [0; 2],
             turn: 0,
         }
     }
@@ -257,12 +260,12 @@ impl DecodeCache {
 
     #[inline(always)]
     fn find(&mut self, key: Key) -> Option<usize> {
-        for hint in self.entries[self.last].next {
-            let hint = hint as usize;
-            if self.entries[hint].key == key {
-                self.last = hint;
+        for hint in self.next {
+            let entry = &self.entries[hint as usize];
+            if entry.key == key {
+                (self.last, self.next) = (hint as usize, entry.next);
                 self.look_ahead();
-                return Some(hint);
+                return Some(hint as usize);
             }
         }
         self.find_place(key)
@@ -278,9 +281,9 @@ impl DecodeCache {
     }
 
     /// Has the processor fetch the instruction that came next, the last time.
-    #[inline]
+    #[inline(always)]
     fn look_ahead(&self) {
-        let [next, _] = self.entries[self.last].next;
+        let [next, _] = self.next;
         let next = &self.entries[next as usize];
         mem_prefetch::prefetch_read_data::<_, 3>(next);
         mem_prefetch::prefetch_read_data::<_, 3>(&next.decoded.operands);
@@ -289,10 +292,9 @@ impl DecodeCache {
 
     /// Remembers that this entry came behind the last.
     fn follow(&mut self, index: usize) {
-        let next = &mut self.entries[self.last].next;
         // There are at most 2^24.
-        *next = [index as u32, next[0]];
-        self.last = index;
+        self.entries[self.last].next = [index as u32, self.next[0]];
+        (self.last, self.next) = (index, self.entries[index].next);
     }
 
     /// Keeps an instruction, in place of another of its key or, when all entries are used, of the

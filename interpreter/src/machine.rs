@@ -90,30 +90,28 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Interprets the instruction at a process address and hands out its value events.
+    /// Begins the instruction at a process address.
     #[inline]
-    pub(crate) fn execute(
+    pub(crate) fn begin(
         &mut self,
         decoded: &Decoded,
         pc: u64,
         bias: u64,
         mark: u32,
-    ) -> Result<Flow, StopReason> {
+    ) -> Result<(), StopReason> {
         self.bias = bias;
         self.pc = pc;
         self.sink.reached(pc, mark);
         let compares = decoded.compared > 0;
         self.events.begin(self.captures[usize::from(compares)]);
-        if self.overlay.touches(pc, decoded.len() as u64) {
+        if self.overlay.touches(pc, decoded.len()) {
             return Err(StopReason::PageWritten);
         }
         self.address = None;
         if decoded.accesses_memory {
             self.find_address(decoded);
         }
-        let flow = (decoded.handler)(self, decoded)?;
-        self.events.deliver(pc, self.sink);
-        Ok(flow)
+        Ok(())
     }
 
     /// Works out where the explicit memory operand lies.

@@ -37,6 +37,9 @@ impl Machine<'_> {
     /// Loads what the window may have stored in part or in full.
     #[inline(never)]
     fn load_mixed(&mut self, address: u64, width: Width) -> Word {
+        if let Some(value) = self.overlay.stored(address, width) {
+            return value;
+        }
         let (covered, stored) = self.overlay.load(address, width);
         let bytes = width.bytes();
         let mut value = stored;

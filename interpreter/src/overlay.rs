@@ -1,5 +1,6 @@
 //! What a window has stored: a small memory laid over the memory of the interrupt.
 
+use crate::decode::MAX_BYTES;
 use crate::word::{Width, Word};
 
 /// Aligned 8-byte pieces of memory that the overlay can hold.
@@ -44,9 +45,15 @@ pub(crate) struct Overlay {
     /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
     /// there are holes.
     marks: u64,
-    /// The same by pages, in which code and what is stored rarely meet.
-    page_marks: u64,
+    /// Start of a page that nothing was stored to, if `clear_bytes` is not zero: code is mostly in the
+    /// page of the instruction before, and what is stored is not.
+    clear_page: u64,
+    /// How many bytes of it an instruction may begin at without reaching into the next page.
+    clear_bytes: u64,
 }
+
+/// Bytes that are looked at at once for whether code was stored to.
+const PAGE: u64 = 4096;
 
 /// One bit per byte: the `count` bytes from `first` on, within 8.
 fn byte_set(first: u32, count: u32) -> u8 {
@@ -68,11 +75,6 @@ fn mark(address: u64) -> u64 {
     1 << place(address)
 }
 
-/// The bit of the page that a byte lies in.
-fn page_mark(address: u64) -> u64 {
-    1 << (address >> 12 & 63)
-}
-
 impl Overlay {
     pub(crate) fn new() -> Self {
         Self {
@@ -88,7 +90,8 @@ impl Overlay {
             hole_len: 0,
             all_unknown: false,
             marks: 0,
-            page_marks: 0,
+            clear_page: 0,
+            clear_bytes: 0,
         }
     }
 
@@ -99,7 +102,7 @@ impl Overlay {
         self.hole_len = 0;
         self.all_unknown = false;
         self.marks = 0;
-        self.page_marks = 0;
+        self.clear_bytes = 0;
     }
 
     /// Whether a load of the `width` at `address` takes everything from the memory of the interrupt:
@@ -109,6 +112,19 @@ impl Overlay {
         // So many bytes lie in two chunks at most, which may be those at both ends of memory.
         let last = address.wrapping_add(u64::from(width.bytes()) - 1);
         self.marks & (mark(address) | mark(last)) == 0 && !self.all_unknown
+    }
+
+    /// What a load of the `width` at `address` yields if the window stored all its bytes, and they lie
+    /// in one chunk.
+    #[inline]
+    pub(crate) fn stored(&self, address: u64, width: Width) -> Option<Word> {
+        let offset = (address & 7) as u32;
+        if offset + width.bytes() > 8 {
+            return None;
+        }
+        let chunk = &self.chunks[self.find(address & !7)?];
+        let set = byte_set(offset, width.bytes());
+        (chunk.stored & set == set).then(|| chunk.value.shifted_down(offset).truncate(width))
     }
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
@@ -166,13 +182,23 @@ impl Overlay {
 
     /// Whether the window may have stored to any of these bytes of an instruction at a known address.
     #[inline]
-    pub(crate) fn touches(&self, address: u64, bytes: u64) -> bool {
-        let last = address.saturating_add(bytes.saturating_sub(1));
-        self.page_marks & (page_mark(address) | page_mark(last)) != 0 && self.holds(address, last)
+    pub(crate) fn touches(&mut self, address: u64, bytes: usize) -> bool {
+        let is_clear = address.wrapping_sub(self.clear_page) < self.clear_bytes;
+        !is_clear && self.touches_in_page(address, bytes as u64)
     }
 
+    /// The same where nothing is known of the page yet.
     #[cold]
     #[inline(never)]
+    fn touches_in_page(&mut self, address: u64, bytes: u64) -> bool {
+        let page = address & !(PAGE - 1);
+        if !self.holds(page, page | (PAGE - 1)) {
+            (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+        }
+        self.holds(address, address.saturating_add(bytes.saturating_sub(1)))
+    }
+
+    /// Whether some byte from `address` to `last` may have been stored to at a known address.
     fn holds(&self, address: u64, last: u64) -> bool {
         self.chunks[..self.len].iter().any(|chunk| {
             chunk.stored != 0 && chunk.base <= last && chunk.base.saturating_add(7) >= address
@@ -243,7 +269,9 @@ impl Overlay {
             index
         };
         self.marks |= mark(chunk.base);
-        self.page_marks |= page_mark(chunk.base);
+        if chunk.base.wrapping_sub(self.clear_page) < PAGE {
+            self.clear_bytes = 0;
+        }
         // There are 64.
         self.places[place(chunk.base)] = index as u8;
         self.chunks[index] = chunk;
@@ -272,7 +300,8 @@ impl Overlay {
     }
 
     fn add_hole(&mut self, hole: Hole) {
-        (self.marks, self.page_marks) = (u64::MAX, u64::MAX);
+        self.marks = u64::MAX;
+        self.clear_bytes = 0;
         for old in &mut self.holes[..self.hole_len] {
             let apart =
                 hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);

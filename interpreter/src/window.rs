@@ -236,6 +236,7 @@ impl Window {
 
     /// Interprets from `state.registers` on and leaves there what is known of them at the end.
     /// Allocates nothing.
+    #[inline(never)]
     pub fn run_on<C: Code + ?Sized>(
         &self,
         state: &mut State,
@@ -267,9 +268,30 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
         bias,
         mark,
     } = code.fetch(pc)?;
-    let flow = machine.execute(instruction, pc, bias, mark)?;
-    let next = machine.next_pc(instruction);
-    let next = match flow {
+    machine.begin(instruction, pc, bias, mark)?;
+    let done = (instruction.handler)(machine, instruction);
+    if done.is_ok() {
+        machine.events.deliver(pc, machine.sink);
+    }
+    let next = pc.wrapping_add(instruction.len() as u64);
+    machine.registers.rip = match &done {
+        Ok(Flow::Next) => next,
+        Ok(flow) => leave(machine, code, next, flow)?,
+        Err(reason) => return Err(*reason),
+    };
+    Ok(())
+}
+
+/// Where the window goes on after an instruction that `next` need not follow.
+#[inline(never)]
+fn leave<C: Code + ?Sized>(
+    machine: &mut Machine<'_>,
+    code: &mut C,
+    next: u64,
+    flow: &Flow,
+) -> Result<u64, StopReason> {
+    let pc = machine.pc;
+    let next = match *flow {
         Flow::Next => next,
         Flow::Jump(target) => jump(machine, pc, target, false),
         Flow::Branch { taken, target } => {
@@ -303,8 +325,7 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
             target
         }
     };
-    machine.registers.rip = next;
-    Ok(())
+    Ok(next)
 }
 
 /// A call or jump, with the argument registers of the calling convention.
