@@ -1,8 +1,10 @@
 //! A bounded cache of decoded instructions.
 
+use std::mem::offset_of;
+
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::decode::{Decoded, MAX_BYTES};
+use crate::decode::{Decoded, HOT_BYTES, MAX_BYTES};
 use crate::stop::StopReason;
 
 /// What an instruction is kept under.
@@ -33,7 +35,7 @@ impl Key {
     }
 }
 
-/// A place for an instruction: all that a window needs of it lies together.
+/// A place for an instruction: what a window needs of most lies together, in two cache lines.
 #[repr(C, align(64))]
 struct Entry {
     key: Key,
@@ -45,32 +47,38 @@ struct Entry {
     decoded: Decoded,
 }
 
-/// Bytes that are compared at once: an instruction has 1 to 15.
+const _: () = assert!(size_of::<Entry>() == 192 && offset_of!(Entry, decoded) + HOT_BYTES <= 128);
+
+/// Bytes that an encoding is kept in: an instruction has 1 to 15.
 const CODE: usize = 16;
 
-/// By the length of an instruction, its bytes among these.
-const MASKS: [u128; CODE] = {
-    let mut masks = [0; CODE];
-    let mut len = 1;
-    while len < CODE {
-        masks[len] = u128::MAX >> (8 * (CODE - len));
-        len += 1;
-    }
-    masks
-};
+/// Bytes that are compared at once.
+const WORD: usize = 8;
 
 impl Entry {
     /// Whether these bytes begin with the instruction's.
-    #[inline]
+    #[inline(always)]
     fn is_start_of(&self, code: &[u8]) -> bool {
         let len = self.decoded.len();
-        match code.first_chunk::<CODE>() {
-            Some(code) => {
-                let differing = u128::from_le_bytes(*code) ^ u128::from_le_bytes(self.bytes);
-                differing & MASKS[len % CODE] == 0
-            }
-            None => code.starts_with(&self.bytes[..len]),
+        let bytes = &self.bytes[..len % CODE];
+        let Some(start) = code.get(..len) else {
+            return false;
+        };
+        if len >= WORD {
+            return start.first_chunk::<WORD>() == bytes.first_chunk()
+                && start.last_chunk::<WORD>() == bytes.last_chunk();
         }
+        let Some(word) = code.first_chunk() else {
+            return start == bytes;
+        };
+        let differing = u64::from_le_bytes(*word) ^ self.first_word();
+        // What is not the instruction's is shifted out.
+        differing << (u64::BITS as usize - 8 * len) == 0
+    }
+
+    fn first_word(&self) -> u64 {
+        let word = self.bytes.first_chunk();
+        u64::from_le_bytes(*word.unwrap_or(&[0; WORD]))
     }
 }
 
@@ -212,7 +220,23 @@ impl DecodeCache {
     /// The same, but only what is held.
     #[inline(always)]
     pub fn find_sampled(&mut self, space: u32, address: u64, code: &[u8]) -> Option<Held> {
-        let index = self.find(Key::new(space, address, SAMPLE))?;
+        let key = Key::new(space, address, SAMPLE);
+        for hint in self.next {
+            let entry = &self.entries[hint as usize];
+            if entry.key == key && entry.is_start_of(code) {
+                (self.last, self.next) = (hint as usize, entry.next);
+                self.look_ahead();
+                return Some(Held(hint as usize));
+            }
+        }
+        self.find_sampled_elsewhere(key, code)
+    }
+
+    /// The same of an instruction that did not come next, the last times.
+    #[cold]
+    #[inline(never)]
+    fn find_sampled_elsewhere(&mut self, key: Key, code: &[u8]) -> Option<Held> {
+        let index = self.find(key)?;
         self.entries[index].is_start_of(code).then_some(Held(index))
     }
 
@@ -258,7 +282,6 @@ impl DecodeCache {
         self.places.is_empty()
     }
 
-    #[inline(always)]
     fn find(&mut self, key: Key) -> Option<usize> {
         for hint in self.next {
             let entry = &self.entries[hint as usize];
@@ -268,13 +291,6 @@ impl DecodeCache {
                 return Some(hint as usize);
             }
         }
-        self.find_place(key)
-    }
-
-    /// An instruction that did not come next, the last times.
-    #[cold]
-    #[inline(never)]
-    fn find_place(&mut self, key: Key) -> Option<usize> {
         let index = *self.places.get(&key)? as usize;
         self.follow(index);
         Some(index)
@@ -287,7 +303,6 @@ impl DecodeCache {
         let next = &self.entries[next as usize];
         mem_prefetch::prefetch_read_data::<_, 3>(next);
         mem_prefetch::prefetch_read_data::<_, 3>(&next.decoded.operands);
-        mem_prefetch::prefetch_read_data::<_, 3>(&next.decoded.action);
     }
 
     /// Remembers that this entry came behind the last.

@@ -1,5 +1,7 @@
 //! Decoding, and what is worth working out once per instruction.
 
+use std::mem::offset_of;
+
 use iced_x86::{
     ConditionCode, Decoder, DecoderError, DecoderOptions, Instruction, InstructionInfoFactory,
     InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
@@ -64,31 +66,35 @@ impl Effects {
 }
 
 // Caches hold tens of thousands of them.
-const _: () = assert!(size_of::<Decoded>() <= 128);
+const _: () = assert!(size_of::<Decoded>() <= 136);
 
-/// A decoded instruction with what its interpretation needs.
+/// Bytes at its beginning that most instructions need no more than.
+pub(crate) const HOT_BYTES: usize = offset_of!(Decoded, instruction);
+
+/// A decoded instruction with what its interpretation needs, the most needed first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Decoded {
-    instruction: Instruction,
-    pub(crate) operands: Operands,
     /// Executes it, whatever is to be done with it.
     pub(crate) handler: Handler,
-    pub(crate) action: Action,
-    /// The values it writes are constants of its encoding: no news.
-    pub(crate) constant: bool,
+    len: u8,
+    /// Bytes of the operands that it does nothing with but compare; 0: it is no comparison.
+    pub(crate) compared: u8,
     /// It accesses an explicit memory operand.
     pub(crate) accesses_memory: bool,
     /// The effective address is one, and made from a register: a value worth an event.
     pub(crate) variable_address: bool,
-    /// Number of the base register whose value is one.
-    pub(crate) base: Option<u8>,
-    /// What a conditional branch, move or set depends on.
-    pub(crate) condition: ConditionCode,
+    /// The values it writes are constants of its encoding: no news.
+    pub(crate) constant: bool,
     /// The first two operands are one register.
     pub(crate) same_register: bool,
-    /// Bytes of the operands that it does nothing with but compare; 0: it is no comparison.
-    pub(crate) compared: u8,
-    len: u8,
+    /// What a conditional branch, move or set depends on.
+    pub(crate) condition: ConditionCode,
+    pub(crate) operands: Operands,
+    instruction: Instruction,
+    /// Number of the base register whose value is one.
+    pub(crate) base: Option<u8>,
+    pub(crate) action: Action,
 }
 
 impl Decoded {

@@ -176,7 +176,7 @@ impl<'a> Machine<'a> {
     #[inline]
     fn known_sum(&self, decoded: &Decoded) -> Option<u64> {
         let form = &decoded.operands.address;
-        let mut sum = decoded.instruction().memory_displacement64();
+        let mut sum = decoded.operands.displacement;
         let mut known = u8::MAX;
         match form.base {
             Part::Register(number) => {
@@ -210,7 +210,7 @@ impl<'a> Machine<'a> {
     #[inline(never)]
     fn partial_address(&self, decoded: &Decoded) -> Word {
         let form = decoded.operands.address;
-        let mut displacement = decoded.instruction().memory_displacement64();
+        let mut displacement = decoded.operands.displacement;
         let base = match form.base {
             Part::Register(number) => self.registers.gpr[usize::from(number & 15)],
             Part::Nothing => Word::ZERO,

@@ -80,6 +80,8 @@ pub(crate) struct Address {
 pub(crate) struct Operands {
     /// The first immediate, sign-extended.
     pub(crate) immediate: u64,
+    /// That of the explicit memory operand.
+    pub(crate) displacement: u64,
     pub(crate) address: Address,
     all: [Operand; PLACES],
 }
@@ -88,6 +90,7 @@ impl Operands {
     pub(crate) fn new(instruction: &Instruction) -> Self {
         let mut operands = Self {
             immediate: 0,
+            displacement: instruction.memory_displacement64(),
             address: address(instruction),
             all: [Operand::NONE; PLACES],
         };
