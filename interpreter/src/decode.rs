@@ -126,9 +126,9 @@ impl Decoded {
     }
 
     fn from_instruction(instruction: Instruction) -> Self {
-        let (handler, action) = action(&instruction);
         let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
         let operands = Operands::new(&instruction);
+        let (handler, action) = action(&instruction, &operands);
         let parts = [operands.address.base, operands.address.index];
         let from_register = parts.iter().any(|part| matches!(part, Part::Register(_)));
         Self {
@@ -248,13 +248,13 @@ fn is_constant(instruction: &Instruction) -> bool {
 }
 
 /// What executes an instruction, and why that.
-fn action(instruction: &Instruction) -> (Handler, Action) {
+fn action(instruction: &Instruction, operands: &Operands) -> (Handler, Action) {
     match treatment::named(instruction) {
         Some(Treatment::Stops(reason)) => return stop(reason),
         Some(Treatment::Unknown) => return skip(instruction),
         None => {}
     }
-    if let Some(handler) = dispatch::handler(instruction)
+    if let Some(handler) = dispatch::handler(instruction, operands)
         && has_integer_operands(instruction)
     {
         return (handler, Action::Run);

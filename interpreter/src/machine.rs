@@ -366,6 +366,20 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// The value of an operand of that width that is a register, or an immediate, if it is known in
+    /// full, and that it was read is not to be reported.
+    #[inline(always)]
+    pub(crate) fn known(&self, decoded: &Decoded, operand: u32, width: Width) -> Option<u64> {
+        let form = decoded.operands.get(operand);
+        match form.kind {
+            OperandKind::Register if !self.events.wants(Capture::OPERANDS) => {
+                self.part(usize::from(form.number), width).all()
+            }
+            OperandKind::Immediate => Some(decoded.operands.immediate & width.mask()),
+            _ => None,
+        }
+    }
+
     /// Reads an operand of that width (an immediate is cut to it).
     #[inline(always)]
     pub(crate) fn read_in(

@@ -6,18 +6,23 @@ use crate::word::{Width, Word};
 
 impl Machine<'_> {
     /// Loads from a linear address; what cannot be read is unknown.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {
-        let value = match address {
-            Some(address) => {
-                check_canonical(address)?;
-                self.load_known(address, width)
-            }
-            None => Word::unknown(width),
+        let Some(address) = address else {
+            self.sink.load(self.pc, None, width.bytes(), false);
+            return Ok(Word::unknown(width));
         };
+        check_canonical(address)?;
+        Ok(self.load_at(address, width))
+    }
+
+    /// The same of a known address that is canonical.
+    #[inline(never)]
+    fn load_at(&mut self, address: u64, width: Width) -> Word {
+        let value = self.load_known(address, width);
         let known = value.all().is_some();
-        self.sink.load(self.pc, address, width.bytes(), known);
-        Ok(value)
+        self.sink.load(self.pc, Some(address), width.bytes(), known);
+        value
     }
 
     /// What a store of that width is about to overwrite, if known.
@@ -42,6 +47,9 @@ impl Machine<'_> {
         }
         let (covered, stored) = self.overlay.load(address, width);
         let bytes = width.bytes();
+        if covered == 0 {
+            return self.read_memory(address, bytes).truncate(width);
+        }
         let mut value = stored;
         // Read each run of bytes that the window has not stored to.
         let mut at = 0;

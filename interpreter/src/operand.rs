@@ -46,6 +46,15 @@ impl Operand {
     };
 }
 
+/// What the handler of a common instruction is compiled for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Form {
+    /// Of the first operand.
+    pub(crate) width: Width,
+    /// Every operand is the lowest part of a general register, or an immediate.
+    pub(crate) in_registers: bool,
+}
+
 /// What a part of an address comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
@@ -131,6 +140,21 @@ impl Operands {
             }
         }
         operands
+    }
+
+    /// What a handler of the instruction is to be compiled for.
+    pub(crate) fn form(&self) -> Option<Form> {
+        let in_registers = self.all.iter().all(|operand| {
+            matches!(
+                operand.kind,
+                OperandKind::Register | OperandKind::Immediate | OperandKind::Other
+            )
+        });
+        let width = self.all[0].width?;
+        Some(Form {
+            width,
+            in_registers,
+        })
     }
 
     /// An operand by its number.

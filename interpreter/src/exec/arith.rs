@@ -2,8 +2,10 @@
 
 use iced_x86::OpKind;
 
+use super::shape::{Binary, binary, binary_of_any, unary};
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX, part_name};
+use crate::operand::Form;
 use crate::parameter::Parameter;
 use crate::rflags::{Flag, Flags};
 use crate::stop::StopReason;
@@ -11,89 +13,50 @@ use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
-/// Reads two operands, applies, and writes the first unless only flags are wanted.
-///
-/// An operand combined with itself is zero as far as subtraction and comparison go, whatever it
-/// is; `self_cancels` says so.
 #[inline(always)]
-fn binary(
-    m: &mut Machine<'_>,
-    d: &Decoded,
-    width: Width,
-    self_cancels: bool,
-    writes: bool,
-    apply: impl FnOnce(&mut Flags, Word, Word) -> Word,
-) -> Done {
-    let mut a = m.read_in(d, 0, width)?;
-    let mut b = m.read_in(d, 1, width)?;
-    if self_cancels && Machine::same_register(d) {
-        (a, b) = (Word::ZERO, Word::ZERO);
-    }
-    let result = apply(m.flags(), a, b);
-    if writes {
-        m.write_in(d, 0, width, result)?;
-    }
-    Ok(Flow::Next)
-}
-
-/// Reads one operand, applies, writes it.
-#[inline(always)]
-fn unary(
-    m: &mut Machine<'_>,
-    d: &Decoded,
-    width: Width,
-    apply: impl FnOnce(&mut Flags, Width, Word) -> Word,
-) -> Done {
-    let a = m.read_in(d, 0, width)?;
-    let result = apply(m.flags(), width, a);
-    m.write_in(d, 0, width, result)?;
-    Ok(Flow::Next)
-}
-
-#[inline(always)]
-pub(super) fn add(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    binary(m, d, width, false, true, |flags, a, b| {
+pub(super) fn add(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    binary(m, d, form, Binary::PLAIN, |flags, width, a, b| {
         flags.add(width, a, b, Some(false))
     })
 }
 
 pub(super) fn adc(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let width = m.width(d, 0)?;
-    binary(m, d, width, false, true, |flags, a, b| {
+    binary_of_any(m, d, width, Binary::PLAIN, |flags, width, a, b| {
         let carry = flags.get(Flag::Cf);
         flags.add(width, a, b, carry)
     })
 }
 
 #[inline(always)]
-pub(super) fn sub(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    binary(m, d, width, true, true, |flags, a, b| {
+pub(super) fn sub(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    binary(m, d, form, Binary::SELF_CANCELS, |flags, width, a, b| {
         flags.sub(width, a, b, Some(false))
     })
 }
 
 pub(super) fn sbb(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let width = m.width(d, 0)?;
-    binary(m, d, width, true, true, |flags, a, b| {
+    binary_of_any(m, d, width, Binary::SELF_CANCELS, |flags, width, a, b| {
         let borrow = flags.get(Flag::Cf);
         flags.sub(width, a, b, borrow)
     })
 }
 
 #[inline(always)]
-pub(super) fn cmp(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    binary(m, d, width, true, false, |flags, a, b| {
+pub(super) fn cmp(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    binary(m, d, form, Binary::COMPARES, |flags, width, a, b| {
         flags.sub(width, a, b, Some(false))
     })
 }
 
-#[inline(always)]
-pub(super) fn inc(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+pub(super) fn inc(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
     unary(m, d, width, Flags::inc)
 }
 
-#[inline(always)]
-pub(super) fn dec(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+pub(super) fn dec(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = m.width(d, 0)?;
     unary(m, d, width, Flags::dec)
 }
 
@@ -114,7 +77,7 @@ pub(super) fn adox(m: &mut Machine<'_>, d: &Decoded) -> Done {
 
 fn add_with(m: &mut Machine<'_>, d: &Decoded, flag: Flag) -> Done {
     let width = m.width(d, 0)?;
-    binary(m, d, width, false, true, |flags, a, b| {
+    binary_of_any(m, d, width, Binary::PLAIN, |flags, width, a, b| {
         let carry = flags.get(flag);
         let mut scratch = *flags;
         let result = scratch.add(width, a, b, carry);

@@ -6,23 +6,38 @@ use super::{
     arith, bit, control, convert, flag, logic, mov, muldiv, shift_rotate, stack, state, string,
 };
 use crate::decode::Handler;
-use crate::operand::Operands;
+use crate::operand::{Form, Operands};
+use crate::stop::StopReason;
 use crate::word::Width;
 
-/// A handler that is compiled for the width of the first operand, if that is one of the commonest.
-macro_rules! sized {
-    ($instruction:expr, $handler:path) => {
-        match Operands::new($instruction).get(0).width {
-            Some(Width::B64) => |m, d| $handler(m, d, Width::B64),
-            Some(Width::B32) => |m, d| $handler(m, d, Width::B32),
-            _ => |m, d| $handler(m, d, m.width(d, 0)?),
+/// A handler that is compiled for the form of the instruction, if that is one of the commonest.
+macro_rules! formed {
+    ($operands:expr, $handler:path) => {
+        match $operands.form() {
+            Some(WIDE) => |m, d| $handler(m, d, WIDE),
+            Some(HALF) => |m, d| $handler(m, d, HALF),
+            Some(WIDE_IN_MEMORY) => |m, d| $handler(m, d, WIDE_IN_MEMORY),
+            Some(HALF_IN_MEMORY) => |m, d| $handler(m, d, HALF_IN_MEMORY),
+            _ => |m, d| $handler(m, d, d.operands.form().ok_or(StopReason::Unsupported)?),
         }
     };
 }
 
+const WIDE: Form = form(Width::B64, true);
+const HALF: Form = form(Width::B32, true);
+const WIDE_IN_MEMORY: Form = form(Width::B64, false);
+const HALF_IN_MEMORY: Form = form(Width::B32, false);
+
+const fn form(width: Width, in_registers: bool) -> Form {
+    Form {
+        width,
+        in_registers,
+    }
+}
+
 /// The handler of an instruction's mnemonic. Operands other than general registers, memory,
 /// immediates and near branches are not its business.
-pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
+pub(crate) fn handler(instruction: &Instruction, operands: &Operands) -> Option<Handler> {
     use Mnemonic as M;
     // `movsd` and `cmpsd` are also vector instructions.
     if matches!(instruction.mnemonic(), M::Movsd | M::Cmpsd) && !instruction.is_string_instruction()
@@ -30,10 +45,10 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         return None;
     }
     let handler: Handler = match instruction.mnemonic() {
-        M::Mov | M::Movnti | M::Movdiri => sized!(instruction, mov::mov),
-        M::Movzx => sized!(instruction, mov::movzx),
-        M::Movsx | M::Movsxd => sized!(instruction, mov::movsx),
-        M::Lea => sized!(instruction, mov::lea),
+        M::Mov | M::Movnti | M::Movdiri => formed!(operands, mov::mov),
+        M::Movzx => formed!(operands, mov::movzx),
+        M::Movsx | M::Movsxd => formed!(operands, mov::movsx),
+        M::Lea => formed!(operands, mov::lea),
         M::Xchg => mov::xchg,
         M::Movbe => mov::movbe,
         M::Bswap => mov::bswap,
@@ -53,7 +68,7 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         | M::Cmovns
         | M::Cmovo
         | M::Cmovp
-        | M::Cmovs => sized!(instruction, mov::cmov),
+        | M::Cmovs => formed!(operands, mov::cmov),
         M::Seta
         | M::Setae
         | M::Setb
@@ -100,13 +115,13 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Cdq => convert::cdq,
         M::Cqo => convert::cqo,
 
-        M::Add => sized!(instruction, arith::add),
+        M::Add => formed!(operands, arith::add),
         M::Adc => arith::adc,
-        M::Sub => sized!(instruction, arith::sub),
+        M::Sub => formed!(operands, arith::sub),
         M::Sbb => arith::sbb,
-        M::Cmp => sized!(instruction, arith::cmp),
-        M::Inc => sized!(instruction, arith::inc),
-        M::Dec => sized!(instruction, arith::dec),
+        M::Cmp => formed!(operands, arith::cmp),
+        M::Inc => arith::inc,
+        M::Dec => arith::dec,
         M::Neg => arith::neg,
         M::Adcx => arith::adcx,
         M::Adox => arith::adox,
@@ -114,16 +129,16 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Cmpxchg => arith::cmpxchg,
         M::Cmpxchg8b | M::Cmpxchg16b => arith::cmpxchg_pair,
 
-        M::And => sized!(instruction, logic::and),
-        M::Or => sized!(instruction, logic::or),
-        M::Xor => sized!(instruction, logic::xor),
-        M::Test => sized!(instruction, logic::test),
+        M::And => formed!(operands, logic::and),
+        M::Or => formed!(operands, logic::or),
+        M::Xor => formed!(operands, logic::xor),
+        M::Test => formed!(operands, logic::test),
         M::Not => logic::not,
         M::Andn => logic::andn,
 
-        M::Shl | M::Sal => sized!(instruction, shift_rotate::shl),
-        M::Shr => sized!(instruction, shift_rotate::shr),
-        M::Sar => sized!(instruction, shift_rotate::sar),
+        M::Shl | M::Sal => formed!(operands, shift_rotate::shl),
+        M::Shr => formed!(operands, shift_rotate::shr),
+        M::Sar => formed!(operands, shift_rotate::sar),
         M::Rol => shift_rotate::rol,
         M::Ror => shift_rotate::ror,
         M::Rcl => shift_rotate::rcl,

@@ -1,47 +1,44 @@
 //! Moves, addresses, conditional moves, exchanges.
 
+use super::shape::moving;
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, check_canonical};
+use crate::operand::Form;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
 #[inline(always)]
-pub(super) fn mov(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    let value = m.read_in(d, 1, width)?;
-    m.write_in(d, 0, width, value)?;
-    Ok(Flow::Next)
+pub(super) fn mov(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    moving(m, d, form, form.width, |value| value)
 }
 
 /// Operands are read zero-extended already.
 #[inline(always)]
-pub(super) fn movzx(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+pub(super) fn movzx(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
     let from = m.width(d, 1)?;
-    let value = m.read_in(d, 1, from)?;
-    m.write_in(d, 0, width, value)?;
-    Ok(Flow::Next)
+    moving(m, d, form, from, |value| value)
 }
 
 /// `movsx` and `movsxd`.
 #[inline(always)]
-pub(super) fn movsx(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    let from = m.width(d, 1)?;
-    let value = m.read_in(d, 1, from)?;
-    m.write_in(d, 0, width, value.sign_extend(from, width))?;
-    Ok(Flow::Next)
+pub(super) fn movsx(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    let (to, from) = (form.width, m.width(d, 1)?);
+    moving(m, d, form, from, |value| value.sign_extend(from, to))
 }
 
 #[inline(always)]
-pub(super) fn lea(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    let value = m.effective_address(d).truncate(width);
-    m.write_in(d, 0, width, value)?;
+pub(super) fn lea(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    let value = m.effective_address(d).truncate(form.width);
+    m.write_in(d, 0, form.width, value)?;
     Ok(Flow::Next)
 }
 
 /// The destination is written in any case: 32 bits clear the upper half, moved or not.
 #[inline(always)]
-pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    let width = form.width;
     let old = m.read_in(d, 0, width)?;
     let new = m.read_in(d, 1, width)?;
     let value = match m.registers.rflags.condition(d.condition) {

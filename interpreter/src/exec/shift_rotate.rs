@@ -2,6 +2,7 @@
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
+use crate::operand::Form;
 use crate::rflags::{Flag, Flags, rotate};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
@@ -13,10 +14,33 @@ fn count_mask(width: Width) -> u64 {
     if width == Width::B64 { 63 } else { 31 }
 }
 
-/// Reads the operand and the count, applies, writes. An unknown count leaves the result and
-/// `flags` unknown.
+const SHIFT: [Flag; 6] = [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
+const ROTATE: [Flag; 2] = [Flag::Cf, Flag::Of];
+
+/// Reads the operand and the count, applies, writes.
 #[inline(always)]
 fn shift(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    form: Form,
+    apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
+) -> Done {
+    let width = form.width;
+    if form.in_registers
+        && let (Some(a), Some(count)) = (m.known(d, 0, width), m.known(d, 1, Width::B8))
+    {
+        let count = (count & count_mask(width)) as u32;
+        let result = apply(m.flags(), width, Word::known(a), count);
+        m.write_in(d, 0, width, result)?;
+        return Ok(Flow::Next);
+    }
+    shift_of_any(m, d, width, &SHIFT, apply)
+}
+
+/// The same, wherever the operands are and whatever is known of them. An unknown count leaves the
+/// result and `flags` unknown.
+#[inline(never)]
+fn shift_of_any(
     m: &mut Machine<'_>,
     d: &Decoded,
     width: Width,
@@ -42,32 +66,28 @@ fn shift(
     Ok(Flow::Next)
 }
 
-/// The same of the rarer ones.
 fn rotation(
     m: &mut Machine<'_>,
     d: &Decoded,
     apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
 ) -> Done {
     let width = m.width(d, 0)?;
-    shift(m, d, width, &ROTATE, apply)
-}
-
-const SHIFT: [Flag; 6] = [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
-const ROTATE: [Flag; 2] = [Flag::Cf, Flag::Of];
-
-#[inline(always)]
-pub(super) fn shl(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    shift(m, d, width, &SHIFT, Flags::shl)
+    shift_of_any(m, d, width, &ROTATE, apply)
 }
 
 #[inline(always)]
-pub(super) fn shr(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    shift(m, d, width, &SHIFT, Flags::shr)
+pub(super) fn shl(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    shift(m, d, form, Flags::shl)
 }
 
 #[inline(always)]
-pub(super) fn sar(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    shift(m, d, width, &SHIFT, Flags::sar)
+pub(super) fn shr(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    shift(m, d, form, Flags::shr)
+}
+
+#[inline(always)]
+pub(super) fn sar(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    shift(m, d, form, Flags::sar)
 }
 
 pub(super) fn rol(m: &mut Machine<'_>, d: &Decoded) -> Done {

@@ -1,0 +1,156 @@
+//! The shapes that common instructions have: which operands are read, and what is written.
+//!
+//! An instruction in registers whose operands are known calls nothing from its handler, so that the
+//! handler need not save registers of its own. Where that fails, nothing was changed or reported
+//! yet, and the instruction is interpreted as those in memory are.
+
+use crate::decode::Decoded;
+use crate::machine::{Flow, Machine};
+use crate::operand::Form;
+use crate::rflags::Flags;
+use crate::stop::StopReason;
+use crate::word::{Width, Word};
+
+type Done = Result<Flow, StopReason>;
+
+/// What an instruction of two operands does with them.
+#[derive(Clone, Copy)]
+pub(super) struct Binary {
+    /// An operand combined with itself is as zero with zero, whatever it is.
+    self_cancels: bool,
+    /// The first operand is written; else only flags are wanted.
+    writes: bool,
+}
+
+impl Binary {
+    pub(super) const PLAIN: Self = Self {
+        self_cancels: false,
+        writes: true,
+    };
+    pub(super) const SELF_CANCELS: Self = Self {
+        self_cancels: true,
+        writes: true,
+    };
+    pub(super) const COMPARES: Self = Self {
+        self_cancels: true,
+        writes: false,
+    };
+    pub(super) const TESTS: Self = Self {
+        self_cancels: false,
+        writes: false,
+    };
+}
+
+/// Reads the second operand, applies, and writes the first, in registers or anywhere.
+#[inline(always)]
+pub(super) fn moving(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    form: Form,
+    from: Width,
+    apply: impl FnOnce(Word) -> Word,
+) -> Done {
+    if !form.in_registers {
+        return moving_of_any(m, d, form.width, from, apply);
+    }
+    let Some(value) = m.known(d, 1, from) else {
+        return moving_out_of_line(m, d, form.width, from, apply);
+    };
+    m.write_in(d, 0, form.width, apply(Word::known(value)))?;
+    Ok(Flow::Next)
+}
+
+/// The same of a register that is not known, or to be reported.
+#[inline(never)]
+fn moving_out_of_line(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    width: Width,
+    from: Width,
+    apply: impl FnOnce(Word) -> Word,
+) -> Done {
+    moving_of_any(m, d, width, from, apply)
+}
+
+#[inline(always)]
+fn moving_of_any(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    width: Width,
+    from: Width,
+    apply: impl FnOnce(Word) -> Word,
+) -> Done {
+    let value = m.read_in(d, 1, from)?;
+    m.write_in(d, 0, width, apply(value))?;
+    Ok(Flow::Next)
+}
+
+/// Reads two operands, applies, and writes the first unless only flags are wanted.
+#[inline(always)]
+pub(super) fn binary(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    form: Form,
+    kind: Binary,
+    apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
+) -> Done {
+    let width = form.width;
+    if !form.in_registers {
+        return binary_of_any(m, d, width, kind, apply);
+    }
+    let (Some(a), Some(b)) = (m.known(d, 0, width), m.known(d, 1, width)) else {
+        return binary_out_of_line(m, d, width, kind, apply);
+    };
+    let result = apply(m.flags(), width, Word::known(a), Word::known(b));
+    if kind.writes {
+        m.write_in(d, 0, width, result)?;
+    }
+    Ok(Flow::Next)
+}
+
+/// The same of operands in registers that are not all known, or to be reported.
+#[inline(never)]
+fn binary_out_of_line(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    width: Width,
+    kind: Binary,
+    apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
+) -> Done {
+    binary_of_any(m, d, width, kind, apply)
+}
+
+/// The same, wherever the operands are and whatever is known of them.
+#[inline(always)]
+pub(super) fn binary_of_any(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    width: Width,
+    kind: Binary,
+    apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
+) -> Done {
+    let mut a = m.read_in(d, 0, width)?;
+    let mut b = m.read_in(d, 1, width)?;
+    if kind.self_cancels && Machine::same_register(d) {
+        (a, b) = (Word::ZERO, Word::ZERO);
+    }
+    let result = apply(m.flags(), width, a, b);
+    if kind.writes {
+        m.write_in(d, 0, width, result)?;
+    }
+    Ok(Flow::Next)
+}
+
+/// Reads one operand, applies, writes it.
+#[inline(always)]
+pub(super) fn unary(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    width: Width,
+    apply: impl FnOnce(&mut Flags, Width, Word) -> Word,
+) -> Done {
+    let a = m.read_in(d, 0, width)?;
+    let result = apply(m.flags(), width, a);
+    m.write_in(d, 0, width, result)?;
+    Ok(Flow::Next)
+}
