@@ -86,9 +86,7 @@ impl Machine<'_> {
         width: Width,
         value: Word,
     ) -> Result<(), StopReason> {
-        if let Some(address) = address {
-            check_canonical(address)?;
-        }
+        address.map_or(Ok(()), check_canonical)?;
         let known = value.truncate(width).all();
         self.sink.store(self.pc, address, width.bytes(), known);
         match address {

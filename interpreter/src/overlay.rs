@@ -212,30 +212,27 @@ impl Overlay {
         let base = address & !7;
         let offset = (address & 7) as u32;
         let first = width.bytes().min(8 - offset);
-        self.store_chunk(base, value.shifted_up(offset), byte_set(offset, first));
+        let mask = width.mask() << (8 * offset);
+        let set = byte_set(offset, first);
+        self.store_chunk(base, value.shifted_up(offset), set, mask);
         let rest = width.bytes() - first;
         if rest > 0 {
-            self.store_chunk(
-                base.wrapping_add(8),
-                value.shifted_down(first),
-                byte_set(0, rest),
-            );
+            let mask = width.mask() >> (8 * first);
+            let value = value.shifted_down(first);
+            self.store_chunk(base.wrapping_add(8), value, byte_set(0, rest), mask);
         }
     }
 
-    fn store_chunk(&mut self, base: u64, value: Word, stored: u8) {
-        match self.find(base) {
-            Some(index) => {
-                let chunk = &mut self.chunks[index];
-                chunk.value = chunk.value.with_bytes(stored, value);
-                chunk.stored |= stored;
-            }
-            None => self.new_chunk(Chunk {
-                base,
-                value: Word::UNKNOWN.with_bytes(stored, value),
-                stored,
-            }),
-        }
+    /// Stores the bytes of a word that are in the set `stored`, and all ones in `mask`.
+    #[inline]
+    fn store_chunk(&mut self, base: u64, value: Word, stored: u8, mask: u64) {
+        let index = match self.find(base) {
+            Some(index) => index,
+            None => self.new_chunk(base),
+        };
+        let chunk = &mut self.chunks[index];
+        chunk.value = chunk.value.with_masked(stored, mask, value);
+        chunk.stored |= stored;
     }
 
     /// Where the chunk of that base is held.
@@ -253,8 +250,10 @@ impl Overlay {
         }
     }
 
-    /// Keeps a fresh chunk; the oldest place is given up when there is none.
-    fn new_chunk(&mut self, chunk: Chunk) {
+    /// Makes a chunk that nothing is stored in yet, and says where; the oldest place is given up when
+    /// there is none.
+    #[inline(never)]
+    fn new_chunk(&mut self, base: u64) -> usize {
         let index = if self.len < CHUNKS {
             self.len += 1;
             self.len - 1
@@ -268,13 +267,18 @@ impl Overlay {
             });
             index
         };
-        self.marks |= mark(chunk.base);
-        if chunk.base.wrapping_sub(self.clear_page) < PAGE {
+        self.marks |= mark(base);
+        if base.wrapping_sub(self.clear_page) < PAGE {
             self.clear_bytes = 0;
         }
         // There are 64.
-        self.places[place(chunk.base)] = index as u8;
-        self.chunks[index] = chunk;
+        self.places[place(base)] = index as u8;
+        self.chunks[index] = Chunk {
+            base,
+            value: Word::UNKNOWN,
+            stored: 0,
+        };
+        index
     }
 
     /// Unknown bytes are stored to a range. A range that wraps makes all memory unknown.

@@ -112,6 +112,7 @@ impl Flags {
     }
 
     /// Whether a condition holds; combinations use what decides them.
+    #[inline]
     pub(crate) fn condition(self, condition: ConditionCode) -> Option<bool> {
         use ConditionCode as C;
         let flag = |flag| self.get(flag);
@@ -316,6 +317,7 @@ impl Flags {
     }
 
     /// `a << count`, count already masked.
+    #[inline]
     pub(crate) fn shl(&mut self, width: Width, a: Word, count: u32) -> Word {
         if count == 0 {
             return a;
@@ -343,6 +345,7 @@ impl Flags {
     }
 
     /// `a >> count`, count already masked.
+    #[inline]
     pub(crate) fn shr(&mut self, width: Width, a: Word, count: u32) -> Word {
         if count == 0 {
             return a;
@@ -366,6 +369,7 @@ impl Flags {
     }
 
     /// `a >> count` with the sign shifted in, count already masked.
+    #[inline]
     pub(crate) fn sar(&mut self, width: Width, a: Word, count: u32) -> Word {
         if count == 0 {
             return a;

@@ -276,13 +276,21 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
     let next = pc.wrapping_add(instruction.len() as u64);
     machine.registers.rip = match &done {
         Ok(Flow::Next) => next,
+        Ok(Flow::Branch { taken, target }) => {
+            machine.sink.branch(pc, *taken);
+            match taken {
+                Some(true) => *target,
+                Some(false) => next,
+                None => return Err(StopReason::UnknownBranch),
+            }
+        }
         Ok(flow) => leave(machine, code, next, flow)?,
         Err(reason) => return Err(*reason),
     };
     Ok(())
 }
 
-/// Where the window goes on after an instruction that `next` need not follow.
+/// Where the window goes on after a jump, a call or a return.
 #[inline(never)]
 fn leave<C: Code + ?Sized>(
     machine: &mut Machine<'_>,
@@ -292,16 +300,8 @@ fn leave<C: Code + ?Sized>(
 ) -> Result<u64, StopReason> {
     let pc = machine.pc;
     let next = match *flow {
-        Flow::Next => next,
+        Flow::Next | Flow::Branch { .. } => next,
         Flow::Jump(target) => jump(machine, pc, target, false),
-        Flow::Branch { taken, target } => {
-            machine.sink().branch(pc, taken);
-            if taken.ok_or(StopReason::UnknownBranch)? {
-                target
-            } else {
-                next
-            }
-        }
         Flow::JumpIndirect(target) => {
             let target = target.ok_or(StopReason::UnknownTarget)?;
             machine.sink().went(pc, target);

@@ -157,6 +157,7 @@ impl Word {
 
     /// A word of `bits` where all ones in `mask` say what is known; a byte of which one bit is
     /// unknown is unknown.
+    #[inline]
     pub(crate) const fn masked(bits: u64, mask: u64) -> Self {
         Self::partial(bits, collapse(mask))
     }
@@ -259,7 +260,12 @@ impl Word {
         if set == u8::MAX {
             return other;
         }
-        let mask = expand(set);
+        self.with_masked(set, expand(set), other)
+    }
+
+    /// The same, where `mask` is all ones in the bytes of `set`.
+    #[inline]
+    pub(crate) const fn with_masked(self, set: u8, mask: u64, other: Self) -> Self {
         Self {
             bits: self.bits & !mask | other.bits & mask,
             known: self.known & !set | other.known & set,

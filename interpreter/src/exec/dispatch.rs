@@ -202,8 +202,12 @@ pub(crate) fn handler(instruction: &Instruction, operands: &Operands) -> Option<
         M::Call => control::call,
         M::Ret => control::ret,
 
-        M::Push => stack::push,
-        M::Pop => stack::pop,
+        M::Push if instruction.stack_pointer_increment() == -8 => {
+            |m, d| stack::push(m, d, Width::B64)
+        }
+        M::Push => |m, d| stack::push(m, d, stack::moved(d)?),
+        M::Pop if instruction.stack_pointer_increment() == 8 => |m, d| stack::pop(m, d, Width::B64),
+        M::Pop => |m, d| stack::pop(m, d, stack::moved(d)?),
         M::Pushf | M::Pushfq => stack::pushf,
         M::Popf | M::Popfq => stack::popf,
         M::Leave => stack::leave,
