@@ -64,6 +64,7 @@
 //! # Ok::<(), StopReason>(())
 //! ```
 
+mod access;
 mod cache;
 mod decode;
 mod event;

@@ -13,15 +13,22 @@ impl Machine<'_> {
             return Ok(Word::unknown(width));
         };
         check_canonical(address)?;
-        Ok(self.load_at(address, width))
+        Ok(match width {
+            Width::B8 => self.load_at::<1>(address),
+            Width::B16 => self.load_at::<2>(address),
+            Width::B32 => self.load_at::<4>(address),
+            Width::B64 => self.load_at::<8>(address),
+        })
     }
 
-    /// The same of a known address that is canonical.
+    /// Loads so many bytes from a known address that is canonical.
     #[inline(never)]
-    fn load_at(&mut self, address: u64, width: Width) -> Word {
+    fn load_at<const BYTES: usize>(&mut self, address: u64) -> Word {
+        let width = const { Width::from_bytes(BYTES).expect("an operand's width") };
         let value = self.load_known(address, width);
         let known = value.all().is_some();
-        self.sink.load(self.pc, Some(address), width.bytes(), known);
+        let bytes = width.bytes();
+        self.sink.load(self.pc, Some(address), bytes, known);
         value
     }
 
@@ -36,15 +43,15 @@ impl Machine<'_> {
         if self.overlay.is_clear(address, width) {
             return self.read_memory(address, width.bytes()).truncate(width);
         }
-        self.load_mixed(address, width)
+        match self.overlay.stored(address, width) {
+            Some(value) => value,
+            None => self.load_mixed(address, width),
+        }
     }
 
-    /// Loads what the window may have stored in part or in full.
+    /// Loads what the window may have stored in part.
     #[inline(never)]
     fn load_mixed(&mut self, address: u64, width: Width) -> Word {
-        if let Some(value) = self.overlay.stored(address, width) {
-            return value;
-        }
         let (covered, stored) = self.overlay.load(address, width);
         let bytes = width.bytes();
         if covered == 0 {
@@ -79,21 +86,37 @@ impl Machine<'_> {
     }
 
     /// Stores to a linear address; if it is unknown, all memory becomes unknown.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn store(
         &mut self,
         address: Option<u64>,
         width: Width,
         value: Word,
     ) -> Result<(), StopReason> {
-        address.map_or(Ok(()), check_canonical)?;
-        let known = value.truncate(width).all();
-        self.sink.store(self.pc, address, width.bytes(), known);
-        match address {
-            Some(address) => self.overlay.store(address, width, value),
-            None => self.overlay.store_anywhere(),
+        let Some(address) = address else {
+            let known = value.truncate(width).all();
+            self.sink.store(self.pc, None, width.bytes(), known);
+            self.overlay.store_anywhere();
+            return Ok(());
+        };
+        check_canonical(address)?;
+        match width {
+            Width::B8 => self.store_at::<1>(address, value),
+            Width::B16 => self.store_at::<2>(address, value),
+            Width::B32 => self.store_at::<4>(address, value),
+            Width::B64 => self.store_at::<8>(address, value),
         }
         Ok(())
+    }
+
+    /// Stores so many bytes to a known address that is canonical.
+    #[inline(never)]
+    fn store_at<const BYTES: usize>(&mut self, address: u64, value: Word) {
+        let width = const { Width::from_bytes(BYTES).expect("an operand's width") };
+        let known = value.truncate(width).all();
+        let bytes = width.bytes();
+        self.sink.store(self.pc, Some(address), bytes, known);
+        self.overlay.store(address, width, value);
     }
 
     /// Unknown bytes are stored to a range.

@@ -46,13 +46,51 @@ impl Operand {
     };
 }
 
+/// An operand to read or to write: what may be known of it where a handler is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Its number.
+    pub(crate) operand: u32,
+    pub(crate) kind: OperandKind,
+    pub(crate) width: Width,
+}
+
 /// What the handler of a common instruction is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form {
     /// Of the first operand.
     pub(crate) width: Width,
-    /// Every operand is the lowest part of a general register, or an immediate.
-    pub(crate) in_registers: bool,
+    pub(crate) first: OperandKind,
+    pub(crate) second: OperandKind,
+}
+
+impl Form {
+    /// The first operand.
+    #[inline(always)]
+    pub(crate) const fn first(self) -> Place {
+        Place {
+            operand: 0,
+            kind: self.first,
+            width: self.width,
+        }
+    }
+
+    /// The second operand, of that width.
+    #[inline(always)]
+    pub(crate) const fn second(self, width: Width) -> Place {
+        Place {
+            operand: 1,
+            kind: self.second,
+            width,
+        }
+    }
+
+    /// Neither operand is in memory or a high byte.
+    #[inline(always)]
+    pub(crate) fn is_in_registers(self) -> bool {
+        use OperandKind as K;
+        self.first == K::Register && matches!(self.second, K::Register | K::Immediate)
+    }
 }
 
 /// What a part of an address comes from.
@@ -142,19 +180,24 @@ impl Operands {
         operands
     }
 
-    /// What a handler of the instruction is to be compiled for.
+    /// What a handler of the instruction is compiled for.
     pub(crate) fn form(&self) -> Option<Form> {
-        let in_registers = self.all.iter().all(|operand| {
-            matches!(
-                operand.kind,
-                OperandKind::Register | OperandKind::Immediate | OperandKind::Other
-            )
-        });
-        let width = self.all[0].width?;
+        let [first, second, ..] = self.all;
         Some(Form {
-            width,
-            in_registers,
+            width: first.width?,
+            first: first.kind,
+            second: second.kind,
         })
+    }
+
+    /// An operand by its number, to be read or written in that width.
+    #[inline]
+    pub(crate) fn place(&self, operand: u32, width: Width) -> Place {
+        Place {
+            operand,
+            kind: self.get(operand).kind,
+            width,
+        }
     }
 
     /// An operand by its number.

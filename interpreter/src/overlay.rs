@@ -208,19 +208,24 @@ impl Overlay {
     }
 
     /// Stores the low `width` of a word.
+    #[inline]
     pub(crate) fn store(&mut self, address: u64, width: Width, value: Word) {
-        let base = address & !7;
-        let offset = (address & 7) as u32;
-        let first = width.bytes().min(8 - offset);
+        let (base, offset) = (address & !7, (address & 7) as u32);
+        // What is shifted out is in the next chunk.
         let mask = width.mask() << (8 * offset);
-        let set = byte_set(offset, first);
+        let set = byte_set(0, width.bytes()) << offset;
         self.store_chunk(base, value.shifted_up(offset), set, mask);
-        let rest = width.bytes() - first;
-        if rest > 0 {
-            let mask = width.mask() >> (8 * first);
-            let value = value.shifted_down(first);
-            self.store_chunk(base.wrapping_add(8), value, byte_set(0, rest), mask);
+        if offset + width.bytes() > 8 {
+            self.store_rest(base, width, value, 8 - offset);
         }
+    }
+
+    /// Stores what is left of an operand whose first bytes are in the chunk at `base`.
+    #[inline(never)]
+    fn store_rest(&mut self, base: u64, width: Width, value: Word, first: u32) {
+        let mask = width.mask() >> (8 * first);
+        let set = byte_set(0, width.bytes() - first);
+        self.store_chunk(base.wrapping_add(8), value.shifted_down(first), set, mask);
     }
 
     /// Stores the bytes of a word that are in the set `stored`, and all ones in `mask`.

@@ -3,8 +3,9 @@
 use iced_x86::OpKind;
 
 use super::shape::{Binary, binary, binary_of_any, unary};
+use crate::access::part_name;
 use crate::decode::Decoded;
-use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX, part_name};
+use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX};
 use crate::operand::Form;
 use crate::parameter::Parameter;
 use crate::rflags::{Flag, Flags};
@@ -21,8 +22,8 @@ pub(super) fn add(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
 }
 
 pub(super) fn adc(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = m.width(d, 0)?;
-    binary_of_any(m, d, width, Binary::PLAIN, |flags, width, a, b| {
+    let form = d.operands.form().ok_or(StopReason::Unsupported)?;
+    binary_of_any(m, d, form, Binary::PLAIN, |flags, width, a, b| {
         let carry = flags.get(Flag::Cf);
         flags.add(width, a, b, carry)
     })
@@ -36,8 +37,8 @@ pub(super) fn sub(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
 }
 
 pub(super) fn sbb(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = m.width(d, 0)?;
-    binary_of_any(m, d, width, Binary::SELF_CANCELS, |flags, width, a, b| {
+    let form = d.operands.form().ok_or(StopReason::Unsupported)?;
+    binary_of_any(m, d, form, Binary::SELF_CANCELS, |flags, width, a, b| {
         let borrow = flags.get(Flag::Cf);
         flags.sub(width, a, b, borrow)
     })
@@ -76,8 +77,8 @@ pub(super) fn adox(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 fn add_with(m: &mut Machine<'_>, d: &Decoded, flag: Flag) -> Done {
-    let width = m.width(d, 0)?;
-    binary_of_any(m, d, width, Binary::PLAIN, |flags, width, a, b| {
+    let form = d.operands.form().ok_or(StopReason::Unsupported)?;
+    binary_of_any(m, d, form, Binary::PLAIN, |flags, width, a, b| {
         let carry = flags.get(flag);
         let mut scratch = *flags;
         let result = scratch.add(width, a, b, carry);

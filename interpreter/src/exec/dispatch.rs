@@ -6,33 +6,38 @@ use super::{
     arith, bit, control, convert, flag, logic, mov, muldiv, shift_rotate, stack, state, string,
 };
 use crate::decode::Handler;
-use crate::operand::{Form, Operands};
+use crate::operand::{Form, OperandKind, Operands};
 use crate::stop::StopReason;
 use crate::word::Width;
 
 /// A handler that is compiled for the form of the instruction, if that is one of the commonest.
 macro_rules! formed {
     ($operands:expr, $handler:path) => {
+        formed!(
+            $operands, $handler,
+            B64 Register Register, B64 Register Immediate, B64 Register Memory,
+            B64 Memory Register, B64 Memory Immediate,
+            B32 Register Register, B32 Register Immediate, B32 Register Memory,
+            B32 Memory Register, B32 Memory Immediate
+        )
+    };
+    ($operands:expr, $handler:path, $($width:ident $first:ident $second:ident),*) => {
         match $operands.form() {
-            Some(WIDE) => |m, d| $handler(m, d, WIDE),
-            Some(HALF) => |m, d| $handler(m, d, HALF),
-            Some(WIDE_IN_MEMORY) => |m, d| $handler(m, d, WIDE_IN_MEMORY),
-            Some(HALF_IN_MEMORY) => |m, d| $handler(m, d, HALF_IN_MEMORY),
+            $(Some(Form {
+                width: Width::$width,
+                first: OperandKind::$first,
+                second: OperandKind::$second,
+            }) => |m, d| {
+                let form = Form {
+                    width: Width::$width,
+                    first: OperandKind::$first,
+                    second: OperandKind::$second,
+                };
+                $handler(m, d, form)
+            },)*
             _ => |m, d| $handler(m, d, d.operands.form().ok_or(StopReason::Unsupported)?),
         }
     };
-}
-
-const WIDE: Form = form(Width::B64, true);
-const HALF: Form = form(Width::B32, true);
-const WIDE_IN_MEMORY: Form = form(Width::B64, false);
-const HALF_IN_MEMORY: Form = form(Width::B32, false);
-
-const fn form(width: Width, in_registers: bool) -> Form {
-    Form {
-        width,
-        in_registers,
-    }
 }
 
 /// The handler of an instruction's mnemonic. Operands other than general registers, memory,

@@ -31,29 +31,28 @@ pub(super) fn movsx(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
 #[inline(always)]
 pub(super) fn lea(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
     let value = m.effective_address(d).truncate(form.width);
-    m.write_in(d, 0, form.width, value)?;
+    m.write_in(d, form.first(), value)?;
     Ok(Flow::Next)
 }
 
 /// The destination is written in any case: 32 bits clear the upper half, moved or not.
 #[inline(always)]
 pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
-    let width = form.width;
-    let old = m.read_in(d, 0, width)?;
-    let new = m.read_in(d, 1, width)?;
+    let old = m.read_in(d, form.first())?;
+    let new = m.read_in(d, form.second(form.width))?;
     let value = match m.registers.rflags.condition(d.condition) {
         Some(true) => new,
         Some(false) => old,
         None => old.either(new),
     };
-    m.write_in(d, 0, width, value)?;
+    m.write_in(d, form.first(), value)?;
     Ok(Flow::Next)
 }
 
 pub(super) fn setcc(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let holds = m.registers.rflags.condition(d.condition);
     let value = Word::of(Width::B8, holds.map(u64::from));
-    m.write_in(d, 0, Width::B8, value)?;
+    m.write_in(d, d.operands.place(0, Width::B8), value)?;
     Ok(Flow::Next)
 }
 

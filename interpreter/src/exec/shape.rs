@@ -50,13 +50,13 @@ pub(super) fn moving(
     from: Width,
     apply: impl FnOnce(Word) -> Word,
 ) -> Done {
-    if !form.in_registers {
-        return moving_of_any(m, d, form.width, from, apply);
+    if !form.is_in_registers() {
+        return moving_of_any(m, d, form, from, apply);
     }
-    let Some(value) = m.known(d, 1, from) else {
-        return moving_out_of_line(m, d, form.width, from, apply);
+    let Some(value) = m.known(d, form.second(from)) else {
+        return moving_out_of_line(m, d, form, from, apply);
     };
-    m.write_in(d, 0, form.width, apply(Word::known(value)))?;
+    m.write_in(d, form.first(), apply(Word::known(value)))?;
     Ok(Flow::Next)
 }
 
@@ -65,23 +65,23 @@ pub(super) fn moving(
 fn moving_out_of_line(
     m: &mut Machine<'_>,
     d: &Decoded,
-    width: Width,
+    form: Form,
     from: Width,
     apply: impl FnOnce(Word) -> Word,
 ) -> Done {
-    moving_of_any(m, d, width, from, apply)
+    moving_of_any(m, d, form, from, apply)
 }
 
 #[inline(always)]
 fn moving_of_any(
     m: &mut Machine<'_>,
     d: &Decoded,
-    width: Width,
+    form: Form,
     from: Width,
     apply: impl FnOnce(Word) -> Word,
 ) -> Done {
-    let value = m.read_in(d, 1, from)?;
-    m.write_in(d, 0, width, apply(value))?;
+    let value = m.read_in(d, form.second(from))?;
+    m.write_in(d, form.first(), apply(value))?;
     Ok(Flow::Next)
 }
 
@@ -95,15 +95,17 @@ pub(super) fn binary(
     apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
 ) -> Done {
     let width = form.width;
-    if !form.in_registers {
-        return binary_of_any(m, d, width, kind, apply);
+    if !form.is_in_registers() {
+        return binary_of_any(m, d, form, kind, apply);
     }
-    let (Some(a), Some(b)) = (m.known(d, 0, width), m.known(d, 1, width)) else {
-        return binary_out_of_line(m, d, width, kind, apply);
+    let first = m.known(d, form.first());
+    let second = m.known(d, form.second(width));
+    let (Some(a), Some(b)) = (first, second) else {
+        return binary_out_of_line(m, d, form, kind, apply);
     };
     let result = apply(m.flags(), width, Word::known(a), Word::known(b));
     if kind.writes {
-        m.write_in(d, 0, width, result)?;
+        m.write_in(d, form.first(), result)?;
     }
     Ok(Flow::Next)
 }
@@ -113,11 +115,11 @@ pub(super) fn binary(
 fn binary_out_of_line(
     m: &mut Machine<'_>,
     d: &Decoded,
-    width: Width,
+    form: Form,
     kind: Binary,
     apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
 ) -> Done {
-    binary_of_any(m, d, width, kind, apply)
+    binary_of_any(m, d, form, kind, apply)
 }
 
 /// The same, wherever the operands are and whatever is known of them.
@@ -125,18 +127,19 @@ fn binary_out_of_line(
 pub(super) fn binary_of_any(
     m: &mut Machine<'_>,
     d: &Decoded,
-    width: Width,
+    form: Form,
     kind: Binary,
     apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
 ) -> Done {
-    let mut a = m.read_in(d, 0, width)?;
-    let mut b = m.read_in(d, 1, width)?;
+    let width = form.width;
+    let mut a = m.read_in(d, form.first())?;
+    let mut b = m.read_in(d, form.second(width))?;
     if kind.self_cancels && Machine::same_register(d) {
         (a, b) = (Word::ZERO, Word::ZERO);
     }
     let result = apply(m.flags(), width, a, b);
     if kind.writes {
-        m.write_in(d, 0, width, result)?;
+        m.write_in(d, form.first(), result)?;
     }
     Ok(Flow::Next)
 }
@@ -149,8 +152,9 @@ pub(super) fn unary(
     width: Width,
     apply: impl FnOnce(&mut Flags, Width, Word) -> Word,
 ) -> Done {
-    let a = m.read_in(d, 0, width)?;
+    let place = d.operands.place(0, width);
+    let a = m.read_in(d, place)?;
     let result = apply(m.flags(), width, a);
-    m.write_in(d, 0, width, result)?;
+    m.write_in(d, place, result)?;
     Ok(Flow::Next)
 }

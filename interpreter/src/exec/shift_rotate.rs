@@ -26,12 +26,13 @@ fn shift(
     apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
 ) -> Done {
     let width = form.width;
-    if form.in_registers
-        && let (Some(a), Some(count)) = (m.known(d, 0, width), m.known(d, 1, Width::B8))
+    if form.is_in_registers()
+        && let Some(a) = m.known(d, form.first())
+        && let Some(count) = m.known(d, form.second(Width::B8))
     {
         let count = (count & count_mask(width)) as u32;
         let result = apply(m.flags(), width, Word::known(a), count);
-        m.write_in(d, 0, width, result)?;
+        m.write_in(d, form.first(), result)?;
         return Ok(Flow::Next);
     }
     shift_of_any(m, d, width, &SHIFT, apply)
@@ -47,8 +48,9 @@ fn shift_of_any(
     flags: &[Flag],
     apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
 ) -> Done {
-    let a = m.read_in(d, 0, width)?;
-    let count = m.read_in(d, 1, Width::B8)?.all();
+    let place = d.operands.place(0, width);
+    let a = m.read_in(d, place)?;
+    let count = m.read_in(d, d.operands.place(1, Width::B8))?.all();
     let result = match count {
         Some(count) => apply(m.flags(), width, a, (count & count_mask(width)) as u32),
         None => {
@@ -62,7 +64,7 @@ fn shift_of_any(
             }
         }
     };
-    m.write_in(d, 0, width, result)?;
+    m.write_in(d, place, result)?;
     Ok(Flow::Next)
 }
 

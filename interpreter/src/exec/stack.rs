@@ -46,7 +46,7 @@ pub(super) fn moved(d: &Decoded) -> Result<Width, StopReason> {
 /// The value is read before rsp moves: `push rsp` stores the old one.
 #[inline(always)]
 pub(super) fn push(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
-    let value = m.read_in(d, 0, width)?;
+    let value = m.read_in(d, d.operands.place(0, width))?;
     m.push(width, value)?;
     Ok(Flow::Next)
 }
@@ -60,7 +60,7 @@ pub(super) fn pop(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
         let address = m.linear_address(d);
         m.set_address(address);
     }
-    m.write_in(d, 0, width, value)?;
+    m.write_in(d, d.operands.place(0, width), value)?;
     Ok(Flow::Next)
 }
 
