@@ -38,7 +38,7 @@ impl Machine<'_> {
         self.load_known(address, width).get(width.bytes())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load_known(&mut self, address: u64, width: Width) -> Word {
         if self.overlay.is_clear(address, width) {
             return self.read_memory(address, width.bytes()).truncate(width);

@@ -191,11 +191,14 @@ impl Overlay {
     #[cold]
     #[inline(never)]
     fn touches_in_page(&mut self, address: u64, bytes: u64) -> bool {
+        let last = address.saturating_add(bytes.saturating_sub(1));
         let page = address & !(PAGE - 1);
-        if !self.holds(page, page | (PAGE - 1)) {
-            (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+        let end = page | (PAGE - 1);
+        if self.holds(page, end.max(last)) {
+            return self.holds(address, last);
         }
-        self.holds(address, address.saturating_add(bytes.saturating_sub(1)))
+        (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+        false
     }
 
     /// Whether some byte from `address` to `last` may have been stored to at a known address.
@@ -208,7 +211,7 @@ impl Overlay {
     }
 
     /// Stores the low `width` of a word.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store(&mut self, address: u64, width: Width, value: Word) {
         let (base, offset) = (address & !7, (address & 7) as u32);
         // What is shifted out is in the next chunk.

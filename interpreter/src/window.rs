@@ -329,6 +329,7 @@ fn leave<C: Code + ?Sized>(
 }
 
 /// A call or jump, with the argument registers of the calling convention.
+#[inline]
 fn call(machine: &Machine<'_>, site: u64, target: Option<u64>, indirect: bool) -> Call {
     let registers = &machine.registers;
     let mut call = Call {
