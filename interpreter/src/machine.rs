@@ -102,8 +102,8 @@ impl<'a> Machine<'a> {
         self.bias = bias;
         self.pc = pc;
         self.sink.reached(pc, mark);
-        let compares = decoded.compared > 0;
-        self.events.begin(self.captures[usize::from(compares)]);
+        let compares = usize::from(decoded.compared > 0);
+        self.events.begin(self.captures[compares]);
         if self.overlay.touches(pc, decoded.len()) {
             return Err(StopReason::PageWritten);
         }

@@ -13,7 +13,8 @@ use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
-/// What an instruction of two operands does with them.
+/// What an instruction of two operands does with them. These are constants wherever a handler is
+/// compiled.
 #[derive(Clone, Copy)]
 pub(super) struct Binary {
     /// An operand combined with itself is as zero with zero, whatever it is.
@@ -23,18 +24,22 @@ pub(super) struct Binary {
 }
 
 impl Binary {
+    /// As `add`.
     pub(super) const PLAIN: Self = Self {
         self_cancels: false,
         writes: true,
     };
+    /// As `sub`.
     pub(super) const SELF_CANCELS: Self = Self {
         self_cancels: true,
         writes: true,
     };
+    /// As `cmp`.
     pub(super) const COMPARES: Self = Self {
         self_cancels: true,
         writes: false,
     };
+    /// As `test`.
     pub(super) const TESTS: Self = Self {
         self_cancels: false,
         writes: false,
