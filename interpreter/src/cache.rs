@@ -1,11 +1,12 @@
 //! A bounded cache of decoded instructions.
 
 use std::hash::BuildHasher;
+use std::mem::offset_of;
 
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::decode::{Decoded, MAX_BYTES};
+use crate::decode::{Decoded, HOT_BYTES, MAX_BYTES};
 use crate::stop::StopReason;
 
 /// What an instruction is kept under.
@@ -40,7 +41,7 @@ impl Key {
     }
 }
 
-/// A place for an instruction: all that a window needs of it lies together.
+/// A place for an instruction: what a window needs of most lies together, in two cache lines.
 #[repr(C, align(64))]
 struct Entry {
     key: Key,
@@ -52,32 +53,38 @@ struct Entry {
     decoded: Decoded,
 }
 
-/// Bytes that are compared at once: an instruction has 1 to 15.
+const _: () = assert!(size_of::<Entry>() == 192 && offset_of!(Entry, decoded) + HOT_BYTES <= 128);
+
+/// Bytes that an encoding is kept in: an instruction has 1 to 15.
 const CODE: usize = 16;
 
-/// By the length of an instruction, its bytes among these.
-const MASKS: [u128; CODE] = {
-    let mut masks = [0; CODE];
-    let mut len = 1;
-    while len < CODE {
-        masks[len] = u128::MAX >> (8 * (CODE - len));
-        len += 1;
-    }
-    masks
-};
+/// Bytes that are compared at once.
+const WORD: usize = 8;
 
 impl Entry {
     /// Whether these bytes begin with the instruction's.
-    #[inline]
+    #[inline(always)]
     fn is_start_of(&self, code: &[u8]) -> bool {
         let len = self.decoded.len();
-        match code.first_chunk::<CODE>() {
-            Some(code) => {
-                let differing = u128::from_le_bytes(*code) ^ u128::from_le_bytes(self.bytes);
-                differing & MASKS[len % CODE] == 0
-            }
-            None => code.starts_with(&self.bytes[..len]),
+        let bytes = &self.bytes[..len % CODE];
+        let Some(start) = code.get(..len) else {
+            return false;
+        };
+        if len >= WORD {
+            return start.first_chunk::<WORD>() == bytes.first_chunk()
+                && start.last_chunk::<WORD>() == bytes.last_chunk();
         }
+        let Some(word) = code.first_chunk() else {
+            return start == bytes;
+        };
+        let differing = u64::from_le_bytes(*word) ^ self.first_word();
+        // What is not the instruction's is shifted out.
+        differing << (u64::BITS as usize - 8 * len) == 0
+    }
+
+    fn first_word(&self) -> u64 {
+        let word = self.bytes.first_chunk();
+        u64::from_le_bytes(*word.unwrap_or(&[0; WORD]))
     }
 }
 
@@ -110,7 +117,9 @@ pub struct DecodeCache {
     capacity: usize,
     /// The entry that was asked for last.
     last: usize,
-    /// That while [browsing](Self::browse), or if so before it.
+    /// Those that were asked for next behind it, as it has them.
+    next: [u32; 2],
+    /// The last one while [browsing](Self::browse), or if so before it.
     other_last: usize,
     browsing: bool,
     /// Which entry to give up next when all are used.
@@ -135,6 +144,7 @@ impl DecodeCache {
             entries,
             capacity,
             last: 0,
+            next: [0; 2],
             other_last: 0,
             browsing: false,
             turn: 0,
@@ -220,13 +230,29 @@ impl DecodeCache {
     }
 
     /// The same, but only what is held.
-    #[inline]
+    #[inline(always)]
     pub fn find_sampled(&mut self, space: u32, address: u64, code: &[u8]) -> Option<Held> {
-        let index = self.find(Key::new(space, address, SAMPLE))?;
+        let key = Key::new(space, address, SAMPLE);
+        for hint in self.next {
+            let entry = &self.entries[hint as usize];
+            if entry.key == key && entry.is_start_of(code) {
+                (self.last, self.next) = (hint as usize, entry.next);
+                return Some(Held(hint as usize));
+            }
+        }
+        self.find_sampled_elsewhere(key, code)
+    }
+
+    /// The same of an instruction that did not come next, the last times.
+    #[cold]
+    #[inline(never)]
+    fn find_sampled_elsewhere(&mut self, key: Key, code: &[u8]) -> Option<Held> {
+        let index = self.find(key)?;
         self.entries[index].is_start_of(code).then_some(Held(index))
     }
 
     #[cold]
+    #[inline(never)]
     fn decode_sampled(&mut self, key: Key, code: &[u8]) -> Result<Held, StopReason> {
         let decoded = Decoded::new(code, key.address)?;
         let len = decoded.len();
@@ -241,6 +267,7 @@ impl DecodeCache {
         if self.browsing != browsing {
             self.browsing = browsing;
             std::mem::swap(&mut self.last, &mut self.other_last);
+            self.next = self.entries[self.last].next;
         }
     }
 
@@ -278,13 +305,12 @@ impl DecodeCache {
         self.places.is_empty()
     }
 
-    #[inline]
     fn find(&mut self, key: Key) -> Option<usize> {
-        for hint in self.entries[self.last].next {
-            let hint = hint as usize;
-            if self.entries[hint].key == key {
-                self.last = hint;
-                return Some(hint);
+        for hint in self.next {
+            let entry = &self.entries[hint as usize];
+            if entry.key == key {
+                (self.last, self.next) = (hint as usize, entry.next);
+                return Some(hint as usize);
             }
         }
         // Code lies as it was first run through.
@@ -306,11 +332,10 @@ impl DecodeCache {
     /// Remembers that this entry came behind the last.
     fn follow(&mut self, index: usize) {
         if !self.browsing {
-            let next = &mut self.entries[self.last].next;
             // There are at most 2^24.
-            *next = [index as u32, next[0]];
+            self.entries[self.last].next = [index as u32, self.next[0]];
         }
-        self.last = index;
+        (self.last, self.next) = (index, self.entries[index].next);
     }
 
     /// Keeps an instruction, in place of another of its key or, when all entries are used, of the

@@ -1,7 +1,9 @@
 //! Decoding, and what is worth working out once per instruction.
 
+use std::mem::offset_of;
+
 use iced_x86::{
-    Decoder, DecoderError, DecoderOptions, Instruction, InstructionInfoFactory,
+    ConditionCode, Decoder, DecoderError, DecoderOptions, Instruction, InstructionInfoFactory,
     InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
 
@@ -21,7 +23,7 @@ pub(crate) type Handler = fn(&mut Machine<'_>, &Decoded) -> Result<Flow, StopRea
 /// What to do with an instruction that is reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    Run(Handler),
+    Run,
     /// Only its effects are known: what it writes becomes unknown.
     Skip(Effects),
     Stop(StopReason),
@@ -64,27 +66,35 @@ impl Effects {
 }
 
 // Caches hold tens of thousands of them.
-const _: () = assert!(size_of::<Decoded>() <= 112);
+const _: () = assert!(size_of::<Decoded>() <= 136);
 
-/// A decoded instruction with what its interpretation needs.
+/// Bytes at its beginning that most instructions need no more than.
+pub(crate) const HOT_BYTES: usize = offset_of!(Decoded, instruction);
+
+/// A decoded instruction with what its interpretation needs, the most needed first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Decoded {
-    instruction: Instruction,
-    pub(crate) operands: Operands,
-    pub(crate) action: Action,
-    /// The values it writes are constants of its encoding: no news.
-    pub(crate) constant: bool,
+    /// Executes it, whatever is to be done with it.
+    pub(crate) handler: Handler,
+    len: u8,
+    /// Bytes of the operands that it does nothing with but compare; 0: it is no comparison.
+    pub(crate) compared: u8,
     /// It accesses an explicit memory operand.
     pub(crate) accesses_memory: bool,
     /// The effective address is one, and made from a register: a value worth an event.
     pub(crate) variable_address: bool,
-    /// Number of the base register whose value is one.
-    pub(crate) base: Option<u8>,
+    /// The values it writes are constants of its encoding: no news.
+    pub(crate) constant: bool,
     /// The first two operands are one register.
     pub(crate) same_register: bool,
-    /// Bytes of the operands that it does nothing with but compare; 0: it is no comparison.
-    pub(crate) compared: u8,
-    len: u8,
+    /// What a conditional branch, move or set depends on.
+    pub(crate) condition: ConditionCode,
+    pub(crate) operands: Operands,
+    instruction: Instruction,
+    /// Number of the base register whose value is one.
+    pub(crate) base: Option<u8>,
+    pub(crate) action: Action,
 }
 
 impl Decoded {
@@ -101,7 +111,7 @@ impl Decoded {
                 let mut decoded = Self::from_instruction(instruction);
                 let stops = matches!(decoded.action, Action::Stop(_));
                 if !stops && treatment::depends_on_processor(&instruction, bytes) {
-                    decoded.action = Action::Stop(StopReason::Unsupported);
+                    (decoded.handler, decoded.action) = stop(StopReason::Unsupported);
                 }
                 Ok(decoded)
             }
@@ -116,14 +126,15 @@ impl Decoded {
     }
 
     fn from_instruction(instruction: Instruction) -> Self {
-        let action = action(&instruction);
         let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
         let operands = Operands::new(&instruction);
+        let (handler, action) = action(&instruction, &operands);
         let parts = [operands.address.base, operands.address.index];
         let from_register = parts.iter().any(|part| matches!(part, Part::Register(_)));
         Self {
             instruction,
             operands,
+            handler,
             action,
             constant: is_constant(&instruction),
             // The addresses of a vector of indices are worked out one by one.
@@ -132,6 +143,7 @@ impl Decoded {
                 && !only_computes_address(instruction.mnemonic()),
             variable_address: has_memory && from_register && !instruction.is_vsib(),
             base: base(&instruction, &operands),
+            condition: instruction.condition_code(),
             same_register: is_same_register(&instruction, 0, 1),
             compared: compared(&instruction),
             len: instruction.len() as u8,
@@ -147,7 +159,7 @@ impl Decoded {
     /// How far the interpreter understands it.
     pub fn support(&self) -> Support {
         match self.action {
-            Action::Run(_) => Support::Interpreted,
+            Action::Run => Support::Interpreted,
             Action::Skip(_) => Support::Skipped,
             Action::Stop(reason) => Support::Stops(reason),
         }
@@ -235,27 +247,44 @@ fn is_constant(instruction: &Instruction) -> bool {
     }
 }
 
-fn action(instruction: &Instruction) -> Action {
+/// What executes an instruction, and why that.
+fn action(instruction: &Instruction, operands: &Operands) -> (Handler, Action) {
     match treatment::named(instruction) {
-        Some(Treatment::Stops(reason)) => return Action::Stop(reason),
-        Some(Treatment::Unknown) => return Action::Skip(effects(instruction)),
+        Some(Treatment::Stops(reason)) => return stop(reason),
+        Some(Treatment::Unknown) => return skip(instruction),
         None => {}
     }
-    if let Some(handler) = dispatch::handler(instruction)
+    if let Some(handler) = dispatch::handler(instruction, operands)
         && has_integer_operands(instruction)
     {
-        return Action::Run(handler);
+        return (handler, Action::Run);
     }
     if let Some(handler) = system::handler(instruction) {
-        return Action::Run(handler);
+        return (handler, Action::Run);
     }
     if let Some(handler) = vector::dispatch::handler(instruction) {
-        return Action::Run(handler);
+        return (handler, Action::Run);
     }
     match treatment::of_the_rest(instruction) {
-        Treatment::Stops(reason) => Action::Stop(reason),
-        Treatment::Unknown => Action::Skip(effects(instruction)),
+        Treatment::Stops(reason) => stop(reason),
+        Treatment::Unknown => skip(instruction),
     }
+}
+
+fn stop(reason: StopReason) -> (Handler, Action) {
+    let handler: Handler = |_, decoded| match decoded.action {
+        Action::Stop(reason) => Err(reason),
+        _ => Err(StopReason::Unsupported),
+    };
+    (handler, Action::Stop(reason))
+}
+
+fn skip(instruction: &Instruction) -> (Handler, Action) {
+    let handler: Handler = |machine, decoded| match &decoded.action {
+        Action::Skip(effects) => machine.skip(decoded, effects),
+        _ => Err(StopReason::Unsupported),
+    };
+    (handler, Action::Skip(effects(instruction)))
 }
 
 /// Whether every operand is a general register, memory, an immediate or a near branch.

@@ -1,8 +1,9 @@
 //! Value events of one instruction, held back until it is known not to fault.
 //!
 //! A kind that is not captured costs its instructions a test of a bit and a branch not taken. What
-//! makes an event of a value is out of line, marked as cold: it takes neither room nor registers
-//! where instructions are interpreted, which would weigh more than the test.
+//! makes an event of a value is out of line, marked as cold, for the kinds that are captured only
+//! when asked for: it takes neither room nor registers where instructions are interpreted, which
+//! would weigh more than the test.
 
 use crate::parameter::{Capture, Parameter};
 use crate::window::Sink;
@@ -47,7 +48,7 @@ impl Events {
     #[inline]
     pub(crate) fn add(&mut self, parameter: Parameter, value: Option<u64>) {
         if self.wants(parameter.kinds()) {
-            self.hold_value(parameter, value);
+            self.hold(parameter, value);
         }
     }
 
@@ -63,12 +64,6 @@ impl Events {
     #[inline(never)]
     fn hold_word(&mut self, parameter: Parameter, word: Word, bytes: u32) {
         self.hold(parameter, word.get(bytes));
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn hold_value(&mut self, parameter: Parameter, value: Option<u64>) {
-        self.hold(parameter, value);
     }
 
     /// Holds an event that is captured.

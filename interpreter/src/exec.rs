@@ -9,6 +9,7 @@ mod flag;
 mod logic;
 mod mov;
 mod muldiv;
+mod shape;
 mod shift_rotate;
 mod stack;
 mod state;

@@ -22,7 +22,8 @@
 //! [`DecodeCache::get_sampled`] decodes anew what differs from what it holds.
 //!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
-//! executing it is one call through a function pointer.
+//! executing it is one call through a function pointer, for common instructions to a handler that was
+//! compiled for the width and the places of their operands.
 //!
 //! ```
 //! use interpreter::*;
@@ -64,6 +65,7 @@
 //! # Ok::<(), StopReason>(())
 //! ```
 
+mod access;
 mod cache;
 mod decode;
 mod event;

@@ -2,9 +2,9 @@
 
 use iced_x86::{OpKind, Register};
 
-use crate::decode::{Action, Decoded, Effects, flags_of};
+use crate::decode::{Decoded, Effects, flags_of};
 use crate::event::Events;
-use crate::operand::{OperandKind, Part, number};
+use crate::operand::{OperandKind, Part};
 use crate::overlay::Overlay;
 use crate::parameter::{Capture, Parameter};
 use crate::rflags::Flags;
@@ -48,6 +48,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) sink: &'a mut dyn Sink,
     pub(crate) events: &'a mut Events,
     pub(crate) capture: Capture,
+    /// The kinds captured at an instruction, and at one that compares.
+    captures: [Capture; 2],
     /// Process address less image address of the current instruction.
     bias: u64,
     /// Process address of the current instruction.
@@ -69,6 +71,11 @@ impl<'a> Machine<'a> {
             events,
         } = state;
         overlay.clear();
+        let comparing = if capture.meets(Capture::COMPARE) {
+            capture.with(Capture::OPERANDS)
+        } else {
+            capture
+        };
         Self {
             pc: registers.rip,
             registers,
@@ -77,67 +84,55 @@ impl<'a> Machine<'a> {
             sink,
             events,
             capture,
+            captures: [capture, comparing],
             bias: 0,
             address: None,
         }
     }
 
-    /// Interprets one instruction and hands out its value events.
+    /// Begins the instruction at a process address.
     #[inline]
-    pub(crate) fn execute(
+    pub(crate) fn begin(
         &mut self,
         decoded: &Decoded,
+        pc: u64,
         bias: u64,
         mark: u32,
-    ) -> Result<Flow, StopReason> {
+    ) -> Result<(), StopReason> {
         self.bias = bias;
-        self.pc = self.registers.rip;
-        self.sink.reached(self.pc, mark);
-        let compares = decoded.compared > 0 && self.capture.meets(Capture::COMPARE);
-        self.events.begin(if compares {
-            self.capture.with(Capture::OPERANDS)
-        } else {
-            self.capture
-        });
-        if self.overlay.touches(self.pc, decoded.len() as u64) {
+        self.pc = pc;
+        self.sink.reached(pc, mark);
+        let compares = usize::from(decoded.compared > 0);
+        self.events.begin(self.captures[compares]);
+        if self.overlay.touches(pc, decoded.len()) {
             return Err(StopReason::PageWritten);
         }
         self.address = None;
         if decoded.accesses_memory {
             self.find_address(decoded);
         }
-        let done = match &decoded.action {
-            Action::Run(handler) => handler(self, decoded),
-            Action::Skip(effects) => self.skip(decoded, effects),
-            Action::Stop(reason) => Err(*reason),
-        };
-        if done.is_ok() {
-            self.events.deliver(self.pc, self.sink);
-        }
-        done
+        Ok(())
     }
 
     /// Works out where the explicit memory operand lies.
     #[inline]
     fn find_address(&mut self, decoded: &Decoded) {
         self.address = self.linear_address(decoded);
-        if self.events.wants(Capture::EA.with(Capture::BASE)) {
-            self.report_address(decoded);
+        if decoded.variable_address {
+            self.events.add(Parameter::Ea, self.address);
+            if self.events.wants(Capture::BASE) {
+                self.report_base(decoded);
+            }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report_address(&mut self, decoded: &Decoded) {
-        if decoded.variable_address {
-            if self.events.wants(Capture::EA) {
-                self.events.hold(Parameter::Ea, self.address);
-            }
-            if let Some(base) = decoded.base {
-                let base = self.registers.gpr[usize::from(base & 15)];
-                let narrow = decoded.operands.address.is_narrow;
-                self.event_of(Parameter::Base, base, if narrow { 4 } else { 8 });
-            }
+    fn report_base(&mut self, decoded: &Decoded) {
+        if let Some(base) = decoded.base {
+            let base = self.registers.gpr[usize::from(base & 15)];
+            let narrow = decoded.operands.address.is_narrow;
+            self.event_of(Parameter::Base, base, if narrow { 4 } else { 8 });
         }
     }
 
@@ -170,20 +165,52 @@ impl<'a> Machine<'a> {
 
     /// Process address of a near branch's target.
     pub(crate) fn branch_target(&self, decoded: &Decoded) -> Result<u64, StopReason> {
-        match decoded.instruction().op0_kind() {
-            OpKind::NearBranch64 => Ok(decoded
-                .instruction()
-                .near_branch64()
-                .wrapping_add(self.bias)),
+        match decoded.operands.get(0).kind {
+            OperandKind::NearBranch => Ok(decoded.operands.immediate.wrapping_add(self.bias)),
             // What goes elsewhere is no near branch of 64 bits.
             _ => Err(StopReason::Unsupported),
         }
     }
 
+    /// An address [that is a sum](crate::operand::Address::is_sum), if all of it is known.
+    #[inline]
+    fn known_sum(&self, decoded: &Decoded) -> Option<u64> {
+        let form = &decoded.operands.address;
+        let mut sum = decoded.operands.displacement;
+        let mut known = u8::MAX;
+        match form.base {
+            Part::Register(number) => {
+                let base = self.registers.gpr[usize::from(number & 15)];
+                sum = sum.wrapping_add(base.known_bits());
+                known &= base.known_bytes();
+            }
+            Part::Rip => sum = sum.wrapping_add(self.bias),
+            _ => {}
+        }
+        if let Part::Register(number) = form.index {
+            let index = self.registers.gpr[usize::from(number & 15)];
+            sum = sum.wrapping_add(index.known_bits() << form.scale);
+            known &= index.known_bytes();
+        }
+        (known == u8::MAX).then_some(sum)
+    }
+
     /// The offset that a memory operand's registers and displacement make (what `lea` yields).
+    #[inline]
     pub(crate) fn effective_address(&self, decoded: &Decoded) -> Word {
+        if decoded.operands.address.is_sum
+            && let Some(sum) = self.known_sum(decoded)
+        {
+            return Word::known(sum);
+        }
+        self.partial_address(decoded)
+    }
+
+    /// The same, byte by byte, of an address of any form.
+    #[inline(never)]
+    fn partial_address(&self, decoded: &Decoded) -> Word {
         let form = decoded.operands.address;
-        let mut displacement = decoded.instruction().memory_displacement64();
+        let mut displacement = decoded.operands.displacement;
         let base = match form.base {
             Part::Register(number) => self.registers.gpr[usize::from(number & 15)],
             Part::Nothing => Word::ZERO,
@@ -213,11 +240,16 @@ impl<'a> Machine<'a> {
     }
 
     /// The linear address of the explicit memory operand, if known.
+    #[inline]
     pub(crate) fn linear_address(&self, decoded: &Decoded) -> Option<u64> {
+        if decoded.operands.address.is_sum {
+            return self.known_sum(decoded);
+        }
         self.linear_address_beyond(decoded, 0)
     }
 
     /// The linear address so many bytes beyond the explicit memory operand, if known.
+    #[inline(never)]
     pub(crate) fn linear_address_beyond(&self, decoded: &Decoded, bytes: u64) -> Option<u64> {
         let form = decoded.operands.address;
         let base = self.segment_base(form.segment)?;
@@ -263,205 +295,6 @@ impl<'a> Machine<'a> {
         }
     }
 
-    // Registers.
-
-    /// A general register as a zero-extended operand.
-    pub(crate) fn register(&self, register: Register) -> Word {
-        let word = self.registers.gpr[usize::from(number(register))];
-        if is_high_byte(register) {
-            return word.high_byte();
-        }
-        match Width::from_bytes(register.size()) {
-            Some(width) => word.truncate(width),
-            None => Word::UNKNOWN,
-        }
-    }
-
-    /// Writes a general register as the processor does: 32 bits clear the upper half, 8 and 16
-    /// bits leave the rest.
-    pub(crate) fn set_register(&mut self, register: Register, value: Word) {
-        let slot = &mut self.registers.gpr[usize::from(number(register))];
-        *slot = match register.size() {
-            _ if is_high_byte(register) => slot.with_high_byte(value),
-            1 => slot.with_low(Width::B8, value),
-            2 => slot.with_low(Width::B16, value),
-            4 => value.truncate(Width::B32),
-            _ => value,
-        };
-    }
-
-    /// Writes a register and reports it.
-    pub(crate) fn write_register(&mut self, decoded: &Decoded, register: Register, value: Word) {
-        if !decoded.constant {
-            self.event_of(Parameter::Dest(register), value, register.size() as u32);
-        }
-        self.set_register(register, value);
-    }
-
-    /// Part of an implicit register, by its number.
-    #[inline]
-    pub(crate) fn part(&self, number: usize, width: Width) -> Word {
-        self.registers.gpr[number & 15].truncate(width)
-    }
-
-    /// Writes part of an implicit register and reports it.
-    pub(crate) fn write_part(
-        &mut self,
-        decoded: &Decoded,
-        number: usize,
-        width: Width,
-        value: Word,
-    ) {
-        self.write_register(decoded, part_name(number, width), value);
-    }
-
-    // Operands.
-
-    /// Width of an operand: of its register or memory; of the first operand for an immediate.
-    #[inline]
-    pub(crate) fn width(&self, decoded: &Decoded, operand: u32) -> Result<Width, StopReason> {
-        let operand = decoded.operands.get(operand);
-        operand.width.ok_or(StopReason::Unsupported)
-    }
-
-    /// Reads an operand, zero-extended from its width (immediates: sign-extended to 64 bits).
-    #[inline]
-    pub(crate) fn read(&mut self, decoded: &Decoded, operand: u32) -> Result<Word, StopReason> {
-        let form = decoded.operands.get(operand);
-        match (form.kind, form.width) {
-            (OperandKind::Register, Some(width)) => {
-                let value = self.part(usize::from(form.number), width);
-                self.report_operand(operand, width, value);
-                Ok(value)
-            }
-            (OperandKind::Immediate, _) => Ok(Word::known(decoded.operands.immediate)),
-            _ => self.read_other(decoded, operand),
-        }
-    }
-
-    /// Reads an operand that is not just a register or an immediate.
-    fn read_other(&mut self, decoded: &Decoded, operand: u32) -> Result<Word, StopReason> {
-        let form = decoded.operands.get(operand);
-        let (value, width) = match (form.kind, form.width) {
-            (OperandKind::HighByte, _) => {
-                let word = self.registers.gpr[usize::from(form.number & 15)];
-                (word.high_byte(), Width::B8)
-            }
-            (OperandKind::Memory, Some(width)) => {
-                let value = self.load(self.address, width)?;
-                self.event_of(Parameter::Load, value, width.bytes());
-                (value, width)
-            }
-            // The second of two immediates.
-            _ => {
-                return decoded
-                    .instruction()
-                    .try_immediate(operand)
-                    .map(Word::known)
-                    .map_err(|_| StopReason::Unsupported);
-            }
-        };
-        self.report_operand(operand, width, value);
-        Ok(value)
-    }
-
-    #[inline]
-    fn report_operand(&mut self, operand: u32, width: Width, value: Word) {
-        self.event_of(Parameter::Operand(operand as u8), value, width.bytes());
-    }
-
-    /// Reads an operand and cuts it to the width of the operation.
-    #[inline]
-    pub(crate) fn read_as(
-        &mut self,
-        decoded: &Decoded,
-        operand: u32,
-        width: Width,
-    ) -> Result<Word, StopReason> {
-        Ok(self.read(decoded, operand)?.truncate(width))
-    }
-
-    /// Writes an operand (register or memory) and reports it.
-    #[inline(always)]
-    pub(crate) fn write(
-        &mut self,
-        decoded: &Decoded,
-        operand: u32,
-        value: Word,
-    ) -> Result<(), StopReason> {
-        let form = decoded.operands.get(operand);
-        let (OperandKind::Register, Some(width)) = (form.kind, form.width) else {
-            return self.write_other(decoded, operand, value);
-        };
-        let slot = &mut self.registers.gpr[usize::from(form.number & 15)];
-        *slot = match width {
-            Width::B64 => value,
-            Width::B32 => value.truncate(Width::B32),
-            narrow => slot.with_low(narrow, value),
-        };
-        if self.events.wants(Capture::DEST) {
-            self.report_register(decoded, operand, value, width);
-        }
-        Ok(())
-    }
-
-    /// Writes an operand that is not just a register.
-    fn write_other(
-        &mut self,
-        decoded: &Decoded,
-        operand: u32,
-        value: Word,
-    ) -> Result<(), StopReason> {
-        let form = decoded.operands.get(operand);
-        let width = form.width.ok_or(StopReason::Unsupported)?;
-        match form.kind {
-            OperandKind::Memory => return self.write_memory(decoded, width, value),
-            OperandKind::HighByte => {
-                let slot = &mut self.registers.gpr[usize::from(form.number & 15)];
-                *slot = slot.with_high_byte(value);
-            }
-            _ => return Err(StopReason::Unsupported),
-        }
-        if self.events.wants(Capture::DEST) {
-            self.report_register(decoded, operand, value, width);
-        }
-        Ok(())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn report_register(&mut self, decoded: &Decoded, operand: u32, value: Word, width: Width) {
-        if !decoded.constant {
-            let dest = Parameter::Dest(decoded.instruction().op_register(operand));
-            self.events.hold(dest, value.get(width.bytes()));
-        }
-    }
-
-    /// Writes the explicit memory operand, and reports that and what it overwrites.
-    fn write_memory(
-        &mut self,
-        decoded: &Decoded,
-        width: Width,
-        value: Word,
-    ) -> Result<(), StopReason> {
-        if self.events.wants(Capture::MEM.with(Capture::OLD)) {
-            self.report_store(decoded, width, value);
-        }
-        self.store(self.address, width, value)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn report_store(&mut self, decoded: &Decoded, width: Width, value: Word) {
-        if !decoded.constant {
-            self.event_of(Parameter::Mem, value, width.bytes());
-        }
-        if self.events.wants(Capture::OLD) {
-            let old = self.overwritten(self.address, width);
-            self.event(Parameter::Old, old);
-        }
-    }
-
     /// Whether the first two operands are the same register.
     #[inline]
     pub(crate) fn same_register(decoded: &Decoded) -> bool {
@@ -470,7 +303,11 @@ impl<'a> Machine<'a> {
 
     /// An instruction of which only the effects are known.
     #[inline(never)]
-    fn skip(&mut self, decoded: &Decoded, effects: &Effects) -> Result<Flow, StopReason> {
+    pub(crate) fn skip(
+        &mut self,
+        decoded: &Decoded,
+        effects: &Effects,
+    ) -> Result<Flow, StopReason> {
         let instruction = decoded.instruction();
         if effects.loaded {
             self.event(Parameter::Load, None);
@@ -528,43 +365,6 @@ impl<'a> Machine<'a> {
                 self.event(Parameter::DestWord(register, i as u8), None);
             }
         }
-    }
-}
-
-fn is_high_byte(register: Register) -> bool {
-    matches!(
-        register,
-        Register::AH | Register::BH | Register::CH | Register::DH
-    )
-}
-
-/// The name of the low `width` of a register.
-pub(crate) fn part_name(number: usize, width: Width) -> Register {
-    use Register as R;
-    const LOW: [Register; 16] = [
-        R::AL,
-        R::CL,
-        R::DL,
-        R::BL,
-        R::SPL,
-        R::BPL,
-        R::SIL,
-        R::DIL,
-        R::R8L,
-        R::R9L,
-        R::R10L,
-        R::R11L,
-        R::R12L,
-        R::R13L,
-        R::R14L,
-        R::R15L,
-    ];
-    let number = number & 15;
-    match width {
-        Width::B8 => LOW[number],
-        Width::B16 => Register::AX + number as u32,
-        Width::B32 => Register::EAX + number as u32,
-        Width::B64 => Register::RAX + number as u32,
     }
 }
 

@@ -6,17 +6,30 @@ use crate::word::{Width, Word};
 
 impl Machine<'_> {
     /// Loads from a linear address; what cannot be read is unknown.
+    #[inline]
     pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {
-        let value = match address {
-            Some(address) => {
-                check_canonical(address)?;
-                self.load_known(address, width)
-            }
-            None => Word::unknown(width),
+        let Some(address) = address else {
+            self.sink.load(self.pc, None, width.bytes(), false);
+            return Ok(Word::unknown(width));
         };
-        let known = value.get(width.bytes()).is_some();
-        self.sink.load(self.pc, address, width.bytes(), known);
-        Ok(value)
+        check_canonical(address)?;
+        Ok(match width {
+            Width::B8 => self.load_at::<1>(address),
+            Width::B16 => self.load_at::<2>(address),
+            Width::B32 => self.load_at::<4>(address),
+            Width::B64 => self.load_at::<8>(address),
+        })
+    }
+
+    /// Loads so many bytes from a known address that is canonical.
+    #[inline(never)]
+    fn load_at<const BYTES: usize>(&mut self, address: u64) -> Word {
+        let width = const { Width::from_bytes(BYTES).expect("an operand's width") };
+        let value = self.load_known(address, width);
+        let known = value.all().is_some();
+        let bytes = width.bytes();
+        self.sink.load(self.pc, Some(address), bytes, known);
+        value
     }
 
     /// What a store of that width is about to overwrite, if known.
@@ -25,7 +38,20 @@ impl Machine<'_> {
         self.load_known(address, width).get(width.bytes())
     }
 
+    #[inline(always)]
     pub(crate) fn load_known(&mut self, address: u64, width: Width) -> Word {
+        if self.overlay.is_clear(address, width) {
+            return self.read_memory(address, width.bytes()).truncate(width);
+        }
+        match self.overlay.stored(address, width) {
+            Some(value) => value,
+            None => self.load_mixed(address, width),
+        }
+    }
+
+    /// Loads what the window may have stored in part.
+    #[inline(never)]
+    fn load_mixed(&mut self, address: u64, width: Width) -> Word {
         let (covered, stored) = self.overlay.load(address, width);
         let bytes = width.bytes();
         if covered == 0 {
@@ -48,6 +74,7 @@ impl Machine<'_> {
     }
 
     /// Up to 8 bytes of the memory of the interrupt: all of them known or none.
+    #[inline]
     fn read_memory(&mut self, address: u64, bytes: u32) -> Word {
         let mut buffer = [0; 8];
         let part = buffer.get_mut(..bytes as usize);
@@ -59,22 +86,37 @@ impl Machine<'_> {
     }
 
     /// Stores to a linear address; if it is unknown, all memory becomes unknown.
+    #[inline]
     pub(crate) fn store(
         &mut self,
         address: Option<u64>,
         width: Width,
         value: Word,
     ) -> Result<(), StopReason> {
-        if let Some(address) = address {
-            check_canonical(address)?;
-        }
-        self.sink
-            .store(self.pc, address, width.bytes(), value.get(width.bytes()));
-        match address {
-            Some(address) => self.overlay.store(address, width, value),
-            None => self.overlay.store_anywhere(),
+        let Some(address) = address else {
+            let known = value.truncate(width).all();
+            self.sink.store(self.pc, None, width.bytes(), known);
+            self.overlay.store_anywhere();
+            return Ok(());
+        };
+        check_canonical(address)?;
+        match width {
+            Width::B8 => self.store_at::<1>(address, value),
+            Width::B16 => self.store_at::<2>(address, value),
+            Width::B32 => self.store_at::<4>(address, value),
+            Width::B64 => self.store_at::<8>(address, value),
         }
         Ok(())
+    }
+
+    /// Stores so many bytes to a known address that is canonical.
+    #[inline(never)]
+    fn store_at<const BYTES: usize>(&mut self, address: u64, value: Word) {
+        let width = const { Width::from_bytes(BYTES).expect("an operand's width") };
+        let known = value.truncate(width).all();
+        let bytes = width.bytes();
+        self.sink.store(self.pc, Some(address), bytes, known);
+        self.overlay.store(address, width, value);
     }
 
     /// Unknown bytes are stored to a range.

@@ -18,6 +18,8 @@ pub(crate) enum OperandKind {
     Memory,
     /// [`Operands::immediate`].
     Immediate,
+    /// [`Operands::immediate`], an image address to branch to.
+    NearBranch,
     /// Something else, or there is none.
     Other,
 }
@@ -28,6 +30,8 @@ pub(crate) struct Operand {
     pub(crate) kind: OperandKind,
     /// Number of the general register, below 16.
     pub(crate) number: u8,
+    /// The register as the instruction names it.
+    pub(crate) register: Register,
     /// Of its register or memory, of the first operand for an immediate; `None` if no integer is
     /// so wide.
     pub(crate) width: Option<Width>,
@@ -37,8 +41,56 @@ impl Operand {
     const NONE: Self = Self {
         kind: OperandKind::Other,
         number: 0,
+        register: Register::None,
         width: None,
     };
+}
+
+/// An operand to read or to write: what may be known of it where a handler is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Its number.
+    pub(crate) operand: u32,
+    pub(crate) kind: OperandKind,
+    pub(crate) width: Width,
+}
+
+/// What the handler of a common instruction is compiled for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Form {
+    /// Of the first operand.
+    pub(crate) width: Width,
+    pub(crate) first: OperandKind,
+    pub(crate) second: OperandKind,
+}
+
+impl Form {
+    /// The first operand.
+    #[inline(always)]
+    pub(crate) const fn first(self) -> Place {
+        Place {
+            operand: 0,
+            kind: self.first,
+            width: self.width,
+        }
+    }
+
+    /// The second operand, of that width.
+    #[inline(always)]
+    pub(crate) const fn second(self, width: Width) -> Place {
+        Place {
+            operand: 1,
+            kind: self.second,
+            width,
+        }
+    }
+
+    /// Neither operand is in memory or a high byte.
+    #[inline(always)]
+    pub(crate) fn is_in_registers(self) -> bool {
+        use OperandKind as K;
+        self.first == K::Register && matches!(self.second, K::Register | K::Immediate)
+    }
 }
 
 /// What a part of an address comes from.
@@ -65,6 +117,9 @@ pub(crate) struct Address {
     /// It has 32 bits.
     pub(crate) is_narrow: bool,
     pub(crate) segment: Register,
+    /// It is a sum of 64 bits of general registers, or the address of the next instruction, and the
+    /// displacement: no segment's base belongs to it.
+    pub(crate) is_sum: bool,
 }
 
 /// All operands of an instruction.
@@ -72,6 +127,8 @@ pub(crate) struct Address {
 pub(crate) struct Operands {
     /// The first immediate, sign-extended.
     pub(crate) immediate: u64,
+    /// That of the explicit memory operand.
+    pub(crate) displacement: u64,
     pub(crate) address: Address,
     all: [Operand; PLACES],
 }
@@ -80,6 +137,7 @@ impl Operands {
     pub(crate) fn new(instruction: &Instruction) -> Self {
         let mut operands = Self {
             immediate: 0,
+            displacement: instruction.memory_displacement64(),
             address: address(instruction),
             all: [Operand::NONE; PLACES],
         };
@@ -90,27 +148,56 @@ impl Operands {
                 OpKind::Register => of_register(instruction.op_register(i)),
                 OpKind::Memory => Operand {
                     kind: OperandKind::Memory,
-                    number: 0,
                     width: Width::from_bytes(instruction.memory_size().size()),
+                    ..Operand::NONE
+                },
+                OpKind::NearBranch64 if !has_immediate => Operand {
+                    kind: OperandKind::NearBranch,
+                    ..Operand::NONE
                 },
                 _ => Operand {
                     kind: match immediate {
                         Some(_) if !has_immediate => OperandKind::Immediate,
                         _ => OperandKind::Other,
                     },
-                    number: 0,
                     width: operands.all[0].width.filter(|_| i > 0),
+                    ..Operand::NONE
                 },
             };
-            if operand.kind == OperandKind::Immediate {
-                has_immediate = true;
-                operands.immediate = immediate.unwrap_or_default();
+            match operand.kind {
+                OperandKind::Immediate => operands.immediate = immediate.unwrap_or_default(),
+                OperandKind::NearBranch => operands.immediate = instruction.near_branch64(),
+                _ => {}
             }
+            has_immediate |= matches!(
+                operand.kind,
+                OperandKind::Immediate | OperandKind::NearBranch
+            );
             if let Some(place) = operands.all.get_mut(i as usize) {
                 *place = operand;
             }
         }
         operands
+    }
+
+    /// What a handler of the instruction is compiled for.
+    pub(crate) fn form(&self) -> Option<Form> {
+        let [first, second, ..] = self.all;
+        Some(Form {
+            width: first.width?,
+            first: first.kind,
+            second: second.kind,
+        })
+    }
+
+    /// An operand by its number, to be read or written in that width.
+    #[inline]
+    pub(crate) fn place(&self, operand: u32, width: Width) -> Place {
+        Place {
+            operand,
+            kind: self.get(operand).kind,
+            width,
+        }
     }
 
     /// An operand by its number.
@@ -132,6 +219,7 @@ fn of_register(register: Register) -> Operand {
             false => OperandKind::Other,
         },
         number: number(register),
+        register,
         width: Width::from_bytes(register.size()),
     }
 }
@@ -150,15 +238,22 @@ fn address(instruction: &Instruction) -> Address {
         _ if register.is_gpr() => Part::Register(number(register)),
         _ => Part::Unknown,
     };
+    let segment = instruction.memory_segment();
+    let is_narrow = if base == Register::None && index == Register::None {
+        instruction.memory_displ_size() == 4
+    } else {
+        base == Register::EIP || base.is_gpr32() || index.is_gpr32()
+    };
+    let (base, index) = (part(base), part(index));
     Address {
-        base: part(base),
-        index: part(index),
+        base,
+        index,
         scale: instruction.memory_index_scale().trailing_zeros() as u8,
-        is_narrow: if base == Register::None && index == Register::None {
-            instruction.memory_displ_size() == 4
-        } else {
-            base == Register::EIP || base.is_gpr32() || index.is_gpr32()
-        },
-        segment: instruction.memory_segment(),
+        is_narrow,
+        segment,
+        is_sum: !is_narrow
+            && !matches!(segment, Register::FS | Register::GS)
+            && !matches!(base, Part::Al | Part::Unknown)
+            && matches!(index, Part::Nothing | Part::Register(_)),
     }
 }

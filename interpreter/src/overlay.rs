@@ -1,5 +1,6 @@
 //! What a window has stored: a small memory laid over the memory of the interrupt.
 
+use crate::decode::MAX_BYTES;
 use crate::word::{Width, Word};
 
 /// Aligned 8-byte pieces of memory that the overlay can hold.
@@ -32,6 +33,9 @@ struct Hole {
 pub(crate) struct Overlay {
     chunks: [Chunk; CHUNKS],
     len: usize,
+    /// By the bit that a chunk falls to in `marks`, where the newest of them is held; of a bit that
+    /// is not set, anywhere.
+    places: [u8; CHUNKS],
     /// The chunk to give up next when all are taken.
     victim: usize,
     holes: [Hole; HOLES],
@@ -41,7 +45,15 @@ pub(crate) struct Overlay {
     /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
     /// there are holes.
     marks: u64,
+    /// Start of a page that nothing was stored to, if `clear_bytes` is not zero: code is mostly in the
+    /// page of the instruction before, and what is stored is not.
+    clear_page: u64,
+    /// How many bytes of it an instruction may begin at without reaching into the next page.
+    clear_bytes: u64,
 }
+
+/// Bytes that are looked at at once for whether code was stored to.
+const PAGE: u64 = 4096;
 
 /// One bit per byte: the `count` bytes from `first` on, within 8.
 fn byte_set(first: u32, count: u32) -> u8 {
@@ -53,9 +65,14 @@ fn byte_set(first: u32, count: u32) -> u8 {
     set << first
 }
 
+/// Number of the bit that the chunk of a byte falls to.
+fn place(address: u64) -> usize {
+    (address >> 3 & 63) as usize
+}
+
 /// The bit of the chunk that a byte lies in.
 fn mark(address: u64) -> u64 {
-    1 << (address >> 3 & 63)
+    1 << place(address)
 }
 
 impl Overlay {
@@ -67,11 +84,14 @@ impl Overlay {
                 stored: 0,
             }; CHUNKS],
             len: 0,
+            places: [0; CHUNKS],
             victim: 0,
             holes: [Hole { first: 0, last: 0 }; HOLES],
             hole_len: 0,
             all_unknown: false,
             marks: 0,
+            clear_page: 0,
+            clear_bytes: 0,
         }
     }
 
@@ -82,15 +102,29 @@ impl Overlay {
         self.hole_len = 0;
         self.all_unknown = false;
         self.marks = 0;
+        self.clear_bytes = 0;
     }
 
-    /// Whether some byte from `first` to `last`, both included and no more than 17 bytes, may have been
-    /// stored to at a known address. If `last` is the lower one they run around the end of memory.
+    /// Whether a load of the `width` at `address` takes everything from the memory of the interrupt:
+    /// no byte of it can have been stored to.
     #[inline]
-    fn is_near(&self, first: u64, last: u64) -> bool {
-        // So many bytes lie in three chunks at most.
-        let marks = mark(first) | mark(first.wrapping_add(8)) | mark(last);
-        self.marks & marks != 0
+    pub(crate) fn is_clear(&self, address: u64, width: Width) -> bool {
+        // So many bytes lie in two chunks at most, which may be those at both ends of memory.
+        let last = address.wrapping_add(u64::from(width.bytes()) - 1);
+        self.marks & (mark(address) | mark(last)) == 0 && !self.all_unknown
+    }
+
+    /// What a load of the `width` at `address` yields if the window stored all its bytes, and they lie
+    /// in one chunk.
+    #[inline]
+    pub(crate) fn stored(&self, address: u64, width: Width) -> Option<Word> {
+        let offset = (address & 7) as u32;
+        if offset + width.bytes() > 8 {
+            return None;
+        }
+        let chunk = &self.chunks[self.find(address & !7)?];
+        let set = byte_set(offset, width.bytes());
+        (chunk.stored & set == set).then(|| chunk.value.shifted_down(offset).truncate(width))
     }
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
@@ -98,12 +132,12 @@ impl Overlay {
     pub(crate) fn load(&self, address: u64, width: Width) -> (u8, Word) {
         let bytes = width.bytes();
         let last = address.wrapping_add(u64::from(bytes) - 1);
-        if !self.all_unknown && !self.is_near(address, last) {
-            return (0, Word::UNKNOWN);
-        }
         let mut covered = self.unknown_bytes(address, bytes);
         let (mut bits, mut known) = (0u64, 0u8);
-        for chunk in &self.chunks[..self.len] {
+        let first = self.find(address & !7);
+        let second = (address ^ last > 7).then(|| self.find(last & !7)).flatten();
+        for index in [first, second].into_iter().flatten() {
+            let chunk = &self.chunks[index];
             // Distance from the load's first byte to the chunk's: both orders can overlap.
             let offset = chunk.base.wrapping_sub(address) as i64;
             if !(-7..i64::from(bytes)).contains(&offset) {
@@ -148,11 +182,26 @@ impl Overlay {
 
     /// Whether the window may have stored to any of these bytes of an instruction at a known address.
     #[inline]
-    pub(crate) fn touches(&self, address: u64, bytes: u64) -> bool {
-        let last = address.saturating_add(bytes.saturating_sub(1));
-        self.is_near(address, last) && self.holds(address, last)
+    pub(crate) fn touches(&mut self, address: u64, bytes: usize) -> bool {
+        let is_clear = address.wrapping_sub(self.clear_page) < self.clear_bytes;
+        !is_clear && self.touches_in_page(address, bytes as u64)
     }
 
+    /// The same where nothing is known of the page yet.
+    #[cold]
+    #[inline(never)]
+    fn touches_in_page(&mut self, address: u64, bytes: u64) -> bool {
+        let last = address.saturating_add(bytes.saturating_sub(1));
+        let page = address & !(PAGE - 1);
+        let end = page | (PAGE - 1);
+        if self.holds(page, end.max(last)) {
+            return self.holds(address, last);
+        }
+        (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+        false
+    }
+
+    /// Whether some byte from `address` to `last` may have been stored to at a known address.
     fn holds(&self, address: u64, last: u64) -> bool {
         self.chunks[..self.len].iter().any(|chunk| {
             chunk.stored != 0 && chunk.base <= last && chunk.base.saturating_add(7) >= address
@@ -162,39 +211,57 @@ impl Overlay {
     }
 
     /// Stores the low `width` of a word.
+    #[inline(always)]
     pub(crate) fn store(&mut self, address: u64, width: Width, value: Word) {
-        let base = address & !7;
-        let offset = (address & 7) as u32;
-        let first = width.bytes().min(8 - offset);
-        self.store_chunk(base, value.shifted_up(offset), byte_set(offset, first));
-        let rest = width.bytes() - first;
-        if rest > 0 {
-            self.store_chunk(
-                base.wrapping_add(8),
-                value.shifted_down(first),
-                byte_set(0, rest),
-            );
+        let (base, offset) = (address & !7, (address & 7) as u32);
+        // What is shifted out is in the next chunk.
+        let mask = width.mask() << (8 * offset);
+        let set = byte_set(0, width.bytes()) << offset;
+        self.store_chunk(base, value.shifted_up(offset), set, mask);
+        if offset + width.bytes() > 8 {
+            self.store_rest(base, width, value, 8 - offset);
         }
     }
 
-    fn store_chunk(&mut self, base: u64, value: Word, stored: u8) {
-        // The newest first: most stores are near the one before.
-        let mut held = self.chunks[..self.len].iter_mut().rev();
-        match held.find(|chunk| chunk.base == base) {
-            Some(chunk) => {
-                chunk.value = chunk.value.with_bytes(stored, value);
-                chunk.stored |= stored;
-            }
-            None => self.new_chunk(Chunk {
-                base,
-                value: Word::UNKNOWN.with_bytes(stored, value),
-                stored,
-            }),
+    /// Stores what is left of an operand whose first bytes are in the chunk at `base`.
+    #[inline(never)]
+    fn store_rest(&mut self, base: u64, width: Width, value: Word, first: u32) {
+        let mask = width.mask() >> (8 * first);
+        let set = byte_set(0, width.bytes() - first);
+        self.store_chunk(base.wrapping_add(8), value.shifted_down(first), set, mask);
+    }
+
+    /// Stores the bytes of a word that are in the set `stored`, and all ones in `mask`.
+    #[inline]
+    fn store_chunk(&mut self, base: u64, value: Word, stored: u8, mask: u64) {
+        let index = match self.find(base) {
+            Some(index) => index,
+            None => self.new_chunk(base),
+        };
+        let chunk = &mut self.chunks[index];
+        chunk.value = chunk.value.with_masked(stored, mask, value);
+        chunk.stored |= stored;
+    }
+
+    /// Where the chunk of that base is held.
+    #[inline]
+    fn find(&self, base: u64) -> Option<usize> {
+        if self.marks & mark(base) == 0 {
+            return None;
+        }
+        let held = &self.chunks[..self.len];
+        let index = usize::from(self.places[place(base)]);
+        match held.get(index) {
+            Some(chunk) if chunk.base == base => Some(index),
+            // Another chunk fell to the same bit since.
+            _ => held.iter().position(|chunk| chunk.base == base),
         }
     }
 
-    /// Keeps a fresh chunk; the oldest place is given up when there is none.
-    fn new_chunk(&mut self, chunk: Chunk) {
+    /// Makes a chunk that nothing is stored in yet, and says where; the oldest place is given up when
+    /// there is none.
+    #[inline(never)]
+    fn new_chunk(&mut self, base: u64) -> usize {
         let index = if self.len < CHUNKS {
             self.len += 1;
             self.len - 1
@@ -208,8 +275,18 @@ impl Overlay {
             });
             index
         };
-        self.marks |= mark(chunk.base);
-        self.chunks[index] = chunk;
+        self.marks |= mark(base);
+        if base.wrapping_sub(self.clear_page) < PAGE {
+            self.clear_bytes = 0;
+        }
+        // There are 64.
+        self.places[place(base)] = index as u8;
+        self.chunks[index] = Chunk {
+            base,
+            value: Word::UNKNOWN,
+            stored: 0,
+        };
+        index
     }
 
     /// Unknown bytes are stored to a range. A range that wraps makes all memory unknown.
@@ -236,6 +313,7 @@ impl Overlay {
 
     fn add_hole(&mut self, hole: Hole) {
         self.marks = u64::MAX;
+        self.clear_bytes = 0;
         for old in &mut self.holes[..self.hole_len] {
             let apart =
                 hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);

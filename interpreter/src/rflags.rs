@@ -67,12 +67,14 @@ impl Flags {
     }
 
     /// A flag, if known.
+    #[inline]
     pub fn get(self, flag: Flag) -> Option<bool> {
         let bit = flag as u64;
         (self.known & bit != 0).then_some(self.bits & bit != 0)
     }
 
     /// Sets a flag; `None` makes it unknown.
+    #[inline]
     pub fn set(&mut self, flag: Flag, value: Option<bool>) {
         let bit = flag as u64;
         self.bits = if value == Some(true) {
@@ -88,10 +90,11 @@ impl Flags {
     }
 
     /// Makes flags unknown.
+    #[inline]
     pub(crate) fn forget(&mut self, flags: &[Flag]) {
-        for &flag in flags {
-            self.set(flag, None);
-        }
+        let set = flags.iter().fold(0, |set, flag| set | *flag as u64);
+        self.bits &= !set;
+        self.known &= !set;
     }
 
     /// The low byte of RFLAGS as `lahf` and `pushf` see it: known if all its flags are.
@@ -109,6 +112,7 @@ impl Flags {
     }
 
     /// Whether a condition holds; combinations use what decides them.
+    #[inline]
     pub(crate) fn condition(self, condition: ConditionCode) -> Option<bool> {
         use ConditionCode as C;
         let flag = |flag| self.get(flag);
@@ -141,22 +145,31 @@ impl Flags {
     }
 
     /// Sets the flags of `which`, all known, as they are in `bits`.
+    #[inline]
     fn set_known(&mut self, which: u64, bits: u64) {
         self.bits = self.bits & !which | bits & which;
         self.known |= which;
     }
 
     /// SF, ZF and PF of a result.
+    #[inline]
     pub(crate) fn set_result(&mut self, width: Width, result: Word) {
-        if let Some(result) = result.all() {
-            return self.set_known(RESULT, result_bits(width, result));
+        match result.all() {
+            Some(result) => self.set_known(RESULT, result_bits(width, result)),
+            None => self.set_partial_result(width, result),
         }
+    }
+
+    /// The same of a result that is not known in full.
+    #[inline(never)]
+    fn set_partial_result(&mut self, width: Width, result: Word) {
         self.set(Flag::Zf, result.is_zero());
         self.set(Flag::Sf, result.bit(width.bits() - 1));
         self.set(Flag::Pf, result.get(1).map(|low| low.count_ones() % 2 == 0));
     }
 
     /// `a + b + carry`.
+    #[inline]
     pub(crate) fn add(&mut self, width: Width, a: Word, b: Word, carry: Option<bool>) -> Word {
         if let (Some(x), Some(y), Some(carry)) = (a.all(), b.all(), carry) {
             let (sum, first) = x.overflowing_add(y);
@@ -165,6 +178,12 @@ impl Flags {
             let overflow = (x ^ sum) & (y ^ sum) & width.sign() != 0;
             return self.sum(width, x ^ y ^ sum, sum & width.mask(), carry, overflow);
         }
+        self.add_partial(width, a, b, carry)
+    }
+
+    /// The same of operands that are not all known in full.
+    #[inline(never)]
+    fn add_partial(&mut self, width: Width, a: Word, b: Word, carry: Option<bool>) -> Word {
         let known = if carry.is_some() {
             a.prefix().min(b.prefix())
         } else {
@@ -188,6 +207,7 @@ impl Flags {
     }
 
     /// All flags of a known sum or difference; `half` has in bit 4 the carry out of bit 3.
+    #[inline]
     fn sum(&mut self, width: Width, half: u64, result: u64, carry: bool, overflow: bool) -> Word {
         let bits = result_bits(width, result)
             | half & Flag::Af as u64
@@ -201,6 +221,7 @@ impl Flags {
     }
 
     /// `a - b - borrow`.
+    #[inline]
     pub(crate) fn sub(&mut self, width: Width, a: Word, b: Word, borrow: Option<bool>) -> Word {
         if let (Some(x), Some(y), Some(borrow)) = (a.all(), b.all(), borrow) {
             let (difference, first) = x.overflowing_sub(y);
@@ -209,6 +230,12 @@ impl Flags {
             let overflow = (x ^ y) & (x ^ result) & width.sign() != 0;
             return self.sum(width, x ^ y ^ result, result, first | second, overflow);
         }
+        self.sub_partial(width, a, b, borrow)
+    }
+
+    /// The same of operands that are not all known in full.
+    #[inline(never)]
+    fn sub_partial(&mut self, width: Width, a: Word, b: Word, borrow: Option<bool>) -> Word {
         let known = if borrow.is_some() {
             a.prefix().min(b.prefix())
         } else {
@@ -262,11 +289,11 @@ impl Flags {
     }
 
     /// Flags of `and`, `or`, `xor`, `test`.
+    #[inline]
     pub(crate) fn logic(&mut self, width: Width, result: Word) {
         self.set_result(width, result);
-        self.set(Flag::Cf, Some(false));
-        self.set(Flag::Of, Some(false));
-        self.set(Flag::Af, None);
+        self.set_known(Flag::Cf as u64 | Flag::Of as u64, 0);
+        self.forget(&[Flag::Af]);
     }
 
     /// Flags of the bit-manipulation instructions that define SF, ZF, CF and OF = 0 only.
@@ -290,6 +317,7 @@ impl Flags {
     }
 
     /// `a << count`, count already masked.
+    #[inline]
     pub(crate) fn shl(&mut self, width: Width, a: Word, count: u32) -> Word {
         if count == 0 {
             return a;
@@ -317,6 +345,7 @@ impl Flags {
     }
 
     /// `a >> count`, count already masked.
+    #[inline]
     pub(crate) fn shr(&mut self, width: Width, a: Word, count: u32) -> Word {
         if count == 0 {
             return a;
@@ -340,6 +369,7 @@ impl Flags {
     }
 
     /// `a >> count` with the sign shifted in, count already masked.
+    #[inline]
     pub(crate) fn sar(&mut self, width: Width, a: Word, count: u32) -> Word {
         if count == 0 {
             return a;
@@ -354,6 +384,7 @@ impl Flags {
     }
 
     /// Flags of a shift by at least one.
+    #[inline]
     fn shifted(&mut self, width: Width, result: Word, carry: Option<bool>, over: Option<bool>) {
         self.set_result(width, result);
         self.set(Flag::Cf, carry);
@@ -489,6 +520,7 @@ impl Flags {
 const RESULT: u64 = Flag::Zf as u64 | Flag::Sf as u64 | Flag::Pf as u64;
 
 /// SF, ZF and PF of a known result.
+#[inline]
 fn result_bits(width: Width, result: u64) -> u64 {
     let zero = if result == 0 { Flag::Zf as u64 } else { 0 };
     let sign = if result & width.sign() != 0 {

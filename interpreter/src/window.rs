@@ -236,6 +236,7 @@ impl Window {
 
     /// Interprets from `state.registers` on and leaves there what is known of them at the end.
     /// Allocates nothing.
+    #[inline(never)]
     pub fn run_on<C: Code + ?Sized>(
         &self,
         state: &mut State,
@@ -267,19 +268,40 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
         bias,
         mark,
     } = code.fetch(pc)?;
-    let flow = machine.execute(instruction, bias, mark)?;
-    let next = machine.next_pc(instruction);
-    let next = match flow {
-        Flow::Next => next,
-        Flow::Jump(target) => jump(machine, pc, target, false),
-        Flow::Branch { taken, target } => {
-            machine.sink().branch(pc, taken);
-            if taken.ok_or(StopReason::UnknownBranch)? {
-                target
-            } else {
-                next
+    machine.begin(instruction, pc, bias, mark)?;
+    let done = (instruction.handler)(machine, instruction);
+    if done.is_ok() {
+        machine.events.deliver(pc, machine.sink);
+    }
+    let next = pc.wrapping_add(instruction.len() as u64);
+    machine.registers.rip = match &done {
+        Ok(Flow::Next) => next,
+        Ok(Flow::Branch { taken, target }) => {
+            machine.sink.branch(pc, *taken);
+            match taken {
+                Some(true) => *target,
+                Some(false) => next,
+                None => return Err(StopReason::UnknownBranch),
             }
         }
+        Ok(flow) => leave(machine, code, next, flow)?,
+        Err(reason) => return Err(*reason),
+    };
+    Ok(())
+}
+
+/// Where the window goes on after a jump, a call or a return.
+#[inline(never)]
+fn leave<C: Code + ?Sized>(
+    machine: &mut Machine<'_>,
+    code: &mut C,
+    next: u64,
+    flow: &Flow,
+) -> Result<u64, StopReason> {
+    let pc = machine.pc;
+    let next = match *flow {
+        Flow::Next | Flow::Branch { .. } => next,
+        Flow::Jump(target) => jump(machine, pc, target, false),
         Flow::JumpIndirect(target) => {
             let target = target.ok_or(StopReason::UnknownTarget)?;
             machine.sink().went(pc, target);
@@ -303,11 +325,11 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
             target
         }
     };
-    machine.registers.rip = next;
-    Ok(())
+    Ok(next)
 }
 
 /// A call or jump, with the argument registers of the calling convention.
+#[inline]
 fn call(machine: &Machine<'_>, site: u64, target: Option<u64>, indirect: bool) -> Call {
     let registers = &machine.registers;
     let mut call = Call {

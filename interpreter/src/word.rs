@@ -130,11 +130,13 @@ impl Word {
     }
 
     /// Which bytes are known: bit `i` is byte `i`.
+    #[inline]
     pub const fn known_bytes(self) -> u8 {
         self.known
     }
 
     /// The known bytes in their places, zero elsewhere.
+    #[inline]
     pub const fn known_bits(self) -> u64 {
         self.bits
     }
@@ -155,6 +157,7 @@ impl Word {
 
     /// A word of `bits` where all ones in `mask` say what is known; a byte of which one bit is
     /// unknown is unknown.
+    #[inline]
     pub(crate) const fn masked(bits: u64, mask: u64) -> Self {
         Self::partial(bits, collapse(mask))
     }
@@ -257,7 +260,12 @@ impl Word {
         if set == u8::MAX {
             return other;
         }
-        let mask = expand(set);
+        self.with_masked(set, expand(set), other)
+    }
+
+    /// The same, where `mask` is all ones in the bytes of `set`.
+    #[inline]
+    pub(crate) const fn with_masked(self, set: u8, mask: u64, other: Self) -> Self {
         Self {
             bits: self.bits & !mask | other.bits & mask,
             known: self.known & !set | other.known & set,
@@ -314,6 +322,7 @@ impl Word {
     }
 
     /// Bit `index` (below 64), if its byte is known.
+    #[inline]
     pub(crate) fn bit(self, index: u32) -> Option<bool> {
         (self.known >> (index / 8) & 1 != 0).then_some(self.bits >> index & 1 != 0)
     }
@@ -328,6 +337,7 @@ impl Word {
     }
 
     /// Whether the word is zero: a known byte that is not zero settles it.
+    #[inline]
     pub(crate) fn is_zero(self) -> Option<bool> {
         if self.bits != 0 {
             Some(false)
@@ -370,6 +380,7 @@ impl std::ops::BitAnd for Word {
     type Output = Self;
 
     /// A known zero bit decides, whatever the other operand.
+    #[inline]
     fn bitand(self, other: Self) -> Self {
         if self.known & other.known == u8::MAX {
             return Self::known(self.bits & other.bits);
@@ -386,6 +397,7 @@ impl std::ops::BitOr for Word {
     type Output = Self;
 
     /// A known one bit decides, whatever the other operand.
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         if self.known & other.known == u8::MAX {
             return Self::known(self.bits | other.bits);
@@ -398,6 +410,7 @@ impl std::ops::BitOr for Word {
 impl std::ops::BitXor for Word {
     type Output = Self;
 
+    #[inline]
     fn bitxor(self, other: Self) -> Self {
         Self::partial(self.bits ^ other.bits, self.known & other.known)
     }

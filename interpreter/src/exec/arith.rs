@@ -2,8 +2,11 @@
 
 use iced_x86::OpKind;
 
+use super::shape::{Binary, binary, binary_of_any, unary};
+use crate::access::part_name;
 use crate::decode::Decoded;
-use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX, part_name};
+use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX};
+use crate::operand::Form;
 use crate::parameter::Parameter;
 use crate::rflags::{Flag, Flags};
 use crate::stop::StopReason;
@@ -11,79 +14,56 @@ use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
-/// Reads two operands, applies, and writes the first unless only flags are wanted.
-///
-/// An operand combined with itself is zero as far as subtraction and comparison go, whatever it
-/// is; `self_cancels` says so.
-fn binary(
-    m: &mut Machine<'_>,
-    d: &Decoded,
-    self_cancels: bool,
-    writes: bool,
-    apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
-) -> Done {
-    let width = m.width(d, 0)?;
-    let mut a = m.read(d, 0)?;
-    let mut b = m.read_as(d, 1, width)?;
-    if self_cancels && Machine::same_register(d) {
-        (a, b) = (Word::ZERO, Word::ZERO);
-    }
-    let result = apply(m.flags(), width, a, b);
-    if writes {
-        m.write(d, 0, result)?;
-    }
-    Ok(Flow::Next)
-}
-
-/// Reads one operand, applies, writes it.
-fn unary(
-    m: &mut Machine<'_>,
-    d: &Decoded,
-    apply: impl FnOnce(&mut Flags, Width, Word) -> Word,
-) -> Done {
-    let width = m.width(d, 0)?;
-    let a = m.read(d, 0)?;
-    let result = apply(m.flags(), width, a);
-    m.write(d, 0, result)?;
-    Ok(Flow::Next)
-}
-
-pub(super) fn add(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, false, true, |f, w, a, b| f.add(w, a, b, Some(false)))
+#[inline(always)]
+pub(super) fn add(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    binary(m, d, form, Binary::PLAIN, |flags, width, a, b| {
+        flags.add(width, a, b, Some(false))
+    })
 }
 
 pub(super) fn adc(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, false, true, |f, w, a, b| {
-        let carry = f.get(Flag::Cf);
-        f.add(w, a, b, carry)
+    let form = d.operands.form().ok_or(StopReason::Unsupported)?;
+    binary_of_any(m, d, form, Binary::PLAIN, |flags, width, a, b| {
+        let carry = flags.get(Flag::Cf);
+        flags.add(width, a, b, carry)
     })
 }
 
-pub(super) fn sub(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, true, true, |f, w, a, b| f.sub(w, a, b, Some(false)))
+#[inline(always)]
+pub(super) fn sub(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    binary(m, d, form, Binary::SELF_CANCELS, |flags, width, a, b| {
+        flags.sub(width, a, b, Some(false))
+    })
 }
 
 pub(super) fn sbb(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, true, true, |f, w, a, b| {
-        let borrow = f.get(Flag::Cf);
-        f.sub(w, a, b, borrow)
+    let form = d.operands.form().ok_or(StopReason::Unsupported)?;
+    binary_of_any(m, d, form, Binary::SELF_CANCELS, |flags, width, a, b| {
+        let borrow = flags.get(Flag::Cf);
+        flags.sub(width, a, b, borrow)
     })
 }
 
-pub(super) fn cmp(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, true, false, |f, w, a, b| f.sub(w, a, b, Some(false)))
+#[inline(always)]
+pub(super) fn cmp(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    binary(m, d, form, Binary::COMPARES, |flags, width, a, b| {
+        flags.sub(width, a, b, Some(false))
+    })
 }
 
 pub(super) fn inc(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    unary(m, d, Flags::inc)
+    let width = m.width(d, 0)?;
+    unary(m, d, width, Flags::inc)
 }
 
 pub(super) fn dec(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    unary(m, d, Flags::dec)
+    let width = m.width(d, 0)?;
+    unary(m, d, width, Flags::dec)
 }
 
 pub(super) fn neg(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    unary(m, d, Flags::neg)
+    let width = m.width(d, 0)?;
+    unary(m, d, width, Flags::neg)
 }
 
 /// `adcx`: adds with CF and changes no other flag.
@@ -97,11 +77,12 @@ pub(super) fn adox(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 fn add_with(m: &mut Machine<'_>, d: &Decoded, flag: Flag) -> Done {
-    binary(m, d, false, true, |f, w, a, b| {
-        let carry = f.get(flag);
-        let mut scratch = *f;
-        let result = scratch.add(w, a, b, carry);
-        f.set(flag, scratch.get(Flag::Cf));
+    let form = d.operands.form().ok_or(StopReason::Unsupported)?;
+    binary_of_any(m, d, form, Binary::PLAIN, |flags, width, a, b| {
+        let carry = flags.get(flag);
+        let mut scratch = *flags;
+        let result = scratch.add(width, a, b, carry);
+        flags.set(flag, scratch.get(Flag::Cf));
         result
     })
 }

@@ -1,9 +1,10 @@
 //! Branches, calls and returns.
 
-use iced_x86::{Code, OpKind};
+use iced_x86::Code;
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, RCX, RSP, check_canonical};
+use crate::operand::OperandKind;
 use crate::parameter::Parameter;
 use crate::rflags::Flag;
 use crate::stop::StopReason;
@@ -11,6 +12,7 @@ use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
+#[inline]
 fn branch(m: &mut Machine<'_>, d: &Decoded, taken: Option<bool>) -> Done {
     let target = m.branch_target(d)?;
     m.event(Parameter::Taken, taken.map(u64::from));
@@ -18,10 +20,7 @@ fn branch(m: &mut Machine<'_>, d: &Decoded, taken: Option<bool>) -> Done {
 }
 
 pub(super) fn jcc(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let taken = m
-        .registers
-        .rflags
-        .condition(d.instruction().condition_code());
+    let taken = m.registers.rflags.condition(d.condition);
     branch(m, d, taken)
 }
 
@@ -87,8 +86,8 @@ pub(super) fn call(m: &mut Machine<'_>, d: &Decoded) -> Done {
 
 fn is_near_branch(d: &Decoded) -> bool {
     !matches!(
-        d.instruction().op0_kind(),
-        OpKind::Register | OpKind::Memory
+        d.operands.get(0).kind,
+        OperandKind::Register | OperandKind::Memory
     )
 }
 

@@ -6,10 +6,43 @@ use super::{
     arith, bit, control, convert, flag, logic, mov, muldiv, shift_rotate, stack, state, string,
 };
 use crate::decode::Handler;
+use crate::operand::{Form, OperandKind, Operands};
+use crate::stop::StopReason;
+use crate::word::Width;
+
+/// A handler that is compiled for the form of the instruction, if that is one of the commonest.
+macro_rules! formed {
+    ($operands:expr, $handler:path) => {
+        formed!(
+            $operands, $handler,
+            B64 Register Register, B64 Register Immediate, B64 Register Memory,
+            B64 Memory Register, B64 Memory Immediate,
+            B32 Register Register, B32 Register Immediate, B32 Register Memory,
+            B32 Memory Register, B32 Memory Immediate
+        )
+    };
+    ($operands:expr, $handler:path, $($width:ident $first:ident $second:ident),*) => {
+        match $operands.form() {
+            $(Some(Form {
+                width: Width::$width,
+                first: OperandKind::$first,
+                second: OperandKind::$second,
+            }) => |m, d| {
+                let form = Form {
+                    width: Width::$width,
+                    first: OperandKind::$first,
+                    second: OperandKind::$second,
+                };
+                $handler(m, d, form)
+            },)*
+            _ => |m, d| $handler(m, d, d.operands.form().ok_or(StopReason::Unsupported)?),
+        }
+    };
+}
 
 /// The handler of an instruction's mnemonic. Operands other than general registers, memory,
 /// immediates and near branches are not its business.
-pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
+pub(crate) fn handler(instruction: &Instruction, operands: &Operands) -> Option<Handler> {
     use Mnemonic as M;
     // `movsd` and `cmpsd` are also vector instructions.
     if matches!(instruction.mnemonic(), M::Movsd | M::Cmpsd) && !instruction.is_string_instruction()
@@ -17,10 +50,10 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         return None;
     }
     let handler: Handler = match instruction.mnemonic() {
-        M::Mov | M::Movnti | M::Movdiri => mov::mov,
-        M::Movzx => mov::movzx,
-        M::Movsx | M::Movsxd => mov::movsx,
-        M::Lea => mov::lea,
+        M::Mov | M::Movnti | M::Movdiri => formed!(operands, mov::mov),
+        M::Movzx => formed!(operands, mov::movzx),
+        M::Movsx | M::Movsxd => formed!(operands, mov::movsx),
+        M::Lea => formed!(operands, mov::lea),
         M::Xchg => mov::xchg,
         M::Movbe => mov::movbe,
         M::Bswap => mov::bswap,
@@ -40,7 +73,7 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         | M::Cmovns
         | M::Cmovo
         | M::Cmovp
-        | M::Cmovs => mov::cmov,
+        | M::Cmovs => formed!(operands, mov::cmov),
         M::Seta
         | M::Setae
         | M::Setb
@@ -87,11 +120,11 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Cdq => convert::cdq,
         M::Cqo => convert::cqo,
 
-        M::Add => arith::add,
+        M::Add => formed!(operands, arith::add),
         M::Adc => arith::adc,
-        M::Sub => arith::sub,
+        M::Sub => formed!(operands, arith::sub),
         M::Sbb => arith::sbb,
-        M::Cmp => arith::cmp,
+        M::Cmp => formed!(operands, arith::cmp),
         M::Inc => arith::inc,
         M::Dec => arith::dec,
         M::Neg => arith::neg,
@@ -101,16 +134,16 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Cmpxchg => arith::cmpxchg,
         M::Cmpxchg8b | M::Cmpxchg16b => arith::cmpxchg_pair,
 
-        M::And => logic::and,
-        M::Or => logic::or,
-        M::Xor => logic::xor,
-        M::Test => logic::test,
+        M::And => formed!(operands, logic::and),
+        M::Or => formed!(operands, logic::or),
+        M::Xor => formed!(operands, logic::xor),
+        M::Test => formed!(operands, logic::test),
         M::Not => logic::not,
         M::Andn => logic::andn,
 
-        M::Shl | M::Sal => shift_rotate::shl,
-        M::Shr => shift_rotate::shr,
-        M::Sar => shift_rotate::sar,
+        M::Shl | M::Sal => formed!(operands, shift_rotate::shl),
+        M::Shr => formed!(operands, shift_rotate::shr),
+        M::Sar => formed!(operands, shift_rotate::sar),
         M::Rol => shift_rotate::rol,
         M::Ror => shift_rotate::ror,
         M::Rcl => shift_rotate::rcl,
@@ -174,8 +207,12 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         M::Call => control::call,
         M::Ret => control::ret,
 
-        M::Push => stack::push,
-        M::Pop => stack::pop,
+        M::Push if instruction.stack_pointer_increment() == -8 => {
+            |m, d| stack::push(m, d, Width::B64)
+        }
+        M::Push => |m, d| stack::push(m, d, stack::moved(d)?),
+        M::Pop if instruction.stack_pointer_increment() == 8 => |m, d| stack::pop(m, d, Width::B64),
+        M::Pop => |m, d| stack::pop(m, d, stack::moved(d)?),
         M::Pushf | M::Pushfq => stack::pushf,
         M::Popf | M::Popfq => stack::popf,
         M::Leave => stack::leave,

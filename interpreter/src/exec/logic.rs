@@ -1,45 +1,48 @@
 //! Bitwise logic.
 
+use super::shape::{Binary, binary};
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
+use crate::operand::Form;
 use crate::stop::StopReason;
 use crate::word::Word;
 
 type Done = Result<Flow, StopReason>;
 
-fn binary(
+#[inline(always)]
+fn logic(
     m: &mut Machine<'_>,
     d: &Decoded,
-    writes: bool,
+    form: Form,
+    kind: Binary,
     apply: impl FnOnce(Word, Word) -> Word,
 ) -> Done {
-    let width = m.width(d, 0)?;
-    let a = m.read(d, 0)?;
-    let b = m.read_as(d, 1, width)?;
-    let result = apply(a, b);
-    m.flags().logic(width, result);
-    if writes {
-        m.write(d, 0, result)?;
-    }
-    Ok(Flow::Next)
+    binary(m, d, form, kind, |flags, width, a, b| {
+        let result = apply(a, b);
+        flags.logic(width, result);
+        result
+    })
 }
 
-pub(super) fn and(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, true, |a, b| a & b)
+#[inline(always)]
+pub(super) fn and(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    logic(m, d, form, Binary::PLAIN, |a, b| a & b)
 }
 
-pub(super) fn or(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, true, |a, b| a | b)
+#[inline(always)]
+pub(super) fn or(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    logic(m, d, form, Binary::PLAIN, |a, b| a | b)
 }
 
 /// A register combined with itself is zero, known or not.
-pub(super) fn xor(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let same = Machine::same_register(d);
-    binary(m, d, true, |a, b| if same { Word::ZERO } else { a ^ b })
+#[inline(always)]
+pub(super) fn xor(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    logic(m, d, form, Binary::SELF_CANCELS, |a, b| a ^ b)
 }
 
-pub(super) fn test(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    binary(m, d, false, |a, b| a & b)
+#[inline(always)]
+pub(super) fn test(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    logic(m, d, form, Binary::TESTS, |a, b| a & b)
 }
 
 /// Changes no flags.

@@ -1,64 +1,58 @@
 //! Moves, addresses, conditional moves, exchanges.
 
+use super::shape::moving;
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, check_canonical};
+use crate::operand::Form;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
 
-pub(super) fn mov(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = m.width(d, 0)?;
-    let value = m.read_as(d, 1, width)?;
-    m.write(d, 0, value)?;
-    Ok(Flow::Next)
+#[inline(always)]
+pub(super) fn mov(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    moving(m, d, form, form.width, |value| value)
 }
 
 /// Operands are read zero-extended already.
-pub(super) fn movzx(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let value = m.read(d, 1)?;
-    m.write(d, 0, value)?;
-    Ok(Flow::Next)
+#[inline(always)]
+pub(super) fn movzx(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    let from = m.width(d, 1)?;
+    moving(m, d, form, from, |value| value)
 }
 
 /// `movsx` and `movsxd`.
-pub(super) fn movsx(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let (to, from) = (m.width(d, 0)?, m.width(d, 1)?);
-    let value = m.read(d, 1)?;
-    m.write(d, 0, value.sign_extend(from, to))?;
-    Ok(Flow::Next)
+#[inline(always)]
+pub(super) fn movsx(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    let (to, from) = (form.width, m.width(d, 1)?);
+    moving(m, d, form, from, |value| value.sign_extend(from, to))
 }
 
-pub(super) fn lea(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = m.width(d, 0)?;
-    let value = m.effective_address(d).truncate(width);
-    m.write(d, 0, value)?;
+#[inline(always)]
+pub(super) fn lea(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    let value = m.effective_address(d).truncate(form.width);
+    m.write_in(d, form.first(), value)?;
     Ok(Flow::Next)
 }
 
 /// The destination is written in any case: 32 bits clear the upper half, moved or not.
-pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let old = m.read(d, 0)?;
-    let new = m.read(d, 1)?;
-    let value = match m
-        .registers
-        .rflags
-        .condition(d.instruction().condition_code())
-    {
+#[inline(always)]
+pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    let old = m.read_in(d, form.first())?;
+    let new = m.read_in(d, form.second(form.width))?;
+    let value = match m.registers.rflags.condition(d.condition) {
         Some(true) => new,
         Some(false) => old,
         None => old.either(new),
     };
-    m.write(d, 0, value)?;
+    m.write_in(d, form.first(), value)?;
     Ok(Flow::Next)
 }
 
 pub(super) fn setcc(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let holds = m
-        .registers
-        .rflags
-        .condition(d.instruction().condition_code());
-    m.write(d, 0, Word::of(Width::B8, holds.map(u64::from)))?;
+    let holds = m.registers.rflags.condition(d.condition);
+    let value = Word::of(Width::B8, holds.map(u64::from));
+    m.write_in(d, d.operands.place(0, Width::B8), value)?;
     Ok(Flow::Next)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
+use crate::operand::Form;
 use crate::rflags::{Flag, Flags, rotate};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
@@ -13,17 +14,43 @@ fn count_mask(width: Width) -> u64 {
     if width == Width::B64 { 63 } else { 31 }
 }
 
-/// Reads the operand and the count, applies, writes. An unknown count leaves the result and
-/// `flags` unknown.
+const SHIFT: [Flag; 6] = [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
+const ROTATE: [Flag; 2] = [Flag::Cf, Flag::Of];
+
+/// Reads the operand and the count, applies, writes.
+#[inline(always)]
 fn shift(
     m: &mut Machine<'_>,
     d: &Decoded,
+    form: Form,
+    apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
+) -> Done {
+    let width = form.width;
+    if form.is_in_registers()
+        && let Some(a) = m.known(d, form.first())
+        && let Some(count) = m.known(d, form.second(Width::B8))
+    {
+        let count = (count & count_mask(width)) as u32;
+        let result = apply(m.flags(), width, Word::known(a), count);
+        m.write_in(d, form.first(), result)?;
+        return Ok(Flow::Next);
+    }
+    shift_of_any(m, d, width, &SHIFT, apply)
+}
+
+/// The same, wherever the operands are and whatever is known of them. An unknown count leaves the
+/// result and `flags` unknown.
+#[inline(never)]
+fn shift_of_any(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    width: Width,
     flags: &[Flag],
     apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
 ) -> Done {
-    let width = m.width(d, 0)?;
-    let a = m.read(d, 0)?;
-    let count = m.read_as(d, 1, Width::B8)?.all();
+    let place = d.operands.place(0, width);
+    let a = m.read_in(d, place)?;
+    let count = m.read_in(d, d.operands.place(1, Width::B8))?.all();
     let result = match count {
         Some(count) => apply(m.flags(), width, a, (count & count_mask(width)) as u32),
         None => {
@@ -37,39 +64,48 @@ fn shift(
             }
         }
     };
-    m.write(d, 0, result)?;
+    m.write_in(d, place, result)?;
     Ok(Flow::Next)
 }
 
-const SHIFT: [Flag; 6] = [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
-const ROTATE: [Flag; 2] = [Flag::Cf, Flag::Of];
-
-pub(super) fn shl(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &SHIFT, Flags::shl)
+fn rotation(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
+) -> Done {
+    let width = m.width(d, 0)?;
+    shift_of_any(m, d, width, &ROTATE, apply)
 }
 
-pub(super) fn shr(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &SHIFT, Flags::shr)
+#[inline(always)]
+pub(super) fn shl(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    shift(m, d, form, Flags::shl)
 }
 
-pub(super) fn sar(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &SHIFT, Flags::sar)
+#[inline(always)]
+pub(super) fn shr(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    shift(m, d, form, Flags::shr)
+}
+
+#[inline(always)]
+pub(super) fn sar(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
+    shift(m, d, form, Flags::sar)
 }
 
 pub(super) fn rol(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &ROTATE, Flags::rol)
+    rotation(m, d, Flags::rol)
 }
 
 pub(super) fn ror(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &ROTATE, Flags::ror)
+    rotation(m, d, Flags::ror)
 }
 
 pub(super) fn rcl(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &ROTATE, Flags::rcl)
+    rotation(m, d, Flags::rcl)
 }
 
 pub(super) fn rcr(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    shift(m, d, &ROTATE, Flags::rcr)
+    rotation(m, d, Flags::rcr)
 }
 
 fn double(

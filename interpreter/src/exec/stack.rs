@@ -1,6 +1,6 @@
 //! The stack.
 
-use iced_x86::{Code, OpKind};
+use iced_x86::Code;
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RBP, RSP};
@@ -15,6 +15,7 @@ const MAX_LEVEL: u8 = 31;
 
 impl Machine<'_> {
     /// Pushes the low `width` of a word.
+    #[inline]
     pub(super) fn push(&mut self, width: Width, value: Word) -> Result<(), StopReason> {
         let down = Word::known(u64::from(width.bytes()).wrapping_neg());
         let rsp = self.registers.gpr[RSP].wrapping_add(down);
@@ -24,6 +25,7 @@ impl Machine<'_> {
     }
 
     /// Pops an operand of that width.
+    #[inline]
     pub(super) fn pop(&mut self, width: Width) -> Result<Word, StopReason> {
         let rsp = self.registers.gpr[RSP];
         let value = self.load(rsp.all(), width)?;
@@ -42,23 +44,23 @@ pub(super) fn moved(d: &Decoded) -> Result<Width, StopReason> {
 }
 
 /// The value is read before rsp moves: `push rsp` stores the old one.
-pub(super) fn push(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = moved(d)?;
-    let value = m.read_as(d, 0, width)?;
+#[inline(always)]
+pub(super) fn push(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
+    let value = m.read_in(d, d.operands.place(0, width))?;
     m.push(width, value)?;
     Ok(Flow::Next)
 }
 
 /// The value is written after rsp moved: `pop rsp` keeps what was popped, and an address made
 /// from rsp uses the new one.
-pub(super) fn pop(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let width = moved(d)?;
+#[inline(always)]
+pub(super) fn pop(m: &mut Machine<'_>, d: &Decoded, width: Width) -> Done {
     let value = m.pop(width)?;
-    if d.instruction().op0_kind() == OpKind::Memory {
+    if d.accesses_memory {
         let address = m.linear_address(d);
         m.set_address(address);
     }
-    m.write(d, 0, value)?;
+    m.write_in(d, d.operands.place(0, width), value)?;
     Ok(Flow::Next)
 }
 

@@ -3,6 +3,7 @@
 mod arith;
 mod bit;
 mod control;
+mod forms;
 mod kinds;
 mod knowledge;
 mod lab;
