@@ -36,8 +36,12 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     /// Those of the ignored whose line was understood.
     pub(crate) skips: Vec<Skip>,
+    /// What the harness said of the tests that failed, behind their output.
+    pub(crate) failures: Vec<String>,
     /// Test programs that announced their tests and never gave a result.
     pub(crate) crashed: u64,
+    /// The lines are what the harness says of failures.
+    failing: bool,
     /// A test program has announced its tests and not yet given its result.
     running: bool,
 }
@@ -51,9 +55,15 @@ impl Tally {
             self.running = true;
         } else if let Some(result) = line.strip_prefix("test result: ") {
             self.running = false;
+            self.failing = false;
             self.passed += count(result, "passed");
             self.failed += count(result, "failed");
             self.skipped += count(result, "ignored");
+        } else if line == "failures:" {
+            // Once before what they said, once more before their names alone.
+            self.failing = !self.failing;
+        } else if self.failing {
+            self.failures.push(line.to_owned());
         } else if let Some(skip) = skip(line) {
             self.skips.push(skip);
         }
@@ -61,6 +71,7 @@ impl Tally {
 
     /// Takes note that nothing more comes (from this test program).
     pub(crate) fn end(&mut self) {
+        self.failing = false;
         if std::mem::take(&mut self.running) {
             self.crashed += 1;
             self.failed += 1;
@@ -155,6 +166,18 @@ mod tests {
         );
         assert_eq!(result.summary(), "2 passed, 1 failed, 0 skipped");
         assert!(result.complaints().is_empty());
+    }
+
+    /// What is said of failures is kept, not what tests print otherwise.
+    #[test]
+    fn failures_are_kept() {
+        let result = tally(
+            "running 2 tests\nnoise\ntest a ... ok\ntest b ... FAILED\n\n\
+             failures:\n\n---- b ----\nit is 3, not 4\n\nfailures:\n    b\n\n\
+             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s\n",
+        );
+        assert_eq!(result.failures, ["", "---- b ----", "it is 3, not 4", ""]);
+        assert_eq!(result.summary(), "1 passed, 1 failed, 0 skipped");
     }
 
     /// The reason of a skip is read in both harnesses' spelling, and permitted only

@@ -24,6 +24,9 @@ pub(crate) fn run() -> Result<ExitCode> {
     let status = child.wait().context("waiting for cargo test")?;
 
     println!();
+    for line in &tally.failures {
+        println!("{line}");
+    }
     for skip in &tally.skips {
         println!("skipped: {}: {}", skip.name, skip.reason);
     }
