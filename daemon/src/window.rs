@@ -95,6 +95,9 @@ impl Ways {
     }
 }
 
+/// A value event; `None`: reached, but the value is not known.
+pub(crate) type Event = (Parameter, Option<u64>);
+
 /// Takes the value events of a window into the tables.
 #[derive(Debug)]
 pub(crate) struct Recorder<'a, 'v> {
@@ -174,34 +177,34 @@ impl Recorder<'_, '_> {
             let values = call.arguments;
             // The casts are exact: there are six of them, and eight.
             let events: [_; 6] = array::from_fn(|i| (Parameter::Arg(i as u8), values[i]));
-            self.add(at, Some(callee), Some(site), &events);
+            self.add_arguments(at, callee, site, &events);
             if self.capture.contains(Capture::VECTOR) {
                 let words = call.vector_arguments;
                 let event = |i: usize| (Parameter::VectorArg(i as u8), words[i].get(8));
                 let events: [_; 8] = array::from_fn(event);
-                self.add(at, Some(callee), Some(site), &events);
+                self.add_arguments(at, callee, site, &events);
             }
         }
         Some(site)
     }
 
-    /// Counts value events at a site, or at what it calls.
-    fn add(
-        &mut self,
-        site: SiteId,
-        callee: Option<PcId>,
-        caller: Option<PcId>,
-        events: &[(Parameter, Option<u64>)],
-    ) {
+    /// Counts value events at what a site calls.
+    #[inline(never)]
+    fn add_arguments(&mut self, at: SiteId, of: PcId, site: PcId, events: &[Event]) {
         let known = events.iter().filter(|(_, value)| value.is_some());
         self.values += known.count() as u64;
-        let moment = Moment {
+        let moment = self.moment(Some(site));
+        self.tables
+            .add_values(at, Some(of), events, moment, self.coins);
+    }
+
+    #[inline]
+    fn moment(&self, caller: Option<PcId>) -> Moment {
+        Moment {
             caller,
             window: self.window,
             time: self.time,
-        };
-        self.tables
-            .add_values(site, callee, events, moment, self.coins);
+        }
     }
 }
 
@@ -220,19 +223,25 @@ impl Sink for Recorder<'_, '_> {
         self.values(pc, &[(parameter, value)]);
     }
 
-    fn values(&mut self, pc: u64, events: &[(Parameter, Option<u64>)]) {
+    fn values(&mut self, pc: u64, events: &[Event]) {
+        let mut values = 0;
         for &(parameter, value) in events {
+            let known = u64::from(value.is_some());
+            values += known;
             match parameter {
                 Parameter::Dest(_) => {
                     self.destinations += 1;
-                    self.destinations_known += u64::from(value.is_some());
+                    self.destinations_known += known;
                 }
                 Parameter::Target => self.transfer = Some((pc, value)),
                 _ => {}
             }
         }
         if let Some(site) = self.site(pc) {
-            self.add(site, None, self.caller(), events);
+            self.values += values;
+            let moment = self.moment(self.caller());
+            self.tables
+                .add_values(site, None, events, moment, self.coins);
         }
     }
 

@@ -187,27 +187,21 @@ impl<V: Words> Hotlist<V> {
     #[inline]
     pub fn update(&mut self, value: V, time: u64, coins: &mut impl Coins) {
         self.events = self.events.saturating_add(1);
-        if !self.is_concise() {
-            match self.store.find(value) {
-                Some(index) => {
-                    let full = self.store.count_surely(index);
-                    self.found(index, full, time, coins);
-                }
-                None => {
-                    self.not_found();
-                    if self.offer(coins) {
-                        self.enter(value, time, coins);
-                    }
-                }
+        let concise = self.is_concise();
+        if concise && !self.offer(coins) {
+            return;
+        }
+        match self.store.find(value) {
+            Some(index) => {
+                let full = match concise {
+                    true => self.store.count(index),
+                    false => self.store.count_surely(index),
+                };
+                self.found(index, full, time, coins);
             }
-        } else if self.offer(coins) {
-            match self.store.find(value) {
-                Some(index) => {
-                    let full = self.store.count(index);
-                    self.found(index, full, time, coins);
-                }
-                None => {
-                    self.not_found();
+            None => {
+                self.not_found();
+                if concise || self.offer(coins) {
                     self.enter(value, time, coins);
                 }
             }

@@ -105,7 +105,7 @@ impl<V: Words> Store<V> {
         value.write(key);
         let first = *key.first()?;
         if V::WORDS == 1 {
-            return used.iter().position(|&word| word == first);
+            return position(used, first);
         }
         used.chunks_exact(V::WORDS).position(|words| words == key)
     }
@@ -317,4 +317,20 @@ impl<V: Words> Store<V> {
         let firsts = (0..self.len()).map(|index| self.first_offset(index));
         firsts.fold(u64::from(self.last), u64::max)
     }
+}
+
+/// Where a word is. Most values of a list without common ones are not there: several are looked at before
+/// it is asked whether any of them was it.
+#[inline]
+fn position(words: &[u64], word: u64) -> Option<usize> {
+    let (groups, rest) = words.as_chunks::<4>();
+    for (number, group) in groups.iter().enumerate() {
+        let found = group.map(|one| one == word);
+        if found.iter().any(|&found| found) {
+            let at = found.iter().position(|&found| found)?;
+            return Some(number * 4 + at);
+        }
+    }
+    let at = rest.iter().position(|&one| one == word)?;
+    Some(groups.len() * 4 + at)
 }

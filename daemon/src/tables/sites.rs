@@ -4,6 +4,7 @@ use hotlist::{Generator, Hotlist};
 use interpreter::Parameter;
 
 use super::{Directions, NONE, Owner, Pc, PcId, ProfileKey, Tables, ValueProfile};
+use crate::window::Event;
 
 /// Index of a [`Site`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,14 +99,13 @@ impl Tables {
         Some(self.sites.get(site.0 as usize)?.id)
     }
 
-    /// Counts value events at a site, or at what the site calls; `None`: reached, but the value is
-    /// not known. What finds no room is counted.
+    /// Counts value events at a site, or at what the site calls. What finds no room is counted.
     #[inline]
     pub(crate) fn add_values(
         &mut self,
         site: SiteId,
         callee: Option<PcId>,
-        events: &[(Parameter, Option<u64>)],
+        events: &[Event],
         moment: Moment,
         coins: &mut Generator,
     ) {
@@ -114,32 +114,44 @@ impl Tables {
         };
         // Events of an instruction mostly come in the order in which they came first.
         let mut likely = of_site.first;
-        let (owner, pc) = (of_site.owner, callee.unwrap_or(of_site.id));
+        let pc = callee.unwrap_or(of_site.id);
         for &(parameter, value) in events {
-            let key = ProfileKey {
-                owner,
-                pc,
-                caller: moment.caller,
-                parameter,
-            };
             let held = self.profiles.get(likely as usize);
-            let profile = match held.is_some_and(|held| held.key == key) {
-                true => likely,
-                false => match self.other_profile(site, key) {
-                    Some(profile) => profile,
+            // All profiles of a site are of its owner.
+            let is_it = held.is_some_and(|held| {
+                held.key.pc == pc
+                    && held.key.caller == moment.caller
+                    && held.key.parameter == parameter
+            });
+            if !is_it {
+                match self.other_profile(site, pc, moment.caller, parameter) {
+                    Some(profile) => likely = profile,
                     None => continue,
-                },
-            };
-            likely = self.add_value(profile, value, moment, coins);
+                }
+            }
+            likely = self.add_value(likely, value, moment, coins);
         }
     }
 
     /// The profile of a key that is not where it was looked for. `None`, and counted, if there is no
     /// room.
     #[inline(never)]
-    fn other_profile(&mut self, site: SiteId, key: ProfileKey) -> Option<u32> {
+    fn other_profile(
+        &mut self,
+        site: SiteId,
+        pc: PcId,
+        caller: Option<PcId>,
+        parameter: Parameter,
+    ) -> Option<u32> {
+        let of_site = self.sites.get(site.0 as usize)?;
+        let key = ProfileKey {
+            owner: of_site.owner,
+            pc,
+            caller,
+            parameter,
+        };
         let mut last = None;
-        let mut at = self.sites.get(site.0 as usize)?.first;
+        let mut at = of_site.first;
         let mut held = 0;
         while let Some(profile) = self.profiles.get(at as usize) {
             if profile.key == key {
