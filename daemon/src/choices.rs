@@ -17,7 +17,7 @@ use crate::sysctl::{Places, Raised};
 
 /// How many times as many samples a reader waits for under the engine `bpf`: its samples bring what
 /// has to be looked at soon under the other one.
-const PATIENCE: u32 = 10;
+const PATIENCE: u32 = 16;
 
 /// Bytes for what is known of programs, where that is not configured.
 pub(crate) const PROGRAMS: usize = 128 << 20;

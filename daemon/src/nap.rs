@@ -20,7 +20,7 @@ const NEWS: [u64; 2] = [2, 8];
 /// While more than one record in so many led to a plan, the next nap is the least.
 const PLANS: u64 = 20;
 /// The longest time in which nothing but a signal is heard meanwhile.
-const DOZE: Duration = Duration::from_millis(100);
+const DOZE: Duration = Duration::from_millis(200);
 
 /// A nap, and what has come since it began.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ use crate::{Batch, Clock, Intervals, Packed, Record, decode, sys};
 /// intervals' wake-ups still come before it: were each interval drawn for a time and not for a number
 /// of samples, there would be more samples of the short ones, and more in all than were asked for.
 const RING_TIMEOUT: Duration = Duration::from_millis(80);
-const BUFFER_TIMEOUT: Duration = Duration::from_millis(160);
+const BUFFER_TIMEOUT: Duration = Duration::from_millis(256);
 
 /// What is waited for of a descriptor.
 const EDGES: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLET);
@@ -44,6 +44,8 @@ pub(crate) struct Reader {
     watched: usize,
     /// Something has come since the last drain.
     is_awake: bool,
+    /// Nothing had come until then.
+    is_quiet: bool,
     drained_at: Instant,
     /// Intervals drawn since the last batch.
     drawn: Vec<u64>,
@@ -70,6 +72,7 @@ impl Reader {
             outlet,
             watched: 0,
             is_awake: false,
+            is_quiet: false,
             drained_at: Instant::now(),
             drawn,
             scratch: Vec::new(),
@@ -140,6 +143,12 @@ impl Reader {
     /// Whether something has come, or it has waited for too long.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.is_awake || self.time_left(now).is_zero()
+    }
+
+    /// Whether its last drain found nothing. It may be drained whenever another is: it would wake up at
+    /// its time-outs for nothing else.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_quiet
     }
 
     /// What came of its work so far.
@@ -220,6 +229,7 @@ impl Reader {
             self.redraw(&sampled);
         }
         batch.intervals = std::mem::take(&mut self.drawn);
+        self.is_quiet = batch.is_empty();
         self.stats.records += batch.records.len() as u64;
         self.stats.malformed += batch.malformed;
         self.stats.inherited += batch.inherited;

@@ -138,13 +138,16 @@ impl Reading {
         }
     }
 
-    /// Drains those that are due, or all at the end, and sends what they had. Those that had nothing
-    /// are told of together.
+    /// Drains those that are due, with those that are quiet, or all at the end, and sends what they had.
+    /// Those that had nothing are told of together.
     fn read(&mut self, stopping: bool) -> Result<(), Undelivered> {
         let now = Instant::now();
+        if !stopping && !self.readers.iter().any(|(reader, _)| reader.is_due(now)) {
+            return Ok(());
+        }
         let mut quiet: Option<(&mut Reader, Batch)> = None;
         for (reader, buffer) in &mut self.readers {
-            if !stopping && !reader.is_due(now) {
+            if !stopping && !reader.is_quiet() && !reader.is_due(now) {
                 continue;
             }
             let batch = reader.drain(buffer.as_ref(), now, stopping);
