@@ -12,7 +12,7 @@ use nix::poll::{PollTimeout, poll};
 const NAPS: [Duration; 3] = [
     Duration::from_millis(50),
     Duration::from_millis(400),
-    Duration::from_secs(2),
+    Duration::from_secs(4),
 ];
 /// While more than one record in so many is news, a nap is no longer than the first of them, or the
 /// second.
@@ -94,7 +94,7 @@ impl Nap {
 mod tests {
     use super::*;
 
-    /// Naps become longer where nothing is learned, up to two seconds, and short again when something
+    /// Naps become longer where nothing is learned, up to four seconds, and short again when something
     /// is.
     #[test]
     fn naps() {

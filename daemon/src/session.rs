@@ -34,8 +34,9 @@ pub(crate) fn queue(batch_bytes: usize) -> usize {
 
 /// Records that are taken at once where many wait. What is left goes on waiting where room is
 /// bounded, so that no more than this, and the batches of one round, waits in a second place.
-/// So many are worth to wake up for, too.
-const PIECE: usize = 8192;
+/// So many are worth to wake up for, too: the more samples are looked at together, the more of them
+/// are of one place.
+const PIECE: usize = 16384;
 
 /// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
 /// privilege get what their allowance of locked memory permits.
@@ -90,6 +91,9 @@ pub(crate) struct Session {
     /// Bytes of the batches that were taken.
     taken_bytes: u64,
     nap: Nap,
+    /// Records handed on since it began, and the plans that had been made then.
+    handed: u32,
+    plans: u64,
     /// Samples from before are ignored.
     since: u64,
 }
@@ -107,6 +111,8 @@ impl Session {
             interrupts: 0,
             taken_bytes: 0,
             nap: Nap::new(),
+            handed: 0,
+            plans: 0,
             since: 0,
         }
     }
@@ -150,10 +156,14 @@ impl Session {
             more = received == Received::APiece;
             let rested = self.nap.is_over() || is_over(flush_at);
             if !dozes || more || rested || received == Received::Last {
-                let (woken, plans) = (Instant::now(), self.collector.plans_made());
-                let handed = self.drain(driver)?;
-                let learned = self.collector.plans_made() - plans;
+                let woken = Instant::now();
+                self.drain(driver)?;
+                let plans = self.collector.plans_made();
+                let learned = plans - std::mem::replace(&mut self.plans, plans);
+                let handed = std::mem::take(&mut self.handed);
                 self.nap = self.nap.next(woken, handed, learned);
+            } else {
+                self.hand_on(driver)?;
             }
             if received == Received::Last {
                 break;
@@ -220,7 +230,7 @@ impl Session {
                 Err(TryRecvError::Disconnected) => return Received::Last,
             }
             // One was received in any case: what waits may wait for its CPU.
-            if self.merge.len() >= PIECE {
+            if self.merge.len() + self.collector.waiting() >= PIECE {
                 return Received::APiece;
             }
         }
@@ -257,10 +267,16 @@ impl Session {
         self.merge.push(batch);
     }
 
-    /// Hands on what is complete, until it must be over, and says how many there were. On a starved
+    /// Hands on what is complete, and looks at all samples that wait then, until it must be over.
+    fn drain(&mut self, driver: &mut impl Driver) -> Result<()> {
+        self.hand_on(driver)?;
+        self.run_waiting(driver)
+    }
+
+    /// Hands on what is complete, until it must be over: what tells of processes and their mappings is
+    /// taken, since the files of short-lived ones are soon gone, and samples go on waiting. On a starved
     /// machine this takes a while, in which the driver goes on looking.
-    fn drain(&mut self, driver: &mut impl Driver) -> Result<u32> {
-        let mut handed = 0_u32;
+    fn hand_on(&mut self, driver: &mut impl Driver) -> Result<()> {
         while let Some(merged) = self.merge.pop() {
             if let Some((record, evidence)) = self.collector.put_off(merged) {
                 if self.collector.precede(&record) {
@@ -272,13 +288,12 @@ impl Session {
             } else if self.collector.waiting() >= PIECE {
                 self.run_waiting(driver)?;
             }
-            handed += 1;
-            if handed.is_multiple_of(LOOK_RECORDS) && self.must_end(driver)? {
+            self.handed = self.handed.saturating_add(1);
+            if self.handed.is_multiple_of(LOOK_RECORDS) && self.must_end(driver)? {
                 break;
             }
         }
-        self.run_waiting(driver)?;
-        Ok(handed)
+        Ok(())
     }
 
     /// Looks at the samples that wait, until it must be over.

@@ -139,7 +139,10 @@ fn samples_wait() {
         records,
         ..Batch::empty(0, 10)
     });
-    assert_eq!(session.drain(&mut Idle).unwrap(), 9);
+    session.hand_on(&mut Idle).unwrap();
+    assert_eq!(session.handed, 9);
+    assert_eq!(session.collector.waiting(), 1);
+    session.run_waiting(&mut Idle).unwrap();
     let tables = &session.collector.tables;
     let counted = tables.cycles().map(|(_, cycles)| {
         let pc = tables.pcs[cycles.pc.0 as usize];
