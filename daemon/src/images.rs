@@ -305,6 +305,12 @@ impl Images {
         }
     }
 
+    /// Whether an image may yet be opened.
+    pub(crate) fn is_closed(&self, id: ImageId) -> bool {
+        let image = self.images.get(id.0 as usize);
+        image.is_some_and(|image| matches!(image.state, State::Closed { .. }))
+    }
+
     /// The unwind rules of an image that has been opened before.
     pub(crate) fn unwind(&mut self, id: ImageId) -> Option<&mut UnwindInfo> {
         let State::Open(elf) = &self.images.get(id.0 as usize)?.state else {

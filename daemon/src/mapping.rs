@@ -1,5 +1,6 @@
 //! Mappings of one process: what lies at an address, and whether it can have been written.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -89,9 +90,26 @@ impl Mapping {
     }
 }
 
+/// A mapping, and what is to be added to an address of its image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) mapping: Mapping,
+    pub(crate) bias: u64,
+}
+
+impl Spot {
+    pub(crate) fn has(&self, address: u64) -> bool {
+        (self.mapping.start..self.mapping.end).contains(&address)
+    }
+}
+
 /// The mappings of one process, shared by forked processes until one of them changes.
 #[derive(Clone, Debug)]
-pub(crate) struct Maps(Arc<Tree>);
+pub(crate) struct Maps {
+    tree: Arc<Tree>,
+    /// The code of the last sample: that of the next is mostly there, too.
+    spot: Cell<Option<Spot>>,
+}
 
 /// Mappings by their start, which take their part of the room for all.
 #[derive(Debug)]
@@ -125,16 +143,30 @@ pub(crate) const MAPPING_BYTES: usize = (size_of::<Mapping>() + size_of::<u64>()
 impl Maps {
     /// No mappings yet, and so much room for them and those of others.
     pub(crate) fn new(room: &Room) -> Self {
-        Self(Arc::new(Tree {
+        let tree = Tree {
             mappings: BTreeMap::new(),
             room: room.clone(),
             incomplete: false,
-        }))
+        };
+        Self {
+            tree: Arc::new(tree),
+            spot: Cell::new(None),
+        }
+    }
+
+    /// What was [remembered](Self::remember), unless the mappings have changed since.
+    pub(crate) fn remembered(&self) -> Option<Spot> {
+        self.spot.get()
+    }
+
+    /// Keeps one of the mappings with a bias that will not be another one.
+    pub(crate) fn remember(&self, spot: Spot) {
+        self.spot.set(Some(spot));
     }
 
     /// The mapping around an address.
     pub(crate) fn find(&self, address: u64) -> Option<&Mapping> {
-        let (_, mapping) = self.0.mappings.range(..=address).next_back()?;
+        let (_, mapping) = self.tree.mappings.range(..=address).next_back()?;
         (address < mapping.end).then_some(mapping)
     }
 
@@ -142,10 +174,11 @@ impl Maps {
     /// of its addresses any more, and `false` is returned.
     pub(crate) fn insert(&mut self, new: Mapping) -> bool {
         // Much memory is mapped, given back and mapped again.
-        if new.start >= new.end || self.0.mappings.get(&new.start) == Some(&new) {
+        if new.start >= new.end || self.tree.mappings.get(&new.start) == Some(&new) {
             return true;
         }
-        let tree = Arc::make_mut(&mut self.0);
+        self.spot.set(None);
+        let tree = Arc::make_mut(&mut self.tree);
         let before = tree.mappings.len();
         let mut new = clear(&mut tree.mappings, new);
         if tree.room.is_full() {
@@ -162,30 +195,30 @@ impl Maps {
 
     /// Whether nothing but data without a file is known between these addresses.
     pub(crate) fn has_only_data(&self, start: u64, end: u64) -> bool {
-        let before = self.0.mappings.range(..end).rev().map(|(_, old)| old);
+        let before = self.tree.mappings.range(..end).rev().map(|(_, old)| old);
         let mut overlapped = before.take_while(|old| old.end > start);
         overlapped.all(|old| old.is_anon() && !old.executable && !old.special)
     }
 
     /// Whether something was mapped that may be a device.
     pub(crate) fn has_special(&self) -> bool {
-        self.0.incomplete || self.0.mappings.values().any(|mapping| mapping.special)
+        self.tree.incomplete || self.tree.mappings.values().any(|mapping| mapping.special)
     }
 
     /// The images that are mapped.
     pub(crate) fn images(&self) -> impl Iterator<Item = ImageId> {
-        self.0.mappings.values().map(|mapping| mapping.image)
+        self.tree.mappings.values().map(|mapping| mapping.image)
     }
 
     /// Bytes that it holds, of which forked processes have their share each.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.mappings.len() * MAPPING_BYTES / Arc::strong_count(&self.0)
+        self.tree.mappings.len() * MAPPING_BYTES / Arc::strong_count(&self.tree)
     }
 
     /// Number of mappings.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.mappings.len()
+        self.tree.mappings.len()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::elf;
 use crate::host::Host;
 use crate::images::Images;
 use crate::loadmap::Process;
-use crate::mapping::{Mapping, Maps};
+use crate::mapping::{Mapping, Maps, Spot};
 use crate::pages::Pages;
 use crate::procfs::PageState;
 use crate::tables::Pc;
@@ -48,31 +48,14 @@ pub(crate) struct Located {
     pub(crate) mapping: Mapping,
 }
 
-/// A mapping, and what is to be added to an address of its image.
-#[derive(Clone, Copy, Debug)]
-struct Spot {
-    mapping: Mapping,
-    bias: u64,
-}
-
-impl Spot {
-    fn located(&self, address: u64) -> Located {
-        Located {
-            pc: self.pc(address),
-            bias: self.bias,
-            mapping: self.mapping,
-        }
-    }
-
-    fn pc(&self, address: u64) -> Pc {
-        Pc {
-            image: self.mapping.image,
-            address: address.wrapping_sub(self.bias),
-        }
-    }
-
-    fn has(&self, address: u64) -> bool {
-        (self.mapping.start..self.mapping.end).contains(&address)
+impl Located {
+    fn of(address: u64, spot: Spot) -> Self {
+        let Spot { mapping, bias } = spot;
+        let pc = Pc {
+            image: mapping.image,
+            address: address.wrapping_sub(bias),
+        };
+        Self { pc, bias, mapping }
     }
 }
 
@@ -96,7 +79,7 @@ impl<'a> View<'a> {
             evidence: None,
             stack: None,
             same_space: Cell::new(None),
-            code: Cell::new(None),
+            code: Cell::new(process.maps.remembered()),
             data: Cell::new(None),
             pristine: Cell::new(None),
         }
@@ -107,13 +90,13 @@ impl View<'_> {
     /// Image and address of code in this process; `None` where nothing is mapped.
     #[inline]
     pub(crate) fn place(&self, address: u64) -> Option<Pc> {
-        self.spot(&self.code, address).map(|spot| spot.pc(address))
+        self.locate(address).map(|located| located.pc)
     }
 
     /// That with the mapping.
     pub(crate) fn locate(&self, address: u64) -> Option<Located> {
-        let spot = self.spot(&self.code, address);
-        spot.map(|spot| spot.located(address))
+        let spot = self.spot(&self.code, address)?;
+        Some(Located::of(address, spot))
     }
 
     /// The mapping at an address, which mostly is the one that was found last.
@@ -128,27 +111,28 @@ impl View<'_> {
     #[inline(never)]
     fn other_spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
         let mapping = *self.maps.find(address)?;
-        let bias = self.bias(&mapping);
+        let (bias, is_known) = self.bias(&mapping);
         let spot = Spot { mapping, bias };
         last.set(Some(spot));
+        if is_known && mapping.executable {
+            self.maps.remember(spot);
+        }
         Some(spot)
     }
 
-    /// What is to be added to an address of the mapping's image.
-    fn bias(&self, mapping: &Mapping) -> u64 {
-        let image = mapping.image;
-        let bias = if mapping.is_anon() {
-            Some(0)
-        } else {
-            let through = Some((self.pid, mapping.start, mapping.end));
-            let mut images = self.images.borrow_mut();
-            images
-                .elf(image, through)
-                .and_then(|elf| mapping.bias(&elf.segments))
-        };
+    /// What is to be added to an address of the mapping's image, and whether no more will be known.
+    fn bias(&self, mapping: &Mapping) -> (u64, bool) {
+        if mapping.is_anon() {
+            return (0, true);
+        }
+        let through = Some((self.pid, mapping.start, mapping.end));
+        let mut images = self.images.borrow_mut();
+        let elf = images.elf(mapping.image, through);
+        let bias = elf.and_then(|elf| mapping.bias(&elf.segments));
         // Of a file that cannot be read the segments are not known: take the usual case, in
         // which ELF addresses are file offsets, so that cycles are told apart at least.
-        bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset))
+        let bias = bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset));
+        (bias, !images.is_closed(mapping.image))
     }
 
     /// Whether an address lies in the page that was found pristine last.
@@ -228,7 +212,7 @@ impl View<'_> {
         let mut done = 0;
         while done < bytes.len() {
             let at = address.wrapping_add(done as u64);
-            let Some(located) = self.spot(&self.data, at).map(|spot| spot.located(at)) else {
+            let Some(located) = self.spot(&self.data, at).map(|spot| Located::of(at, spot)) else {
                 return false;
             };
             if self.is_pristine(at, &located.mapping).is_err() {
