@@ -67,35 +67,28 @@ impl Blocks {
     /// Counts a cycle sample at an ELF virtual address of an opened image and returns the
     /// probability with which the window that starts there is to be accepted.
     pub(crate) fn sample(&mut self, images: &mut Images, image: ImageId, address: u64) -> f64 {
-        let Some(here) = self.here(images, image, address) else {
+        let key = (image, address);
+        if let Some(here) = self.pcs.get_mut(&key) {
+            return here.count(&mut self.blocks);
+        }
+        let Some(block) = self.block(images, image, address) else {
             return 1.0;
         };
-        here.samples = here.samples.saturating_add(1);
-        let (samples, block) = (here.samples, here.block);
-        let Some(block) = self.blocks.get_mut(block as usize) else {
-            return 1.0;
-        };
-        block.samples = block.samples.saturating_add(1);
-        let mean = f64::from(block.samples) / f64::from(block.instructions.max(1));
-        ((mean + 1.0) / (f64::from(samples) + 1.0)).min(1.0)
+        let here = Here { samples: 0, block };
+        self.pcs.entry(key).or_insert(here).count(&mut self.blocks)
     }
 
-    /// A PC, if its block is known.
-    fn here(&mut self, images: &mut Images, image: ImageId, address: u64) -> Option<&mut Here> {
-        let key = (image, address);
-        if !self.pcs.contains_key(&key) {
-            let (start, end) = images.unwind(image)?.function(address)?;
-            if self.is_full() {
-                *self = Self::default();
-            }
-            let blocks = &mut self.blocks;
-            let function = self.functions.entry((image, start));
-            let function =
-                function.or_insert_with(|| Function::decode(images, image, start, end, blocks));
-            let block = function.as_ref()?.block(address)?;
-            self.pcs.insert(key, Here { samples: 0, block });
+    /// The block around a PC that was not met before, if it is known.
+    fn block(&mut self, images: &mut Images, image: ImageId, address: u64) -> Option<u32> {
+        let (start, end) = images.unwind(image)?.function(address)?;
+        if self.is_full() {
+            *self = Self::default();
         }
-        self.pcs.get_mut(&key)
+        let blocks = &mut self.blocks;
+        let function = self.functions.entry((image, start));
+        let function =
+            function.or_insert_with(|| Function::decode(images, image, start, end, blocks));
+        function.as_ref()?.block(address)
     }
 
     fn is_full(&self) -> bool {
@@ -114,6 +107,19 @@ impl Blocks {
     pub(crate) fn forget(&mut self, image: ImageId) {
         self.functions.retain(|(id, _), _| *id != image);
         self.pcs.retain(|(id, _), _| *id != image);
+    }
+}
+
+impl Here {
+    /// Counts a sample; the probability for its window.
+    fn count(&mut self, blocks: &mut [Block]) -> f64 {
+        self.samples = self.samples.saturating_add(1);
+        let Some(block) = blocks.get_mut(self.block as usize) else {
+            return 1.0;
+        };
+        block.samples = block.samples.saturating_add(1);
+        let mean = f64::from(block.samples) / f64::from(block.instructions.max(1));
+        ((mean + 1.0) / (f64::from(self.samples) + 1.0)).min(1.0)
     }
 }
 
