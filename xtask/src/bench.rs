@@ -37,8 +37,6 @@ const RATES: [u32; 3] = [1000, 4000, 10_000];
 const DCPI_CYCLES: f64 = 62_000.0;
 /// The software clock, and the clock that only BPF has.
 const CLOCKS: [&str; 2] = ["cpu-clock", "timer"];
-/// For how long a profiler is given to start and to learn before it is measured.
-const SETTLE: Duration = Duration::from_secs(3);
 /// For longer than a pair of pieces takes.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -144,11 +142,16 @@ struct Counts {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
     /// Rounds, in each of which everything is measured once; medians are printed.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Seconds that each is measured for.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    /// Seconds that each is measured for. The collector sleeps for up to four: less than twice that says
+    /// little of what it costs.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seconds: u64,
+    /// Seconds that a profiler is given to start and to learn before it is measured. After three it goes
+    /// on learning; what a collector costs that runs for long shows after twenty.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    settle: u64,
     /// Seed of the random order.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -188,6 +191,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         programs: Programs::find()?,
         output: folder.join("output"),
         work: Work::start(&data)?,
+        settle: Duration::from_secs(options.settle),
         length: Duration::from_secs(options.seconds),
     };
     let mut random = StdRng::seed_from_u64(options.seed);
@@ -217,6 +221,8 @@ struct Bench {
     /// What profilers write.
     output: PathBuf,
     work: Work,
+    /// For how long a profiler is let be before that.
+    settle: Duration,
     /// For how long a profiler is measured.
     length: Duration,
 }
@@ -229,7 +235,7 @@ impl Bench {
             return Ok((self.work.watch(self.length)?, Run::default()));
         };
         let attached = Attached::start(&words, &self.output)?;
-        self.work.watch(SETTLE)?;
+        self.work.watch(self.settle)?;
         // What it takes of the processors is seen at its full rate.
         let before = attached.processor_seconds()?;
         let mut took = self.work.watch(self.length)?;
