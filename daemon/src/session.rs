@@ -155,15 +155,14 @@ impl Session {
             };
             more = received == Received::APiece;
             let rested = self.nap.is_over() || is_over(flush_at);
+            let woken = Instant::now();
+            self.hand_on(driver)?;
             if !dozes || more || rested || received == Received::Last {
-                let woken = Instant::now();
-                self.drain(driver)?;
+                self.run_waiting(driver)?;
                 let plans = self.collector.plans_made();
                 let learned = plans - std::mem::replace(&mut self.plans, plans);
                 let handed = std::mem::take(&mut self.handed);
                 self.nap = self.nap.next(woken, handed, learned);
-            } else {
-                self.hand_on(driver)?;
             }
             if received == Received::Last {
                 break;
@@ -188,8 +187,8 @@ impl Session {
             }
         }
         self.merge.finish_all();
-        self.drain(driver)?;
-        Ok(())
+        self.hand_on(driver)?;
+        self.run_waiting(driver)
     }
 
     /// All losses of this collection so far, by name.
@@ -265,12 +264,6 @@ impl Session {
         tables.count("interval", "inherited_samples", batch.inherited);
         self.collector.lost("malformed_records", batch.malformed);
         self.merge.push(batch);
-    }
-
-    /// Hands on what is complete, and looks at all samples that wait then, until it must be over.
-    fn drain(&mut self, driver: &mut impl Driver) -> Result<()> {
-        self.hand_on(driver)?;
-        self.run_waiting(driver)
     }
 
     /// Hands on what is complete, until it must be over: what tells of processes and their mappings is
