@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use anyhow::{Context, Result, bail};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
-use sampler::{Clock, Engine, Filter, Target};
+use sampler::{Clock, Engine, Filter, Sampler, Target};
 
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
@@ -28,6 +28,8 @@ pub(crate) struct Choices {
     pub(crate) engine: Engine,
     /// The engine bpf was wanted, and why it is not to be had.
     no_bpf: Option<BpfRefusal>,
+    /// If bpf is the engine and is refused, ring is.
+    may_do_without: bool,
     pub(crate) clock: Clock,
     /// Why this clock was taken, if the choice was left open.
     why_clock: Option<String>,
@@ -56,19 +58,20 @@ impl Choices {
             None => (per_second / f64::from(args.rate)).round() as u64,
         };
         let seed = args.seed.unwrap_or_else(rand::random);
-        let (engine, no_bpf) = match args.engine {
-            EngineArg::Bpf => (Engine::Bpf, None),
-            EngineArg::Ring => (Engine::Ring, None),
-            // The clock has been found to work with it.
-            EngineArg::Auto if clock == Clock::Timer => (Engine::Bpf, None),
-            EngineArg::Auto => match probe::bpf() {
-                Ok(()) => (Engine::Bpf, None),
-                Err(refusal) => (Engine::Ring, Some(refusal)),
-            },
+        // The clock timer has been found to work with bpf.
+        let may_do_without = args.engine == EngineArg::Auto && clock != Clock::Timer;
+        let no_bpf = may_do_without
+            .then(probe::bpf_at_sight)
+            .and_then(Result::err);
+        let engine = match args.engine {
+            EngineArg::Auto if no_bpf.is_some() => Engine::Ring,
+            EngineArg::Auto | EngineArg::Bpf => Engine::Bpf,
+            EngineArg::Ring => Engine::Ring,
         };
         Ok(Self {
             engine,
             no_bpf,
+            may_do_without,
             clock,
             why_clock,
             period,
@@ -77,8 +80,31 @@ impl Choices {
         })
     }
 
+    /// A sampler of this target, and how it samples. Where bpf is refused and need not be, the engine
+    /// is ring from now on: to try it for good shows more than to try it beforehand, and costs nothing.
+    pub(crate) fn open(
+        &mut self,
+        args: &RecordArgs,
+        target: &Target,
+    ) -> Result<(sampler::Config, Sampler)> {
+        let config = self.sampling(args, target.clone())?;
+        let error = match Sampler::open(&config) {
+            Ok(sampler) => return Ok((config, sampler)),
+            Err(error) => error,
+        };
+        // The target may be what is refused.
+        let refused = self.engine == Engine::Bpf && self.may_do_without;
+        let Some(refusal) = refused.then(probe::bpf).and_then(Result::err) else {
+            return Err(error).context("cannot sample");
+        };
+        (self.engine, self.no_bpf) = (Engine::Ring, Some(refusal));
+        let config = self.sampling(args, target.clone())?;
+        let sampler = Sampler::open(&config).context("cannot sample")?;
+        Ok((config, sampler))
+    }
+
     /// How the sampler is to sample this target.
-    pub(crate) fn sampling(&self, args: &RecordArgs, target: Target) -> sampler::Config {
+    fn sampling(&self, args: &RecordArgs, target: Target) -> Result<sampler::Config> {
         let mut config = sampler::Config::new(target, self.clock, self.period);
         config.seed = self.seed;
         config.stack_bytes = args.stack_bytes;
@@ -92,7 +118,8 @@ impl Choices {
         config.bpf.frames = args.frames;
         // Nothing else keeps it.
         config.bpf.placement = args.raw.is_some();
-        config
+        config.bpf.filter = filter(args, self.engine)?;
+        Ok(config)
     }
 
     /// What the collector is asked to do.
@@ -280,7 +307,7 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
 }
 
 /// What else must hold of a thread for it to be sampled.
-pub(crate) fn filter(args: &RecordArgs, engine: Engine) -> Result<Filter> {
+fn filter(args: &RecordArgs, engine: Engine) -> Result<Filter> {
     let cgroup = match &args.cgroup {
         Some(path) => Some(
             std::fs::metadata(path)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use profiledb::Writer;
-use sampler::{Pid, Sampler, Target, probe};
+use sampler::{Pid, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::args::{ClockArg, EngineArg, RecordArgs};
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         eprintln!("vcpid: {}", error.message);
         return Ok(error.status);
     }
-    let choices = Choices::new(args)?;
+    let mut choices = Choices::new(args)?;
     let _raised = choices::limits(args, &choices)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -84,18 +84,14 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         Some(waiting) => Target::Command(Pid(waiting.pid().as_raw().unsigned_abs())),
         None => bail!("nothing to profile"),
     };
-    let mut config = choices.sampling(args, target);
-    config.bpf.filter = choices::filter(args, choices.engine)?;
     let settings = choices.settings(args);
     // The command waits before its exec: where something is refused, nothing has run, and
     // where sampling is, no file has been touched.
-    let opened = Sampler::open(&config)
-        .context("cannot sample")
-        .and_then(|sampler| {
-            let (writer, raw) = open_files(args, &choices, &settings)?;
-            Ok((sampler, writer, raw))
-        });
-    let (sampler, writer, raw) = match opened {
+    let opened = choices.open(args, &target).and_then(|(config, sampler)| {
+        let (writer, raw) = open_files(args, &choices, &settings)?;
+        Ok((config, sampler, writer, raw))
+    });
+    let (config, sampler, writer, raw) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             if let Some(waiting) = waiting {

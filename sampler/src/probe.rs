@@ -13,7 +13,7 @@ mod bpf;
 mod calibrate;
 mod timer;
 
-pub use bpf::{BpfRefusal, bpf};
+pub use bpf::{BpfRefusal, bpf, bpf_at_sight};
 pub use calibrate::{Calibration, calibrate};
 pub(crate) use calibrate::{MANY_ROUNDS, compare, period};
 pub use timer::{Timer, timer, timer_cost};

@@ -158,9 +158,8 @@ fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
 }
 
 fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
-    let choices = Choices::new(&args)?;
-    let config = choices.sampling(&args, Target::System);
-    let sampler = Sampler::open(&config).context("cannot sample")?;
+    let mut choices = Choices::new(&args)?;
+    let (config, sampler) = choices.open(&args, &Target::System)?;
     Ok((args, choices, config.batch_bytes, sampler))
 }
 

@@ -2,8 +2,9 @@
 //! its code may read there, and the entries of interrupts, by which a timer finds what it has
 //! interrupted.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, empty};
+use std::sync::OnceLock;
 
 /// How many ranges of RAM the handler keeps apart.
 const RAM_RANGES: usize = 4;
@@ -42,14 +43,15 @@ pub(crate) struct KernelMemory {
 impl KernelMemory {
     /// As `/proc/kallsyms` and `/proc/iomem` show it to this user.
     pub(crate) fn read() -> KernelMemory {
-        let lines = |path| {
-            let file = File::open(path).ok();
-            file.into_iter()
-                .flat_map(|file| BufReader::new(file).lines().map_while(Result::ok))
-        };
+        // It takes 50 ms to write out all symbols, and until the next boot they lie where they are.
+        static SYMBOLS: OnceLock<KernelMemory> = OnceLock::new();
+        let of_symbols = SYMBOLS.get_or_init(|| match File::open("/proc/kallsyms") {
+            Ok(file) => symbols(BufReader::new(file)),
+            Err(_) => symbols(empty()),
+        });
         let mut memory = KernelMemory {
-            ram: ram(lines("/proc/iomem")),
-            ..symbols(lines("/proc/kallsyms"))
+            ram: ram(&fs::read_to_string("/proc/iomem").unwrap_or_default()),
+            ..*of_symbols
         };
         // Without addresses of RAM there is nothing to check.
         if memory.ram[0].end == 0 {
@@ -60,25 +62,26 @@ impl KernelMemory {
 }
 
 /// The image and the map of RAM, from lines of an address, a kind, and a name.
-fn symbols(lines: impl Iterator<Item = String>) -> KernelMemory {
+fn symbols(mut lines: impl BufRead) -> KernelMemory {
     let (mut text, mut etext, mut end, mut base_at) = (0, 0, 0, 0);
     let mut entries = Entries::default();
-    for line in lines {
+    let mut line = String::new();
+    while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
         let mut words = line.split_ascii_whitespace();
         let address = words
             .next()
             .and_then(|word| u64::from_str_radix(word, 16).ok());
-        let (Some(address), Some(name)) = (address, words.nth(1)) else {
-            continue;
-        };
-        match name {
-            "_text" => text = address,
-            "_etext" => etext = address,
-            // Kernels that list data, too.
-            "_end" => end = address,
-            "page_offset_base" => base_at = address,
-            _ => entries.take(address, name),
+        if let (Some(address), Some(name)) = (address, words.nth(1)) {
+            match name {
+                "_text" => text = address,
+                "_etext" => etext = address,
+                // Kernels that list data, too.
+                "_end" => end = address,
+                "page_offset_base" => base_at = address,
+                _ => entries.take(address, name),
+            }
         }
+        line.clear();
     }
     let end = if end > text { end } else { etext };
     let image = if text > 0 && end > text {
@@ -144,8 +147,8 @@ impl Entries {
 
 /// The largest ranges of RAM, from lines like `00100000-bfffffff : System RAM`; those within others
 /// are indented.
-fn ram(lines: impl Iterator<Item = String>) -> [Range; RAM_RANGES] {
-    let parse = |line: String| {
+fn ram(iomem: &str) -> [Range; RAM_RANGES] {
+    let parse = |line: &str| {
         let (range, name) = line.split_once(" : ")?;
         if name != "System RAM" || range.starts_with(' ') {
             return None;
@@ -155,7 +158,7 @@ fn ram(lines: impl Iterator<Item = String>) -> [Range; RAM_RANGES] {
         let end = u64::from_str_radix(last, 16).ok()?.checked_add(1)?;
         (start < end && end > 1).then_some(Range { start, end })
     };
-    let mut all: Vec<Range> = lines.filter_map(parse).collect();
+    let mut all: Vec<Range> = iomem.lines().filter_map(parse).collect();
     all.sort_unstable_by_key(|range| std::cmp::Reverse(range.end - range.start));
     let mut ram = [Range::default(); RAM_RANGES];
     for (place, range) in ram.iter_mut().zip(all) {
@@ -168,20 +171,16 @@ fn ram(lines: impl Iterator<Item = String>) -> [Range; RAM_RANGES] {
 mod tests {
     use super::*;
 
-    fn lines(text: &str) -> impl Iterator<Item = String> {
-        text.lines().map(str::to_owned)
-    }
-
     /// RAM is what is called so, largest ranges first; hidden addresses give none.
     #[test]
     fn ranges_of_ram() {
         let text = "00001000-0009fbff : System RAM\n000a0000-000bffff : PCI Bus 0000:00\n\
                     00100000-bfffffff : System RAM\n  01000000-01ffffff : Kernel code\n";
-        let [first, second, third, _] = ram(lines(text));
+        let [first, second, third, _] = ram(text);
         assert_eq!((first.start, first.end), (0x10_0000, 0xc000_0000));
         assert_eq!((second.start, second.end), (0x1000, 0x9fc00));
         assert_eq!(third, Range::default());
-        let hidden = ram(lines("00000000-00000000 : System RAM\n"));
+        let hidden = ram("00000000-00000000 : System RAM\n");
         assert_eq!(hidden, [Range::default(); RAM_RANGES]);
     }
 
@@ -190,26 +189,26 @@ mod tests {
     #[test]
     fn the_image() {
         let code = "ffffffff81000000 T _text\nffffffff8220bb08 T _etext\n";
-        let memory = symbols(lines(code));
+        let memory = symbols(code.as_bytes());
         assert_eq!(memory.image.end, 0xffff_ffff_8220_bb08);
         assert_eq!(memory.direct_map, UNMOVED_DIRECT_MAP);
         let data = "ffffffff92000000 T _text\nffffffff93000000 T _etext\nffffffff95000000 B _end\n\
                     ffffffff94000000 D page_offset_base\n";
-        let memory = symbols(lines(data));
+        let memory = symbols(data.as_bytes());
         assert_eq!(memory.image.end, 0xffff_ffff_9500_0000);
         assert_eq!(
             (memory.direct_map, memory.direct_map_at),
             (0, 0xffff_ffff_9400_0000)
         );
         let hidden = "0000000000000000 T _text\n0000000000000000 T _etext\n";
-        assert_eq!(symbols(lines(hidden)), KernelMemory::default());
+        assert_eq!(symbols(hidden.as_bytes()), KernelMemory::default());
     }
 
     /// The entries of interrupts are those between the first and the last, up to what comes behind
     /// them; with an entry of another kind among them none is believed.
     #[test]
     fn entries_of_interrupts() {
-        let range = |text: &str| symbols(lines(text)).entries;
+        let range = |text: &str| symbols(text.as_bytes()).entries;
         let before = "ffffffff81000000 T _text\nffffffff81000300 T asm_exc_page_fault\n";
         let entries = "ffffffff81000d40 T asm_common_interrupt\n\
                        ffffffff81000db0 T asm_sysvec_error_interrupt\n\
