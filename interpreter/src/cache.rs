@@ -271,6 +271,13 @@ impl DecodeCache {
         }
     }
 
+    /// Whether what was found there is an instruction at this image address still, whatever else was
+    /// asked for since.
+    #[inline]
+    pub fn is_at(&self, held: Held, address: u64) -> bool {
+        self.entries[held.0].key.address == address
+    }
+
     /// What was found last.
     #[inline]
     pub fn get(&self, held: Held) -> &Decoded {

@@ -31,7 +31,7 @@ pub use wire::{
 use crate::stop::StopReason;
 use crate::window::{Code, Fetched};
 use symbol::{Notes, Origin, Sum};
-use walk::Walk;
+use walk::{Spare, Walk};
 
 /// What a handler can evaluate, and how far its windows go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,6 +193,7 @@ impl Default for Planned {
 pub struct Planner {
     notes: Notes,
     factory: InstructionInfoFactory,
+    spare: Spare,
 }
 
 impl Default for Planner {
@@ -200,6 +201,7 @@ impl Default for Planner {
         Self {
             notes: Notes::default(),
             factory: InstructionInfoFactory::new(),
+            spare: Spare::default(),
         }
     }
 }
@@ -222,7 +224,12 @@ impl Planner {
             self.notes.load(address, 8, Part::WHOLE, 0);
         }
         let limits = request.limits;
-        let mut walk = Walk::new(code, request, &mut self.notes, &mut self.factory, bias);
+        let Self {
+            notes,
+            factory,
+            spare,
+        } = self;
+        let mut walk = Walk::new(code, request, notes, factory, spare, bias);
         walk.run(start);
         let ends = walk.ends();
         let mut account = walk.account;

@@ -1,6 +1,6 @@
 //! What is known of code when a plan is made: instructions and unwind rows.
 
-use interpreter::{Code, DecodeCache, Fetched, Pieces, ReturnAddress, StopReason};
+use interpreter::{Code, DecodeCache, Fetched, Held, Pieces, ReturnAddress, StopReason};
 
 use crate::tables::Pc;
 use crate::view::View;
@@ -31,13 +31,23 @@ pub(super) struct KnownCode<'a, 'v> {
     cache: &'a mut DecodeCache,
     /// Code was wanted that is neither here nor there.
     pub(super) lacking: bool,
-    /// What was found in `pieces` last, by the lowest bits of its address: ways lead through the same
-    /// code again and again.
-    found: [(u64, &'a [u8]); FOUND],
+    /// What was found last, by the lowest bits of its address: ways lead through the same code again
+    /// and again.
+    found: [Option<Found>; FOUND],
+}
+
+/// Where an instruction was found.
+#[derive(Clone, Copy)]
+struct Found {
+    /// Its process address.
+    pc: u64,
+    /// Process address of its image's address 0.
+    bias: u64,
+    held: Held,
 }
 
 /// A power of two.
-const FOUND: usize = 64;
+const FOUND: usize = 128;
 
 impl<'a, 'v> KnownCode<'a, 'v> {
     pub(super) fn new(
@@ -50,46 +60,54 @@ impl<'a, 'v> KnownCode<'a, 'v> {
             pieces,
             cache,
             lacking: false,
-            found: [(0, &[]); FOUND],
+            found: [None; FOUND],
         }
     }
 
-    /// What the sample brought of the code from an address on.
-    fn sampled(&mut self, pc: u64) -> &'a [u8] {
-        let found = &mut self.found[pc as usize % FOUND];
-        if found.0 != pc {
-            *found = (pc, self.pieces.code(pc));
-        }
-        found.1
-    }
-}
-
-impl Code for KnownCode<'_, '_> {
-    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+    /// Looks for an instruction where it may be.
+    fn find(&mut self, pc: u64) -> Result<Found, StopReason> {
         let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
         if self.view.is_denied(located.pc) {
             return Err(StopReason::DeniedImage);
         }
         let Pc { image, address } = located.pc;
-        let sampled = self.sampled(pc);
-        let held = match sampled {
+        let held = match self.pieces.code(pc) {
             [] => None,
-            _ => self.cache.hold_sampled(image.0, address, sampled).ok(),
+            sampled => self.cache.hold_sampled(image.0, address, sampled).ok(),
         };
-        let view = self.view;
-        let instruction = match held {
-            Some(held) => Ok(self.cache.get(held)),
-            None => self.cache.get_or_decode(image.0, address, |bytes| {
-                match view.images.borrow_mut().read(image, address, bytes) {
+        let held = match held {
+            Some(held) => Ok(held),
+            None => self.cache.hold_or_decode(image.0, address, |bytes| {
+                match self.view.images.borrow_mut().read(image, address, bytes) {
                     0 => Err(StopReason::ImageUnreadable),
                     n => Ok(n),
                 }
             }),
         };
-        self.lacking |= instruction.is_err();
-        Ok(Fetched {
-            instruction: instruction?,
+        self.lacking |= held.is_err();
+        Ok(Found {
+            pc,
             bias: located.bias,
+            held: held?,
+        })
+    }
+}
+
+impl Code for KnownCode<'_, '_> {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let place = pc as usize % FOUND;
+        // It may have given way to another meanwhile.
+        let is_there =
+            |of: &Found| of.pc == pc && self.cache.is_at(of.held, pc.wrapping_sub(of.bias));
+        let found = match self.found[place].filter(is_there) {
+            Some(found) => found,
+            None => self.find(pc)?,
+        };
+        self.found[place] = Some(found);
+        let Found { bias, held, .. } = found;
+        Ok(Fetched {
+            instruction: self.cache.get(held),
+            bias,
             mark: 0,
         })
     }

@@ -52,6 +52,8 @@ fn fill(notes: &Notes, limits: Limits, account: &mut Account) -> Assembly {
     let mut assembly = Assembly {
         drafts: Vec::with_capacity(MAX_STEPS),
         step_of: vec![None; notes.len()],
+        code_shape: Sum::of(Origin::Bias).shape(),
+        last_code: 0,
         bytes: 0,
         max_steps: usize::from(limits.steps).min(MAX_STEPS),
         max_bytes: usize::from(limits.bytes).min(MAX_SNAPSHOT_BYTES),
@@ -95,6 +97,10 @@ struct Assembly {
     drafts: Vec<Draft>,
     /// The step that leaves what a note does.
     step_of: Vec<Option<u8>>,
+    /// The shape of the addresses of code.
+    code_shape: u64,
+    /// The step that code was added to last.
+    last_code: usize,
     bytes: usize,
     max_steps: usize,
     max_bytes: usize,
@@ -113,16 +119,22 @@ impl Assembly {
         if !complete {
             return false;
         }
-        let step = self.merge(note, used, 0);
+        let step = self.merge(note, note.address.shape(), used, 0);
         let step = step.or_else(|| self.start(note, used));
         // There are at most MAX_STEPS.
         self.step_of[index] = step.and_then(|step| u8::try_from(step).ok());
         step.is_some()
     }
 
-    /// Adds code; false if it does not fit.
+    /// Adds code; false if it does not fit. Mostly it lies behind the code before it.
     fn add_code(&mut self, note: &Note) -> bool {
-        self.merge(note, false, CODE_GAP).is_some() || self.start(note, false).is_some()
+        if self.merge_into(self.last_code, note, self.code_shape, false, CODE_GAP) {
+            return true;
+        }
+        let step = self.merge(note, self.code_shape, false, CODE_GAP);
+        let step = step.or_else(|| self.start(note, false));
+        self.last_code = step.unwrap_or(self.last_code);
+        step.is_some()
     }
 
     /// Adds a step of its own for a note, if it fits.
@@ -144,45 +156,48 @@ impl Assembly {
     }
 
     /// Lets a step that reads the same place, or at most `gap` bytes beside it, load what the note
-    /// asks for.
-    fn merge(&mut self, note: &Note, used: bool, gap: u64) -> Option<usize> {
+    /// asks for; `shape` is that of the note's address.
+    fn merge(&mut self, note: &Note, shape: u64, used: bool, gap: u64) -> Option<usize> {
         if note.size == 0 {
             return None;
         }
+        (0..self.drafts.len()).find(|index| self.merge_into(*index, note, shape, used, gap))
+    }
+
+    /// The same with one step.
+    #[inline]
+    fn merge_into(&mut self, index: usize, note: &Note, shape: u64, used: bool, gap: u64) -> bool {
+        let draft = match self.drafts.get_mut(index) {
+            Some(draft) if draft.shape == shape && draft.size > 0 => draft,
+            _ => return false,
+        };
         let size = u64::from(note.size);
-        let (shape, displacement) = (note.address.shape(), note.address.displacement);
-        for (index, draft) in self.drafts.iter_mut().enumerate() {
-            if draft.shape != shape || draft.size == 0 {
-                continue;
-            }
-            let distance = displacement.wrapping_sub(draft.address.displacement);
-            let behind = distance.wrapping_neg();
-            let old = u64::from(draft.size);
-            let (address, new) = if distance <= old + gap {
-                (draft.address, old.max(distance + size))
-            } else if behind <= size + gap && !draft.used && !used {
-                (note.address, size.max(behind + old))
-            } else {
-                continue;
-            };
-            if used && (distance != 0 || draft.used && draft.keep != note.keep) {
-                continue;
-            }
-            let more = new.saturating_sub(old) as usize;
-            if new > MAX_STEP_BYTES as u64 || self.bytes + more > self.max_bytes {
-                continue;
-            }
-            self.bytes += more;
-            draft.address = address;
-            // At most MAX_STEP_BYTES.
-            draft.size = new as u8;
-            if used {
-                draft.used = true;
-                draft.keep = note.keep;
-            }
-            return Some(index);
+        let distance = note.address.displacement.wrapping_sub(draft.address.displacement);
+        let behind = distance.wrapping_neg();
+        let old = u64::from(draft.size);
+        let (address, new) = if distance <= old + gap {
+            (draft.address, old.max(distance + size))
+        } else if behind <= size + gap && !draft.used && !used {
+            (note.address, size.max(behind + old))
+        } else {
+            return false;
+        };
+        if used && (distance != 0 || draft.used && draft.keep != note.keep) {
+            return false;
         }
-        None
+        let more = new.saturating_sub(old) as usize;
+        if new > MAX_STEP_BYTES as u64 || self.bytes + more > self.max_bytes {
+            return false;
+        }
+        self.bytes += more;
+        draft.address = address;
+        // At most MAX_STEP_BYTES.
+        draft.size = new as u8;
+        if used {
+            draft.used = true;
+            draft.keep = note.keep;
+        }
+        true
     }
 
     fn finish(self) -> Plan {

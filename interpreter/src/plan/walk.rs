@@ -59,6 +59,22 @@ pub(super) struct Way {
     choices: u8,
 }
 
+/// Ways that are no longer gone, whose memory serves others: a walk splits its ways all the time.
+#[derive(Default)]
+pub(super) struct Spare(Vec<Box<Way>>);
+
+impl Spare {
+    fn way(&mut self, from: &Way) -> Box<Way> {
+        let Some(mut way) = self.0.pop() else {
+            return Box::new(from.clone());
+        };
+        let mut stores = std::mem::take(&mut way.stores);
+        stores.clone_from(&from.stores);
+        *way = Way { stores, ..*from };
+        way
+    }
+}
+
 /// A way that waits for its turn.
 struct Waiting {
     /// The likeliest comes first, and of those as likely the one that waits longest.
@@ -137,6 +153,7 @@ pub(super) struct Walk<'a, 'r> {
     pub(super) limits: Limits,
     pub(super) notes: &'a mut Notes,
     pub(super) factory: &'a mut InstructionInfoFactory,
+    spare: &'a mut Spare,
     pub(super) account: Account,
     /// Of the image that the start lies in.
     bias: u64,
@@ -163,6 +180,7 @@ impl<'a, 'r> Walk<'a, 'r> {
         request: Request<'r>,
         notes: &'a mut Notes,
         factory: &'a mut InstructionInfoFactory,
+        spare: &'a mut Spare,
         bias: u64,
     ) -> Self {
         let limits = request.limits;
@@ -172,6 +190,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             request,
             notes,
             factory,
+            spare,
             account: Account::default(),
             bias,
             apart: 0,
@@ -215,6 +234,8 @@ impl<'a, 'r> Walk<'a, 'r> {
         let waiting = self.waiting.iter().map(|waiting| &waiting.way).chain(&next);
         let cut = waiting.filter(|way| way.left > 0);
         self.account.ways_cut += cut.count() as u32;
+        let ended = self.waiting.drain().map(|waiting| waiting.way);
+        self.spare.0.extend(ended.chain(next));
     }
 
     /// Whether there is no room in the plan for what comes behind the notes so far.
@@ -259,12 +280,14 @@ impl<'a, 'r> Walk<'a, 'r> {
     /// for their turn.
     fn advance(&mut self, mut way: Box<Way>) -> Option<Box<Way>> {
         if way.left == 0 {
+            self.spare.0.push(way);
             return None;
         }
         way.left -= 1;
         let pc = way.pc;
         let to = self.instruction(&mut way);
         let [first, others @ ..] = to.all() else {
+            self.spare.0.push(way);
             return None;
         };
         if let Some((register, kept)) = self.choice.take() {
@@ -277,7 +300,7 @@ impl<'a, 'r> Walk<'a, 'r> {
         } else {
             let before = way.rank;
             for (other, share) in others.iter().zip(&to.shares[1..]) {
-                let mut other_way = way.clone();
+                let mut other_way = self.spare.way(&way);
                 other_way.pc = *other;
                 other_way.rank = before.saturating_add(rank_of(*share));
                 self.wait(other_way);
@@ -299,7 +322,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             way.registers[register] = kept;
         } else if way.choices < MAX_CHOICES {
             way.choices += 1;
-            let mut other = Box::new(way.clone());
+            let mut other = self.spare.way(way);
             other.pc = next;
             other.registers[register] = kept;
             self.wait(other);
