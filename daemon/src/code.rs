@@ -52,6 +52,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         cache: &'a mut DecodeCache,
         brought: Option<&'b Brought<'b>>,
     ) -> Self {
+        cache.begin();
         Self {
             view,
             cache,

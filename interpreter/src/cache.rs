@@ -261,6 +261,13 @@ impl DecodeCache {
         Ok(Held(index))
     }
 
+    /// A window begins: its first instruction has nothing to do with the last one of the window before,
+    /// but windows begin where others began.
+    pub fn begin(&mut self) {
+        // As before anything was asked for.
+        (self.last, self.next) = (0, self.entries[0].next);
+    }
+
     /// From now on what is asked for is no window's way, or is one again: what windows go by is left
     /// alone meanwhile.
     pub fn browse(&mut self, browsing: bool) {

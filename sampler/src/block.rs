@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes of a block.
 const BLOCK: usize = 1 << 16;
-/// Blocks that are kept for use: 8 MiB.
-const KEPT: usize = 128;
+/// Blocks that are kept for use: 16 MiB.
+const KEPT: usize = 256;
 
 /// Blocks that nobody uses, for the next records.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +24,10 @@ impl Pool {
         kept.unwrap_or_else(|| Vec::with_capacity(BLOCK))
     }
 
+    /// Takes a block back, if it is one: of no records there is none.
     fn put(&self, mut bytes: Vec<u8>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT {
+        if kept.len() < KEPT && bytes.capacity() >= BLOCK {
             bytes.clear();
             kept.push(bytes);
         }
@@ -89,7 +90,7 @@ impl Filling {
             pool: Some(self.pool.clone()),
         });
         self.parts.drain(..).map(move |range| Part {
-            block: Arc::clone(&block),
+            block: Some(Arc::clone(&block)),
             range,
         })
     }
@@ -98,7 +99,8 @@ impl Filling {
 /// Some bytes of a block, which stays as long as any of them is needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
-    block: Arc<Block>,
+    /// None of no bytes.
+    block: Option<Arc<Block>>,
     range: Range<u32>,
 }
 
@@ -121,7 +123,8 @@ impl Deref for Part {
 
     fn deref(&self) -> &[u8] {
         let Range { start, end } = self.range;
-        let bytes = self.block.bytes.get(start as usize..end as usize);
+        let block = self.block.as_ref();
+        let bytes = block.and_then(|block| block.bytes.get(start as usize..end as usize));
         bytes.unwrap_or_default()
     }
 }
@@ -132,7 +135,7 @@ impl From<Vec<u8>> for Part {
     fn from(bytes: Vec<u8>) -> Self {
         let len = u32::try_from(bytes.len()).expect("what comes with a sample is less than 4 GiB");
         Self {
-            block: Arc::new(Block { bytes, pool: None }),
+            block: Some(Arc::new(Block { bytes, pool: None })),
             range: 0..len,
         }
     }
@@ -186,7 +189,10 @@ mod tests {
         assert_eq!(kept(), 4);
         drop(made);
         assert_eq!(kept(), 5);
+        // There is nothing in it.
+        assert_eq!(filling.take().count(), 0);
+        assert_eq!(kept(), 5);
         filling.push(&[1]);
-        assert_eq!(kept(), 4);
+        assert_eq!((kept(), filling.bytes.capacity()), (4, BLOCK));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
@@ -81,6 +82,15 @@ struct Waiting {
     turn: Reverse<(u16, u32)>,
     /// In a box, since the heap moves it about.
     way: Box<Way>,
+}
+
+impl Waiting {
+    fn new(way: Box<Way>, turn: u32) -> Self {
+        Self {
+            turn: Reverse((way.rank, turn)),
+            way,
+        }
+    }
 }
 
 impl Ord for Waiting {
@@ -224,9 +234,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             let Some(way) = next.take().or_else(|| Some(self.waiting.pop()?.way)) else {
                 return;
             };
-            if let Some(way) = self.advance(way) {
-                next = self.go_on(way);
-            }
+            next = self.advance(way).map(|way| self.go_on(way));
             if visit % LOOK == 0 && self.is_full() {
                 break;
             }
@@ -249,22 +257,21 @@ impl<'a, 'r> Walk<'a, 'r> {
         free_steps == 0 || free_bytes < LEAST
     }
 
-    /// Lets a way wait for its turn, unless that is now.
-    fn go_on(&mut self, way: Box<Way>) -> Option<Box<Way>> {
-        let first = self.waiting.peek();
-        if first.is_none_or(|Waiting { turn, .. }| way.rank < turn.0.0) {
-            return Some(way);
+    /// The way whose turn it is: this one, or the one that it waits for now.
+    fn go_on(&mut self, way: Box<Way>) -> Box<Way> {
+        let rank = way.rank;
+        let is_first = |first: &PeekMut<'_, Waiting>| first.turn.0.0 <= rank;
+        self.turns += 1;
+        let turn = self.turns;
+        match self.waiting.peek_mut().filter(is_first) {
+            Some(mut first) => std::mem::replace(&mut *first, Waiting::new(way, turn)).way,
+            None => way,
         }
-        self.wait(way);
-        None
     }
 
     fn wait(&mut self, way: Box<Way>) {
         self.turns += 1;
-        self.waiting.push(Waiting {
-            turn: Reverse((way.rank, self.turns)),
-            way,
-        });
+        self.waiting.push(Waiting::new(way, self.turns));
     }
 
     /// Image addresses where a window has to end because only the other arm leads there.
