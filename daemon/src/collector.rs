@@ -283,12 +283,8 @@ impl Collector {
         self.waiting.bytes()
     }
 
-    /// Puts what waits in order, to be [looked at](Self::run_next).
-    pub(crate) fn sort_waiting(&mut self) {
-        self.waiting.sort();
-    }
-
-    /// Looks at the next sample that waits; false if there is none.
+    /// Looks at the next sample that waits, once they are [in order](Self::sort_waiting); false if there
+    /// is none.
     pub(crate) fn run_next(&mut self) -> bool {
         let Some(arrival) = self.waiting.pop() else {
             return false;

@@ -25,37 +25,51 @@ use crate::witness::Evidence;
 impl Collector {
     /// Takes notice of a sample that has come, in order of time: it waits.
     pub(super) fn arrive(&mut self, record: Record, evidence: Option<Box<Evidence>>) {
-        let (pid, ip, mode) = match &record {
-            Record::Sample(sample) => (sample.pid, sample.ip, sample.mode),
-            Record::Packed(packed) => packed.origin(),
-            _ => return,
-        };
-        let (mut place, mut probability) = (None, 1.0);
-        if pid != self.own_pid {
-            let time = record.time();
-            self.meet(pid, time);
-            let space = match mode {
-                Mode::User => self.loadmap.get_and_host(pid),
-                _ => Some((&mut self.kernel_space, &mut self.loadmap.host)),
-            };
-            if let Some((process, host)) = space {
-                place = View::of(process, host, &mut self.images, time).place(ip);
-            }
-            if let Some(Pc { image, address }) = place {
-                probability = self.blocks.sample(&mut self.images, image, address);
-            }
-        }
         let arrival = Arrival {
             record,
             evidence,
-            probability,
+            probability: 1.0,
         };
-        self.waiting.push(arrival, pid, place.ok_or(ip));
+        let Some((time, pid, ..)) = arrival.origin() else {
+            return;
+        };
+        if pid != self.own_pid {
+            self.meet(pid, time);
+        }
+        self.waiting.push(arrival, pid);
+    }
+
+    /// Finds and counts the places of samples that have come, in order of time, and puts them in the
+    /// order of these.
+    pub(crate) fn sort_waiting(&mut self) {
+        while let Some((time, pid, ip, mode)) = self.waiting.unplaced().and_then(Arrival::origin) {
+            let (place, probability) = match pid == self.own_pid {
+                true => (None, 1.0),
+                false => self.place(time, pid, ip, mode),
+            };
+            self.waiting.place(pid, place.ok_or(ip), probability);
+        }
+        self.waiting.sort();
+    }
+
+    /// Counts a sample at its place, if it has one; with what probability its window is to be accepted.
+    fn place(&mut self, time: u64, pid: Pid, ip: u64, mode: Mode) -> (Option<Pc>, f64) {
+        let space = match mode {
+            Mode::User => self.loadmap.get_and_host(pid),
+            _ => Some((&mut self.kernel_space, &mut self.loadmap.host)),
+        };
+        let place = space.and_then(|(process, host)| {
+            View::of(process, host, &mut self.images, time).place(ip)
+        });
+        let probability = place.map_or(1.0, |Pc { image, address }| {
+            self.blocks.sample(&mut self.images, image, address)
+        });
+        (place, probability)
     }
 
     /// Looks at all that waits.
     pub(super) fn run_all(&mut self) {
-        self.waiting.sort();
+        self.sort_waiting();
         while self.run_next() {}
     }
 

@@ -182,6 +182,7 @@ fn what_is_not_waited_for() {
     collector.record(mapped(4, "/one"), None);
     assert!(collector.precede(&mapped(5, "//anon")));
     assert!(collector.put_off((exit(PID, PID.0), None)).is_some());
+    collector.sort_waiting();
     assert!(collector.run_next() && !collector.run_next());
     assert_eq!((collector.waiting(), collector.waiting_bytes()), (0, 0));
 }
