@@ -376,9 +376,10 @@ impl Record {
     #[must_use]
     pub fn unpacked(self) -> Self {
         match self {
-            Record::Packed(packed) => packed
-                .unpack()
-                .map_or_else(Record::Packed, |sample| Record::Sample(Box::new(sample))),
+            Record::Packed(packed) => match packed.unpack() {
+                Some(sample) => Record::Sample(Box::new(sample)),
+                None => Record::Packed(packed),
+            },
             other => other,
         }
     }

@@ -84,8 +84,8 @@ impl Collector {
         match record {
             Record::Sample(sample) => self.sample(&sample, evidence, probability),
             Record::Packed(packed) => match packed.unpack() {
-                Ok(sample) => self.sample(&sample, evidence, probability),
-                Err(_) => self.lost("malformed_records", 1),
+                Some(sample) => self.sample(&sample, evidence, probability),
+                None => self.lost("malformed_records", 1),
             },
             _ => {}
         }

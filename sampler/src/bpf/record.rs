@@ -1,7 +1,6 @@
 //! From the handler's records to samples: `struct record` of `bpf/shared.h`.
 
 use std::fmt;
-use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -172,19 +171,9 @@ impl Packed {
         }
     }
 
-    /// What it says, in the bytes that it came in.
-    ///
-    /// # Errors
-    /// The handler did not write it like that; it is given back.
-    pub fn unpack(self) -> Result<RawSample, Self> {
-        let Some((mut sample, memory)) = decode(&self.bytes, self.cpu) else {
-            return Err(self);
-        };
-        sample.period = self.period;
-        if let Some(capture) = &mut sample.capture {
-            capture.memory.bytes = self.bytes.slice(memory);
-        }
-        Ok(sample)
+    /// What it says, in the bytes that it came in. `None` if the handler did not write it like that.
+    pub fn unpack(&self) -> Option<RawSample> {
+        decode(&self.bytes, self.cpu, self.period)
     }
 }
 
@@ -200,12 +189,11 @@ impl fmt::Debug for Packed {
     }
 }
 
-/// Decodes a record that was taken on `cpu`, all but the memory that it captured; where that is.
-/// `None` if it is no record.
-fn decode(bytes: &[u8], cpu: u32) -> Option<(RawSample, Range<usize>)> {
+/// Decodes a record that was taken on `cpu` after this interval. `None` if it is no record.
+fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     let mut head = Fields(bytes.get(..HEAD)?);
     let time = head.u64()?;
-    let period = head.u64()?;
+    let _period = head.u64()?;
     let ip = head.u64()?;
     let start_time = head.u64()?;
     let thread_start_time = head.u64()?;
@@ -287,10 +275,10 @@ fn decode(bytes: &[u8], cpu: u32) -> Option<(RawSample, Range<usize>)> {
         memory: Memory {
             frames,
             code,
-            bytes: Part::default(),
+            bytes: bytes.clone().slice(memory),
         },
     };
-    let sample = RawSample {
+    Some(RawSample {
         time,
         cpu,
         pid: tgid,
@@ -302,8 +290,7 @@ fn decode(bytes: &[u8], cpu: u32) -> Option<(RawSample, Range<usize>)> {
         user,
         stack,
         capture: Some(capture),
-    };
-    Some((sample, memory))
+    })
 }
 
 /// Decodes an entry of a table of cycles that was fetched at `time`.
@@ -399,7 +386,7 @@ mod tests {
             let Some((packed, _)) = packed else {
                 return Ok(());
             };
-            let Ok(sample) = packed.clone().unpack() else {
+            let Some(sample) = packed.unpack() else {
                 return Ok(());
             };
             prop_assert_eq!(packed.time(), sample.time);
