@@ -58,9 +58,8 @@ impl Collector {
             Mode::User => self.loadmap.get_and_host(pid),
             _ => Some((&mut self.kernel_space, &mut self.loadmap.host)),
         };
-        let place = space.and_then(|(process, host)| {
-            View::of(process, host, &mut self.images, time).place(ip)
-        });
+        let place = space
+            .and_then(|(process, host)| View::of(process, host, &mut self.images, time).place(ip));
         let probability = place.map_or(1.0, |Pc { image, address }| {
             self.blocks.sample(&mut self.images, image, address)
         });

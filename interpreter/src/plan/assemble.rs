@@ -172,7 +172,10 @@ impl Assembly {
             _ => return false,
         };
         let size = u64::from(note.size);
-        let distance = note.address.displacement.wrapping_sub(draft.address.displacement);
+        let distance = note
+            .address
+            .displacement
+            .wrapping_sub(draft.address.displacement);
         let behind = distance.wrapping_neg();
         let old = u64::from(draft.size);
         let (address, new) = if distance <= old + gap {

@@ -62,6 +62,7 @@ pub(super) struct Way {
 
 /// Ways that are no longer gone, whose memory serves others: a walk splits its ways all the time.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "they go on in the boxes that they are in")]
 pub(super) struct Spare(Vec<Box<Way>>);
 
 impl Spare {

@@ -33,10 +33,11 @@ pub fn bpf() -> Result<(), BpfRefusal> {
     bpf_at_sight()?;
     try_it().map_err(|error| BpfRefusal {
         why: error.to_string(),
-        mend: "run as root, or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or newer; a container may \
+        mend:
+            "run as root, or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or newer; a container may \
                forbid bpf and perf_event_open by seccomp, and a kernel in lockdown forbids reading \
                memory"
-            .to_owned(),
+                .to_owned(),
     })
 }
 
