@@ -90,7 +90,7 @@ impl Filling {
             pool: Some(self.pool.clone()),
         });
         self.parts.drain(..).map(move |range| Part {
-            block: Some(Arc::clone(&block)),
+            block: Arc::clone(&block),
             range,
         })
     }
@@ -99,8 +99,7 @@ impl Filling {
 /// Some bytes of a block, which stays as long as any of them is needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
-    /// None of no bytes.
-    block: Option<Arc<Block>>,
+    block: Arc<Block>,
     range: Range<u32>,
 }
 
@@ -123,8 +122,7 @@ impl Deref for Part {
 
     fn deref(&self) -> &[u8] {
         let Range { start, end } = self.range;
-        let block = self.block.as_ref();
-        let bytes = block.and_then(|block| block.bytes.get(start as usize..end as usize));
+        let bytes = self.block.bytes.get(start as usize..end as usize);
         bytes.unwrap_or_default()
     }
 }
@@ -135,7 +133,7 @@ impl From<Vec<u8>> for Part {
     fn from(bytes: Vec<u8>) -> Self {
         let len = u32::try_from(bytes.len()).expect("what comes with a sample is less than 4 GiB");
         Self {
-            block: Some(Arc::new(Block { bytes, pool: None })),
+            block: Arc::new(Block { bytes, pool: None }),
             range: 0..len,
         }
     }

@@ -53,7 +53,6 @@ fn fill(notes: &Notes, limits: Limits, account: &mut Account) -> Assembly {
         drafts: Vec::with_capacity(MAX_STEPS),
         step_of: vec![None; notes.len()],
         code_shape: Sum::of(Origin::Bias).shape(),
-        last_code: 0,
         bytes: 0,
         max_steps: usize::from(limits.steps).min(MAX_STEPS),
         max_bytes: usize::from(limits.bytes).min(MAX_SNAPSHOT_BYTES),
@@ -99,8 +98,6 @@ struct Assembly {
     step_of: Vec<Option<u8>>,
     /// The shape of the addresses of code.
     code_shape: u64,
-    /// The step that code was added to last.
-    last_code: usize,
     bytes: usize,
     max_steps: usize,
     max_bytes: usize,
@@ -126,15 +123,10 @@ impl Assembly {
         step.is_some()
     }
 
-    /// Adds code; false if it does not fit. Mostly it lies behind the code before it.
+    /// Adds code; false if it does not fit.
     fn add_code(&mut self, note: &Note) -> bool {
-        if self.merge_into(self.last_code, note, self.code_shape, false, CODE_GAP) {
-            return true;
-        }
-        let step = self.merge(note, self.code_shape, false, CODE_GAP);
-        let step = step.or_else(|| self.start(note, false));
-        self.last_code = step.unwrap_or(self.last_code);
-        step.is_some()
+        let merged = self.merge(note, self.code_shape, false, CODE_GAP);
+        merged.is_some() || self.start(note, false).is_some()
     }
 
     /// Adds a step of its own for a note, if it fits.

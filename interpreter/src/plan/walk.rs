@@ -22,6 +22,8 @@ const LEAST: usize = 8;
 const HALF: f64 = 16.0;
 /// Conditional moves at which a way is split; of those behind, what is moved is followed.
 const MAX_CHOICES: u8 = 3;
+/// Ways whose memory is kept from one walk to the next.
+const MAX_SPARE: usize = 256;
 /// Destinations of an indirect branch that are followed.
 const MAX_DESTINATIONS: usize = 4;
 
@@ -60,7 +62,8 @@ pub(super) struct Way {
     choices: u8,
 }
 
-/// Ways that are no longer gone, whose memory serves others: a walk splits its ways all the time.
+/// Ways that are no longer gone, whose memory serves others: a walk splits its ways all the time. Between
+/// two walks they are at most [`MAX_SPARE`].
 #[derive(Default)]
 #[expect(clippy::vec_box, reason = "they go on in the boxes that they are in")]
 pub(super) struct Spare(Vec<Box<Way>>);
@@ -245,6 +248,7 @@ impl<'a, 'r> Walk<'a, 'r> {
         self.account.ways_cut += cut.count() as u32;
         let ended = self.waiting.drain().map(|waiting| waiting.way);
         self.spare.0.extend(ended.chain(next));
+        self.spare.0.truncate(MAX_SPARE);
     }
 
     /// Whether there is no room in the plan for what comes behind the notes so far.
