@@ -396,8 +396,8 @@ impl Collector {
     }
 
     fn mmap(&mut self, mmap: &Mmap) {
-        self.loadmap.mmap(mmap, &mut self.images);
-        if let Some(plans) = &mut self.plans
+        if self.loadmap.mmap(mmap, &mut self.images)
+            && let Some(plans) = &mut self.plans
             && let Some(process) = self.loadmap.get(mmap.pid)
             && process
                 .maps

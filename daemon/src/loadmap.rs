@@ -7,7 +7,7 @@ use sampler::{Mmap, Pid};
 
 use crate::host::Host;
 use crate::images::{ImageId, Images};
-use crate::mapping::{MAPPING_BYTES, Mapping, Maps, mapping_of_line, mapping_of_record};
+use crate::mapping::{MAPPING_BYTES, Mapping, Maps, is_data, mapping_of_line, mapping_of_record};
 use crate::memory::{Room, of_map};
 use crate::pages::{MAX_ALL_VERDICTS, Pages};
 use crate::procfs::Credentials;
@@ -337,26 +337,34 @@ impl Loadmap {
         }
     }
 
-    /// PERF_RECORD_MMAP2.
-    pub(crate) fn mmap(&mut self, mmap: &Mmap, images: &mut Images) {
+    /// PERF_RECORD_MMAP2. False if it says nothing new.
+    pub(crate) fn mmap(&mut self, mmap: &Mmap, images: &mut Images) -> bool {
         if !self.processes.contains_key(&mmap.pid) {
             self.introduce(mmap.pid, mmap.time, images);
         }
         let Some(process) = self.processes.get_mut(&mmap.pid) else {
-            return;
+            return false;
         };
+        // A heap grows, is given back, and grows again.
+        let end = mmap.address.saturating_add(mmap.len);
+        if is_data(mmap) && process.maps.is_data(mmap.address, end) {
+            return false;
+        }
         if process.as_of >= mmap.time {
-            return;
+            return true;
         }
         let mapping = mapping_of_record(mmap, images);
         process.pages.forget(mapping.start, mapping.end);
         let kept = process.maps.insert(mapping);
         self.mappings_dropped += u64::from(!kept);
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sampler::{MmapIdentity, Tid};
+
     use super::*;
     use crate::mapping::tests::mapping;
 
@@ -406,5 +414,42 @@ mod tests {
         loadmap.exit(parent, true, later(7));
         assert!(loadmap.get(one).is_none());
         assert_eq!((loadmap.exited, loadmap.gone.len()), (0, 0));
+    }
+    /// A heap that is given back and grows again says nothing new; one that grows further does, and so
+    /// does what was mapped within it, and the heap over that. A file's name makes no heap.
+    #[test]
+    fn heaps() {
+        let (mut loadmap, pid) = (Loadmap::new(1 << 20), Pid(4_000_001));
+        let mut images = Images::new(Vec::new(), 0, 1 << 20);
+        loadmap.comm(pid, true, "p", true, 1);
+        let mut map = |path: &str, start: u64, end: u64, prot: u32| {
+            let mmap = Mmap {
+                time: 2,
+                pid,
+                tid: Tid(pid.0),
+                address: start,
+                len: end - start,
+                offset: start,
+                identity: MmapIdentity::Inode {
+                    major: 0,
+                    minor: 0,
+                    inode: u64::from(path.starts_with("/x")),
+                    generation: 0,
+                },
+                prot,
+                flags: 2,
+                path: path.into(),
+            };
+            loadmap.mmap(&mmap, &mut images)
+        };
+        let (data, code) = (3, 5);
+        assert!(map("[heap]", 0x1000, 0x5000, data));
+        assert!(!map("[heap]", 0x1000, 0x3000, data));
+        assert!(!map("//anon", 0x2000, 0x5000, data));
+        assert!(map("[heap]", 0x1000, 0x6000, data));
+        assert!(map("/x", 0x2000, 0x3000, data) && map("/x", 0x2000, 0x3000, data));
+        assert!(map("[heap]", 0x1000, 0x6000, data) && !map("[heap]", 0x1000, 0x6000, data));
+        assert!(map("//anon", 0x4000, 0x5000, code));
+        assert!(map("//anon", 0x4000, 0x5000, data) && map("[heap]", 0x1000, 0x6000, data));
     }
 }

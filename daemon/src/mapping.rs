@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use sampler::{Mmap, MmapIdentity};
@@ -87,6 +88,11 @@ impl Mapping {
     /// Whether this is memory without a file.
     pub(crate) fn is_anon(&self) -> bool {
         self.kind == MappingKind::Anon
+    }
+
+    /// Whether this is data without a file.
+    fn is_data(&self) -> bool {
+        self.is_anon() && !self.executable && !self.special
     }
 }
 
@@ -197,7 +203,14 @@ impl Maps {
     pub(crate) fn has_only_data(&self, start: u64, end: u64) -> bool {
         let before = self.tree.mappings.range(..end).rev().map(|(_, old)| old);
         let mut overlapped = before.take_while(|old| old.end > start);
-        overlapped.all(|old| old.is_anon() && !old.executable && !old.special)
+        overlapped.all(Mapping::is_data)
+    }
+
+    /// Whether all that is known between these addresses is one mapping of data without a file. One
+    /// more of that kind says nothing new, whatever its rights.
+    pub(crate) fn is_data(&self, start: u64, end: u64) -> bool {
+        let mapping = self.find(start);
+        mapping.is_some_and(|mapping| end <= mapping.end && mapping.is_data())
     }
 
     /// Whether something was mapped that may be a device.
@@ -268,8 +281,15 @@ fn clear(maps: &mut BTreeMap<u64, Mapping>, mut new: Mapping) -> Mapping {
 
 /// Whether what was mapped is data without a file.
 pub(crate) fn is_data(mmap: &Mmap) -> bool {
+    if mmap.executable() {
+        return false;
+    }
+    // Most is called so.
+    if matches!(mmap.path.as_os_str().as_bytes(), b"[heap]" | b"//anon") {
+        return true;
+    }
     let path = mmap.path.to_string_lossy();
-    is_anon(&path) && is_regular(&path) && !mmap.executable()
+    is_anon(&path) && is_regular(&path)
 }
 
 fn is_anon(path: &str) -> bool {
