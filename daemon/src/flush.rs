@@ -11,7 +11,7 @@ use profiledb::{
     Error, Flush, Image, ImageId as ImageRow, ImageKind, NewHotlist, PcId as PcRow, ProcessId,
     Writer,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::collector::{Collector, Totals};
 use crate::elf;
@@ -196,8 +196,11 @@ impl Snapshot {
         for (id, _) in kernels.filter(|(_, image)| image.kind == ImageKind::Kernel) {
             if let (Some(&row), Some(addresses)) = (rows.get(id), addresses.get(id)) {
                 let symbols = names.symbols(&self.kernel, addresses);
+                let mut named = FxHashSet::default();
                 for symbol in symbols.into_iter().flatten() {
-                    flush.symbol(row, symbol.address, symbol.size, &symbol.name)?;
+                    if named.insert(symbol.address) {
+                        flush.symbol(row, symbol.address, symbol.size, &symbol.name)?;
+                    }
                 }
             }
         }

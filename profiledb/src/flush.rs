@@ -327,21 +327,25 @@ impl<'w> Flush<'w> {
                 parts.sat_count,
             ],
         )?;
-        for (rank, tuple) in (0_i64..).zip(&parts.tuples) {
-            let &PartsTuple {
-                value,
-                counted,
-                certain,
-                first,
-            } = tuple;
-            let [value, counted, certain, first] = [value, counted, certain, first].map(to_sql);
-            self.execute(
-                "INSERT INTO tuple (hotlist, rank, value, counted, certain, first)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![hotlist, rank, value, counted, certain, first],
-            )?;
-        }
-        Ok(())
+        // Most rows of a profile are these: the statement is looked up once for all of a list.
+        self.run(
+            "INSERT INTO tuple (hotlist, rank, value, counted, certain, first)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            |statement| {
+                for (rank, tuple) in (0_i64..).zip(&parts.tuples) {
+                    let &PartsTuple {
+                        value,
+                        counted,
+                        certain,
+                        first,
+                    } = tuple;
+                    let [value, counted, certain, first] =
+                        [value, counted, certain, first].map(to_sql);
+                    statement.execute(params![hotlist, rank, value, counted, certain, first])?;
+                }
+                Ok(())
+            },
+        )
     }
 
     /// Adds directions of a conditional branch: how often windows saw it taken, not taken,
