@@ -16,6 +16,12 @@ pub trait Coins {
     /// `limit` flips.
     fn gap(&mut self, good: f64, limit: u64) -> u64;
 
+    /// Flips a coin that comes up good with probability `good`; whether it did.
+    #[inline]
+    fn flip(&mut self, good: f64) -> bool {
+        self.gap(good, 1) == 0
+    }
+
     /// How many of `trials` flips come up bad, each with probability `bad`.
     fn losses(&mut self, trials: u64, bad: f64) -> u64 {
         let mut left = trials;
@@ -36,6 +42,11 @@ pub trait Coins {
 impl<C: Coins + ?Sized> Coins for &mut C {
     fn gap(&mut self, good: f64, limit: u64) -> u64 {
         (**self).gap(good, limit)
+    }
+
+    #[inline]
+    fn flip(&mut self, good: f64) -> bool {
+        (**self).flip(good)
     }
 
     fn losses(&mut self, trials: u64, bad: f64) -> u64 {
@@ -87,7 +98,8 @@ const BY_FLIPS: f64 = 0.2;
 const NORMAL: f64 = 65_536.0;
 
 impl Coins for Generator {
-    #[inline]
+    /// Not where lists are updated: few events need coins.
+    #[inline(never)]
     fn gap(&mut self, good: f64, limit: u64) -> u64 {
         if good >= 1.0 {
             return 0;
@@ -106,6 +118,11 @@ impl Coins for Generator {
         } else {
             limit
         }
+    }
+
+    #[inline]
+    fn flip(&mut self, good: f64) -> bool {
+        good >= 1.0 || self.uniform() <= good
     }
 
     fn losses(&mut self, trials: u64, bad: f64) -> u64 {

@@ -82,7 +82,7 @@ impl Counts {
             return self.thinned(lose, p, now, coins);
         }
         if rest < 0.0 {
-            let gone = coins.gap(estimate * p, 1) > 0;
+            let gone = !coins.flip(estimate * p);
             return Self {
                 counted: u64::from(!gone),
                 certain: 0,
@@ -90,7 +90,7 @@ impl Counts {
             };
         }
         let whole = rest.floor();
-        let certain = whole as u64 + u64::from(coins.gap(rest - whole, 1) == 0);
+        let certain = whole as u64 + u64::from(coins.flip(rest - whole));
         Self {
             counted: 1,
             certain,

@@ -184,7 +184,7 @@ impl<V: Words> Hotlist<V> {
     ///
     /// Allocates nothing, and draws no random number unless one is needed: none while p = 1, none
     /// for a value that counting samples find in the list, and one per acceptance else.
-    #[inline]
+    #[inline(always)]
     pub fn update(&mut self, value: V, time: u64, coins: &mut impl Coins) {
         self.events = self.events.saturating_add(1);
         let concise = self.is_concise();
@@ -237,7 +237,9 @@ impl<V: Words> Hotlist<V> {
     #[inline]
     fn found(&mut self, index: usize, full: bool, time: u64, coins: &mut impl Coins) {
         self.store.saw(time);
-        self.store.rise(index, self.p);
+        if index > 0 {
+            self.store.rise(index, self.p);
+        }
         if self.sat_count < self.max_end {
             self.sat_count += 1;
             if self.sat_count == self.max_end && self.mode == Mode::Counting {
@@ -300,8 +302,10 @@ impl<V: Words> Hotlist<V> {
             if kept != index {
                 self.store.copy(index, kept);
             }
-            if new != old {
+            if new.first != old.first {
                 self.store.set(kept, new);
+            } else if new != old {
+                self.store.set_counts(kept, new);
             }
             kept += 1;
         }

@@ -170,7 +170,7 @@ impl<V: Words> Store<V> {
     }
 
     /// Moves a tuple that has grown up to where it belongs.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn rise(&mut self, mut index: usize, p: f64) {
         while index > 0 && self.score(index, p) > self.score(index - 1, p) {
             self.swap(index, index - 1);
@@ -180,8 +180,15 @@ impl<V: Words> Store<V> {
 
     /// Puts all tuples in order; equal ones keep theirs.
     pub(crate) fn sort(&mut self, p: f64) {
-        for index in 1..self.len() {
-            self.rise(index, p);
+        let mut before = f64::INFINITY;
+        for index in 0..self.len() {
+            let score = self.score(index, p);
+            if score > before {
+                // The one before comes here.
+                self.rise(index, p);
+            } else {
+                before = score;
+            }
         }
     }
 
@@ -213,9 +220,14 @@ impl<V: Words> Store<V> {
         self.set(index, counts);
     }
 
+    /// Replaces the counts of a tuple.
+    pub(crate) fn set_counts(&mut self, index: usize, counts: Counts) {
+        *self.packed_mut(index) = counts.pack();
+    }
+
     /// Replaces the counts and the time of a tuple.
     pub(crate) fn set(&mut self, index: usize, counts: Counts) {
-        *self.packed_mut(index) = counts.pack();
+        self.set_counts(index, counts);
         let offset = self.offset(counts.first);
         self.set_first_offset(index, offset);
     }
