@@ -44,14 +44,27 @@ impl<'a> Pieces<'a> {
         true
     }
 
+    /// A piece by its number: its address and bytes.
+    #[inline]
+    pub fn piece(&self, number: usize) -> Option<(u64, &'a [u8])> {
+        self.pieces[..self.count].get(number).copied()
+    }
+
     /// The code from an address on, as far as one piece has it. Empty if none has any.
     #[inline]
     pub fn code(&self, address: u64) -> &'a [u8] {
+        self.numbered_code(address).1
+    }
+
+    /// That with the number of the piece, which means nothing if there is none.
+    #[inline]
+    pub fn numbered_code(&self, address: u64) -> (usize, &'a [u8]) {
         let last = self.pieces.get(self.last.get());
-        match last.and_then(|piece| rest(piece, address)) {
+        let code = match last.and_then(|piece| rest(piece, address)) {
             Some(code) if code.len() >= ENOUGH => code,
             _ => self.longest(address),
-        }
+        };
+        (self.last.get(), code)
     }
 
     fn longest(&self, address: u64) -> &'a [u8] {
@@ -91,14 +104,21 @@ impl<'a> Pieces<'a> {
     /// So many bytes from an address on, if one piece has them all.
     #[inline]
     pub fn bytes(&self, address: u64, len: usize) -> Option<&'a [u8]> {
-        let has = |number: usize| {
-            let bytes = rest(self.pieces.get(number)?, address)?.get(..len)?;
-            self.data.set(number);
-            Some(bytes)
+        let offset = |&(start, _): &(u64, &[u8])| address.wrapping_sub(start);
+        let has = |piece: &(u64, &'a [u8])| {
+            let room = piece.1.len().checked_sub(len);
+            room.is_some_and(|room| offset(piece) <= room as u64)
         };
-        let last = self.data.get().min(self.count);
-        let mut all = (last..self.count).chain(0..last);
-        all.find_map(has)
+        let pieces = &self.pieces[..self.count];
+        let (before, from) = pieces.split_at(self.data.get().min(self.count));
+        let number = match from.iter().position(has) {
+            Some(behind) => before.len() + behind,
+            None => before.iter().position(has)?,
+        };
+        self.data.set(number);
+        let piece = &pieces[number];
+        let start = offset(piece) as usize;
+        piece.1.get(start..start + len)
     }
 }
 
