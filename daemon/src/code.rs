@@ -1,10 +1,14 @@
 //! The code that a window runs through: as it was read at the interrupt, else as the image's file has
 //! it, where that is certain to be the same.
 
+mod recent;
+
 use std::ops::Range;
 
 use interpreter::{Code, DecodeCache, Fetched, Held, MAX_BYTES, StopReason};
 
+use self::recent::Instruction;
+pub(crate) use self::recent::Recent;
 use crate::images::ImageId;
 use crate::tables::Pc;
 use crate::view::View;
@@ -14,6 +18,9 @@ use crate::window::Brought;
 pub(crate) struct ProcessCode<'a, 'b, 'v> {
     view: &'a View<'v>,
     cache: &'a mut DecodeCache,
+    recent: &'a mut Recent,
+    /// The instruction that was found among the recent ones last, if the cache was not asked since.
+    behind: Option<Held>,
     /// What was read at the interrupt, if the engine reads there.
     brought: Option<&'b Brought<'b>>,
     /// Code was wanted that had not been read there.
@@ -50,12 +57,16 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     pub(crate) fn new(
         view: &'a View<'v>,
         cache: &'a mut DecodeCache,
+        recent: &'a mut Recent,
         brought: Option<&'b Brought<'b>>,
     ) -> Self {
         cache.begin();
+        recent.begin(view.pid, cache, brought.map(Brought::pieces));
         Self {
             view,
             cache,
+            recent,
+            behind: None,
             brought,
             missed: false,
             run: Run::default(),
@@ -141,7 +152,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     /// An instruction of another mapping, or that goes on in another piece, or must be vouched for.
     #[cold]
     #[inline(never)]
-    fn fetch_elsewhere(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+    fn find_elsewhere(&mut self, pc: u64) -> Result<(Held, Option<usize>), StopReason> {
         let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
         let mapping = &located.mapping;
         if !mapping.executable && !mapping.is_anon() {
@@ -159,11 +170,13 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             image,
             bias: located.bias,
         };
-        let code = self.brought.map(|brought| brought.pieces().code(pc));
-        let code = code.unwrap_or_default();
+        let code = self
+            .brought
+            .map(|brought| brought.pieces().numbered_code(pc));
+        let (number, code) = code.unwrap_or_default();
         if !code.is_empty() {
             match self.cache.hold_sampled(image.0, address, code) {
-                Ok(held) => return Ok(self.fetched(held)),
+                Ok(held) => return Ok((held, Some(number))),
                 // It goes on behind what was read.
                 Err(StopReason::TruncatedCode) => {}
                 Err(reason) => return Err(reason),
@@ -194,15 +207,38 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             let end = self.view.locate(last).ok_or(StopReason::NotMapped)?;
             self.view.is_pristine(last, &end.mapping)?;
         }
-        Ok(self.fetched(held))
+        Ok((held, None))
     }
 
-    #[inline]
-    fn fetched(&self, held: Held) -> Fetched<'_> {
-        Fetched {
+    /// An instruction that is not one of the recent ones.
+    #[inline(never)]
+    fn fetch_slowly(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        if let Some(held) = self.behind.take() {
+            self.cache.resume(held);
+        }
+        let found = self.find(pc);
+        self.recent.check(self.cache);
+        let (held, number) = found?;
+        let bias = self.open.bias;
+        if let (Some(number), Some(brought)) = (number, self.brought) {
+            let found = Instruction { pc, bias, held };
+            self.recent.add(found, number, brought.pieces());
+        }
+        Ok(Fetched {
             instruction: self.cache.get(held),
-            bias: self.open.bias,
+            bias,
             mark: held.number(),
+        })
+    }
+
+    /// Where an instruction is held, and the number of the piece that it lies in, if it does.
+    fn find(&mut self, pc: u64) -> Result<(Held, Option<usize>), StopReason> {
+        if let Some(found) = self.sampled(pc) {
+            return Ok((found?, Some(self.run.number)));
+        }
+        match self.pristine(pc) {
+            Some(held) => Ok((held, None)),
+            None => self.find_elsewhere(pc),
         }
     }
 }
@@ -210,12 +246,14 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
 impl Code for ProcessCode<'_, '_, '_> {
     #[inline]
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
-        if let Some(found) = self.sampled(pc) {
-            return Ok(self.fetched(found?));
+        if let Some(Instruction { bias, held, .. }) = self.recent.find(pc) {
+            self.behind = Some(held);
+            return Ok(Fetched {
+                instruction: self.cache.get(held),
+                bias,
+                mark: held.number(),
+            });
         }
-        match self.pristine(pc) {
-            Some(held) => Ok(self.fetched(held)),
-            None => self.fetch_elsewhere(pc),
-        }
+        self.fetch_slowly(pc)
     }
 }

@@ -12,6 +12,7 @@ use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 
 use self::waiting::Waiting;
 use crate::blocks::Blocks;
+use crate::code::Recent;
 use crate::devices::has_devices;
 use crate::files::Files;
 use crate::host::Host;
@@ -79,6 +80,8 @@ pub(crate) struct Collector {
     kernel_space: Process,
     blocks: Blocks,
     cache: DecodeCache,
+    /// What windows ran through lately.
+    recent: Recent,
     /// What windows work on, kept from one to the next.
     state: State,
     pub(crate) tables: Tables,
@@ -135,6 +138,7 @@ impl Collector {
             kernel_space,
             blocks: Blocks::default(),
             cache: DecodeCache::new(DECODED),
+            recent: Recent::new(),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
             plans: None,
             raw: None,

@@ -194,8 +194,13 @@ impl Recorder<'_, '_> {
         let known = events.iter().filter(|(_, value)| value.is_some());
         self.values += known.count() as u64;
         let moment = self.moment(Some(site));
-        self.tables
-            .add_values(at, Some(of), events, moment, self.coins);
+        let Some(mut place) = self.tables.place(at, Some(of)) else {
+            return;
+        };
+        for &(parameter, value) in events {
+            self.tables
+                .add_value(&mut place, parameter, value, moment, self.coins);
+        }
     }
 
     #[inline]
@@ -224,10 +229,11 @@ impl Sink for Recorder<'_, '_> {
     }
 
     fn values(&mut self, pc: u64, events: &[Event]) {
-        let mut values = 0;
+        let site = self.site(pc);
+        let moment = self.moment(self.caller());
+        let mut place = site.and_then(|site| self.tables.place(site, None));
         for &(parameter, value) in events {
             let known = u64::from(value.is_some());
-            values += known;
             match parameter {
                 Parameter::Dest(_) => {
                     self.destinations += 1;
@@ -236,12 +242,11 @@ impl Sink for Recorder<'_, '_> {
                 Parameter::Target => self.transfer = Some((pc, value)),
                 _ => {}
             }
-        }
-        if let Some(site) = self.site(pc) {
-            self.values += values;
-            let moment = self.moment(self.caller());
-            self.tables
-                .add_values(site, None, events, moment, self.coins);
+            if let Some(place) = &mut place {
+                self.values += known;
+                self.tables
+                    .add_value(place, parameter, value, moment, self.coins);
+            }
         }
     }
 

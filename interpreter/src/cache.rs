@@ -124,6 +124,8 @@ pub struct DecodeCache {
     browsing: bool,
     /// Which entry to give up next when all are used.
     turn: usize,
+    /// How often an instruction that was held gave way.
+    given_up: u64,
 }
 
 impl DecodeCache {
@@ -148,6 +150,7 @@ impl DecodeCache {
             other_last: 0,
             browsing: false,
             turn: 0,
+            given_up: 0,
         }
     }
 
@@ -285,6 +288,18 @@ impl DecodeCache {
         self.entries[held.0].key.address == address
     }
 
+    /// As long as this number stays the same, whatever was found is still held where it was.
+    #[inline]
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// Goes on behind an instruction that is held and was not asked for here.
+    #[inline]
+    pub fn resume(&mut self, held: Held) {
+        (self.last, self.next) = (held.0, self.entries[held.0].next);
+    }
+
     /// What was found last.
     #[inline]
     pub fn get(&self, held: Held) -> &Decoded {
@@ -293,6 +308,7 @@ impl DecodeCache {
 
     /// Forgets every instruction of a code space.
     pub fn invalidate(&mut self, space: u32) {
+        self.given_up += 1;
         let entries = &self.entries;
         self.places
             .retain(|index| entries[*index as usize].key.place as u32 != space);
@@ -356,7 +372,10 @@ impl DecodeCache {
     /// one that was kept first; where it is now.
     fn put(&mut self, key: Key, decoded: Decoded) -> usize {
         let index = match self.place_of(key) {
-            Some(index) => index,
+            Some(index) => {
+                self.given_up += 1;
+                index
+            }
             None => self.place(key),
         };
         let entry = &mut self.entries[index];
@@ -376,6 +395,7 @@ impl DecodeCache {
             });
             self.entries.len() - 1
         } else {
+            self.given_up += 1;
             self.turn = self.turn % self.capacity + 1;
             let (old, turn) = (self.entries[self.turn].key, self.turn as u32);
             let is_turn = |index: &u32| *index == turn;

@@ -50,6 +50,7 @@ impl Collector {
             self.waiting.place(pid, place.ok_or(ip), probability);
         }
         self.waiting.sort();
+        self.recent.forget();
     }
 
     /// Counts a sample at its place, if it has one; with what probability its window is to be accepted.
@@ -359,7 +360,8 @@ impl Collector {
             transfer: None,
             went: Ways::default(),
         };
-        let mut code = ProcessCode::new(&view, &mut self.cache, brought.as_ref());
+        let (cache, recent) = (&mut self.cache, &mut self.recent);
+        let mut code = ProcessCode::new(&view, cache, recent, brought.as_ref());
         let window = Window {
             max_instructions: self.settings.window,
             capture: self.settings.capture,

@@ -4,7 +4,6 @@ use hotlist::{Generator, Hotlist};
 use interpreter::Parameter;
 
 use super::{Directions, NONE, Owner, Pc, PcId, ProfileKey, Tables, ValueProfile};
-use crate::window::Event;
 
 /// Index of a [`Site`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +35,16 @@ pub(crate) struct Moment {
     pub(crate) window: u64,
     /// Wall-clock time of the sample, ns of the Unix epoch.
     pub(crate) time: u64,
+}
+
+/// Where the values of one instruction are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    site: SiteId,
+    pc: PcId,
+    /// The profile of the next event, probably: those of an instruction mostly come in the order in
+    /// which they came first.
+    likely: u32,
 }
 
 /// Profiles that are searched for at their site; with more they are found by their key.
@@ -99,38 +108,42 @@ impl Tables {
         Some(self.sites.get(site.0 as usize)?.id)
     }
 
-    /// Counts value events at a site, or at what the site calls. What finds no room is counted.
+    /// Where values of a site are kept, or of what the site calls.
     #[inline]
-    pub(crate) fn add_values(
+    pub(crate) fn place(&self, site: SiteId, callee: Option<PcId>) -> Option<Place> {
+        let of_site = self.sites.get(site.0 as usize)?;
+        Some(Place {
+            site,
+            pc: callee.unwrap_or(of_site.id),
+            likely: of_site.first,
+        })
+    }
+
+    /// Counts a value event. What finds no room is counted.
+    #[inline(always)]
+    pub(crate) fn add_value(
         &mut self,
-        site: SiteId,
-        callee: Option<PcId>,
-        events: &[Event],
+        place: &mut Place,
+        parameter: Parameter,
+        value: Option<u64>,
         moment: Moment,
         coins: &mut Generator,
     ) {
-        let Some(of_site) = self.sites.get(site.0 as usize) else {
-            return;
-        };
-        // Events of an instruction mostly come in the order in which they came first.
-        let mut likely = of_site.first;
-        let pc = callee.unwrap_or(of_site.id);
-        for &(parameter, value) in events {
-            let held = self.profiles.get(likely as usize);
-            // All profiles of a site are of its owner.
-            let is_it = held.is_some_and(|held| {
-                held.key.pc == pc
-                    && held.key.caller == moment.caller
-                    && held.key.parameter == parameter
-            });
-            if !is_it {
-                match self.other_profile(site, pc, moment.caller, parameter) {
-                    Some(profile) => likely = profile,
-                    None => continue,
-                }
+        let held = self.profiles.get(place.likely as usize);
+        // All profiles of a site are of its owner.
+        let is_it = held.is_some_and(|held| {
+            held.key.pc == place.pc
+                && held.key.caller == moment.caller
+                && held.key.parameter == parameter
+        });
+        if !is_it {
+            let Place { site, pc, .. } = *place;
+            match self.other_profile(site, pc, moment.caller, parameter) {
+                Some(profile) => place.likely = profile,
+                None => return,
             }
-            likely = self.add_value(likely, value, moment, coins);
         }
+        place.likely = self.count_value(place.likely, value, moment, coins);
     }
 
     /// The profile of a key that is not where it was looked for. `None`, and counted, if there is no
@@ -190,8 +203,8 @@ impl Tables {
     }
 
     /// Counts a value event; the next profile of the same site.
-    #[inline]
-    fn add_value(
+    #[inline(always)]
+    fn count_value(
         &mut self,
         profile: u32,
         value: Option<u64>,
