@@ -134,10 +134,11 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_enum, default_value_t = ClockArg::Auto)]
     pub(crate) clock: ClockArg,
 
-    /// Samples per second per CPU.
-    #[arg(long, value_name = "HZ", conflicts_with = "period", default_value_t = 1000,
+    /// Samples per second per CPU; by default as many as a program loses no more than one percent to,
+    /// 1000 at most: what an interrupt costs here is found out at the start.
+    #[arg(long, value_name = "HZ", conflicts_with = "period",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) rate: u32,
+    pub(crate) rate: Option<u32>,
 
     /// Mean interval in the clock's unit (cycles, or nanoseconds for cpu-clock and timer).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000_000))]
@@ -148,8 +149,9 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) allow_sysctl: bool,
 
-    /// Instructions to interpret from each sample.
-    #[arg(long, value_name = "N", default_value_t = 16,
+    /// Instructions to interpret from each sample, at most. Interrupts are dear and interpreting is
+    /// cheap: many of few samples cost less than few of many.
+    #[arg(long, value_name = "N", default_value_t = 96,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) window: u32,
 

@@ -10,6 +10,7 @@ use sampler::Clock;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use serde::Serialize;
 
+use crate::affordable::Affordable;
 use crate::args::{CheckArgs, FormatArg};
 use crate::choices;
 use crate::output;
@@ -44,11 +45,14 @@ struct Findings {
     limits: Vec<Limit>,
 }
 
-/// What `--clock auto` takes here.
+/// What `--clock auto` takes here, and how often it samples where that is not said.
 #[derive(Debug, Serialize)]
 struct AutoClock {
     clock: Option<&'static str>,
     why: String,
+    /// Samples per second and CPU.
+    rate: Option<u32>,
+    why_rate: Option<String>,
 }
 
 /// A setting of the kernel that sampling meets.
@@ -137,18 +141,26 @@ impl AutoClock {
             (_, Err(_)) => "no software clock here".to_owned(),
             _ => choices::why_by_cost(costs).unwrap_or_default(),
         };
-        match costs.choice() {
-            Ok(clock) => Self {
-                clock: EVENTS
-                    .into_iter()
-                    .find(|(_, of)| *of == clock)
-                    .map(|(name, _)| name),
-                why: why(),
-            },
-            Err(error) => Self {
-                clock: None,
-                why: error.to_string(),
-            },
+        let clock = match costs.choice() {
+            Ok(clock) => clock,
+            Err(error) => {
+                return Self {
+                    clock: None,
+                    why: error.to_string(),
+                    rate: None,
+                    why_rate: None,
+                };
+            }
+        };
+        let affordable = Affordable::with(costs.cost(clock).unwrap_or_default());
+        Self {
+            clock: EVENTS
+                .into_iter()
+                .find(|(_, of)| *of == clock)
+                .map(|(name, _)| name),
+            why: why(),
+            rate: Some(affordable.rate),
+            why_rate: Some(affordable.why()),
         }
     }
 }
@@ -237,9 +249,17 @@ impl Findings {
                 }
             }
             if title == "clocks" {
-                let AutoClock { clock, why } = &self.auto_clock;
+                let AutoClock {
+                    clock,
+                    why,
+                    why_rate,
+                    ..
+                } = &self.auto_clock;
                 let clock = clock.unwrap_or("none");
                 let _ = writeln!(text, "  {:<12} {:<4} {clock} ({why})", "auto", "->");
+                if let Some(why) = why_rate {
+                    let _ = writeln!(text, "  {:<12} {:<4} {why}", "rate", "->");
+                }
             }
         }
         text += "limits\n";

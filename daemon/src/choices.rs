@@ -1,12 +1,14 @@
 //! What is decided before anything is opened: engine, clock, interval, filter, limits.
 
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Target};
 
+use crate::affordable::{self, Affordable};
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
 use crate::kernel::{self, Kernel};
@@ -34,16 +36,18 @@ pub(crate) struct Choices {
     /// Why this clock was taken, if the choice was left open.
     why_clock: Option<String>,
     pub(crate) period: u64,
+    /// Why so often, if that was left open.
+    why_rate: Option<String>,
     pub(crate) seed: u64,
     cycles_per_unit: f64,
 }
 
 impl Choices {
     pub(crate) fn new(args: &RecordArgs) -> Result<Self> {
-        let (clock, why_clock) = match args.clock {
-            ClockArg::Cycles => (Clock::Cycles, None),
-            ClockArg::CpuClock => (Clock::CpuClock, None),
-            ClockArg::Timer => (Clock::Timer, timer()?),
+        let (clock, why_clock, cost) = match args.clock {
+            ClockArg::Cycles => (Clock::Cycles, None, None),
+            ClockArg::CpuClock => (Clock::CpuClock, None, None),
+            ClockArg::Timer => (Clock::Timer, timer()?, None),
             ClockArg::Auto => cheaper_clock(),
         };
         // Where nothing tells, a nanosecond counts as a cycle.
@@ -52,10 +56,16 @@ impl Choices {
             Clock::Cycles => (hz, 1.0),
             Clock::CpuClock | Clock::Timer => (1e9, hz / 1e9),
         };
-        let period = match args.period {
-            Some(period) => period,
-            // The rate is at most 1e5, so the period fits easily.
-            None => (per_second / f64::from(args.rate)).round() as u64,
+        // The rate is at most 1e5, so the period fits easily.
+        let period_of = |rate: u32| (per_second / f64::from(rate)).round() as u64;
+        let (period, why_rate) = match (args.period, args.rate) {
+            (Some(period), _) => (period, None),
+            (None, Some(rate)) => (period_of(rate), None),
+            (None, None) => {
+                let affordable =
+                    Affordable::with(cost.unwrap_or_else(|| affordable::interrupt_cost(clock)));
+                (period_of(affordable.rate), Some(affordable.why()))
+            }
         };
         let seed = args.seed.unwrap_or_else(rand::random);
         // The clock timer has been found to work with bpf.
@@ -75,6 +85,7 @@ impl Choices {
             clock,
             why_clock,
             period,
+            why_rate,
             seed,
             cycles_per_unit,
         })
@@ -178,6 +189,9 @@ impl Choices {
             self.period,
             self.unit()
         );
+        if let Some(why) = &self.why_rate {
+            line += &format!(" ({why})");
+        }
         if setup.user_only {
             line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
         }
@@ -252,15 +266,16 @@ impl Choices {
     }
 }
 
-/// The hardware's cycles, unless there are none or their interrupts are too dear; and why.
-fn cheaper_clock() -> (Clock, Option<String>) {
+/// The hardware's cycles, unless there are none or their interrupts are too dear; why, and what an
+/// interrupt costs if that was looked at.
+fn cheaper_clock() -> (Clock, Option<String>, Option<Duration>) {
     if probe::probe_clock(Clock::Cycles, Scope::Own).is_err() {
         let why = "no hardware cycles here; 'vcpid check' says why";
-        return (Clock::CpuClock, Some(why.to_owned()));
+        return (Clock::CpuClock, Some(why.to_owned()), None);
     }
     let costs = probe::calibrate();
     let clock = costs.choice().unwrap_or(Clock::Cycles);
-    (clock, why_by_cost(&costs))
+    (clock, why_by_cost(&costs), costs.cost(clock))
 }
 
 /// Why one of two clocks is taken; `None` where there are no two.

@@ -253,7 +253,7 @@ impl Config {
             duration: None,
             engine,
             clock,
-            rate: rate.small(),
+            rate: Some(rate.small()),
             period: period.as_ref().map(|period| period.0),
             allow_sysctl: false,
             window: window.small(),

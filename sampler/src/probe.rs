@@ -14,7 +14,7 @@ mod calibrate;
 mod timer;
 
 pub use bpf::{BpfRefusal, bpf, bpf_at_sight};
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, calibrate, interrupt_cost};
 pub(crate) use calibrate::{MANY_ROUNDS, compare, period};
 pub use timer::{Timer, timer, timer_cost};
 

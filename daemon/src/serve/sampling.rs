@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sampler::{Batch, Counters, Running, Sampler, Setup, Target};
 
+use crate::affordable::ASSUMED_COST;
 use crate::args::{ClockArg, EngineArg, RecordArgs};
 use crate::choices::Choices;
 use crate::processors::Processors;
@@ -16,10 +17,6 @@ use crate::store::wall_now;
 /// How far the wall clock may be from where it was, by the clock of samples, before the times of
 /// what is collected are wrong: 2 s in nanoseconds. Slewing moves both clocks alike.
 const STEP: i64 = 2_000_000_000;
-
-/// What an interrupt costs where that cannot be found out: as much as in a virtual machine, where it
-/// is dearest. Rather too few samples than more than the budget.
-const ASSUMED: Duration = Duration::from_micros(30);
 
 /// The handler's counters that together count its interrupts.
 const INTERRUPTS: [&str; 6] = [
@@ -127,7 +124,7 @@ fn cost(sampler: &Sampler) -> Duration {
         tracing::debug!(%error, "what an interrupt costs cannot be found out");
         Duration::ZERO
     });
-    if cost.is_zero() { ASSUMED } else { cost }
+    if cost.is_zero() { ASSUMED_COST } else { cost }
 }
 
 /// Opens what was asked for, or else the next plainer.

@@ -19,8 +19,9 @@ pub(crate) const MANY_ROUNDS: usize = 100;
 /// Of fewer rounds nothing is concluded.
 const ENOUGH: usize = 12;
 
-/// For how long they are tried: where others want the processor, many do not count.
-const LONGEST: Duration = Duration::from_secs(2);
+/// For how long they are tried, for each that is wanted: where others want the processor, many do not
+/// count.
+const LONGEST: Duration = Duration::from_millis(20);
 
 /// The pause between them.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -41,7 +42,7 @@ pub struct Calibration {
     pub cpu_clock: Result<Duration, ProbeError>,
 }
 
-/// Measures both clocks on the calling thread; takes some tenth of a second for each, and two seconds
+/// Measures both clocks on the calling thread; takes some tenth of a second for each, and six tenths
 /// at most where the CPU is shared with others. What a handler or a buffer costs is not in it, since that is the same
 /// for both.
 pub fn calibrate() -> Calibration {
@@ -52,6 +53,15 @@ pub fn calibrate() -> Calibration {
 }
 
 impl Calibration {
+    /// What an interrupt of this clock costs, if it can be used; a timer's is the software clock's.
+    pub fn cost(&self, clock: Clock) -> Option<Duration> {
+        let cost = match clock {
+            Clock::Cycles => &self.cycles,
+            Clock::CpuClock | Clock::Timer => &self.cpu_clock,
+        };
+        cost.as_ref().ok().copied()
+    }
+
     /// The clock to take: the hardware's, which also sees code that runs with interrupts off, unless
     /// there is none or the software's costs less than half.
     ///
@@ -82,7 +92,16 @@ pub(crate) fn period(clock: Clock) -> u64 {
     }
 }
 
-fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
+/// Measures one of them; a timer of the kernel's BPF machine interrupts as the software clock does, and is
+/// taken to cost what that does. Zero if the cost is not to be seen.
+///
+/// # Errors
+/// The kernel's refusal, with what would mend it.
+pub fn interrupt_cost(clock: Clock) -> Result<Duration, ProbeError> {
+    let clock = match clock {
+        Clock::Timer => Clock::CpuClock,
+        event => event,
+    };
     let target = Target::Processes(vec![Pid(std::process::id())]);
     let period = period(clock);
     let config = Config::new(target, clock, period);
@@ -141,7 +160,7 @@ fn by_neighbours<E>(
     mut quiet: impl FnMut() -> Option<Duration>,
     mut busy: impl FnMut() -> Result<Option<(Duration, u64)>, E>,
 ) -> Result<Option<f64>, E> {
-    let end = Instant::now() + LONGEST;
+    let end = Instant::now() + LONGEST.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX));
     let mut costs = Vec::with_capacity(rounds);
     while costs.len() < rounds && Instant::now() < end {
         rest();

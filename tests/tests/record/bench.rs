@@ -33,12 +33,16 @@ impl Bench {
         self.folder.path().join(name)
     }
 
+    /// A recording into this database; what it is about is sampled a thousand times a second, however
+    /// dear that is here, unless it is said otherwise.
     pub(crate) fn record(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.programs.vcpid);
+        command.args(["record", "--clock", "cpu-clock", "-o"]);
+        command.arg(self.path("db"));
+        if !args.contains(&"--rate") && !args.contains(&"--period") {
+            command.args(["--rate", "1000"]);
+        }
         command
-            .arg("record")
-            .args(["--clock", "cpu-clock", "-o"])
-            .arg(self.path("db"))
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -46,7 +46,8 @@ impl Drop for SmallDisk<'_> {
 fn record_on(bench: &Bench, disk: &Path, script: &str) -> Command {
     let mut command = Command::new(&bench.programs.vcpid);
     command
-        .args(["record", "--clock", "cpu-clock", "--flush", "0.2", "-o"])
+        .args(["record", "--clock", "cpu-clock", "--rate", "1000"])
+        .args(["--flush", "0.2", "-o"])
         .arg(disk.join("db"))
         .args(["--", "sh", "-c", script])
         .stdout(Stdio::piped())

@@ -64,11 +64,34 @@ pub(crate) fn check() -> TestResult {
             && auto["why"].as_str().is_some_and(|why| !why.is_empty()),
         || auto.to_string(),
     )?;
+    let often = auto["rate"].as_u64().unwrap_or(0);
+    ensure((10..=1000).contains(&often), || auto.to_string())?;
     let plain = Command::new(&bench.programs.vcpid).arg("check").output()?;
     ensure(
         plain.status.success() && text(&plain).contains("cpu-clock"),
         || text(&plain),
     )?;
+    done()
+}
+
+/// Where no rate is asked for, it is one of the round numbers that cost one percent, and it is said which
+/// and why.
+pub(crate) fn default_rate() -> TestResult {
+    let bench = Bench::new()?;
+    let output = Command::new(&bench.programs.vcpid)
+        .args(["record", "--clock", "cpu-clock", "-o"])
+        .arg(bench.path("db"))
+        .args(["--", "true"])
+        .output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let period: i64 = bench.query("SELECT period FROM epoch")?;
+    let per_second = 1_000_000_000 / period;
+    let is_round = [10, 20, 50, 100, 200, 500, 1000].contains(&per_second);
+    ensure(is_round && 1_000_000_000 % period == 0, || {
+        period.to_string()
+    })?;
+    let said = format!("{per_second} a second, so as to cost one percent at most");
+    ensure(text(&output).contains(&said), || text(&output))?;
     done()
 }
 

@@ -22,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 25] = [
+    let tests: [(&str, Test); 26] = [
         ("the command's status is vcpid's", life::statuses),
         (
             "a command that does not exist is 127 and leaves no file",
@@ -101,6 +101,10 @@ fn main() -> ExitCode {
             truth::exec_loop,
         ),
         ("check says what works, as text and JSON", machine::check),
+        (
+            "the rate is what one percent affords",
+            machine::default_rate,
+        ),
         (
             "the recorder does without huge pages, the command does not",
             machine::huge_pages,
