@@ -49,6 +49,8 @@ enum Kind {
     Interrupts(&'static str, u32),
     /// As one does it without values: `perf record -g --intr-regs`.
     Perf(u32),
+    /// `vcpid record` with no option but the process: at the rate and with the windows that it takes then.
+    AsItComes,
     /// `vcpid record`, with windows of so many instructions.
     Vcpid(&'static str, u32, u32),
 }
@@ -57,6 +59,7 @@ impl Kind {
     fn name(self) -> String {
         match self {
             Kind::Nothing => "nothing".to_owned(),
+            Kind::AsItComes => "vcpid record, as it comes".to_owned(),
             Kind::Interrupts(clock, rate) => format!("interrupts alone, {clock}, {rate}/s"),
             Kind::Perf(rate) => format!("perf -g --intr-regs, cpu-clock, {rate}/s"),
             Kind::Vcpid(clock, rate, window) => {
@@ -76,7 +79,7 @@ impl Kind {
     /// Samples per second that are asked for.
     fn rate(self) -> Option<u32> {
         match self {
-            Kind::Nothing => None,
+            Kind::Nothing | Kind::AsItComes => None,
             Kind::Interrupts(_, rate) | Kind::Perf(rate) | Kind::Vcpid(_, rate, _) => Some(rate),
         }
     }
@@ -85,6 +88,7 @@ impl Kind {
     fn words(self, vcpid: &str, output: &str, pid: u32) -> Option<Vec<String>> {
         let (program, args) = match self {
             Kind::Nothing => return None,
+            Kind::AsItComes => (vcpid, format!("record -q -p {pid}")),
             // All that the first process of the machine does.
             Kind::Interrupts(clock, rate) => (vcpid, record(clock, rate, "-p 1")),
             Kind::Vcpid(clock, rate, window) => (
@@ -249,7 +253,7 @@ impl Bench {
         }
         let whole = attached.end()?;
         let counts = match kind {
-            Kind::Vcpid(..) => attached::counts(&self.programs, &self.output)?,
+            Kind::Vcpid(..) | Kind::AsItComes => attached::counts(&self.programs, &self.output)?,
             Kind::Nothing | Kind::Interrupts(..) | Kind::Perf(_) => Counts::default(),
         };
         let run = Run {
@@ -270,7 +274,7 @@ fn kinds(options: &Options) -> Result<Vec<Kind>> {
         rates.extend(RATES);
         rates.push(as_dcpi()?);
     }
-    let mut kinds = vec![Kind::Nothing];
+    let mut kinds = vec![Kind::Nothing, Kind::AsItComes];
     for clock in CLOCKS
         .into_iter()
         .filter(|&clock| options.clocks.iter().any(|asked| asked == clock))
