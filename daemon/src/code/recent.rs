@@ -162,3 +162,118 @@ impl Recent {
 fn place(pc: u64) -> usize {
     (pc ^ pc >> 12) as usize % PLACES
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROCESS: sampler::Pid = sampler::Pid(7);
+    const SPACE: u32 = 1;
+    const NONE: [u64; 0] = [];
+    const BIAS: u64 = 0x5555_0000_0000;
+    /// `nop; inc eax; nop; dec eax`
+    const CODE: [u8; 6] = [0x90, 0xff, 0xc0, 0x90, 0xff, 0xc8];
+
+    fn pieces<'a>(address: u64, code: &'a [u8]) -> Pieces<'a> {
+        let mut pieces = Pieces::default();
+        pieces.push(BIAS + 0x9000, &CODE[..1]);
+        pieces.push(BIAS + address, code);
+        pieces
+    }
+
+    /// What a window remembers of this code at this image address.
+    fn run(recent: &mut Recent, cache: &mut DecodeCache, address: u64, code: &[u8]) -> Vec<u64> {
+        let pieces = pieces(address, code);
+        cache.begin();
+        recent.begin(PROCESS, cache, Some(&pieces));
+        let mut found = Vec::new();
+        for offset in [0, 1, 3, 4] {
+            let pc = BIAS + address + offset;
+            if recent.find(pc).is_some() {
+                found.push(offset);
+                continue;
+            }
+            let (number, code) = pieces.numbered_code(pc);
+            let held = cache.hold_sampled(SPACE, address + offset, code);
+            recent.check(cache);
+            let held = held.expect("an instruction");
+            let bias = BIAS;
+            recent.add(Instruction { pc, bias, held }, number, &pieces);
+        }
+        found
+    }
+
+    /// A window finds all that one before it went through; the instructions are those that lie there.
+    #[test]
+    fn found_again() {
+        let (mut recent, mut cache) = (Recent::new(), DecodeCache::new(64));
+        assert_eq!(run(&mut recent, &mut cache, 0x1000, &CODE), NONE);
+        assert_eq!(run(&mut recent, &mut cache, 0x1000, &CODE), [0, 1, 3, 4]);
+        // In another order, too.
+        let last = recent.find(BIAS + 0x1004).expect("remembered");
+        assert_eq!(cache.get(last.held).len(), 2);
+        assert!(recent.find(BIAS + 0x1001).is_some());
+        assert!(recent.find(BIAS + 0x1002).is_none());
+    }
+
+    /// Nothing is remembered for other bytes, at another address, of another process, or where no code
+    /// came along.
+    #[test]
+    fn other_code() {
+        let (mut recent, mut cache) = (Recent::new(), DecodeCache::new(64));
+        let mut other = CODE;
+        other[5] = 0xc0;
+        run(&mut recent, &mut cache, 0x1000, &CODE);
+        assert_eq!(run(&mut recent, &mut cache, 0x1000, &other), NONE);
+        // The cache gave up the old last one for the new one, and with it all that was before.
+        assert_eq!(run(&mut recent, &mut cache, 0x1000, &other), [4]);
+        assert_eq!(run(&mut recent, &mut cache, 0x1000, &other), [0, 1, 3, 4]);
+        assert_eq!(run(&mut recent, &mut cache, 0x1000, &CODE), NONE);
+        assert_eq!(run(&mut recent, &mut cache, 0x2000, &CODE), NONE);
+        // Shorter by the last byte: it is not the same piece.
+        assert_eq!(run(&mut recent, &mut cache, 0x2000, &CODE), [0, 1, 3, 4]);
+        recent.begin(PROCESS, &cache, Some(&pieces(0x2000, &CODE[..5])));
+        assert!(recent.find(BIAS + 0x2000).is_none());
+
+        run(&mut recent, &mut cache, 0x2000, &CODE);
+        recent.begin(sampler::Pid(8), &cache, Some(&pieces(0x2000, &CODE)));
+        assert!(recent.find(BIAS + 0x2000).is_none());
+        run(&mut recent, &mut cache, 0x2000, &CODE);
+        recent.begin(PROCESS, &cache, None);
+        assert!(recent.find(BIAS + 0x2000).is_none());
+    }
+
+    /// Where the cache has given an instruction up, or something may have been mapped, nothing is
+    /// remembered.
+    #[test]
+    fn given_up() {
+        let (mut recent, mut cache) = (Recent::new(), DecodeCache::new(64));
+        run(&mut recent, &mut cache, 0x1000, &CODE);
+        cache.invalidate(SPACE);
+        assert_eq!(run(&mut recent, &mut cache, 0x1000, &CODE), NONE);
+        recent.forget();
+        assert_eq!(run(&mut recent, &mut cache, 0x1000, &CODE), NONE);
+        // A cache that is full gives up one for each that comes.
+        let mut full = DecodeCache::new(2);
+        run(&mut recent, &mut full, 0x1000, &CODE);
+        assert!(recent.find(BIAS + 0x1000).is_none());
+    }
+
+    /// Of a way longer than there is room for, the rest is looked up each time.
+    #[test]
+    fn bounded() {
+        let (mut recent, mut cache) = (Recent::new(), DecodeCache::new(1024));
+        let code = [0x90; 512];
+        let pieces = pieces(0, &code);
+        recent.begin(PROCESS, &cache, Some(&pieces));
+        for pc in BIAS..BIAS + 512 {
+            let (number, code) = pieces.numbered_code(pc);
+            let held = cache.hold_sampled(SPACE, pc - BIAS, code).expect("a nop");
+            let bias = BIAS;
+            recent.add(Instruction { pc, bias, held }, number, &pieces);
+        }
+        recent.begin(PROCESS, &cache, Some(&pieces));
+        let found = (BIAS..BIAS + 512).filter(|pc| recent.find(*pc).is_some());
+        assert_eq!(found.count(), INSTRUCTIONS);
+    }
+}
