@@ -9,6 +9,7 @@
 //! after, and as uncertain as the spread says.
 
 mod attached;
+mod handler;
 mod limits;
 mod table;
 mod work;
@@ -175,6 +176,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CLOCK,...", value_delimiter = ',', value_parser = CLOCKS,
         default_values = CLOCKS)]
     clocks: Vec<String>,
+    /// Measure the handler in the kernel alone, by the number of callers that it walks to.
+    #[arg(long, conflicts_with_all = ["seconds", "settle", "windows", "clocks"])]
+    handler: bool,
 }
 
 /// Measures and prints the table.
@@ -186,6 +190,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     build()?;
     let folder = target_dir()?.join("bench");
     std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let mut random = StdRng::seed_from_u64(options.seed);
+    if options.handler {
+        let vcpid = path_text(&Programs::find()?.vcpid)?;
+        let rates: &[u32] = match options.rates.as_slice() {
+            [] => &RATES,
+            rates => rates,
+        };
+        return handler::run(&vcpid, &folder, rates, options.rounds, &mut random);
+    }
     let data = folder.join("data");
     gather(REAL_DATA, &data, DATA_BYTES)?;
 
@@ -198,7 +211,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         settle: Duration::from_secs(options.settle),
         length: Duration::from_secs(options.seconds),
     };
-    let mut random = StdRng::seed_from_u64(options.seed);
     let mut results: Vec<(Kind, Run)> = Vec::new();
     let mut before = bench.work.watch(bench.length / 2)?.seconds;
     for round in 1..=options.rounds {

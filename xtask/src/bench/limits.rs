@@ -1,29 +1,43 @@
-//! The kernel's limits of sampling.
+//! Settings of the kernel that a measurement changes for as long as it lasts.
 
 use anyhow::{Context, Result};
 
-/// The kernel's limits of sampling, out of the way while this lives: they would cut the highest
-/// rate, and what one run made the kernel lower would hold for the next.
-pub(super) struct Limits([(&'static str, String); 2]);
+/// Settings as they were, which are put back at the end.
+pub(super) struct Limits(Vec<(&'static str, String)>);
 
 impl Limits {
     const RATE: &'static str = "/proc/sys/kernel/perf_event_max_sample_rate";
     const SHARE: &'static str = "/proc/sys/kernel/perf_cpu_time_max_percent";
+    const STATISTICS: &'static str = "/proc/sys/kernel/bpf_stats_enabled";
 
-    /// Lifts them.
+    /// Lifts the limits of sampling: they would cut the highest rate, and what one run made the
+    /// kernel lower would hold for the next.
     ///
     /// # Errors
     /// If they cannot be read or written, as by anyone but root.
     pub(super) fn lift() -> Result<Self> {
-        let read = |path: &'static str| {
+        // Written back in the other order: the share sets the rate anew. Without a share the kernel
+        // takes no rate.
+        Self::set(&[(Self::RATE, "100000"), (Self::SHARE, "0")])
+    }
+
+    /// Has the kernel count how long BPF programs run, which makes each of them a little slower.
+    ///
+    /// # Errors
+    /// As [`Limits::lift`].
+    pub(super) fn count_programs() -> Result<Self> {
+        Self::set(&[(Self::STATISTICS, "1")])
+    }
+
+    fn set(settings: &[(&'static str, &str)]) -> Result<Self> {
+        let read = |&(path, _): &(&'static str, &str)| {
             std::fs::read_to_string(path)
                 .map(|text| (path, text))
                 .with_context(|| format!("reading {path}"))
         };
-        // Written back in this order: the share sets the rate anew.
-        let limits = Self([read(Self::SHARE)?, read(Self::RATE)?]);
-        // Without a share the kernel takes no rate.
-        for (path, value) in [(Self::RATE, "100000"), (Self::SHARE, "0")] {
+        let old = settings.iter().rev().map(read).collect::<Result<_>>()?;
+        let limits = Self(old);
+        for (path, value) in settings {
             std::fs::write(path, value).with_context(|| format!("writing {path}"))?;
         }
         Ok(limits)

@@ -1,0 +1,179 @@
+//! What the handler in the kernel takes of an interrupt, by the kernel's own account of BPF programs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use super::attached::Attached;
+use super::limits::Limits;
+use super::table::median;
+use crate::process::{Killed, progress, run as run_command};
+
+/// The program that is sampled, and how many calls deep it is.
+const SOURCE: &str = include_str!("deep.c");
+const DEPTH: &str = "70";
+
+/// Callers that are walked to: none, the call site, and further ones.
+const FRAMES: [u32; 5] = [0, 1, 9, 33, 64];
+
+/// What the table says.
+const LEGEND: &str = "Nanoseconds of the handler for each interrupt, medians of the rounds, as the kernel counts them
+(kernel.bpf_stats_enabled). The program chases pointers 70 calls deep: registers, a plan of two loads for each turn of its
+loop, and so many callers. above: above a handler that finds nothing to sample; a frame: for each
+caller beyond the call site. The interrupt itself is not in it.
+";
+
+/// What the handler does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It finds that none of its targets runs.
+    Nothing,
+    /// It takes samples with so many callers.
+    Samples(u32),
+}
+
+/// Measures at these rates, in rounds of random order, and prints a table.
+///
+/// # Errors
+/// What fails, of compiling, sampling and reading the kernel's account.
+pub(super) fn run(
+    vcpid: &str,
+    folder: &Path,
+    rates: &[u32],
+    rounds: u32,
+    random: &mut StdRng,
+) -> Result<()> {
+    let program = compile(folder)?;
+    let output = folder.join("output");
+    let _statistics = Limits::count_programs()?;
+    let work = Killed::start(Command::new(&program).arg(DEPTH).stdin(Stdio::null()))?;
+    let kinds = || {
+        let samples = FRAMES.into_iter().map(Kind::Samples);
+        [Kind::Nothing].into_iter().chain(samples)
+    };
+    let mut order: Vec<(u32, Kind)> = Vec::new();
+    for &rate in rates {
+        order.extend(kinds().map(|kind| (rate, kind)));
+    }
+    let mut results = Vec::new();
+    for round in 1..=rounds {
+        progress(&format!("round {round} of {rounds}"));
+        order.shuffle(random);
+        for &(rate, kind) in &order {
+            let target = match kind {
+                Kind::Nothing => 1,
+                Kind::Samples(_) => work.0.id(),
+            };
+            let words = words(vcpid, &output, rate, target, kind)?;
+            results.push(((rate, kind), measure(&words, &output)?));
+        }
+    }
+    let of = |rate, kind| {
+        median(
+            results
+                .iter()
+                .filter(|(of, _)| *of == (rate, kind))
+                .map(|(_, ns)| *ns),
+        )
+    };
+    let mut text = format!(
+        "{LEGEND}\n{:<34} {:>8} {:>8} {:>8}\n",
+        "", "ns", "above", "a frame"
+    );
+    for &rate in rates {
+        let (nothing, called) = (of(rate, Kind::Nothing), of(rate, Kind::Samples(1)));
+        for kind in kinds() {
+            let ns = of(rate, kind);
+            let (name, above, frame) = match kind {
+                Kind::Nothing => ("nothing to sample".to_owned(), None, None),
+                Kind::Samples(frames @ ..=1) => {
+                    (format!("callers: {frames}"), Some(ns - nothing), None)
+                }
+                Kind::Samples(frames) => (
+                    format!("callers: {frames}"),
+                    Some(ns - nothing),
+                    Some((ns - called) / f64::from(frames - 1)),
+                ),
+            };
+            let shown =
+                |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
+            let name = format!("{rate}/s, {name}");
+            let _ = writeln!(
+                text,
+                "{name:<34} {ns:>8.0} {:>8} {:>8}",
+                shown(above),
+                shown(frame)
+            );
+        }
+    }
+    print!("\n{text}");
+    Ok(())
+}
+
+fn compile(folder: &Path) -> Result<PathBuf> {
+    let (source, program) = (folder.join("deep.c"), folder.join("deep"));
+    fs::write(&source, SOURCE).with_context(|| format!("writing {}", source.display()))?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-fomit-frame-pointer", "-o"]);
+    run_command(gcc.args([&program, &source]))?;
+    Ok(program)
+}
+
+fn words(vcpid: &str, output: &Path, rate: u32, pid: u32, kind: Kind) -> Result<Vec<String>> {
+    let frames = match kind {
+        Kind::Nothing => 1,
+        Kind::Samples(frames) => frames,
+    };
+    let arguments = format!(
+        "{vcpid} record -q --engine bpf --clock cpu-clock --window 16 --rate {rate} --frames {frames} -p {pid} -o"
+    );
+    let output = output.to_str().context("a path that is not UTF-8")?;
+    let words = arguments.split(' ').chain([output]);
+    Ok(words.map(str::to_owned).collect())
+}
+
+/// Nanoseconds of the handler for each interrupt under this command.
+fn measure(words: &[String], output: &Path) -> Result<f64> {
+    /// Plans are there by then.
+    const SETTLE: Duration = Duration::from_secs(2);
+    const LENGTH: Duration = Duration::from_secs(3);
+    let attached = Attached::start(words, output)?;
+    std::thread::sleep(SETTLE);
+    let before = account(attached.pid())?;
+    std::thread::sleep(LENGTH);
+    let after = account(attached.pid())?;
+    attached.end()?;
+    let runs = after.1.saturating_sub(before.1);
+    if runs == 0 {
+        bail!("the handler did not run");
+    }
+    Ok(after.0.saturating_sub(before.0) as f64 / runs as f64)
+}
+
+/// How long the program on perf events of a process has run, in nanoseconds, and how often.
+fn account(pid: u32) -> Result<(u64, u64)> {
+    /// `BPF_PROG_TYPE_PERF_EVENT`.
+    const ON_PERF_EVENTS: u64 = 7;
+    let folder = format!("/proc/{pid}/fdinfo");
+    for entry in fs::read_dir(&folder).with_context(|| format!("reading {folder}"))? {
+        // Others come and go.
+        let Ok(text) = fs::read_to_string(entry?.path()) else {
+            continue;
+        };
+        let field = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
+            lines.next()?.trim().parse::<u64>().ok()
+        };
+        if field("prog_type:") == Some(ON_PERF_EVENTS) {
+            let fields = field("run_time_ns:").zip(field("run_cnt:"));
+            return fields.context("the kernel does not tell how long programs run");
+        }
+    }
+    bail!("vcpid has no handler in the kernel: 'vcpid check' says why")
+}
