@@ -4,8 +4,13 @@ use std::time::Duration;
 
 use sampler::{Clock, probe};
 
+/// What an interrupt costs at most where nothing is amiss. Of a shared machine others may have so much for
+/// a tenth of a second that it seems to cost several times what it does; that was seen in one of ten
+/// measurements.
+const USUAL_COST: Duration = Duration::from_micros(20);
+
 /// What an interrupt of this clock costs; zero if that is not to be seen.
-pub(crate) fn interrupt_cost(clock: Clock) -> Duration {
+fn interrupt_cost(clock: Clock) -> Duration {
     // Whoever opens the event says why it is refused.
     probe::interrupt_cost(clock).unwrap_or_default()
 }
@@ -37,29 +42,70 @@ pub(crate) struct Affordable {
     cost: Duration,
 }
 
+/// With fewer samples shares are rough, and a rate is worth to be asked for: this one.
+const FEW: u64 = 1000;
+const OFTEN: u32 = 4000;
+
 impl Affordable {
+    /// How often it is here, by this clock, of whose interrupts this may be known that they cost.
+    pub(crate) fn here(clock: Clock, cost: Option<Duration>) -> Self {
+        let cost = cost.unwrap_or_else(|| interrupt_cost(clock));
+        let is_usual = !cost.is_zero() && cost <= USUAL_COST;
+        let again = (!is_usual).then(|| interrupt_cost(clock));
+        let seen = [Some(cost), again].into_iter().flatten();
+        let least = seen.filter(|cost| !cost.is_zero()).min();
+        Self::with(least.unwrap_or_default())
+    }
+
     /// Where an interrupt costs this, or nothing that was seen.
-    pub(crate) fn with(cost: Duration) -> Self {
-        let seen = if cost.is_zero() { ASSUMED_COST } else { cost };
-        let share = |rate: u32| f64::from(rate) * BY_PROGRAM * seen.as_secs_f64();
+    fn with(cost: Duration) -> Self {
+        let mut affordable = Self { rate: 0, cost };
         let [.., least] = RATES;
-        let rate = RATES.into_iter().find(|rate| share(*rate) <= BUDGET);
-        Self {
-            rate: rate.unwrap_or(least),
-            cost,
-        }
+        let rate = RATES
+            .into_iter()
+            .find(|rate| affordable.share(*rate) <= BUDGET);
+        affordable.rate = rate.unwrap_or(least);
+        affordable
+    }
+
+    /// What a sample takes of a program, at most.
+    fn each(&self) -> Duration {
+        let seen = match self.cost.is_zero() {
+            true => ASSUMED_COST,
+            false => self.cost,
+        };
+        seen.mul_f64(BY_PROGRAM)
+    }
+
+    /// The share of its time that so many samples a second take of a program, at most.
+    fn share(&self, rate: u32) -> f64 {
+        f64::from(rate) * self.each().as_secs_f64()
     }
 
     /// Why so often.
     pub(crate) fn why(&self) -> String {
         let Self { rate, cost } = self;
-        let cost = match cost.is_zero() {
-            true => {
-                format!("what an interrupt costs is not to be seen: {ASSUMED_COST:.0?} assumed")
-            }
-            false => format!("an interrupt costs {cost:.1?} here"),
+        let (each, percent) = (self.each(), 100.0 * self.share(*rate));
+        let unseen = match cost.is_zero() {
+            true => "; others run, so that this is assumed and not measured",
+            false => "",
         };
-        format!("{rate} a second, so as to cost one percent at most: {cost}; --rate changes that")
+        format!(
+            "{rate} a second, which cost a program up to {percent:.1} % at up to {each:.0?} each{unseen}; \
+             --rate for others"
+        )
+    }
+
+    /// What to say when so many samples are all that there are.
+    pub(crate) fn advice(&self, samples: u64) -> Option<String> {
+        let percent = 100.0 * self.share(OFTEN);
+        (samples < FEW && self.rate < OFTEN).then(|| {
+            format!(
+                "so few samples tell shares roughly: for a short program, --rate {OFTEN} takes {} times as \
+                 many, for up to {percent:.0} % of its time",
+                OFTEN / self.rate
+            )
+        })
     }
 }
 
@@ -79,10 +125,22 @@ mod tests {
         assert_eq!(rate(28), 100);
         assert_eq!(rate(0), rate(30));
         assert_eq!(rate(100_000), 10);
-        let dear = Affordable::with(Duration::from_micros(12)).why();
+    }
+
+    /// What is said is what was reckoned with.
+    #[test]
+    fn words() {
+        let affordable = Affordable::with(Duration::from_micros(12));
+        let why = affordable.why();
+        let wanted = "200 a second, which cost a program up to 0.7 % at up to 36µs each; --rate";
+        assert!(why.starts_with(wanted), "{why}");
+        let assumed = Affordable::with(Duration::ZERO).why();
+        assert!(assumed.contains("up to 90µs each; others run"), "{assumed}");
+        let advice = affordable.advice(999).expect("few samples");
         assert!(
-            dear.contains("200 a second") && dear.contains("12.0µs"),
-            "{dear}"
+            advice.contains("--rate 4000 takes 20 times as many, for up to 14 %"),
+            "{advice}"
         );
+        assert_eq!(affordable.advice(1000), None);
     }
 }

@@ -152,7 +152,7 @@ impl AutoClock {
                 };
             }
         };
-        let affordable = Affordable::with(costs.cost(clock).unwrap_or_default());
+        let affordable = Affordable::here(clock, costs.cost(clock));
         Self {
             clock: EVENTS
                 .into_iter()

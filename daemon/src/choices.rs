@@ -1,14 +1,16 @@
 //! What is decided before anything is opened: engine, clock, interval, filter, limits.
 
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Target};
 
-use crate::affordable::{self, Affordable};
+use crate::affordable::Affordable;
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
 use crate::kernel::{self, Kernel};
@@ -36,8 +38,8 @@ pub(crate) struct Choices {
     /// Why this clock was taken, if the choice was left open.
     why_clock: Option<String>,
     pub(crate) period: u64,
-    /// Why so often, if that was left open.
-    why_rate: Option<String>,
+    /// How often that was found to be affordable, if it was left open.
+    pub(crate) affordable: Option<Affordable>,
     pub(crate) seed: u64,
     cycles_per_unit: f64,
 }
@@ -58,13 +60,12 @@ impl Choices {
         };
         // The rate is at most 1e5, so the period fits easily.
         let period_of = |rate: u32| (per_second / f64::from(rate)).round() as u64;
-        let (period, why_rate) = match (args.period, args.rate) {
+        let (period, affordable) = match (args.period, args.rate) {
             (Some(period), _) => (period, None),
             (None, Some(rate)) => (period_of(rate), None),
             (None, None) => {
-                let affordable =
-                    Affordable::with(cost.unwrap_or_else(|| affordable::interrupt_cost(clock)));
-                (period_of(affordable.rate), Some(affordable.why()))
+                let affordable = Affordable::here(clock, cost);
+                (period_of(affordable.rate), Some(affordable))
             }
         };
         let seed = args.seed.unwrap_or_else(rand::random);
@@ -85,7 +86,7 @@ impl Choices {
             clock,
             why_clock,
             period,
-            why_rate,
+            affordable,
             seed,
             cycles_per_unit,
         })
@@ -104,9 +105,14 @@ impl Choices {
             Err(error) => error,
         };
         // The target may be what is refused.
-        let refused = self.engine == Engine::Bpf && self.may_do_without;
-        let Some(refusal) = refused.then(probe::bpf).and_then(Result::err) else {
-            return Err(error).context("cannot sample");
+        let refused = self.engine == Engine::Bpf;
+        let refusal = refused.then(probe::bpf).and_then(Result::err);
+        let refusal = match refusal {
+            Some(refusal) if self.may_do_without => refusal,
+            Some(BpfRefusal { mend, .. }) => {
+                return Err(error).with_context(|| format!("cannot sample (to mend it: {mend})"));
+            }
+            None => return Err(error).context("cannot sample"),
         };
         (self.engine, self.no_bpf) = (Engine::Ring, Some(refusal));
         let config = self.sampling(args, target.clone())?;
@@ -129,8 +135,29 @@ impl Choices {
         config.bpf.frames = args.frames;
         // Nothing else keeps it.
         config.bpf.placement = args.raw.is_some();
-        config.bpf.filter = filter(args, self.engine)?;
+        config.bpf.filter = self.filter(args)?;
         Ok(config)
+    }
+
+    /// What else must hold of a thread for it to be sampled.
+    fn filter(&self, args: &RecordArgs) -> Result<Filter> {
+        let filter = Filter {
+            cgroup: args.cgroup.as_deref().map(cgroup_id).transpose()?,
+            euid: args.uid,
+            comm: args.comm.clone().map(String::into_bytes),
+        };
+        if filter == Filter::default() || self.engine == Engine::Bpf {
+            return Ok(filter);
+        }
+        match &self.no_bpf {
+            Some(BpfRefusal { why, mend }) => bail!(
+                "--cgroup, --uid and --comm need the engine bpf, which does not work here: {why}; to mend \
+                 it: {mend}"
+            ),
+            None => {
+                bail!("--cgroup, --uid and --comm need the engine bpf: leave out --engine ring")
+            }
+        }
     }
 
     /// What the collector is asked to do.
@@ -189,8 +216,8 @@ impl Choices {
             self.period,
             self.unit()
         );
-        if let Some(why) = &self.why_rate {
-            line += &format!(" ({why})");
+        if let Some(affordable) = &self.affordable {
+            line += &format!(" ({})", affordable.why());
         }
         if setup.user_only {
             line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
@@ -321,25 +348,18 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
     places.raise(per_second / choices.period.max(1))
 }
 
-/// What else must hold of a thread for it to be sampled.
-fn filter(args: &RecordArgs, engine: Engine) -> Result<Filter> {
-    let cgroup = match &args.cgroup {
-        Some(path) => Some(
-            std::fs::metadata(path)
-                .with_context(|| format!("cannot find the control group {}", path.display()))?
-                .ino(),
-        ),
-        None => None,
-    };
-    let filter = Filter {
-        cgroup,
-        euid: args.uid,
-        comm: args.comm.clone().map(String::into_bytes),
-    };
-    if filter != Filter::default() && engine != Engine::Bpf {
+/// The id of a control group, by its folder.
+fn cgroup_id(path: &Path) -> Result<u64> {
+    let group = path.display();
+    let kind = statfs(path).with_context(|| format!("cannot find the control group {group}"))?;
+    if kind.filesystem_type() != CGROUP2_SUPER_MAGIC {
         bail!(
-            "--cgroup, --uid and --comm need the engine bpf, which does not work here or was not wanted"
+            "{group} is no control group of version 2, which are the folders of a file system of type cgroup2 \
+             (findmnt -t cgroup2 tells where it is mounted)"
         );
     }
-    Ok(filter)
+    let found = std::fs::metadata(path);
+    Ok(found
+        .with_context(|| format!("cannot look at {group}"))?
+        .ino())
 }

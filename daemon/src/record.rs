@@ -152,7 +152,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     if let Err(error) = &saved {
         eprintln!("vcpid: what was collected could not be saved: {error:#}");
     }
-    say_result(args, &session.collector.totals, saved.is_ok());
+    say_result(args, &choices, &session.collector.totals, saved.is_ok());
     Ok(if saved.is_ok() { status } else { OWN_FAILURE })
 }
 
@@ -348,8 +348,14 @@ fn finish(session: &mut Session, raw: Option<&Path>) -> Result<()> {
     }
 }
 
-fn say_result(args: &RecordArgs, totals: &Totals, saved: bool) {
-    if totals.samples == 0 && !args.command.is_empty() {
+fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool) {
+    let filtered = args.cgroup.is_some() || args.uid.is_some() || args.comm.is_some();
+    if totals.samples == 0 && filtered {
+        eprintln!(
+            "vcpid: not one sample: nothing ran that --cgroup, --uid and --comm let through, or what did used \
+             no processor time to speak of"
+        );
+    } else if totals.samples == 0 && !args.command.is_empty() {
         eprintln!(
             "vcpid: not one sample: the command used no processor time to speak of, or it is \
                  one that the kernel keeps this user from watching (not readable, set-uid)"
@@ -382,5 +388,10 @@ fn say_result(args: &RecordArgs, totals: &Totals, saved: bool) {
             },
             args.output.display()
         );
+        let few = (totals.samples > 0).then_some(totals.samples);
+        let advice = few.zip(choices.affordable.as_ref());
+        if let Some(advice) = advice.and_then(|(samples, of)| of.advice(samples)) {
+            eprintln!("vcpid: {advice}");
+        }
     }
 }

@@ -69,6 +69,15 @@ impl Places {
         if note.max_percent == 0 && wanted == note.max_rate {
             return Ok(None);
         }
+        // Else the first thing that fails would be the note.
+        let limit = self.limits.join(MAX_RATE);
+        let writable = OpenOptions::new().write(true).open(&limit);
+        writable.with_context(|| {
+            format!(
+                "--allow-sysctl needs root: {} is not to be written",
+                limit.display()
+            )
+        })?;
         if let Some(folder) = self.note.parent() {
             fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make {}", folder.display()))?;

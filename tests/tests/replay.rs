@@ -136,6 +136,7 @@ fn cut_short() -> TestResult {
     ensure(replayed.status.code() == Some(125), || text(&replayed))?;
     let said = text(&replayed);
     ensure(said.contains("the rest is missing"), || said.clone())?;
+    ensure(said.contains("1 lost"), || said.clone())?;
     let (all, half) = (bench.contents("db")?, bench.contents("again")?);
     ensure(half[0] > 0 && half[0] < all[0], || {
         format!("{half:?} of {all:?}")

@@ -90,7 +90,7 @@ pub(crate) fn default_rate() -> TestResult {
     ensure(is_round && 1_000_000_000 % period == 0, || {
         period.to_string()
     })?;
-    let said = format!("{per_second} a second, so as to cost one percent at most");
+    let said = format!("{per_second} a second, which cost a program up to ");
     ensure(text(&output).contains(&said), || text(&output))?;
     done()
 }

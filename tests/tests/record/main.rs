@@ -22,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 26] = [
+    let tests: [(&str, Test); 27] = [
         ("the command's status is vcpid's", life::statuses),
         (
             "a command that does not exist is 127 and leaves no file",
@@ -84,6 +84,7 @@ fn main() -> ExitCode {
         ),
         ("hardware cycles count", machine::hardware_cycles),
         ("what looks like an option is no command", wrong::options),
+        ("a filter that cannot be is refused", wrong::filters),
         (
             "-a goes on for as long as a command beside it",
             life::beside,

@@ -79,6 +79,24 @@ pub(crate) fn broken_elf() -> TestResult {
     done()
 }
 
+/// A folder that is no control group is refused, and so are filters where no engine can filter.
+pub(crate) fn filters() -> TestResult {
+    let bench = Bench::new()?;
+    let folder = bench.path("group");
+    fs::create_dir(&folder)?;
+    let group = folder.to_str().ok_or("a path that is not UTF-8")?;
+    for (wrong, why) in [
+        (["--cgroup", group], "is no control group of version 2"),
+        (["--cgroup", "/nowhere"], "cannot find the control group"),
+        (["--engine=ring", "--comm=x"], "need the engine bpf"),
+    ] {
+        let output = bench.record(&wrong).args(["--", "true"]).output()?;
+        let refused = output.status.code() == Some(125) && text(&output).contains(why);
+        ensure(refused && !bench.path("db").exists(), || text(&output))?;
+    }
+    done()
+}
+
 pub(crate) fn options() -> TestResult {
     let bench = Bench::new()?;
     for wrong in [
