@@ -10,18 +10,37 @@ use crate::machine::{RAX, RBP, RSP};
 /// Stores that a way remembers.
 const MAX_STORES: usize = 24;
 
+/// Whether a register, not one of the high bytes, holds a bit.
+fn has_bit(way: &Way, register: Register) -> bool {
+    let number = register.full_register().number() & 15;
+    register.is_gpr() && !is_high_byte(register) && way.bits >> number & 1 != 0
+}
+
+/// Takes note that the register which is the first operand holds one.
+fn note_bit(way: &mut Way, i: &Instruction) {
+    let register = i.op0_register();
+    if i.op0_kind() == OpKind::Register && register.is_gpr() && !is_high_byte(register) {
+        way.bits |= 1 << (register.full_register().number() & 15);
+    }
+}
+
+fn is_high_byte(register: Register) -> bool {
+    use Register as R;
+    matches!(register, R::AH | R::CH | R::DH | R::BH)
+}
+
 impl Walk<'_, '_> {
     /// An instruction that the interpreter executes; returns the target of an indirect branch.
     pub(super) fn interpreted(&mut self, way: &mut Way, i: &Instruction) -> Symbol {
         use Mnemonic as M;
         match i.mnemonic() {
-            M::Mov | M::Movnti => {
+            M::Mov | M::Movnti | M::Movzx => {
                 let value = self.operand(way, i, 1);
+                let is_bit = i.op1_kind() == OpKind::Register && has_bit(way, i.op1_register());
                 self.write(way, i, value);
-            }
-            M::Movzx => {
-                let value = self.operand(way, i, 1);
-                self.write(way, i, value);
+                if is_bit {
+                    note_bit(way, i);
+                }
             }
             M::Movsx | M::Movsxd => {
                 let value = self.signed_operand(way, i);
@@ -92,6 +111,12 @@ impl Walk<'_, '_> {
             }
             M::Nop | M::Endbr64 => {}
             _ if i.is_jcc_short_or_near() => {}
+            // `sete` and its like, which mostly find zeros in the rest of their register, or have them put
+            // there next.
+            _ if i.condition_code() != ConditionCode::None && i.op0_kind() == OpKind::Register => {
+                self.write(way, i, None);
+                note_bit(way, i);
+            }
             M::Ret => {
                 let target = self.pop(way, 8);
                 let released = i.try_immediate(0).unwrap_or(0);
@@ -233,6 +258,7 @@ impl Walk<'_, '_> {
                 *register = None;
             }
         }
+        way.bits &= !written;
     }
 
     // Operands.
@@ -358,7 +384,9 @@ impl Walk<'_, '_> {
             _ => None,
         };
         if register.is_gpr() {
-            way.registers[register.full_register().number() & 15] = value;
+            let number = register.full_register().number() & 15;
+            way.registers[number] = value;
+            way.bits &= !(1 << number);
         }
     }
 

@@ -20,7 +20,8 @@ const LOOK: u32 = 16;
 const LEAST: usize = 8;
 /// Units of a rank for each halving of the probability.
 const HALF: f64 = 16.0;
-/// Conditional moves at which a way is split; of those behind, what is moved is followed.
+/// Conditional moves and uses of bits at which a way is split; of the moves behind, what is moved is
+/// followed.
 const MAX_CHOICES: u8 = 3;
 /// Ways whose memory is kept from one walk to the next.
 const MAX_SPARE: usize = 256;
@@ -58,8 +59,11 @@ pub(super) struct Way {
     pub(super) rank: u16,
     /// Behind the window's last call: only the load of a stub's target still matters.
     stub: bool,
-    /// Conditional moves at which it was split.
+    /// Conditional moves, and uses of bits, at which it was split.
     choices: u8,
+    /// Registers that hold 0 or 1, it is not known which, a bit each; in `registers` they are not
+    /// known.
+    pub(super) bits: u16,
 }
 
 /// Ways that are no longer gone, whose memory serves others: a walk splits its ways all the time. Between
@@ -231,6 +235,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             rank: 0,
             stub: false,
             choices: 0,
+            bits: 0,
         }));
         let visits = self.limits.instructions.saturating_mul(VISITS);
         let mut next = None;
@@ -341,6 +346,29 @@ impl<'a, 'r> Walk<'a, 'r> {
         }
     }
 
+    /// Before an instruction that makes an address of a bit: the way goes on with 1, and another one, at
+    /// the same instruction, with 0. Tables of two entries are looked into that way.
+    fn settle_bits(&mut self, way: &mut Way, i: &Instruction) {
+        if way.bits == 0 || (0..i.op_count()).all(|n| i.op_kind(n) != OpKind::Memory) {
+            return;
+        }
+        for register in [i.memory_base(), i.memory_index()] {
+            let number = register.full_register().number() & 15;
+            let is_bit = register.is_gpr() && way.bits >> number & 1 != 0;
+            if !is_bit || way.choices >= MAX_CHOICES {
+                continue;
+            }
+            way.choices += 1;
+            way.bits &= !(1 << number);
+            way.rank = way.rank.saturating_add(HALF as u16);
+            let mut other = self.spare.way(way);
+            other.left += 1;
+            other.registers[number] = Some(Sum::constant(0));
+            self.wait(other);
+            way.registers[number] = Some(Sum::constant(1));
+        }
+    }
+
     /// Which arm of a branch is followed: drawn once for each.
     fn draw(&mut self, pc: u64, arms: &[u64]) -> u64 {
         if let Some((_, drawn)) = self.drawn.iter().find(|(at, _)| *at == pc)
@@ -386,6 +414,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             return self.flow(way, &i, None);
         }
         self.seen.push(way.pc);
+        self.settle_bits(way, &i);
         let target = if interpreted {
             self.interpreted(way, &i)
         } else {

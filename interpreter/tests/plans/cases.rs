@@ -67,6 +67,37 @@ fn addresses_are_expressions() {
     );
 }
 
+/// Where a comparison's result is an index, both places are loaded, and what each of them leads to.
+#[test]
+fn bits_are_indices() {
+    // xor eax, eax; test edi, edi; sete al; mov rcx, [rbx+rax*8]; mov rdx, [rcx]
+    let table = [
+        0x31, 0xc0, 0x85, 0xff, 0x0f, 0x94, 0xc0, 0x48, 0x8b, 0x0c, 0xc3, 0x48, 0x8b, 0x11,
+    ];
+    assert_eq!(
+        plan(&table),
+        "#0 8 bytes at rbx + 0x8\n#1 8 bytes at rbx\n#2 8 bytes at #0\n#3 8 bytes at #1"
+    );
+    // setg dl; movzx eax, dl; mov ecx, [rsi+rax*4]
+    let extended = [0x0f, 0x9f, 0xc2, 0x0f, 0xb6, 0xc2, 0x8b, 0x0c, 0x86];
+    assert_eq!(plan(&extended), "#0 8 bytes at rsi");
+    // sete al; mov eax, [rdi]; mov ecx, [rbx+rax*8]: it is none any more.
+    let gone = [0x0f, 0x94, 0xc0, 0x8b, 0x07, 0x8b, 0x0c, 0xc3];
+    assert_eq!(
+        plan(&gone),
+        "#0 4 bytes at rdi:u32\n#1 4 bytes at rbx + #0 * 8"
+    );
+    // sete al; bswap rax; mov ecx, [rbx+rax*8]; sete ah; mov ecx, [rbx+rax*8]: nor are these.
+    let others = [
+        0x0f, 0x94, 0xc0, 0x48, 0x0f, 0xc8, 0x8b, 0x0c, 0xc3, 0x0f, 0x94, 0xc4, 0x8b, 0x0c, 0xc3,
+    ];
+    let planned = plan_with(&others, Arms::Both, LIMITS);
+    assert_eq!(
+        (planned.plan.steps().len(), planned.account.unknown),
+        (0, 2)
+    );
+}
+
 /// What lies side by side is one load; what the window stored itself is none.
 #[test]
 fn the_stack_is_one_load() {
