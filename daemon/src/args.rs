@@ -149,9 +149,9 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) allow_sysctl: bool,
 
-    /// Instructions to interpret from each sample, at most. Interrupts are dear and interpreting is
-    /// cheap: many of few samples cost less than few of many.
-    #[arg(long, value_name = "N", default_value_t = 96,
+    /// Instructions to interpret from each sample, at most. More bring more values for each interrupt;
+    /// but of what lies far ahead less is known, and what is known of it is less alike to what is not.
+    #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) window: u32,
 
