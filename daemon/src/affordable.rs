@@ -96,10 +96,10 @@ impl Affordable {
         )
     }
 
-    /// What to say when so many samples are all that there are.
+    /// What to say when so many samples are all that there are; of none, others say why.
     pub(crate) fn advice(&self, samples: u64) -> Option<String> {
         let percent = 100.0 * self.share(OFTEN);
-        (samples < FEW && self.rate < OFTEN).then(|| {
+        (1..FEW).contains(&samples).then(|| {
             format!(
                 "so few samples tell shares roughly: for a short program, --rate {OFTEN} takes {} times as \
                  many, for up to {percent:.0} % of its time",
@@ -142,5 +142,6 @@ mod tests {
             "{advice}"
         );
         assert_eq!(affordable.advice(1000), None);
+        assert_eq!(affordable.advice(0), None);
     }
 }

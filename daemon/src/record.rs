@@ -388,9 +388,8 @@ fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool
             },
             args.output.display()
         );
-        let few = (totals.samples > 0).then_some(totals.samples);
-        let advice = few.zip(choices.affordable.as_ref());
-        if let Some(advice) = advice.and_then(|(samples, of)| of.advice(samples)) {
+        let affordable = choices.affordable.as_ref();
+        if let Some(advice) = affordable.and_then(|rate| rate.advice(totals.samples)) {
             eprintln!("vcpid: {advice}");
         }
     }

@@ -170,7 +170,7 @@ impl<'a> Scripted<'a> {
         !self.overdrawn && !self.flips.clone().any(|c| c == '+' || c == '-')
     }
 
-    fn flip(&mut self) -> Option<bool> {
+    fn next(&mut self) -> Option<bool> {
         self.flips.find_map(|c| match c {
             '+' => Some(true),
             '-' => Some(false),
@@ -183,7 +183,7 @@ impl Coins for Scripted<'_> {
     fn gap(&mut self, _good: f64, limit: u64) -> u64 {
         let mut bad = 0;
         while bad < limit {
-            match self.flip() {
+            match self.next() {
                 Some(false) => bad += 1,
                 Some(true) => return bad,
                 // Refusals for ever; the events that are still to come may all be refused.
@@ -199,7 +199,7 @@ impl Coins for Scripted<'_> {
     fn losses(&mut self, trials: u64, _bad: f64) -> u64 {
         let mut lost = 0;
         for _ in 0..trials {
-            match self.flip() {
+            match self.next() {
                 Some(good) => lost += u64::from(!good),
                 None => {
                     self.overdrawn = true;

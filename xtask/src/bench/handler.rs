@@ -13,6 +13,7 @@ use rand::seq::SliceRandom;
 use super::attached::Attached;
 use super::limits::Limits;
 use super::table::median;
+use super::{path_text, record};
 use crate::process::{Killed, progress, run as run_command};
 
 /// The program that is sampled, and how many calls deep it is.
@@ -53,10 +54,6 @@ pub(super) fn run(
     let output = folder.join("output");
     let _statistics = Limits::count_programs()?;
     let work = Killed::start(Command::new(&program).arg(DEPTH).stdin(Stdio::null()))?;
-    let kinds = || {
-        let samples = FRAMES.into_iter().map(Kind::Samples);
-        [Kind::Nothing].into_iter().chain(samples)
-    };
     let mut order: Vec<(u32, Kind)> = Vec::new();
     for &rate in rates {
         order.extend(kinds().map(|kind| (rate, kind)));
@@ -66,14 +63,33 @@ pub(super) fn run(
         progress(&format!("round {round} of {rounds}"));
         order.shuffle(random);
         for &(rate, kind) in &order {
-            let target = match kind {
-                Kind::Nothing => 1,
-                Kind::Samples(_) => work.0.id(),
+            let (frames, target) = match kind {
+                // All that the first process of the machine does.
+                Kind::Nothing => (1, 1),
+                Kind::Samples(frames) => (frames, work.0.id()),
             };
-            let words = words(vcpid, &output, rate, target, kind)?;
+            let more = format!("--window 16 --frames {frames} -p {target} -o");
+            let args = record("cpu-clock", rate, &more);
+            let words = [vcpid].into_iter().chain(args.split(' '));
+            let words = words
+                .chain([path_text(&output)?.as_str()])
+                .map(str::to_owned)
+                .collect::<Vec<_>>();
             results.push(((rate, kind), measure(&words, &output)?));
         }
     }
+    print!("\n{}", table(rates, &results));
+    Ok(())
+}
+
+/// The kinds, in the order of the table.
+fn kinds() -> impl Iterator<Item = Kind> {
+    let samples = FRAMES.into_iter().map(Kind::Samples);
+    [Kind::Nothing].into_iter().chain(samples)
+}
+
+/// The table of what was measured at these rates.
+fn table(rates: &[u32], results: &[((u32, Kind), f64)]) -> String {
     let of = |rate, kind| {
         median(
             results
@@ -112,8 +128,7 @@ pub(super) fn run(
             );
         }
     }
-    print!("\n{text}");
-    Ok(())
+    text
 }
 
 fn compile(folder: &Path) -> Result<PathBuf> {
@@ -123,19 +138,6 @@ fn compile(folder: &Path) -> Result<PathBuf> {
     gcc.args(["-O2", "-fomit-frame-pointer", "-o"]);
     run_command(gcc.args([&program, &source]))?;
     Ok(program)
-}
-
-fn words(vcpid: &str, output: &Path, rate: u32, pid: u32, kind: Kind) -> Result<Vec<String>> {
-    let frames = match kind {
-        Kind::Nothing => 1,
-        Kind::Samples(frames) => frames,
-    };
-    let arguments = format!(
-        "{vcpid} record -q --engine bpf --clock cpu-clock --window 16 --rate {rate} --frames {frames} -p {pid} -o"
-    );
-    let output = output.to_str().context("a path that is not UTF-8")?;
-    let words = arguments.split(' ').chain([output]);
-    Ok(words.map(str::to_owned).collect())
 }
 
 /// Nanoseconds of the handler for each interrupt under this command.
