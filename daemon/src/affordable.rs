@@ -46,6 +46,11 @@ pub(crate) struct Affordable {
 const FEW: u64 = 1000;
 const OFTEN: u32 = 4000;
 
+/// Who asks for more samples a second than that is told what they cost, if it is this share of a program's
+/// time. For fewer, an interrupt would have to cost more than it was ever seen to.
+pub(crate) const MANY: u32 = 5000;
+const DEAR: f64 = 0.2;
+
 impl Affordable {
     /// How often it is here, by this clock, of whose interrupts this may be known that they cost.
     pub(crate) fn here(clock: Clock, cost: Option<Duration>) -> Self {
@@ -96,6 +101,24 @@ impl Affordable {
         )
     }
 
+    /// What to say where so many samples a second are asked for, if they are dear.
+    pub(crate) fn warning(&self, rate: u32) -> Option<String> {
+        let takes = |rate| match self.share(rate) {
+            share if share < 1.0 => format!("up to {:.0} %", 100.0 * share),
+            _ => "most".to_owned(),
+        };
+        let is_dear = rate > MANY && self.share(rate) >= DEAR;
+        is_dear.then(|| {
+            format!(
+                "{rate} samples a second take {} of a program's time here, at up to {:.0?} each, and \
+                 --rate {OFTEN} takes {}",
+                takes(rate),
+                self.each(),
+                takes(OFTEN)
+            )
+        })
+    }
+
     /// What to say when so many samples are all that there are; of none, others say why.
     pub(crate) fn advice(&self, samples: u64) -> Option<String> {
         let percent = 100.0 * self.share(OFTEN);
@@ -125,6 +148,21 @@ mod tests {
         assert_eq!(rate(28), 100);
         assert_eq!(rate(0), rate(30));
         assert_eq!(rate(100_000), 10);
+    }
+
+    /// Who asks for much is told what it costs, unless it is little.
+    #[test]
+    fn warnings() {
+        let affordable = Affordable::with(Duration::from_micros(12));
+        let warning = affordable.warning(99_999).expect("a dear rate");
+        let wanted = "99999 samples a second take most of a program's time here, at up to 36µs each, and \
+                      --rate 4000 takes up to 14 %";
+        assert_eq!(warning, wanted);
+        let warning = affordable.warning(10_000).expect("a dear rate");
+        assert!(warning.contains("take up to 36 % of"), "{warning}");
+        assert_eq!(affordable.warning(5000), None);
+        let cheap = Affordable::with(Duration::from_micros(1));
+        assert_eq!(cheap.warning(10_000), None);
     }
 
     /// What is said is what was reckoned with.

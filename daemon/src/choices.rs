@@ -21,7 +21,7 @@ use crate::sysctl::{Places, Raised};
 
 /// How many times as many samples a reader waits for under the engine `bpf`: its samples bring what
 /// has to be looked at soon under the other one.
-const PATIENCE: u32 = 16;
+const PATIENCE: u32 = 32;
 
 /// Bytes for what is known of programs, where that is not configured.
 pub(crate) const PROGRAMS: usize = 128 << 20;
@@ -40,6 +40,8 @@ pub(crate) struct Choices {
     pub(crate) period: u64,
     /// How often that was found to be affordable, if it was left open.
     pub(crate) affordable: Option<Affordable>,
+    /// What to say of what was asked for, if it is dear.
+    warning: Option<String>,
     pub(crate) seed: u64,
     cycles_per_unit: f64,
 }
@@ -68,6 +70,9 @@ impl Choices {
                 (period_of(affordable.rate), Some(affordable))
             }
         };
+        let rate = per_second / period.max(1) as f64;
+        let many = affordable.is_none() && rate > f64::from(MANY);
+        let warning = many.then(|| Affordable::here(clock, cost).warning(rate.round() as u32));
         let seed = args.seed.unwrap_or_else(rand::random);
         // The clock timer has been found to work with bpf.
         let may_do_without = args.engine == EngineArg::Auto && clock != Clock::Timer;
@@ -87,6 +92,7 @@ impl Choices {
             why_clock,
             period,
             affordable,
+            warning: warning.flatten(),
             seed,
             cycles_per_unit,
         })
@@ -223,6 +229,7 @@ impl Choices {
             line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
         }
         lines.push(line);
+        lines.extend(self.warning.clone());
         lines
     }
 

@@ -95,6 +95,31 @@ pub(crate) fn default_rate() -> TestResult {
     done()
 }
 
+/// Who asks for so many samples that a program loses much of its time to them is told so, and who asks for
+/// few is not.
+pub(crate) fn dear_rate() -> TestResult {
+    let bench = Bench::new()?;
+    let said = |rate: &str| {
+        let output = Command::new(&bench.programs.vcpid)
+            .args(["record", "--clock", "cpu-clock", "--rate", rate, "-o"])
+            .arg(bench.path(rate))
+            .args(["--", "true"])
+            .output()?;
+        ensure(output.status.success(), || text(&output))?;
+        Ok::<_, libtest_mimic::Failed>(text(&output))
+    };
+    // On a machine where an interrupt costs a third of a microsecond it would not be said.
+    let dear = said("100000")?;
+    let told = "100000 samples a second take ";
+    ensure(
+        dear.contains(told) && dear.contains("--rate 4000 takes"),
+        || dear,
+    )?;
+    let cheap = said("4000")?;
+    ensure(!cheap.contains("samples a second take"), || cheap)?;
+    done()
+}
+
 /// The recorder does without huge pages, which does not pass on to what it records.
 pub(crate) fn huge_pages() -> TestResult {
     let bench = Bench::new()?;

@@ -22,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 27] = [
+    let tests: [(&str, Test); 28] = [
         ("the command's status is vcpid's", life::statuses),
         (
             "a command that does not exist is 127 and leaves no file",
@@ -105,6 +105,10 @@ fn main() -> ExitCode {
         (
             "the rate is what one percent affords",
             machine::default_rate,
+        ),
+        (
+            "a rate that costs a program much is said to",
+            machine::dear_rate,
         ),
         (
             "the recorder does without huge pages, the command does not",
