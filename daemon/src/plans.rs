@@ -19,7 +19,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, GivenPlan, Handler, Pid, PlanOutcome, ProcessKey};
 
 use self::given::{Destinations, Given, share_for};
-use self::known::{KnownCode, return_address, row_at};
+use self::known::{Known, KnownCode, return_address, row_at};
 use crate::memory::{of_map, of_set};
 use crate::tables::{Owner, Pc, Tables};
 use crate::view::View;
@@ -72,6 +72,7 @@ struct OfProcess {
 pub(crate) struct Plans {
     handler: Handler,
     planner: Planner,
+    known: Known,
     instructions: u32,
     processes: FxHashMap<ProcessKey, OfProcess>,
     /// The process that a pid stood for last.
@@ -101,6 +102,7 @@ impl Plans {
         Self {
             handler,
             planner: Planner::default(),
+            known: Known::default(),
             instructions,
             processes: FxHashMap::default(),
             keys: FxHashMap::default(),
@@ -117,7 +119,10 @@ impl Plans {
     pub(crate) fn bytes(&self) -> usize {
         let one = |of: &OfProcess| of_map(&of.given) + of_set(&of.rows) + of_map(&of.destinations);
         let all: usize = self.processes.values().map(one).sum();
-        all + of_map(&self.processes) + of_map(&self.keys) + size_of_val(&*self.seen)
+        all + of_map(&self.processes)
+            + of_map(&self.keys)
+            + size_of_val(&*self.seen)
+            + self.known.bytes()
     }
 
     /// Plans made so far.
@@ -330,7 +335,7 @@ impl Plans {
         };
         // Windows do not go the ways of a plan.
         cache.browse(true);
-        let mut code = KnownCode::new(basis.view, basis.brought.pieces(), cache);
+        let mut code = KnownCode::new(basis.view, basis.brought.pieces(), cache, &mut self.known);
         // Without code there is nothing to load: an empty plan keeps the PC from coming again.
         let planned = self.planner.plan(start.pc, &mut code, request);
         let planned = planned.unwrap_or_default();

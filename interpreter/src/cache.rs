@@ -89,7 +89,7 @@ impl Entry {
 }
 
 /// Where an instruction is held, until the cache is asked for another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Held(usize);
 
 impl Held {

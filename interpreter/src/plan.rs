@@ -223,7 +223,6 @@ impl Planner {
             let address = Sum::of(Origin::Register(register & 15)).plus(offset);
             self.notes.load(address, 8, Part::WHOLE, 0);
         }
-        let limits = request.limits;
         let Self {
             notes,
             factory,
@@ -232,8 +231,8 @@ impl Planner {
         let mut walk = Walk::new(code, request, notes, factory, spare, bias);
         walk.run(start);
         let ends = walk.ends();
+        let plan = walk.finish();
         let mut account = walk.account;
-        let plan = assemble::assemble(&self.notes, limits, &mut account);
         account.loads += self.notes.dropped;
         account.dropped += self.notes.dropped;
         Ok(Planned {

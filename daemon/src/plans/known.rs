@@ -31,14 +31,38 @@ pub(super) struct KnownCode<'a, 'v> {
     cache: &'a mut DecodeCache,
     /// Code was wanted that is neither here nor there.
     pub(super) lacking: bool,
-    /// What was found last, by the lowest bits of its address: ways lead through the same code again
-    /// and again.
-    found: [Option<Found>; FOUND],
+    known: &'a mut Known,
+}
+
+/// What was found for a plan, by the lowest bits of its address: ways lead through the same code again
+/// and again. It is kept, empty, from one plan to the next.
+pub(super) struct Known {
+    found: Box<[Found]>,
+    /// The number of this plan.
+    plan: u64,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            found: vec![Found::default(); FOUND].into(),
+            plan: 0,
+        }
+    }
+}
+
+impl Known {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.found)
+    }
 }
 
 /// Where an instruction was found.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Found {
+    /// The number of the plan that it was found for.
+    plan: u64,
     /// Its process address.
     pc: u64,
     /// Process address of its image's address 0.
@@ -47,20 +71,22 @@ struct Found {
 }
 
 /// A power of two.
-const FOUND: usize = 128;
+const FOUND: usize = 1024;
 
 impl<'a, 'v> KnownCode<'a, 'v> {
     pub(super) fn new(
         view: &'a View<'v>,
         pieces: &'a Pieces<'a>,
         cache: &'a mut DecodeCache,
+        known: &'a mut Known,
     ) -> Self {
+        known.plan += 1;
         Self {
             view,
             pieces,
             cache,
             lacking: false,
-            found: [None; FOUND],
+            known,
         }
     }
 
@@ -86,6 +112,7 @@ impl<'a, 'v> KnownCode<'a, 'v> {
         };
         self.lacking |= held.is_err();
         Ok(Found {
+            plan: self.known.plan,
             pc,
             bias: located.bias,
             held: held?,
@@ -96,14 +123,13 @@ impl<'a, 'v> KnownCode<'a, 'v> {
 impl Code for KnownCode<'_, '_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
         let place = pc as usize % FOUND;
+        let known = self.known.found[place];
         // It may have given way to another meanwhile.
-        let is_there =
-            |of: &Found| of.pc == pc && self.cache.is_at(of.held, pc.wrapping_sub(of.bias));
-        let found = match self.found[place].filter(is_there) {
-            Some(found) => found,
-            None => self.find(pc)?,
-        };
-        self.found[place] = Some(found);
+        let is_there = known.pc == pc
+            && known.plan == self.known.plan
+            && self.cache.is_at(known.held, pc.wrapping_sub(known.bias));
+        let found = if is_there { known } else { self.find(pc)? };
+        self.known.found[place] = found;
         let Found { bias, held, .. } = found;
         Ok(Fetched {
             instruction: self.cache.get(held),

@@ -6,8 +6,6 @@ use super::{Account, Limits, MAX_SNAPSHOT_BYTES};
 
 /// A step in the making.
 struct Draft {
-    /// The shape of `address`.
-    shape: u64,
     address: Sum,
     operation: Operation,
     size: u8,
@@ -20,37 +18,18 @@ struct Draft {
 /// at both ends of so small a gap, so it can be read where they can.
 const CODE_GAP: u64 = 24;
 
-/// Makes a plan of notes; those that are met most likely come first, and among these code, without
-/// which nothing else is of use. Code that was not at hand comes last: its step may fail,
-/// and would end the plan.
-pub(super) fn assemble(notes: &Notes, limits: Limits, account: &mut Account) -> Plan {
-    let mut assembly = fill(notes, limits, account);
-    for frontier in notes.all_frontiers() {
-        assembly.start(frontier, false);
-    }
-    assembly.finish()
-}
-
-/// Steps and bytes that a plan of the notes has left for what comes behind them.
-pub(super) fn room(notes: &Notes, limits: Limits) -> (usize, usize) {
-    let assembly = fill(notes, limits, &mut Account::default());
-    let steps = assembly.max_steps - assembly.drafts.len();
-    (steps, assembly.max_bytes - assembly.bytes)
-}
-
-fn fill(notes: &Notes, limits: Limits, account: &mut Account) -> Assembly {
+/// Begins a plan with notes; those that are met most likely come first, and among these code, without
+/// which nothing else is of use.
+pub(super) fn fill(notes: &Notes, limits: Limits, account: &mut Account) -> Assembly {
     let (code, notes) = (notes.all_code(), notes.all());
     let used = used(notes);
-    let mut order: Vec<_> = (0..notes.len())
-        .filter(|i| notes[*i].size > 0 || used[*i])
-        .collect();
     // A note's terms are met on every way that it is met on, so they stay before it.
-    order.sort_by_key(|i| notes[*i].rank);
-    let mut code_order: Vec<_> = code.iter().collect();
-    code_order.sort_by_key(|note| note.rank);
-    let mut code_order = code_order.into_iter().peekable();
+    let order = by_rank(notes, |i| notes[i].size > 0 || used[i]);
+    let code_order = by_rank(code, |_| true);
+    let mut code_order = code_order.into_iter().map(|i| &code[i]).peekable();
     let mut assembly = Assembly {
         drafts: Vec::with_capacity(MAX_STEPS),
+        places: Vec::with_capacity(MAX_STEPS),
         step_of: vec![None; notes.len()],
         code_shape: Sum::of(Origin::Bias).shape(),
         bytes: 0,
@@ -74,6 +53,15 @@ fn fill(notes: &Notes, limits: Limits, account: &mut Account) -> Assembly {
     assembly
 }
 
+/// The numbers of those notes that are wanted, by their rank and then as they were made.
+fn by_rank(notes: &[Note], wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+    let ranked = (0..notes.len()).filter(|&i| wanted(i));
+    // What is sorted is small: the notes themselves are not.
+    let mut ranked: Vec<_> = ranked.map(|i| (notes[i].rank, i)).collect();
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(_, i)| i).collect()
+}
+
 /// Which notes a load's address is made of.
 fn used(notes: &[Note]) -> Vec<bool> {
     let mut used = vec![false; notes.len()];
@@ -92,8 +80,22 @@ fn used(notes: &[Note]) -> Vec<bool> {
     used
 }
 
-struct Assembly {
+/// Where a step reads.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The shape of its address.
+    shape: u64,
+    /// The displacement.
+    start: u64,
+    /// Bytes.
+    size: u64,
+}
+
+/// A plan in the making.
+pub(super) struct Assembly {
     drafts: Vec<Draft>,
+    /// Where they are, which is looked through for each note.
+    places: Vec<Place>,
     /// The step that leaves what a note does.
     step_of: Vec<Option<u8>>,
     /// The shape of the addresses of code.
@@ -104,6 +106,12 @@ struct Assembly {
 }
 
 impl Assembly {
+    /// Steps and bytes that are left for what comes behind the notes.
+    pub(super) fn room(&self) -> (usize, usize) {
+        let steps = self.max_steps - self.drafts.len();
+        (steps, self.max_bytes - self.bytes)
+    }
+
     /// Adds a note; false if it does not fit, or something that it needs did not.
     fn add(&mut self, note: &Note, used: bool, index: usize) -> bool {
         let complete = note.address.terms().all(|term| match term.origin {
@@ -136,8 +144,12 @@ impl Assembly {
             return None;
         }
         self.bytes = bytes;
-        self.drafts.push(Draft {
+        self.places.push(Place {
             shape: note.address.shape(),
+            start: note.address.displacement,
+            size: note.size.into(),
+        });
+        self.drafts.push(Draft {
             address: note.address,
             operation: note.operation,
             size: note.size,
@@ -153,14 +165,27 @@ impl Assembly {
         if note.size == 0 {
             return None;
         }
-        (0..self.drafts.len()).find(|index| self.merge_into(*index, note, shape, used, gap))
+        (0..self.places.len()).find(|&index| {
+            self.may_merge(index, note, shape, gap) && self.merge_into(index, note, used, gap)
+        })
     }
 
-    /// The same with one step.
+    /// Whether a step reads there, or at most `gap` bytes beside it.
     #[inline]
-    fn merge_into(&mut self, index: usize, note: &Note, shape: u64, used: bool, gap: u64) -> bool {
+    fn may_merge(&self, index: usize, note: &Note, shape: u64, gap: u64) -> bool {
+        self.places.get(index).is_some_and(|place| {
+            let size = u64::from(note.size);
+            let from = note.address.displacement.wrapping_sub(place.start);
+            // From so far before its first byte on, up to so far behind its last.
+            place.shape == shape && from.wrapping_add(size + gap) <= place.size + size + 2 * gap
+        })
+    }
+
+    /// The same with one step, whose address is of that shape.
+    #[inline]
+    fn merge_into(&mut self, index: usize, note: &Note, used: bool, gap: u64) -> bool {
         let draft = match self.drafts.get_mut(index) {
-            Some(draft) if draft.shape == shape && draft.size > 0 => draft,
+            Some(draft) if draft.size > 0 => draft,
             _ => return false,
         };
         let size = u64::from(note.size);
@@ -188,6 +213,8 @@ impl Assembly {
         draft.address = address;
         // At most MAX_STEP_BYTES.
         draft.size = new as u8;
+        let place = &mut self.places[index];
+        (place.start, place.size) = (address.displacement, new);
         if used {
             draft.used = true;
             draft.keep = note.keep;
@@ -195,7 +222,11 @@ impl Assembly {
         true
     }
 
-    fn finish(self) -> Plan {
+    /// The plan. Code that was not at hand comes last: its step may fail, and would end the plan.
+    pub(super) fn finish(mut self, notes: &Notes) -> Plan {
+        for frontier in notes.all_frontiers() {
+            self.start(frontier, false);
+        }
         let steps: Vec<_> = self.drafts.iter().map(|draft| self.step(draft)).collect();
         Plan::new(&steps)
     }

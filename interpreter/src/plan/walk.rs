@@ -6,8 +6,10 @@ use std::collections::binary_heap::PeekMut;
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
+use super::assemble::{Assembly, fill};
 use super::symbol::{Notes, Origin, Sum};
-use super::{Account, Arms, Limits, Request, assemble};
+use super::wire::Plan;
+use super::{Account, Arms, Limits, Request};
 use crate::decode::Support;
 use crate::window::Code;
 
@@ -188,6 +190,8 @@ pub(super) struct Walk<'a, 'r> {
     turns: u32,
     /// Steps and bytes that the notes need before they can fill the plan.
     enough: (usize, usize),
+    /// The plan that the notes fill.
+    full: Option<Assembly>,
     /// The register that the last instruction may have left as it was, and what that is.
     pub(super) choice: Option<(usize, Symbol)>,
 }
@@ -218,6 +222,7 @@ impl<'a, 'r> Walk<'a, 'r> {
             waiting: BinaryHeap::new(),
             turns: 0,
             enough: (usize::from(limits.steps), usize::from(limits.bytes)),
+            full: None,
             choice: None,
         }
     }
@@ -262,9 +267,24 @@ impl<'a, 'r> Walk<'a, 'r> {
         if steps < self.enough.0 && bytes < self.enough.1 {
             return false;
         }
-        let (free_steps, free_bytes) = assemble::room(self.notes, self.limits);
+        let mut account = self.account;
+        let assembly = fill(self.notes, self.limits, &mut account);
+        let (free_steps, free_bytes) = assembly.room();
         self.enough = (steps + free_steps, bytes + free_bytes);
-        free_steps == 0 || free_bytes < LEAST
+        let is_full = free_steps == 0 || free_bytes < LEAST;
+        if is_full {
+            (self.full, self.account) = (Some(assembly), account);
+        }
+        is_full
+    }
+
+    /// What is noted, as a plan.
+    pub(super) fn finish(&mut self) -> Plan {
+        let assembly = match self.full.take() {
+            Some(assembly) => assembly,
+            None => fill(self.notes, self.limits, &mut self.account),
+        };
+        assembly.finish(self.notes)
     }
 
     /// The way whose turn it is: this one, or the one that it waits for now.
