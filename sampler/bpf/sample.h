@@ -11,7 +11,7 @@
 
 /* A sample without a plan is worth as much to wake up for as so many others: something is to be
  * learned from it, and programs that run for a second have values only if that is soon. */
-#define WORTH_OF_NEWS 4
+#define WORTH_OF_NEWS 8
 
 /* Puts the record into this CPU's buffer; 0 if it found room. */
 static inline int deliver(struct work *work)

@@ -158,7 +158,7 @@ pub struct Config {
     /// Leave the kernel's code out. Taken by itself where the privilege for more is missing.
     pub user_only: bool,
     /// Samples of one CPU between two wake-ups of its reader; at least 1. With the engine `bpf` a
-    /// sample without a plan counts as four.
+    /// sample without a plan counts as eight.
     pub wake_up_samples: u32,
     /// The most bytes of records in one batch, which has one at the least. What a reader finds
     /// beyond that it sends in further batches, so that a channel of so many batches bounds memory.

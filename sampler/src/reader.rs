@@ -18,7 +18,7 @@ use crate::{Batch, Clock, Intervals, Packed, Record, decode, sys};
 /// intervals' wake-ups still come before it: were each interval drawn for a time and not for a number
 /// of samples, there would be more samples of the short ones, and more in all than were asked for.
 const RING_TIMEOUT: Duration = Duration::from_millis(80);
-const BUFFER_TIMEOUT: Duration = Duration::from_millis(256);
+const BUFFER_TIMEOUT: Duration = Duration::from_millis(512);
 
 /// What is waited for of a descriptor.
 const EDGES: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLET);
