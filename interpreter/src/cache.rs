@@ -89,7 +89,7 @@ impl Entry {
 }
 
 /// Where an instruction is held, until the cache is asked for another.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Held(usize);
 
 impl Held {

@@ -35,17 +35,17 @@ pub(super) struct KnownCode<'a, 'v> {
 }
 
 /// What was found for a plan, by the lowest bits of its address: ways lead through the same code again
-/// and again. It is kept, empty, from one plan to the next.
+/// and again.
 pub(super) struct Known {
-    found: Box<[Found]>,
-    /// The number of this plan.
+    found: Box<[Option<Found>]>,
+    /// The number of this plan. What was found for others stays until it gives way, and is not looked at.
     plan: u64,
 }
 
 impl Default for Known {
     fn default() -> Self {
         Self {
-            found: vec![Found::default(); FOUND].into(),
+            found: vec![None; FOUND].into(),
             plan: 0,
         }
     }
@@ -59,7 +59,7 @@ impl Known {
 }
 
 /// Where an instruction was found.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Found {
     /// The number of the plan that it was found for.
     plan: u64,
@@ -123,13 +123,17 @@ impl<'a, 'v> KnownCode<'a, 'v> {
 impl Code for KnownCode<'_, '_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
         let place = pc as usize % FOUND;
-        let known = self.known.found[place];
         // It may have given way to another meanwhile.
-        let is_there = known.pc == pc
-            && known.plan == self.known.plan
-            && self.cache.is_at(known.held, pc.wrapping_sub(known.bias));
-        let found = if is_there { known } else { self.find(pc)? };
-        self.known.found[place] = found;
+        let is_there = |of: &Found| {
+            of.pc == pc
+                && of.plan == self.known.plan
+                && self.cache.is_at(of.held, pc.wrapping_sub(of.bias))
+        };
+        let found = match self.known.found[place].filter(is_there) {
+            Some(found) => found,
+            None => self.find(pc)?,
+        };
+        self.known.found[place] = Some(found);
         let Found { bias, held, .. } = found;
         Ok(Fetched {
             instruction: self.cache.get(held),
