@@ -20,6 +20,8 @@
 #define SOURCE_STEP 32
 #define SOURCES 64
 
+_Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
+
 /* Room behind the tail's last word for the piece that would no longer fit, and for the stack that
  * is not copied where it might not. */
 #define TAIL_SPARE (MAX_STACK_BYTES / 8 + 8)
@@ -52,6 +54,8 @@ struct work {
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
 	struct range allowed[ALLOWED_RANGES];
+	/* On its way from a pointer to a number. */
+	u64 address;
 	/* The process that was last found to be sampled, and with its memory; and when: 0 if there is
 	 * none, otherwise one more than the number of denials by then. */
 	struct process_key seen;
@@ -67,6 +71,15 @@ _Static_assert(__builtin_offsetof(struct work, registers) ==
 	       __builtin_offsetof(struct work, record) + sizeof(struct record), "registers");
 _Static_assert(__builtin_offsetof(struct work, tail) ==
 	       __builtin_offsetof(struct work, registers) + 8 * REGISTER_WORDS, "tail");
+
+/* The value within the mask. The compiler is kept from knowing it to be so already: it may have
+ * looked at another copy than it goes on with, and older verifiers (seen with Linux 6.1) do not see
+ * that the two are the same. */
+static inline u64 within(u64 value, u64 mask)
+{
+	__asm__ volatile("" : "+r"(value));
+	return value & mask;
+}
 
 static inline u64 part_of(u64 word, u8 part)
 {
@@ -188,6 +201,7 @@ SUBPROGRAM int evaluate_step(struct work *work, const struct plan *plan, u32 ind
 
 	if (!work || !plan || index >= MAX_STEPS)
 		return PLAN_MALFORMED;
+	index = within(index, MAX_STEPS - 1);
 	step = &plan->step[index];
 	if (!step_is_valid(step, index))
 		return PLAN_MALFORMED;

@@ -7,12 +7,22 @@
 #include "maps.h"
 #include "registers.h"
 
+/* Where a thread's user registers were saved. It goes through memory: to verifiers of older kernels
+ * (seen with 6.1) the helper returns a pointer, and numbers are not to be had from one. */
+static inline u64 user_registers_at(struct work *work, struct task_struct *task)
+{
+	volatile u64 *address = &work->address;
+
+	*address = bpf_task_pt_regs(task);
+	return *address;
+}
+
 /* Behind the last byte of a task's stack in the kernel. Of threads that never leave the kernel some
  * kernels say that their user registers are elsewhere. */
-static inline u64 end_of_stack(struct task_struct *task)
+static inline u64 end_of_stack(struct work *work, struct task_struct *task)
 {
 	u64 bottom = (u64)task->stack;
-	u64 user = bpf_task_pt_regs(task);
+	u64 user = user_registers_at(work, task);
 
 	if (user > bottom && user - bottom < LARGEST_STACK)
 		return user + SAVED_BYTES;
@@ -22,14 +32,14 @@ static inline u64 end_of_stack(struct task_struct *task)
 /* What was interrupted. Interrupts and softirqs have stacks of their own; handlers of interrupts run
  * with interrupts off. (The count that the kernel itself goes by cannot be reached on every kernel.
  * A softirq that turns interrupts off is taken for an interrupt, one in a thread for the kernel.) */
-static inline u8 context_of(const struct work *work, struct task_struct *task)
+static inline u8 context_of(struct work *work, struct task_struct *task)
 {
 	u64 bottom = (u64)task->stack;
 	u64 sp = work->registers[REGISTER_RSP];
 
 	if ((work->registers[REGISTER_CS] & SELECTOR_PRIVILEGE) == SELECTOR_PRIVILEGE)
 		return CONTEXT_USER;
-	if (sp >= bottom && sp <= end_of_stack(task))
+	if (sp >= bottom && sp <= end_of_stack(work, task))
 		return CONTEXT_KERNEL;
 	return work->registers[REGISTER_FLAGS] & INTERRUPTS_ON ? CONTEXT_SOFTIRQ : CONTEXT_HARDIRQ;
 }

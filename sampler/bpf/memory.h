@@ -23,17 +23,16 @@ static inline void add_registers(struct work *work, const u64 *registers)
 static inline void add_user_registers(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
-	struct pt_regs *saved = (struct pt_regs *)bpf_task_pt_regs(task);
-	u64 at = (u64)saved;
+	u64 at = user_registers_at(work, task);
 	u64 sp = work->registers[REGISTER_RSP];
 
 	/* The interrupt fell where the kernel was still saving them, or had restored some: on its
 	 * way in or out of the kernel, on the user's stack, on the small one of the entry code, or
 	 * among the saved registers. */
-	if (!saved || !(sp >> 63) || sp >> 39 == 0xfffffe0000000000ULL >> 39 ||
+	if (!at || !(sp >> 63) || sp >> 39 == 0xfffffe0000000000ULL >> 39 ||
 	    (sp > at && sp <= at + sizeof(work->saved)))
 		goto none;
-	if (bpf_probe_read_kernel(work->saved, sizeof(work->saved), saved))
+	if (read_kernel(work->saved, sizeof(work->saved), at))
 		goto none;
 	if ((work->saved[SAVED_CS] & SELECTOR_PRIVILEGE) != SELECTOR_PRIVILEGE)
 		goto none;
@@ -122,7 +121,7 @@ static inline void allow_kernel_memory(struct work *work, struct task_struct *ta
 	work->allowed[0].start = settings.image.start;
 	work->allowed[0].end = settings.image.end;
 	work->allowed[1].start = (u64)task->stack;
-	work->allowed[1].end = end_of_stack(task);
+	work->allowed[1].end = end_of_stack(work, task);
 	if (settings.direct_map_at &&
 	    bpf_probe_read_kernel(&base, sizeof(base), (const void *)settings.direct_map_at))
 		base = 0;

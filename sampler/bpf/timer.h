@@ -99,8 +99,8 @@ static inline void sample_interrupted(struct timer_slot *slot)
 		return;
 	}
 	stacks->bottom = (u64)task->stack;
-	stacks->user = bpf_task_pt_regs(task);
-	stacks->end = end_of_stack(task);
+	stacks->user = user_registers_at(work, task);
+	stacks->end = end_of_stack(work, task);
 	barrier();
 	if (task->flags & TASK_IS_KERNEL_THREAD && stacks->here >= stacks->bottom &&
 	    stacks->here < stacks->end) {

@@ -16,6 +16,7 @@ mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
 mod timer;
+mod verifier;
 
 pub use record::Packed;
 
@@ -133,14 +134,16 @@ impl Bpf {
     /// sampled.
     pub(crate) fn load(config: &Config, cpus: u32, own: Option<Pid>) -> Result<Bpf, Error> {
         quiet();
+        verifier::take();
         let follow = config.target != Target::System;
         let mut open = ObjectBuilder::default()
             .open_memory(&HANDLER.0)
             .map_err(|error| Error::bpf("read the handler's object", &error))?;
         prepare(&mut open, config, own, cpus)?;
-        let object = open
-            .load()
-            .map_err(|error| Error::bpf("load the handler into the kernel", &error))?;
+        let object = open.load().map_err(|error| match verifier::take() {
+            Some(verifier::Refusal { program, why }) => Error::Verifier { program, why },
+            None => Error::bpf("load the handler into the kernel", &error),
+        })?;
         let handle = |name| map(&object, name);
         let mut bpf = Bpf {
             maps: Arc::new(Maps {
@@ -365,6 +368,7 @@ fn quiet() {
     static ONCE: Once = Once::new();
     fn print(level: PrintLevel, text: String) {
         let text = text.trim_end();
+        verifier::hear(text);
         match level {
             PrintLevel::Warn => tracing::info!(target: "libbpf", "{text}"),
             PrintLevel::Info => tracing::debug!(target: "libbpf", "{text}"),

@@ -88,6 +88,14 @@ pub enum Error {
         /// The kernel's or the library's answer.
         why: String,
     },
+    /// The kernel's verifier takes a program of the handler for unsafe.
+    #[error("the kernel's verifier refuses the handler's program {program}: {why}")]
+    Verifier {
+        /// The program's name.
+        program: String,
+        /// The verifier's last words.
+        why: String,
+    },
     /// A record could not be decoded.
     #[error(transparent)]
     Decode(#[from] decode::Error),

@@ -38,6 +38,8 @@ const RATES: [u32; 3] = [1000, 4000, 10_000];
 const DCPI_CYCLES: f64 = 62_000.0;
 /// The software clock, and the clock that only BPF has.
 const CLOCKS: [&str; 2] = ["cpu-clock", "timer"];
+/// What a profiler is given that learns nothing.
+const START: Duration = Duration::from_secs(3);
 /// For longer than a pair of pieces takes.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -75,6 +77,11 @@ impl Kind {
             self,
             Kind::Interrupts("timer", _) | Kind::Vcpid("timer", _, _)
         )
+    }
+
+    /// Whether it costs less once it has seen the program for a while.
+    fn learns(self) -> bool {
+        matches!(self, Kind::AsItComes | Kind::Vcpid(..))
     }
 
     /// Samples per second that are asked for.
@@ -153,8 +160,9 @@ pub(crate) struct Options {
     /// little of what it costs.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seconds: u64,
-    /// Seconds that a profiler is given to start and to learn before it is measured. After three it goes
-    /// on learning; what a collector costs that runs for long shows after twenty.
+    /// Seconds that the collector is given to start and to learn before it is measured. After three it goes
+    /// on learning; what it costs that runs for long shows after twenty to ninety, the sooner the higher the
+    /// rate.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     settle: u64,
     /// Seed of the random order.
@@ -237,7 +245,7 @@ struct Bench {
     /// What profilers write.
     output: PathBuf,
     work: Work,
-    /// For how long a profiler is let be before that.
+    /// For how long one that learns is let be before that.
     settle: Duration,
     /// For how long a profiler is measured.
     length: Duration,
@@ -251,7 +259,10 @@ impl Bench {
             return Ok((self.work.watch(self.length)?, Run::default()));
         };
         let attached = Attached::start(&words, &self.output)?;
-        self.work.watch(self.settle)?;
+        self.work.watch(match kind.learns() {
+            true => self.settle,
+            false => self.settle.min(START),
+        })?;
         // What it takes of the processors is seen at its full rate.
         let before = attached.processor_seconds()?;
         let mut took = self.work.watch(self.length)?;

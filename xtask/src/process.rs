@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::unistd::{SysconfVar, sysconf};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 use vcpi_tests::programs::root;
 
 /// Prints a line of progress, apart from what programs print.
@@ -78,17 +80,10 @@ impl Drop for Killed {
     }
 }
 
-/// Processor time of a process so far, in seconds: of all its threads.
+/// Processor time of a process so far, in seconds: of all its threads, to the nanosecond.
 pub(crate) fn processor_seconds(pid: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("reading its times")?;
-    // The name before may hold anything.
-    let (_, fields) = stat.rsplit_once(") ").context("its times")?;
-    let ticks: u64 = fields
-        .split_ascii_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<u64>().ok())
-        .sum();
-    let per_second = sysconf(SysconfVar::CLK_TCK)?.context("no clock tick")?;
-    Ok(ticks as f64 / per_second as f64)
+    let clock = clock_getcpuclockid(Pid::from_raw(pid.cast_signed()))
+        .and_then(clock_gettime)
+        .with_context(|| format!("reading the processor time of process {pid}"))?;
+    Ok(Duration::from(clock).as_secs_f64())
 }

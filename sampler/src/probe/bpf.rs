@@ -33,12 +33,28 @@ pub fn bpf() -> Result<(), BpfRefusal> {
     bpf_at_sight()?;
     try_it().map_err(|error| BpfRefusal {
         why: error.to_string(),
-        mend:
-            "run as root, or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or newer; a container may \
-               forbid bpf and perf_event_open by seccomp, and a kernel in lockdown forbids reading \
-               memory"
-                .to_owned(),
+        mend: match error {
+            Error::Verifier { .. } => format!(
+                "use the engine ring, and tell the makers of vcpid of this kernel: {}",
+                release()
+            ),
+            _ => format!(
+                "run as root, or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or newer (this is \
+                 {}); a container may forbid bpf and perf_event_open by seccomp, and a kernel in \
+                 lockdown forbids reading memory",
+                release()
+            ),
+        },
     })
+}
+
+/// The kernel's release, as `uname -r` prints it.
+fn release() -> String {
+    let name = nix::sys::utsname::uname();
+    name.map_or_else(
+        |_| "unknown".to_owned(),
+        |name| name.release().to_string_lossy().into_owned(),
+    )
 }
 
 /// Looks for what rules the engine out before it is tried, in next to no time.

@@ -1,9 +1,14 @@
 //! Settings of the kernel that a measurement changes for as long as it lasts.
 
-use anyhow::{Context, Result};
+use std::sync::Arc;
 
-/// Settings as they were, which are put back at the end.
-pub(super) struct Limits(Vec<(&'static str, String)>);
+use anyhow::{Context, Result};
+use nix::sys::signal::{SigSet, Signal};
+
+/// Settings as they were, which are put back at the end, also if a signal is the end.
+pub(super) struct Limits(Arc<Settings>);
+
+struct Settings(Vec<(&'static str, String)>);
 
 impl Limits {
     const RATE: &'static str = "/proc/sys/kernel/perf_event_max_sample_rate";
@@ -36,20 +41,41 @@ impl Limits {
                 .with_context(|| format!("reading {path}"))
         };
         let old = settings.iter().rev().map(read).collect::<Result<_>>()?;
-        let limits = Self(old);
+        let limits = Self(Arc::new(Settings(old)));
+        limits.put_back_on_signals()?;
         for (path, value) in settings {
             std::fs::write(path, value).with_context(|| format!("writing {path}"))?;
         }
         Ok(limits)
     }
+
+    /// Has what ends programs wait for the settings. Threads that run already are not asked.
+    fn put_back_on_signals(&self) -> Result<()> {
+        let ends = SigSet::from_iter([Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM]);
+        ends.thread_block().context("blocking signals")?;
+        let settings = Arc::clone(&self.0);
+        std::thread::spawn(move || {
+            if let Ok(signal) = ends.wait() {
+                settings.put_back();
+                std::process::exit(128 + signal as i32);
+            }
+        });
+        Ok(())
+    }
 }
 
-impl Drop for Limits {
-    fn drop(&mut self) {
+impl Settings {
+    fn put_back(&self) {
         for (path, value) in &self.0 {
             if let Err(error) = std::fs::write(path, value) {
                 eprintln!("{path} could not be put back to {}: {error}", value.trim());
             }
         }
+    }
+}
+
+impl Drop for Limits {
+    fn drop(&mut self) {
+        self.0.put_back();
     }
 }
