@@ -1,5 +1,5 @@
-//! The project's front door: `cargo xtask demo | test | fuzz-isa | bench | soak | ci | deb |
-//! check-layers | setup`.
+//! The project's front door: `cargo xtask demo | test | fuzz-isa | bench | soak | kernels | ci |
+//! deb | check-layers | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -10,6 +10,7 @@ mod deb;
 mod demo;
 mod fuzz;
 mod harness;
+mod kernels;
 mod layers;
 mod process;
 mod setup;
@@ -42,6 +43,11 @@ enum Command {
         /// How long; a recording of the whole machine runs as long after it.
         #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=10_000))]
         minutes: u64,
+    },
+    /// Set up, build, and try the handler on other kernels, under emulation.
+    Kernels {
+        /// Kernels, as /boot/vmlinuz is one; without any, Debian's newest for this release.
+        images: Vec<std::path::PathBuf>,
     },
     /// Run random instructions on the interpreter and on the processor, and compare.
     FuzzIsa {
@@ -84,6 +90,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Test => return test::run(),
         Command::Bench(options) => bench::run(&options)?,
         Command::Soak { minutes } => soak::run(minutes)?,
+        Command::Kernels { images } => kernels::run(&images)?,
         Command::FuzzIsa {
             cases,
             seed,

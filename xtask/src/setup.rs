@@ -16,6 +16,8 @@ pub(crate) enum Need {
     Demo,
     /// Testing and measuring, against perf among others.
     Test,
+    /// Trying other kernels under emulation.
+    Kernels,
 }
 
 /// How to tell that a tool is there.
@@ -70,6 +72,17 @@ const TOOLS: &[Tool] = &[
         Need::Test,
     ),
     tool("debootstrap", Evidence::Program("debootstrap"), Need::Test),
+    tool(
+        "qemu-system-x86",
+        Evidence::Program("qemu-system-x86_64"),
+        Need::Kernels,
+    ),
+    tool(
+        "busybox-static",
+        Evidence::Program("busybox"),
+        Need::Kernels,
+    ),
+    tool("cpio", Evidence::Program("cpio"), Need::Kernels),
 ];
 
 /// Installs what is missing for `need`; prints what it does.

@@ -35,7 +35,8 @@ pub fn bpf() -> Result<(), BpfRefusal> {
         why: error.to_string(),
         mend: match error {
             Error::Verifier { .. } => format!(
-                "use the engine ring, and tell the makers of vcpid of this kernel: {}",
+                "use the engine ring; if this kernel ({}) is 5.15 or newer, tell the makers of \
+                 vcpid of it",
                 release()
             ),
             _ => format!(
