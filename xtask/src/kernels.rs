@@ -222,13 +222,10 @@ fn boot(image: &Path, initial: &Path) -> Result<String> {
 /// Prints what was seen.
 fn judge(said: &str) -> Result<()> {
     let of = |name: &str| {
-        let lines = said
-            .lines()
-            .map(|line| line.split_once(' ').unwrap_or((line, "")));
-        lines
-            .filter(|(of, _)| *of == name)
+        said.lines()
+            .map(|line| line.split_once(' ').unwrap_or((line, "")))
+            .find(|(of, _)| *of == name)
             .map(|(_, text)| text)
-            .next()
             .with_context(|| format!("the guest ended before its {name}"))
     };
     println!("Linux {}", of("kernel")?);
