@@ -182,15 +182,20 @@ impl Snapshot {
         }
         let mut pcs = Vec::with_capacity(self.tables.pcs.len());
         let mut addresses: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
+        let nameless: FxHashSet<ImageId> = self.files.iter().map(|(id, _)| *id).collect();
         for (pc, (bytes, read)) in self.tables.pcs.iter().zip(&self.code) {
             let Some(&image) = rows.get(&pc.image) else {
                 pcs.push(None);
                 continue;
             };
-            addresses.entry(pc.image).or_default().push(pc.address);
             let length = instruction_length(&bytes[..usize::from(*read)]);
             let bytes = (length > 0).then_some(&bytes[..length]);
-            pcs.push(Some(flush.pc(image, pc.address, bytes)?));
+            let row = flush.pc(image, pc.address, bytes)?;
+            pcs.push(Some(row));
+            // Those of the kernel got their names with the flush that had them first.
+            if flush.is_new(row) || nameless.contains(&pc.image) {
+                addresses.entry(pc.image).or_default().push(pc.address);
+            }
         }
         let kernels = self.images.iter();
         for (id, _) in kernels.filter(|(_, image)| image.kind == ImageKind::Kernel) {

@@ -1,9 +1,14 @@
 //! Flushes: transactions that are saved whole or not at all.
 
+mod bulk;
+
 use std::collections::BTreeMap;
 
 use hotlist::{Eviction, Parts, PartsTuple};
+use rusqlite::types::Value;
 use rusqlite::{CachedStatement, OptionalExtension, params};
+
+use self::bulk::Bulk;
 
 use crate::intern::{Caches, Generation, KnownPc};
 use crate::rows::{Image, ImageKind, Process, Subject};
@@ -44,6 +49,72 @@ pub struct Flush<'w> {
     failed: bool,
     committed: bool,
     counters: BTreeMap<(String, String), u64>,
+    bulks: Bulks,
+    /// The last id of a hotlist, and what that of a PC was when this began.
+    last_hotlist: i64,
+    last_pc_before: i64,
+}
+
+/// The tables that most rows go to.
+struct Bulks {
+    cycles: Bulk<7>,
+    hotlists: Bulk<15>,
+    tuples: Bulk<6>,
+    branches: Bulk<7>,
+    calls: Bulk<6>,
+}
+
+impl Bulks {
+    fn new() -> Self {
+        Self {
+            cycles: Bulk::new(
+                "cycles",
+                [
+                    "flush", "process", "subject", "pc", "caller", "samples", "weight",
+                ],
+            ),
+            hotlists: Bulk::new(
+                "hotlist",
+                [
+                    "id",
+                    "flush",
+                    "process",
+                    "subject",
+                    "pc",
+                    "caller",
+                    "parameter",
+                    "reached",
+                    "unknown",
+                    "windows",
+                    "capacity",
+                    "by_weight",
+                    "p",
+                    "concise",
+                    "sat_count",
+                ],
+            ),
+            tuples: Bulk::new(
+                "tuple",
+                ["hotlist", "rank", "value", "counted", "certain", "first"],
+            ),
+            branches: Bulk::new(
+                "branch",
+                [
+                    "flush",
+                    "process",
+                    "subject",
+                    "pc",
+                    "taken",
+                    "not_taken",
+                    "unknown",
+                ],
+            ),
+            calls: Bulk::new(
+                "call",
+                ["flush", "process", "subject", "site", "callee", "calls"],
+            ),
+        }
+    }
 }
 
 impl<'w> Flush<'w> {
@@ -65,6 +136,9 @@ impl<'w> Flush<'w> {
             failed: false,
             committed: false,
             counters,
+            bulks: Bulks::new(),
+            last_hotlist: 0,
+            last_pc_before: 0,
         };
         // It is read anew whenever somebody else has written to the file.
         open::check_version(&flush.writer.path, &flush.writer.conn)?;
@@ -72,6 +146,8 @@ impl<'w> Flush<'w> {
             "INSERT INTO flush (epoch, started, ended) VALUES (?1, ?2, ?3)",
             params![epoch, started, ended],
         )?;
+        flush.last_hotlist = flush.last_id("SELECT max(id) FROM hotlist")?;
+        flush.last_pc_before = flush.last_id("SELECT max(id) FROM pc")?;
         Ok(flush)
     }
 
@@ -205,16 +281,21 @@ impl<'w> Flush<'w> {
         let key = (image.row, address);
         let known = match self.writer.caches.pcs.get(&key) {
             Some(known) => Some(known),
-            None => self.find_pc(image.row, address)?,
+            None => self.find_pc(image.row, address)?.inspect(|found| {
+                self.writer.caches.pcs.put(key, *found);
+            }),
         };
+        if let Some(KnownPc { row, has_bytes }) = known
+            && (has_bytes || bytes.is_none())
+        {
+            return Ok(PcId { generation, row });
+        }
         let row = match known {
-            Some(KnownPc { row, has_bytes }) => {
-                if bytes.is_some() && !has_bytes {
-                    self.execute(
-                        "UPDATE pc SET bytes = ?1 WHERE id = ?2",
-                        params![bytes, row],
-                    )?;
-                }
+            Some(KnownPc { row, .. }) => {
+                self.execute(
+                    "UPDATE pc SET bytes = ?1 WHERE id = ?2",
+                    params![bytes, row],
+                )?;
                 row
             }
             None => self.insert(
@@ -222,9 +303,14 @@ impl<'w> Flush<'w> {
                 params![image.row, to_sql(address), bytes],
             )?,
         };
-        let has_bytes = bytes.is_some() || known.is_some_and(|known| known.has_bytes);
+        let has_bytes = bytes.is_some();
         self.writer.caches.pcs.put(key, KnownPc { row, has_bytes });
         Ok(PcId { generation, row })
+    }
+
+    /// Whether an instruction is one that no flush before this one had.
+    pub fn is_new(&self, pc: PcId) -> bool {
+        pc.row > self.last_pc_before
     }
 
     fn find_pc(&mut self, image: i64, address: u64) -> Result<Option<KnownPc>, Error> {
@@ -278,20 +364,16 @@ impl<'w> Flush<'w> {
         weight: u64,
     ) -> Result<(), Error> {
         self.check_all(process, subject, pc, caller)?;
-        let flush = self.row;
-        self.execute(
-            "INSERT INTO cycles (flush, process, subject, pc, caller, samples, weight)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                flush,
-                process.row,
-                subject.row,
-                pc.row,
-                caller.map(|caller| caller.row),
-                to_sql(samples),
-                to_sql(weight),
-            ],
-        )
+        let row = [
+            Value::Integer(self.row),
+            Value::Integer(process.row),
+            Value::Integer(subject.row),
+            Value::Integer(pc.row),
+            caller.map(|caller| caller.row).into(),
+            Value::Integer(to_sql(samples)),
+            Value::Integer(to_sql(weight)),
+        ];
+        self.add(|bulks| &mut bulks.cycles, row)
     }
 
     /// Adds a value profile.
@@ -303,49 +385,40 @@ impl<'w> Flush<'w> {
     pub fn hotlist(&mut self, row: &NewHotlist<'_>) -> Result<(), Error> {
         self.check_all(row.process, row.subject, row.pc, row.caller)?;
         lists::check(row)?;
-        let flush = self.row;
+        self.last_hotlist += 1;
+        let hotlist = self.last_hotlist;
         let parts = &row.parts;
-        let hotlist = self.insert(
-            "INSERT INTO hotlist (flush, process, subject, pc, caller, parameter, reached,
-                                  unknown, windows, capacity, by_weight, p, concise, sat_count)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-            params![
-                flush,
-                row.process.row,
-                row.subject.row,
-                row.pc.row,
-                row.caller.map(|caller| caller.row),
-                row.parameter,
-                to_sql(row.reached),
-                to_sql(row.unknown),
-                to_sql(row.windows),
-                // At most `Config::MAX_CAPACITY`.
-                parts.config.capacity() as i64,
-                parts.config.evictions() == Eviction::ByWeight,
-                parts.p,
-                parts.concise,
-                parts.sat_count,
-            ],
-        )?;
-        // Most rows of a profile are these: the statement is looked up once for all of a list.
-        self.run(
-            "INSERT INTO tuple (hotlist, rank, value, counted, certain, first)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            |statement| {
-                for (rank, tuple) in (0_i64..).zip(&parts.tuples) {
-                    let &PartsTuple {
-                        value,
-                        counted,
-                        certain,
-                        first,
-                    } = tuple;
-                    let [value, counted, certain, first] =
-                        [value, counted, certain, first].map(to_sql);
-                    statement.execute(params![hotlist, rank, value, counted, certain, first])?;
-                }
-                Ok(())
-            },
-        )
+        let values = [
+            Value::Integer(hotlist),
+            Value::Integer(self.row),
+            Value::Integer(row.process.row),
+            Value::Integer(row.subject.row),
+            Value::Integer(row.pc.row),
+            row.caller.map(|caller| caller.row).into(),
+            Value::Text(row.parameter.to_owned()),
+            Value::Integer(to_sql(row.reached)),
+            Value::Integer(to_sql(row.unknown)),
+            Value::Integer(to_sql(row.windows)),
+            // At most `Config::MAX_CAPACITY`.
+            Value::Integer(parts.config.capacity() as i64),
+            (parts.config.evictions() == Eviction::ByWeight).into(),
+            Value::Real(parts.p),
+            parts.concise.into(),
+            parts.sat_count.into(),
+        ];
+        self.add(|bulks| &mut bulks.hotlists, values)?;
+        for (rank, tuple) in (0_i64..).zip(&parts.tuples) {
+            let &PartsTuple {
+                value,
+                counted,
+                certain,
+                first,
+            } = tuple;
+            let [value, counted, certain, first] = [value, counted, certain, first].map(to_sql);
+            let values = [hotlist, rank, value, counted, certain, first].map(Value::Integer);
+            self.add(|bulks| &mut bulks.tuples, values)?;
+        }
+        Ok(())
     }
 
     /// Adds directions of a conditional branch: how often windows saw it taken, not taken,
@@ -363,20 +436,16 @@ impl<'w> Flush<'w> {
         unknown: u64,
     ) -> Result<(), Error> {
         self.check_all(process, subject, pc, None)?;
-        let flush = self.row;
-        self.execute(
-            "INSERT INTO branch (flush, process, subject, pc, taken, not_taken, unknown)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                flush,
-                process.row,
-                subject.row,
-                pc.row,
-                to_sql(taken),
-                to_sql(not_taken),
-                to_sql(unknown),
-            ],
-        )
+        let row = [
+            self.row,
+            process.row,
+            subject.row,
+            pc.row,
+            to_sql(taken),
+            to_sql(not_taken),
+            to_sql(unknown),
+        ];
+        self.add(|bulks| &mut bulks.branches, row.map(Value::Integer))
     }
 
     /// Adds calls that windows ran into; `callee` is the entry, where it is known.
@@ -392,19 +461,15 @@ impl<'w> Flush<'w> {
         calls: u64,
     ) -> Result<(), Error> {
         self.check_all(process, subject, site, callee)?;
-        let flush = self.row;
-        self.execute(
-            "INSERT INTO call (flush, process, subject, site, callee, calls)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![
-                flush,
-                process.row,
-                subject.row,
-                site.row,
-                callee.map(|callee| callee.row),
-                to_sql(calls),
-            ],
-        )
+        let row = [
+            Value::Integer(self.row),
+            Value::Integer(process.row),
+            Value::Integer(subject.row),
+            Value::Integer(site.row),
+            callee.map(|callee| callee.row).into(),
+            Value::Integer(to_sql(calls)),
+        ];
+        self.add(|bulks| &mut bulks.calls, row)
     }
 
     /// Counts `value` more of what has no PC. Given several times in one flush, the values
@@ -426,6 +491,7 @@ impl<'w> Flush<'w> {
     /// # Errors
     /// Those of the database; nothing of the flush is saved then.
     pub fn commit(mut self) -> Result<(), Error> {
+        self.write_bulks()?;
         let flush = self.row;
         for ((kind, name), value) in std::mem::take(&mut self.counters) {
             self.execute(
@@ -470,20 +536,68 @@ impl<'w> Flush<'w> {
         sql: &str,
         work: impl FnOnce(&mut CachedStatement<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
-        if self.failed {
-            return Err(Error::FlushFailed {
-                path: self.writer.path.clone(),
-            });
-        }
+        self.check_failed()?;
         let result = self
             .writer
             .conn
             .prepare_cached(sql)
             .and_then(|mut statement| work(&mut statement));
+        self.note(result)
+    }
+
+    /// Adds a row to one of the tables that most of them go to.
+    fn add<const N: usize>(
+        &mut self,
+        table: impl FnOnce(&mut Bulks) -> &mut Bulk<N>,
+        row: [Value; N],
+    ) -> Result<(), Error> {
+        self.check_failed()?;
+        let result = table(&mut self.bulks).push(&self.writer.conn, row);
+        self.note(result)
+    }
+
+    /// Writes the last rows of these.
+    fn write_bulks(&mut self) -> Result<(), Error> {
+        self.check_failed()?;
+        let conn = &self.writer.conn;
+        let Bulks {
+            cycles,
+            hotlists,
+            tuples,
+            branches,
+            calls,
+        } = &mut self.bulks;
+        let result = cycles
+            .write(conn)
+            .and_then(|()| hotlists.write(conn))
+            .and_then(|()| tuples.write(conn))
+            .and_then(|()| branches.write(conn))
+            .and_then(|()| calls.write(conn));
+        self.note(result)
+    }
+
+    fn check_failed(&self) -> Result<(), Error> {
+        match self.failed {
+            true => Err(Error::FlushFailed {
+                path: self.writer.path.clone(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn note<T>(&mut self, result: rusqlite::Result<T>) -> Result<T, Error> {
         result.map_err(|e| {
             self.failed = true;
             Error::sqlite(&self.writer.path, e)
         })
+    }
+
+    /// The result of such a query; 0 for an empty table.
+    fn last_id(&mut self, sql: &str) -> Result<i64, Error> {
+        let last = self.run(sql, |statement| {
+            statement.query_row([], |row| row.get::<_, Option<i64>>(0))
+        });
+        Ok(last?.unwrap_or(0))
     }
 
     fn execute(&mut self, sql: &str, params: impl rusqlite::Params) -> Result<(), Error> {
