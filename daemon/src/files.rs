@@ -160,7 +160,7 @@ mod tests {
             },
             prot: 5,
             flags: 2,
-            path: path.to_owned(),
+            path: path.to_owned().into(),
         }
     }
 

@@ -438,7 +438,7 @@ mod tests {
                 },
                 prot,
                 flags: 2,
-                path: path.into(),
+                path: std::path::PathBuf::from(path).into(),
             };
             loadmap.mmap(&mmap, &mut images)
         };

@@ -45,7 +45,7 @@ pub(crate) const RING_PAGES: u32 = 1024;
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// After so many records it is seen whether it must be over.
 const LOOK_RECORDS: u32 = 32;
-/// How often images are looked at for changes of their file.
+/// How often images are looked at for changes of their file, at most.
 const CHORES: Duration = Duration::from_secs(1);
 
 /// What a collection is for: `record` and the service drive it differently.
@@ -158,6 +158,11 @@ impl Session {
             let woken = Instant::now();
             self.hand_on(driver)?;
             if !dozes || more || rested || received == Received::Last {
+                // What windows see of a file is to be what it was when they were taken.
+                if woken >= next_chores {
+                    next_chores = woken + CHORES;
+                    self.collector.look_at_images();
+                }
                 self.run_waiting(driver)?;
                 let plans = self.collector.plans_made();
                 let learned = plans - std::mem::replace(&mut self.plans, plans);
@@ -173,10 +178,6 @@ impl Session {
                 return Ok(());
             }
             self.look(driver, now)?;
-            if now >= next_chores {
-                next_chores = now + CHORES;
-                self.collector.look_at_images();
-            }
             if let Some(saved) = self.store.ended() {
                 driver.saved(self, saved);
             }

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use perf_event_open_sys::bindings as b;
 
@@ -204,7 +204,11 @@ fn mmap2(mut fields: Fields<'_>, time: u64) -> Result<Mmap, Error> {
         inode: file.u64()?,
         generation: file.u64()?,
     };
-    let path = PathBuf::from(OsString::from_vec(fields.text().to_vec()));
+    // Most have no file. Some programs make hundreds of these a second.
+    let path = match fields.text() {
+        b"//anon" => Path::new("//anon").into(),
+        name => PathBuf::from(OsString::from_vec(name.to_vec())).into(),
+    };
     Ok(Mmap {
         time,
         pid,

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use std::borrow::Cow;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::{Capture, Packed, ProcessKey};
 
@@ -209,7 +210,7 @@ pub struct Mmap {
     pub flags: u32,
     /// The path as the kernel gives it: a file, or a name like `[heap]`, `[vdso]`, `//anon`.
     #[serde(with = "path_as_bytes")]
-    pub path: PathBuf,
+    pub path: Cow<'static, Path>,
 }
 
 impl Mmap {
@@ -231,6 +232,7 @@ impl Mmap {
 
 /// Paths need not be text.
 mod path_as_bytes {
+    use std::borrow::Cow;
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::path::{Path, PathBuf};
@@ -241,8 +243,10 @@ mod path_as_bytes {
         path.as_os_str().as_bytes().serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        Vec::deserialize(from).map(|bytes| OsString::from_vec(bytes).into())
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Cow<'static, Path>, D::Error> {
+        Vec::deserialize(from).map(|bytes| PathBuf::from(OsString::from_vec(bytes)).into())
     }
 }
 

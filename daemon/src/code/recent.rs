@@ -30,6 +30,8 @@ pub(crate) struct Recent {
     /// Those in `pieces`, a bit each.
     seen: u64,
     bytes: Vec<u8>,
+    /// Another window begins where this one does: it is worth to remember what this one finds.
+    has_next: bool,
 }
 
 /// An instruction that was found.
@@ -61,7 +63,13 @@ impl Recent {
             pieces: Vec::new(),
             seen: 0,
             bytes: Vec::new(),
+            has_next: false,
         }
+    }
+
+    /// Whether the window behind the next one begins at the same instruction.
+    pub(crate) fn has_next(&mut self, has_next: bool) {
+        self.has_next = has_next;
     }
 
     /// Something may have changed what is mapped, or what may be seen of it.
@@ -112,10 +120,10 @@ impl Recent {
         Some(found)
     }
 
-    /// Remembers an instruction that was found in the piece of a number.
+    /// Remembers an instruction that was found in the piece of a number, if that may be of use.
     pub(super) fn add(&mut self, found: Instruction, number: usize, pieces: &Pieces<'_>) {
         let at = self.instructions.len();
-        if at >= INSTRUCTIONS || !self.has_seen(number, pieces) {
+        if !self.has_next || at >= INSTRUCTIONS || !self.has_seen(number, pieces) {
             return;
         }
         // The cast is exact: they are few.
@@ -184,6 +192,7 @@ mod tests {
     /// What a window remembers of this code at this image address.
     fn run(recent: &mut Recent, cache: &mut DecodeCache, address: u64, code: &[u8]) -> Vec<u64> {
         let pieces = pieces(address, code);
+        recent.has_next(true);
         cache.begin();
         recent.begin(PROCESS, cache, Some(&pieces));
         let mut found = Vec::new();
@@ -243,6 +252,24 @@ mod tests {
         assert!(recent.find(BIAS + 0x2000).is_none());
     }
 
+    /// A window that is the last of its place leaves nothing behind, but finds what is there.
+    #[test]
+    fn last_of_its_place() {
+        let (mut recent, mut cache) = (Recent::new(), DecodeCache::new(64));
+        run(&mut recent, &mut cache, 0x1000, &CODE);
+        let pieces = pieces(0x1000, &CODE);
+        recent.has_next(false);
+        recent.begin(PROCESS, &cache, Some(&pieces));
+        let found = recent.find(BIAS + 0x1001).expect("remembered");
+        let other = Instruction {
+            pc: BIAS + 0x1005,
+            ..found
+        };
+        recent.add(other, 1, &pieces);
+        assert!(recent.find(other.pc).is_none());
+        assert!(recent.find(found.pc).is_some());
+    }
+
     /// Where the cache has given an instruction up, or something may have been mapped, nothing is
     /// remembered.
     #[test]
@@ -265,6 +292,7 @@ mod tests {
         let (mut recent, mut cache) = (Recent::new(), DecodeCache::new(1024));
         let code = [0x90; 512];
         let pieces = pieces(0, &code);
+        recent.has_next(true);
         recent.begin(PROCESS, &cache, Some(&pieces));
         for pc in BIAS..BIAS + 512 {
             let (number, code) = pieces.numbered_code(pc);

@@ -21,6 +21,8 @@ pub(super) struct Arrival {
     pub(super) evidence: Option<Box<Evidence>>,
     /// The probability with which its window is to be accepted; 1 until its place is found.
     pub(super) probability: f64,
+    /// Another one of the same place is taken next.
+    pub(super) has_next: bool,
 }
 
 impl Arrival {
@@ -107,9 +109,13 @@ impl Waiting {
 
     /// Takes the next one.
     pub(super) fn pop(&mut self) -> Option<Arrival> {
-        let &(_, index) = self.order.get(self.taken)?;
+        let &(place, index) = self.order.get(self.taken)?;
         self.taken += 1;
-        let arrival = self.arrivals.get_mut(index as usize)?.take();
+        let next = self.order.get(self.taken);
+        let mut arrival = self.arrivals.get_mut(index as usize)?.take();
+        if let Some(arrival) = &mut arrival {
+            arrival.has_next = next.is_some_and(|(next, _)| *next == place);
+        }
         if self.len() == 0 {
             self.clear();
         } else {

@@ -108,7 +108,7 @@ fn mapped(time: u64, path: &str) -> Record {
         },
         prot: if is_file { 5 } else { 3 },
         flags: 2,
-        path: path.into(),
+        path: std::path::PathBuf::from(path).into(),
     }))
 }
 

@@ -56,16 +56,24 @@ impl Tables {
     #[inline]
     pub(crate) fn marked_site(&mut self, owner: Owner, pc: Pc, mark: u32) -> Option<SiteId> {
         let marked = self.marked.get(mark as usize).copied();
-        match marked.filter(|id| self.is_site(*id, owner, pc)) {
-            Some(id) => Some(id),
-            None => self.unmarked_site(owner, pc, mark),
+        if let Some(id) = marked
+            && let Some(site) = self.sites.get(id.0 as usize)
+            && site.pc == pc
+            && site.owner == owner
+        {
+            self.prefetch(site.first);
+            return Some(id);
         }
+        self.unmarked_site(owner, pc, mark)
     }
 
+    /// While an instruction is interpreted, what its values go to can come into the cache.
     #[inline]
-    fn is_site(&self, id: SiteId, owner: Owner, pc: Pc) -> bool {
-        let site = self.sites.get(id.0 as usize);
-        site.is_some_and(|site| site.pc == pc && site.owner == owner)
+    fn prefetch(&self, profile: u32) {
+        if let Some(profile) = self.profiles.get(profile as usize) {
+            mem_prefetch::prefetch_read_data::<_, 3>(profile);
+            mem_prefetch::prefetch_read_data::<_, 3>(&profile.list);
+        }
     }
 
     /// That where the number last stood for the site of another owner.
