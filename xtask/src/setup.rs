@@ -110,7 +110,7 @@ pub(crate) fn run(need: Need) -> Result<()> {
              apt-get update && apt-get install -y --no-install-recommends {list}\nthen try again"
         )
     })?;
-    run_command(&mut apt_get(prefix, &["update", "-q"]))?;
+    update()?;
     let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
     args.extend(&packages);
     run_command(&mut apt_get(prefix, &args))?;
@@ -122,6 +122,15 @@ pub(crate) fn run(need: Need) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Has apt learn what packages there are.
+///
+/// # Errors
+/// What fails.
+pub(crate) fn update() -> Result<()> {
+    let prefix = privilege().context("apt-get update cannot be run")?;
+    run_command(&mut apt_get(prefix, &["update", "-q"]))
 }
 
 /// The packages of the tools that `is_there` does not find.
