@@ -8,12 +8,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollTimeout, poll};
 
-/// The least, what it is at most while there is news, and the most.
-const NAPS: [Duration; 3] = [
-    Duration::from_millis(50),
-    Duration::from_millis(400),
-    Duration::from_secs(4),
-];
+/// The least, and what it is at most while there is news.
+const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
 /// While more than one record in so many is news, a nap is no longer than the first of them, or the
 /// second.
 const NEWS: [u64; 2] = [2, 8];
@@ -27,20 +23,23 @@ const DOZE: Duration = Duration::from_millis(200);
 pub(crate) struct Nap {
     begun: Instant,
     length: Duration,
+    /// The longest that there may be.
+    most: Duration,
     records: u64,
     news: u64,
 }
 
 impl Nap {
-    /// The first one, which begins now.
-    pub(crate) fn new() -> Self {
-        Self::of(Instant::now(), NAPS[0])
+    /// The first one, which begins now, of those that last so long at most.
+    pub(crate) fn new(most: Duration) -> Self {
+        Self::of(Instant::now(), NAPS[0], most)
     }
 
-    fn of(begun: Instant, length: Duration) -> Self {
+    fn of(begun: Instant, length: Duration, most: Duration) -> Self {
         Self {
             begun,
             length,
+            most,
             records: 0,
             news: 0,
         }
@@ -49,12 +48,12 @@ impl Nap {
     /// The one after this, begun at that time, when so many records were looked at and led to so many
     /// plans: longer, unless much was learned.
     pub(crate) fn next(self, begun: Instant, records: u32, plans: u64) -> Self {
-        let [least, _, most] = NAPS;
+        let [least, _] = NAPS;
         let length = match plans * PLANS > u64::from(records) {
             true => least,
-            false => (self.length * 2).min(most),
+            false => (self.length * 2).min(self.most),
         };
-        Self::of(begun, length)
+        Self::of(begun, length, self.most)
     }
 
     /// Takes notice of records that have come, and of how many of them are news.
@@ -94,28 +93,30 @@ impl Nap {
 mod tests {
     use super::*;
 
-    /// Naps become longer where nothing is learned, up to four seconds, and short again when something
+    const MOST: Duration = Duration::from_secs(4);
+
+    /// Naps become longer where nothing is learned, up to the longest, and short again when something
     /// is.
     #[test]
     fn naps() {
-        let [least, _, most] = NAPS;
+        let [least, _] = NAPS;
         let next = |nap: Nap, plans| nap.next(Instant::now(), 100, plans);
-        let mut naps = std::iter::successors(Some(Nap::new()), |nap| Some(next(*nap, 5)));
-        let longest = naps.find(|nap| nap.length >= most).expect("a long one");
-        assert_eq!(next(longest, 5).length, most);
+        let mut naps = std::iter::successors(Some(Nap::new(MOST)), |nap| Some(next(*nap, 5)));
+        let longest = naps.find(|nap| nap.length >= MOST).expect("a long one");
+        assert_eq!(next(longest, 5).length, MOST);
         assert_eq!(next(longest, 6).length, least);
-        assert_eq!(longest.next(Instant::now(), 0, 0).length, most);
+        assert_eq!(longest.next(Instant::now(), 0, 0).length, MOST);
     }
 
     /// A nap is cut short where one record in eight is news, and more where every second is; not for
     /// less.
     #[test]
     fn news() {
-        let [least, with_news, most] = NAPS;
-        let mut nap = Nap::of(Instant::now(), most);
-        assert_eq!(nap.length(), most);
+        let [least, with_news] = NAPS;
+        let mut nap = Nap::of(Instant::now(), MOST, MOST);
+        assert_eq!(nap.length(), MOST);
         nap.took(80, 10);
-        assert_eq!(nap.length(), most);
+        assert_eq!(nap.length(), MOST);
         nap.took(0, 1);
         assert_eq!(nap.length(), with_news);
         nap.took(0, 30);

@@ -29,6 +29,9 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 
 /// How long a command that was asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the collector naps at most: at a thousand samples a second, until as many wait as are
+/// looked at together.
+const LONGEST_NAP: Duration = Duration::from_secs(16);
 /// How often it is looked at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -115,7 +118,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     if let Some(handler) = running.handler() {
         collector.serve(handler);
     }
-    let mut session = Session::new(&setup.cpus, collector, Store::new(writer)?);
+    let store = Store::new(writer)?;
+    let mut session = Session::new(&setup.cpus, collector, store, LONGEST_NAP);
     let pids: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();
     session.scan(if args.all {
         procfs::all_pids()

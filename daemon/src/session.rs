@@ -99,8 +99,13 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A collection from these CPUs.
-    pub(crate) fn new(cpus: &[u32], collector: Collector, store: Store) -> Self {
+    /// A collection from these CPUs, which naps so long at most ([`Nap`]).
+    pub(crate) fn new(
+        cpus: &[u32],
+        collector: Collector,
+        store: Store,
+        longest_nap: Duration,
+    ) -> Self {
         Self {
             merge: Merge::new(cpus),
             collector,
@@ -110,7 +115,7 @@ impl Session {
             batches: 0,
             interrupts: 0,
             taken_bytes: 0,
-            nap: Nap::new(),
+            nap: Nap::new(longest_nap),
             handed: 0,
             plans: 0,
             since: 0,

@@ -40,6 +40,10 @@ const DCPI_CYCLES: f64 = 62_000.0;
 const CLOCKS: [&str; 2] = ["cpu-clock", "timer"];
 /// What a profiler is given that learns nothing.
 const START: Duration = Duration::from_secs(3);
+/// How long the collector naps at most, and how many samples end a nap. What it costs is measured over
+/// two at least.
+const NAP: Duration = Duration::from_secs(16);
+const NAP_SAMPLES: u32 = 16_384;
 /// For longer than a pair of pieces takes.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -82,6 +86,15 @@ impl Kind {
     /// Whether it costs less once it has seen the program for a while.
     fn learns(self) -> bool {
         matches!(self, Kind::AsItComes | Kind::Vcpid(..))
+    }
+
+    /// How long it may sleep between two times that it works.
+    fn nap(self) -> Duration {
+        match self {
+            Kind::AsItComes => NAP,
+            Kind::Vcpid(_, rate, _) => NAP.min(Duration::from_secs(1) * NAP_SAMPLES / rate.max(1)),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Samples per second that are asked for.
@@ -156,8 +169,8 @@ pub(crate) struct Options {
     /// Rounds, in each of which everything is measured once; medians are printed.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Seconds that each is measured for. The collector sleeps for up to four: less than twice that says
-    /// little of what it costs.
+    /// Seconds that each is measured for. What the collector costs is measured for longer where samples are
+    /// few: it sleeps for up to sixteen seconds.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seconds: u64,
     /// Seconds that the collector is given to start and to learn before it is measured. After three it goes
@@ -265,7 +278,8 @@ impl Bench {
         })?;
         // What it takes of the processors is seen at its full rate.
         let before = attached.processor_seconds()?;
-        let mut took = self.work.watch(self.length)?;
+        let length = self.length.max(2 * kind.nap());
+        let mut took = self.work.watch(length)?;
         let spent = attached.processor_seconds()? - before;
         if kind.is_switched() {
             self.work.toggle(attached.pid())?;
@@ -281,7 +295,7 @@ impl Bench {
         };
         let run = Run {
             ratio: 0.0,
-            collector: spent / self.length.as_secs_f64(),
+            collector: spent / length.as_secs_f64(),
             whole,
             counts,
             bytes: std::fs::metadata(&self.output).map_or(0.0, |file| file.len() as f64),

@@ -38,6 +38,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How long it waits before it tries to sample again.
 const RETRY: Duration = Duration::from_secs(10);
 
+/// How long the collector naps at most: no look of the governor falls into one as a whole.
+const LONGEST_NAP: Duration = Duration::from_secs(4);
+
 /// How long it looks at what has come before it ends; what it has is saved after that.
 const LAST_LOOKS: Duration = Duration::from_secs(1);
 
@@ -214,7 +217,8 @@ impl Service {
         if let Some(handler) = sampling.running.handler() {
             collector.serve(handler);
         }
-        let mut session = Session::new(&sampling.setup.cpus, collector, Store::closed()?);
+        let store = Store::closed()?;
+        let mut session = Session::new(&sampling.setup.cpus, collector, store, LONGEST_NAP);
         session.ignore_samples_before(sampling.begun);
         session.scan(procfs::all_pids());
         let unsaved = self.figures.take_unsaved();

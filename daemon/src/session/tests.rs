@@ -9,7 +9,8 @@ use crate::collector::Settings;
 
 fn session() -> Session {
     let collector = Collector::new(Settings::small());
-    Session::new(&[0], collector, Store::closed().unwrap())
+    let store = Store::closed().unwrap();
+    Session::new(&[0], collector, store, Duration::from_secs(4))
 }
 
 /// However much waits to be taken, a piece of it is, and the rest goes on waiting there; all that
