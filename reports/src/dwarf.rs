@@ -1,5 +1,5 @@
 //! Integer arguments of functions as the debug information declares them, and which have no
-//! result.
+//! result where one is looked for.
 //!
 //! A declaration is believed only where the calling convention leaves no choice:
 //! functions of C and C++ that other files may call (a compiler may change what
@@ -36,10 +36,23 @@ pub(crate) fn declared(image: &[u8], entries: &BTreeSet<u64>) -> BTreeMap<u64, V
     found
 }
 
-/// Those of the addresses that are in functions which are declared to return nothing. Code
-/// that several functions share returns nothing if none of them does. Broken debug information
+/// Where a function leaves its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In rax.
+    Integer,
+    /// In xmm0.
+    Vector,
+}
+
+/// Those of the addresses that are in functions which are declared to leave no result there. Code
+/// that several functions share leaves none if none of them does. Broken debug information
 /// declares nothing.
-pub(crate) fn without_result(image: &[u8], addresses: &BTreeSet<u64>) -> BTreeSet<u64> {
+pub(crate) fn without_result(
+    image: &[u8],
+    addresses: &BTreeSet<u64>,
+    place: Place,
+) -> BTreeSet<u64> {
     let (mut without, mut with) = (BTreeSet::new(), BTreeSet::new());
     let _ = search(image, addresses, |dwarf, unit| {
         let mut cursor = unit.entries();
@@ -48,10 +61,9 @@ pub(crate) fn without_result(image: &[u8], addresses: &BTreeSet<u64>) -> BTreeSe
                 return Ok(());
             }
             if entry.tag() == gimli::DW_TAG_subprogram {
-                let found = if returns_nothing(unit, entry) {
-                    &mut without
-                } else {
-                    &mut with
+                let found = match has_result(unit, entry, place) {
+                    true => &mut with,
+                    false => &mut without,
                 };
                 let mut ranges = dwarf.die_ranges(unit, entry)?;
                 while let Some(range) = ranges.next()? {
@@ -66,27 +78,33 @@ pub(crate) fn without_result(image: &[u8], addresses: &BTreeSet<u64>) -> BTreeSe
     &without - &with
 }
 
-/// Whether a function's declaration, which may lie elsewhere in its unit, has no result.
-fn returns_nothing<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>) -> bool {
+/// Whether a function's declaration, which may lie elsewhere in its unit, may leave a result there:
+/// not of a type that goes elsewhere.
+fn has_result<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>, place: Place) -> bool {
     let mut entry = function.clone();
     for _ in 0..MAX_CHAIN {
-        if entry.attr_value(gimli::DW_AT_type).is_some() {
-            return false;
+        if let Some(result) = entry.attr_value(gimli::DW_AT_type) {
+            return match kind(unit, result) {
+                Some(Kind::Integer(_)) => place == Place::Integer,
+                Some(Kind::Vector) => place == Place::Vector,
+                Some(Kind::Elsewhere) => false,
+                None => true,
+            };
         }
         let origin = entry
             .attr_value(gimli::DW_AT_abstract_origin)
             .or_else(|| entry.attr_value(gimli::DW_AT_specification));
         match origin {
-            None => return true,
+            None => return false,
             Some(AttributeValue::UnitRef(offset)) => match unit.entry(offset) {
                 Ok(declaration) => entry = declaration,
-                Err(_) => return false,
+                Err(_) => return true,
             },
             // In another unit, which is not looked into.
-            Some(_) => return false,
+            Some(_) => return true,
         }
     }
-    false
+    true
 }
 
 /// Calls `take` for each unit that has code at one of the addresses.
@@ -202,12 +220,14 @@ fn is_c(root: &Entry<'_>) -> bool {
     )
 }
 
-/// What kind of value a parameter is.
+/// What kind of value a parameter or a result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// In an integer register, so many bits.
     Integer(u32),
-    /// In a vector register, or in memory: no integer register is used.
+    /// In a vector register.
+    Vector,
+    /// In memory, or on the floating-point stack.
     Elsewhere,
 }
 
@@ -232,7 +252,7 @@ fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argumen
                 arguments.push(Argument { index: next, bits });
                 next += 1;
             }
-            Kind::Integer(_) | Kind::Elsewhere => {}
+            Kind::Integer(_) | Kind::Vector | Kind::Elsewhere => {}
         }
     }
     Some(arguments)
@@ -286,6 +306,7 @@ fn kind<'a>(unit: &Unit<Slice<'a>>, mut reference: AttributeValue<Slice<'a>>) ->
                     return None;
                 };
                 return match encoding {
+                    gimli::DW_ATE_float if matches!(size?, 2 | 4 | 8) => Some(Kind::Vector),
                     gimli::DW_ATE_float => Some(Kind::Elsewhere),
                     gimli::DW_ATE_boolean
                     | gimli::DW_ATE_signed
@@ -363,10 +384,16 @@ mod tests {
         let elf = Elf::open(&fixture(), u64::MAX).expect("fixture parses");
         let returns = BTreeSet::from([0x1035, 0x1077, 0x108a, 0x10af, 0x10c1, 0x9999]);
         assert_eq!(
-            without_result(elf.data(), &returns),
+            without_result(elf.data(), &returns, Place::Integer),
             BTreeSet::from([0x10c1])
         );
-        assert!(without_result(b"\x7fELF", &returns).is_empty());
+        assert!(without_result(b"\x7fELF", &returns, Place::Integer).is_empty());
+        // What one of them leaves in xmm0 is no result.
+        let in_functions = BTreeSet::from([0x1035, 0x1077, 0x108a, 0x10af, 0x10c1]);
+        assert_eq!(
+            without_result(elf.data(), &returns, Place::Vector),
+            in_functions
+        );
     }
 
     /// Damaged debug information declares less, and ends.
@@ -385,7 +412,7 @@ mod tests {
             }
             let addresses = BTreeSet::from([0x1020, 0x1040, 0x1080, 0x1090, 0x10c1]);
             let _ = declared(&bad, &addresses);
-            let _ = without_result(&bad, &addresses);
+            let _ = without_result(&bad, &addresses, Place::Vector);
         }
     }
 }

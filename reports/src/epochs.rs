@@ -41,6 +41,13 @@ pub(crate) enum State {
     Running,
 }
 
+impl Shown<'_> {
+    /// Whether its collector died.
+    pub(crate) fn is_cut_short(&self) -> bool {
+        self.state == State::CutShort
+    }
+}
+
 impl State {
     /// For programs.
     fn name(self) -> &'static str {

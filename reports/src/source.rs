@@ -10,6 +10,7 @@ use profiledb::{Filter, Profile};
 use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Selection};
 
 use crate::args::{Common, Report};
+use crate::epochs;
 use crate::failure::Failure;
 use crate::images;
 use crate::render::{MAX_WIDTH, brief, counted};
@@ -296,12 +297,19 @@ pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
         }
     }
     let epochs = counted(profile.epochs.len() as u64, "epoch");
+    let shown = epochs::of(profile, matches!(source, Source::Service(_)));
+    let cut_short = shown.iter().filter(|shown| shown.is_cut_short()).count();
+    let end = match (cut_short, shown.len()) {
+        (0, _) => "",
+        (1, 1) => "; cut short: its collector died, and what it had not saved is lost",
+        _ => "; some were cut short, as vcpi status shows",
+    };
     let commands = match commands.as_slice() {
         [] => String::new(),
         [one] => format!(": {}", brief(one, MAX_WIDTH)),
         [one, rest @ ..] => format!(": {}, and {} more", brief(one, MAX_WIDTH), rest.len()),
     };
-    format!("reading {} ({epochs}{commands})", names.join(", "))
+    format!("reading {} ({epochs}{commands}{end})", names.join(", "))
 }
 
 /// An error with its causes.

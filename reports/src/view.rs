@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use profiledb::Profile;
 
 use crate::args::Common;
+use crate::dwarf;
 use crate::failure::Failure;
 use crate::images;
 use crate::names::Names;
@@ -214,9 +215,13 @@ impl<'p> View<'p> {
             .collect()
     }
 
-    /// Those of some PCs that are in functions without a result, as far as debug information
+    /// Those of some PCs that are in functions without a result there, as far as debug information
     /// declares them.
-    pub(crate) fn without_result(&self, pcs: impl Iterator<Item = usize>) -> BTreeSet<usize> {
+    pub(crate) fn without_result(
+        &self,
+        pcs: impl Iterator<Item = usize>,
+        place: dwarf::Place,
+    ) -> BTreeSet<usize> {
         let mut by_image: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
         for index in pcs {
             if let Some(pc) = self.profile.pcs.get(index) {
@@ -227,7 +232,7 @@ impl<'p> View<'p> {
         let mut found = BTreeSet::new();
         for (image, pcs) in by_image {
             let addresses = pcs.keys().copied().collect();
-            let without = self.symbols.without_result(image, &addresses);
+            let without = self.symbols.without_result(image, &addresses, place);
             found.extend(without.iter().filter_map(|address| pcs.get(address)));
         }
         found

@@ -212,8 +212,9 @@ fn row(
 
 fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
-        "Calls seen in windows: for each argument in its order its most frequent value and that\n\
-         value's share; (-) not known or not an argument; ? not known which are arguments. Below\n\
+        "Calls seen in windows: for each integer argument in its order (rdi rsi rdx rcx r8 r9; no\n\
+         floating-point ones) its most frequent value and that value's share; (-) not known or not\n\
+         an argument; ? not known which are arguments. Below\n\
          a function, its call sites as far as they are known: not where a window began in a stub.\n\
          Windows begin where time is spent: calls near it are likelier to be seen than others.\n\n",
     );

@@ -9,6 +9,7 @@ use super::{JsonShare, JsonSite, finish, nothing, shares_text, threshold_text};
 use crate::args::Format;
 use crate::callee::{Callees, not_known};
 use crate::code::{Disassembler, Spacing};
+use crate::dwarf;
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
 use crate::names::Names;
@@ -104,8 +105,8 @@ pub(crate) fn report(
 }
 
 /// The value profiles of each PC. Of a function's arguments only the live ones, as
-/// in the report about them, and no result of a function that is declared to have none: the
-/// rest is what happened to be in the registers.
+/// in the report about them, and no result of a function that is declared to have none or to leave it
+/// elsewhere: the rest is what happened to be in the registers.
 fn profiles(view: &mut View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
     let all = view.values(options.by_caller);
     let entries: BTreeSet<usize> = all
@@ -114,12 +115,21 @@ fn profiles(view: &mut View<'_>, options: Options) -> BTreeMap<usize, Vec<Values
         .map(|values| values.pc)
         .collect();
     let callees = Callees::new(view, &entries);
-    let returns = all.iter().filter(|values| values.is_result());
-    let without_result = view.without_result(returns.map(|values| values.pc));
+    let without_result = |place| {
+        let returns = all.iter().filter(|values| values.result() == Some(place));
+        view.without_result(returns.map(|values| values.pc), place)
+    };
+    let integer = without_result(dwarf::Place::Integer);
+    let vector = without_result(dwarf::Place::Vector);
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     let mut unknown = BTreeSet::new();
     for mut values in all {
-        if values.is_result() && without_result.contains(&values.pc) {
+        let without = match values.result() {
+            Some(dwarf::Place::Integer) => integer.contains(&values.pc),
+            Some(dwarf::Place::Vector) => vector.contains(&values.pc),
+            None => false,
+        };
+        if without {
             continue;
         }
         if let Some(index) = values.argument() {
@@ -375,7 +385,8 @@ fn heading(view: &View<'_>, id: FunctionId, lines: &[Line], out: &mut String) {
         .map(|id| format!(", build id {id}"))
         .unwrap_or_default();
     out.push_str(&format!(
-        "{}  ({}{build})\n{:.1}% of all cycles, {}. Shares are of the values known in windows;\n\
+        "{}  ({}{build})\n{:.1}% of all cycles, {}. Shares are of the values known in windows,\n\
+         which begin where time is spent: not of executions.\n\
          s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
          from..to%: less than 90% known, the unknown may be this value or not.\n\n",
         clean(&function.name),

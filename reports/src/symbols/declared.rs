@@ -20,10 +20,15 @@ impl Symbols<'_> {
         self.ask_debug_files(image, read, BTreeMap::is_empty)
     }
 
-    /// Those of some addresses of an image that are in functions without a result, as debug
+    /// Those of some addresses of an image that are in functions without a result there, as debug
     /// information declares them.
-    pub(crate) fn without_result(&self, image: usize, addresses: &BTreeSet<u64>) -> BTreeSet<u64> {
-        let read = |file: &Elf| dwarf::without_result(file.data(), addresses);
+    pub(crate) fn without_result(
+        &self,
+        image: usize,
+        addresses: &BTreeSet<u64>,
+        place: dwarf::Place,
+    ) -> BTreeSet<u64> {
+        let read = |file: &Elf| dwarf::without_result(file.data(), addresses, place);
         self.ask_debug_files(image, read, BTreeSet::is_empty)
     }
 

@@ -6,6 +6,7 @@ use hotlist::{Hotlist, Tuple};
 use profiledb::Merged;
 
 use super::as_float;
+use crate::dwarf;
 use crate::values::Class;
 
 /// A value and its share.
@@ -108,9 +109,13 @@ impl Values {
         digits.parse().ok().filter(|index| *index < 6)
     }
 
-    /// What a function returned, in an integer or a vector register.
-    pub(crate) fn is_result(&self) -> bool {
-        matches!(self.parameter.as_str(), "ret" | "vret")
+    /// Where this is what a function returned, if it is.
+    pub(crate) fn result(&self) -> Option<dwarf::Place> {
+        match self.parameter.as_str() {
+            "ret" => Some(dwarf::Place::Integer),
+            "vret" => Some(dwarf::Place::Vector),
+            _ => None,
+        }
     }
 
     /// The same values seen in fewer bits: those that become the same are one.
