@@ -96,8 +96,8 @@ impl Affordable {
             false => "",
         };
         format!(
-            "{rate} a second, which cost a program up to {percent:.1} % at up to {each:.0?} each{unseen}; \
-             --rate for others"
+            "{rate} a second, which cost a program up to {percent:.1} % at up to {each:.0?} each, emptied caches \
+             included{unseen}; --rate for others"
         )
     }
 
@@ -170,10 +170,11 @@ mod tests {
     fn words() {
         let affordable = Affordable::with(Duration::from_micros(12));
         let why = affordable.why();
-        let wanted = "200 a second, which cost a program up to 0.7 % at up to 36µs each; --rate";
+        let wanted = "200 a second, which cost a program up to 0.7 % at up to 36µs each, emptied \
+                      caches included; --rate";
         assert!(why.starts_with(wanted), "{why}");
         let assumed = Affordable::with(Duration::ZERO).why();
-        assert!(assumed.contains("up to 90µs each; others run"), "{assumed}");
+        assert!(assumed.contains("included; others run"), "{assumed}");
         let advice = affordable.advice(999).expect("few samples");
         assert!(
             advice.contains("--rate 4000 takes 20 times as many, for up to 14 %"),

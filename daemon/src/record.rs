@@ -229,10 +229,17 @@ impl Ending {
             return Ok(command::exit_code(status));
         }
         child.terminate();
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
+        let asked = Instant::now();
+        let mut is_told = false;
+        while asked.elapsed() < PATIENCE {
             if let Some(status) = child.try_wait()? {
                 return Ok(command::exit_code(status));
+            }
+            if !is_told && asked.elapsed() >= SECOND {
+                eprintln!(
+                    "vcpid: waiting for the command, which was asked to end, for a few seconds"
+                );
+                is_told = true;
             }
             std::thread::sleep(TICK);
         }

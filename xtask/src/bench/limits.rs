@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// Settings as they were, which are put back at the end, also if a signal is the end.
 pub(super) struct Limits(Arc<Settings>);
@@ -49,15 +50,15 @@ impl Limits {
         Ok(limits)
     }
 
-    /// Has what ends programs wait for the settings. Threads that run already are not asked.
+    /// Has what ends programs wait for the settings. The signals are caught and not blocked: profilers that
+    /// are started would inherit that, and never hear that they are to end.
     fn put_back_on_signals(&self) -> Result<()> {
-        let ends = SigSet::from_iter([Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM]);
-        ends.thread_block().context("blocking signals")?;
+        let mut ends = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("catching signals")?;
         let settings = Arc::clone(&self.0);
         std::thread::spawn(move || {
-            if let Ok(signal) = ends.wait() {
+            if let Some(signal) = ends.forever().next() {
                 settings.put_back();
-                std::process::exit(128 + signal as i32);
+                std::process::exit(128 + signal);
             }
         });
         Ok(())
