@@ -290,6 +290,7 @@ impl Collector {
     /// Looks at the next sample that waits, once they are [in order](Self::sort_waiting); false if there
     /// is none.
     pub(crate) fn run_next(&mut self) -> bool {
+        self.recent.has_next(self.waiting.are_next_of_one_place());
         let Some(arrival) = self.waiting.pop() else {
             return false;
         };

@@ -29,7 +29,6 @@ impl Collector {
             record,
             evidence,
             probability: 1.0,
-            has_next: false,
         };
         let Some((time, pid, ..)) = arrival.origin() else {
             return;
@@ -80,9 +79,7 @@ impl Collector {
             record,
             evidence,
             probability,
-            has_next,
         } = arrival;
-        self.recent.has_next(has_next);
         let evidence = evidence.map(|evidence| *evidence);
         match record {
             Record::Sample(sample) => self.sample(&sample, evidence, probability),

@@ -21,8 +21,6 @@ pub(super) struct Arrival {
     pub(super) evidence: Option<Box<Evidence>>,
     /// The probability with which its window is to be accepted; 1 until its place is found.
     pub(super) probability: f64,
-    /// Another one of the same place is taken next.
-    pub(super) has_next: bool,
 }
 
 impl Arrival {
@@ -107,15 +105,17 @@ impl Waiting {
         }
     }
 
+    /// Whether the next two were taken at one place.
+    pub(super) fn are_next_of_one_place(&self) -> bool {
+        let place = |n| self.order.get(self.taken + n).map(|(place, _)| place);
+        place(1).is_some() && place(0) == place(1)
+    }
+
     /// Takes the next one.
     pub(super) fn pop(&mut self) -> Option<Arrival> {
-        let &(place, index) = self.order.get(self.taken)?;
+        let &(_, index) = self.order.get(self.taken)?;
         self.taken += 1;
-        let next = self.order.get(self.taken);
-        let mut arrival = self.arrivals.get_mut(index as usize)?.take();
-        if let Some(arrival) = &mut arrival {
-            arrival.has_next = next.is_some_and(|(next, _)| *next == place);
-        }
+        let arrival = self.arrivals.get_mut(index as usize)?.take();
         if self.len() == 0 {
             self.clear();
         } else {
