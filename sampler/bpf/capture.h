@@ -191,11 +191,20 @@ static inline int load(struct work *work, u64 address, u32 size, u64 *result)
 	return PLAN_COMPLETE;
 }
 
+/* Most steps read at a distance from a whole word, and leave a whole word. The eight bytes behind their
+ * displacement are these, but for the base and the size: the first and the sixth. */
+#define PLAIN ((u64)SOURCE_NONE << 16)
+#define PLAIN_MASK (~(0xffULL | 0xffULL << 40))
+
+_Static_assert(__builtin_offsetof(struct step, base) == 8 &&
+	       __builtin_offsetof(struct step, index) == 10 &&
+	       __builtin_offsetof(struct step, size) == 13, "the bytes of a plain step");
+
 /* One step of a plan: PLAN_COMPLETE, or how it failed. */
 SUBPROGRAM int evaluate_step(struct work *work, const struct plan *plan, u32 index)
 {
 	const struct step *step;
-	u64 address, result, base, offset;
+	u64 form, address, result, base, offset;
 	u32 size;
 	int outcome;
 
@@ -203,12 +212,19 @@ SUBPROGRAM int evaluate_step(struct work *work, const struct plan *plan, u32 ind
 		return PLAN_MALFORMED;
 	index = within(index, MAX_STEPS - 1);
 	step = &plan->step[index];
-	if (!step_is_valid(step, index))
-		return PLAN_MALFORMED;
-	base = part_of(work->words[step->base & (SOURCES - 1)], step->base_part);
-	offset = part_of(work->words[step->index & (SOURCES - 1)], step->index_part);
-	offset = (offset << (step->scale & 63)) + step->displacement;
-	address = join(step->operation, base, offset);
+	__builtin_memcpy(&form, &step->base, sizeof(form));
+	base = work->words[step->base & (SOURCES - 1)];
+	if ((form & PLAIN_MASK) == PLAIN && source_is_valid(step->base, index) &&
+	    step->size <= MAX_STEP_BYTES) {
+		address = base + step->displacement;
+	} else {
+		if (!step_is_valid(step, index))
+			return PLAN_MALFORMED;
+		base = part_of(base, step->base_part);
+		offset = part_of(work->words[step->index & (SOURCES - 1)], step->index_part);
+		offset = (offset << (step->scale & 63)) + step->displacement;
+		address = join(step->operation, base, offset);
+	}
 	result = address;
 	size = step->size;
 	if (size > 0 && size <= MAX_STEP_BYTES) {

@@ -53,11 +53,9 @@ static inline u32 dumpable(struct mm_struct *mm)
 	if (!mm)
 		return 0;
 	if (bpf_core_field_exists(bitmap->flags.__mm_flags))
-		bpf_probe_read_kernel(&flags, sizeof(flags),
-				      __builtin_preserve_access_index(&bitmap->flags));
+		flags = bitmap->flags.__mm_flags[0];
 	else if (bpf_core_field_exists(word->flags))
-		bpf_probe_read_kernel(&flags, sizeof(flags),
-				      __builtin_preserve_access_index(&word->flags));
+		flags = word->flags;
 	/* What could not be read is 0, which is not dumpable. */
 	return (flags & DUMPABLE_MASK) == DUMPABLE_BY_USER;
 }

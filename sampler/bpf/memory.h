@@ -217,17 +217,14 @@ static inline void follow_plan(struct work *work, struct task_struct *task,
 	evaluate(work, &value->plan, bases);
 }
 
-/* Frames, code and the plan's pieces; of the kernel no frames. */
-static inline void capture_memory(struct work *work, struct task_struct *task)
+/* Frames, code and the pieces of the plan for the place, if there is one; of the kernel no frames. */
+static inline void capture_memory(struct work *work, struct task_struct *task,
+				  const struct place_key *key, const struct plan_value *value)
 {
 	struct record *record = &work->record;
-	struct place_key key;
-	struct plan_value *value;
 	u32 begin;
 	int called_from = 0;
 
-	name_place(work, record->ip, &key);
-	value = bpf_map_lookup_elem(&plans, &key);
 	work->row.kind = ROW_NONE;
 	if (value)
 		work->row = value->row;
@@ -249,7 +246,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task)
 	record->share = value->share;
 	follow_plan(work, task, value, bpf_get_prandom_u32() > record->share);
 	barrier();
-	if (!same_place(&value->key, &key)) {
+	if (!same_place(&value->key, key)) {
 		/* What was evaluated may be a mixture. So may the first row have been. */
 		count(COUNT_PLAN_REPLACED);
 		record->plan = PLAN_MISSING;

@@ -14,9 +14,9 @@ struct Draft {
     used: bool,
 }
 
-/// Bytes between two pieces of code that are rather loaded with them than cost a step more. Code is
-/// at both ends of so small a gap, so it can be read where they can.
-const CODE_GAP: u64 = 24;
+/// Bytes between two pieces of code, or two loads off one base, that are rather read with them than cost a
+/// step more. What is wanted lies at both ends of so small a gap, so it can mostly be read where they can.
+const GAP: u64 = 24;
 
 /// Begins a plan with notes; those that are met most likely come first, and among these code, without
 /// which nothing else is of use.
@@ -124,7 +124,7 @@ impl Assembly {
         if !complete {
             return false;
         }
-        let step = self.merge(note, note.address.shape(), used, 0);
+        let step = self.merge(note, note.address.shape(), used);
         let step = step.or_else(|| self.start(note, used));
         // There are at most MAX_STEPS.
         self.step_of[index] = step.and_then(|step| u8::try_from(step).ok());
@@ -133,7 +133,7 @@ impl Assembly {
 
     /// Adds code; false if it does not fit.
     fn add_code(&mut self, note: &Note) -> bool {
-        let merged = self.merge(note, self.code_shape, false, CODE_GAP);
+        let merged = self.merge(note, self.code_shape, false);
         merged.is_some() || self.start(note, false).is_some()
     }
 
@@ -159,31 +159,30 @@ impl Assembly {
         Some(self.drafts.len() - 1)
     }
 
-    /// Lets a step that reads the same place, or at most `gap` bytes beside it, load what the note
-    /// asks for; `shape` is that of the note's address.
-    fn merge(&mut self, note: &Note, shape: u64, used: bool, gap: u64) -> Option<usize> {
+    /// Lets a step that reads the same place, or at most [`GAP`] bytes beside it, load what the
+    /// note asks for; `shape` is that of the note's address.
+    fn merge(&mut self, note: &Note, shape: u64, used: bool) -> Option<usize> {
         if note.size == 0 {
             return None;
         }
-        (0..self.places.len()).find(|&index| {
-            self.may_merge(index, note, shape, gap) && self.merge_into(index, note, used, gap)
-        })
+        (0..self.places.len())
+            .find(|&index| self.may_merge(index, note, shape) && self.merge_into(index, note, used))
     }
 
-    /// Whether a step reads there, or at most `gap` bytes beside it.
+    /// Whether a step reads there, or at most [`GAP`] bytes beside it.
     #[inline]
-    fn may_merge(&self, index: usize, note: &Note, shape: u64, gap: u64) -> bool {
+    fn may_merge(&self, index: usize, note: &Note, shape: u64) -> bool {
         self.places.get(index).is_some_and(|place| {
             let size = u64::from(note.size);
             let from = note.address.displacement.wrapping_sub(place.start);
             // From so far before its first byte on, up to so far behind its last.
-            place.shape == shape && from.wrapping_add(size + gap) <= place.size + size + 2 * gap
+            place.shape == shape && from.wrapping_add(size + GAP) <= place.size + size + 2 * GAP
         })
     }
 
     /// The same with one step, whose address is of that shape.
     #[inline]
-    fn merge_into(&mut self, index: usize, note: &Note, used: bool, gap: u64) -> bool {
+    fn merge_into(&mut self, index: usize, note: &Note, used: bool) -> bool {
         let draft = match self.drafts.get_mut(index) {
             Some(draft) if draft.size > 0 => draft,
             _ => return false,
@@ -195,9 +194,9 @@ impl Assembly {
             .wrapping_sub(draft.address.displacement);
         let behind = distance.wrapping_neg();
         let old = u64::from(draft.size);
-        let (address, new) = if distance <= old + gap {
+        let (address, new) = if distance <= old + GAP {
             (draft.address, old.max(distance + size))
-        } else if behind <= size + gap && !draft.used && !used {
+        } else if behind <= size + GAP && !draft.used && !used {
             (note.address, size.max(behind + old))
         } else {
             return false;

@@ -117,6 +117,16 @@ fn the_stack_is_one_load() {
     assert_eq!(planned.account.loads, 3);
 }
 
+/// What lies near by off the same base is one load, with the few bytes between that nobody asked for.
+#[test]
+fn near_loads_are_one() {
+    // mov rax, [rdi]; mov rcx, [rdi + 0x20]; mov rdx, [rdi + 0x41]
+    let code = [
+        0x48, 0x8b, 0x07, 0x48, 0x8b, 0x4f, 0x20, 0x48, 0x8b, 0x57, 0x41,
+    ];
+    assert_eq!(plan(&code), "#0 40 bytes at rdi\n#1 8 bytes at rdi + 0x41");
+}
+
 /// Calls are followed, and returns from them; the last call of a window is followed to its stub.
 #[test]
 fn calls_are_followed() {
