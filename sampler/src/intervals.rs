@@ -8,6 +8,11 @@ use crate::{CPU_CLOCK_FLOOR, Clock};
 /// The intervals that one CPU draws, uniform on `mean/2 .. 3*mean/2`, so that no loop of the
 /// program can stay in step with the clock.
 ///
+/// An interval is in force for many samples, so a recording of seconds has few of them, whose mean
+/// would be far from the one asked for. Therefore every second one is what the one before lacks: the
+/// two together are as long as two means, and each by itself is uniform (antithetic variates; Hammersley
+/// and Morton, 1956).
+///
 /// The generator is fixed here, so that a seed draws the same intervals with every build. With
 /// [`Clock::CpuClock`] what would lie below the clock's floor is drawn as the floor; a mean of less
 /// than twice the floor is therefore a little exceeded.
@@ -16,6 +21,8 @@ pub struct Intervals {
     random: Xoshiro256PlusPlus,
     mean: u64,
     floor: u64,
+    /// The random part of the next interval, if the one before was the first of two.
+    second: Option<u64>,
 }
 
 impl Intervals {
@@ -27,6 +34,7 @@ impl Intervals {
         Intervals {
             random: Xoshiro256PlusPlus::seed_from_u64(seed ^ stream),
             mean,
+            second: None,
             floor: match clock {
                 Clock::Cycles => 1,
                 Clock::CpuClock | Clock::Timer => CPU_CLOCK_FLOOR,
@@ -36,17 +44,24 @@ impl Intervals {
 
     /// Draws around this mean from now on.
     pub fn set_mean(&mut self, mean: u64) {
-        self.mean = mean;
+        if mean != self.mean {
+            (self.mean, self.second) = (mean, None);
+        }
     }
 
     /// Draws the next interval, in the clock's unit.
     pub fn draw(&mut self) -> u64 {
         let base = self.mean / 2;
-        let interval = match self.mean {
-            0 => 0,
-            spread => base.saturating_add(self.random.random_range(0..spread)),
+        let random = match (self.second.take(), self.mean) {
+            (_, 0) => 0,
+            (Some(second), _) => second,
+            (None, spread) => {
+                let first = self.random.random_range(0..spread);
+                self.second = Some(spread - 1 - first);
+                first
+            }
         };
-        interval.max(self.floor)
+        base.saturating_add(random).max(self.floor)
     }
 }
 
@@ -72,7 +87,7 @@ mod tests {
     #[test]
     fn pinned() {
         let first: Vec<u64> = drawn(Clock::CpuClock, 1_000_000, 0, 0)[..4].to_vec();
-        assert_eq!(first, [824_575, 882_239, 859_617, 511_455]);
+        assert_eq!(first, [824_575, 1_175_424, 882_239, 1_117_760]);
     }
 
     /// Intervals lie within half and one and a half of the mean, reach both ends and average to it.
@@ -87,6 +102,17 @@ mod tests {
         assert!(all.iter().any(|interval| *interval > 1_490_000));
         let mean = all.iter().sum::<u64>() / 10_000;
         assert!((985_000..1_015_000).contains(&mean), "{mean}");
+    }
+
+    /// Two by two they are as long as two means, to the unit, so a short recording has the mean that was
+    /// asked for; which of the two is the longer is left to chance.
+    #[test]
+    fn pairs() {
+        let all = drawn(Clock::Cycles, 1_000_000, 3, 0);
+        let (pairs, _) = all.as_chunks::<2>();
+        assert!(pairs.iter().all(|[a, b]| a + b == 1_999_999));
+        let longer = pairs.iter().filter(|[a, b]| a > b).count();
+        assert!((2400..2600).contains(&longer), "{longer} of 5000");
     }
 
     /// A new mean holds from the next draw on.
