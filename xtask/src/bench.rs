@@ -1,12 +1,13 @@
 //! `cargo xtask bench`: what profiling costs a processor-bound program, side by side with
 //! `perf record` at the same rate, with the interrupts alone, and with nothing.
 //!
-//! One program works all the time, in pieces of equal work (`work`), and profilers are attached to
-//! it one by one, in random order. A shared machine is up to half as fast again in one second as in
-//! the next. So a profiler is measured against itself: its perf events are switched off and on
-//! every few hundredths of a second, and its slowdown is the median ratio of two neighbours. The
-//! clock that is no perf event cannot be switched; its slowdown is against nothing just before and
-//! after, and as uncertain as the spread says.
+//! One program works all the time, in pieces of equal work (`work`). A shared machine is up to half as
+//! fast again in one second as in the next. So those that are to be compared, which are all of one rate,
+//! are attached at once, and one after the other has its perf events switched on for a few hundredths of
+//! a second; a slowdown is the median ratio to the piece of the same turn that none was on in. What a
+//! profiler takes of the processors is seen when it is attached alone. The clock that is no perf event
+//! cannot be switched; its slowdown is against nothing just before and after, and as uncertain as the
+//! spread says. All of it is done in random order.
 
 mod attached;
 mod handler;
@@ -25,7 +26,7 @@ use vcpi_tests::programs::{Programs, target_dir};
 
 use self::attached::Attached;
 use self::limits::Limits;
-use self::work::{Took, Work};
+use self::work::Work;
 use crate::demo::{REAL_DATA, gather};
 use crate::process::progress;
 use crate::setup::{self, Need};
@@ -135,11 +136,26 @@ fn record(clock: &str, rate: u32, more: &str) -> String {
     format!("record -q --engine bpf --clock {clock} --rate {rate} {more}")
 }
 
-/// What was seen of one kind in one round.
+/// What is done in a round.
+#[derive(Debug, Clone, PartialEq)]
+enum Task {
+    /// One is attached, and what it takes and brings is seen.
+    Alone(Kind),
+    /// All of these are, which can be switched, and how they slow the program down is seen.
+    SideBySide(Vec<Kind>),
+}
+
+/// What was seen of the kinds, round by round.
+#[derive(Debug, Default)]
+struct Results {
+    /// The median time of a piece of work under it, by that of the same work without.
+    ratios: Vec<(Kind, f64)>,
+    runs: Vec<(Kind, Run)>,
+}
+
+/// What was seen of one that was attached alone.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
-    /// The median time of a piece of work under it, by that of the same work without.
-    ratio: f64,
     /// Processor time of the collector per second, while the program was measured.
     collector: f64,
     /// The same from its start to its end, in seconds.
@@ -225,28 +241,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
     let _limits = Limits::lift()?;
     let kinds = kinds(options)?;
+    let tasks = tasks(&kinds);
     let mut bench = Bench {
         programs: Programs::find()?,
-        output: folder.join("output"),
+        folder,
         work: Work::start(&data)?,
         settle: Duration::from_secs(options.settle),
         length: Duration::from_secs(options.seconds),
     };
-    let mut results: Vec<(Kind, Run)> = Vec::new();
-    let mut before = bench.work.watch(bench.length / 2)?.seconds;
+    let mut results = Results::default();
     for round in 1..=options.rounds {
         progress(&format!("round {round} of {}", options.rounds));
-        let mut order = kinds.clone();
+        let mut order = tasks.clone();
         order.shuffle(&mut random);
-        for kind in order {
-            let (took, mut run) = bench.measure(kind)?;
-            let after = bench.work.watch(bench.length / 2)?.seconds;
-            run.ratio = match kind.is_switched() {
-                true => took.ratio,
-                false => 2.0 * took.seconds / (before + after),
-            };
-            before = after;
-            results.push((kind, run));
+        for task in order {
+            match task {
+                Task::Alone(kind) => bench.alone(kind, &mut results)?,
+                Task::SideBySide(kinds) => bench.side_by_side(&kinds, &mut results)?,
+            }
         }
     }
     print!("\n{}", table::of(&kinds, &results));
@@ -255,53 +267,113 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 struct Bench {
     programs: Programs,
-    /// What profilers write.
-    output: PathBuf,
+    /// Where profilers write.
+    folder: PathBuf,
     work: Work,
-    /// For how long one that learns is let be before that.
+    /// For how long one that learns is let be before it is measured.
     settle: Duration,
     /// For how long a profiler is measured.
     length: Duration,
 }
 
 impl Bench {
-    /// What the program took under this, and what else is to be told.
-    fn measure(&mut self, kind: Kind) -> Result<(Took, Run)> {
-        let vcpid = path_text(&self.programs.vcpid)?;
-        let Some(words) = kind.words(&vcpid, &path_text(&self.output)?, self.work.pid()) else {
-            return Ok((self.work.watch(self.length)?, Run::default()));
+    /// Attaches one, and sees what it takes of the processors and what it brings; of one that cannot be
+    /// switched, also how it slows the program down.
+    fn alone(&mut self, kind: Kind, results: &mut Results) -> Result<()> {
+        let nearby = match kind.is_switched() {
+            true => Duration::ZERO,
+            false => self.length / 2,
         };
-        let attached = Attached::start(&words, &self.output)?;
-        self.work.watch(match kind.learns() {
-            true => self.settle,
-            false => self.settle.min(START),
-        })?;
-        // What it takes of the processors is seen at its full rate.
-        let before = attached.processor_seconds()?;
+        let seconds_of_nothing = |bench: &Self| match nearby.is_zero() {
+            true => Ok(0.0),
+            false => Ok::<_, anyhow::Error>(bench.work.watch(nearby)?.seconds),
+        };
+        let output = self.folder.join("output");
+        let before = seconds_of_nothing(self)?;
+        let attached = self.attach(kind, &output)?;
+        self.work.watch(self.settling(kind))?;
+        let taken = attached.processor_seconds()?;
         let length = self.length.max(2 * kind.nap());
-        let mut took = self.work.watch(length)?;
-        let spent = attached.processor_seconds()? - before;
-        if kind.is_switched() {
-            self.work.toggle(attached.pid())?;
-            took = self.work.watch(self.length)?;
-            self.work.leave()?;
-            // The pair that is under way is the last.
-            self.work.watch(PAUSE)?;
-        }
+        let took = self.work.watch(length)?;
+        let spent = attached.processor_seconds()? - taken;
         let whole = attached.end()?;
+        let after = seconds_of_nothing(self)?;
+        if !kind.is_switched() {
+            let ratio = 2.0 * took.seconds / (before + after);
+            results.ratios.push((kind, ratio));
+        }
         let counts = match kind {
-            Kind::Vcpid(..) | Kind::AsItComes => attached::counts(&self.programs, &self.output)?,
+            Kind::Vcpid(..) | Kind::AsItComes => attached::counts(&self.programs, &output)?,
             Kind::Nothing | Kind::Interrupts(..) | Kind::Perf(_) => Counts::default(),
         };
         let run = Run {
-            ratio: 0.0,
             collector: spent / length.as_secs_f64(),
             whole,
             counts,
-            bytes: std::fs::metadata(&self.output).map_or(0.0, |file| file.len() as f64),
+            bytes: std::fs::metadata(&output).map_or(0.0, |file| file.len() as f64),
         };
-        Ok((took, run))
+        results.runs.push((kind, run));
+        Ok(())
     }
+
+    /// Attaches all of these, and sees how each slows the program down while the others are off.
+    fn side_by_side(&mut self, kinds: &[Kind], results: &mut Results) -> Result<()> {
+        let mut attached = Vec::new();
+        for (number, &kind) in kinds.iter().enumerate() {
+            let output = self.folder.join(format!("output-{number}"));
+            attached.push(self.attach(kind, &output)?);
+        }
+        let settling = kinds.iter().map(|&kind| self.settling(kind)).max();
+        self.work.watch(settling.unwrap_or(START))?;
+        let pids: Vec<_> = attached.iter().map(Attached::pid).collect();
+        self.work.toggle(&pids)?;
+        // As many turns as if each were there alone.
+        let pieces = 2 + u32::try_from(kinds.len())?;
+        let took = self.work.watch(self.length * pieces / 2)?;
+        self.work.leave()?;
+        // The turn that is under way is the last.
+        self.work.watch(PAUSE)?;
+        for profiler in attached {
+            profiler.end()?;
+        }
+        let of = [Kind::Nothing].into_iter().chain(kinds.iter().copied());
+        results.ratios.extend(of.zip(took.ratios));
+        Ok(())
+    }
+
+    fn attach(&self, kind: Kind, output: &Path) -> Result<Attached> {
+        let vcpid = path_text(&self.programs.vcpid)?;
+        let words = kind.words(&vcpid, &path_text(output)?, self.work.pid());
+        Attached::start(&words.context("nothing is no profiler")?, output)
+    }
+
+    /// How long one is let be before it is measured.
+    fn settling(&self, kind: Kind) -> Duration {
+        match kind.learns() {
+            true => self.settle,
+            false => self.settle.min(START),
+        }
+    }
+}
+
+/// Each profiler alone, and those of each rate that can be switched side by side; with them the one that
+/// has a rate of its own.
+fn tasks(kinds: &[Kind]) -> Vec<Task> {
+    let profilers = || kinds.iter().copied().filter(|&kind| kind != Kind::Nothing);
+    let mut tasks: Vec<_> = profilers().map(Task::Alone).collect();
+    let mut groups: Vec<Vec<Kind>> = Vec::new();
+    for kind in profilers().filter(|kind| kind.is_switched()) {
+        let of_rate = |group: &&mut Vec<Kind>| {
+            let rate = group.iter().find_map(|kind| kind.rate());
+            rate.is_none() || kind.rate().is_none() || rate == kind.rate()
+        };
+        match groups.iter_mut().find(of_rate) {
+            Some(group) => group.push(kind),
+            None => groups.push(vec![kind]),
+        }
+    }
+    tasks.extend(groups.into_iter().map(Task::SideBySide));
+    tasks
 }
 
 /// Nothing, and at each rate of each clock all that can be set side by side.
@@ -344,4 +416,32 @@ fn path_text(path: &Path) -> Result<String> {
     path.to_str()
         .map(str::to_owned)
         .with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Side by side are those of one rate, and the one without a rate with the first of them; what cannot
+    /// be switched is with none.
+    #[test]
+    fn groups() {
+        let first = Kind::Interrupts("cpu-clock", 1000);
+        let kinds = [
+            Kind::Nothing,
+            Kind::AsItComes,
+            first,
+            Kind::Perf(4000),
+            Kind::Perf(1000),
+            Kind::Vcpid("timer", 1000, 16),
+        ];
+        let mut wanted: Vec<_> = kinds[1..].iter().copied().map(Task::Alone).collect();
+        wanted.push(Task::SideBySide(vec![
+            Kind::AsItComes,
+            first,
+            Kind::Perf(1000),
+        ]));
+        wanted.push(Task::SideBySide(vec![Kind::Perf(4000)]));
+        assert_eq!(tasks(&kinds), wanted);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Run};
+use super::{Kind, Results, Run};
 
 /// What the columns mean.
 const LEGEND: &str =
@@ -15,7 +15,7 @@ wrote per minute.
 ";
 
 /// The table of these kinds.
-pub(super) fn of(kinds: &[Kind], results: &[(Kind, Run)]) -> String {
+pub(super) fn of(kinds: &[Kind], results: &Results) -> String {
     let mut text = format!(
         "{LEGEND}\n{:<46} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7} {:>6} {:>10} {:>9} {:>7} {:>6}\n",
         "under",
@@ -32,25 +32,22 @@ pub(super) fn of(kinds: &[Kind], results: &[(Kind, Run)]) -> String {
         "lost"
     );
     for &kind in kinds {
-        let runs: Vec<Run> = results
-            .iter()
-            .filter(|(other, _)| *other == kind)
-            .map(|(_, run)| *run)
-            .collect();
-        line(&mut text, kind, &runs);
+        line(&mut text, kind, results);
     }
     text
 }
 
 /// The line of one kind.
-fn line(text: &mut String, kind: Kind, runs: &[Run]) {
-    let of = |what: &dyn Fn(&Run) -> f64| median(runs.iter().map(what));
+fn line(text: &mut String, kind: Kind, results: &Results) {
+    let runs = || results.runs.iter().filter(|(other, _)| *other == kind);
+    let of = |what: &dyn Fn(&Run) -> f64| median(runs().map(|(_, run)| what(run)));
     // Of what was not counted, there is no number.
     let shown = |value: f64, digits: usize| match value.is_finite() && value != 0.0 {
         true => format!("{value:.digits$}"),
         false => "-".to_owned(),
     };
-    let mut slowdowns: Vec<f64> = runs.iter().map(|run| 100.0 * (run.ratio - 1.0)).collect();
+    let ratios = results.ratios.iter().filter(|(other, _)| *other == kind);
+    let mut slowdowns: Vec<f64> = ratios.map(|(_, ratio)| 100.0 * (ratio - 1.0)).collect();
     let slowdown = median(slowdowns.iter().copied());
     slowdowns.sort_by(f64::total_cmp);
     let quarter = |share: usize| slowdowns.get(slowdowns.len() * share / 4).copied();
@@ -119,8 +116,7 @@ mod tests {
     /// A line says how much slower the program was, and what each sample cost and brought.
     #[test]
     fn a_line() {
-        let run = |ratio| Run {
-            ratio,
+        let run = Run {
             collector: 0.01,
             whole: 0.1,
             counts: Counts {
@@ -134,7 +130,10 @@ mod tests {
             bytes: 1e6,
         };
         let kind = Kind::Vcpid("timer", 1000, 16);
-        let results = [(Kind::Nothing, run(1.0)), (kind, run(1.05))];
+        let results = Results {
+            ratios: vec![(Kind::Nothing, 1.0), (kind, 1.05)],
+            runs: vec![(kind, run)],
+        };
         let text = of(&[kind], &results);
         let line = text.lines().find(|line| line.starts_with("vcpid"));
         for shown in [

@@ -1,9 +1,11 @@
 # Compresses the same data again and again, on one processor. Lines of its input say what happens
-# meanwhile: "toggle PID" has the perf events of that process switched off and on, by which a
-# profiler is measured against itself without its interrupts; "leave" ends that.
+# meanwhile: "toggle PID..." has the perf events of those processes switched off but for a piece of
+# the work at a time, by which profilers are measured against nothing and each other, side by side;
+# "leave" switches them on again.
 #
-# After every two halves, in random order with and without interrupts, it writes when they began
-# and ended, in nanoseconds of the monotonic clock, and how long each half took.
+# After every turn of pieces, in random order, it writes when it began and ended, in nanoseconds of
+# the monotonic clock, and how long each piece took: two without any of these events, and one with
+# those of each process.
 import ctypes
 import fcntl
 import lzma
@@ -13,7 +15,7 @@ import select
 import sys
 import time
 
-# What a half consists of: so short that the machine hardly changes between two.
+# What a piece consists of: so short that the machine hardly changes between two.
 TIMES = 2
 PIDFD_GETFD = 438
 ENABLE, DISABLE = 0x2400, 0x2401
@@ -44,7 +46,7 @@ def switch(descriptors, request):
         fcntl.ioctl(descriptor, request, 0)
 
 
-def half(data):
+def piece(data):
     begin = time.monotonic_ns()
     for _ in range(TIMES):
         lzma.compress(data, preset=1)
@@ -54,21 +56,24 @@ def half(data):
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 with open(sys.argv[1], "rb") as file:
     data = file.read()
-descriptors = []
+profilers = []
 while True:
     if select.select([sys.stdin], [], [], 0)[0]:
         words = sys.stdin.readline().split()
         if not words:
             break
-        for descriptor in descriptors:
-            os.close(descriptor)
-        descriptors = events(int(words[1])) if words[0] == "toggle" else []
+        for descriptors in profilers:
+            switch(descriptors, ENABLE)
+            for descriptor in descriptors:
+                os.close(descriptor)
+        profilers = [events(int(pid)) for pid in words[1:]]
+        for descriptors in profilers:
+            switch(descriptors, DISABLE)
+    turn = [[], []] + profilers
+    took = [0] * len(turn)
     begin = time.monotonic_ns()
-    order = [(DISABLE, "off"), (ENABLE, "on")]
-    random.shuffle(order)
-    took = {}
-    for request, name in order:
-        switch(descriptors, request)
-        took[name] = half(data)
-    switch(descriptors, ENABLE)
-    print(begin, time.monotonic_ns(), took["on"], took["off"], flush=True)
+    for number in random.sample(range(len(turn)), len(turn)):
+        switch(turn[number], ENABLE)
+        took[number] = piece(data)
+        switch(turn[number], DISABLE)
+    print(begin, time.monotonic_ns(), *took, flush=True)

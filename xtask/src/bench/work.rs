@@ -15,43 +15,47 @@ use crate::process::Killed;
 /// What it does.
 const SCRIPT: &str = include_str!("work.py");
 
-/// Two pieces of equal work, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
-struct Pair {
-    /// When the first began and the second ended, by the monotonic clock.
+/// Pieces of equal work, one behind the other.
+#[derive(Debug, Clone)]
+struct Turn {
+    /// When the first began and the last ended, by the monotonic clock, in nanoseconds.
     begin: u64,
     end: u64,
-    /// How long each took, with a profiler's interrupts and without.
-    on: u64,
-    off: u64,
+    /// How long each took: without interrupts, without them once more, and with those of each
+    /// profiler.
+    took: Vec<u64>,
 }
 
-impl Pair {
+impl Turn {
     fn parse(line: &str) -> Option<Self> {
-        let mut numbers = line.split(' ').map_while(|word| word.parse().ok());
-        Some(Self {
-            begin: numbers.next()?,
-            end: numbers.next()?,
-            on: numbers.next()?,
-            off: numbers.next()?,
-        })
+        let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
+        match numbers.ok()?.as_slice() {
+            [begin, end, took @ ..] if took.len() >= 2 => Some(Self {
+                begin: *begin,
+                end: *end,
+                took: took.to_vec(),
+            }),
+            _ => None,
+        }
     }
 }
 
 /// What a piece of work took: medians.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Took {
-    /// Seconds for both pieces of a pair.
+    /// Seconds of two pieces without interrupts, or under what is not switched.
     pub(super) seconds: f64,
-    /// Time with interrupts by time without.
-    pub(super) ratio: f64,
+    /// Time by that of the first piece of the same turn: of the second one, and of each profiler's.
+    pub(super) ratios: Vec<f64>,
 }
 
 /// The program, which ends with this.
 pub(super) struct Work {
     child: Killed,
     input: ChildStdin,
-    pairs: Arc<Mutex<Vec<Pair>>>,
+    turns: Arc<Mutex<Vec<Turn>>>,
+    /// How many are switched.
+    profilers: usize,
 }
 
 impl Work {
@@ -66,13 +70,14 @@ impl Work {
         let mut child = Killed(python.spawn().context("running python3")?);
         let input = child.0.stdin.take().context("no pipe to python3")?;
         let output = child.0.stdout.take().context("no pipe from python3")?;
-        let pairs = Arc::default();
-        let kept = Arc::clone(&pairs);
+        let turns = Arc::default();
+        let kept = Arc::clone(&turns);
         std::thread::spawn(move || read(output, &kept));
         Ok(Self {
             child,
             input,
-            pairs,
+            turns,
+            profilers: 0,
         })
     }
 
@@ -80,13 +85,17 @@ impl Work {
         self.child.0.id()
     }
 
-    /// From now on the perf events of this process are switched off for one piece of each pair.
-    pub(super) fn toggle(&mut self, pid: u32) -> Result<()> {
-        self.say(&format!("toggle {pid}"))
+    /// From now on the perf events of these processes are on for one piece of each turn, one process
+    /// after the other.
+    pub(super) fn toggle(&mut self, pids: &[u32]) -> Result<()> {
+        self.profilers = pids.len();
+        let pids: Vec<_> = pids.iter().map(u32::to_string).collect();
+        self.say(&format!("toggle {}", pids.join(" ")))
     }
 
     /// From now on nothing is switched off.
     pub(super) fn leave(&mut self) -> Result<()> {
+        self.profilers = 0;
         self.say("leave")
     }
 
@@ -94,7 +103,7 @@ impl Work {
         writeln!(self.input, "{line}").context("writing to python3, which is profiled")
     }
 
-    /// Lets it work for so long, and says what the pairs took that began and ended meanwhile.
+    /// Lets it work for so long, and says what the turns took that began and ended meanwhile.
     ///
     /// # Errors
     /// If there was none.
@@ -102,31 +111,34 @@ impl Work {
         let from = now()?;
         std::thread::sleep(length);
         let to = now()?;
-        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
-        pairs.retain(|pair| pair.begin >= from);
-        let whole: Vec<Pair> = pairs
+        let pieces = 2 + self.profilers;
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|turn| turn.begin >= from);
+        let whole: Vec<&[u64]> = turns
             .iter()
-            .filter(|pair| pair.end <= to)
-            .copied()
+            .filter(|turn| turn.end <= to && turn.took.len() == pieces)
+            .map(|turn| turn.took.as_slice())
             .collect();
         if whole.is_empty() {
             bail!("the program that is to be profiled has ended, or needs more than {length:?}");
         }
+        let ratio =
+            |piece: usize| median(whole.iter().map(|took| took[piece] as f64 / took[0] as f64));
         Ok(Took {
-            seconds: median(whole.iter().map(|pair| (pair.on + pair.off) as f64 * 1e-9)),
-            ratio: median(whole.iter().map(|pair| pair.on as f64 / pair.off as f64)),
+            seconds: median(whole.iter().map(|took| (took[0] + took[1]) as f64 * 1e-9)),
+            ratios: (1..pieces).map(ratio).collect(),
         })
     }
 }
 
 /// Reads what it says, until it ends.
-fn read(output: ChildStdout, pairs: &Mutex<Vec<Pair>>) {
+fn read(output: ChildStdout, turns: &Mutex<Vec<Turn>>) {
     let lines = BufReader::new(output).lines().map_while(Result::ok);
-    for pair in lines.filter_map(|line| Pair::parse(&line)) {
-        pairs
+    for turn in lines.filter_map(|line| Turn::parse(&line)) {
+        turns
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(pair);
+            .push(turn);
     }
 }
 
