@@ -188,7 +188,7 @@ static inline int walk(struct work *work)
 		add_to(COUNT_FRAMES_BY_POINTER, by_pointer);
 	work->record.frames_end = end;
 	if (end >= FRAMES_OUTERMOST && end <= FRAMES_MOST)
-		count(COUNT_FRAMES_OUTERMOST + (end - FRAMES_OUTERMOST));
+		count(COUNT_FRAMES_OUTERMOST + within(end - FRAMES_OUTERMOST, 7));
 	return first_by_row;
 }
 
