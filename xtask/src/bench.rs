@@ -45,8 +45,8 @@ const START: Duration = Duration::from_secs(3);
 /// two at least.
 const NAP: Duration = Duration::from_secs(16);
 const NAP_SAMPLES: u32 = 16_384;
-/// For longer than a pair of pieces takes.
-const PAUSE: Duration = Duration::from_secs(1);
+/// For longer than two turns of pieces take, at the highest rate.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Under what the program works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,19 +250,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         length: Duration::from_secs(options.seconds),
     };
     let mut results = Results::default();
-    for round in 1..=options.rounds {
-        progress(&format!("round {round} of {}", options.rounds));
-        let mut order = tasks.clone();
-        order.shuffle(&mut random);
-        for task in order {
-            match task {
-                Task::Alone(kind) => bench.alone(kind, &mut results)?,
-                Task::SideBySide(kinds) => bench.side_by_side(&kinds, &mut results)?,
-            }
-        }
-    }
+    let measured = bench.rounds(options.rounds, &tasks, &mut random, &mut results);
+    // What was seen before something failed is not to be lost.
     print!("\n{}", table::of(&kinds, &results));
-    Ok(())
+    measured
 }
 
 struct Bench {
@@ -277,6 +268,28 @@ struct Bench {
 }
 
 impl Bench {
+    /// Does all tasks in each of so many rounds, in random order.
+    fn rounds(
+        &mut self,
+        rounds: u32,
+        tasks: &[Task],
+        random: &mut StdRng,
+        results: &mut Results,
+    ) -> Result<()> {
+        for round in 1..=rounds {
+            progress(&format!("round {round} of {rounds}"));
+            let mut order = tasks.to_vec();
+            order.shuffle(random);
+            for task in order {
+                match task {
+                    Task::Alone(kind) => self.alone(kind, results)?,
+                    Task::SideBySide(kinds) => self.side_by_side(&kinds, results)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Attaches one, and sees what it takes of the processors and what it brings; of one that cannot be
     /// switched, also how it slows the program down.
     fn alone(&mut self, kind: Kind, results: &mut Results) -> Result<()> {
