@@ -293,16 +293,8 @@ impl Bench {
     /// Attaches one, and sees what it takes of the processors and what it brings; of one that cannot be
     /// switched, also how it slows the program down.
     fn alone(&mut self, kind: Kind, results: &mut Results) -> Result<()> {
-        let nearby = match kind.is_switched() {
-            true => Duration::ZERO,
-            false => self.length / 2,
-        };
-        let seconds_of_nothing = |bench: &Self| match nearby.is_zero() {
-            true => Ok(0.0),
-            false => Ok::<_, anyhow::Error>(bench.work.watch(nearby)?.seconds),
-        };
         let output = self.folder.join("output");
-        let before = seconds_of_nothing(self)?;
+        let before = self.seconds_of_nothing(kind)?;
         let attached = self.attach(kind, &output)?;
         self.work.watch(self.settling(kind))?;
         let taken = attached.processor_seconds()?;
@@ -310,8 +302,8 @@ impl Bench {
         let took = self.work.watch(length)?;
         let spent = attached.processor_seconds()? - taken;
         let whole = attached.end()?;
-        let after = seconds_of_nothing(self)?;
-        if !kind.is_switched() {
+        let after = self.seconds_of_nothing(kind)?;
+        if let Some((before, after)) = before.zip(after) {
             let ratio = 2.0 * took.seconds / (before + after);
             results.ratios.push((kind, ratio));
         }
@@ -358,6 +350,14 @@ impl Bench {
         let vcpid = path_text(&self.programs.vcpid)?;
         let words = kind.words(&vcpid, &path_text(output)?, self.work.pid());
         Attached::start(&words.context("nothing is no profiler")?, output)
+    }
+
+    /// What the program takes under nothing, just before or after one that cannot be switched off.
+    fn seconds_of_nothing(&self, kind: Kind) -> Result<Option<f64>> {
+        if kind.is_switched() {
+            return Ok(None);
+        }
+        Ok(Some(self.work.watch(self.length / 2)?.seconds))
     }
 
     /// How long one is let be before it is measured.
