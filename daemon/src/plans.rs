@@ -234,10 +234,8 @@ impl Plans {
             return;
         };
         let Start { process, pc } = basis.start;
-        // Where it cannot be told, it goes on as before, which is known from the samples.
-        if handler.set_share(process, pc, wanted).is_ok() {
-            given.share = wanted;
-        }
+        handler.set_share(process, pc, wanted);
+        given.share = wanted;
     }
 
     /// Notes where an indirect branch led, and says which plan was the last one without knowing it.

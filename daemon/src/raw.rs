@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::Answer;
 use crate::witness::Evidence;
 
-const MAGIC: &[u8; 8] = b"VCPIRAW\x03";
+const MAGIC: &[u8; 8] = b"VCPIRAW\x04";
 /// The longest entry: far more than any record needs.
 const MAX_ENTRY: u32 = 64 << 20;
 

@@ -45,8 +45,6 @@ struct work {
 	u64 pc, sp, bp;
 	u32 bp_known, first;
 	struct row row;
-	/* Bytes that the plan has read. */
-	u32 plan_bytes;
 	/* The plan is for the kernel's code; it may read these ranges then. */
 	u32 kernel;
 	/* Samples and bytes since the reader was last woken. */
@@ -154,18 +152,24 @@ static inline int is_allowed(const struct work *work, u64 address, u32 size)
 	return 0;
 }
 
-/* Reads `size` bytes (1 to 64) into the tail, a head before them. The tail's next word does not
+/* How far a plan has come: the tail's words, and bytes that it has read. */
+struct progress {
+	u32 used, bytes;
+};
+
+/* Reads `size` bytes (1 to 128) into the tail, a head before them. The tail's next word does not
  * move if that fails. */
-static inline int load(struct work *work, u64 address, u32 size, u64 *result)
+static inline int load(struct work *work, struct progress *progress, u64 address, u32 size,
+		       u64 *result)
 {
-	u32 used = work->record.tail_words & (TAIL_WORDS - 1);
+	u32 used = progress->used & (TAIL_WORDS - 1);
 	u32 words = (size + 7) / 8;
 	u64 *bytes = &work->tail[used + 1];
 	u64 word;
 	long error;
 
 	/* The last word is not filled by every size. */
-	work->tail[used + (words & 15)] = 0;
+	work->tail[used + (words & 31)] = 0;
 	if (work->kernel) {
 		if (!is_allowed(work, address, size))
 			return PLAN_FORBIDDEN;
@@ -178,12 +182,12 @@ static inline int load(struct work *work, u64 address, u32 size, u64 *result)
 	}
 	if (error)
 		return PLAN_UNREADABLE;
-	if (work->plan_bytes + size > MAX_PLAN_BYTES || used + 1 + words > TAIL_WORDS)
+	if (progress->bytes + size > MAX_PLAN_BYTES || used + 1 + words > TAIL_WORDS)
 		return PLAN_FULL;
-	work->plan_bytes += size;
+	progress->bytes += size;
 	work->tail[used] = (address & ((1ULL << HEAD_ADDRESS_BITS) - 1)) |
 			   (u64)(size - 1) << HEAD_ADDRESS_BITS;
-	work->record.tail_words = used + 1 + words;
+	progress->used = used + 1 + words;
 	word = *bytes;
 	if (size < 8)
 		word &= (1ULL << (8 * size)) - 1;
@@ -201,15 +205,15 @@ _Static_assert(__builtin_offsetof(struct step, base) == 8 &&
 	       __builtin_offsetof(struct step, size) == 13, "the bytes of a plain step");
 
 /* One step of a plan: PLAN_COMPLETE, or how it failed. */
-SUBPROGRAM int evaluate_step(struct work *work, const struct plan *plan, u32 index)
+static inline int evaluate_step(struct work *work, const struct plan *plan, u32 index,
+				struct progress *progress)
 {
 	const struct step *step;
 	u64 form, address, result, base, offset;
 	u32 size;
 	int outcome;
+	u8 keep = 0;
 
-	if (!work || !plan || index >= MAX_STEPS)
-		return PLAN_MALFORMED;
 	index = within(index, MAX_STEPS - 1);
 	step = &plan->step[index];
 	__builtin_memcpy(&form, &step->base, sizeof(form));
@@ -224,19 +228,44 @@ SUBPROGRAM int evaluate_step(struct work *work, const struct plan *plan, u32 ind
 		offset = part_of(work->words[step->index & (SOURCES - 1)], step->index_part);
 		offset = (offset << (step->scale & 63)) + step->displacement;
 		address = join(step->operation, base, offset);
+		keep = step->keep;
 	}
 	result = address;
 	size = step->size;
 	if (size > 0 && size <= MAX_STEP_BYTES) {
 		result = 0;
 		if (!is_nowhere(address)) {
-			outcome = load(work, address, size, &result);
+			outcome = load(work, progress, address, size, &result);
 			if (outcome != PLAN_COMPLETE)
 				return outcome;
 		}
 	}
-	work->words[(SOURCE_STEP + index) & (SOURCES - 1)] = part_of(result, step->keep);
+	if (keep)
+		result = part_of(result, keep);
+	work->words[(SOURCE_STEP + index) & (SOURCES - 1)] = result;
 	return PLAN_COMPLETE;
+}
+
+/* The steps of a plan in turn: PLAN_COMPLETE, or how one failed. */
+SUBPROGRAM int evaluate_steps(struct work *work, const struct plan *plan)
+{
+	struct progress progress = {};
+	int outcome = PLAN_COMPLETE;
+	u32 index;
+
+	if (!work || !plan)
+		return PLAN_MALFORMED;
+	progress.used = work->record.tail_words;
+	for (index = 0; index < MAX_STEPS; index++) {
+		if (index >= plan->steps)
+			break;
+		outcome = evaluate_step(work, plan, index, &progress);
+		if (outcome != PLAN_COMPLETE)
+			break;
+	}
+	work->record.tail_words = progress.used;
+	work->record.plan_step = outcome == PLAN_COMPLETE ? 0 : index;
+	return outcome;
 }
 
 /* Evaluates a plan from work->words, which holds the sources up to SOURCE_NONE; `bases` says which
@@ -244,23 +273,15 @@ SUBPROGRAM int evaluate_step(struct work *work, const struct plan *plan, u32 ind
 static inline int evaluate(struct work *work, const struct plan *plan, u32 bases)
 {
 	int outcome = PLAN_COMPLETE;
-	u32 index = 0;
 
-	work->plan_bytes = 0;
+	work->record.plan_step = 0;
 	if (plan->version != PLAN_VERSION || plan->steps > MAX_STEPS)
 		outcome = PLAN_MALFORMED;
 	else if (plan->needs & ~bases)
 		outcome = PLAN_NO_SEGMENT_BASE;
 	else
-		for (index = 0; index < MAX_STEPS; index++) {
-			if (index >= plan->steps)
-				break;
-			outcome = evaluate_step(work, plan, index);
-			if (outcome != PLAN_COMPLETE)
-				break;
-		}
+		outcome = evaluate_steps(work, plan);
 	work->record.plan = outcome;
-	work->record.plan_step = outcome == PLAN_COMPLETE ? 0 : index;
 	return outcome;
 }
 

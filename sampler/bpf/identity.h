@@ -151,10 +151,19 @@ static inline void add_placement(struct record *record, struct task_struct *task
 	record->flags |= RECORD_PLACEMENT;
 }
 
+/* Not 0 if it has any capability. (Were the credentials not to be read, they would be root's above.) */
+static inline u64 permitted(const struct cred *cred)
+{
+	const struct cred___words *words = (const void *)cred;
+
+	if (bpf_core_field_exists(words->cap_permitted.cap))
+		return words->cap_permitted.cap[0] | words->cap_permitted.cap[1];
+	return cred->cap_permitted.val;
+}
+
 static inline void identify(struct record *record, struct task_struct *task)
 {
 	const struct cred *cred = task->real_cred;
-	u64 capabilities;
 
 	record->thread_start_time = task->start_boottime;
 	record->uid = cred->uid.val;
@@ -162,11 +171,7 @@ static inline void identify(struct record *record, struct task_struct *task)
 	record->suid = cred->suid.val;
 	record->gid = cred->gid.val;
 	record->egid = cred->egid.val;
-	/* One word of 64 bits, two of 32 before Linux 6.3: read as they lie. What could not be read may
-	 * be anything. */
-	if (bpf_probe_read_kernel(&capabilities, sizeof(capabilities),
-				  __builtin_preserve_access_index(&cred->cap_permitted)) ||
-	    capabilities)
+	if (permitted(cred))
 		record->flags |= RECORD_PRIVILEGED;
 	if (task->flags & TASK_IS_KERNEL_THREAD)
 		record->flags |= RECORD_KERNEL_THREAD;

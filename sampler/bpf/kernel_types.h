@@ -69,6 +69,16 @@ typedef struct {
 	u64 val;
 } kernel_cap_t;
 
+/* Up to Linux 6.2. */
+typedef struct {
+	u32 cap[2];
+} kernel_cap_words_t;
+
+struct cred___words {
+	kernel_cap_words_t cap_permitted;
+};
+
+/* From Linux 6.3, as to cap_permitted. */
 struct cred {
 	kuid_t uid;
 	kgid_t gid;

@@ -1,5 +1,5 @@
 /*
- * What goes into a record's tail: registers, frames, code, the plan's pieces, the stack.
+ * What goes into a record's tail: registers, frames, the plan's pieces, code, the stack.
  */
 #ifndef VCPI_MEMORY_H
 #define VCPI_MEMORY_H
@@ -72,7 +72,7 @@ static inline void add_code(struct work *work, u32 wanted)
 	u32 to_page_end = 4096 - (record->ip & 4095);
 	u32 size = wanted;
 
-	if (!work->kernel && record->ip >> 56)
+	if ((!work->kernel && record->ip >> 56) || used + wanted / 8 >= TAIL_WORDS)
 		return;
 	if (read_code(work, used, size)) {
 		if (to_page_end >= wanted || read_code(work, used, to_page_end)) {
@@ -207,7 +207,6 @@ static inline void follow_plan(struct work *work, struct task_struct *task,
 	}
 	if (!work->kernel && value->plan.needs & PLAN_NEEDS_FS_BASE)
 		bases = find_fs_base(work, task);
-	add_code(work, CODE_BYTES_PLANNED);
 	for (index = 0; index < 16; index++)
 		work->words[index] = work->registers[index];
 	for (index = SOURCE_BIAS; index <= SOURCE_NONE; index++)
@@ -215,25 +214,41 @@ static inline void follow_plan(struct work *work, struct task_struct *task,
 	work->words[SOURCE_BIAS] = value->bias;
 	work->words[SOURCE_FS_BASE] = record->fs_base;
 	evaluate(work, &value->plan, bases);
+	/* A plan that was done has brought what code it wants. */
+	if (record->plan != PLAN_COMPLETE || !value->plan.steps)
+		add_code(work, CODE_BYTES_PLANNED);
 }
 
 /* Frames, code and the pieces of the plan for the place, if there is one; of the kernel no frames. */
 static inline void capture_memory(struct work *work, struct task_struct *task,
-				  const struct place_key *key, const struct plan_value *value)
+				  const struct place_key *key, const struct found_plan *plan)
 {
+	const struct plan_value *value = plan->value;
 	struct record *record = &work->record;
+	u32 cause = COUNT_PLAN_MISSING;
 	u32 begin;
 	int called_from = 0;
 
 	work->row.kind = ROW_NONE;
-	if (value)
+	if (value) {
+		record->plan_tag = plan->tag;
+		record->share = value->share;
 		work->row = value->row;
+		barrier();
+		if (!is_still(plan, key)) {
+			cause = COUNT_PLAN_REPLACED;
+			record->plan_tag = 0;
+			record->share = SHARE_ALL;
+			work->row.kind = ROW_NONE;
+			value = 0;
+		}
+	}
 	if (work->kernel)
 		allow_kernel_memory(work, task);
 	else if (settings.frames)
 		called_from = walk(work);
 	if (!value) {
-		count(COUNT_PLAN_MISSING);
+		count(cause);
 		/* Whoever makes a plan asks whether it may need the base. */
 		if (!work->kernel)
 			find_fs_base(work, task);
@@ -242,12 +257,10 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 		return;
 	}
 	begin = record->tail_words;
-	record->plan_tag = value->tag;
-	record->share = value->share;
 	follow_plan(work, task, value, bpf_get_prandom_u32() > record->share);
 	barrier();
-	if (!same_place(&value->key, key)) {
-		/* What was evaluated may be a mixture. So may the first row have been. */
+	if (!is_still(plan, key)) {
+		/* What was evaluated may be a mixture. */
 		count(COUNT_PLAN_REPLACED);
 		record->plan = PLAN_MISSING;
 		record->plan_tag = 0;

@@ -85,16 +85,15 @@ static inline int keep_cycles(const struct record *record)
 static inline int is_wanted(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
-	u64 id = bpf_get_current_pid_tgid();
 
 	/* First of all: reading the clock waits for all loads before it. */
 	record->time = bpf_ktime_get_ns();
-	if (id >> 32 == settings.own_tgid) {
+	record->tgid = task->tgid;
+	record->tid = task->pid;
+	if (record->tgid == settings.own_tgid) {
 		count(COUNT_OWN);
 		return 0;
 	}
-	record->tgid = id >> 32;
-	record->tid = id;
 	record->start_time = task->group_leader->start_boottime;
 	record->exec_count = task->self_exec_id;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
@@ -130,23 +129,11 @@ static inline void end_record(struct work *work)
 		count(COUNT_CYCLES_LOST);
 }
 
-/* Has the head of this CPU's buffer come into the cache. */
-static inline void call_for_buffer(void)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	void *buffer = bpf_map_lookup_elem(&buffers, &cpu);
-
-	if (buffer) {
-		bpf_ringbuf_query(buffer, BPF_RB_CONS_POS);
-		bpf_ringbuf_query(buffer, BPF_RB_PROD_POS);
-	}
-}
-
 /* Takes the sample whose registers are in work->registers. */
 static inline void take_sample(struct work *work, struct task_struct *task, u64 period)
 {
 	struct record *record = &work->record;
-	struct plan_value *plan;
+	struct found_plan plan;
 	struct place_key key;
 	int memory;
 
@@ -154,11 +141,10 @@ static inline void take_sample(struct work *work, struct task_struct *task, u64 
 	record->ip = work->registers[REGISTER_IP];
 	record->context = context_of(work, task);
 	work->kernel = record->context != CONTEXT_USER;
-	/* The plan and the buffer are in no cache that is near, as a rule: they are asked for before it is
-	 * found out whose the sample is, and come meanwhile. */
+	/* The plan is in no cache that is near, as a rule: it is asked for before it is found out whose the
+	 * sample is, and comes meanwhile. */
 	name_place(work, record->ip, &key);
-	plan = bpf_map_lookup_elem(&plans, &key);
-	call_for_buffer();
+	plan = find_plan(&key);
 	identify(record, task);
 	record->plan = refusal(work);
 	memory = record->plan == PLAN_MISSING;
@@ -168,13 +154,13 @@ static inline void take_sample(struct work *work, struct task_struct *task, u64 
 			if (!(record->flags & RECORD_KERNEL_THREAD))
 				add_user_registers(work, task);
 			if (memory)
-				capture_memory(work, task, &key, plan);
+				capture_memory(work, task, &key, &plan);
 		} else if (work->registers[REGISTER_CS] == SELECTOR_USER_32) {
 			record->flags |= RECORD_USER_IS_32;
 		} else {
 			record->flags |= RECORD_REGISTERS;
 			if (memory)
-				capture_memory(work, task, &key, plan);
+				capture_memory(work, task, &key, &plan);
 			else
 				add_code(work, CODE_BYTES_PLANNED);
 		}

@@ -8,7 +8,7 @@
 
 /* Steps of a plan, and frames, at most. */
 #define MAX_STEPS 32
-#define MAX_STEP_BYTES 64
+#define MAX_STEP_BYTES 128
 #define MAX_PLAN_BYTES 1024
 #define MAX_FRAMES 64
 #define CODE_BYTES_PLANNED 16
@@ -87,18 +87,33 @@ struct plan {
 #define PLAN_NEEDS_FS_BASE 1
 #define PLAN_NEEDS_GS_BASE 2
 
-/* Of the map of plans. */
+/* Of the map of plans, an array that the collector writes while the handler reads. What must be looked
+ * at of every plan is one line of the cache, up to the head of the plan. */
 struct plan_value {
-	/* As in row_value. */
+	/* Whose it is. While it is being written, and where there is none, nobody's. */
 	struct place_key key;
 	u64 bias;
+	/* Each plan that is given has another one. */
 	u32 tag;
 	struct row row;
 	/* Of 2^32 samples so many less one are to have it evaluated. */
 	u32 share;
-	u32 reserved;
+	/* The handler has had use for it since the collector last took this back. */
+	u32 used;
 	struct plan plan;
 };
+
+/* From which the two numbers follow that a place's plan may have in the map: the upper half and the
+ * lower one, as far as there are plans. src/bpf/plans.rs does the same. */
+static inline u64 numbers_of(const struct place_key *key)
+{
+	u64 mixed = (u64)key->process.exec_count << 32 | key->process.tgid;
+
+	mixed ^= key->process.start_time * 0x9e3779b97f4a7c15ULL;
+	mixed = (mixed ^ key->address) * 0xd6e8feb86659fd93ULL;
+	mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93ULL;
+	return mixed ^ mixed >> 32;
+}
 
 /* Of the map of denials. */
 #define DENY_MEMORY 1
@@ -135,7 +150,8 @@ struct settings {
 	u32 frames;
 	char comm[16];
 	u32 stack_bytes;
-	u32 reserved;
+	/* The number of the last plan: one less than a power of two. */
+	u32 last_plan;
 	/* The kernel's image. */
 	struct range image;
 	/* Where the kernel maps all RAM, or where it keeps that address; 0: not known. */
@@ -235,7 +251,7 @@ struct counters {
 #define RECORD_PLACEMENT 1024
 
 /* A sample; `tail_words` words follow: the interrupted registers if RECORD_REGISTERS, the user
- * registers if RECORD_USER_REGISTERS, the frames, the code, the pieces, the stack. */
+ * registers if RECORD_USER_REGISTERS, the frames, the pieces, the code, the stack. */
 struct record {
 	u64 time;
 	u64 period;
@@ -287,6 +303,7 @@ _Static_assert(sizeof(struct row_value) == 40, "row_value");
 _Static_assert(sizeof(struct step) == 16, "step");
 _Static_assert(sizeof(struct plan) == 520, "plan");
 _Static_assert(sizeof(struct plan_value) == 576, "plan_value");
+_Static_assert(__builtin_offsetof(struct plan_value, plan.step) == 64, "a plan's first line");
 _Static_assert(sizeof(struct record) == 160, "record");
 _Static_assert(sizeof(struct settings) == 192, "settings");
 _Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");

@@ -14,10 +14,12 @@ use crate::{BpfOptions, Clock, Config, Cycles, Error, Intervals, Pid, Target, sy
 
 mod kernel;
 pub(crate) mod layout;
+mod plans;
 pub(crate) mod record;
 mod timer;
 mod verifier;
 
+pub(crate) use plans::Plans;
 pub use record::Packed;
 
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
@@ -35,7 +37,7 @@ const FOLLOWERS: [&str; 3] = ["on_fork", "on_exec", "on_exit"];
 
 /// The maps that are written while sampling goes on.
 pub(crate) struct Maps {
-    pub(crate) plans: MapHandle,
+    pub(crate) plans: Mutex<Plans>,
     pub(crate) rows: MapHandle,
     pub(crate) denials: MapHandle,
     pub(crate) denial_count: MapHandle,
@@ -147,7 +149,7 @@ impl Bpf {
         let handle = |name| map(&object, name);
         let mut bpf = Bpf {
             maps: Arc::new(Maps {
-                plans: handle("plans")?,
+                plans: Mutex::new(Plans::map(&handle("plans")?)?),
                 rows: handle("rows")?,
                 denials: handle("denials")?,
                 denial_count: handle("denial_count")?,
@@ -310,7 +312,7 @@ fn prepare(
         let name = map.name().to_owned();
         let sized = match name.to_str() {
             Some(".rodata.settings") => map.set_initial_value(&settings),
-            Some("plans") => map.set_max_entries(plans),
+            Some("plans") => map.set_max_entries(layout::plan_slots(plans)),
             Some("rows") => map.set_max_entries(rows),
             Some("buffers" | "sides") => map.set_max_entries(cpus),
             Some("timers" | "mean_interval") if !timer => map.set_autocreate(false),

@@ -248,16 +248,19 @@ pub(crate) struct Memory {
     pub(crate) frames: u8,
     /// How many bytes of code.
     pub(crate) code: u8,
-    /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]), code
-    /// (padded to 8 bytes), pieces (a head of 8 bytes, then bytes padded to 8).
+    /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]), pieces
+    /// (a head of 8 bytes, then bytes padded to 8), code (padded to 8 bytes).
     pub(crate) bytes: Part,
 }
 
 /// Bits of a piece's head that hold its address; the others hold its length less one.
 const ADDRESS_BITS: u32 = 57;
 
-/// The most frames, and the most bytes of code or of one piece.
+/// The most frames, and the most bytes of code.
 const MOST: usize = 64;
+
+/// The most bytes of one piece: its length less one has the rest of its head.
+const MOST_OF_PIECE: usize = 1 << (64 - ADDRESS_BITS);
 
 impl Capture {
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -265,7 +268,7 @@ impl Capture {
     }
 
     /// A capture of these parts, as the engine would deliver it: at most 64 frames, 64 bytes of
-    /// code, and pieces of 1 to 64 bytes at canonical addresses. What is more is left out.
+    /// code, and pieces of 1 to 128 bytes at canonical addresses. What is more is left out.
     #[expect(clippy::too_many_arguments, reason = "it has as many parts")]
     pub fn new(
         task: TaskIdentity,
@@ -287,10 +290,8 @@ impl Capture {
             memory.extend((frame.return_address ^ flip).to_ne_bytes());
         }
         let pad = |memory: &mut Vec<u8>| memory.resize(memory.len().next_multiple_of(8), 0);
-        memory.extend(code);
-        pad(&mut memory);
         for (address, bytes) in pieces {
-            if bytes.is_empty() || bytes.len() > MOST {
+            if bytes.is_empty() || bytes.len() > MOST_OF_PIECE {
                 continue;
             }
             let address = address & ((1 << ADDRESS_BITS) - 1);
@@ -299,6 +300,8 @@ impl Capture {
             memory.extend(*bytes);
             pad(&mut memory);
         }
+        memory.extend(code);
+        pad(&mut memory);
         Capture {
             task,
             plan,
@@ -327,13 +330,20 @@ impl Capture {
     }
 
     /// The code from the interrupted PC on, as read in the interrupt: 64 bytes where there is no
-    /// plan, otherwise 16; fewer where fewer could be read.
+    /// plan, 16 where a plan was not done or has no steps, fewer where fewer could be read. None where
+    /// a plan was done: what code it wants is among the [pieces](Self::pieces).
     pub fn code(&self) -> &[u8] {
-        let start = 8 * usize::from(self.memory.frames);
         self.memory
             .bytes
-            .get(start..start + usize::from(self.memory.code))
+            .get(self.code_start()..)
+            .and_then(|code| code.get(..usize::from(self.memory.code)))
             .unwrap_or_default()
+    }
+
+    /// Where the code begins, and the pieces end.
+    fn code_start(&self) -> usize {
+        let code = usize::from(self.memory.code).next_multiple_of(8);
+        self.memory.bytes.len().saturating_sub(code)
     }
 
     /// The callers of the interrupted function, the innermost first.
@@ -359,13 +369,13 @@ impl Capture {
 
     /// The memory that the plan's steps read, in their order: addresses and bytes.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let start =
-            8 * usize::from(self.memory.frames) + usize::from(self.memory.code).next_multiple_of(8);
-        let mut rest = self.memory.bytes.get(start..).unwrap_or_default();
+        let start = 8 * usize::from(self.memory.frames);
+        let pieces = self.memory.bytes.get(start..self.code_start());
+        let mut rest = pieces.unwrap_or_default();
         std::iter::from_fn(move || {
             let (head, after) = rest.split_first_chunk()?;
             let head = u64::from_ne_bytes(*head);
-            let len = (head >> ADDRESS_BITS & 63) as usize + 1;
+            let len = (head >> ADDRESS_BITS) as usize + 1;
             let bytes = after.get(..len)?;
             rest = after.get(len.next_multiple_of(8)..).unwrap_or_default();
             // The sign of a canonical address is in the highest of its bits.
@@ -428,7 +438,7 @@ mod tests {
             return_address,
             source,
         });
-        let (long, short) = ([7; 64], [1, 2, 3]);
+        let (long, short) = ([7; 128], [1, 2, 3]);
         let pieces: [(u64, &[u8]); 4] = [
             (0x1000, &short),
             (0x00ff_ffff_ffff_fff0, &long),

@@ -67,7 +67,8 @@ pub struct Filter {
 pub struct BpfOptions {
     /// Conditions besides the target.
     pub filter: Filter,
-    /// Plans that are kept, all processes together; the ones not used for longest give way.
+    /// Plans that are kept, all processes together, up to the next power of two; those that are not used
+    /// give way.
     pub plans: u32,
     /// Unwind rows that are kept, likewise.
     pub rows: u32,

@@ -1,10 +1,10 @@
 //! The handle by which plans and unwind rows reach the handler in the kernel.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use crate::bpf::{Maps, layout};
+use crate::bpf::{Maps, Plans, layout};
 use crate::{Error, ProcessKey, Share};
 
 /// What an unwind row says of the caller's rbp.
@@ -81,11 +81,11 @@ impl Counters {
 /// The handler of a run with the engine `bpf`; copies of it are the same.
 ///
 /// What is given to it is bounded by [`crate::BpfOptions`]: plans and rows that are not used give
-/// way to others. Each call is a system call, during which the kernel does not run the handler on the
-/// CPU that makes it, unless the clock is [`crate::Clock::Timer`]. How often that happened is not to be
-/// had: for programs on perf events the kernel counts no misses (`recursion_misses` of
-/// `bpf_prog_info` stays 0), and the event's own count goes on. At a thousand samples a second it was
-/// 0.03 % of them.
+/// way to others. Plans are written to memory that it reads. Each other call is a system call, during
+/// which the kernel does not run the handler on the CPU that makes it, unless the clock is
+/// [`crate::Clock::Timer`]. How often that happened is not to be had: for programs on perf events the
+/// kernel counts no misses (`recursion_misses` of `bpf_prog_info` stays 0), and the event's own count
+/// goes on. At a thousand samples a second it was 0.03 % of them, when plans were given so, too.
 #[derive(Clone)]
 pub struct Handler {
     maps: Arc<Maps>,
@@ -102,46 +102,35 @@ impl Handler {
     /// kernel's image, the current stack and RAM, as far as it is known where those are.
     ///
     /// # Errors
-    /// A plan of another length, or the kernel's refusal.
+    /// A plan of another length.
     pub fn put_plan(&self, key: ProcessKey, pc: u64, plan: &GivenPlan<'_>) -> Result<(), Error> {
         let bytes = plan.bytes.len();
         let wanted = layout::PLAN_BYTES;
         let steps = plan.bytes.try_into();
         let steps = steps.map_err(|_| Error::PlanBytes { bytes, wanted })?;
         let place = layout::place(key, pc);
-        let value = layout::plan_value(&place, plan, steps);
-        put(
-            &self.maps.plans,
-            &place,
-            &value,
-            "give a plan to the handler",
-        )
+        self.plans()
+            .put(&place, &layout::plan_value(&place, plan, steps));
+        Ok(())
     }
 
     /// Says anew which share of the samples at a PC its plan is for; does nothing if there is no plan
     /// any more.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn set_share(&self, key: ProcessKey, pc: u64, share: Share) -> Result<(), Error> {
-        let doing = "change the share of a plan";
-        let place = layout::place(key, pc);
-        let held = self.maps.plans.lookup(&place, MapFlags::ANY);
-        let held = held.map_err(|error| Error::bpf(doing, &error))?;
-        let Some(mut value) = held else {
-            return Ok(());
-        };
-        layout::set_share(&mut value, share);
-        put(&self.maps.plans, &place, &value, doing)
+    pub fn set_share(&self, key: ProcessKey, pc: u64, share: Share) {
+        self.plans().set_share(&layout::place(key, pc), share);
     }
 
-    /// Takes a plan back; also succeeds if there is none.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn remove_plan(&self, key: ProcessKey, pc: u64) -> Result<(), Error> {
-        let place = layout::place(key, pc);
-        remove(&self.maps.plans, &place, "take a plan from the handler")
+    /// Takes a plan back, if it is there.
+    pub fn remove_plan(&self, key: ProcessKey, pc: u64) {
+        self.plans().remove(&layout::place(key, pc));
+    }
+
+    fn plans(&self) -> MutexGuard<'_, Plans> {
+        // Whatever was half done, the handler reads it as any other plan.
+        self.maps
+            .plans
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the unwind row of a return address (the row of the call before it), or of a PC that

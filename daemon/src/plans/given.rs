@@ -39,10 +39,10 @@ const FIRST_LACKS: u16 = 2;
 const MAX_FAILURES: u8 = 8;
 /// How much larger the share of samples is for which a plan is evaluated than that of the windows
 /// that are accepted, so that the one need not follow the other at every sample.
-const SPARE: f64 = 1.5;
+const SPARE: f64 = 1.15;
 /// The share is set anew when it is this many times what it should be, below or above.
-const RAISED_FROM: f64 = 0.8;
-const LOWERED_FROM: f64 = 1.4;
+const RAISED_FROM: f64 = 0.93;
+const LOWERED_FROM: f64 = 1.1;
 
 impl Given {
     /// Before the first one is made.

@@ -28,7 +28,7 @@
 /// Steps that a plan can have.
 pub const MAX_STEPS: usize = 32;
 /// Bytes that one step can read.
-pub const MAX_STEP_BYTES: usize = 64;
+pub const MAX_STEP_BYTES: usize = 128;
 /// What [`Plan::to_bytes`] writes first.
 pub const PLAN_VERSION: u16 = 1;
 

@@ -1,12 +1,12 @@
 //! What is shared with the handler, byte for byte: `bpf/shared.h` in Rust.
 
 use super::kernel::KernelMemory;
-use crate::{CallerRbp, Config, Denial, GivenPlan, Pid, ProcessKey, Row, Share, Target};
+use crate::{CallerRbp, Config, Denial, GivenPlan, Pid, ProcessKey, Row, Target};
 
 /// Bytes of a plan in the wire form.
 pub(crate) const PLAN_BYTES: usize = 520;
 /// Bytes of a plan as the handler's map holds it.
-const PLAN_VALUE_BYTES: usize = 576;
+pub(crate) const PLAN_VALUE_BYTES: usize = 576;
 /// Bytes of a process's key.
 pub(crate) const PROCESS_BYTES: usize = 16;
 /// Bytes of the key of a PC or a return address.
@@ -79,7 +79,7 @@ pub(crate) struct Settings {
     frames: u32,
     comm: [u8; 16],
     stack_bytes: u32,
-    reserved: u32,
+    last_plan: u32,
     kernel: KernelMemory,
 }
 
@@ -119,7 +119,7 @@ impl Settings {
             frames: options.frames,
             comm,
             stack_bytes: config.stack_bytes,
-            reserved: 0,
+            last_plan: plan_slots(options.plans) - 1,
             kernel,
         }
     }
@@ -134,7 +134,7 @@ impl Settings {
             put.bytes(&half.to_ne_bytes());
         }
         put.bytes(&self.comm);
-        for half in [self.stack_bytes, self.reserved] {
+        for half in [self.stack_bytes, self.last_plan] {
             put.bytes(&half.to_ne_bytes());
         }
         let KernelMemory {
@@ -247,12 +247,9 @@ pub(crate) fn plan_value(
     bytes
 }
 
-/// Puts another share into a `struct plan_value`.
-pub(crate) fn set_share(plan_value: &mut [u8], share: Share) {
-    const AT: usize = PLACE_BYTES + 8 + 4 + ROW_BYTES;
-    if let Some(place) = plan_value.get_mut(AT..) {
-        Put(place).bytes(&share.0.to_ne_bytes());
-    }
+/// How many plans the handler's map has room for where so many are asked for: a power of two.
+pub(crate) fn plan_slots(wanted: u32) -> u32 {
+    wanted.clamp(2, 1 << 24).next_power_of_two()
 }
 
 /// What the map of denials holds.

@@ -1,10 +1,11 @@
 //! The system calls and the shared memory: the only unsafe code of the crate.
 #![expect(
     unsafe_code,
-    reason = "perf_event_open, its ioctls and its ring buffer, and SO_PEERGROUPS, have no safe wrapper"
+    reason = "perf_event_open, its ioctls and its ring buffer, memory shared with the kernel, and SO_PEERGROUPS, have no safe wrapper"
 )]
 
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -272,5 +273,61 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, has this length, and is not used after this.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.size + PAGE) };
+    }
+}
+
+/// Memory of words that is shared with programs in the kernel.
+#[derive(Debug)]
+pub(crate) struct Words {
+    base: NonNull<AtomicU64>,
+    /// How many there are.
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is accessed atomically.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// Maps a map of kind array that can be mapped, with so many words in all.
+    pub(crate) fn map(of: BorrowedFd<'_>, len: usize) -> io::Result<Words> {
+        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+        let bytes = len.checked_mul(size_of::<AtomicU64>());
+        let bytes = bytes.ok_or_else(invalid)?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory. The
+        // kernel refuses one that is longer than the map.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                of.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(invalid)?;
+        Ok(Words { base, len })
+    }
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping holds so many words, at the start of a page, until this is dropped.
+        // Zeroed or whatever was written, they are valid, and only accessed atomically here.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, has this length, and is not used after this.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len * size_of::<AtomicU64>()) };
     }
 }

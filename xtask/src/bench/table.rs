@@ -6,12 +6,13 @@ use super::{Kind, Results, Run};
 
 /// What the columns mean.
 const LEGEND: &str =
-    "Medians of the rounds. slowdown: of the program, by what it takes without; spread:
-between the quarters of the rounds; us/int: slowdown per interrupt asked for (those alone all come
-at one interval, drawn at the start between half and one and a half of it); collector: processor time of the profiler while it was measured, in percent of one processor and per sample; whole: the
-same from start to end, in seconds; dest: known values of destination registers per user sample;
-values/int: values per sample; values/%: values per second and percent of slowdown; MB/min: what it
-wrote per minute.
+    "Medians of the rounds. slowdown: of the program, by what it takes without, on the average of a
+round; spread: between the quarters of the rounds; us/int: slowdown per interrupt asked for (those
+alone all come at one interval, drawn at the start between half and one and a half of it);
+collector: processor time of the profiler while it was measured, in percent of one processor and per
+sample; whole: the same from start to end, in seconds; dest: known values of destination registers
+per user sample; values/int: values per sample; values/%: values per second and percent of
+slowdown; MB/min: what it wrote per minute.
 ";
 
 /// The table of these kinds.

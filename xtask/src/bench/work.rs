@@ -40,14 +40,20 @@ impl Turn {
     }
 }
 
-/// What a piece of work took: medians.
+/// What a piece of work took.
 #[derive(Debug, Clone)]
 pub(super) struct Took {
-    /// Seconds of two pieces without interrupts, or under what is not switched.
+    /// Seconds of two pieces without interrupts, or under what is not switched: the median.
     pub(super) seconds: f64,
-    /// Time by that of the first piece of the same turn: of the second one, and of each profiler's.
+    /// Time by that of the first pieces: of the second ones, and of each profiler's. All of a kind
+    /// together: intervals are random, and what is slowed down more than the average is not half of
+    /// it, so a median would flatter who draws them.
     pub(super) ratios: Vec<f64>,
 }
+
+/// A piece that took so many times the median of its kind was not slowed down by a profiler: the
+/// machine stood still.
+const STALL: f64 = 3.0;
 
 /// The program, which ends with this.
 pub(super) struct Work {
@@ -122,13 +128,26 @@ impl Work {
         if whole.is_empty() {
             bail!("the program that is to be profiled has ended, or needs more than {length:?}");
         }
-        let ratio =
-            |piece: usize| median(whole.iter().map(|took| took[piece] as f64 / took[0] as f64));
         Ok(Took {
             seconds: median(whole.iter().map(|took| (took[0] + took[1]) as f64 * 1e-9)),
-            ratios: (1..pieces).map(ratio).collect(),
+            ratios: ratios(&whole, pieces),
         })
     }
+}
+
+/// The time of each kind of piece but the first by that of the first, without the turns in which the
+/// machine stood still.
+fn ratios(turns: &[&[u64]], pieces: usize) -> Vec<f64> {
+    let most = |piece: usize| STALL * median(turns.iter().map(|took| took[piece] as f64));
+    let most: Vec<f64> = (0..pieces).map(most).collect();
+    let is_steady = |took: &&&[u64]| {
+        took.iter()
+            .zip(&most)
+            .all(|(took, most)| *took as f64 <= *most)
+    };
+    let steady: Vec<_> = turns.iter().filter(is_steady).collect();
+    let all = |piece: usize| steady.iter().map(|took| took[piece] as f64).sum::<f64>();
+    (1..pieces).map(|piece| all(piece) / all(0)).collect()
 }
 
 /// Reads what it says, until it ends.
@@ -146,4 +165,16 @@ fn read(output: ChildStdout, turns: &Mutex<Vec<Turn>>) {
 fn now() -> Result<u64> {
     let time = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).context("reading a clock")?);
     Ok(u64::try_from(time.as_nanos())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All time of a kind counts, but for turns in which the machine stood still.
+    #[test]
+    fn ratios_of_sums() {
+        let turns: [&[u64]; 4] = [&[10, 10, 11], &[10, 12, 15], &[10, 8, 10], &[10, 10, 400]];
+        assert_eq!(ratios(&turns, 3), [1.0, 1.2]);
+    }
 }
