@@ -199,7 +199,9 @@ impl Handler {
                 *sum += u64::from_ne_bytes(*word);
             }
         }
-        Ok(Counters(sums.into()))
+        let mut all = Vec::from(sums);
+        all.push(("plans_evicted", self.plans().evicted()));
+        Ok(Counters(all))
     }
 }
 

@@ -517,7 +517,7 @@ mod tests {
         assert_eq!(with(16, 20), Err(PlanError::Step(0)));
         assert_eq!(with(17, 3), Err(PlanError::Step(0)));
         assert_eq!(with(20, 64), Err(PlanError::Step(0)));
-        assert_eq!(with(21, 65), Err(PlanError::Step(0)));
+        assert_eq!(with(21, 129), Err(PlanError::Step(0)));
         // A load's address is a sum, and there are eight operations.
         assert_eq!(with(23, 1), Err(PlanError::Step(0)));
         assert_eq!(with(39, 8), Err(PlanError::Step(1)));

@@ -76,21 +76,21 @@ const NOTHING: World = World {
     missing: 1,
 };
 
-/// Whole instructions are brought along in few pieces, none of more than 64 bytes, before the loads
+/// Whole instructions are brought along in few pieces, none of more than 128 bytes, before the loads
 /// that they do.
 #[test]
 fn pieces_of_code() {
-    // je past the next 40 bytes; add rax, 1 (ten times); mov rax, [rdi]; then 20 nops of 6 bytes
+    // je past the next 40 bytes; add rax, 1 (ten times); mov rax, [rdi]; then 20 nops of 10 bytes
     let mut bytes = vec![0x74, 40];
     bytes.extend([0x48, 0x83, 0xc0, 1].repeat(10));
     bytes.extend([0x48, 0x8b, 0x07]);
-    bytes.extend([0x66, 0x0f, 0x1f, 0x44, 0, 0].repeat(20));
+    bytes.extend([0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0].repeat(20));
     let planned = plan(&mut Program::new(&bytes), LIMITS);
     assert_eq!(
         planned.plan.to_string(),
         "#0 42 bytes at bias + 0x401000\n\
-         #1 63 bytes at bias + 0x40102a\n\
-         #2 24 bytes at bias + 0x401069\n\
+         #1 123 bytes at bias + 0x40102a\n\
+         #2 20 bytes at bias + 0x4010a5\n\
          #3 8 bytes at rdi"
     );
     assert_eq!(planned.account.code_dropped, 0);

@@ -36,7 +36,6 @@ pub(crate) struct Plans<M = Words> {
     /// Of a number of slots that is a power of two.
     words: M,
     slots: u64,
-    /// Counts those that gave way.
     evicted: u64,
 }
 
@@ -83,6 +82,11 @@ impl<M: Deref<Target = [AtomicU64]>> Plans<M> {
         if let Some(slot) = self.find(&words_of(key)) {
             self.clear(slot);
         }
+    }
+
+    /// Plans that gave way to others so far.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted
     }
 
     /// The slots of a key.
