@@ -192,13 +192,16 @@ impl Plans {
         }
     }
 
-    /// What the handler has of it does no harm and gives way to what is used; only a denial stays
-    /// until it is taken back.
+    /// Its plans make room for those of others. The rows that the handler has of it do no harm and give
+    /// way to what is used; a denial stays until it is taken back.
     fn forget(&mut self, process: ProcessKey) {
         let Some(of_process) = self.processes.remove(&process) else {
             return;
         };
         self.entries = self.entries.saturating_sub(of_process.len());
+        for pc in of_process.given.keys() {
+            self.handler.remove_plan(process, *pc);
+        }
         if of_process.denied {
             let _ = self.handler.forget(process);
         }

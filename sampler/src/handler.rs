@@ -151,7 +151,7 @@ impl Handler {
 
     /// Forgets what was said of a process by [`Handler::deny`]: it has ended, or executed another
     /// program. Its plans and rows do no harm, since their keys do not come back; they give way to
-    /// those of others.
+    /// those of others, plans that are [taken back](Self::remove_plan) at once.
     ///
     /// # Errors
     /// The kernel's refusal.
