@@ -264,7 +264,8 @@ SUBPROGRAM int evaluate_steps(struct work *work, const struct plan *plan)
 			break;
 	}
 	work->record.tail_words = progress.used;
-	work->record.plan_step = outcome == PLAN_COMPLETE ? 0 : index;
+	if (outcome != PLAN_COMPLETE)
+		work->record.plan_step = index;
 	return outcome;
 }
 

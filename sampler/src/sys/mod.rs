@@ -106,6 +106,31 @@ fn checked(result: i32) -> io::Result<()> {
     }
 }
 
+/// What the system says of numbers that make no sense.
+fn invalid() -> io::Error {
+    io::Error::from_raw_os_error(libc::EINVAL)
+}
+
+/// Maps so many bytes that the kernel shares through a descriptor, from the first one on, to read and to
+/// write. It refuses more than there are.
+fn share(of: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<libc::c_void>> {
+    // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+    let base = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            of.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(base).ok_or_else(invalid)
+}
+
 /// Lets an event, and all its inherited copies, count.
 pub(crate) fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open; the request takes a plain number.
@@ -187,26 +212,10 @@ unsafe impl Send for Ring {}
 impl Ring {
     /// Maps the ring of an event with `pages` pages of data, a power of two.
     pub(crate) fn map(event: BorrowedFd<'_>, pages: u32) -> io::Result<Ring> {
-        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let size = (pages as usize).checked_mul(PAGE).ok_or_else(invalid)?;
         let len = size.checked_add(PAGE).ok_or_else(invalid)?;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
-        let base = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or_else(invalid)?;
         Ok(Ring {
-            base,
+            base: share(event, len)?.cast(),
             size,
             tail: 0,
         })
@@ -292,25 +301,8 @@ unsafe impl Sync for Words {}
 impl Words {
     /// Maps a map of kind array that can be mapped, with so many words in all.
     pub(crate) fn map(of: BorrowedFd<'_>, len: usize) -> io::Result<Words> {
-        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let bytes = len.checked_mul(size_of::<AtomicU64>());
-        let bytes = bytes.ok_or_else(invalid)?;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory. The
-        // kernel refuses one that is longer than the map.
-        let base = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                of.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or_else(invalid)?;
+        let base = share(of, bytes.ok_or_else(invalid)?)?.cast();
         Ok(Words { base, len })
     }
 }
