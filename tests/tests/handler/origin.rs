@@ -228,6 +228,7 @@ fn word() -> impl Strategy<Value = u64> {
         Just(IN_CODE),
         Just(0),
         (0..2 * WORDS).prop_map(|index| address(TASK_STACK, index)),
+        (0..2_usize).prop_map(|unaligned| address(TASK_STACK, KERNEL + SAVED + unaligned)),
         any::<u64>(),
     ]
 }
@@ -255,9 +256,9 @@ fn changed_words() {
             let (origin, saved) = host.ask(&stacks);
             seen[origin as usize] += 1;
             if origin == Origin::Kernel {
-                let at = saved[RSP] - TASK_STACK;
-                let index = (at as usize / 8).saturating_sub(SAVED);
-                let begin = index & !1 | 1;
+                // The processor saves them below the stack pointer, aligned down to 16 bytes.
+                let end = (saved[RSP] & !15) - TASK_STACK;
+                let begin = end as usize / 8 - SAVED;
                 prop_assert_eq!(&stacks.task[begin..begin + SAVED], &saved[..]);
                 prop_assert_eq!(stacks.task[begin - 1], IN_ENTRY);
                 prop_assert_eq!(saved[CS] & 0xffff, 0x10);
