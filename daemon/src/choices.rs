@@ -23,6 +23,12 @@ use crate::sysctl::{Places, Raised};
 /// has to be looked at soon under the other one.
 const PATIENCE: u32 = 32;
 
+/// What a sample takes of a buffer at most, as a rule, in bytes.
+const SAMPLE_BYTES: u32 = 768;
+
+/// How large buffers are at least and at most.
+const BUFFERS: std::ops::RangeInclusive<u32> = 1 << 20..=4 << 20;
+
 /// Bytes for what is known of programs, where that is not configured.
 pub(crate) const PROGRAMS: usize = 128 << 20;
 
@@ -135,6 +141,7 @@ impl Choices {
         config.engine = self.engine;
         if self.engine == Engine::Bpf {
             config.wake_up_samples = config.wake_up_samples.saturating_mul(PATIENCE);
+            config.bpf.buffer_bytes = buffer_bytes(config.wake_up_samples);
         }
         config.batch_bytes = batch_bytes(config.wake_up_samples);
         config.bpf.not_dumpable = args.allow_secrets;
@@ -355,6 +362,15 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
     places.raise(per_second / choices.period.max(1))
 }
 
+/// The size of a CPU's buffer that wakes its reader, when half of it is full, no sooner than so many
+/// samples do: a wake-up takes another interrupt of the CPU that is sampled.
+fn buffer_bytes(wake_up_samples: u32) -> u32 {
+    let wanted = wake_up_samples.saturating_mul(2 * SAMPLE_BYTES);
+    let sized = wanted.clamp(*BUFFERS.start(), *BUFFERS.end());
+    // The largest is a power of two.
+    sized.next_power_of_two()
+}
+
 /// The id of a control group, by its folder.
 fn cgroup_id(path: &Path) -> Result<u64> {
     let group = path.display();
@@ -369,4 +385,16 @@ fn cgroup_id(path: &Path) -> Result<u64> {
     Ok(found
         .with_context(|| format!("cannot look at {group}"))?
         .ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Buffers are powers of two that are large enough for the wake-ups that are asked for, within limits.
+    #[test]
+    fn sizes_of_buffers() {
+        let sizes = [1, 333, 1333, 3333, u32::MAX].map(buffer_bytes);
+        assert_eq!(sizes, [1 << 20, 1 << 20, 2 << 20, 4 << 20, 4 << 20]);
+    }
 }

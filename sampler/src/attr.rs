@@ -63,9 +63,6 @@ pub(crate) fn attributes(
     let mut attr = b::perf_event_attr {
         // The size is that of a small fixed struct.
         size: size_of::<b::perf_event_attr>() as u32,
-        sample_type: SAMPLE_TYPE,
-        sample_regs_user: REGISTERS,
-        sample_regs_intr: REGISTERS,
         clockid: libc::CLOCK_MONOTONIC,
         read_format: read_format(features),
         ..Default::default()
@@ -86,6 +83,13 @@ pub(crate) fn attributes(
             attr.set_exclude_idle(1);
         }
     }
+    // What a sample would hold is gathered before the handler runs, which makes no use of it.
+    if role != Role::Clock {
+        attr.sample_type = SAMPLE_TYPE;
+        attr.sample_regs_user = REGISTERS;
+        attr.sample_regs_intr = REGISTERS;
+        attr.set_sample_id_all(1);
+    }
     if role == Role::Both {
         attr.sample_stack_user = config.stack_bytes;
     }
@@ -99,7 +103,6 @@ pub(crate) fn attributes(
     }
     attr.set_disabled(1);
     attr.set_use_clockid(1);
-    attr.set_sample_id_all(1);
     if role != Role::Clock {
         attr.set_mmap(1);
         // Without build ids: where one event asks for them, kernels (up to 6.18 at least) mark the
