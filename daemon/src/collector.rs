@@ -172,8 +172,8 @@ impl Collector {
 
     /// Gives plans to this handler from now on.
     pub(crate) fn serve(&mut self, handler: Handler) {
-        let Settings { window, seed, .. } = self.settings;
-        let mut plans = Plans::new(handler, window, seed);
+        let window = self.settings.window;
+        let mut plans = Plans::new(handler, window);
         plans.meet(ProcessKey::default(), || false);
         self.plans = Some(plans);
     }

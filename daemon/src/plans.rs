@@ -2,21 +2,20 @@
 //!
 //! A plan is made when a second sample found none for its PC, from the code that came with the
 //! sample and from the image files. It is made again, a few times at most, when a window ran into
-//! code that the plan did not bring, or when a step of it keeps failing: by then it is known where
-//! an indirect branch leads, or that a register holds no address there. One that came out as it was
-//! before is left for longer. Plans are advice: the window computes each address itself, and takes
-//! code and memory only from what the handler read.
+//! code that the plan did not bring: by then it is known where an indirect branch leads. One that came
+//! out as it was before is left for longer. The handler gives a plan up at the first step that fails,
+//! as loads do that belong to a way that the thread does not go. So such a step is put off until the
+//! others are done, and left out if it fails more often than not. Plans are advice: the window computes
+//! each address itself, and takes code and memory only from what the handler read.
 
 mod given;
 mod known;
 
 use std::hash::BuildHasher;
 
-use interpreter::{Account, Arms, DecodeCache, Limits, Planner, Request};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use interpreter::{Account, Arms, DecodeCache, Limits, Plan, Planner, Request};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use sampler::{Counters, Denial, GivenPlan, Handler, Pid, PlanOutcome, ProcessKey};
+use sampler::{Counters, Denial, GivenPlan, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
 
 use self::given::{Destinations, Given, share_for};
 use self::known::{Known, KnownCode, return_address, row_at};
@@ -86,7 +85,6 @@ pub(crate) struct Plans {
     tag: u32,
     /// Plans made so far.
     made: u64,
-    draws: StdRng,
 }
 
 /// Places of marks: a power of two.
@@ -98,7 +96,7 @@ const MAX_ENTRIES: usize = 1 << 18;
 const MAX_PROCESSES: usize = 1 << 16;
 impl Plans {
     /// For windows of so many instructions.
-    pub(crate) fn new(handler: Handler, instructions: u32, seed: u64) -> Self {
+    pub(crate) fn new(handler: Handler, instructions: u32) -> Self {
         Self {
             handler,
             planner: Planner::default(),
@@ -111,7 +109,6 @@ impl Plans {
             counted: Counters::default(),
             tag: 0,
             made: 0,
-            draws: StdRng::seed_from_u64(seed ^ 0x9_1a05),
         }
     }
 
@@ -228,6 +225,53 @@ impl Plans {
         }
         if self.is_wanted(basis, lacked, learned) {
             self.make(basis, cache, tables);
+        } else {
+            self.arrange(basis, tables);
+        }
+    }
+
+    /// Puts a step off that failed, or leaves it out, if it is time for that.
+    fn arrange(&mut self, basis: &Basis<'_, '_>, tables: &mut Tables) {
+        let Start { process, pc } = basis.start;
+        let PlanOutcome::Failed { tag, step, cause } = basis.outcome else {
+            return;
+        };
+        // Of these the step is to blame.
+        use PlanFailure::{Forbidden, Full, Unreadable};
+        if !matches!(cause, Unreadable | Forbidden | Full) {
+            return;
+        }
+        let of_process = self.processes.get_mut(&process);
+        let given = of_process.and_then(|of| of.given.get_mut(&pc));
+        let Some(given) = given.filter(|given| given.tag == tag) else {
+            return;
+        };
+        if !given.failed() {
+            return;
+        }
+        let there = self.handler.plan(process, pc).filter(|of| of.0 == tag);
+        let Some(plan) = there.and_then(|(_, bytes)| Plan::from_bytes(&bytes).ok()) else {
+            return;
+        };
+        let (what, plan) = match given.fails_mostly() {
+            true => ("steps_left_out", plan.without(step)),
+            false => ("steps_put_off", plan.deferring(step)),
+        };
+        let Some(plan) = plan else {
+            return;
+        };
+        self.tag = self.tag.wrapping_add(1);
+        let plan = GivenPlan {
+            bytes: &plan.to_bytes(),
+            bias: basis.bias,
+            tag: self.tag,
+            row: row_at(basis.view, basis.image_pc),
+            share: given.share,
+        };
+        // Bytes of a plan are not refused.
+        if self.handler.put_plan(process, pc, &plan).is_ok() {
+            given.arrange(self.tag);
+            tables.count("plan", what, 1);
         }
     }
 
@@ -274,7 +318,10 @@ impl Plans {
             | PlanOutcome::NotDumpable => return false,
         };
         let given = given.filter(|given| given.tag == tag);
-        given.is_some_and(|given| given.is_outdone(basis.outcome, lacked, learned))
+        given.is_some_and(|given| {
+            given.took();
+            given.is_outdone(basis.outcome, lacked, learned)
+        })
     }
 
     /// Whether a sample without a plan is not the first at its PC. Most PCs of a large program are
@@ -301,7 +348,6 @@ impl Plans {
             Given::new(tag, basis.fs_base)
         });
         given.begin(tag);
-        let failing = given.is_failing();
         let row = row_at(basis.view, basis.image_pc);
         let limits = Limits {
             fs_base: given.fs_base,
@@ -318,15 +364,8 @@ impl Plans {
             let place = basis.view.locate(branch)?;
             seen.directions(basis.owner, place.pc)
         };
-        let draws = &mut self.draws;
-        let mut draw = |arms: usize| draws.random_range(0..arms.max(1));
         let request = Request {
-            // A plan that fails where the thread did not go is better off with one arm alone.
-            arms: if failing {
-                Arms::Drawn(&mut draw)
-            } else {
-                Arms::Both
-            },
+            arms: Arms::Both,
             return_address: row.and_then(return_address),
             destinations: Some(&mut follow),
             directions: Some(&mut directions),
@@ -349,7 +388,7 @@ impl Plans {
             tables.count("plan", "unchanged", 1);
             return;
         }
-        given.tag = tag;
+        given.replace(tag);
         given.share = share_for(basis.probability);
         let plan = GivenPlan {
             bytes: &bytes,

@@ -120,6 +120,11 @@ impl Handler {
         self.plans().set_share(&layout::place(key, pc), share);
     }
 
+    /// The tag and the bytes of the plan for a PC, if it is still there.
+    pub fn plan(&self, key: ProcessKey, pc: u64) -> Option<(u32, Vec<u8>)> {
+        self.plans().get(&layout::place(key, pc))
+    }
+
     /// Takes a plan back, if it is there.
     pub fn remove_plan(&self, key: ProcessKey, pc: u64) {
         self.plans().remove(&layout::place(key, pc));

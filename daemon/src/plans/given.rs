@@ -18,8 +18,11 @@ pub(super) struct Given {
     pub(super) open: bool,
     /// Plans made for this PC so far.
     made: u8,
-    /// Samples in which it failed.
-    failures: u8,
+    /// Windows that had it since it was given, and those in which it failed.
+    windows: u16,
+    failures: u16,
+    /// How often its steps were put into another order, or left out.
+    arranged: u8,
     /// Windows that lacked code or memory since it was made.
     lacks: u16,
     /// The tag of the last one that was made, whether it was given or came out the same.
@@ -35,8 +38,10 @@ const MAX_MADE: u8 = 3;
 /// Windows that lack memory, or code if the last plan came out as it was before, until one is made
 /// anew: after the first plan twice as many, and twice as many again after each that follows.
 const FIRST_LACKS: u16 = 2;
-/// Failures after which a plan is made anew, along one arm of each open branch.
-const MAX_FAILURES: u8 = 8;
+/// After so many failures, each time, something is done about the step that failed.
+const FAILURES: u16 = 3;
+/// Times that the steps of a plan are arranged anew.
+const MAX_ARRANGED: u8 = 16;
 /// How much larger the share of samples is for which a plan is evaluated than that of the windows
 /// that are accepted, so that the one need not follow the other at every sample.
 const SPARE: f64 = 1.15;
@@ -54,7 +59,9 @@ impl Given {
             fs_base,
             open: false,
             made: 0,
+            windows: 0,
             failures: 0,
+            arranged: 0,
             lacks: 0,
             as_of: tag,
             settled: false,
@@ -76,9 +83,34 @@ impl Given {
         self.settled
     }
 
-    /// Whether it fails often, as plans do that follow both arms of a branch.
-    pub(super) fn is_failing(&self) -> bool {
-        self.failures >= MAX_FAILURES
+    /// Another one was given, which has this tag.
+    pub(super) fn replace(&mut self, tag: u32) {
+        (self.tag, self.windows, self.failures) = (tag, 0, 0);
+    }
+
+    /// Takes note of a window that had it.
+    pub(super) fn took(&mut self) {
+        if self.windows == u16::MAX {
+            (self.windows, self.failures) = (self.windows / 2, self.failures / 2);
+        }
+        self.windows += 1;
+    }
+
+    /// Takes note that a step failed in the last one, and says whether something is to be done about it.
+    pub(super) fn failed(&mut self) -> bool {
+        self.failures += 1;
+        self.failures.is_multiple_of(FAILURES) && self.arranged < MAX_ARRANGED
+    }
+
+    /// Another arrangement of its steps is given under this tag.
+    pub(super) fn arrange(&mut self, tag: u32) {
+        self.arranged += 1;
+        self.replace(tag);
+    }
+
+    /// Whether it fails in most windows.
+    pub(super) fn fails_mostly(&self) -> bool {
+        self.failures > self.windows / 2
     }
 
     /// Whether another plan may do better, after a window that had this one. `learned` says which plan
@@ -93,12 +125,9 @@ impl Given {
             return false;
         }
         if let PlanOutcome::Failed { cause, .. } = outcome {
-            self.failures = self.failures.saturating_add(1);
-            if cause == PlanFailure::NoSegmentBase {
-                self.fs_base = false;
-                return true;
-            }
-            return self.failures == MAX_FAILURES;
+            let is_new = cause == PlanFailure::NoSegmentBase && self.fs_base;
+            self.fs_base &= !is_new;
+            return is_new;
         }
         if !lacked.code && !lacked.memory {
             return false;
@@ -183,6 +212,31 @@ mod tests {
         assert!(given.is_outdone(DONE, LACKS_CODE, Some(2)));
         let asked = (0..100).find(|_| given.is_outdone(DONE, LACKS_CODE, None));
         assert_eq!(asked, Some(4));
+    }
+
+    /// A step that fails is looked at again and again, but not for ever; what came of an arrangement is told
+    /// by its own windows.
+    #[test]
+    fn failing_steps() {
+        let mut given = Given::new(1, false);
+        let fail = |given: &mut Given| {
+            given.took();
+            given.failed()
+        };
+        assert_eq!([0; 3].map(|_| fail(&mut given)), [false, false, true]);
+        assert!(given.fails_mostly());
+        given.arrange(2);
+        (0..6).for_each(|_| given.took());
+        assert_eq!([0; 3].map(|_| fail(&mut given)), [false, false, true]);
+        assert!(!given.fails_mostly());
+        let arranged = (3..1000).filter(|tag| {
+            let is_time = fail(&mut given);
+            if is_time {
+                given.arrange(*tag);
+            }
+            is_time
+        });
+        assert_eq!(arranged.count() + 1, usize::from(MAX_ARRANGED));
     }
 
     /// However much is lacking, plans for one PC come to an end.

@@ -378,6 +378,51 @@ impl Plan {
         self.needs
     }
 
+    /// This plan with a step behind the others, and all that need what it leaves; `None` if they are
+    /// there already, or there is no such step. Should the step fail, the others are done by then.
+    pub fn deferring(&self, step: u8) -> Option<Self> {
+        let deferred = self.needing(step)?;
+        let (kept, last): (Vec<_>, Vec<_>) =
+            (0..self.steps().len()).partition(|index| !deferred[*index]);
+        let is_new = kept.iter().max() > last.first();
+        is_new.then(|| self.of(kept.into_iter().chain(last)))
+    }
+
+    /// This plan without a step, and without all that need what it leaves; `None` if there is no such
+    /// step.
+    pub fn without(&self, step: u8) -> Option<Self> {
+        let left_out = self.needing(step)?;
+        Some(self.of((0..self.steps().len()).filter(|index| !left_out[*index])))
+    }
+
+    /// Which steps need what one leaves: itself, and others that come later.
+    fn needing(&self, step: u8) -> Option<[bool; MAX_STEPS]> {
+        let mut needing = [false; MAX_STEPS];
+        *needing[..self.steps().len()].get_mut(usize::from(step))? = true;
+        for (index, other) in self.steps().iter().enumerate() {
+            let mut sources = [other.base, other.index].into_iter();
+            needing[index] |= sources.any(|source| source.of_step().is_some_and(|of| needing[of]));
+        }
+        Some(needing)
+    }
+
+    /// Of these steps in this order, in which each comes behind those that it needs.
+    fn of(&self, order: impl Iterator<Item = usize>) -> Self {
+        let mut moved_to = [0; MAX_STEPS];
+        let mut steps = Vec::with_capacity(MAX_STEPS);
+        for (place, index) in (0..).zip(order) {
+            let mut step = self.steps[index];
+            for source in [&mut step.base, &mut step.index] {
+                if let Some(of) = source.of_step() {
+                    *source = Source::step(moved_to[of]);
+                }
+            }
+            moved_to[index] = place;
+            steps.push(step);
+        }
+        Self::new(&steps)
+    }
+
     /// The fixed layout that this module's text shows.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -491,6 +536,55 @@ mod tests {
             bytes[at] = byte;
             if let Ok(read) = Plan::from_bytes(&bytes) {
                 prop_assert_eq!(read.to_bytes(), bytes);
+            }
+        }
+    }
+
+    /// A step that is put off goes last, with those that need it and no others; nothing else changes, and
+    /// there is nothing to do a second time. One that is left out takes the same along.
+    #[test]
+    fn steps_that_fail() {
+        let load = |displacement, base| Step {
+            base,
+            ..Step::new(displacement, 8)
+        };
+        let [rax, rbx] = [0, 3].map(Source::register);
+        let plan = Plan::new(&[
+            load(1, rax),
+            load(2, Source::step(0)),
+            load(3, rbx),
+            Step {
+                index: Source::step(1),
+                ..load(4, rbx)
+            },
+            load(5, Source::step(2)),
+        ]);
+        let others = [load(3, rbx), load(5, Source::step(0))];
+        let put_off = plan.deferring(0).unwrap();
+        let last = [
+            load(1, rax),
+            load(2, Source::step(2)),
+            Step {
+                index: Source::step(3),
+                ..load(4, rbx)
+            },
+        ];
+        assert_eq!(put_off.steps(), [&others[..], &last].concat());
+        assert_eq!(put_off.deferring(2), None);
+        assert_eq!(put_off.without(2).unwrap().steps(), others);
+        assert_eq!(plan.without(0).unwrap().steps(), others);
+        assert_eq!(plan.deferring(4), None);
+        assert_eq!(plan.deferring(5), None);
+        assert_eq!(plan.without(5), None);
+        assert_eq!(plan.without(4).unwrap().steps(), &plan.steps()[..4]);
+    }
+
+    proptest! {
+        /// Whatever step is put off or left out, what is left is a plan.
+        #[test]
+        fn changed_plans(plan in plan(), step in any::<u8>()) {
+            for changed in plan.deferring(step).into_iter().chain(plan.without(step)) {
+                prop_assert_eq!(Plan::from_bytes(&changed.to_bytes()), Ok(changed));
             }
         }
     }

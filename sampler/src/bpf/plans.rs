@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use libbpf_rs::{MapCore, MapHandle};
 
-use super::layout::{PLACE_BYTES, PLAN_VALUE_BYTES};
+use super::layout::{self, PLACE_BYTES, PLAN_VALUE_BYTES};
 use crate::sys::Words;
 use crate::{Error, Share};
 
@@ -82,6 +82,17 @@ impl<M: Deref<Target = [AtomicU64]>> Plans<M> {
         if let Some(slot) = self.find(&words_of(key)) {
             self.clear(slot);
         }
+    }
+
+    /// The tag of a plan and what is evaluated, if it is there.
+    pub(crate) fn get(&self, key: &[u8; PLACE_BYTES]) -> Option<(u32, Vec<u8>)> {
+        let words = self.slot(self.find(&words_of(key))?);
+        let mut value = [0; PLAN_VALUE_BYTES];
+        for (bytes, word) in value.as_chunks_mut().0.iter_mut().zip(words) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        let (tag, plan) = layout::tag_and_plan(&value);
+        Some((tag, plan.to_vec()))
     }
 
     /// Plans that gave way to others so far.
@@ -192,6 +203,7 @@ fn words_of<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u64
 
 #[cfg(test)]
 mod tests {
+    use super::layout::PLAN_BYTES;
     use super::*;
 
     fn plans(slots: usize) -> Plans<Box<[AtomicU64]>> {
@@ -266,6 +278,9 @@ mod tests {
         plans.set_share(&key(0x1234), Share::new(0.5));
         let half = share(&plans).expect("there") as u32;
         assert_eq!(half, Share::new(0.5).0);
+        let (tag, plan) = plans.get(&key(0x1234)).expect("there");
+        assert_eq!(tag, 0x1234);
+        assert_eq!(plan, 0x1234_u64.to_ne_bytes().repeat(PLAN_BYTES / 8));
         plans.remove(&key(0x1234));
         plans.set_share(&key(0x1234), Share::ALL);
         assert_eq!(share(&plans), None);
