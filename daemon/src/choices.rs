@@ -27,7 +27,7 @@ const PATIENCE: u32 = 32;
 const SAMPLE_BYTES: u32 = 768;
 
 /// How large buffers are at least and at most.
-const BUFFERS: std::ops::RangeInclusive<u32> = 1 << 20..=4 << 20;
+const BUFFERS: [u32; 2] = [1 << 20, 4 << 20];
 
 /// Bytes for what is known of programs, where that is not configured.
 pub(crate) const PROGRAMS: usize = 128 << 20;
@@ -365,10 +365,10 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
 /// The size of a CPU's buffer that wakes its reader, when half of it is full, no sooner than so many
 /// samples do: a wake-up takes another interrupt of the CPU that is sampled.
 fn buffer_bytes(wake_up_samples: u32) -> u32 {
+    let [least, most] = BUFFERS;
     let wanted = wake_up_samples.saturating_mul(2 * SAMPLE_BYTES);
-    let sized = wanted.clamp(*BUFFERS.start(), *BUFFERS.end());
     // The largest is a power of two.
-    sized.next_power_of_two()
+    wanted.clamp(least, most).next_power_of_two()
 }
 
 /// The id of a control group, by its folder.

@@ -172,8 +172,7 @@ impl Collector {
 
     /// Gives plans to this handler from now on.
     pub(crate) fn serve(&mut self, handler: Handler) {
-        let window = self.settings.window;
-        let mut plans = Plans::new(handler, window);
+        let mut plans = Plans::new(handler, self.settings.window);
         plans.meet(ProcessKey::default(), || false);
         self.plans = Some(plans);
     }

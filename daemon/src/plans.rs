@@ -233,14 +233,15 @@ impl Plans {
     /// Puts a step off that failed, or leaves it out, if it is time for that.
     fn arrange(&mut self, basis: &Basis<'_, '_>, tables: &mut Tables) {
         let Start { process, pc } = basis.start;
-        let PlanOutcome::Failed { tag, step, cause } = basis.outcome else {
+        // Of these causes the step is to blame.
+        let PlanOutcome::Failed {
+            tag,
+            step,
+            cause: PlanFailure::Unreadable | PlanFailure::Forbidden | PlanFailure::Full,
+        } = basis.outcome
+        else {
             return;
         };
-        // Of these the step is to blame.
-        use PlanFailure::{Forbidden, Full, Unreadable};
-        if !matches!(cause, Unreadable | Forbidden | Full) {
-            return;
-        }
         let of_process = self.processes.get_mut(&process);
         let given = of_process.and_then(|of| of.given.get_mut(&pc));
         let Some(given) = given.filter(|given| given.tag == tag) else {

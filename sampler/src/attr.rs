@@ -83,13 +83,6 @@ pub(crate) fn attributes(
             attr.set_exclude_idle(1);
         }
     }
-    // What a sample would hold is gathered before the handler runs, which makes no use of it.
-    if role != Role::Clock {
-        attr.sample_type = SAMPLE_TYPE;
-        attr.sample_regs_user = REGISTERS;
-        attr.sample_regs_intr = REGISTERS;
-        attr.set_sample_id_all(1);
-    }
     if role == Role::Both {
         attr.sample_stack_user = config.stack_bytes;
     }
@@ -103,7 +96,12 @@ pub(crate) fn attributes(
     }
     attr.set_disabled(1);
     attr.set_use_clockid(1);
+    // What a clock's sample would hold is gathered before the handler runs, which makes no use of it.
     if role != Role::Clock {
+        attr.sample_type = SAMPLE_TYPE;
+        attr.sample_regs_user = REGISTERS;
+        attr.sample_regs_intr = REGISTERS;
+        attr.set_sample_id_all(1);
         attr.set_mmap(1);
         // Without build ids: where one event asks for them, kernels (up to 6.18 at least) mark the
         // same mapping's records of other events as well, which have none, and `perf` cannot read

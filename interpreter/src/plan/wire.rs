@@ -384,7 +384,7 @@ impl Plan {
         let deferred = self.needing(step)?;
         let (kept, last): (Vec<_>, Vec<_>) =
             (0..self.steps().len()).partition(|index| !deferred[*index]);
-        let is_new = kept.iter().max() > last.first();
+        let is_new = kept.last() > last.first();
         is_new.then(|| self.of(kept.into_iter().chain(last)))
     }
 

@@ -247,15 +247,6 @@ pub(crate) fn plan_value(
     bytes
 }
 
-/// The tag of a `struct plan_value`, and its plan.
-pub(crate) fn tag_and_plan(value: &[u8; PLAN_VALUE_BYTES]) -> (u32, &[u8]) {
-    // Behind the key and the load bias.
-    const TAG: usize = PLACE_BYTES + 8;
-    let (head, plan) = value.split_at(PLAN_VALUE_BYTES - PLAN_BYTES);
-    let tag = std::array::from_fn(|index| head[TAG + index]);
-    (u32::from_ne_bytes(tag), plan)
-}
-
 /// How many plans the handler's map has room for where so many are asked for: a power of two.
 pub(crate) fn plan_slots(wanted: u32) -> u32 {
     wanted.clamp(2, 1 << 24).next_power_of_two()

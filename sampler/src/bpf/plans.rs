@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use libbpf_rs::{MapCore, MapHandle};
 
-use super::layout::{self, PLACE_BYTES, PLAN_VALUE_BYTES};
+use super::layout::{PLACE_BYTES, PLAN_BYTES, PLAN_VALUE_BYTES};
 use crate::sys::Words;
 use crate::{Error, Share};
 
@@ -20,6 +20,10 @@ const SLOT_WORDS: usize = PLAN_VALUE_BYTES / 8;
 /// Of its key, the last one of which is the address.
 const KEY_WORDS: usize = PLACE_BYTES / 8;
 const ADDRESS: usize = KEY_WORDS - 1;
+/// The word whose lower half is the tag, behind the key and the load bias.
+const TAG: usize = KEY_WORDS + 1;
+/// Where the plan itself begins.
+const PLAN: usize = SLOT_WORDS - PLAN_BYTES / 8;
 /// The word whose lower half is the share, and whose upper half says that it was used.
 const SHARE_AND_USED: usize = 6;
 const USED: u64 = 1 << 32;
@@ -86,13 +90,10 @@ impl<M: Deref<Target = [AtomicU64]>> Plans<M> {
 
     /// The tag of a plan and what is evaluated, if it is there.
     pub(crate) fn get(&self, key: &[u8; PLACE_BYTES]) -> Option<(u32, Vec<u8>)> {
-        let words = self.slot(self.find(&words_of(key))?);
-        let mut value = [0; PLAN_VALUE_BYTES];
-        for (bytes, word) in value.as_chunks_mut().0.iter_mut().zip(words) {
-            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
-        let (tag, plan) = layout::tag_and_plan(&value);
-        Some((tag, plan.to_vec()))
+        let words: [_; SLOT_WORDS] = self.first_words(self.find(&words_of(key))?);
+        let plan = words[PLAN..].iter().flat_map(|word| word.to_ne_bytes());
+        // The cast picks the lower half.
+        Some((words[TAG] as u32, plan.collect()))
     }
 
     /// Plans that gave way to others so far.
@@ -111,9 +112,14 @@ impl<M: Deref<Target = [AtomicU64]>> Plans<M> {
         &self.words[slot * SLOT_WORDS..][..SLOT_WORDS]
     }
 
-    fn key(&self, slot: usize) -> Key {
+    /// So many words of a slot, from the first one on.
+    fn first_words<const WORDS: usize>(&self, slot: usize) -> [u64; WORDS] {
         let words = self.slot(slot);
         std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
+    }
+
+    fn key(&self, slot: usize) -> Key {
+        self.first_words(slot)
     }
 
     fn is_free(&self, slot: usize) -> bool {
@@ -159,9 +165,7 @@ impl<M: Deref<Target = [AtomicU64]>> Plans<M> {
         if to == slot || moves == 0 || !self.frees(to, moves - 1, may_be_had) {
             return false;
         }
-        let words = self.slot(slot);
-        let value = std::array::from_fn(|index| words[index].load(Ordering::Relaxed));
-        self.write(to, &value);
+        self.write(to, &self.first_words(slot));
         self.clear(slot);
         true
     }
@@ -203,7 +207,6 @@ fn words_of<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u64
 
 #[cfg(test)]
 mod tests {
-    use super::layout::PLAN_BYTES;
     use super::*;
 
     fn plans(slots: usize) -> Plans<Box<[AtomicU64]>> {
