@@ -243,6 +243,7 @@ impl Plans {
             return;
         };
         let of_process = self.processes.get_mut(&process);
+        let of_process = of_process.filter(|of| !of.denied);
         let given = of_process.and_then(|of| of.given.get_mut(&pc));
         let Some(given) = given.filter(|given| given.tag == tag) else {
             return;
