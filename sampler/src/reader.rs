@@ -12,11 +12,10 @@ use crate::block::Pool;
 use crate::outlet::{Outlet, Undelivered};
 use crate::sources::{Buffer, Own, Sources};
 use crate::stats::Stats;
-use crate::{Batch, Clock, Intervals, Packed, Record, decode, sys};
+use crate::{Batch, Clock, Config, Intervals, Packed, Record, decode, sys};
 
-/// How long readers of rings and of buffers wait for samples before they send what there is. The longest
-/// intervals' wake-ups still come before it: were each interval drawn for a time and not for a number
-/// of samples, there would be more samples of the short ones, and more in all than were asked for.
+/// How long readers of rings and of buffers wait for samples before they send what there is. On a CPU
+/// that is sampled all the time, the longest intervals' wake-ups still come before it.
 const RING_TIMEOUT: Duration = Duration::from_millis(80);
 const BUFFER_TIMEOUT: Duration = Duration::from_millis(512);
 
@@ -39,6 +38,8 @@ pub(crate) struct Reader {
     /// The mean of the next interval, which may be changed while the reader runs.
     mean: Arc<AtomicU64>,
     clock: Clock,
+    /// With how many samples the handler in the kernel wakes this up.
+    wake_up_samples: u32,
     outlet: Outlet,
     /// Which event is watched: the first one whose threads have not all ended.
     watched: usize,
@@ -59,7 +60,7 @@ impl Reader {
         sources: Sources,
         intervals: Intervals,
         mean: Arc<AtomicU64>,
-        clock: Clock,
+        config: &Config,
         outlet: Outlet,
     ) -> Reader {
         let drawn = sources.own.iter().map(|own| own.interval).collect();
@@ -68,7 +69,8 @@ impl Reader {
             sources,
             intervals,
             mean,
-            clock,
+            clock: config.clock,
+            wake_up_samples: config.wake_up_samples,
             outlet,
             watched: 0,
             is_awake: false,
@@ -167,8 +169,8 @@ impl Reader {
         (self.is_awake, self.drained_at) = (false, now);
         let drained_to = self.drained_to();
         let mut batch = Batch::empty(self.cpu, drained_to);
-        // Of each own event, when it had its last sample; 0 if it had none.
-        let mut sampled = vec![0; self.sources.own.len()];
+        // Of each own event, how many samples it had, and when the last one, or 0.
+        let mut sampled = vec![(0, 0); self.sources.own.len()];
         let (own, clock, scratch, stats) = (
             &self.sources.own,
             self.clock,
@@ -185,7 +187,7 @@ impl Reader {
                             .zip(&mut sampled)
                             .find(|(own, _)| own.id == stream);
                         if let Some((own, sampled)) = known {
-                            *sampled = sample.time;
+                            *sampled = (sampled.0 + 1, sample.time);
                             // The kernel goes on reporting the first interval of this clock's
                             // event. Of an inherited one that is the only one.
                             if clock == Clock::CpuClock {
@@ -218,9 +220,9 @@ impl Reader {
             batch.malformed += 1;
         }
         if let Some(buffer) = buffer {
-            let last = self.drain_buffer(buffer, &mut batch, stopping);
+            let (count, last) = self.drain_buffer(buffer, &mut batch, stopping);
             if let Some(of_clock) = sampled.first_mut() {
-                *of_clock = last.max(*of_clock);
+                *of_clock = (of_clock.0 + count, last.max(of_clock.1));
             }
         }
         if stopping {
@@ -237,14 +239,16 @@ impl Reader {
         batch
     }
 
-    /// Takes what the handler in the kernel has left; says when the last sample was taken, or 0.
-    fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch, stopping: bool) -> u64 {
+    /// Takes what the handler in the kernel has left; says how many samples there were, and when the
+    /// last one was taken, or 0.
+    fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch, stopping: bool) -> (u64, u64) {
         let mut received = buffer.drain();
         let missed = std::mem::take(&mut received.missed);
         batch.malformed += std::mem::take(&mut received.malformed);
         let samples = &mut received.samples;
         batch.records.reserve(samples.len());
-        self.stats.samples += samples.len() as u64;
+        let count = samples.len() as u64;
+        self.stats.samples += count;
         let last = samples.last().map_or(0, Packed::time);
         let own = self.sources.own.first();
         for mut sample in samples.drain(..) {
@@ -259,7 +263,7 @@ impl Reader {
             batch.records.push(Record::Packed(sample));
         }
         let Some(overflow) = &mut self.sources.overflow else {
-            return last;
+            return (count, last);
         };
         // Looking there costs samples. Only at the end there is no next one that would tell.
         let turns = match (missed > 0, stopping) {
@@ -290,7 +294,7 @@ impl Reader {
                 batch.records.push(Record::Cycles(Box::new(cycles)));
             }
         }
-        last
+        (count, last)
     }
 
     /// A time before which nothing can appear in this ring any more.
@@ -310,7 +314,7 @@ impl Reader {
     /// Draws a new interval for each event that has just had a sample, or had a draw long ago. For
     /// others, which are in the middle of theirs, a new one would discard what they have counted: an
     /// event that is slow to fill its interval would never be sampled.
-    fn redraw(&mut self, sampled: &[u64]) {
+    fn redraw(&mut self, sampled: &[(u64, u64)]) {
         let Sources {
             clocks,
             own,
@@ -319,11 +323,12 @@ impl Reader {
         } = &mut self.sources;
         let mean = self.mean.load(Ordering::Relaxed);
         self.intervals.set_mean(mean);
-        let steady = self.clock == Clock::CpuClock && buffer.is_some();
-        for ((event, own), sampled) in clocks.iter().zip(own).zip(sampled) {
+        let held_for = (self.clock == Clock::CpuClock && buffer.is_some())
+            .then_some(u64::from(self.wake_up_samples / 2));
+        for ((event, own), (count, last)) in clocks.iter().zip(own).zip(sampled) {
             let set_at = sys::clock_now();
-            own.was_used |= *sampled > 0;
-            if !own.is_to_be_redrawn(steady, mean, *sampled, set_at) {
+            own.samples += count;
+            if !own.is_to_be_redrawn(held_for, mean, *last, set_at) {
                 continue;
             }
             let interval = self.intervals.draw();
@@ -335,7 +340,7 @@ impl Reader {
                         previous: own.interval,
                         set_at,
                         mean,
-                        was_used: false,
+                        samples: 0,
                     };
                     self.drawn.push(interval);
                 }

@@ -181,7 +181,7 @@ impl Sampler {
                 sources,
                 intervals,
                 Arc::clone(&running.mean),
-                running.config.clock,
+                &running.config,
                 Outlet::new(sender.clone(), running.config.batch_bytes, sent),
             ));
         }
