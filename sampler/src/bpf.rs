@@ -381,3 +381,48 @@ fn quiet() {
         libbpf_rs::set_print(Some((PrintLevel::Info, print)));
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use object::{Object, ObjectSection};
+
+    use super::HANDLER;
+
+    /// `bpf_task_pt_regs`, the last helper that Linux 5.15 has, in the order of the kernel's
+    /// `linux/bpf.h`.
+    const LAST_OF_5_15: i32 = 175;
+
+    /// The helpers that the handler calls, by the kernel's numbers.
+    fn helpers() -> BTreeSet<i32> {
+        const CALL: u8 = 0x85;
+        let object = object::File::parse(&HANDLER.0).expect("the handler is an ELF file");
+        let mut found = BTreeSet::new();
+        for section in object.sections() {
+            if section.kind() != object::SectionKind::Text {
+                continue;
+            }
+            let code = section.data().expect("its code is there");
+            // The second half of a load of 64 bits has the operation 0.
+            for &[operation, registers, _, _, a, b, c, d] in code.as_chunks().0 {
+                // The source register tells calls of helpers from those of its own functions.
+                if operation == CALL && registers >> 4 == 0 {
+                    found.insert(i32::from_le_bytes([a, b, c, d]));
+                }
+            }
+        }
+        found
+    }
+
+    /// The oldest kernel that it is made for has all the helpers that it calls.
+    #[test]
+    fn helpers_of_the_oldest_kernel() {
+        let called = helpers();
+        assert!(called.contains(&LAST_OF_5_15), "{called:?}");
+        assert!(
+            called.iter().all(|&id| (1..=LAST_OF_5_15).contains(&id)),
+            "{called:?}"
+        );
+    }
+}

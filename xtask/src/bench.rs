@@ -2,12 +2,13 @@
 //! `perf record` at the same rate, with the interrupts alone, and with nothing.
 //!
 //! One program works all the time, in pieces of equal work (`work`). A shared machine is up to half as
-//! fast again in one second as in the next. So those that are to be compared, which are all of one rate,
-//! are attached at once, and one after the other has its perf events switched on for a few hundredths of
-//! a second; a slowdown is the median ratio to the piece of the same turn that none was on in. What a
-//! profiler takes of the processors is seen when it is attached alone. The clock that is no perf event
-//! cannot be switched; its slowdown is against nothing just before and after, and as uncertain as the
-//! spread says. All of it is done in random order.
+//! fast again in one second as in the next. So those that are to be compared, which are all of one
+//! rate, are attached at once, and one after the other has its perf events switched on for a few
+//! hundredths of a second; a slowdown is the time of all pieces of a profiler against that of the
+//! pieces of the same turns that none was on in. What a profiler takes of the processors is seen when
+//! it is attached alone. The clock that is no perf event cannot be switched; its slowdown is against
+//! nothing just before and after, and as uncertain as the spread says. All of it is done in random
+//! order.
 
 mod attached;
 mod handler;

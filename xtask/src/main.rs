@@ -43,6 +43,9 @@ enum Command {
         /// How long; a recording of the whole machine runs as long after it.
         #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=10_000))]
         minutes: u64,
+        /// Only the recording, with so many samples per second and CPU.
+        #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
+        rate: Option<u32>,
     },
     /// Set up, build, and try the handler on other kernels, under emulation.
     Kernels {
@@ -89,7 +92,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo => demo::run()?,
         Command::Test => return test::run(),
         Command::Bench(options) => bench::run(&options)?,
-        Command::Soak { minutes } => soak::run(minutes)?,
+        Command::Soak { minutes, rate } => soak::run(minutes, rate)?,
         Command::Kernels { images } => kernels::run(&images)?,
         Command::FuzzIsa {
             cases,

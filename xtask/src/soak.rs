@@ -24,8 +24,9 @@ const LOAD: [&str; 3] = [
     "while :; do head -c 4000000 /usr/bin/perl | xz -1 >/dev/null; sleep 0.5; done",
 ];
 
-/// Runs both for so many minutes each.
-pub(crate) fn run(minutes: u64) -> Result<()> {
+/// Runs both for so many minutes each; with a `rate`, in samples per second and CPU, only the recording,
+/// that often.
+pub(crate) fn run(minutes: u64, rate: Option<u32>) -> Result<()> {
     setup::run(Need::Test)?;
     build()?;
     let programs = Programs::find()?;
@@ -50,11 +51,17 @@ pub(crate) fn run(minutes: u64) -> Result<()> {
     fs::create_dir(folder.join("record")).context("creating a folder")?;
     record.args(["record", "-q", "-a", "-o"]);
     record.arg(folder.join("record/vcpi.db"));
+    let mut runs = vec![("serve", serve), ("record", record)];
+    if let Some(rate) = rate {
+        runs.remove(0);
+        let (_, record) = &mut runs[0];
+        record.args(["--rate", &rate.to_string()]);
+    }
     let _load: Vec<Killed> = LOAD
         .iter()
         .map(|script| Killed::start(Command::new("sh").args(["-c", script])))
         .collect::<Result<_>>()?;
-    for (name, command) in [("serve", serve), ("record", record)] {
+    for (name, command) in runs {
         soak(name, command, &folder.join(name), &programs, minutes)?;
     }
     Ok(())
@@ -71,7 +78,7 @@ fn soak(
     let mut child = Killed::start(&mut command)?;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let begun = Instant::now();
-    println!("minute  RSS MiB  CPU % of the machine  database MiB  MiB per hour");
+    println!("minute  RSS MiB  maps MiB  CPU % of the machine  database MiB  MiB per hour");
     let mut before = (begun, 0.0, 0);
     let mut peak = 0;
     for minute in 1..=minutes {
@@ -90,8 +97,9 @@ fn soak(
         let resident = resident(child.0.id())?;
         peak = peak.max(resident);
         println!(
-            "{minute:>6}  {:>7.1}  {:>20.2}  {:>12.1}  {:>12.1}",
+            "{minute:>6}  {:>7.1}  {:>8.1}  {:>20.2}  {:>12.1}  {:>12.1}",
             mebibytes(resident),
+            mebibytes(of_maps(child.0.id())?),
             100.0 * (now.1 - before.1) / wall / cpus as f64,
             mebibytes(now.2),
             (mebibytes(now.2) - mebibytes(before.2)) / wall * 3600.0,
@@ -135,6 +143,25 @@ fn resident(pid: u32) -> Result<u64> {
         .context("its memory")?
         .parse()?;
     Ok(pages * 4096)
+}
+
+/// What its BPF maps take in the kernel, in bytes, by the kernel's account.
+fn of_maps(pid: u32) -> Result<u64> {
+    let mut total = 0;
+    for entry in fs::read_dir(format!("/proc/{pid}/fdinfo")).context("listing its descriptors")? {
+        // One that was closed meanwhile is none of them.
+        let Ok(text) = fs::read_to_string(entry?.path()) else {
+            continue;
+        };
+        let number = |name| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse::<u64>().ok()
+        };
+        if number("map_id:").is_some() {
+            total += number("memlock:").unwrap_or(0);
+        }
+    }
+    Ok(total)
 }
 
 /// Bytes of all files in a folder.
