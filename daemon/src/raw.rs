@@ -3,9 +3,10 @@
 //! ```text
 //! magic (8 bytes) | header | entry | entry | ...
 //! ```
-//! The header is JSON, an entry is in the format of postcard; each has its length before it (four
-//! bytes, little-endian). Entries are the records in order of time, and what else was done between
-//! them; behind each stand the answers that the collector got about processes meanwhile.
+//! The header is JSON, an entry is in the format of postcard; each has its length and its checksum
+//! before it (CRC-32 of length and bytes; four bytes each, little-endian). Entries are the records in
+//! order of time, and what else was done between them; behind each stand the answers that the collector
+//! got about processes meanwhile. The last one says that it is the last.
 //!
 //! A recording holds registers, stacks and memory of other people's programs: the file is readable
 //! by its owner alone, and samples in denied images and of processes that are not dumpable are
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::Answer;
 use crate::witness::Evidence;
 
-const MAGIC: &[u8; 8] = b"VCPIRAW\x04";
+const MAGIC: &[u8; 8] = b"VCPIRAW\x05";
 /// The longest entry: far more than any record needs.
 const MAX_ENTRY: u32 = 64 << 20;
 
@@ -64,6 +65,8 @@ pub(crate) enum Entry {
     Scan(Pid, u64),
     /// A flush was due here.
     Flush,
+    /// Nothing comes any more: the collector ended in good order.
+    End,
 }
 
 /// Writes a recording.
@@ -115,11 +118,12 @@ impl Writer {
         }
     }
 
-    /// Writes what is buffered.
+    /// Writes the end and what is buffered.
     ///
     /// # Errors
     /// The first failure of any write.
     pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.write(&Entry::End);
         match self.failed.take() {
             Some(error) => Err(error),
             None => self.file.flush(),
@@ -142,7 +146,16 @@ fn refusal(path: &Path, error: io::Error) -> anyhow::Error {
 fn write_entry(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
     file.write_all(&len.to_le_bytes())?;
+    file.write_all(&checksum(len, bytes).to_le_bytes())?;
     file.write_all(bytes)
+}
+
+/// Of an entry, its length included: zeros, as a file has that was not written in full, are no entry.
+fn checksum(len: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&len.to_le_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
 }
 
 /// Reads a recording.
@@ -152,6 +165,8 @@ pub(crate) struct Reader {
     buffer: Vec<u8>,
     /// Entries read so far, for messages.
     entries: u64,
+    /// The last entry was read.
+    ended: bool,
 }
 
 impl Reader {
@@ -162,6 +177,7 @@ impl Reader {
             file: BufReader::with_capacity(1 << 18, file),
             buffer: Vec::new(),
             entries: 0,
+            ended: false,
         };
         let mut magic = [0; MAGIC.len()];
         let foreign = || format!("{} is no raw recording of vcpid", path.display());
@@ -179,26 +195,41 @@ impl Reader {
     /// The next entry; `None` at the end.
     ///
     /// # Errors
-    /// A file that ends in the middle of an entry, or holds something else.
+    /// A file that ends before its end, or holds something else than what was written.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
         let at = self.entries;
         let broken = || format!("the recording is damaged at entry {at}");
         if !self.fill().with_context(broken)? {
-            return Ok(None);
+            if self.ended {
+                return Ok(None);
+            }
+            bail!(
+                "the recording ends at entry {at}, before its end: its collector was killed, or the file cut"
+            );
         }
         self.entries += 1;
-        let entry = postcard::from_bytes(&self.buffer).with_context(broken)?;
-        Ok(Some(entry))
+        match postcard::from_bytes(&self.buffer).with_context(broken)? {
+            _ if self.ended => bail!("{}: there is something behind its end", broken()),
+            Entry::End => {
+                self.ended = true;
+                self.next()
+            }
+            entry => Ok(Some(entry)),
+        }
     }
 
-    /// Reads a length and as many bytes; false at the end of the file.
+    /// Reads a length, a checksum and as many bytes; false at the end of the file.
     fn fill(&mut self) -> io::Result<bool> {
-        let mut len = [0; 4];
-        if self.file.by_ref().take(1).read(&mut len[..1])? == 0 {
+        let mut before = [0; 8];
+        if self.file.by_ref().take(1).read(&mut before[..1])? == 0 {
             return Ok(false);
         }
-        self.file.read_exact(&mut len[1..])?;
-        let len = u32::from_le_bytes(len);
+        self.file.read_exact(&mut before[1..])?;
+        let [a, b, c, d, e, f, g, h] = before;
+        let (len, expected) = (
+            u32::from_le_bytes([a, b, c, d]),
+            u32::from_le_bytes([e, f, g, h]),
+        );
         if len > MAX_ENTRY {
             return Err(io::Error::other(format!("an entry of {len} bytes")));
         }
@@ -211,6 +242,9 @@ impl Reader {
             .read_to_end(&mut self.buffer)?;
         if read < len as usize {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if checksum(len, &self.buffer) != expected {
+            return Err(io::Error::other("its checksum is not that of its bytes"));
         }
         Ok(true)
     }
@@ -244,8 +278,8 @@ mod tests {
         }
     }
 
-    /// What is written is read again; a file cut anywhere is said to be damaged, or read up to
-    /// there if it was cut between two entries, and hostile lengths allocate nothing.
+    /// What is written is read again; a file cut anywhere is said to be so, as is one with a bit of any
+    /// byte changed, and hostile lengths allocate nothing.
     #[test]
     fn written_and_read() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -273,8 +307,12 @@ mod tests {
             Ok(entries)
         };
         assert_eq!(read(&bytes).expect("all of it"), 3);
-        let whole = (0..bytes.len()).filter(|&len| read(&bytes[..len]).is_ok());
-        assert_eq!(whole.count(), 3);
+        assert!((0..bytes.len()).all(|len| read(&bytes[..len]).is_err()));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            assert!(read(&changed).is_err(), "byte {at}");
+        }
         let mut hostile = bytes.clone();
         hostile.extend([0xff; 4]);
         assert!(read(&hostile).is_err());

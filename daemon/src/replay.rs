@@ -62,7 +62,7 @@ fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Re
             Entry::Flush => {
                 store.flush(collector, &|| true)?;
             }
-            Entry::Answer(..) => {}
+            Entry::Answer(..) | Entry::End => {}
         }
         if collector.tables.is_full() {
             store.flush(collector, &|| true)?;
