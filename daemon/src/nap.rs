@@ -15,7 +15,8 @@ const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(40
 const NEWS: [u64; 2] = [2, 8];
 /// While more than one record in so many led to a plan, the next nap is the least.
 const PLANS: u64 = 20;
-/// The longest time in which nothing but a signal is heard meanwhile.
+/// The longest time in which nothing but a signal is heard meanwhile. Where there was news, it is the
+/// least nap.
 const DOZE: Duration = Duration::from_millis(200);
 
 /// A nap, and what has come since it began.
@@ -27,12 +28,17 @@ pub(crate) struct Nap {
     most: Duration,
     records: u64,
     news: u64,
+    /// There was news while the one before lasted.
+    after_news: bool,
 }
 
 impl Nap {
-    /// The first one, which begins now, of those that last so long at most.
+    /// The first one, which begins now, of those that last so long at most. All will be news.
     pub(crate) fn new(most: Duration) -> Self {
-        Self::of(Instant::now(), NAPS[0], most)
+        Self {
+            after_news: true,
+            ..Self::of(Instant::now(), NAPS[0], most)
+        }
     }
 
     fn of(begun: Instant, length: Duration, most: Duration) -> Self {
@@ -42,6 +48,7 @@ impl Nap {
             most,
             records: 0,
             news: 0,
+            after_news: false,
         }
     }
 
@@ -53,7 +60,10 @@ impl Nap {
             true => least,
             false => (self.length * 2).min(self.most),
         };
-        Self::of(begun, length, self.most)
+        Self {
+            after_news: self.limit().is_some(),
+            ..Self::of(begun, length, self.most)
+        }
     }
 
     /// Takes notice of records that have come, and of how many of them are news.
@@ -68,17 +78,31 @@ impl Nap {
     }
 
     fn length(&self) -> Duration {
+        self.limit()
+            .map_or(self.length, |most| self.length.min(most))
+    }
+
+    /// How long it may be for the news of it.
+    fn limit(&self) -> Option<Duration> {
         let limits = NEWS.into_iter().zip(NAPS);
         let mut that_apply = limits.filter(|(one_in, _)| self.news * one_in > self.records);
-        let limit = that_apply.next().map(|(_, most)| most);
-        limit.map_or(self.length, |most| self.length.min(most))
+        that_apply.next().map(|(_, most)| most)
+    }
+
+    /// How long nothing may be heard.
+    fn deafness(&self) -> Duration {
+        let most = match self.after_news || self.limit().is_some() {
+            true => NAPS[0],
+            false => DOZE,
+        };
+        self.length.min(most)
     }
 
     /// Sleeps a part of it, but not beyond any of these moments; a signal ends that.
     pub(crate) fn doze(&self, until: [Option<Instant>; 2]) {
         let left = |moment: Instant| moment.saturating_duration_since(Instant::now());
         let limits = until.into_iter().flatten().map(left);
-        let left = limits.fold(self.length.min(DOZE), Duration::min);
+        let left = limits.fold(self.deafness(), Duration::min);
         // Not less than that, or the last of it would be spent awake.
         let left = (left + Duration::from_micros(999)).as_millis();
         // A signal that comes just before the call is heard so much later.
@@ -123,5 +147,25 @@ mod tests {
         assert_eq!(nap.length(), least);
         nap.length = least;
         assert_eq!(nap.length(), least);
+    }
+
+    /// What comes is heard soon from the start on, and while there is news, and once more after it.
+    #[test]
+    fn heard_soon() {
+        let [least, _] = NAPS;
+        let mut nap = Nap {
+            length: MOST,
+            ..Nap::new(MOST)
+        };
+        assert_eq!(nap.deafness(), least);
+        nap = nap.next(Instant::now(), 100, 0);
+        assert_eq!(nap.deafness(), DOZE);
+        nap.took(8, 2);
+        assert_eq!(nap.deafness(), least);
+        nap = nap.next(Instant::now(), 100, 0);
+        nap.took(8, 0);
+        assert_eq!(nap.deafness(), least);
+        nap = nap.next(Instant::now(), 100, 0);
+        assert_eq!(nap.deafness(), DOZE);
     }
 }

@@ -19,6 +19,10 @@ use crate::{Batch, Clock, Config, Intervals, Packed, Record, decode, sys};
 const RING_TIMEOUT: Duration = Duration::from_millis(80);
 const BUFFER_TIMEOUT: Duration = Duration::from_millis(512);
 
+/// What came longer ago than this is taken when others have news: what is to be learned of it waits for
+/// all that has come from all CPUs until then.
+const SOON: Duration = Duration::from_millis(40);
+
 /// What is waited for of a descriptor.
 const EDGES: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLET);
 
@@ -151,6 +155,11 @@ impl Reader {
     /// its time-outs for nothing else.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_quiet
+    }
+
+    /// Whether others that have news wait for it.
+    pub(crate) fn is_behind(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.drained_at) >= SOON
     }
 
     /// What came of its work so far.

@@ -24,6 +24,9 @@ const STOP: u64 = u64::MAX;
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
 
+/// A batch is news when that is more than one record in so many.
+const ONE_IN: u64 = 8;
+
 /// Some readers for one thread.
 pub(crate) struct Readers {
     readers: Vec<Reader>,
@@ -138,25 +141,37 @@ impl Reading {
         }
     }
 
-    /// Drains those that are due, with those that are quiet, or all at the end, and sends what they had.
-    /// Those that had nothing are told of together.
+    /// Drains those that are due, with those that are quiet, or all at the end, and sends what they had;
+    /// where there was news among it, all. Those that had nothing are told of together.
     fn read(&mut self, stopping: bool) -> Result<(), Undelivered> {
         let now = Instant::now();
         if !stopping && !self.readers.iter().any(|(reader, _)| reader.is_due(now)) {
             return Ok(());
         }
-        let mut quiet: Option<(&mut Reader, Batch)> = None;
-        for (reader, buffer) in &mut self.readers {
-            if !stopping && !reader.is_quiet() && !reader.is_due(now) {
-                continue;
-            }
-            let batch = reader.drain(buffer.as_ref(), now, stopping);
-            match &mut quiet {
-                _ if !batch.is_empty() => reader.send(batch)?,
-                None => quiet = Some((reader, batch)),
-                Some((_, first)) => first.others_drained_to.push((batch.cpu, batch.drained_to)),
+        let (mut quiet, mut news): (Option<(usize, Batch)>, bool) = (None, false);
+        for others in [false, true] {
+            for (number, (reader, buffer)) in self.readers.iter_mut().enumerate() {
+                let wanted = match others {
+                    false => stopping || reader.is_quiet() || reader.is_due(now),
+                    true => news && reader.is_behind(now),
+                };
+                if !wanted {
+                    continue;
+                }
+                let batch = reader.drain(buffer.as_ref(), now, stopping);
+                news |= ONE_IN * batch.news > batch.records.len() as u64;
+                match &mut quiet {
+                    _ if !batch.is_empty() => reader.send(batch)?,
+                    None => quiet = Some((number, batch)),
+                    Some((_, first)) => {
+                        first.others_drained_to.push((batch.cpu, batch.drained_to));
+                    }
+                }
             }
         }
-        quiet.map_or(Ok(()), |(reader, batch)| reader.send(batch))
+        match quiet {
+            Some((number, batch)) => self.readers[number].0.send(batch),
+            None => Ok(()),
+        }
     }
 }
