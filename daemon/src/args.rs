@@ -140,7 +140,8 @@ pub(crate) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: Option<u32>,
 
-    /// Mean interval in the clock's unit (cycles, or nanoseconds for cpu-clock and timer).
+    /// Mean interval in the clock's unit: cycles, or nanoseconds for cpu-clock and timer, of which it is
+    /// 10,000 at least.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000_000))]
     pub(crate) period: Option<u64>,
 

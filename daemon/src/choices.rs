@@ -282,6 +282,16 @@ impl Choices {
                 .collect();
             words.join(" ")
         };
+        let filters = [
+            args.cgroup
+                .as_ref()
+                .map(|group| format!("--cgroup {}", group.display())),
+            args.uid.map(|uid| format!("--uid {uid}")),
+            args.comm.as_ref().map(|comm| format!("--comm {comm}")),
+        ];
+        // Else it would read as a profile of all that ran.
+        let words = filters.into_iter().flatten().chain([command]);
+        let command = words.collect::<Vec<_>>().join(" ");
         let settings = serde_json::json!({
             "version": env!("CARGO_PKG_VERSION"),
             "seed": self.seed,
@@ -359,7 +369,13 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
         // The kernel's limits are those of events.
         Clock::Timer => return Ok(None),
     };
-    places.raise(per_second / choices.period.max(1))
+    let raised = places.raise(per_second / choices.period.max(1))?;
+    if let Some(raised) = &raised
+        && !args.quiet
+    {
+        eprintln!("vcpid: {raised}");
+    }
+    Ok(raised)
 }
 
 /// The size of a CPU's buffer that wakes its reader, when half of it is full, no sooner than so many

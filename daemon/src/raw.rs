@@ -25,6 +25,8 @@ use crate::host::Answer;
 use crate::witness::Evidence;
 
 const MAGIC: &[u8; 8] = b"VCPIRAW\x05";
+/// What it begins with in all versions.
+const MAGIC_OF_ALL: &[u8] = b"VCPIRAW";
 /// The longest entry: far more than any record needs.
 const MAX_ENTRY: u32 = 64 << 20;
 
@@ -91,6 +93,8 @@ impl Writer {
         let header = serde_json::to_vec(header)?;
         file.write_all(MAGIC)
             .and_then(|()| write_entry(&mut file, &header))
+            // An empty file would be anybody's.
+            .and_then(|()| file.flush())
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self {
             file,
@@ -158,6 +162,16 @@ fn checksum(len: u32, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// What reading says of a file that ends within an entry.
+fn cut(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::other("the file ends within it: its collector was killed, or the file cut")
+        }
+        _ => error,
+    }
+}
+
 /// Reads a recording.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -181,9 +195,24 @@ impl Reader {
         };
         let mut magic = [0; MAGIC.len()];
         let foreign = || format!("{} is no raw recording of vcpid", path.display());
-        reader.file.read_exact(&mut magic).with_context(foreign)?;
+        match reader.file.read_exact(&mut magic) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                bail!("{}: it has less than {} bytes", foreign(), MAGIC.len())
+            }
+            read => read.with_context(foreign)?,
+        }
         if &magic != MAGIC {
-            bail!("{}, or one of another version: record it again", foreign());
+            let is_of_another = magic.starts_with(MAGIC_OF_ALL);
+            match is_of_another {
+                true => bail!(
+                    "{} was recorded by another version of vcpid ({}; this one reads {}): record it again, or \
+                     replay it with that",
+                    path.display(),
+                    magic[7],
+                    MAGIC[7]
+                ),
+                false => bail!(foreign()),
+            }
         }
         if !reader.fill().with_context(foreign)? {
             bail!("{}: it ends before its header", path.display());
@@ -224,14 +253,16 @@ impl Reader {
         if self.file.by_ref().take(1).read(&mut before[..1])? == 0 {
             return Ok(false);
         }
-        self.file.read_exact(&mut before[1..])?;
+        self.file.read_exact(&mut before[1..]).map_err(cut)?;
         let [a, b, c, d, e, f, g, h] = before;
         let (len, expected) = (
             u32::from_le_bytes([a, b, c, d]),
             u32::from_le_bytes([e, f, g, h]),
         );
         if len > MAX_ENTRY {
-            return Err(io::Error::other(format!("an entry of {len} bytes")));
+            return Err(io::Error::other(format!(
+                "it claims to have {len} bytes, which no entry has"
+            )));
         }
         self.buffer.clear();
         // Grows with what is there, whatever the length claims.
@@ -241,7 +272,7 @@ impl Reader {
             .take(len.into())
             .read_to_end(&mut self.buffer)?;
         if read < len as usize {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Err(cut(io::ErrorKind::UnexpectedEof.into()));
         }
         if checksum(len, &self.buffer) != expected {
             return Err(io::Error::other("its checksum is not that of its bytes"));

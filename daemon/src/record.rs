@@ -1,13 +1,14 @@
 //! `vcpid record`: one collection from start to end.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use profiledb::Writer;
 use sampler::{Pid, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -170,12 +171,25 @@ fn open_files(
         Some(path) => Some(raw::Writer::create(path, &choices.header(args, settings))?),
         None => None,
     };
-    let writer = Writer::create_epoch(&args.output, &choices.epoch(args));
+    let writer = match &args.raw {
+        Some(path) if is_same_file(path, &args.output) => Err(anyhow!(
+            "{} is both the database (-o) and the raw recording (--raw): name two files",
+            path.display()
+        )),
+        _ => Writer::create_epoch(&args.output, &choices.epoch(args))
+            .context("cannot write the database"),
+    };
     if let (Err(_), Some(path)) = (&writer, &args.raw) {
         // Its header is all that it has; should it stay, the next recording says so.
         let _ = std::fs::remove_file(path);
     }
-    Ok((writer.context("cannot write the database")?, raw))
+    Ok((writer?, raw))
+}
+
+/// Whether both are there, and one.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let of = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    matches!((of(one), of(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Whether `--` stands before the command: what looks like an option is meant then.
@@ -190,7 +204,7 @@ fn follows_double_dash(command: &[OsString]) -> bool {
 /// What cannot be had with these arguments, or not in this version.
 fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
     if args.clock == ClockArg::Timer && args.engine == EngineArg::Ring {
-        Some("the clock timer needs the engine bpf: use --clock cycles or cpu-clock")
+        Some("the clock timer needs the engine bpf: leave --engine out, or use --clock cpu-clock")
     } else if args.bounce {
         Some("this version has no bounce-back interrupts (--bounce)")
     } else {
@@ -368,8 +382,8 @@ fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool
         );
     } else if totals.samples == 0 && !args.command.is_empty() {
         eprintln!(
-            "vcpid: not one sample: the command used no processor time to speak of, or it is \
-                 one that the kernel keeps this user from watching (not readable, set-uid)"
+            "vcpid: not one sample: the command used less processor time than a sample stands for (see --rate), \
+             or it is one that the kernel keeps this user from watching (not readable, set-uid)"
         );
     }
     if totals.gone * 10 > totals.samples {

@@ -1,14 +1,16 @@
 //! The kernel's limits of sampling, raised for a while if that is allowed, and put back.
 //!
-//! What they were is written down before anything is changed, so that the next start puts them
-//! back if this one could not.
+//! What they were is written down before anything is changed, with the processes that need them raised:
+//! the last of these to end puts them back, or, if it could not, the next start.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use nix::fcntl::{Flock, FlockArg};
 use sampler::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -35,38 +37,70 @@ impl Default for Places {
     }
 }
 
-/// What the limits were, and who raised them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What the limits were, and who has them raised.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
-    pid: u32,
-    started: Option<u64>,
     max_rate: u64,
     max_percent: u64,
+    #[serde(default)]
+    owners: Vec<Owner>,
 }
 
-/// Raised limits, which are put back when this is dropped.
+/// A process, told from later ones of its number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Owner {
+    pid: u32,
+    started: Option<u64>,
+}
+
+impl Owner {
+    fn this_process() -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            started: procfs::start_time(Pid(pid)),
+        }
+    }
+
+    fn lives(&self) -> bool {
+        self.started.is_some() && procfs::start_time(Pid(self.pid)) == self.started
+    }
+}
+
+/// Raised limits, which are put back when this is dropped, unless others need them.
 #[derive(Debug)]
 pub(crate) struct Raised {
     places: Places,
-    note: Note,
+    owner: Owner,
+    now: (u64, u64),
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rate, percent) = self.now;
+        write!(
+            f,
+            "kernel.{MAX_RATE} is {rate} and kernel.{MAX_PERCENT} {percent} until the end"
+        )
+    }
 }
 
 impl Places {
-    /// Raises the limits so that samples at `rate` per second and CPU are not throttled. `None`: they
-    /// do not stand in the way.
+    /// Raises the limits so that samples at `rate` per second and CPU are not throttled, and keeps them so
+    /// for as long as any process needs that. `None`: they do not stand in the way.
     ///
     /// # Errors
-    /// Another vcpid has raised them, or they may not be written.
+    /// They may not be written.
     pub(crate) fn raise(&self, rate: u64) -> Result<Option<Raised>> {
-        let note = Note {
-            pid: std::process::id(),
-            started: procfs::start_time(Pid(std::process::id())),
-            max_rate: self.read(MAX_RATE)?,
-            max_percent: self.read(MAX_PERCENT)?,
-        };
+        self.raise_for(Owner::this_process(), rate)
+    }
+
+    fn raise_for(&self, owner: Owner, rate: u64) -> Result<Option<Raised>> {
+        let (max_rate, max_percent) = (self.read(MAX_RATE)?, self.read(MAX_PERCENT)?);
         // Random intervals come in bursts of twice the mean rate.
-        let wanted = rate.saturating_mul(2).max(note.max_rate);
-        if note.max_percent == 0 && wanted == note.max_rate {
+        let wanted = rate.saturating_mul(2).max(max_rate);
+        let stand_in_the_way = max_percent != 0 || wanted != max_rate;
+        if !stand_in_the_way && !self.note.exists() {
             return Ok(None);
         }
         // Else the first thing that fails would be the note.
@@ -78,63 +112,111 @@ impl Places {
                 limit.display()
             )
         })?;
-        if let Some(folder) = self.note.parent() {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make {}", folder.display()))?;
-        }
-        let made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&self.note);
-        let mut file = made.with_context(|| {
-            format!(
-                "cannot raise the kernel's limits: {} exists or cannot be made; another vcpid has \
-                 raised them",
-                self.note.display()
-            )
-        })?;
-        file.write_all(&serde_json::to_vec(&note)?)
-            .and_then(|()| file.sync_all())
-            .with_context(|| format!("cannot write {}", self.note.display()))?;
+        let _lock = self.lock()?;
+        let mut note = self.noted()?.unwrap_or(Note {
+            max_rate,
+            max_percent,
+            owners: Vec::new(),
+        });
+        note.owners.push(owner.clone());
+        self.write_note(&note)?;
         let raised = Raised {
             places: self.clone(),
-            note,
+            owner,
+            now: (wanted, 0),
         };
         // The rate first: the kernel refuses to change it while the share is without limit.
-        if raised.note.max_percent != 0 {
+        if wanted != max_rate && note.max_percent != 0 {
+            self.write(MAX_PERCENT, note.max_percent)?;
             self.write(MAX_RATE, wanted)?;
         }
         self.write(MAX_PERCENT, 0)?;
         Ok(Some(raised))
     }
 
-    /// Puts back what a vcpid raised that ended without doing so. True if there was something.
+    /// Puts back what was raised by processes that ended without doing so, if no other needs it. True if
+    /// there was something.
     ///
     /// # Errors
     /// The note cannot be read, or a limit not be written.
     pub(crate) fn mend(&self) -> Result<bool> {
-        let Ok(bytes) = fs::read(&self.note) else {
-            return Ok(false);
-        };
-        let note: Note = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} is damaged: remove it", self.note.display()))?;
-        let owner = procfs::start_time(Pid(note.pid));
-        if owner.is_some() && owner == note.started {
+        if !self.note.exists() {
             return Ok(false);
         }
-        self.restore(&note)?;
-        Ok(true)
+        let _lock = self.lock()?;
+        let Some(mut note) = self.noted()? else {
+            return Ok(false);
+        };
+        note.owners.retain(Owner::lives);
+        self.restore_unless_needed(&note)
     }
 
-    fn restore(&self, note: &Note) -> Result<()> {
+    fn give_up(&self, owner: &Owner) -> Result<()> {
+        let _lock = self.lock()?;
+        let Some(mut note) = self.noted()? else {
+            return Ok(());
+        };
+        let place = note.owners.iter().position(|other| other == owner);
+        place.map(|place| note.owners.swap_remove(place));
+        note.owners.retain(Owner::lives);
+        self.restore_unless_needed(&note)?;
+        Ok(())
+    }
+
+    /// Puts back what is noted, or only notes who needs it still; true if it was put back.
+    fn restore_unless_needed(&self, note: &Note) -> Result<bool> {
+        if !note.owners.is_empty() {
+            self.write_note(note)?;
+            return Ok(false);
+        }
         // The share first, for the same reason.
         self.write(MAX_PERCENT, note.max_percent)?;
         if note.max_percent != 0 {
             self.write(MAX_RATE, note.max_rate)?;
         }
         fs::remove_file(&self.note)
-            .with_context(|| format!("cannot remove {}", self.note.display()))
+            .with_context(|| format!("cannot remove {}", self.note.display()))?;
+        Ok(true)
+    }
+
+    /// Only one process at a time reads the note and acts on it.
+    fn lock(&self) -> Result<Flock<File>> {
+        let folder = self.note.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let folder_file =
+            File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+        Flock::lock(folder_file, FlockArg::LockExclusive)
+            .map_err(|(_, error)| error)
+            .with_context(|| format!("cannot lock {}", folder.display()))
+    }
+
+    fn noted(&self) -> Result<Option<Note>> {
+        match fs::read(&self.note) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .with_context(|| format!("{} is damaged: remove it", self.note.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot read {}", self.note.display()))
+            }
+        }
+    }
+
+    /// A note is whole or as it was before.
+    fn write_note(&self, note: &Note) -> Result<()> {
+        let new = self.note.with_extension("new");
+        let written = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|mut file| {
+                file.write_all(&serde_json::to_vec(note)?)?;
+                file.sync_all()?;
+                fs::rename(&new, &self.note)
+            });
+        written.with_context(|| format!("cannot write {}", self.note.display()))
     }
 
     fn read(&self, name: &str) -> Result<u64> {
@@ -156,7 +238,7 @@ impl Places {
 
 impl Drop for Raised {
     fn drop(&mut self) {
-        if let Err(error) = self.places.restore(&self.note) {
+        if let Err(error) = self.places.give_up(&self.owner) {
             eprintln!("vcpid: the kernel's limits could not be put back: {error:#}");
         }
     }
@@ -189,28 +271,55 @@ mod tests {
         let (_folder, places) = places(2_500, 25);
         let raised = places.raise(4_000).expect("raised").expect("in the way");
         assert_eq!(values(&places), (8_000, 0));
-        assert!(places.raise(4_000).expect("nothing to do").is_none());
-        assert!(places.raise(9_000).is_err(), "somebody else's");
         assert!(!places.mend().expect("read"), "its owner lives");
         drop(raised);
         assert_eq!(values(&places), (2_500, 25));
         assert!(!places.note.exists());
+
+        let (_folder, places) = self::places(100_000, 0);
+        assert!(places.raise(4_000).expect("nothing to do").is_none());
+        assert!(!places.note.exists());
     }
 
-    /// What a vcpid that was killed has raised is put back by the next.
+    /// Limits that several have raised are put back by the last of them, to what they were before the
+    /// first.
+    #[test]
+    fn needed_by_others() {
+        let (_folder, places) = places(2_500, 25);
+        let raise = |rate| places.raise(rate).expect("raised").expect("needed");
+        let (first, second) = (raise(4_000), raise(3_000));
+        drop(first);
+        assert_eq!(values(&places), (8_000, 0));
+        let third = raise(9_000);
+        drop(second);
+        assert_eq!(values(&places), (18_000, 0));
+        drop(third);
+        assert_eq!(values(&places), (2_500, 25));
+        assert!(!places.note.exists());
+    }
+
+    /// What one that was killed has raised is put back by the next, or by the last that needs it.
     #[test]
     fn mended_after_a_crash() {
         let (_folder, places) = places(100_000, 25);
-        let raised = places.raise(1_000).expect("raised").expect("in the way");
-        let gone = Note {
-            pid: u32::MAX,
-            ..raised.note.clone()
+        let crash = || {
+            let gone = Owner {
+                pid: u32::MAX,
+                started: Some(1),
+            };
+            std::mem::forget(places.raise_for(gone, 1_000).expect("raised"));
+            assert_eq!(values(&places), (100_000, 0));
         };
-        std::mem::forget(raised);
-        fs::write(&places.note, serde_json::to_vec(&gone).expect("JSON")).expect("written");
-        assert_eq!(values(&places), (100_000, 0));
+        crash();
         assert!(places.mend().expect("mended"));
         assert_eq!(values(&places), (100_000, 25));
         assert!(!places.mend().expect("nothing left"));
+
+        crash();
+        let needed = places.raise(1_000).expect("raised").expect("needed");
+        assert!(!places.mend().expect("read"), "another needs it");
+        assert_eq!(values(&places), (100_000, 0));
+        drop(needed);
+        assert_eq!(values(&places), (100_000, 25));
     }
 }

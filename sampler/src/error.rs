@@ -7,7 +7,10 @@ use crate::{Pid, decode};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The mean interval is outside what the clock can do.
-    #[error("a mean interval of {period} is not between {shortest} and {longest}")]
+    #[error(
+        "a mean interval of {period} is not between {shortest} and {longest}, in nanoseconds, or in cycles with \
+         the clock cycles"
+    )]
     Period {
         /// What was asked for, in the clock's unit.
         period: u64,

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Trial::ignorable_test("a replay of the engine bpf gives the same", || same("bpf")),
         Trial::ignorable_test("a recording cut short is replayed so far", cut_short),
         Trial::ignorable_test("what is no recording is refused", foreign),
+        Trial::ignorable_test("one file is not both", one_file),
     ];
     libtest_mimic::run(&arguments, tests).exit_code()
 }
@@ -152,6 +153,30 @@ fn cut_short() -> TestResult {
     let (all, half) = (bench.contents("db")?, bench.contents("again")?);
     ensure(half[0] > 0 && half[0] < all[0], || {
         format!("{half:?} of {all:?}")
+    })?;
+    Ok(Completion::Completed)
+}
+
+/// The database and the raw recording are not written into each other: nothing is run, and nothing left.
+fn one_file() -> TestResult {
+    let bench = Bench::new()?;
+    let (database, raw) = (bench.path("one"), bench.folder.path().join("./one"));
+    let recorded = Command::new(&bench.programs.vcpid)
+        .arg("record")
+        .arg("-o")
+        .arg(&database)
+        .arg("--raw")
+        .arg(raw)
+        .args(["--", "touch"])
+        .arg(bench.path("ran"))
+        .stdin(Stdio::null())
+        .output()?;
+    ensure(recorded.status.code() == Some(125), || text(&recorded))?;
+    ensure(text(&recorded).contains("name two files"), || {
+        text(&recorded)
+    })?;
+    ensure(!database.exists() && !bench.path("ran").exists(), || {
+        "something is left".to_owned()
     })?;
     Ok(Completion::Completed)
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iced_x86::{Instruction, InstructionInfoFactory};
 use serde::Serialize;
 
-use super::{finish_rows, nothing};
+use super::{finish_rows, is_supported, nothing};
 use crate::args::Format;
 use crate::code::{
     Disassembler, Spacing, constant, destinations, direct_target, transfers_control,
@@ -44,6 +44,8 @@ struct JsonLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     float: Option<f64>,
     percent: Option<f64>,
+    /// Whether the share is told apart from 0; where not, it says nothing alone.
+    supported: Option<bool>,
     samples: u64,
     cycles: u64,
     #[serde(skip)]
@@ -71,6 +73,7 @@ struct Outcome {
     value: u64,
     percent: f64,
     samples: u64,
+    supported: bool,
     invariant: bool,
 }
 
@@ -151,6 +154,7 @@ fn effect(
             value: top.value,
             percent: top.percent,
             samples: values.samples(),
+            supported: is_supported(values, top),
             // With a tenth unknown, nothing can be called invariant.
             invariant: values.mostly_known() && top.percent >= invariant,
         })
@@ -168,6 +172,7 @@ fn effect(
             value,
             percent: 100.0,
             samples: 0,
+            supported: true,
             invariant: true,
         }),
         None => Effect::Unknown,
@@ -271,12 +276,15 @@ fn row(view: &mut View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Op
             } else {
                 ""
             };
-            format!(
-                "{}: ({:.1}% {}){note}",
-                outcome.parameter,
-                outcome.percent,
-                outcome.class.text(outcome.value)
-            )
+            let share = match outcome.supported {
+                true => format!(
+                    "({:.1}% {})",
+                    outcome.percent,
+                    outcome.class.text(outcome.value)
+                ),
+                false => "(varies)".to_owned(),
+            };
+            format!("{}: {share}{note}", outcome.parameter)
         });
         instructions.push(JsonLine {
             address: format!("0x{:x}", line.address),
@@ -284,6 +292,7 @@ fn row(view: &mut View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Op
             float: value.as_ref().and_then(|value| value.float),
             value: value.map(|value| value.value),
             percent: outcome.map(|outcome| rounded(outcome.percent, 1)),
+            supported: outcome.map(|outcome| outcome.supported),
             samples: outcome.map_or(0, |outcome| outcome.samples),
             cycles: whole(heat.cycles),
             shown: shown.unwrap_or_default(),
@@ -359,6 +368,7 @@ mod tests {
             value: 2,
             percent,
             samples,
+            supported: true,
             invariant: percent >= 99.0,
         })
     }

@@ -8,8 +8,8 @@ use super::{Counters, Figures, SHARES, Status};
 use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
-/// What counters say that their names do not.
-const MEANINGS: [(&str, &str); 2] = [
+/// What counters say that their names do not; of those that are 0 nothing is said.
+const MEANINGS: [(&str, &str); 22] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -17,6 +17,81 @@ const MEANINGS: [(&str, &str); 2] = [
     (
         "windows_thinned_early",
         "of these, more than should have been: the handler had yet to be told of a larger share",
+    ),
+    (
+        "ring_records",
+        "no room in the kernel's ring; news of programs may be among them",
+    ),
+    (
+        "ring_samples",
+        "no room in the kernel's ring; or, with the clock timer, an interrupt that came too late or \
+         could not tell whom it found",
+    ),
+    (
+        "samples_without_room",
+        "neither the handler's buffer nor its tables of cycles had room: sample less often",
+    ),
+    (
+        "values_of_samples_without_room",
+        "the handler's buffer was full: their cycles count, values and callers are missing",
+    ),
+    (
+        "windows_of_gone_processes",
+        "the process had ended before its pages could be looked at; cycles count",
+    ),
+    (
+        "unmapped_pc_samples",
+        "nothing is known to be mapped there; they are in the profile without a name",
+    ),
+    (
+        "table_full_values",
+        "the collector's tables were full: flush more often, or give them more memory",
+    ),
+    (
+        "table_full_sites",
+        "the collector's tables were full: flush more often, or give them more memory",
+    ),
+    (
+        "table_full_calls",
+        "the collector's tables were full: flush more often, or give them more memory",
+    ),
+    (
+        "table_full_samples",
+        "the collector's tables were full: flush more often, or give them more memory",
+    ),
+    (
+        "rest_of_a_damaged_recording",
+        "what follows the damage, however much that was",
+    ),
+    (
+        "plans_missing",
+        "no memory was read in the interrupt: code that was not met before, or not by this process",
+    ),
+    (
+        "plans_thinned",
+        "no memory was read, for a window that would have been thinned",
+    ),
+    (
+        "plans_forbidden",
+        "given up: they led to an address that is not to be read",
+    ),
+    ("filtered_samples", "of others than what was to be sampled"),
+    ("own_samples", "of the collector itself, left out"),
+    (
+        "timer_in_thread",
+        "came while a thread of the kernel worked off interrupts: whom it found is not known",
+    ),
+    (
+        "timer_behind",
+        "the next interval was over before it began: that one is lost",
+    ),
+    (
+        "timer_late",
+        "came after what was interrupted had gone on: without registers",
+    ),
+    (
+        "buffer_full",
+        "samples that found the handler's buffer full",
     ),
 ];
 
@@ -50,8 +125,7 @@ impl Rows {
 
     fn plain(&mut self, name: &str, value: Option<u64>, last: Option<u64>) {
         let value = value.map_or_else(|| NOT_SHOWN.to_owned(), count);
-        let meaning = MEANINGS.iter().find(|(of, _)| *of == name);
-        let meaning = meaning.map(|(_, meaning)| (*meaning).to_owned());
+        let meaning = meaning(name).map(str::to_owned);
         self.row(name, value, last.map(count), meaning);
     }
 
@@ -76,9 +150,16 @@ impl Rows {
             ordered.sort_by_key(|(_, value)| Reverse(**value));
         }
         for (name, value) in ordered {
-            let share = || format!("{:.1}%", percent(as_float(*value), as_float(whole)));
+            let beside = match parts {
+                true => Some(format!(
+                    "{:.1}%",
+                    percent(as_float(*value), as_float(whole))
+                )),
+                false if *value == 0 => None,
+                false => meaning(name).map(str::to_owned),
+            };
             let last = last.map(|last| count(last.get(name).copied().unwrap_or(0)));
-            self.row(name, count(*value), last, parts.then(share));
+            self.row(name, count(*value), last, beside);
         }
     }
 
@@ -157,6 +238,11 @@ pub(super) fn text(status: &Status, out: &mut String) {
         rows.section(kind, Some(counters), last, false);
     }
     rows.table.print(out);
+}
+
+fn meaning(name: &str) -> Option<&'static str> {
+    let found = MEANINGS.iter().find(|(of, _)| *of == name);
+    found.map(|(_, meaning)| *meaning)
 }
 
 fn of_map(counters: Option<&Counters>, name: &str) -> u64 {
