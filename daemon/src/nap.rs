@@ -15,9 +15,10 @@ const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(40
 const NEWS: [u64; 2] = [2, 8];
 /// While more than one record in so many led to a plan, the next nap is the least.
 const PLANS: u64 = 20;
-/// The longest time in which nothing but a signal is heard meanwhile. Where there was news, it is the
-/// least nap.
+/// The longest time in which nothing but a signal is heard meanwhile. Where there was so much news, it
+/// is the least nap.
 const DOZE: Duration = Duration::from_millis(200);
+const MUCH: u64 = 8;
 
 /// A nap, and what has come since it began.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Nap {
     most: Duration,
     records: u64,
     news: u64,
-    /// There was news while the one before lasted.
+    /// There was much news while the one before lasted.
     after_news: bool,
 }
 
@@ -61,7 +62,7 @@ impl Nap {
             false => (self.length * 2).min(self.most),
         };
         Self {
-            after_news: self.limit().is_some(),
+            after_news: self.has_much_news(),
             ..Self::of(begun, length, self.most)
         }
     }
@@ -91,11 +92,15 @@ impl Nap {
 
     /// How long nothing may be heard.
     fn deafness(&self) -> Duration {
-        let most = match self.after_news || self.limit().is_some() {
+        let most = match self.after_news || self.has_much_news() {
             true => NAPS[0],
             false => DOZE,
         };
         self.length.min(most)
+    }
+
+    fn has_much_news(&self) -> bool {
+        self.news >= MUCH && self.limit().is_some()
     }
 
     /// Sleeps a part of it, but not beyond any of these moments; a signal ends that.
@@ -149,7 +154,7 @@ mod tests {
         assert_eq!(nap.length(), least);
     }
 
-    /// What comes is heard soon from the start on, and while there is news, and once more after it.
+    /// What comes is heard soon from the start on, and while there is much news, and once more after it.
     #[test]
     fn heard_soon() {
         let [least, _] = NAPS;
@@ -160,7 +165,9 @@ mod tests {
         assert_eq!(nap.deafness(), least);
         nap = nap.next(Instant::now(), 100, 0);
         assert_eq!(nap.deafness(), DOZE);
-        nap.took(8, 2);
+        nap.took(MUCH - 1, MUCH - 1);
+        assert_eq!(nap.deafness(), DOZE);
+        nap.took(1, 1);
         assert_eq!(nap.deafness(), least);
         nap = nap.next(Instant::now(), 100, 0);
         nap.took(8, 0);
