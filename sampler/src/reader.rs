@@ -332,12 +332,14 @@ impl Reader {
         } = &mut self.sources;
         let mean = self.mean.load(Ordering::Relaxed);
         self.intervals.set_mean(mean);
-        let held_for = (self.clock == Clock::CpuClock && buffer.is_some())
-            .then_some(u64::from(self.wake_up_samples / 2));
-        for ((event, own), (count, last)) in clocks.iter().zip(own).zip(sampled) {
+        let steady = self.clock == Clock::CpuClock && buffer.is_some();
+        for ((event, own), &(count, last)) in clocks.iter().zip(own).zip(sampled) {
             let set_at = sys::clock_now();
-            own.samples += count;
-            if !own.is_to_be_redrawn(held_for, mean, *last, set_at) {
+            own.is_spent |= match steady {
+                true => is_spent_by(count, self.wake_up_samples),
+                false => count > 0,
+            };
+            if !own.is_to_be_redrawn(steady, mean, last, set_at) {
                 continue;
             }
             let interval = self.intervals.draw();
@@ -349,7 +351,7 @@ impl Reader {
                         previous: own.interval,
                         set_at,
                         mean,
-                        samples: 0,
+                        is_spent: false,
                     };
                     self.drawn.push(interval);
                 }
@@ -377,4 +379,12 @@ impl Reader {
             });
         }
     }
+}
+
+/// Whether an interval gives way after a drain that found so many samples of it: by a coin, so that
+/// each is in force for so many samples on average, `wake_up_samples`, however many a drain finds.
+/// Were it a number of drains, whose time it is that is limited where little is sampled, there would be
+/// more samples of the short intervals, and more in all than were asked for.
+fn is_spent_by(count: u64, wake_up_samples: u32) -> bool {
+    count > rand::random_range(0..u64::from(wake_up_samples).max(1))
 }

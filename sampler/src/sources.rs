@@ -30,8 +30,8 @@ pub(crate) struct Own {
     pub(crate) set_at: u64,
     /// Around which mean it was drawn.
     pub(crate) mean: u64,
-    /// How many samples it has had with this interval, but for those that are still to be read.
-    pub(crate) samples: u64,
+    /// The interval has been in force for long enough.
+    pub(crate) is_spent: bool,
 }
 
 impl Own {
@@ -51,22 +51,12 @@ impl Own {
     /// Whether a new interval around `mean` is to be set `now`, the last sample having been taken at
     /// `sampled`.
     ///
-    /// An interval of the time of a CPU, and not of a thread, is `held_for` a number of samples. Were
-    /// each drawn for a time, as by the reader's time-outs where little is sampled, there would be more
-    /// samples of the short ones, and more in all than were asked for.
-    ///
-    /// No more can have passed of such an interval than it is long. So a draw is made up for where none
-    /// could be at the last sample; but not where there was none: it would interrupt a CPU that has
-    /// nothing to do.
-    pub(crate) fn is_to_be_redrawn(
-        &self,
-        held_for: Option<u64>,
-        mean: u64,
-        sampled: u64,
-        now: u64,
-    ) -> bool {
-        let is_stale = self.samples >= held_for.unwrap_or(1).max(1) || self.mean != mean;
-        is_stale && self.may_be_redrawn(held_for.is_some(), sampled, now)
+    /// If it is `steady`, its intervals being of the time of a CPU and not of a thread, no more can
+    /// have passed of one than it is long. So a draw is made up for where none could be at the last
+    /// sample; but not where there was none: it would interrupt a CPU that has nothing to do.
+    pub(crate) fn is_to_be_redrawn(&self, steady: bool, mean: u64, sampled: u64, now: u64) -> bool {
+        let is_stale = self.is_spent || self.mean != mean;
+        is_stale && self.may_be_redrawn(steady, sampled, now)
     }
 
     fn may_be_redrawn(&self, steady: bool, sampled: u64, now: u64) -> bool {
@@ -105,7 +95,7 @@ impl Sources {
             previous: event.interval,
             set_at: 0,
             mean,
-            samples: 0,
+            is_spent: false,
         };
         let fds = |events: Vec<Event>| events.into_iter().map(|event| event.fd).collect();
         let Some(OfCpu {
@@ -237,7 +227,7 @@ mod tests {
             previous: 1_000_000,
             set_at: 0,
             mean: 1_000_000,
-            samples: 30,
+            is_spent: true,
         };
         for steady in [false, true] {
             assert!(own.may_be_redrawn(steady, 10_000_000, 10_050_000));
@@ -250,18 +240,15 @@ mod tests {
         // An interval is little of so long a time, if it is one of time.
         assert!(own.may_be_redrawn(true, 0, 200_000_000));
         assert!(!own.may_be_redrawn(false, 0, 200_000_000));
-        // One that was not used, or not for long enough, is left, unless it is to be of another mean.
-        let redrawn = |own: &Own, held_for, mean| {
-            own.is_to_be_redrawn(held_for, mean, 10_000_000, 10_050_000)
+        // One that is not spent is left, unless it is to be of another mean.
+        let redrawn = |own: &Own, mean| own.is_to_be_redrawn(true, mean, 10_000_000, 10_050_000);
+        assert!(redrawn(&own, 1_000_000));
+        let new = Own {
+            is_spent: false,
+            ..own
         };
-        assert!(redrawn(&own, None, 1_000_000));
-        assert!(redrawn(&own, Some(30), 1_000_000));
-        assert!(!redrawn(&own, Some(31), 1_000_000));
-        let unused = Own { samples: 0, ..own };
-        for held_for in [None, Some(0), Some(30)] {
-            assert!(!redrawn(&unused, held_for, 1_000_000));
-            assert!(redrawn(&unused, held_for, 2_000_000));
-        }
+        assert!(!redrawn(&new, 1_000_000));
+        assert!(redrawn(&new, 2_000_000));
     }
 
     /// A sample of the software clock belongs to the interval that was current when it was taken.
@@ -273,7 +260,7 @@ mod tests {
             previous: 700,
             set_at: 50_000,
             mean: 1000,
-            samples: 30,
+            is_spent: true,
         };
         assert_eq!(own.interval_at(49_000), 700);
         assert_eq!(own.interval_at(50_003), 700);
