@@ -8,7 +8,10 @@ use super::{Counters, Figures, SHARES, Status};
 use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
-/// What counters say that their names do not; of those that are 0 nothing is said.
+const TABLES_FULL: &str =
+    "the collector's tables were full: flush more often, or give them more memory";
+
+/// What counters say that their names do not.
 const MEANINGS: [(&str, &str); 22] = [
     (
         "windows_thinned",
@@ -43,22 +46,10 @@ const MEANINGS: [(&str, &str); 22] = [
         "unmapped_pc_samples",
         "nothing is known to be mapped there; they are in the profile without a name",
     ),
-    (
-        "table_full_values",
-        "the collector's tables were full: flush more often, or give them more memory",
-    ),
-    (
-        "table_full_sites",
-        "the collector's tables were full: flush more often, or give them more memory",
-    ),
-    (
-        "table_full_calls",
-        "the collector's tables were full: flush more often, or give them more memory",
-    ),
-    (
-        "table_full_samples",
-        "the collector's tables were full: flush more often, or give them more memory",
-    ),
+    ("table_full_values", TABLES_FULL),
+    ("table_full_sites", TABLES_FULL),
+    ("table_full_calls", TABLES_FULL),
+    ("table_full_samples", TABLES_FULL),
     (
         "rest_of_a_damaged_recording",
         "what follows the damage, however much that was",
