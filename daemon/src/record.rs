@@ -81,6 +81,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     };
     // The command has been started by now.
     memory::without_huge_pages();
+    // Without the privilege it waits for its turn like others, and losses are counted.
+    let _ = sampler::hasten();
     // Beside -a or -p the command only says how long to go on.
     let target = match &waiting {
         _ if args.all => Target::System,

@@ -1,15 +1,51 @@
 //! The governor's looks at what profiling costs, and what comes of them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::{BUDGET, LOSSES, Service};
-use crate::serve::governor::{Change, Governor, Spent};
+use crate::serve::governor::{Change, Governor, STEP, Spent};
 use crate::serve::losses::Counted;
 use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
 use crate::serve::status::Figures;
 use crate::session::Session;
 use crate::store;
+
+/// Of fewer samples nothing is concluded.
+const ENOUGH: u64 = 50;
+
+/// The share of samples without room from which on fewer are taken.
+const NO_ROOM: f64 = 0.03;
+
+/// Samples that were taken up to a moment, and of these those that found no room in the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    samples: u64,
+    without_room: u64,
+}
+
+impl Taken {
+    fn so_far(sampling: &Sampling, session: &Session, lost: &BTreeMap<&'static str, u64>) -> Self {
+        let in_rings = ["ring_samples", "ring_records"];
+        let in_rings: u64 = in_rings.iter().filter_map(|name| lost.get(name)).sum();
+        let (samples, without_room) = match sampling.handled() {
+            Some(handled) => (handled.samples, handled.without_room),
+            None => (session.collector.totals.samples + in_rings, in_rings),
+        };
+        Self {
+            samples,
+            without_room,
+        }
+    }
+
+    /// The share that found no room since an earlier moment.
+    fn share_since(&self, before: &Taken) -> f64 {
+        let samples = self.samples.saturating_sub(before.samples);
+        let without_room = self.without_room.saturating_sub(before.without_room);
+        without_room as f64 / samples.max(1) as f64
+    }
+}
 
 /// What has been spent up to a moment.
 #[derive(Clone, Copy, Debug)]
@@ -96,27 +132,54 @@ impl Service {
         let Some(sampling) = &self.sampling else {
             return;
         };
-        let totals = &session.collector.totals;
         let lost = session.losses();
-        let in_rings: u64 = ["ring_samples", "ring_records"]
-            .iter()
-            .filter_map(|name| lost.get(name))
-            .sum();
-        let (samples, without_room) = match sampling.handled() {
-            Some(handled) => (handled.samples, handled.without_room),
-            None => (totals.samples + in_rings, in_rings),
-        };
+        let taken = Taken::so_far(sampling, session, &lost);
         self.losses.look(Counted {
             at: Instant::now(),
-            samples,
-            values: totals.values,
-            without_room,
+            samples: taken.samples,
+            values: session.collector.totals.values,
+            without_room: taken.without_room,
             lost,
         });
         match self.losses.trouble() {
             Some(why) => self.troubles.begin(LOSSES, why),
             None => self.troubles.end(LOSSES),
         }
+    }
+
+    /// Sees whether samples find room, and takes fewer of them at once where many do not: on a
+    /// machine that leaves the collector no processor time, those few are all told.
+    pub(super) fn look_at_room(&mut self, session: &mut Session) {
+        let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
+            return;
+        };
+        let now = Taken::so_far(sampling, session, &session.losses());
+        let before = self.taken;
+        if now.samples.saturating_sub(before.samples) < ENOUGH && now.samples >= before.samples {
+            return;
+        }
+        self.taken = now;
+        let share = now.share_since(&before);
+        // What the start loses says nothing of the rate that follows.
+        if share < NO_ROOM || self.is_on_trial {
+            return;
+        }
+        let Some(change) = governor.overrun(share) else {
+            return;
+        };
+        let tables = &mut session.collector.tables;
+        tables.count("overhead", "rate_lowered", 1);
+        tables.count("overhead", "rate_lowered_for_room", 1);
+        self.figures.changed(change);
+        set_period(sampling, governor.mean());
+        tracing::info!(
+            "the rate was lowered to what can be taken, since {:.0} % of the samples found no room: {}",
+            share * 100.0,
+            rate(sampling, governor)
+        );
+        // What it cost until now says nothing of the new rate.
+        self.spent = Mark::now(self.sampling.as_ref(), session, &self.peers);
+        self.next_step = Instant::now() + STEP;
     }
 
     pub(super) fn look_at_cost(&mut self, session: &mut Session) {
