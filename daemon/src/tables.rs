@@ -123,7 +123,7 @@ pub(crate) struct Tables {
 }
 
 /// Everything that can be lost.
-const LOSSES: [&str; 13] = [
+const LOSSES: [&str; 14] = [
     "malformed_records",
     "readers_failed",
     "ring_records",
@@ -135,6 +135,7 @@ const LOSSES: [&str; 13] = [
     "table_full_values",
     "undelivered_records",
     "unmapped_pc_samples",
+    "values_of_late_samples",
     "values_of_samples_without_room",
     "windows_of_gone_processes",
 ];

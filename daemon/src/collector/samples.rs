@@ -299,6 +299,9 @@ impl Collector {
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
+        if sample.time < self.late {
+            return self.lost("values_of_late_samples", 1);
+        }
         let basis = capture
             .zip(brought.as_ref())
             .map(|(capture, brought)| Basis {

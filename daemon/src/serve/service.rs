@@ -117,6 +117,8 @@ pub(super) struct Service {
     spent: Mark,
     /// When it was last seen whether samples find room.
     taken: Taken,
+    /// The rate was lowered then, because they did not.
+    is_relieved: bool,
     /// When the last flush had ended, or sampling began, and what flushes had cost by then.
     flushed: (Instant, Duration),
 }
@@ -153,6 +155,7 @@ impl Service {
             next_step: now,
             spent: Mark::zero(now),
             taken: Taken::default(),
+            is_relieved: false,
             flushed: (now, Duration::ZERO),
         })
     }

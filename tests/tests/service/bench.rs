@@ -384,15 +384,6 @@ impl Burner {
             .spawn()?;
         Ok(Self(child))
     }
-
-    /// One that gets processors before nearly all others.
-    pub(crate) fn before_others() -> Result<Self, Failed> {
-        let child = Command::new("nice")
-            .args(["-n", "-15", "sh", "-c", "while :; do :; done"])
-            .stdin(Stdio::null())
-            .spawn()?;
-        Ok(Self(child))
-    }
 }
 
 impl Drop for Burner {

@@ -163,8 +163,8 @@ fn main() -> ExitCode {
             cost::starved,
         ),
         (
-            "on a machine that leaves it no processor time it samples less",
-            crowded::governed,
+            "beside many busy programs few samples are lost",
+            crowded::beside_many,
         ),
         (
             "ctl: status in three forms, flush, epoch, reload",

@@ -150,7 +150,7 @@ impl Service {
     /// Sees whether samples find room, and takes fewer of them at once where many do not: on a
     /// machine that leaves the collector no processor time, those few are all told.
     pub(super) fn look_at_room(&mut self, session: &mut Session) {
-        let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
+        let Some(sampling) = &self.sampling else {
             return;
         };
         let now = Taken::so_far(sampling, session, &session.losses());
@@ -159,14 +159,29 @@ impl Service {
             return;
         }
         self.taken = now;
+        if std::mem::take(&mut self.is_relieved) {
+            // Most of these were taken before the rate was lowered.
+            return;
+        }
         let share = now.share_since(&before);
         // What the start loses says nothing of the rate that follows.
         if share < NO_ROOM || self.is_on_trial {
             return;
         }
+        // What was spent until now is counted, and says nothing of the new rate.
+        self.count_cost(session);
+        self.next_step = Instant::now() + STEP;
+        let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
+            return;
+        };
         let Some(change) = governor.overrun(share) else {
             return;
         };
+        // What waits would be in the way of what comes.
+        session
+            .collector
+            .give_up_values_before(sampler::clock_now());
+        self.is_relieved = true;
         let tables = &mut session.collector.tables;
         tables.count("overhead", "rate_lowered", 1);
         tables.count("overhead", "rate_lowered_for_room", 1);
@@ -177,17 +192,44 @@ impl Service {
             share * 100.0,
             rate(sampling, governor)
         );
-        // What it cost until now says nothing of the new rate.
-        self.spent = Mark::now(self.sampling.as_ref(), session, &self.peers);
-        self.next_step = Instant::now() + STEP;
     }
 
+    /// Counts what was spent since the last time, and has the governor see whether that is right.
     pub(super) fn look_at_cost(&mut self, session: &mut Session) {
-        let now = Mark::now(self.sampling.as_ref(), session, &self.peers);
-        let before = std::mem::replace(&mut self.spent, now);
+        let Some(spent) = self.count_cost(session) else {
+            return;
+        };
+        let now = self.spent;
         let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
             return;
         };
+        let flushing = now.saving.saturating_sub(self.flushed.1) / cpus(sampling);
+        governor.flushing(flushing, now.at.saturating_duration_since(self.flushed.0));
+        let change = governor.look(spent);
+        if governor.is_at_its_end() {
+            let why = "even the lowest rate costs more";
+            self.troubles.begin(BUDGET, why);
+        } else {
+            self.troubles.end(BUDGET);
+        }
+        let Some(change) = change else {
+            return;
+        };
+        let (counter, word) = match change {
+            Change::Lower(_) => ("rate_lowered", "lowered to keep within the budget"),
+            Change::Raise(_) => ("rate_raised", "raised"),
+        };
+        session.collector.tables.count("overhead", counter, 1);
+        self.figures.changed(change);
+        set_period(sampling, governor.mean());
+        tracing::info!("the rate was {word}: {}", rate(sampling, governor));
+    }
+
+    /// Counts what was spent since the last time.
+    fn count_cost(&mut self, session: &mut Session) -> Option<Spent> {
+        let now = Mark::now(self.sampling.as_ref(), session, &self.peers);
+        let before = std::mem::replace(&mut self.spent, now);
+        let (governor, sampling) = (self.governor.as_ref()?, self.sampling.as_ref()?);
         let saving = now.saving.saturating_sub(before.saving);
         // What readers ask for is theirs to answer for, and bounded for each of them: nobody shall
         // have others sampled less by asking.
@@ -208,26 +250,7 @@ impl Service {
         tables.count("overhead", "readers_cpu_ns", nanoseconds(readers));
         tables.count("overhead", "looks", 1);
         tables.count("overhead", "period_sum", governor.mean());
-        let flushing = now.saving.saturating_sub(self.flushed.1) / cpus(sampling);
-        governor.flushing(flushing, now.at.saturating_duration_since(self.flushed.0));
-        let change = governor.look(spent);
-        if governor.is_at_its_end() {
-            let why = "even the lowest rate costs more";
-            self.troubles.begin(BUDGET, why);
-        } else {
-            self.troubles.end(BUDGET);
-        }
-        let Some(change) = change else {
-            return;
-        };
-        let (counter, word) = match change {
-            Change::Lower(_) => ("rate_lowered", "lowered to keep within the budget"),
-            Change::Raise(_) => ("rate_raised", "raised"),
-        };
-        tables.count("overhead", counter, 1);
-        self.figures.changed(change);
-        set_period(sampling, governor.mean());
-        tracing::info!("the rate was {word}: {}", rate(sampling, governor));
+        Some(spent)
     }
 }
 
