@@ -112,6 +112,10 @@ pub(crate) struct Totals {
     pub(crate) throttled: u64,
     /// Windows that were lost because their process was gone.
     pub(crate) gone: u64,
+    /// The time that the samples stand for, in the clock's unit.
+    pub(crate) weight: u64,
+    /// As many samples would stand for what the clock counted besides.
+    pub(crate) unsampled: u64,
 }
 
 /// Decoded instructions kept, about 200 bytes each.

@@ -396,6 +396,13 @@ fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool
             output::count(totals.samples, "sample")
         );
     }
+    if totals.unsampled * 20 > totals.samples {
+        eprintln!(
+            "vcpid: time worth {} has none: each thread is sampled by a clock of its own, which those \
+             that end within an interval never hear; sample more often, or with the engine bpf",
+            output::count(totals.unsampled, "sample")
+        );
+    }
     if totals.throttled > 0 {
         eprintln!(
             "vcpid: the kernel throttled sampling {} (kernel.perf_event_max_sample_rate \

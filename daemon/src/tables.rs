@@ -123,11 +123,12 @@ pub(crate) struct Tables {
 }
 
 /// Everything that can be lost.
-const LOSSES: [&str; 14] = [
+const LOSSES: [&str; 15] = [
     "malformed_records",
     "readers_failed",
     "ring_records",
     "ring_samples",
+    "samples_of_short_tasks",
     "samples_without_room",
     "table_full_calls",
     "table_full_samples",

@@ -97,6 +97,7 @@ impl Collector {
             return;
         }
         self.totals.samples += 1;
+        self.totals.weight = self.totals.weight.saturating_add(sample.period);
         let tally = &mut self.tables.tally;
         tally.samples += 1;
         tally.interval_sum = tally.interval_sum.saturating_add(sample.period);

@@ -12,7 +12,7 @@ const TABLES_FULL: &str =
     "the collector's tables were full: flush more often, or give them more memory";
 
 /// What counters say that their names do not.
-const MEANINGS: [(&str, &str); 23] = [
+const MEANINGS: [(&str, &str); 24] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -29,6 +29,10 @@ const MEANINGS: [(&str, &str); 23] = [
         "ring_samples",
         "no room in the kernel's ring; or, with the clock timer, an interrupt that came too late or \
          could not tell whom it found",
+    ),
+    (
+        "samples_of_short_tasks",
+        "time of tasks that ended before an interval was over, in samples: the engine bpf has it",
     ),
     (
         "samples_without_room",
