@@ -95,6 +95,8 @@ pub(crate) struct Collector {
     waiting: Waiting,
     own_pid: Pid,
     windows: u64,
+    /// Of samples that were taken before this time, by their clock, no values are looked for.
+    late: u64,
     callers: Vec<Option<PcId>>,
     periods: FxHashSet<u64>,
     /// Totals over the whole run, for the closing line.
@@ -110,6 +112,10 @@ pub(crate) struct Totals {
     pub(crate) throttled: u64,
     /// Windows that were lost because their process was gone.
     pub(crate) gone: u64,
+    /// The time that the samples stand for, in the clock's unit.
+    pub(crate) weight: u64,
+    /// As many samples would stand for what the clock counted besides.
+    pub(crate) unsampled: u64,
 }
 
 /// Decoded instructions kept, about 200 bytes each.
@@ -145,6 +151,7 @@ impl Collector {
             waiting: Waiting::default(),
             own_pid: Pid(std::process::id()),
             windows: 0,
+            late: 0,
             callers: Vec::new(),
             periods: FxHashSet::default(),
             totals: Totals::default(),
@@ -274,6 +281,12 @@ impl Collector {
             Record::Exit { pid, tid, .. } => pid.0 == tid.0 && self.waiting.has(*pid),
             _ => false,
         }
+    }
+
+    /// Gives up the values of samples that were taken before this time, by their clock in
+    /// nanoseconds: it has no processor time for them. Each is counted, and its cycles are.
+    pub(crate) fn give_up_values_before(&mut self, time: u64) {
+        self.late = self.late.max(time);
     }
 
     /// Samples that wait.

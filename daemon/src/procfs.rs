@@ -211,9 +211,28 @@ fn parse_map(fdinfo: &str) -> Option<(u64, u64)> {
 
 /// Processor time of a thread of this process, by its id.
 pub(crate) fn thread_time(thread: i32) -> Option<Duration> {
+    schedule(thread).map(|(ran, _)| ran)
+}
+
+/// For how long all threads of this process were ready to run and had no processor, those left out
+/// that have ended. Nothing where the kernel does not tell.
+pub(crate) fn delay() -> Duration {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let ids = threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let waits = ids.filter_map(schedule).map(|(_, waited)| waited);
+    waits.sum()
+}
+
+/// How long a thread ran, and how long it waited for a processor.
+fn schedule(thread: i32) -> Option<(Duration, Duration)> {
     let times = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    let nanoseconds = times.split_ascii_whitespace().next()?.parse().ok()?;
-    Some(Duration::from_nanos(nanoseconds))
+    parse_schedule(&times)
+}
+
+fn parse_schedule(times: &str) -> Option<(Duration, Duration)> {
+    let mut times = times.split_ascii_whitespace().map(str::parse);
+    let mut next = || Some(Duration::from_nanos(times.next()?.ok()?));
+    Some((next()?, next()?))
 }
 
 /// How many files this process has open.
@@ -224,6 +243,18 @@ pub(crate) fn open_files() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The two times of a thread, and nothing from what is not two times.
+    #[test]
+    fn times_of_a_thread() {
+        let times = |ran, waited| Some((Duration::from_nanos(ran), Duration::from_nanos(waited)));
+        assert_eq!(
+            parse_schedule("102733 2407122 2\n"),
+            times(102_733, 2_407_122)
+        );
+        assert_eq!(parse_schedule("102733"), None);
+        assert_eq!(parse_schedule("-1 x"), None);
+    }
 
     /// A command name with blanks and parentheses does not move the start-time field.
     #[test]

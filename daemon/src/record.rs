@@ -81,6 +81,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     };
     // The command has been started by now.
     memory::without_huge_pages();
+    // Without the privilege it waits for its turn like others, and losses are counted.
+    let _ = sampler::hasten();
     // Beside -a or -p the command only says how long to go on.
     let target = match &waiting {
         _ if args.all => Target::System,
@@ -392,6 +394,13 @@ fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool
                  their pages could be checked; cycles are complete",
             totals.gone,
             output::count(totals.samples, "sample")
+        );
+    }
+    if totals.unsampled * 20 > totals.samples {
+        eprintln!(
+            "vcpid: time worth {} has none: each thread is sampled by a clock of its own, which those \
+             that end within an interval never hear; sample more often, or with the engine bpf",
+            output::count(totals.unsampled, "sample")
         );
     }
     if totals.throttled > 0 {

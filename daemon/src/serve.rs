@@ -53,6 +53,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<u8> {
     };
     may_sample()?;
     memory::without_huge_pages();
+    if let Err(error) = sampler::hasten() {
+        tracing::debug!(%error, "the service has ordinary priority");
+    }
     let epochs = Epochs::open(&config.database)?;
     let (control, requests) = sync_channel(REQUESTS);
     let directory = epochs.directory().path().to_owned();

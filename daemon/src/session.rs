@@ -367,9 +367,26 @@ impl Session {
         self.collector.lost("readers_failed", stats.readers_failed);
         self.collector
             .lost("undelivered_records", stats.undelivered);
+        if let Some(counted) = stats.counted {
+            self.count_unsampled(counted, stats.lost + stats.lost_samples);
+        }
         let tables = &mut self.collector.tables;
         tables.count("interval", "redraws_failed", stats.redraws_failed);
         tables.count("interval", "drains_displaced", stats.displaced);
+    }
+
+    /// Counts what the events counted and no sample stands for. Each task begins with a whole
+    /// interval: one that ends before that is over has no sample, and of every other the rest of its
+    /// last interval is missing. Samples that were lost are told of already.
+    fn count_unsampled(&mut self, counted: u64, lost: u64) {
+        let totals = &mut self.collector.totals;
+        let Some(mean) = totals.weight.checked_div(totals.samples) else {
+            return;
+        };
+        let told = totals.weight.saturating_add(lost.saturating_mul(mean));
+        let unsampled = counted.saturating_sub(told) / mean.max(1);
+        totals.unsampled = unsampled;
+        self.collector.lost("samples_of_short_tasks", unsampled);
     }
 
     /// Begins to save what was collected; nothing is being saved.

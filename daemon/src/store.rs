@@ -190,7 +190,7 @@ impl Store {
         }
         Some(match self.saver.wait(patient) {
             Some(done) => self.settle(done),
-            None if self.is_saving() => Err(anyhow!("the disk took too long")),
+            None if self.is_saving() => Err(anyhow!("it takes too long")),
             None => Err(anyhow!("the thread that saves is gone")),
         })
     }

@@ -123,11 +123,12 @@ pub(crate) struct Tables {
 }
 
 /// Everything that can be lost.
-const LOSSES: [&str; 13] = [
+const LOSSES: [&str; 15] = [
     "malformed_records",
     "readers_failed",
     "ring_records",
     "ring_samples",
+    "samples_of_short_tasks",
     "samples_without_room",
     "table_full_calls",
     "table_full_samples",
@@ -135,6 +136,7 @@ const LOSSES: [&str; 13] = [
     "table_full_values",
     "undelivered_records",
     "unmapped_pc_samples",
+    "values_of_late_samples",
     "values_of_samples_without_room",
     "windows_of_gone_processes",
 ];

@@ -540,7 +540,18 @@ impl Running {
                 Err(_) => stats.readers_failed += 1,
             }
         }
+        stats.counted = self.counted();
         stats
+    }
+
+    /// See [`Stats::counted`].
+    fn counted(&self) -> Option<u64> {
+        if self.bpf.is_some() || self.setup.user_only || self.config.target == Target::System {
+            return None;
+        }
+        let events = self.events.iter().flat_map(|(_, events)| events.iter());
+        let counts = events.map(|event| Some(sys::totals(event.as_fd()).ok()?.count));
+        counts.sum()
     }
 }
 

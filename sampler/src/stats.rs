@@ -32,6 +32,10 @@ pub struct Stats {
     pub displaced: u64,
     /// Readers that ended by a defect of this program.
     pub readers_failed: u64,
+    /// What the events of chosen tasks have counted in all, in the clock's unit: the time of which
+    /// samples were to be taken. `None` where it is not that time: with the handler in the kernel,
+    /// on whole CPUs, or where the kernel's part of it is left out.
+    pub counted: Option<u64>,
 }
 
 impl Stats {
@@ -52,6 +56,7 @@ impl Stats {
             redraws_failed,
             displaced,
             readers_failed,
+            counted: _,
         } = other;
         self.samples += samples;
         self.records += records;

@@ -97,6 +97,7 @@ impl Collector {
             return;
         }
         self.totals.samples += 1;
+        self.totals.weight = self.totals.weight.saturating_add(sample.period);
         let tally = &mut self.tables.tally;
         tally.samples += 1;
         tally.interval_sum = tally.interval_sum.saturating_add(sample.period);
@@ -298,6 +299,9 @@ impl Collector {
             .add_cycles(owner, located.pc, caller, 1, sample.period);
         if secret {
             return self.stop(StopReason::NotDumpable);
+        }
+        if sample.time < self.late {
+            return self.lost("values_of_late_samples", 1);
         }
         let basis = capture
             .zip(brought.as_ref())

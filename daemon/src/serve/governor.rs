@@ -15,6 +15,10 @@
 //! within the budget. The first look after that is left out, and in the first minute a gross excess
 //! is acted on once.
 //!
+//! Cost is not the only bound. Where samples find no room, because the collector gets too little
+//! processor time or waits for a slow disk, fewer are taken at once ([`Governor::overrun`]), and
+//! the rate is raised again only after [`LOOKS`] looks without that, by [`MOST_SOON`] at most.
+//!
 //! Counts stay comparable, since the weight of a sample is the interval that led to it.
 
 mod flushes;
@@ -94,6 +98,8 @@ pub(super) struct Governor {
     age: usize,
     /// The rate was lowered since the start.
     was_lowered: bool,
+    /// Looks since samples last found no room, if they ever did at this rate or a higher one.
+    since_overrun: Option<usize>,
 }
 
 impl Governor {
@@ -108,6 +114,7 @@ impl Governor {
             flushes: Flushes::default(),
             age: 0,
             was_lowered: false,
+            since_overrun: None,
         }
     }
 
@@ -187,9 +194,23 @@ impl Governor {
         self.flushes.since(cost, apart);
     }
 
+    /// Takes note that this share of the samples found no room, and says what is to be changed.
+    pub(super) fn overrun(&mut self, share: f64) -> Option<Change> {
+        self.since_overrun = Some(0);
+        // As many as there is room for, and some less.
+        let factor = 1.0 / (AIM * (1.0 - share).max(0.0));
+        self.lengthen(factor.min(MOST_AT_ONCE))
+    }
+
+    /// Whether samples found no room of late.
+    pub(super) fn is_overrun(&self) -> bool {
+        self.since_overrun.is_some_and(|looks| looks < LOOKS)
+    }
+
     /// Takes a look, and says what is to be changed for it.
     pub(super) fn look(&mut self, spent: Spent) -> Option<Change> {
         self.age = self.age.saturating_add(1);
+        self.since_overrun = self.since_overrun.map(|looks| looks.saturating_add(1));
         if self.age <= LEFT_OUT {
             return None;
         }
@@ -197,7 +218,18 @@ impl Governor {
             self.looks.pop_front();
         }
         self.looks.push_back(spent);
-        let factor = self.wanted()?;
+        let mut factor = self.wanted()?;
+        if self.is_overrun() && factor < 1.0 {
+            return None;
+        }
+        if self.since_overrun.is_some() {
+            factor = factor.max(1.0 / MOST_SOON);
+        }
+        self.lengthen(factor)
+    }
+
+    /// Makes the mean interval so many times as long.
+    fn lengthen(&mut self, factor: f64) -> Option<Change> {
         let mean = (self.mean as f64 * factor).round() as u64;
         let mean = mean.clamp(self.shortest, self.longest());
         let before = std::mem::replace(&mut self.mean, mean);
@@ -209,10 +241,12 @@ impl Governor {
         self.flushes.rate_changed(before as f64 / mean as f64);
         if mean > before {
             self.was_lowered = true;
-            Some(Change::Lower(mean))
-        } else {
-            Some(Change::Raise(mean))
+            return Some(Change::Lower(mean));
         }
+        if mean == self.shortest {
+            self.since_overrun = None;
+        }
+        Some(Change::Raise(mean))
     }
 
     /// By how much the mean interval should be longer, if it should not stay as it is.

@@ -1,6 +1,7 @@
 //! The service at work: drives the collection, and does what signals, readers and the time ask.
 
 mod cost;
+mod ending;
 mod requests;
 mod saving;
 
@@ -9,12 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use std::{process, thread};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use signal_hook::iterator::Signals;
 
 use super::epochs::{Due, Epochs};
 use super::governor::{self, Governor};
@@ -31,7 +30,8 @@ use crate::output::chain;
 use crate::procfs;
 use crate::session::{Driver, Session, TICK};
 use crate::store::{Saved, Store};
-use cost::Mark;
+use cost::{Mark, Taken};
+use ending::{Ending, end_in_time};
 
 /// How often the service looks at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,15 +40,6 @@ const RETRY: Duration = Duration::from_secs(10);
 
 /// How long the collector naps at most: no look of the governor falls into one as a whole.
 const LONGEST_NAP: Duration = Duration::from_secs(4);
-
-/// How long it looks at what has come before it ends; what it has is saved after that.
-const LAST_LOOKS: Duration = Duration::from_secs(1);
-
-/// How long that is waited for.
-const LAST_SAVE: Duration = Duration::from_secs(3);
-
-/// When it ends, whatever it is kept waiting for.
-const LAST: Duration = Duration::from_millis(4700);
 
 /// Names of troubles.
 const SAMPLING: &str = "sampling";
@@ -59,9 +50,6 @@ const BUDGET: &str = "keeping within the budget";
 const READERS: &str = "answering readers";
 const SOCKET: &str = "listening to readers";
 const DIRECTORY: &str = "keeping others out of the databases";
-
-/// Exit status where not all could be saved in time.
-const UNFINISHED: i32 = 125;
 
 /// Why a collection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,23 +90,6 @@ impl Asked {
     }
 }
 
-/// From the first signal to end on it has so much time: a thread that waits for the disk cannot look
-/// at the time. What is written then, and not whole, is as that of a service that was killed.
-fn end_in_time(saved: Arc<AtomicBool>) -> Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot handle signals")?;
-    let wait = move || {
-        if signals.forever().next().is_some() {
-            thread::sleep(LAST);
-            tracing::warn!("it ends without waiting any longer for the disk");
-            let saved = saved.load(Ordering::Relaxed);
-            process::exit(if saved { 0 } else { UNFINISHED });
-        }
-    };
-    let thread = thread::Builder::new().name("end".to_owned());
-    thread.spawn(wait).context("cannot start a thread")?;
-    Ok(())
-}
-
 /// The service.
 pub(super) struct Service {
     path: PathBuf,
@@ -136,14 +107,18 @@ pub(super) struct Service {
     /// The configured rate is tried.
     is_on_trial: bool,
     end: Option<End>,
-    /// When it must be over, if the service is ending.
-    deadline: Option<Instant>,
+    /// The end of the service, once it was asked for.
+    ending: Option<Ending>,
     figures: Figures,
     losses: Losses,
     next_second: Instant,
     next_step: Instant,
     /// At the governor's last look.
     spent: Mark,
+    /// When it was last seen whether samples find room.
+    taken: Taken,
+    /// The rate was lowered then, because they did not.
+    is_relieved: bool,
     /// When the last flush had ended, or sampling began, and what flushes had cost by then.
     flushed: (Instant, Duration),
 }
@@ -173,12 +148,14 @@ impl Service {
             governor: None,
             is_on_trial: false,
             end: None,
-            deadline: None,
+            ending: None,
             figures: Figures::default(),
             losses: Losses::default(),
             next_second: now,
             next_step: now,
             spent: Mark::zero(now),
+            taken: Taken::default(),
+            is_relieved: false,
             flushed: (now, Duration::ZERO),
         })
     }
@@ -235,8 +212,10 @@ impl Service {
         }
         self.figures.starts += 1;
         self.troubles.end(SAMPLING);
-        self.manager.ready();
         self.begin_looks(&session);
+        // Whoever asks before the first second is over, or on a machine where that is long, is told.
+        self.peers.publish(self.figures(Some(&session)));
+        self.manager.ready();
         session.collect(&batches, self)?;
         if let Some(sampling) = self.sampling.take() {
             session.close_sampling(&sampling.running.stop());
@@ -275,6 +254,7 @@ impl Service {
         let now = Instant::now();
         self.spent = Mark::now(self.sampling.as_ref(), session, &self.peers);
         self.losses.restart();
+        self.taken = Taken::default();
         self.flushed = (now, session.store.saving_time());
         let first = if self.is_on_trial {
             governor::TRIAL
@@ -316,6 +296,7 @@ impl Service {
             Some(why) => self.troubles.begin(READERS, why),
             None => self.troubles.end(READERS),
         }
+        self.look_at_room(session);
         self.peers.publish(self.figures(Some(session)));
         let outdated = self.sampling.as_mut().and_then(Sampling::outdated);
         if let Some(why) = outdated
@@ -368,7 +349,7 @@ impl Service {
 impl Driver for Service {
     fn look(&mut self, session: &mut Session) -> Result<()> {
         if self.asked.stop.load(Ordering::Relaxed) && self.end != Some(End::Stop) {
-            self.deadline = Some(Instant::now() + LAST_LOOKS);
+            self.ending = Some(Ending::now());
             self.stop_sampling(End::Stop);
         }
         if self.asked.reload.swap(false, Ordering::Relaxed) {
@@ -415,7 +396,7 @@ impl Driver for Service {
     }
 
     fn next_look(&self) -> Option<Instant> {
-        self.deadline
+        self.deadline()
     }
 
     fn interval(&self) -> Duration {
@@ -427,7 +408,7 @@ impl Driver for Service {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.ending.map(|ending| ending.looks_until())
     }
 }
 

@@ -163,6 +163,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
             "starts_lowered": figures.starts_lowered,
             "lowered": figures.lowered,
             "raised": figures.raised,
+            "short_of_room": parts.governor.map(Governor::is_overrun),
         },
         "memory": {
             "tables_bytes": tables.map(|tables| tables.bytes()),

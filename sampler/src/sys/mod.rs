@@ -54,6 +54,25 @@ pub(crate) fn raise_priority() -> io::Result<()> {
     checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) })
 }
 
+/// Lets the calling thread, and those that it starts, have a processor soon: it needs little of it,
+/// but what waits for it too long is lost.
+///
+/// # Errors
+/// What the system says: it takes the privilege to set priorities.
+pub fn hasten() -> io::Result<()> {
+    // SAFETY: as for `raise_priority`.
+    let now = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    // Whoever started it may have given it more already.
+    if now <= SOON {
+        return Ok(());
+    }
+    // SAFETY: as for `raise_priority`.
+    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, SOON) })
+}
+
+/// The nice value of a collector.
+const SOON: libc::c_int = -10;
+
 /// Lets the calling thread, which has work for others, wait for those that have not: it gets the
 /// processor after them. Only the privileged can take that back.
 ///

@@ -103,6 +103,7 @@ impl Recording {
                 .map(|batch| batch.intervals.len() as u64)
                 .sum(),
             malformed: 0,
+            counted: stats.counted,
             undelivered: 0,
             readers_failed: 0,
             redraws_failed: stats.redraws_failed,

@@ -22,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 28] = [
+    let tests: [(&str, Test); 29] = [
         ("the command's status is vcpid's", life::statuses),
         (
             "a command that does not exist is 127 and leaves no file",
@@ -49,6 +49,10 @@ fn main() -> ExitCode {
         (
             "descendants are profiled, each under its own name",
             truth::descendants,
+        ),
+        (
+            "the time of short lives is sampled or told to be missing",
+            truth::short_lives,
         ),
         (
             "a truncated and a foreign ELF are profiled without harm",

@@ -185,3 +185,42 @@ pub(crate) fn whole_machine() -> TestResult {
     })?;
     done()
 }
+
+/// Of processes that live for about an interval the engine `ring` samples a part. What its clocks
+/// counted besides is a loss with a name, and both together are the processor time that the kernel
+/// says they used.
+pub(crate) fn short_lives() -> TestResult {
+    let bench = Bench::new()?;
+    // The last two lines are the processor time of the shell and of its children.
+    let script = "n=0; while [ $n -lt 400 ]; do \
+                  sh -c 'i=0; while [ $i -lt 700 ]; do i=$((i+1)); done'; n=$((n+1)); done; times";
+    let args = ["--engine", "ring", "--", "sh", "-c", script];
+    let output = bench.record(&args).output()?;
+    ensure(output.status.success(), || text(&output))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let used: Option<f64> = said.split_ascii_whitespace().map(seconds).sum();
+    let used = used.ok_or_else(|| format!("no times: {said}"))?;
+    let status = bench.status()?;
+    let number = |pointer: &str| status.pointer(pointer).and_then(Value::as_f64);
+    let (Some(sampled), Some(mean), Some(missed)) = (
+        number("/intervals/sum"),
+        number("/intervals/mean"),
+        number("/lost/samples_of_short_tasks"),
+    ) else {
+        return Err(status.to_string().into());
+    };
+    // A shell that starts costs more than a millisecond here and less there: some are missed.
+    ensure(missed > 0.0, || status.to_string())?;
+    let told = (sampled + missed * mean) / 1e9;
+    // What vcpid's stand-in uses before the shell begins is sampled, too.
+    ensure((used * 0.95..used * 1.08).contains(&told), || {
+        format!("{told:.3} s told ({sampled} ns sampled, {missed} missed), {used:.3} s used")
+    })?;
+    done()
+}
+
+/// Seconds as the shell prints them: `0m1.230s`.
+fn seconds(time: &str) -> Option<f64> {
+    let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
+    Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+}

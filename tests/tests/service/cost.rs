@@ -148,7 +148,8 @@ const CHANGES: [(&str, &str, &str); 3] = [
     ("raised", "rate_raised_total", "the rate was raised"),
 ];
 
-/// A service that gets no processor time while many samples are taken says once that it loses them;
+/// A service that gets no processor time while many samples are taken takes fewer of them as soon as
+/// it sees that, and says once that it loses them;
 /// its status shows that in all its forms until it is over, and what it costs with the interrupts of
 /// which nothing arrived.
 pub(crate) fn starved() -> TestResult {
@@ -174,6 +175,7 @@ pub(crate) fn starved() -> TestResult {
     let burned = Command::new("sh").args(["-c", script]).status();
     service.signal(Signal::SIGCONT)?;
     ensure(burned?.success(), || "nothing was burned".to_owned())?;
+    service.await_line("the rate was lowered to what can be taken")?;
     service.await_line(trouble)?;
     let of_monitor = status("prometheus")?;
     ensure(

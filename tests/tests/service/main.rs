@@ -10,6 +10,7 @@ mod clock;
 mod common;
 mod configuration;
 mod cost;
+mod crowded;
 mod epochs;
 mod faults;
 mod kill;
@@ -160,6 +161,10 @@ fn main() -> ExitCode {
         (
             "samples that are lost for want of processor time are a trouble",
             cost::starved,
+        ),
+        (
+            "beside many busy programs few samples are lost",
+            crowded::beside_many,
         ),
         (
             "ctl: status in three forms, flush, epoch, reload",

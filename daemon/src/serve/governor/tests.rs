@@ -347,3 +347,31 @@ fn nothing() {
         assert_eq!(governor.look(Spent::default()), None);
     }
 }
+
+/// Samples that find no room lower the rate at once, and it is raised again in steps, a minute after
+/// the last of them at the soonest; what they have to do with the budget does not matter.
+#[test]
+fn overruns() {
+    let machine = Machine {
+        busy: 1.0,
+        per_sample: 1e-6,
+        fixed: 0.0,
+    };
+    let mut flushing = Flushing::new(machine, 0.01, 1e-7);
+    let mut governor = Governor::new(1.0, 1_000_000, COST);
+    flushing.run(&mut governor, 2 * LOOKS);
+    let is_lowered =
+        |change, least: u64| matches!(change, Some(Change::Lower(mean)) if mean >= least);
+    assert!(is_lowered(governor.overrun(0.1), 1_100_000) && governor.is_overrun());
+    assert!(is_lowered(governor.overrun(0.8), 4_000_000));
+    assert!(is_lowered(governor.overrun(1.0), 16_000_000));
+    let changes = flushing.run(&mut governor, LOOKS - 1);
+    assert!(changes.is_empty(), "{changes:?}");
+    // Then as ever, but half as long at most.
+    let changes = flushing.run(&mut governor, 10 * LOOKS);
+    assert_eq!(governor.mean(), 1_000_000, "{changes:?}");
+    assert!(changes.len() >= 4, "{changes:?}");
+    // There is no lower rate than the lowest.
+    while governor.overrun(1.0).is_some() {}
+    assert!(governor.is_at_its_end());
+}

@@ -1,15 +1,51 @@
 //! The governor's looks at what profiling costs, and what comes of them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::{BUDGET, LOSSES, Service};
-use crate::serve::governor::{Change, Governor, Spent};
+use crate::serve::governor::{Change, Governor, STEP, Spent};
 use crate::serve::losses::Counted;
 use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
 use crate::serve::status::Figures;
 use crate::session::Session;
 use crate::store;
+
+/// Of fewer samples nothing is concluded.
+const ENOUGH: u64 = 50;
+
+/// The share of samples without room from which on fewer are taken.
+const NO_ROOM: f64 = 0.03;
+
+/// Samples that were taken up to a moment, and of these those that found no room in the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    samples: u64,
+    without_room: u64,
+}
+
+impl Taken {
+    fn so_far(sampling: &Sampling, session: &Session, lost: &BTreeMap<&'static str, u64>) -> Self {
+        let in_rings = ["ring_samples", "ring_records"];
+        let in_rings: u64 = in_rings.iter().filter_map(|name| lost.get(name)).sum();
+        let (samples, without_room) = match sampling.handled() {
+            Some(handled) => (handled.samples, handled.without_room),
+            None => (session.collector.totals.samples + in_rings, in_rings),
+        };
+        Self {
+            samples,
+            without_room,
+        }
+    }
+
+    /// The share that found no room since an earlier moment.
+    fn share_since(&self, before: &Taken) -> f64 {
+        let samples = self.samples.saturating_sub(before.samples);
+        let without_room = self.without_room.saturating_sub(before.without_room);
+        without_room as f64 / samples.max(1) as f64
+    }
+}
 
 /// What has been spent up to a moment.
 #[derive(Clone, Copy, Debug)]
@@ -96,21 +132,13 @@ impl Service {
         let Some(sampling) = &self.sampling else {
             return;
         };
-        let totals = &session.collector.totals;
         let lost = session.losses();
-        let in_rings: u64 = ["ring_samples", "ring_records"]
-            .iter()
-            .filter_map(|name| lost.get(name))
-            .sum();
-        let (samples, without_room) = match sampling.handled() {
-            Some(handled) => (handled.samples, handled.without_room),
-            None => (totals.samples + in_rings, in_rings),
-        };
+        let taken = Taken::so_far(sampling, session, &lost);
         self.losses.look(Counted {
             at: Instant::now(),
-            samples,
-            values: totals.values,
-            without_room,
+            samples: taken.samples,
+            values: session.collector.totals.values,
+            without_room: taken.without_room,
             lost,
         });
         match self.losses.trouble() {
@@ -119,12 +147,89 @@ impl Service {
         }
     }
 
-    pub(super) fn look_at_cost(&mut self, session: &mut Session) {
-        let now = Mark::now(self.sampling.as_ref(), session, &self.peers);
-        let before = std::mem::replace(&mut self.spent, now);
+    /// Sees whether samples find room, and takes fewer of them at once where many do not: on a
+    /// machine that leaves the collector no processor time, those few are all told.
+    pub(super) fn look_at_room(&mut self, session: &mut Session) {
+        let Some(sampling) = &self.sampling else {
+            return;
+        };
+        let now = Taken::so_far(sampling, session, &session.losses());
+        let before = self.taken;
+        if now.samples.saturating_sub(before.samples) < ENOUGH && now.samples >= before.samples {
+            return;
+        }
+        self.taken = now;
+        if std::mem::take(&mut self.is_relieved) {
+            // Most of these were taken before the rate was lowered.
+            return;
+        }
+        let share = now.share_since(&before);
+        // What the start loses says nothing of the rate that follows.
+        if share < NO_ROOM || self.is_on_trial {
+            return;
+        }
+        // What was spent until now is counted, and says nothing of the new rate.
+        self.count_cost(session);
+        self.next_step = Instant::now() + STEP;
         let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
             return;
         };
+        let Some(change) = governor.overrun(share) else {
+            return;
+        };
+        // What waits would be in the way of what comes.
+        session
+            .collector
+            .give_up_values_before(sampler::clock_now());
+        self.is_relieved = true;
+        let tables = &mut session.collector.tables;
+        tables.count("overhead", "rate_lowered", 1);
+        tables.count("overhead", "rate_lowered_for_room", 1);
+        self.figures.changed(change);
+        set_period(sampling, governor.mean());
+        tracing::info!(
+            "the rate was lowered to what can be taken, since {:.0} % of the samples found no room: {}",
+            share * 100.0,
+            rate(sampling, governor)
+        );
+    }
+
+    /// Counts what was spent since the last time, and has the governor see whether that is right.
+    pub(super) fn look_at_cost(&mut self, session: &mut Session) {
+        let Some(spent) = self.count_cost(session) else {
+            return;
+        };
+        let now = self.spent;
+        let (Some(governor), Some(sampling)) = (&mut self.governor, &self.sampling) else {
+            return;
+        };
+        let flushing = now.saving.saturating_sub(self.flushed.1) / cpus(sampling);
+        governor.flushing(flushing, now.at.saturating_duration_since(self.flushed.0));
+        let change = governor.look(spent);
+        if governor.is_at_its_end() {
+            let why = "even the lowest rate costs more";
+            self.troubles.begin(BUDGET, why);
+        } else {
+            self.troubles.end(BUDGET);
+        }
+        let Some(change) = change else {
+            return;
+        };
+        let (counter, word) = match change {
+            Change::Lower(_) => ("rate_lowered", "lowered to keep within the budget"),
+            Change::Raise(_) => ("rate_raised", "raised"),
+        };
+        session.collector.tables.count("overhead", counter, 1);
+        self.figures.changed(change);
+        set_period(sampling, governor.mean());
+        tracing::info!("the rate was {word}: {}", rate(sampling, governor));
+    }
+
+    /// Counts what was spent since the last time.
+    fn count_cost(&mut self, session: &mut Session) -> Option<Spent> {
+        let now = Mark::now(self.sampling.as_ref(), session, &self.peers);
+        let before = std::mem::replace(&mut self.spent, now);
+        let (governor, sampling) = (self.governor.as_ref()?, self.sampling.as_ref()?);
         let saving = now.saving.saturating_sub(before.saving);
         // What readers ask for is theirs to answer for, and bounded for each of them: nobody shall
         // have others sampled less by asking.
@@ -145,26 +250,7 @@ impl Service {
         tables.count("overhead", "readers_cpu_ns", nanoseconds(readers));
         tables.count("overhead", "looks", 1);
         tables.count("overhead", "period_sum", governor.mean());
-        let flushing = now.saving.saturating_sub(self.flushed.1) / cpus(sampling);
-        governor.flushing(flushing, now.at.saturating_duration_since(self.flushed.0));
-        let change = governor.look(spent);
-        if governor.is_at_its_end() {
-            let why = "even the lowest rate costs more";
-            self.troubles.begin(BUDGET, why);
-        } else {
-            self.troubles.end(BUDGET);
-        }
-        let Some(change) = change else {
-            return;
-        };
-        let (counter, word) = match change {
-            Change::Lower(_) => ("rate_lowered", "lowered to keep within the budget"),
-            Change::Raise(_) => ("rate_raised", "raised"),
-        };
-        tables.count("overhead", counter, 1);
-        self.figures.changed(change);
-        set_period(sampling, governor.mean());
-        tracing::info!("the rate was {word}: {}", rate(sampling, governor));
+        Some(spent)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use profiledb::is_useless;
 
-use super::{End, LAST_SAVE, SAVING, Service};
+use super::{End, SAVING, Service};
 use crate::output::{chain, count};
 use crate::serve::epochs::Due;
 use crate::session::Session;
@@ -43,9 +44,9 @@ impl Service {
     /// Saves what was collected, and waits for that. A damaged database is replaced.
     /// Once the service is to end, it waits until its time is up.
     pub(super) fn save(&mut self, session: &mut Session) -> Result<()> {
-        let (stop, until) = (Arc::clone(&self.asked.stop), self.save_until());
-        let patient = move || match until {
-            Some(until) => Instant::now() < until,
+        let (stop, ending) = (Arc::clone(&self.asked.stop), self.ending);
+        let patient = move || match ending {
+            Some(ending) => Instant::now() < ending.saves_until(),
             None => !stop.load(Ordering::Relaxed),
         };
         if let Some(saved) = session.store.wait(&patient) {
@@ -53,7 +54,7 @@ impl Service {
             let _ = self.settle(session, saved);
         }
         if session.store.is_saving() {
-            bail!("the disk took too long");
+            bail!(ending.map_or("it takes too long", |ending| ending.cause()));
         }
         let epoch = self.keep_epoch(session);
         let saved = session.flush(&patient);
@@ -65,11 +66,6 @@ impl Service {
             }
             settled => settled,
         }
-    }
-
-    /// Until when saving is waited for, if the service is ending.
-    fn save_until(&self) -> Option<Instant> {
-        self.deadline.map(|deadline| deadline + LAST_SAVE)
     }
 
     /// Makes sure that there is a database to save to.
@@ -122,17 +118,18 @@ impl Service {
         let all = saved.is_ok() && self.end == Some(End::Stop);
         self.asked.saved.store(all, Ordering::Relaxed);
         if let Err(error) = &saved {
-            tracing::error!(
-                "what came since the last flush is lost, {}: {error:#}",
-                count(self.figures.unsaved(session), "sample")
-            );
+            let unsaved = count(self.figures.unsaved(session), "sample");
+            let cause = match (session.store.is_saving(), self.ending) {
+                (true, Some(ending)) => ending.cause().to_owned(),
+                _ => format!("{error:#}"),
+            };
+            tracing::error!("what came since the last flush is lost, {unsaved}: {cause}");
         }
         self.figures.restarted(session);
         let ending = session.store.begin_end(false);
-        let until = self.save_until();
-        let ended = ending.map(|ending| match until {
-            Some(until) => ending.recv_timeout(until.saturating_duration_since(Instant::now())),
-            None => ending.recv().map_err(Into::into),
+        let ended = ending.map(|closed| match self.ending {
+            Some(ending) => await_until(&closed, || ending.saves_until()),
+            None => closed.recv().map_err(Into::into),
         });
         match ended {
             None | Some(Ok(Ok(()))) => {}
@@ -143,11 +140,23 @@ impl Service {
                 );
             }
             Some(Err(_)) => {
-                tracing::info!(
-                    "the disk is slow: the epoch is left to the next start to be closed"
-                );
+                let cause = self
+                    .ending
+                    .map_or("it takes too long", |ending| ending.cause());
+                tracing::info!("{cause}: the epoch is left to the next start to be closed");
             }
         }
         saved.is_ok()
+    }
+}
+
+/// Waits for something until a time that may be put off meanwhile.
+fn await_until<T>(what: &Receiver<T>, until: impl Fn() -> Instant) -> Result<T, RecvTimeoutError> {
+    loop {
+        let left = until().saturating_duration_since(Instant::now());
+        match what.recv_timeout(left) {
+            Err(RecvTimeoutError::Timeout) if Instant::now() < until() => {}
+            received => return received,
+        }
     }
 }

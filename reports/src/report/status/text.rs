@@ -12,7 +12,7 @@ const TABLES_FULL: &str =
     "the collector's tables were full: flush more often, or give them more memory";
 
 /// What counters say that their names do not.
-const MEANINGS: [(&str, &str); 22] = [
+const MEANINGS: [(&str, &str); 24] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -31,12 +31,20 @@ const MEANINGS: [(&str, &str); 22] = [
          could not tell whom it found",
     ),
     (
+        "samples_of_short_tasks",
+        "time of tasks that ended before an interval was over, in samples: the engine bpf has it",
+    ),
+    (
         "samples_without_room",
         "neither the handler's buffer nor its tables of cycles had room: sample less often",
     ),
     (
         "values_of_samples_without_room",
         "the handler's buffer was full: their cycles count, values and callers are missing",
+    ),
+    (
+        "values_of_late_samples",
+        "the collector got too little processor time to look at them: their cycles and callers count",
     ),
     (
         "windows_of_gone_processes",
