@@ -68,6 +68,7 @@
 mod access;
 mod cache;
 mod decode;
+mod effects;
 mod event;
 mod exec;
 mod machine;

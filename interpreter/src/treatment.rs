@@ -85,7 +85,7 @@ pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
         | M::Verw => Unknown,
         // They wait, for an event or some time.
         M::Umonitor | M::Umwait | M::Tpause => Unknown,
-        M::Clzero | M::Movdir64b | M::Ptwrite => Unknown,
+        M::Movdir64b | M::Ptwrite => Unknown,
         _ if is_far(instruction) => Stops(R::FarTransfer),
         _ => return None,
     };
