@@ -98,7 +98,9 @@ pub(crate) fn depends_on_processor(instruction: &Instruction, bytes: &[u8]) -> b
     use Mnemonic as M;
     let differs = match instruction.mnemonic() {
         // To AMD's, 0F 0D is a prefetch, which needs memory; to Intel's it is no operation.
-        M::Reservednop => is_bare_prefetch(instruction),
+        // Processors with bounds registers (MPX) check, load and store bounds with 0F 1A and 0F 1B;
+        // to all others they are no operation.
+        M::Reservednop => is_bare_prefetch(instruction) || is_of_bounds(instruction),
         // AMD's take the condition from a repeat prefix, Intel's leave it out of account.
         M::Loope | M::Loopne => instruction.has_rep_prefix() || instruction.has_repne_prefix(),
         _ => false,
@@ -115,6 +117,19 @@ fn is_bare_prefetch(instruction: &Instruction) -> bool {
             | Code::Reservednop_rm64_r64_0F0D
     );
     named && instruction.op0_kind() == OpKind::Register
+}
+
+/// Whether it is 0F 1A or 0F 1B.
+fn is_of_bounds(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.code(),
+        Code::Reservednop_rm16_r16_0F1A
+            | Code::Reservednop_rm32_r32_0F1A
+            | Code::Reservednop_rm64_r64_0F1A
+            | Code::Reservednop_rm16_r16_0F1B
+            | Code::Reservednop_rm32_r32_0F1B
+            | Code::Reservednop_rm64_r64_0F1B
+    )
 }
 
 /// Whether a near branch has an operand-size prefix that counts: with it AMD's processors take the

@@ -1,6 +1,7 @@
 //! Every instruction of 64-bit mode, from the decoder's tables.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use iced_x86::{Code, Decoder, DecoderOptions, EncodingKind, FlowControl, OpKind};
 use interpreter::Decoded;
@@ -76,8 +77,13 @@ pub(crate) struct Walk {
 const VARIANTS: [&[u8]; 4] = [&[], &[0x67], &[0x65], &[0x65, 0x67]];
 
 impl Walk {
-    /// All of them.
-    pub(crate) fn of_all() -> Vec<Decoded> {
+    /// All of them, walked once.
+    pub(crate) fn of_all() -> &'static [Decoded] {
+        static ALL: LazyLock<Vec<Decoded>> = LazyLock::new(Walk::walk);
+        &ALL
+    }
+
+    fn walk() -> Vec<Decoded> {
         let mut walk = Self {
             seen: HashSet::new(),
             all: Vec::new(),
