@@ -56,6 +56,8 @@ pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
         | M::Mwait
         | M::Monitorx
         | M::Mwaitx => Stops(R::Privileged),
+        // Processors keep them from programs (UMIP), and kernels do for programs what they like.
+        M::Sgdt | M::Sidt | M::Sldt | M::Str | M::Smsw => Stops(R::Privileged),
         // Which memory can be read changes.
         M::Wrpkru => Stops(R::MachineState),
         M::Ud0 | M::Ud1 | M::Ud2 => Stops(R::FaultingInstruction),
@@ -74,11 +76,6 @@ pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
         | M::Rdsspd
         | M::Rdsspq
         | M::Xgetbv
-        | M::Sgdt
-        | M::Sidt
-        | M::Sldt
-        | M::Str
-        | M::Smsw
         | M::Lar
         | M::Lsl
         | M::Verr
