@@ -196,31 +196,45 @@ pub(super) fn add_subtract<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     })
 }
 
+/// The products of chosen lanes of one half, added in pairs.
+fn sum_of_products<F: Float>(
+    [a, b]: [&Vector; 2],
+    first: usize,
+    control: u8,
+    mode: Mode<'_>,
+) -> Option<F> {
+    let add = |a: Option<F>, b: Option<F>| a.zip(b).and_then(|(a, b)| a.add(b, mode));
+    let product = |i: usize| {
+        if control >> (4 + i) & 1 == 0 {
+            return Some(F::from_bytes(&[0; 8][..F::BYTES]));
+        }
+        let (a, b) = a.lane::<F>(first + i).zip(b.lane(first + i))?;
+        a.multiply(b, mode)
+    };
+    let sum = add(product(0), product(1));
+    if HALF / F::BYTES == 4 {
+        add(sum, add(product(2), product(3)))
+    } else {
+        sum
+    }
+}
+
 /// `dpps`, `dppd`: of each half the products of chosen lanes added, in pairs, to chosen lanes.
 pub(super) fn dot_product<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     in_mode(m, d, |m, mode| {
         let control = immediate(d);
         let count = HALF / F::BYTES;
         let zero = F::from_bytes(&[0; 8][..F::BYTES]);
-        let add = |a: Option<F>, b: Option<F>| a.zip(b).and_then(|(a, b)| a.add(b, mode));
         binary(m, d, |a, b, bytes| {
             let mut result = Vector::ZERO;
             for half in 0..bytes / HALF {
-                let product = |i: usize| {
-                    if control >> (4 + i) & 1 == 0 {
-                        return Some(zero);
-                    }
-                    let place = half * count + i;
-                    let (a, b) = a.lane::<F>(place).zip(b.lane(place))?;
-                    a.multiply(b, mode)
-                };
-                let mut sum = add(product(0), product(1));
-                if count == 4 {
-                    sum = add(sum, add(product(2), product(3)));
-                }
+                let first = half * count;
+                // What a step raises is seen though the one before is not certain.
+                let _: Option<F> = sum_of_products([a, b], first, control, mode.assumed());
+                let sum = sum_of_products([a, b], first, control, mode.suppressed());
                 for i in 0..count {
                     let takes = control >> i & 1 != 0;
-                    result.set_lane(half * count + i, if takes { sum } else { Some(zero) });
+                    result.set_lane(first + i, if takes { sum } else { Some(zero) });
                 }
             }
             result
@@ -371,11 +385,8 @@ pub(super) fn to_unsigned<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool)
 pub(super) fn round_scaled<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
     let control = immediate(d);
     let round = |lane: F, mode: Mode<'_>| {
-        if control >> 4 == 0 {
-            lane.round(control, mode)
-        } else {
-            None
-        }
+        let rounded = lane.round(control, mode);
+        rounded.filter(|_| control >> 4 == 0)
     };
     if is_scalar {
         scalar_unary(m, d, round)

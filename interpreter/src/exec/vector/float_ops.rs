@@ -81,6 +81,15 @@ impl<'a> Mode<'a> {
         }
     }
 
+    /// With the usual modes, whatever they are: what is raised is mostly the same.
+    pub(super) fn assumed(self) -> Self {
+        Self {
+            rounding: Some(Rounding::Nearest),
+            gradual: true,
+            ..self
+        }
+    }
+
     /// Notes an exception other than that of an inexact result.
     pub(super) fn raise(self, raised: bool) {
         if let Some(cell) = self.raised.filter(|_| raised) {
