@@ -1,7 +1,8 @@
 //! What happens at instructions without a meaning of their own here: a table.
 //!
 //! An instruction may end the window, or make unknown what it writes. The second is sound where the
-//! decoder knows all that it writes, and nothing else happens to registers and memory.
+//! decoder knows all that it writes, or [`effects`](crate::effects) does, and nothing else happens to
+//! registers and memory.
 
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, MemorySize, Mnemonic,
