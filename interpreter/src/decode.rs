@@ -3,14 +3,13 @@
 use std::mem::offset_of;
 
 use iced_x86::{
-    ConditionCode, Decoder, DecoderError, DecoderOptions, Instruction, InstructionInfoFactory,
-    InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
+    ConditionCode, Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic, OpKind, Register,
 };
 
+use crate::effects::Effects;
 use crate::exec::{dispatch, system, vector};
 use crate::machine::{Flow, Machine};
 use crate::operand::{Operands, Part};
-use crate::rflags::Flag;
 use crate::stop::StopReason;
 use crate::treatment::{self, Treatment};
 
@@ -38,31 +37,6 @@ pub enum Support {
     Skipped,
     /// The window ends before it.
     Stops(StopReason),
-}
-
-/// What an instruction that is skipped leaves unknown.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Effects {
-    /// Vector registers written, by number.
-    pub(crate) vectors: u32,
-    /// General registers written, by number.
-    pub(crate) registers: u16,
-    /// Bytes of the explicit memory operand that are stored, from its effective address on, or
-    /// [`Self::ANYWHERE`].
-    pub(crate) stored: u16,
-    /// The explicit memory operand is read.
-    pub(crate) loaded: bool,
-    /// Mask registers written, by number.
-    pub(crate) masks: u8,
-    /// Flags changed, cleared and set, as bits of [`RflagsBits`].
-    pub(crate) flags_changed: u8,
-    pub(crate) flags_cleared: u8,
-    pub(crate) flags_set: u8,
-}
-
-impl Effects {
-    /// It stores elsewhere, or an unknown number of bytes.
-    pub(crate) const ANYWHERE: u16 = u16::MAX;
 }
 
 // Caches hold tens of thousands of them.
@@ -284,7 +258,7 @@ fn skip(instruction: &Instruction) -> (Handler, Action) {
         Action::Skip(effects) => machine.skip(decoded, effects),
         _ => Err(StopReason::Unsupported),
     };
-    (handler, Action::Skip(effects(instruction)))
+    (handler, Action::Skip(Effects::of(instruction)))
 }
 
 /// Whether every operand is a general register, memory, an immediate or a near branch.
@@ -293,85 +267,4 @@ fn has_integer_operands(instruction: &Instruction) -> bool {
         OpKind::Register => instruction.op_register(i).is_gpr(),
         _ => true,
     })
-}
-
-fn effects(instruction: &Instruction) -> Effects {
-    let writes = |access: OpAccess| {
-        !matches!(
-            access,
-            OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
-        )
-    };
-    let mut factory = InstructionInfoFactory::new();
-    let info = factory.info_options(instruction, InstructionInfoOptions::NONE);
-    let mut effects = Effects {
-        registers: 0,
-        vectors: 0,
-        stored: 0,
-        loaded: false,
-        masks: 0,
-        // The flags that are kept have the lowest bits.
-        flags_changed: instruction.rflags_modified() as u8,
-        flags_cleared: instruction.rflags_cleared() as u8,
-        flags_set: instruction.rflags_set() as u8,
-    };
-    for used in info.used_registers().iter().filter(|u| writes(u.access())) {
-        let number = used.register().number();
-        if used.register().is_gpr() {
-            effects.registers |= 1 << (used.register().full_register().number() & 15);
-        } else if used.register().is_vector_register() {
-            effects.vectors |= 1 << (number & 31);
-        } else if used.register().is_k() {
-            effects.masks |= 1 << (number & 7);
-        }
-    }
-    effects.loaded = (0..instruction.op_count()).any(|i| {
-        instruction.op_kind(i) == OpKind::Memory
-            && matches!(
-                info.op_access(i),
-                OpAccess::Read | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-            )
-    });
-    let explicit = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
-    for used in info
-        .used_memory()
-        .iter()
-        .filter(|used| writes(used.access()))
-    {
-        let is_operand = explicit
-            && !instruction.is_vsib()
-            && used.segment() == instruction.memory_segment()
-            && used.base() == instruction.memory_base()
-            && used.index() == instruction.memory_index()
-            && used.displacement() == instruction.memory_displacement64();
-        let size = used
-            .memory_size()
-            .size()
-            .max(instruction.memory_size().size());
-        if is_operand && used.memory_size().size() > 0 {
-            effects.stored = effects
-                .stored
-                .max(u16::try_from(size).unwrap_or(Effects::ANYWHERE));
-        } else {
-            effects.stored = Effects::ANYWHERE;
-        }
-    }
-    effects
-}
-
-/// The flags that a set of [`RflagsBits`] names.
-pub(crate) fn flags_of(bits: u8) -> impl Iterator<Item = Flag> {
-    let bits = u32::from(bits);
-    [
-        (RflagsBits::CF, Flag::Cf),
-        (RflagsBits::PF, Flag::Pf),
-        (RflagsBits::AF, Flag::Af),
-        (RflagsBits::ZF, Flag::Zf),
-        (RflagsBits::SF, Flag::Sf),
-        (RflagsBits::DF, Flag::Df),
-        (RflagsBits::OF, Flag::Of),
-    ]
-    .into_iter()
-    .filter(move |(bit, _)| bits & bit != 0)
-    .map(|(_, flag)| flag)
 }

@@ -11,6 +11,7 @@ mod mov;
 mod muldiv;
 mod shape;
 mod shift_rotate;
+pub(crate) mod skip;
 mod stack;
 mod state;
 mod string;

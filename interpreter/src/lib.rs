@@ -4,8 +4,10 @@
 //! [`Window`] works out what the thread computes next: registers written, effective addresses,
 //! branch directions, targets and arguments of calls. What is unknown stays unknown and spreads;
 //! a value that is reported is the one the thread computes when it runs on alone from the
-//! interrupt. Processors with BMI1 and LZCNT are assumed, and that floating-point exceptions are
-//! masked.
+//! interrupt. Processors with BMI1 and LZCNT are assumed.
+//!
+//! An instruction that raises an exception ends the window. `exceptions.md`, made from
+//! [`EXCEPTIONS`], says for each exception what is known beforehand and what is not.
 //!
 //! A sample carries no vector registers: what is known of them arises in the window, from memory,
 //! general registers and instructions whose result does not depend on what was there. Rounding is
@@ -68,7 +70,9 @@
 mod access;
 mod cache;
 mod decode;
+mod effects;
 mod event;
+mod exceptions;
 mod exec;
 mod machine;
 mod memory;
@@ -86,6 +90,7 @@ mod word;
 
 pub use cache::{DecodeCache, Held};
 pub use decode::{Decoded, MAX_BYTES, Support};
+pub use exceptions::{EXCEPTIONS, Exception, Fate};
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use plan::{

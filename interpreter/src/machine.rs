@@ -2,8 +2,10 @@
 
 use iced_x86::{OpKind, Register};
 
-use crate::decode::{Decoded, Effects, flags_of};
+use crate::decode::Decoded;
+use crate::effects::{Effects, Place, flags_of};
 use crate::event::Events;
+use crate::exec::skip;
 use crate::operand::{OperandKind, Part};
 use crate::overlay::Overlay;
 use crate::parameter::{Capture, Parameter};
@@ -309,20 +311,15 @@ impl<'a> Machine<'a> {
         effects: &Effects,
     ) -> Result<Flow, StopReason> {
         let instruction = decoded.instruction();
+        skip::check(self, decoded)?;
         if effects.loaded {
             self.event(Parameter::Load, None);
         }
-        if effects.stored > 0 {
+        if effects.place != Place::Nothing {
             self.event(Parameter::Mem, None);
             self.event(Parameter::Old, None);
         }
-        if effects.stored == Effects::ANYWHERE {
-            self.overlay.store_anywhere();
-        } else if effects.stored > 0 {
-            self.store_unknown(self.address, u64::from(effects.stored))?;
-        } else if let Some(address) = self.address {
-            check_canonical(address)?;
-        }
+        skip::store(self, decoded, effects)?;
         for number in 0..16 {
             if effects.registers >> number & 1 != 0 {
                 self.registers.gpr[number] = Word::UNKNOWN;

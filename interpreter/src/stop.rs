@@ -37,6 +37,10 @@ stop_reasons! {
     FarTransfer, "far_transfer", "A far branch, an interrupt return or a load of a segment register was reached.";
     Transaction, "transaction", "A transactional-memory instruction was reached.";
     FaultingInstruction, "faulting_instruction", "The instruction would raise an exception (division by zero, ud2, non-canonical address and the like).";
+    MayFault, "may_fault", "Whether the instruction raises an exception was unknown (division by an unknown number, popf of unknown flags).";
+    FloatException, "float_exception", "A floating-point instruction would raise an exception if the program asked for it.";
+    SingleStep, "single_step", "The thread is single-stepped: an exception follows each instruction.";
+    AlignmentChecked, "alignment_checked", "The thread has alignment checked: whatever is not aligned raises an exception.";
     RepTooLong, "rep_too_long", "A repeated string instruction runs longer than the interpreter follows.";
     Unsupported, "unsupported", "The interpreter does not know the instruction.";
     Undecodable, "undecodable", "The bytes at the PC are no valid instruction.";

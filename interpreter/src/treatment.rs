@@ -1,7 +1,8 @@
 //! What happens at instructions without a meaning of their own here: a table.
 //!
 //! An instruction may end the window, or make unknown what it writes. The second is sound where the
-//! decoder knows all that it writes, and nothing else happens to registers and memory.
+//! decoder knows all that it writes, or [`effects`](crate::effects) does, and nothing else happens to
+//! registers and memory.
 
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, MemorySize, Mnemonic,
@@ -56,6 +57,8 @@ pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
         | M::Mwait
         | M::Monitorx
         | M::Mwaitx => Stops(R::Privileged),
+        // Processors keep them from programs (UMIP), and kernels do for programs what they like.
+        M::Sgdt | M::Sidt | M::Sldt | M::Str | M::Smsw => Stops(R::Privileged),
         // Which memory can be read changes.
         M::Wrpkru => Stops(R::MachineState),
         M::Ud0 | M::Ud1 | M::Ud2 => Stops(R::FaultingInstruction),
@@ -74,18 +77,13 @@ pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
         | M::Rdsspd
         | M::Rdsspq
         | M::Xgetbv
-        | M::Sgdt
-        | M::Sidt
-        | M::Sldt
-        | M::Str
-        | M::Smsw
         | M::Lar
         | M::Lsl
         | M::Verr
         | M::Verw => Unknown,
         // They wait, for an event or some time.
         M::Umonitor | M::Umwait | M::Tpause => Unknown,
-        M::Clzero | M::Movdir64b | M::Ptwrite => Unknown,
+        M::Movdir64b | M::Ptwrite => Unknown,
         _ if is_far(instruction) => Stops(R::FarTransfer),
         _ => return None,
     };
@@ -98,7 +96,9 @@ pub(crate) fn depends_on_processor(instruction: &Instruction, bytes: &[u8]) -> b
     use Mnemonic as M;
     let differs = match instruction.mnemonic() {
         // To AMD's, 0F 0D is a prefetch, which needs memory; to Intel's it is no operation.
-        M::Reservednop => is_bare_prefetch(instruction),
+        // Processors with bounds registers (MPX) check, load and store bounds with 0F 1A and 0F 1B;
+        // to all others they are no operation.
+        M::Reservednop => is_bare_prefetch(instruction) || is_of_bounds(instruction),
         // AMD's take the condition from a repeat prefix, Intel's leave it out of account.
         M::Loope | M::Loopne => instruction.has_rep_prefix() || instruction.has_repne_prefix(),
         _ => false,
@@ -115,6 +115,19 @@ fn is_bare_prefetch(instruction: &Instruction) -> bool {
             | Code::Reservednop_rm64_r64_0F0D
     );
     named && instruction.op0_kind() == OpKind::Register
+}
+
+/// Whether it is 0F 1A or 0F 1B.
+fn is_of_bounds(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.code(),
+        Code::Reservednop_rm16_r16_0F1A
+            | Code::Reservednop_rm32_r32_0F1A
+            | Code::Reservednop_rm64_r64_0F1A
+            | Code::Reservednop_rm16_r16_0F1B
+            | Code::Reservednop_rm32_r32_0F1B
+            | Code::Reservednop_rm64_r64_0F1B
+    )
 }
 
 /// Whether a near branch has an operand-size prefix that counts: with it AMD's processors take the

@@ -34,8 +34,21 @@ pub struct Registers {
     /// The mask registers `k0` to `k7`.
     pub masks: [Word; 8],
     /// MXCSR, if known: of it only the modes (rounding, subnormal numbers) are used and kept, not
-    /// the exception flags. Exceptions are taken to be masked.
+    /// the exception flags. Where it is not known, exceptions may be unmasked.
     pub mxcsr: Option<u32>,
+    /// The trap flag: an exception follows each instruction.
+    pub single_step: bool,
+    /// The alignment check flag, in a program: an access that is not aligned raises an exception.
+    pub alignment_checked: bool,
+}
+
+/// The trap flag of RFLAGS.
+const TRAP: u64 = 1 << 8;
+/// The alignment check flag of RFLAGS. In the kernel it means another thing.
+const ALIGNMENT_CHECK: u64 = 1 << 18;
+
+fn is_alignment_checked(rip: u64, rflags: u64) -> bool {
+    rflags & ALIGNMENT_CHECK != 0 && rip >> 63 == 0
 }
 
 impl Registers {
@@ -52,6 +65,8 @@ impl Registers {
             vectors: [Vector::UNKNOWN; 32],
             masks: [Word::UNKNOWN; 8],
             mxcsr: None,
+            single_step: rflags & TRAP != 0,
+            alignment_checked: is_alignment_checked(rip, rflags),
         }
     }
 
@@ -63,6 +78,8 @@ impl Registers {
         self.rflags = Flags::from_rflags(rflags);
         (self.fs_base, self.gs_base, self.mxcsr) = (None, None, None);
         self.masks = [Word::UNKNOWN; 8];
+        self.single_step = rflags & TRAP != 0;
+        self.alignment_checked = is_alignment_checked(rip, rflags);
         for vector in self.vectors.iter_mut().filter(|v| v.known_bytes() != 0) {
             *vector = Vector::UNKNOWN;
         }
@@ -246,9 +263,14 @@ impl Window {
     ) -> End {
         let mut machine = Machine::new(state, memory, sink, self.capture);
         let mut instructions = 0;
+        let registers = &machine.registers;
+        let (mut max, mut end) = (self.max_instructions, StopReason::Complete);
+        if registers.single_step || registers.alignment_checked {
+            (max, end) = watched(&machine, code, max);
+        }
         let stop = loop {
-            if instructions >= self.max_instructions {
-                break StopReason::Complete;
+            if instructions >= max {
+                break end;
             }
             match step(&mut machine, code) {
                 Ok(()) => instructions += 1,
@@ -257,6 +279,21 @@ impl Window {
         };
         End { instructions, stop }
     }
+}
+
+/// How many instructions are followed of a thread that has an exception follow each, or each access
+/// that is not aligned, and why no more.
+#[cold]
+fn watched<C: Code + ?Sized>(machine: &Machine<'_>, code: &mut C, max: u32) -> (u32, StopReason) {
+    if machine.registers.alignment_checked {
+        return (0, StopReason::AlignmentChecked);
+    }
+    // A repeated instruction is interrupted after each element.
+    let repeated = code.fetch(machine.registers.rip).is_ok_and(|fetched| {
+        let instruction = fetched.instruction.instruction();
+        instruction.has_rep_prefix() || instruction.has_repne_prefix()
+    });
+    (max.min(u32::from(!repeated)), StopReason::SingleStep)
 }
 
 /// One instruction.

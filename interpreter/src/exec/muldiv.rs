@@ -150,7 +150,17 @@ fn divide(m: &mut Machine<'_>, d: &Decoded, is_signed: bool) -> Done {
                 Word::of(width, Some(remainder)),
             )
         }
-        _ => (Word::unknown(width), Word::unknown(width)),
+        // An unknown divisor may be zero, and a runtime may count on the exception. What has less
+        // in its upper half than the divisor has a quotient that fits.
+        (_, high, divisor) => {
+            let fits = high
+                .zip(divisor)
+                .is_some_and(|(high, divisor)| high < divisor);
+            if is_signed || !fits {
+                return Err(StopReason::MayFault);
+            }
+            (Word::unknown(width), Word::unknown(width))
+        }
     };
     write_pair(m, d, width, quotient, remainder);
     m.flags().forget_arithmetic();

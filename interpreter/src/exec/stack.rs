@@ -73,10 +73,20 @@ pub(super) fn pushf(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 pub(super) fn popf(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let value = m.pop(moved(d)?)?;
-    // The trap flag would interrupt after the next instruction.
-    if value.bit(8) == Some(true) {
-        return Err(StopReason::Unsupported);
+    let width = moved(d)?;
+    let value = m.pop(width)?;
+    // The trap flag interrupts after the next instruction. That alignment is checked means something
+    // in programs only, and so do flags that are not known: the kernel sets neither.
+    let checked = if width == Width::B64 && m.pc >> 63 == 0 {
+        value.bit(18)
+    } else {
+        Some(false)
+    };
+    match (value.bit(8), checked) {
+        (Some(true), _) | (_, Some(true)) => return Err(StopReason::Unsupported),
+        (Some(false), Some(false)) => {}
+        _ if m.pc >> 63 != 0 => {}
+        _ => return Err(StopReason::MayFault),
     }
     m.flags().set_low_byte(value);
     m.flags().set(Flag::Df, value.bit(10));

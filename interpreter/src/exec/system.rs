@@ -1,4 +1,4 @@
-//! Instructions of the system: segment bases, and what the kernel does on its way.
+//! Instructions of the system: segment bases, cache lines, and what the kernel does on its way.
 //!
 //! Privileged ones raise an exception in a program; kernel code lies in the upper half of the
 //! address space.
@@ -18,6 +18,7 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
     let handler: Handler = match instruction.mnemonic() {
         M::Cli | M::Sti | M::Clac | M::Stac | M::Clts | M::Wbinvd | M::Wbnoinvd => nop,
         M::Swapgs => swap_gs,
+        M::Clzero => clear_line,
         M::Rdmsr => read_model_register,
         M::Wrmsr | M::Wrmsrns => write_model_register,
         M::Rdfsbase => |m, d| read_base(m, d, Register::FS),
@@ -52,6 +53,30 @@ fn only_in_kernel(m: &Machine<'_>) -> Result<(), StopReason> {
 /// Interrupts, access checks, caches: nothing that is kept changes.
 fn nop(m: &mut Machine<'_>, _: &Decoded) -> Done {
     only_in_kernel(m)?;
+    Ok(Flow::Next)
+}
+
+/// Bytes that `clzero` clears: on every processor that has it so many are a cache line.
+const LINE: u64 = 64;
+
+/// `clzero`: zeros to all of the cache line that rax, or eax, points into. The pointer is no operand;
+/// the segment of a prefix counts.
+fn clear_line(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let width = match d.instruction().code() {
+        Code::Clzeroq => Width::B64,
+        Code::Clzerod => Width::B32,
+        _ => return Err(StopReason::Unsupported),
+    };
+    let offset = m.part(RAX, width).all();
+    let base = m.segment_base(d.instruction().segment_prefix());
+    let Some((offset, base)) = offset.zip(base) else {
+        m.store(None, Width::B64, Word::UNKNOWN)?;
+        return Ok(Flow::Next);
+    };
+    let line = offset.wrapping_add(base) & !(LINE - 1);
+    for word in 0..LINE / 8 {
+        m.store(Some(line.wrapping_add(8 * word)), Width::B64, Word::ZERO)?;
+    }
     Ok(Flow::Next)
 }
 

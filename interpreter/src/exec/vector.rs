@@ -242,7 +242,11 @@ fn report<L: Lane>(m: &mut Machine<'_>, d: &Decoded, value: &Vector) {
 
 /// Sixteen bytes and more that have to be aligned and are not raise an exception, unless a mask
 /// chooses none of them.
-fn check_alignment(m: &Machine<'_>, d: &Decoded, bytes: usize) -> Result<(), StopReason> {
+pub(crate) fn check_alignment(
+    m: &Machine<'_>,
+    d: &Decoded,
+    bytes: usize,
+) -> Result<(), StopReason> {
     use Mnemonic as M;
     if bytes < HALF || m.address().is_none_or(|a| a % bytes as u64 == 0) {
         return Ok(());

@@ -3,6 +3,7 @@
 mod arith;
 mod bit;
 mod control;
+mod exceptions;
 mod forms;
 mod kinds;
 mod knowledge;

@@ -23,10 +23,12 @@ mod truth;
 type Test = fn(&Bench) -> Result<Completion, Failed>;
 
 /// The tests that run with every clock.
-const OF_CLOCKS: [(&str, Test); 8] = [
+const OF_CLOCKS: [(&str, Test); 10] = [
     ("loads of every kind have their true values", truth::loads),
     ("fields that another thread writes are whole", moving::flip),
     ("stores and loads through two pointers", moving::alias),
+    ("stores that no operand names", moving::writes),
+    ("exceptions that a program handles", moving::raised),
     ("another shared object at the same address", moving::objects),
     ("code that is written and written anew", moving::jit),
     ("an exec in a loop at the same addresses", moving::exec),

@@ -52,6 +52,16 @@ pub(crate) fn alias(bench: &Bench) -> Result<Completion, Failed> {
     one_program(bench, "alias", &[])
 }
 
+/// What an instruction stores where no operand says is seen by a load behind it, or unknown.
+pub(crate) fn writes(bench: &Bench) -> Result<Completion, Failed> {
+    one_program(bench, "writes", &[])
+}
+
+/// No window goes on past an instruction that raises an exception, which the program handles.
+pub(crate) fn raised(bench: &Bench) -> Result<Completion, Failed> {
+    one_program(bench, "raised", &[])
+}
+
 /// A value loaded from a page is one that the page held, whether or not the page was there.
 pub(crate) fn pages(bench: &Bench) -> Result<Completion, Failed> {
     let file = bench.path("pages.file");

@@ -118,7 +118,9 @@ impl Maker<'_> {
         for operand in 0..info.op_count() {
             self.operand(&mut instruction, info, operand);
         }
-        if instruction.is_string_instruction() && self.one_in(8) {
+        let points =
+            instruction.is_string_instruction() || instruction.mnemonic() == Mnemonic::Clzero;
+        if points && self.one_in(8) {
             // With 32-bit addresses an offset cannot be negative, as those in GS would be.
             instruction.set_segment_prefix(Register::FS);
         }

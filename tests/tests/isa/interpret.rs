@@ -15,6 +15,8 @@ use crate::trampoline::Level;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hide {
     Nothing,
+    /// MXCSR.
+    Mxcsr,
     /// Random registers, flags and stretches of memory; drawn from this seed.
     Some(u64),
 }
@@ -98,6 +100,9 @@ fn told(state: &State, rip: u64, level: Level, hide: Hide) -> Registers {
     }
     if level == Level::Avx512 {
         registers.masks = state.masks.map(Word::known);
+    }
+    if hide == Hide::Mxcsr {
+        registers.mxcsr = None;
     }
     let Hide::Some(seed) = hide else {
         return registers;

@@ -1,6 +1,6 @@
 //! States in which an instruction does more than fault: divisors, targets, pointers, counts.
 
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 use rand::RngExt as _;
 
 use crate::generate::Maker;
@@ -50,6 +50,8 @@ pub(crate) fn tune(maker: &mut Maker<'_>, instruction: &Instruction) {
         }
         M::Xlatb => pointer(maker, Register::RBX),
         M::Maskmovdqu | M::Maskmovq | M::Vmaskmovdqu => pointer(maker, Register::RDI),
+        M::Clzero => clear(maker, instruction),
+        M::Movdir64b => line(maker, instruction.op0_register()),
         M::Leave | M::Enter => pointer(maker, Register::RBP),
         _ => {}
     }
@@ -107,6 +109,30 @@ fn dividend(maker: &mut Maker<'_>, instruction: &Instruction) {
 fn pointer(maker: &mut Maker<'_>, register: Register) {
     let offset = maker.rng.random_range(700..3000);
     maker.set(register, DATA + offset);
+}
+
+/// Points a register to a line of the page, seldom into one.
+fn line(maker: &mut Maker<'_>, register: Register) {
+    pointer(maker, register);
+    if !maker.one_in(8) {
+        maker.set(register, maker.get(register) & !63);
+    }
+}
+
+/// Points rax into the page, through a segment now and then. The upper half means nothing to an
+/// address of 32 bits.
+fn clear(maker: &mut Maker<'_>, instruction: &Instruction) {
+    pointer(maker, Register::RAX);
+    let base = match instruction.segment_prefix() {
+        Register::FS => SEGMENT_BASES[0],
+        Register::GS => SEGMENT_BASES[1],
+        _ => 0,
+    };
+    let mut offset = maker.get(Register::RAX).wrapping_sub(base);
+    if instruction.code() == Code::Clzerod {
+        offset = offset & u64::from(u32::MAX) | values::integer(maker.rng) << 32;
+    }
+    maker.set(Register::RAX, offset);
 }
 
 /// Pointers into the page, a small count, and strings that agree for a while.

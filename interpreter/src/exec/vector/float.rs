@@ -1,8 +1,9 @@
 //! Floating-point instructions.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
-use iced_x86::RoundingControl;
+use iced_x86::{Mnemonic, RoundingControl};
 
 use super::float_ops::{Float, Mode, Rounding};
 use super::{
@@ -16,16 +17,42 @@ use crate::stop::StopReason;
 use crate::vector::{HALF, Lane, Vector};
 use crate::word::{Width, Word};
 
-/// The modes that the instruction works in: it may name a rounding of its own.
-pub(super) fn mode(m: &Machine<'_>, d: &Decoded) -> Mode {
-    let mode = Mode::of(m.registers.mxcsr);
-    match d.instruction().rounding_control() {
-        RoundingControl::None => mode,
-        RoundingControl::RoundToNearest => mode.rounded(Rounding::Nearest),
-        RoundingControl::RoundDown => mode.rounded(Rounding::Down),
-        RoundingControl::RoundUp => mode.rounded(Rounding::Up),
-        RoundingControl::RoundTowardZero => mode.rounded(Rounding::Zero),
+/// Has the instruction work in the modes of the moment, or in a rounding that it names itself.
+///
+/// An error if it raises an exception that the program can have asked for: MXCSR, which says so, is
+/// mostly not known. An inexact result does not count: every other one is, and no program that is
+/// meant to go on asks for that.
+pub(super) fn in_mode<T>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    work: impl FnOnce(&mut Machine<'_>, Mode<'_>) -> Result<T, StopReason>,
+) -> Result<T, StopReason> {
+    let raised = Cell::new(false);
+    let instruction = d.instruction();
+    let rounding = instruction.rounding_control();
+    // Both suppress exceptions.
+    let suppressed = rounding != RoundingControl::None || instruction.suppress_all_exceptions();
+    let result = if suppressed {
+        let mode = Mode::of(m.registers.mxcsr, &raised).suppressed();
+        raised.set(false);
+        work(
+            m,
+            match rounding {
+                RoundingControl::None => mode,
+                RoundingControl::RoundToNearest => mode.rounded(Rounding::Nearest),
+                RoundingControl::RoundDown => mode.rounded(Rounding::Down),
+                RoundingControl::RoundUp => mode.rounded(Rounding::Up),
+                RoundingControl::RoundTowardZero => mode.rounded(Rounding::Zero),
+            },
+        )
+    } else {
+        let mode = Mode::of(m.registers.mxcsr, &raised);
+        work(m, mode)
+    }?;
+    if raised.get() {
+        return Err(StopReason::FloatException);
     }
+    Ok(result)
 }
 
 /// `ldmxcsr`.
@@ -51,16 +78,17 @@ pub(super) fn store_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn packed<F: Float>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(F, F, Mode) -> Option<F>,
+    apply: impl Fn(F, F, Mode<'_>) -> Option<F>,
 ) -> Done {
-    let mode = mode(m, d);
-    binary(m, d, |a, b, bytes| {
-        let mut result = Vector::ZERO;
-        for i in 0..bytes / F::BYTES {
-            let pair = a.lane(i).zip(b.lane(i));
-            result.set_lane(i, pair.and_then(|(a, b)| apply(a, b, mode)));
-        }
-        result
+    in_mode(m, d, |m, mode| {
+        binary(m, d, |a, b, bytes| {
+            let mut result = Vector::ZERO;
+            for i in 0..bytes / F::BYTES {
+                let pair = a.lane(i).zip(b.lane(i));
+                result.set_lane(i, pair.and_then(|(a, b)| apply(a, b, mode)));
+            }
+            result
+        })
     })
 }
 
@@ -69,13 +97,14 @@ fn scalar_of<L: Lane>(
     m: &mut Machine<'_>,
     d: &Decoded,
     bytes: usize,
-    apply: impl Fn(&Vector, &Vector, Mode) -> Option<L>,
+    apply: impl Fn(&Vector, &Vector, Mode<'_>) -> Option<L>,
 ) -> Done {
     let first = first_source(d);
     let a = read(m, d, first)?;
     let b = read_low(m, d, first + 1, bytes)?;
     let mut result = a.truncate(HALF);
-    result.set_lane(0, apply(&a, &b, mode(m, d)));
+    let lane = in_mode(m, d, |_, mode| Ok(apply(&a, &b, mode)))?;
+    result.set_lane(0, lane);
     report::<L>(m, d, &result);
     write(m, d, 0, &result)
 }
@@ -83,7 +112,7 @@ fn scalar_of<L: Lane>(
 pub(super) fn scalar<F: Float>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(F, F, Mode) -> Option<F>,
+    apply: impl Fn(F, F, Mode<'_>) -> Option<F>,
 ) -> Done {
     scalar_of(m, d, F::BYTES, |a, b, mode| {
         a.lane(0)
@@ -96,7 +125,7 @@ pub(super) fn scalar<F: Float>(
 pub(super) fn scalar_unary<From: Lane, To: Lane>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(From, Mode) -> Option<To>,
+    apply: impl Fn(From, Mode<'_>) -> Option<To>,
 ) -> Done {
     scalar_of(m, d, From::BYTES, |_, b, mode| {
         b.lane(0).and_then(|b| apply(b, mode))
@@ -107,20 +136,21 @@ pub(super) fn scalar_unary<From: Lane, To: Lane>(
 pub(super) fn convert<From: Lane, To: Lane>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(From, Mode) -> Option<To>,
+    apply: impl Fn(From, Mode<'_>) -> Option<To>,
 ) -> Done {
-    let mode = mode(m, d);
-    let source = read(m, d, 1)?;
-    let mut count = size(d, 0) / To::BYTES;
-    if !d.instruction().is_broadcast() {
-        count = count.min(size(d, 1) / From::BYTES);
-    }
-    let mut result = Vector::ZERO;
-    for i in 0..count {
-        let lane = source.lane(i).and_then(|lane| apply(lane, mode));
-        result.set_lane(i, lane);
-    }
-    write(m, d, 0, &result)
+    in_mode(m, d, |m, mode| {
+        let source = read(m, d, 1)?;
+        let mut count = size(d, 0) / To::BYTES;
+        if !d.instruction().is_broadcast() {
+            count = count.min(size(d, 1) / From::BYTES);
+        }
+        let mut result = Vector::ZERO;
+        for i in 0..count {
+            let lane = source.lane(i).and_then(|lane| apply(lane, mode));
+            result.set_lane(i, lane);
+        }
+        write(m, d, 0, &result)
+    })
 }
 
 /// `roundps`, `roundpd`.
@@ -139,60 +169,83 @@ pub(super) fn round_scalar<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn neighbours<F: Float>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(F, F, Mode) -> Option<F>,
+    apply: impl Fn(F, F, Mode<'_>) -> Option<F>,
 ) -> Done {
-    let mode = mode(m, d);
-    super::int::neighbours(m, d, |a, b| apply(a, b, mode))
+    in_mode(m, d, |m, mode| {
+        super::int::neighbours(m, d, |a, b| apply(a, b, mode))
+    })
 }
 
 /// `addsubps`, `addsubpd`: even lanes subtracted, odd ones added.
 pub(super) fn add_subtract<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let mode = mode(m, d);
-    binary(m, d, |a, b, bytes| {
-        let mut result = Vector::ZERO;
-        for i in 0..bytes / F::BYTES {
-            let value = a.lane::<F>(i).zip(b.lane(i)).and_then(|(a, b)| {
-                if i % 2 == 0 {
-                    a.subtract(b, mode)
-                } else {
-                    a.add(b, mode)
-                }
-            });
-            result.set_lane(i, value);
-        }
-        result
+    in_mode(m, d, |m, mode| {
+        binary(m, d, |a, b, bytes| {
+            let mut result = Vector::ZERO;
+            for i in 0..bytes / F::BYTES {
+                let value = a.lane::<F>(i).zip(b.lane(i)).and_then(|(a, b)| {
+                    if i % 2 == 0 {
+                        a.subtract(b, mode)
+                    } else {
+                        a.add(b, mode)
+                    }
+                });
+                result.set_lane(i, value);
+            }
+            result
+        })
     })
+}
+
+/// The products of chosen lanes of one half, added in pairs.
+fn sum_of_products<F: Float>(
+    [a, b]: [&Vector; 2],
+    first: usize,
+    control: u8,
+    mode: Mode<'_>,
+) -> Option<F> {
+    let add = |a: Option<F>, b: Option<F>| a.zip(b).and_then(|(a, b)| a.add(b, mode));
+    let product = |i: usize| {
+        if control >> (4 + i) & 1 == 0 {
+            return Some(F::from_bytes(&[0; 8][..F::BYTES]));
+        }
+        let (a, b) = a.lane::<F>(first + i).zip(b.lane(first + i))?;
+        a.multiply(b, mode)
+    };
+    let sum = add(product(0), product(1));
+    if HALF / F::BYTES == 4 {
+        add(sum, add(product(2), product(3)))
+    } else {
+        sum
+    }
 }
 
 /// `dpps`, `dppd`: of each half the products of chosen lanes added, in pairs, to chosen lanes.
 pub(super) fn dot_product<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let mode = mode(m, d);
-    let control = immediate(d);
-    let count = HALF / F::BYTES;
-    let zero = F::from_bytes(&[0; 8][..F::BYTES]);
-    let add = |a: Option<F>, b: Option<F>| a.zip(b).and_then(|(a, b)| a.add(b, mode));
-    binary(m, d, |a, b, bytes| {
-        let mut result = Vector::ZERO;
-        for half in 0..bytes / HALF {
-            let product = |i: usize| {
-                if control >> (4 + i) & 1 == 0 {
-                    return Some(zero);
+    in_mode(m, d, |m, mode| {
+        let control = immediate(d);
+        let count = HALF / F::BYTES;
+        let zero = F::from_bytes(&[0; 8][..F::BYTES]);
+        binary(m, d, |a, b, bytes| {
+            let mut result = Vector::ZERO;
+            for half in 0..bytes / HALF {
+                let first = half * count;
+                // What a step raises is seen though the one before is not certain.
+                let _: Option<F> = sum_of_products([a, b], first, control, mode.assumed());
+                let sum = sum_of_products([a, b], first, control, mode.suppressed());
+                for i in 0..count {
+                    let takes = control >> i & 1 != 0;
+                    result.set_lane(first + i, if takes { sum } else { Some(zero) });
                 }
-                let place = half * count + i;
-                let (a, b) = a.lane::<F>(place).zip(b.lane(place))?;
-                a.multiply(b, mode)
-            };
-            let mut sum = add(product(0), product(1));
-            if count == 4 {
-                sum = add(sum, add(product(2), product(3)));
             }
-            for i in 0..count {
-                let takes = control >> i & 1 != 0;
-                result.set_lane(half * count + i, if takes { sum } else { Some(zero) });
-            }
-        }
-        result
+            result
+        })
     })
+}
+
+/// Whether a comparison of that number raises an exception if there is a NaN of any kind.
+pub(super) fn is_signaling(predicate: u8) -> bool {
+    let orders = matches!(predicate & 3, 1 | 2);
+    orders != (predicate & 16 != 0)
 }
 
 /// Whether a comparison of that number holds.
@@ -230,8 +283,10 @@ fn predicate(d: &Decoded) -> Result<u8, StopReason> {
 }
 
 /// A lane of ones or of zeros, as bits of the lane's type.
-fn mask<F: Float>(a: Option<F>, b: Option<F>, predicate: u8, mode: Mode) -> Option<F> {
-    let order = a.zip(b).and_then(|(a, b)| a.compare(b, mode))?;
+fn mask<F: Float>(a: Option<F>, b: Option<F>, predicate: u8, mode: Mode<'_>) -> Option<F> {
+    let order = a
+        .zip(b)
+        .and_then(|(a, b)| a.compare(b, is_signaling(predicate), mode))?;
     let byte = if holds(predicate, order) { u8::MAX } else { 0 };
     Some(F::from_bytes(&[byte; 8][..F::BYTES]))
 }
@@ -239,49 +294,57 @@ fn mask<F: Float>(a: Option<F>, b: Option<F>, predicate: u8, mode: Mode) -> Opti
 /// `cmpps`, `cmppd`.
 pub(super) fn compare<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let predicate = predicate(d)?;
-    let mode = mode(m, d);
-    binary(m, d, |a, b, bytes| {
-        let mut result = Vector::ZERO;
-        for i in 0..bytes / F::BYTES {
-            result.set_lane(i, mask(a.lane::<F>(i), b.lane(i), predicate, mode));
-        }
-        result
+    in_mode(m, d, |m, mode| {
+        binary(m, d, |a, b, bytes| {
+            let mut result = Vector::ZERO;
+            for i in 0..bytes / F::BYTES {
+                result.set_lane(i, mask(a.lane::<F>(i), b.lane(i), predicate, mode));
+            }
+            result
+        })
     })
 }
 
 /// `cmpss`, `cmpsd`.
 pub(super) fn compare_scalar<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let predicate = predicate(d)?;
-    let mode = mode(m, d);
-    let first = first_source(d);
-    let mut result = read(m, d, first)?;
-    let b = read_low(m, d, first + 1, F::BYTES)?;
-    // A mask, no number: it is not reported.
-    let lane = mask(result.lane::<F>(0), b.lane(0), predicate, mode);
-    result.set_lane(0, lane);
-    write(m, d, 0, &result)
+    in_mode(m, d, |m, mode| {
+        let first = first_source(d);
+        let mut result = read(m, d, first)?;
+        let b = read_low(m, d, first + 1, F::BYTES)?;
+        // A mask, no number: it is not reported.
+        let lane = mask(result.lane::<F>(0), b.lane(0), predicate, mode);
+        result.set_lane(0, lane);
+        write(m, d, 0, &result)
+    })
 }
 
 /// `ucomiss`, `comisd` and the like: flags.
 pub(super) fn compare_flags<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let mode = mode(m, d);
-    let a = read_low(m, d, 0, F::BYTES)?.lane::<F>(0);
-    let b = read_low(m, d, 1, F::BYTES)?.lane::<F>(0);
-    let order = a.zip(b).and_then(|(a, b)| a.compare(b, mode));
-    let flags = m.flags();
-    flags.set(
-        Flag::Zf,
-        order.map(|o| matches!(o, None | Some(Ordering::Equal))),
+    use Mnemonic as M;
+    let signals = matches!(
+        d.instruction().mnemonic(),
+        M::Comiss | M::Comisd | M::Vcomiss | M::Vcomisd
     );
-    flags.set(Flag::Pf, order.map(|o| o.is_none()));
-    flags.set(
-        Flag::Cf,
-        order.map(|o| matches!(o, None | Some(Ordering::Less))),
-    );
-    for flag in [Flag::Of, Flag::Sf, Flag::Af] {
-        flags.set(flag, Some(false));
-    }
-    Ok(Flow::Next)
+    in_mode(m, d, |m, mode| {
+        let a = read_low(m, d, 0, F::BYTES)?.lane::<F>(0);
+        let b = read_low(m, d, 1, F::BYTES)?.lane::<F>(0);
+        let order = a.zip(b).and_then(|(a, b)| a.compare(b, signals, mode));
+        let flags = m.flags();
+        flags.set(
+            Flag::Zf,
+            order.map(|o| matches!(o, None | Some(Ordering::Equal))),
+        );
+        flags.set(Flag::Pf, order.map(|o| o.is_none()));
+        flags.set(
+            Flag::Cf,
+            order.map(|o| matches!(o, None | Some(Ordering::Less))),
+        );
+        for flag in [Flag::Of, Flag::Sf, Flag::Af] {
+            flags.set(flag, Some(false));
+        }
+        Ok(Flow::Next)
+    })
 }
 
 /// `cvtsi2ss`, `cvtsi2sd`.
@@ -308,24 +371,22 @@ pub(super) fn from_unsigned<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done 
 /// `vcvttss2usi`, `vcvtsd2usi` and the like.
 pub(super) fn to_unsigned<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) -> Done {
     let width = Width::from_bytes(size(d, 0)).ok_or(StopReason::Unsupported)?;
-    let mode = mode(m, d);
-    let source = read_low(m, d, 1, F::BYTES)?;
-    let value = source
-        .lane::<F>(0)
-        .and_then(|lane| lane.to_unsigned(width.bits(), cut, mode));
-    m.write(d, 0, Word::of(width, value))?;
-    Ok(Flow::Next)
+    in_mode(m, d, |m, mode| {
+        let source = read_low(m, d, 1, F::BYTES)?;
+        let value = source
+            .lane::<F>(0)
+            .and_then(|lane| lane.to_unsigned(width.bits(), cut, mode));
+        m.write(d, 0, Word::of(width, value))?;
+        Ok(Flow::Next)
+    })
 }
 
 /// `vrndscaleps` and the like, to integers alone: not to parts of one.
 pub(super) fn round_scaled<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
     let control = immediate(d);
-    let round = |lane: F, mode| {
-        if control >> 4 == 0 {
-            lane.round(control, mode)
-        } else {
-            None
-        }
+    let round = |lane: F, mode: Mode<'_>| {
+        let rounded = lane.round(control, mode);
+        rounded.filter(|_| control >> 4 == 0)
     };
     if is_scalar {
         scalar_unary(m, d, round)
@@ -337,22 +398,23 @@ pub(super) fn round_scaled<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar
 /// `cvttss2si`, `cvtsd2si` and the like.
 pub(super) fn to_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) -> Done {
     let width = Width::from_bytes(size(d, 0)).ok_or(StopReason::Unsupported)?;
-    let mode = mode(m, d);
-    let source = read_low(m, d, 1, F::BYTES)?;
-    let value = source
-        .lane::<F>(0)
-        .and_then(|lane| lane.to_integer(width.bits(), cut, mode));
-    m.write(d, 0, Word::of(width, value.map(|v| v as u64)))?;
-    Ok(Flow::Next)
+    in_mode(m, d, |m, mode| {
+        let source = read_low(m, d, 1, F::BYTES)?;
+        let value = source
+            .lane::<F>(0)
+            .and_then(|lane| lane.to_integer(width.bits(), cut, mode));
+        m.write(d, 0, Word::of(width, value.map(|v| v as u64)))?;
+        Ok(Flow::Next)
+    })
 }
 
 /// To a 32-bit integer.
-pub(super) fn to_i32<F: Float>(lane: F, cut: bool, mode: Mode) -> Option<i32> {
+pub(super) fn to_i32<F: Float>(lane: F, cut: bool, mode: Mode<'_>) -> Option<i32> {
     // 32 bits were asked for: nothing is cut off here.
     lane.to_integer(32, cut, mode).map(|value| value as i32)
 }
 
 /// To an unsigned 32-bit integer.
-pub(super) fn to_u32<F: Float>(lane: F, cut: bool, mode: Mode) -> Option<u32> {
+pub(super) fn to_u32<F: Float>(lane: F, cut: bool, mode: Mode<'_>) -> Option<u32> {
     lane.to_unsigned(32, cut, mode).map(|value| value as u32)
 }

@@ -5,6 +5,7 @@
 //! numbers become subnormal or infinite, or if the modes are known. Of NaNs only those are certain
 //! that are moved or converted.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use crate::vector::Lane;
@@ -33,22 +34,66 @@ impl Rounding {
 }
 
 /// What is known of the modes in MXCSR.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Mode {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mode<'a> {
     /// How results are rounded, if known.
     rounding: Option<Rounding>,
     /// Subnormal numbers are known to be numbers like others.
     gradual: bool,
+    /// Is set by an operation that raises an exception, where a program can have asked for it.
+    raised: Option<&'a Cell<bool>>,
 }
 
-impl Mode {
+impl<'a> Mode<'a> {
     /// Flush-to-zero, denormals-are-zero.
     const FLUSH: u32 = 1 << 15 | 1 << 6;
+    /// The exceptions that are masked.
+    const MASKS: u32 = 0x1f80;
 
-    pub(super) fn of(mxcsr: Option<u32>) -> Self {
+    /// The modes in a value of MXCSR. What an operation raises is noted in `raised`. If MXCSR is known,
+    /// and has all exceptions masked, none is; if it has not, whatever works with it may raise one.
+    pub(super) fn of(mxcsr: Option<u32>, raised: &'a Cell<bool>) -> Self {
+        let masked = mxcsr.map(|bits| bits & Self::MASKS == Self::MASKS);
+        if masked == Some(false) {
+            raised.set(true);
+        }
         Self {
             rounding: mxcsr.map(|bits| Rounding::of(bits >> 13)),
             gradual: mxcsr.is_some_and(|bits| bits & Self::FLUSH == 0),
+            raised: masked.is_none().then_some(raised),
+        }
+    }
+
+    /// Nothing is known, and nothing noted.
+    const fn unknown() -> Self {
+        Self {
+            rounding: None,
+            gradual: false,
+            raised: None,
+        }
+    }
+
+    /// With all exceptions suppressed.
+    pub(super) fn suppressed(self) -> Self {
+        Self {
+            raised: None,
+            ..self
+        }
+    }
+
+    /// With the usual modes, whatever they are: what is raised is mostly the same.
+    pub(super) fn assumed(self) -> Self {
+        Self {
+            rounding: Some(Rounding::Nearest),
+            gradual: true,
+            ..self
+        }
+    }
+
+    /// Notes an exception other than that of an inexact result.
+    pub(super) fn raise(self, raised: bool) {
+        if let Some(cell) = self.raised.filter(|_| raised) {
+            cell.set(true);
         }
     }
 
@@ -80,31 +125,32 @@ impl Mode {
 
 /// Arithmetic on one lane; `None`: the result is not certain.
 pub(super) trait Float: Lane + PartialOrd {
-    fn add(self, other: Self, mode: Mode) -> Option<Self>;
-    fn subtract(self, other: Self, mode: Mode) -> Option<Self>;
-    fn multiply(self, other: Self, mode: Mode) -> Option<Self>;
-    fn divide(self, other: Self, mode: Mode) -> Option<Self>;
-    fn square_root(self, mode: Mode) -> Option<Self>;
+    fn add(self, other: Self, mode: Mode<'_>) -> Option<Self>;
+    fn subtract(self, other: Self, mode: Mode<'_>) -> Option<Self>;
+    fn multiply(self, other: Self, mode: Mode<'_>) -> Option<Self>;
+    fn divide(self, other: Self, mode: Mode<'_>) -> Option<Self>;
+    fn square_root(self, mode: Mode<'_>) -> Option<Self>;
     /// `self * factor + addend`, rounded once.
-    fn multiply_add(self, factor: Self, addend: Self, mode: Mode) -> Option<Self>;
+    fn multiply_add(self, factor: Self, addend: Self, mode: Mode<'_>) -> Option<Self>;
     fn negate(self) -> Self;
     /// The smaller; the second if either is a NaN or both are zero.
-    fn lesser(self, other: Self, mode: Mode) -> Option<Self>;
-    fn greater(self, other: Self, mode: Mode) -> Option<Self>;
+    fn lesser(self, other: Self, mode: Mode<'_>) -> Option<Self>;
+    fn greater(self, other: Self, mode: Mode<'_>) -> Option<Self>;
     /// How both compare; `Some(None)`: they do not.
-    fn compare(self, other: Self, mode: Mode) -> Option<Option<Ordering>>;
+    /// `signals`: a NaN of any kind raises an exception.
+    fn compare(self, other: Self, signals: bool, mode: Mode<'_>) -> Option<Option<Ordering>>;
     /// To an integer in the way that bits 0 to 2 of `control` say.
-    fn round(self, control: u8, mode: Mode) -> Option<Self>;
+    fn round(self, control: u8, mode: Mode<'_>) -> Option<Self>;
     /// To a double: always exact.
-    fn widen(self, mode: Mode) -> Option<f64>;
+    fn widen(self, mode: Mode<'_>) -> Option<f64>;
     /// From a double.
-    fn narrow(value: f64, mode: Mode) -> Option<Self>;
+    fn narrow(value: f64, mode: Mode<'_>) -> Option<Self>;
     /// From an integer.
-    fn from_integer(value: i128, mode: Mode) -> Option<Self>;
+    fn from_integer(value: i128, mode: Mode<'_>) -> Option<Self>;
     /// To an integer of 32 or 64 bits, cut off or rounded. What does not fit is the least integer.
-    fn to_integer(self, bits: u32, cut: bool, mode: Mode) -> Option<i64>;
+    fn to_integer(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<i64>;
     /// To an unsigned integer. What does not fit is the greatest.
-    fn to_unsigned(self, bits: u32, cut: bool, mode: Mode) -> Option<u64>;
+    fn to_unsigned(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<u64>;
 }
 
 macro_rules! float {
@@ -115,13 +161,33 @@ macro_rules! float {
                 value == 0.0 || ($low..=$high).contains(&value.abs())
             }
 
+            /// A NaN that raises an exception.
+            fn is_signaling(value: $float) -> bool {
+                value.is_nan() && value.to_bits() != quiet(value).to_bits()
+            }
+
+            /// Whether an operation on these raises an exception other than that of an inexact
+            /// result: an invalid operand or result, a subnormal operand, an overflow (seen from the
+            /// result to the nearest), a result so small that it may be subnormal. A zero that is
+            /// no underflow is not `tiny`.
+            fn raises(operands: &[$float], result: $float, tiny: bool) -> bool {
+                let nan = operands.iter().any(|operand| operand.is_nan());
+                let finite = operands.iter().all(|operand| operand.is_finite());
+                operands
+                    .iter()
+                    .any(|o| is_signaling(*o) || o.is_subnormal())
+                    || result.is_nan() && !nan
+                    || finite && result.abs() >= $float::MAX
+                    || tiny && result.abs() <= $float::MIN_POSITIVE
+            }
+
             /// The result, given that to the nearest and by how much the true one is more. Known
             /// if it is exact, or if the rounding is known; `error` may be scaled.
             fn settle(
                 operands: [$float; 2],
                 nearest: $float,
                 error: $float,
-                mode: Mode,
+                mode: Mode<'_>,
             ) -> Option<$float> {
                 if operands.into_iter().all(is_plain) {
                     if let Some(rounding) = mode.rounding {
@@ -153,8 +219,9 @@ macro_rules! float {
             }
 
             impl Float for $float {
-                fn add(self, other: Self, mode: Mode) -> Option<Self> {
+                fn add(self, other: Self, mode: Mode<'_>) -> Option<Self> {
                     let sum = self + other;
+                    mode.raise(raises(&[self, other], sum, sum != 0.0));
                     let part = sum - self;
                     let error = (self - (sum - part)) + (other - part);
                     if sum != 0.0 {
@@ -174,18 +241,22 @@ macro_rules! float {
                     })
                 }
 
-                fn subtract(self, other: Self, mode: Mode) -> Option<Self> {
+                fn subtract(self, other: Self, mode: Mode<'_>) -> Option<Self> {
                     Float::add(self, -other, mode)
                 }
 
-                fn multiply(self, other: Self, mode: Mode) -> Option<Self> {
+                fn multiply(self, other: Self, mode: Mode<'_>) -> Option<Self> {
                     let product = self * other;
+                    let tiny = self != 0.0 && other != 0.0;
+                    mode.raise(raises(&[self, other], product, tiny));
                     let error = self.mul_add(other, -product);
                     settle([self, other], product, error, mode)
                 }
 
-                fn divide(self, other: Self, mode: Mode) -> Option<Self> {
+                fn divide(self, other: Self, mode: Mode<'_>) -> Option<Self> {
                     let quotient = self / other;
+                    let tiny = self != 0.0 && other.is_finite();
+                    mode.raise(raises(&[self, other], quotient, tiny));
                     let remainder = quotient.mul_add(-other, self);
                     let error = if other < 0.0 { -remainder } else { remainder };
                     if other == 0.0 {
@@ -194,8 +265,9 @@ macro_rules! float {
                     settle([self, other], quotient, error, mode)
                 }
 
-                fn square_root(self, mode: Mode) -> Option<Self> {
+                fn square_root(self, mode: Mode<'_>) -> Option<Self> {
                     let root = self.sqrt();
+                    mode.raise(raises(&[self], root, false));
                     let error = root.mul_add(-root, self);
                     if self < 0.0 || root.is_nan() {
                         return None;
@@ -203,9 +275,17 @@ macro_rules! float {
                     settle([self, self], root, error, mode)
                 }
 
-                fn multiply_add(self, factor: Self, addend: Self, mode: Mode) -> Option<Self> {
-                    let unknown = Mode::of(None);
+                fn multiply_add(self, factor: Self, addend: Self, mode: Mode<'_>) -> Option<Self> {
+                    let unknown = Mode::unknown();
                     let result = self.mul_add(factor, addend);
+                    mode.raise(raises(&[self, factor, addend], result, result != 0.0));
+                    // Of a product that is beyond all numbers, and of one that vanishes.
+                    let product = self * factor;
+                    let whole = product.is_finite() || !self.is_finite() || !factor.is_finite();
+                    let vanishes =
+                        self != 0.0 && factor != 0.0 && product.abs() <= <$float>::MIN_POSITIVE;
+                    mode.raise(!whole || vanishes);
+                    let mode = mode.suppressed();
                     Float::multiply(self, factor, unknown)
                         .and_then(|product| Float::add(product, addend, mode))
                         .or_else(|| (mode.is_default() && !result.is_nan()).then_some(result))
@@ -215,24 +295,37 @@ macro_rules! float {
                     -self
                 }
 
-                fn lesser(self, other: Self, mode: Mode) -> Option<Self> {
+                fn lesser(self, other: Self, mode: Mode<'_>) -> Option<Self> {
+                    mode.raise(self.is_nan() || other.is_nan());
+                    mode.raise(self.is_subnormal() || other.is_subnormal());
                     let certain = mode.gradual || !self.is_subnormal() && !other.is_subnormal();
                     certain.then_some(if self < other { self } else { other })
                 }
 
-                fn greater(self, other: Self, mode: Mode) -> Option<Self> {
+                fn greater(self, other: Self, mode: Mode<'_>) -> Option<Self> {
+                    mode.raise(self.is_nan() || other.is_nan());
+                    mode.raise(self.is_subnormal() || other.is_subnormal());
                     let certain = mode.gradual || !self.is_subnormal() && !other.is_subnormal();
                     certain.then_some(if self > other { self } else { other })
                 }
 
-                fn compare(self, other: Self, mode: Mode) -> Option<Option<Ordering>> {
+                fn compare(
+                    self,
+                    other: Self,
+                    signals: bool,
+                    mode: Mode<'_>,
+                ) -> Option<Option<Ordering>> {
+                    let nan = self.is_nan() || other.is_nan();
+                    let invalid = is_signaling(self) || is_signaling(other) || signals && nan;
+                    mode.raise(invalid || self.is_subnormal() || other.is_subnormal());
                     let flush = |value: Self| if value.is_subnormal() { 0.0 } else { value };
                     let order = self.partial_cmp(&other);
                     let flushed = flush(self).partial_cmp(&flush(other));
                     (mode.gradual || order == flushed).then_some(order)
                 }
 
-                fn round(self, control: u8, mode: Mode) -> Option<Self> {
+                fn round(self, control: u8, mode: Mode<'_>) -> Option<Self> {
+                    mode.raise(is_signaling(self) || self.is_subnormal());
                     if self.is_nan() {
                         return Some(quiet(self));
                     }
@@ -249,14 +342,21 @@ macro_rules! float {
                     rounding.map(|rounding| whole(self, rounding))
                 }
 
-                fn widen(self, mode: Mode) -> Option<f64> {
+                fn widen(self, mode: Mode<'_>) -> Option<f64> {
+                    mode.raise(is_signaling(self) || self.is_subnormal());
                     if self.is_subnormal() && !mode.gradual {
                         return None;
                     }
                     Some($widen(self))
                 }
 
-                fn narrow(value: f64, mode: Mode) -> Option<Self> {
+                fn narrow(value: f64, mode: Mode<'_>) -> Option<Self> {
+                    let signaling = value.is_nan() && value.to_bits() >> 51 & 1 == 0;
+                    let narrow = value as Self;
+                    let finite = value.is_finite();
+                    mode.raise(signaling || value.is_subnormal());
+                    mode.raise(finite && narrow.abs() >= Self::MAX);
+                    mode.raise(value != 0.0 && narrow.abs() <= Self::MIN_POSITIVE);
                     if value.is_nan() {
                         return Some($narrow(value));
                     }
@@ -278,7 +378,7 @@ macro_rules! float {
                     Some(rounded(result, error, rounding))
                 }
 
-                fn from_integer(value: i128, mode: Mode) -> Option<Self> {
+                fn from_integer(value: i128, mode: Mode<'_>) -> Option<Self> {
                     let result = value as Self;
                     let error = match value.cmp(&(result as i128)) {
                         Ordering::Equal => return Some(result),
@@ -288,16 +388,26 @@ macro_rules! float {
                     Some(rounded(result, error, mode.rounding?))
                 }
 
-                fn to_integer(self, bits: u32, cut: bool, mode: Mode) -> Option<i64> {
+                fn to_integer(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<i64> {
                     let least = i64::MIN >> (64 - bits);
+                    // Whatever it is rounded to.
+                    let edge = -(least as f64);
+                    let far = self.is_nan()
+                        || f64::from(self) - 1.0 < -edge
+                        || f64::from(self) + 1.0 >= edge;
+                    mode.raise(far && !(f64::from(self) == -edge));
                     let whole = rounded_or_cut(self, cut, mode)?;
                     // Both bounds are powers of two.
                     let fits = whole >= least as f64 && whole < -(least as f64);
                     Some(if fits { whole as i64 } else { least })
                 }
 
-                fn to_unsigned(self, bits: u32, cut: bool, mode: Mode) -> Option<u64> {
+                fn to_unsigned(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<u64> {
                     let greatest = u64::MAX >> (64 - bits);
+                    let edge = 2f64.powi(bits as i32);
+                    let far =
+                        self.is_nan() || f64::from(self) < 0.0 || f64::from(self) + 1.0 >= edge;
+                    mode.raise(far);
                     let whole = rounded_or_cut(self, cut, mode)?;
                     let fits = whole >= 0.0 && whole < 2f64.powi(bits as i32);
                     Some(if fits { whole as u64 } else { greatest })
@@ -305,7 +415,7 @@ macro_rules! float {
             }
 
             /// To an integer, cut off or rounded.
-            fn rounded_or_cut(value: $float, cut: bool, mode: Mode) -> Option<f64> {
+            fn rounded_or_cut(value: $float, cut: bool, mode: Mode<'_>) -> Option<f64> {
                 let result = if cut || value == value.trunc() || value.is_nan() {
                     value.trunc()
                 } else {

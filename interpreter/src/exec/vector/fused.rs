@@ -55,21 +55,22 @@ fn fused<F: Float>(
     order: [usize; 3],
     signs: Signs,
 ) -> Result<Vector, StopReason> {
-    let mode = super::float::mode(m, d);
-    let last = read_low(m, d, 2, count * F::BYTES)?;
-    let operands = [read(m, d, 0)?, read(m, d, 1)?, last];
-    let [a, b, c] = order.map(|i| operands[i]);
-    let signed = |value: F, negative: bool| if negative { value.negate() } else { value };
-    let mut result = operands[0];
-    for i in 0..count {
-        let lanes = a.lane::<F>(i).zip(b.lane(i)).zip(c.lane(i));
-        let value = lanes.and_then(|((a, b), c)| {
-            let c = signed(c, signs.negate_addend[i % 2]);
-            signed(a, signs.negate_product).multiply_add(b, c, mode)
-        });
-        result.set_lane(i, value);
-    }
-    Ok(result)
+    super::float::in_mode(m, d, |m, mode| {
+        let last = read_low(m, d, 2, count * F::BYTES)?;
+        let operands = [read(m, d, 0)?, read(m, d, 1)?, last];
+        let [a, b, c] = order.map(|i| operands[i]);
+        let signed = |value: F, negative: bool| if negative { value.negate() } else { value };
+        let mut result = operands[0];
+        for i in 0..count {
+            let lanes = a.lane::<F>(i).zip(b.lane(i)).zip(c.lane(i));
+            let value = lanes.and_then(|((a, b), c)| {
+                let c = signed(c, signs.negate_addend[i % 2]);
+                signed(a, signs.negate_product).multiply_add(b, c, mode)
+            });
+            result.set_lane(i, value);
+        }
+        Ok(result)
+    })
 }
 
 pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {

@@ -1,6 +1,6 @@
 //! Numbers of half precision: conversions.
 
-use super::float_ops::Rounding;
+use super::float_ops::{Mode, Rounding};
 use super::{Done, immediate, read, size, write};
 use crate::decode::Decoded;
 use crate::machine::Machine;
@@ -70,30 +70,41 @@ fn from_single(value: f32, rounding: Rounding) -> u16 {
 /// `vcvtps2ph`: rounded as the immediate says, or as MXCSR does.
 pub(super) fn from_singles(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let control = immediate(d);
-    let mode = super::float::mode(m, d);
-    let rounding = if control & 4 != 0 {
-        mode.rounding()
-    } else {
-        Some(Rounding::of(control.into()))
-    };
-    let convert = |value: f32| {
-        let ways: &[Rounding] = match &rounding {
-            Some(rounding) => std::slice::from_ref(rounding),
-            None => &Rounding::ALL,
+    super::float::in_mode(m, d, |m, mode| {
+        let rounding = if control & 4 != 0 {
+            mode.rounding()
+        } else {
+            Some(Rounding::of(control.into()))
         };
-        let mut results = ways.iter().map(|way| from_single(value, *way));
-        let first = results.next()?;
-        let agreed = results.all(|other| other == first);
-        // A subnormal single may count as zero.
-        let zero = first & 0x7fff == 0 || !value.is_subnormal() || mode.is_gradual();
-        (agreed && zero).then_some(first)
-    };
-    let source = read(m, d, 1)?;
-    let mut result = Vector::ZERO;
-    for i in 0..size(d, 1) / 4 {
-        result.set_lane(i, source.lane(i).and_then(convert));
-    }
-    write(m, d, 0, &result)
+        let convert = |value: f32| {
+            mode.raise(value.is_nan() && value.to_bits() >> 22 & 1 == 0 || value.is_subnormal());
+            // The greatest half is 65504, the least one that is not subnormal 2^-14.
+            mode.raise(value.is_finite() && value.abs() >= 65504.0);
+            mode.raise(value != 0.0 && value.abs() <= f32::from_bits(0x3880_0000));
+            let ways: &[Rounding] = match &rounding {
+                Some(rounding) => std::slice::from_ref(rounding),
+                None => &Rounding::ALL,
+            };
+            let mut results = ways.iter().map(|way| from_single(value, *way));
+            let first = results.next()?;
+            let agreed = results.all(|other| other == first);
+            // A subnormal single may count as zero.
+            let zero = first & 0x7fff == 0 || !value.is_subnormal() || mode.is_gradual();
+            (agreed && zero).then_some(first)
+        };
+        let source = read(m, d, 1)?;
+        let mut result = Vector::ZERO;
+        for i in 0..size(d, 1) / 4 {
+            result.set_lane(i, source.lane(i).and_then(convert));
+        }
+        write(m, d, 0, &result)
+    })
+}
+
+/// `vcvtph2ps`.
+pub(super) fn widen(half: u16, mode: Mode<'_>) -> f32 {
+    mode.raise(half & 0x7e00 == 0x7c00 && half & 0x1ff != 0);
+    to_single(half)
 }
 
 #[cfg(test)]

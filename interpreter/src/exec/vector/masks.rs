@@ -2,7 +2,7 @@
 
 use iced_x86::{Mnemonic, OpKind, Register};
 
-use super::float::holds;
+use super::float::{holds, is_signaling};
 use super::float_ops::Float;
 use super::{Done, immediate, read, read_low, same, set_register, size};
 use crate::decode::{Decoded, Handler};
@@ -122,14 +122,16 @@ fn compare<L: Lane>(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(L, L) -> bo
 /// `vcmpps` and the like.
 fn compare_numbers<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
     let predicate = immediate(d) & 31;
-    let mode = super::float::mode(m, d);
-    let (b, count) = if is_scalar {
-        (read_low(m, d, 2, F::BYTES)?, 1)
-    } else {
-        (read(m, d, 2)?, size(d, 1) / F::BYTES)
-    };
-    compare_with(m, d, &b, count, |a: F, b| {
-        a.compare(b, mode).map(|order| holds(predicate, order))
+    super::float::in_mode(m, d, |m, mode| {
+        let (b, count) = if is_scalar {
+            (read_low(m, d, 2, F::BYTES)?, 1)
+        } else {
+            (read(m, d, 2)?, size(d, 1) / F::BYTES)
+        };
+        compare_with(m, d, &b, count, |a: F, b| {
+            a.compare(b, is_signaling(predicate), mode)
+                .map(|order| holds(predicate, order))
+        })
     })
 }
 

@@ -84,7 +84,7 @@ pub(super) fn floating(mnemonic: Mnemonic) -> Option<Handler> {
         M::Cvtsd2ss | M::Vcvtsd2ss => |m, d| float::scalar_unary(m, d, <f32 as Float>::narrow),
         M::Dpps | M::Vdpps => float::dot_product::<f32>,
         M::Dppd | M::Vdppd => float::dot_product::<f64>,
-        M::Vcvtph2ps => |m, d| float::convert(m, d, |a: u16, _| Some(half::to_single(a))),
+        M::Vcvtph2ps => |m, d| float::convert(m, d, |a: u16, mode| Some(half::widen(a, mode))),
         M::Vcvtps2ph => half::from_singles,
         M::Vrndscaleps => |m, d| float::round_scaled::<f32>(m, d, false),
         M::Vrndscalepd => |m, d| float::round_scaled::<f64>(m, d, false),
