@@ -36,7 +36,8 @@ stop_reasons! {
     StateSave, "state_save", "An instruction saves or restores state of the system in bulk.";
     FarTransfer, "far_transfer", "A far branch, an interrupt return or a load of a segment register was reached.";
     Transaction, "transaction", "A transactional-memory instruction was reached.";
-    FaultingInstruction, "faulting_instruction", "The instruction would raise an exception (division by zero, ud2, non-canonical address and the like).";
+    FaultingInstruction, "faulting_instruction", "The instruction would raise an exception (division by zero, ud2, memory that may not be accessed so, and the like).";
+    MayFault, "may_fault", "It could not be told whether a load or store would raise an exception.";
     RepTooLong, "rep_too_long", "A repeated string instruction runs longer than the interpreter follows.";
     Unsupported, "unsupported", "The interpreter does not know the instruction.";
     Undecodable, "undecodable", "The bytes at the PC are no valid instruction.";
