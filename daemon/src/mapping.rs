@@ -11,7 +11,9 @@ use crate::elf::Segment;
 use crate::images::{Identity, ImageId, Images};
 use crate::memory::Room;
 use crate::procfs::MapsLine;
+use crate::views::Views;
 
+const PROT_READ: u32 = 1;
 const PROT_WRITE: u32 = 2;
 const PROT_EXEC: u32 = 4;
 const MAP_PRIVATE: u32 = 2;
@@ -28,7 +30,10 @@ pub(crate) struct Mapping {
     pub(crate) executable: bool,
     /// Private, not writable now, and at no time since these file pages were mapped here.
     pub(crate) never_writable: bool,
-    writable: bool,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// What is written is seen by whoever else has it mapped, in this process, too.
+    pub(crate) shared: bool,
     /// Of a file that may be a device.
     pub(crate) special: bool,
     kind: MappingKind,
@@ -53,7 +58,9 @@ impl Mapping {
             image,
             executable: true,
             never_writable: false,
+            readable: true,
             writable: true,
+            shared: false,
             special: false,
             kind: MappingKind::File,
         }
@@ -90,11 +97,20 @@ impl Mapping {
         self.kind == MappingKind::Anon
     }
 
-    /// Whether this is data without a file.
-    fn is_data(&self) -> bool {
-        self.is_anon() && !self.executable && !self.special
+    /// Whether this is the image of a file.
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == MappingKind::File
+    }
+
+    /// Whether this is data without a file, with these rights.
+    fn is_data(&self, rights: Rights) -> bool {
+        let own = (self.readable, self.writable);
+        self.is_anon() && !self.executable && !self.special && own == rights
     }
 }
+
+/// Whether data can be read, and written.
+pub(crate) type Rights = (bool, bool);
 
 /// A mapping, and what is to be added to an address of its image.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +129,8 @@ impl Spot {
 #[derive(Clone, Debug)]
 pub(crate) struct Maps {
     tree: Arc<Tree>,
+    /// What may be mapped twice, or not at all.
+    views: Views,
     /// The code of the last sample: that of the next is mostly there, too.
     spot: Cell<Option<Spot>>,
 }
@@ -156,6 +174,7 @@ impl Maps {
         };
         Self {
             tree: Arc::new(tree),
+            views: Views::default(),
             spot: Cell::new(None),
         }
     }
@@ -199,18 +218,49 @@ impl Maps {
         tree.mappings.contains_key(&new.start)
     }
 
-    /// Whether nothing but data without a file is known between these addresses.
-    pub(crate) fn has_only_data(&self, start: u64, end: u64) -> bool {
+    /// Whether nothing but data without a file, and with these rights, is known between these
+    /// addresses.
+    pub(crate) fn has_only_data(&self, start: u64, end: u64, rights: Rights) -> bool {
         let before = self.tree.mappings.range(..end).rev().map(|(_, old)| old);
         let mut overlapped = before.take_while(|old| old.end > start);
-        overlapped.all(Mapping::is_data)
+        overlapped.all(|old| old.is_data(rights))
     }
 
-    /// Whether all that is known between these addresses is one mapping of data without a file. One
-    /// more of that kind says nothing new, whatever its rights.
-    pub(crate) fn is_data(&self, start: u64, end: u64) -> bool {
+    /// Whether all that is known between these addresses is one mapping of data without a file, and
+    /// with these rights. One more of that kind says nothing new.
+    pub(crate) fn is_data(&self, start: u64, end: u64, rights: Rights) -> bool {
         let mapping = self.find(start);
-        mapping.is_some_and(|mapping| end <= mapping.end && mapping.is_data())
+        mapping.is_some_and(|mapping| end <= mapping.end && mapping.is_data(rights))
+    }
+
+    /// The addresses around one, which no mapping is known at, up to the next mappings.
+    pub(crate) fn gap(&self, address: u64) -> (u64, u64) {
+        let before = self.tree.mappings.range(..=address).next_back();
+        let behind = self.tree.mappings.range(address..).next();
+        (
+            before.map_or(0, |(_, mapping)| mapping.end),
+            behind.map_or(u64::MAX, |(start, _)| *start),
+        )
+    }
+
+    /// What may be mapped twice, or not at all.
+    pub(crate) fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn views_mut(&mut self) -> &mut Views {
+        &mut self.views
+    }
+
+    /// Whether some mapping is not known of, or may have changed without notice.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.views.unsure || self.tree.incomplete
+    }
+
+    /// Whether memory may be mapped at two addresses, one of which can be written.
+    pub(crate) fn may_have_views(&self) -> bool {
+        self.views.shared || self.is_unsure()
     }
 
     /// Whether something was mapped that may be a device.
@@ -279,6 +329,11 @@ fn clear(maps: &mut BTreeMap<u64, Mapping>, mut new: Mapping) -> Mapping {
     new
 }
 
+/// The rights that a record tells of.
+pub(crate) fn rights(mmap: &Mmap) -> Rights {
+    (mmap.prot & PROT_READ != 0, mmap.writable())
+}
+
 /// Whether what was mapped is data without a file.
 pub(crate) fn is_data(mmap: &Mmap) -> bool {
     if mmap.executable() {
@@ -290,6 +345,11 @@ pub(crate) fn is_data(mmap: &Mmap) -> bool {
     }
     let path = mmap.path.to_string_lossy();
     is_anon(&path) && is_regular(&path)
+}
+
+/// Whether what was mapped is the heap that `brk` moves the end of.
+pub(crate) fn is_heap(mmap: &Mmap) -> bool {
+    mmap.path.as_os_str().as_bytes() == b"[heap]"
 }
 
 fn is_anon(path: &str) -> bool {
@@ -346,7 +406,9 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
         image,
         executable: mmap.prot & PROT_EXEC != 0,
         never_writable: private && !writable,
+        readable: mmap.prot & PROT_READ != 0,
         writable,
+        shared: mmap.shared(),
         special: !is_regular(&path),
         kind,
     }
@@ -376,7 +438,9 @@ pub(crate) fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
         image,
         executable: line.executable,
         never_writable: !line.shared && !line.writable,
+        readable: line.readable,
         writable: line.writable,
+        shared: line.shared,
         special: !is_regular(&line.path),
         kind,
     }
@@ -414,7 +478,9 @@ pub(crate) mod tests {
             image: IMAGE,
             executable: false,
             never_writable: !writable,
+            readable: true,
             writable,
+            shared: false,
             special: false,
             kind: MappingKind::File,
         }

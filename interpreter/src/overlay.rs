@@ -268,6 +268,11 @@ impl Overlay {
         let last = address.saturating_add(bytes.saturating_sub(1));
         let page = address & !(PAGE - 1);
         let end = page | (PAGE - 1);
+        if self.marks == 0 && !self.all_unknown {
+            // Nothing was stored. The first store looks at it anew.
+            (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+            return false;
+        }
         // An instruction is in two pages at most.
         let of_page = memory.code_memory(address);
         let of_next = match last > end {
@@ -364,11 +369,11 @@ impl Overlay {
             index
         };
         self.crowded |= self.taken & mark(base);
-        self.taken |= mark(base);
-        self.marks |= mark(base);
-        if base.wrapping_sub(self.clear_page) < PAGE {
+        if self.taken == 0 || base.wrapping_sub(self.clear_page) < PAGE {
             self.clear_bytes = 0;
         }
+        self.taken |= mark(base);
+        self.marks |= mark(base);
         // There are 64.
         self.places[place(base)] = index as u8;
         self.chunks[index] = Chunk {
