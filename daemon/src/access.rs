@@ -3,8 +3,8 @@
 //! Two tell. The kernel's records say what was mapped at the sample, and with which rights, but miss
 //! what was unmapped or moved since. A look at the mappings ([`Vmas`](crate::vmas::Vmas)) says what
 //! is there now. An access goes through if both allow it. Where the look cannot be had (the process
-//! is gone) or cannot be believed (the process unmaps and maps again at that place), a page that was
-//! read at the interrupt was mapped. Pages that are not present yet, and those that are copied when
+//! is gone), the last one that was had must do. Where it cannot be believed (the process unmaps and
+//! maps again at that place), a page that was read at the interrupt was mapped. Pages that are not present yet, and those that are copied when
 //! they are written, are mapped, and the thread notices nothing of it.
 //!
 //! | records | look | load of unknown bytes | store |
@@ -12,12 +12,14 @@
 //! | right | right | goes through | goes through |
 //! | right | other rights | window ends | window ends |
 //! | right | nothing mapped | faults | faults |
-//! | right | none | goes through | what is stored is unknown |
+//! | right | none, right before | goes through | goes through |
+//! | right | none, other before | window ends | window ends |
+//! | right | never any | goes through | what is stored is unknown |
 //! | right, but unmapped now and then | any | window ends | window ends |
 //! | no right | not asked | faults | faults |
 //! | nothing | right | goes through | goes through |
 //! | nothing | no right, or nothing | faults | faults |
-//! | nothing | none | goes through | what is stored is unknown |
+//! | nothing | never any | goes through | what is stored is unknown |
 //!
 //! Protection keys: which key a mapping has, and which keys a thread may use, is not known. What was
 //! read at the interrupt could be read; a change of keys (`wrpkru`) ends the window. A mapping that
@@ -80,13 +82,31 @@ fn allows(vma: &Vma, access: Access) -> bool {
     }
 }
 
-/// What becomes of an access by what is known; `look` asks the kernel.
-fn judge(known: Known<'_>, access: Access, look: impl FnOnce() -> Option<Region>) -> Part {
+/// Who is asked what is mapped around an address.
+trait Kernel {
+    /// What is mapped now.
+    fn now(&self, address: u64) -> Option<Region>;
+    /// What was mapped when it was asked last.
+    fn before(&self, address: u64) -> Option<Region>;
+}
+
+impl Kernel for View<'_> {
+    fn now(&self, address: u64) -> Option<Region> {
+        self.region(address)
+    }
+
+    fn before(&self, address: u64) -> Option<Region> {
+        self.last_region(address)
+    }
+}
+
+/// What becomes of an access by what is known.
+fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
     let page = known.address & !(PAGE - 1);
     let of_page = Part::Allowed(page, page + (PAGE - 1));
     let unverified = Part::Unverified(page + (PAGE - 1));
     let Some(record) = known.record else {
-        return match look() {
+        return match kernel.now(known.address) {
             Some(Region::Mapped(vma)) if allows(&vma, access) => {
                 Part::Allowed(vma.start.max(known.gap.0), vma.end.min(known.gap.1) - 1)
             }
@@ -115,13 +135,14 @@ fn judge(known: Known<'_>, access: Access, look: impl FnOnce() -> Option<Region>
             None => Part::MayFault,
         };
     }
-    match look() {
+    let now = kernel.now(known.address);
+    match now.or_else(|| kernel.before(known.address)) {
         Some(Region::Mapped(vma)) if allows(&vma, access) => {
             Part::Allowed(vma.start.max(record.start), vma.end.min(record.end) - 1)
         }
         _ if known.evidence.is_some() => of_page,
-        Some(Region::Mapped(_)) => Part::MayFault,
-        Some(Region::Free { .. }) => Part::Faults,
+        Some(Region::Free { .. }) if now.is_some() => Part::Faults,
+        Some(_) => Part::MayFault,
         None => unverified,
     }
 }
@@ -179,7 +200,7 @@ impl View<'_> {
                 evidence: evidence(at & !(PAGE - 1)),
                 unmapped: self.maps.views().may_be_unmapped(at, self.time),
             };
-            judge(known, access, || self.region(at))
+            judge(known, access, self)
         })
     }
 
@@ -314,6 +335,19 @@ mod tests {
         end: 0x3000,
     };
 
+    /// What it says now, and what it said before.
+    struct Says(Option<Region>, Option<Region>);
+
+    impl Kernel for Says {
+        fn now(&self, _: u64) -> Option<Region> {
+            self.0
+        }
+
+        fn before(&self, _: u64) -> Option<Region> {
+            self.1
+        }
+    }
+
     fn known(record: Option<&Mapping>) -> Known<'_> {
         Known {
             address: 0x1ff8,
@@ -333,8 +367,9 @@ mod tests {
         let allowed = Part::Allowed(0x1000, 0x1fff);
         let unverified = Part::Unverified(0x1fff);
         let judge = |record, look: Option<Region>| {
-            [Load, Store].map(|access| judge(known(record), access, || look))
+            [Load, Store].map(|access| judge(known(record), access, &Says(look, None)))
         };
+        let before = |look: Option<Region>| judge(known(Some(&right)), Store, &Says(None, look));
         let vma = |vma| Some(Region::Mapped(vma));
         assert_eq!(judge(Some(&right), vma(RW)), [allowed; 2]);
         assert_eq!(judge(Some(&right), vma(NONE)), [Part::MayFault; 2]);
@@ -345,6 +380,9 @@ mod tests {
         assert_eq!(judge(None, vma(NONE)), [Part::Faults; 2]);
         assert_eq!(judge(None, Some(FREE)), [Part::Faults; 2]);
         assert_eq!(judge(None, None), [unverified; 2]);
+        assert_eq!(before(vma(RW)), allowed);
+        assert_eq!(before(vma(NONE)), Part::MayFault);
+        assert_eq!(before(Some(FREE)), Part::MayFault);
     }
 
     /// A page that was read was mapped, whatever became of it; without that, nothing is known of
@@ -355,27 +393,27 @@ mod tests {
         let of_page = Part::Allowed(0x1000, 0x1fff);
         let mut read = known(Some(&right));
         read.evidence = Some(Evidence::Read);
-        assert_eq!(judge(read, Access::Store, || None), of_page);
-        assert_eq!(judge(read, Access::Store, || Some(FREE)), of_page);
+        assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
+        assert_eq!(judge(read, Access::Store, &Says(Some(FREE), None)), of_page);
         read.unmapped = true;
-        assert_eq!(judge(read, Access::Store, || None), of_page);
+        assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
         read.evidence = None;
-        let look = || Some(Region::Mapped(RW));
-        assert_eq!(judge(read, Access::Load, look), Part::MayFault);
+        let mapped = Says(Some(Region::Mapped(RW)), None);
+        assert_eq!(judge(read, Access::Load, &mapped), Part::MayFault);
         read.record = None;
         read.evidence = Some(Evidence::Stack);
-        assert_eq!(judge(read, Access::Store, || None), of_page);
+        assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
         read.evidence = Some(Evidence::Read);
-        assert_eq!(judge(read, Access::Load, || None), of_page);
+        assert_eq!(judge(read, Access::Load, &Says(None, None)), of_page);
         assert_eq!(
-            judge(read, Access::Store, || None),
+            judge(read, Access::Store, &Says(None, None)),
             Part::Unverified(0x1fff)
         );
         let null = Known {
             address: 8,
             ..known(None)
         };
-        assert_eq!(judge(null, Access::Load, || None), Part::Faults);
+        assert_eq!(judge(null, Access::Load, &Says(None, None)), Part::Faults);
     }
 
     /// An access that goes on in another mapping needs both; one part that is not known makes the

@@ -220,6 +220,11 @@ impl View<'_> {
         vmas.at(address, self.time, self.stack, &mut self.host.borrow_mut())
     }
 
+    /// What the kernel had mapped around an address when it was asked last.
+    pub(crate) fn last_region(&self, address: u64) -> Option<Region> {
+        self.vmas.borrow().last(address)
+    }
+
     /// State of a page that the evidence does not cover.
     fn page_now(&self, address: u64) -> PageState {
         let look = || {

@@ -118,6 +118,12 @@ impl Vmas {
         Some(region)
     }
 
+    /// What lay around an address when it was looked at last, whenever that was.
+    pub(crate) fn last(&self, address: u64) -> Option<Region> {
+        let (_, (region, _)) = self.known.range(..=address).next_back()?;
+        (address < region.range().1).then_some(*region)
+    }
+
     fn keep(&mut self, region: Region, looked: u64) {
         let (start, end) = region.range();
         let overlapped: Vec<u64> = self
@@ -340,6 +346,7 @@ mod tests {
         let mut nobody = Host::Replayed(rustc_hash::FxHashMap::default());
         assert!(vmas.at(16, 1, stack, &mut nobody).is_some());
         assert!(vmas.at(16, u64::MAX, stack, &mut nobody).is_none());
+        assert!(matches!(vmas.last(16), Some(Region::Free { .. })) && vmas.last(!0).is_none());
         assert!(vmas.bytes() > 0);
     }
 
