@@ -54,8 +54,10 @@ pub(crate) enum Evidence {
 /// A verdict on one part of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Allowed between these addresses, the last included.
+    /// Allowed between these addresses, the last included, by the kernel's present word.
     Allowed(u64, u64),
+    /// Allowed between these addresses for this sample.
+    Once(u64, u64),
     /// It goes through as far as is known, up to this address.
     Unverified(u64),
     Faults,
@@ -63,14 +65,15 @@ enum Part {
 }
 
 /// What is known of an address.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Known<'a> {
     address: u64,
     /// By the records of the kernel.
     record: Option<&'a Mapping>,
     /// Where the records know of nothing, if they do not: up to the next mapping.
     gap: (u64, u64),
-    evidence: Option<Evidence>,
+    /// How it is known that its page was mapped at the sample, if it is.
+    evidence: &'a dyn Fn() -> Option<Evidence>,
     /// It may have been unmapped without notice.
     unmapped: bool,
 }
@@ -103,7 +106,7 @@ impl Kernel for View<'_> {
 /// What becomes of an access by what is known.
 fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
     let page = known.address & !(PAGE - 1);
-    let of_page = Part::Allowed(page, page + (PAGE - 1));
+    let of_page = Part::Once(page, page + (PAGE - 1));
     let unverified = Part::Unverified(page + (PAGE - 1));
     let Some(record) = known.record else {
         return match kernel.now(known.address) {
@@ -111,7 +114,7 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
                 Part::Allowed(vma.start.max(known.gap.0), vma.end.min(known.gap.1) - 1)
             }
             Some(_) => Part::Faults,
-            None => match (known.evidence, access) {
+            None => match ((known.evidence)(), access) {
                 (Some(Evidence::Stack), _) | (Some(_), Access::Load) => of_page,
                 // Nobody has mapped the first page but by a record.
                 _ if page == 0 => Part::Faults,
@@ -130,7 +133,7 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
         _ => {}
     }
     if known.unmapped {
-        return match known.evidence {
+        return match (known.evidence)() {
             Some(_) => of_page,
             None => Part::MayFault,
         };
@@ -138,42 +141,52 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
     let now = kernel.now(known.address);
     match now.or_else(|| kernel.before(known.address)) {
         Some(Region::Mapped(vma)) if allows(&vma, access) => {
-            Part::Allowed(vma.start.max(record.start), vma.end.min(record.end) - 1)
+            let (first, end) = (vma.start.max(record.start), vma.end.min(record.end));
+            match now.is_some() {
+                true => Part::Allowed(first, end - 1),
+                false => Part::Once(first, end - 1),
+            }
         }
-        _ if known.evidence.is_some() => of_page,
+        _ if (known.evidence)().is_some() => of_page,
         Some(Region::Free { .. }) if now.is_some() => Part::Faults,
         Some(_) => Part::MayFault,
         None => unverified,
     }
 }
 
-/// All parts of an access together; `part` judges that which begins at an address.
-fn together(address: u64, bytes: u64, mut part: impl FnMut(u64) -> Part) -> Verdict {
+/// All parts of an access together, and whether that holds for earlier samples, too; `part` judges
+/// that which begins at an address.
+fn together(address: u64, bytes: u64, mut part: impl FnMut(u64) -> Part) -> (Verdict, bool) {
     let last = address.saturating_add(bytes.saturating_sub(1));
     let mut at = address;
-    let (mut first, mut verified) = (None, true);
+    let (mut first, mut verified, mut lasts) = (None, true, true);
     for _ in 0..MAX_PARTS {
         let end = match part(at) {
             Part::Allowed(start, end) => {
                 first.get_or_insert(start);
                 end
             }
+            Part::Once(start, end) => {
+                first.get_or_insert(start);
+                lasts = false;
+                end
+            }
             Part::Unverified(end) => {
                 verified = false;
                 end
             }
-            Part::Faults => return Verdict::Faults,
-            Part::MayFault => return Verdict::MayFault,
+            Part::Faults => return (Verdict::Faults, false),
+            Part::MayFault => return (Verdict::MayFault, false),
         };
         if end >= last {
             return match first {
-                Some(first) if verified => Verdict::Allowed { first, last: end },
-                _ => Verdict::Unverified,
+                Some(first) if verified => (Verdict::Allowed { first, last: end }, lasts),
+                _ => (Verdict::Unverified, false),
             };
         }
         at = end + 1;
     }
-    Verdict::MayFault
+    (Verdict::MayFault, false)
 }
 
 impl View<'_> {
@@ -191,17 +204,24 @@ impl View<'_> {
         if address.saturating_add(bytes - 1) >= UPPER_HALF {
             return Verdict::Faults;
         }
-        together(address, bytes, |at| {
+        if let Some((first, last)) = self.maps.granted(address, bytes, access, self.time) {
+            return Verdict::Allowed { first, last };
+        }
+        let verdict = together(address, bytes, |at| {
             let record = self.maps.find(at);
             let known = Known {
                 address: at,
                 record,
                 gap: record.map_or_else(|| self.maps.gap(at), |_| (0, 0)),
-                evidence: evidence(at & !(PAGE - 1)),
+                evidence: &|| evidence(at & !(PAGE - 1)),
                 unmapped: self.maps.views().may_be_unmapped(at, self.time),
             };
             judge(known, access, self)
-        })
+        });
+        if let (Verdict::Allowed { first, last }, true) = verdict {
+            self.maps.grant(first, last, access, self.time);
+        }
+        verdict.0
     }
 
     /// Whether a store to one of the bytes from `first` to `last` may change that at `other`, which is
@@ -353,7 +373,7 @@ mod tests {
             address: 0x1ff8,
             record,
             gap: (0x800, 0x2800),
-            evidence: None,
+            evidence: &|| None,
             unmapped: false,
         }
     }
@@ -369,7 +389,7 @@ mod tests {
         let judge = |record, look: Option<Region>| {
             [Load, Store].map(|access| judge(known(record), access, &Says(look, None)))
         };
-        let before = |look: Option<Region>| judge(known(Some(&right)), Store, &Says(None, look));
+        let before = |look| super::judge(known(Some(&right)), Store, &Says(None, look));
         let vma = |vma| Some(Region::Mapped(vma));
         assert_eq!(judge(Some(&right), vma(RW)), [allowed; 2]);
         assert_eq!(judge(Some(&right), vma(NONE)), [Part::MayFault; 2]);
@@ -380,7 +400,7 @@ mod tests {
         assert_eq!(judge(None, vma(NONE)), [Part::Faults; 2]);
         assert_eq!(judge(None, Some(FREE)), [Part::Faults; 2]);
         assert_eq!(judge(None, None), [unverified; 2]);
-        assert_eq!(before(vma(RW)), allowed);
+        assert_eq!(before(vma(RW)), Part::Once(0x1000, 0x1fff));
         assert_eq!(before(vma(NONE)), Part::MayFault);
         assert_eq!(before(Some(FREE)), Part::MayFault);
     }
@@ -390,20 +410,20 @@ mod tests {
     #[test]
     fn evidence() {
         let right = mapping(0x1000, 0x2000, 0, true);
-        let of_page = Part::Allowed(0x1000, 0x1fff);
+        let of_page = Part::Once(0x1000, 0x1fff);
         let mut read = known(Some(&right));
-        read.evidence = Some(Evidence::Read);
+        read.evidence = &|| Some(Evidence::Read);
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
         assert_eq!(judge(read, Access::Store, &Says(Some(FREE), None)), of_page);
         read.unmapped = true;
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
-        read.evidence = None;
+        read.evidence = &|| None;
         let mapped = Says(Some(Region::Mapped(RW)), None);
         assert_eq!(judge(read, Access::Load, &mapped), Part::MayFault);
         read.record = None;
-        read.evidence = Some(Evidence::Stack);
+        read.evidence = &|| Some(Evidence::Stack);
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
-        read.evidence = Some(Evidence::Read);
+        read.evidence = &|| Some(Evidence::Read);
         assert_eq!(judge(read, Access::Load, &Says(None, None)), of_page);
         assert_eq!(
             judge(read, Access::Store, &Says(None, None)),
@@ -430,10 +450,11 @@ mod tests {
             first: 0x1000,
             last: 0x2fff,
         };
-        assert_eq!(parts(Part::Allowed(0x2000, 0x2fff)), both);
-        assert_eq!(parts(Part::Unverified(0x2fff)), Verdict::Unverified);
-        assert_eq!(parts(Part::Faults), Verdict::Faults);
-        assert_eq!(parts(Part::MayFault), Verdict::MayFault);
+        assert_eq!(parts(Part::Allowed(0x2000, 0x2fff)), (both, true));
+        assert_eq!(parts(Part::Once(0x2000, 0x2fff)), (both, false));
+        assert_eq!(parts(Part::Unverified(0x2fff)).0, Verdict::Unverified);
+        assert_eq!(parts(Part::Faults).0, Verdict::Faults);
+        assert_eq!(parts(Part::MayFault).0, Verdict::MayFault);
     }
 
     /// Shared mappings of one file meet where their file offsets do. A private one shows what is

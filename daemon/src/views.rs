@@ -100,7 +100,6 @@ impl Views {
             .retain(|old| old.time.saturating_add(REMAPS) >= time);
         let mut new = Remapped { start, end, time };
         let meets = |old: &Remapped, new: &Remapped| old.start <= new.end && old.end >= new.start;
-        let mut nearest = None;
         self.remapped.retain(|old| {
             let is_met = meets(old, &new);
             if is_met {
@@ -109,10 +108,9 @@ impl Views {
             }
             !is_met
         });
-        if self.remapped.len() >= MAX_REMAPPED {
-            nearest = self.remapped.pop();
-        }
-        if let Some(old) = nearest {
+        if self.remapped.len() >= MAX_REMAPPED
+            && let Some(old) = self.remapped.pop()
+        {
             new.start = new.start.min(old.start);
             new.end = new.end.max(old.end);
         }
@@ -124,5 +122,71 @@ impl Views {
         self.remapped.iter().any(|place| {
             (place.start..place.end).contains(&address) && time <= place.time.saturating_add(REMAPS)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vma(shared: bool, inode: u64) -> Vma {
+        Vma {
+            shared,
+            inode,
+            ..Vma::default()
+        }
+    }
+
+    /// Only what is of a file that was mapped shared and writable shows what is stored elsewhere; of
+    /// too many files, or where something went unnoticed, every file may.
+    #[test]
+    fn files() {
+        let line = |shared: bool, writable: bool, inode: u64| MapsLine {
+            start: 0,
+            end: 1,
+            readable: true,
+            writable,
+            executable: false,
+            shared,
+            offset: 0,
+            major: 0,
+            minor: 0,
+            inode,
+            path: String::new(),
+        };
+        let mut views = Views::default();
+        views.found(&line(false, true, 7));
+        views.found(&line(true, false, 7));
+        assert!(!views.shared && !views.may_show(&vma(false, 7)));
+        views.found(&line(true, true, 7));
+        assert!(views.shared && views.may_show(&vma(false, 7)));
+        assert!(!views.may_show(&vma(true, 8)) && !views.may_show(&vma(false, 0)));
+        for inode in 10..10 + MAX_FILES as u64 {
+            views.found(&line(true, true, inode));
+        }
+        assert!(views.may_show(&vma(true, 8)) && !views.may_show(&vma(false, 0)));
+        let unsure = Views {
+            unsure: true,
+            ..Views::default()
+        };
+        assert!(unsure.may_show(&vma(false, 8)) && !unsure.may_show(&vma(false, 0)));
+    }
+
+    /// Where memory was mapped again it may be unmapped, for a while; many such places become one.
+    #[test]
+    fn places() {
+        let mut views = Views::default();
+        views.remapped(0x1000, 0x2000, 5);
+        views.remapped(0x2000, 0x3000, 6);
+        assert!(views.may_be_unmapped(0x1000, 6 + REMAPS));
+        assert!(!views.may_be_unmapped(0x1000, 7 + REMAPS));
+        assert!(!views.may_be_unmapped(0x3000, 6));
+        for i in 0..100 {
+            views.remapped(0x10_000 * i, 0x10_000 * i + 0x1000, 7);
+        }
+        assert_eq!(views.remapped.len(), MAX_REMAPPED);
+        assert!((0..100).all(|i| views.may_be_unmapped(0x10_000 * i, 7)));
+        views.remapped(0, 1, 8 + REMAPS);
+        assert_eq!(views.remapped.len(), 1);
     }
 }
