@@ -5,7 +5,8 @@
 //! is there now. An access goes through if both allow it. Where the look cannot be had (the process
 //! is gone), the last one that was had must do. Where it cannot be believed (the process unmaps and
 //! maps again at that place), a page that was read at the interrupt was mapped. Pages that are not present yet, and those that are copied when
-//! they are written, are mapped, and the thread notices nothing of it.
+//! they are written, are mapped, and the thread notices nothing of it. Beyond the end of its file, a
+//! mapping counts as nothing mapped.
 //!
 //! | records | look | load of unknown bytes | store |
 //! |---|---|---|---|

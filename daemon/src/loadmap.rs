@@ -296,7 +296,7 @@ impl Loadmap {
         child.threads = Some(1);
         if let Some(parent) = self.processes.get(&parent) {
             child.comm.clone_from(&parent.comm);
-            child.maps = parent.maps.clone();
+            child.maps = parent.maps.forked();
             child.credentials = parent.credentials;
             child.credentials_at = parent.credentials_at;
         } else {

@@ -221,6 +221,13 @@ impl Maps {
         (address < mapping.end).then_some(mapping)
     }
 
+    /// The mappings of a process that is forked: the kernel has not been asked about it.
+    pub(crate) fn forked(&self) -> Self {
+        let maps = self.clone();
+        maps.grants.set([Grant::NONE; GRANTS]);
+        maps
+    }
+
     /// Enters a mapping; what it covers of older ones is gone. Without room for it, nothing is known
     /// of its addresses any more, and `false` is returned.
     pub(crate) fn insert(&mut self, new: Mapping) -> bool {

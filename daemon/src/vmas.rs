@@ -238,7 +238,7 @@ fn region(pid: Pid, file: &File, address: u64) -> Result<Region, Refused> {
     };
     let page = address & !(PAGE - 1);
     let vma = match sampler::vma_from(file.as_fd(), address).map_err(refused)? {
-        Some(vma) if vma.start <= address => return Ok(Region::Mapped(vma)),
+        Some(vma) if vma.start <= address => return Ok(up_to_end(pid, page, vma)),
         Some(vma) => vma,
         None => {
             let end = u64::MAX;
@@ -247,6 +247,34 @@ fn region(pid: Pid, file: &File, address: u64) -> Result<Region, Refused> {
     };
     let grows = || sampler::is_main_stack(file.as_fd(), vma.start).unwrap_or(false);
     Ok(below(pid, page, &vma, grows))
+}
+
+/// A mapping as far as its file reaches: beyond the last page of the file, an access raises an
+/// exception as if nothing were mapped there.
+fn up_to_end(pid: Pid, page: u64, vma: Vma) -> Region {
+    let mapping = || {
+        let link = format!("/proc/{pid}/map_files/{:x}-{:x}", vma.start, vma.end);
+        std::fs::metadata(link).ok()
+    };
+    // Where it cannot be looked at, it is taken to reach as far as its mapping.
+    let file = (vma.inode != 0).then(mapping).flatten();
+    match file.filter(std::fs::Metadata::is_file) {
+        Some(file) => cut(page, vma, file.len()),
+        None => Region::Mapped(vma),
+    }
+}
+
+/// The mapping of a file of so many bytes.
+fn cut(page: u64, vma: Vma, size: u64) -> Region {
+    let bytes = size.next_multiple_of(PAGE).saturating_sub(vma.offset);
+    let end = vma.end.min(vma.start.saturating_add(bytes));
+    match page < end {
+        true => Region::Mapped(Vma { end, ..vma }),
+        false => Region::Free {
+            start: page,
+            end: vma.end,
+        },
+    }
 }
 
 /// What a page is that nothing is mapped at, below a mapping: the kernel lets the main stack grow
@@ -360,6 +388,27 @@ mod tests {
         // That was no proof that it is another one.
         let stack = Some(&raw const local as u64);
         assert!(vmas.at(8, 1, stack, &mut Host::Live).is_some());
+    }
+
+    /// A file ends within its mapping, or before it.
+    #[test]
+    fn ends_of_files() {
+        let vma = Vma {
+            start: 0x10_000,
+            end: 0x14_000,
+            offset: 0x1000,
+            inode: 7,
+            ..Vma::default()
+        };
+        let mapped = |end| Region::Mapped(Vma { end, ..vma });
+        assert_eq!(cut(0x11_000, vma, 0x2001), mapped(0x12_000));
+        assert_eq!(cut(0x11_000, vma, 0x9000), mapped(0x14_000));
+        let free = |start| Region::Free {
+            start,
+            end: vma.end,
+        };
+        assert_eq!(cut(0x12_000, vma, 0x2001), free(0x12_000));
+        assert_eq!(cut(0x10_000, vma, 0), free(0x10_000));
     }
 
     /// From the text of all mappings the same follows as from the answers about one.
