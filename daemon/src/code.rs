@@ -155,7 +155,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     fn find_elsewhere(&mut self, pc: u64) -> Result<(Held, Option<usize>), StopReason> {
         let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
         let mapping = &located.mapping;
-        if !mapping.executable && !mapping.is_anon() {
+        if !mapping.executable && !self.view.is_executable(pc, mapping) {
             return Err(StopReason::NotMapped);
         }
         if self.view.is_denied(located.pc) {

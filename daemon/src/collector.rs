@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::images::{Identity, ImageId, Images};
 use crate::kernel::Kernel;
 use crate::loadmap::{Loadmap, Process};
-use crate::mapping::is_data;
+use crate::mapping::{is_data, rights};
 use crate::memory::Memory;
 use crate::merge::Merged;
 use crate::plans::Plans;
@@ -262,13 +262,14 @@ impl Collector {
 
     /// Whether [samples that wait](Self::run_next) are to be looked at before this record is taken: it
     /// tells of what they may see of their process, or whether there is one. Where there was no more
-    /// than data without a file, they see as much as where there is none.
+    /// than data without a file and with the same rights, they see as much as where there is none.
     pub(crate) fn precede(&mut self, record: &Record) -> bool {
         match record {
             Record::Mmap(mmap) => {
                 let end = mmap.address.saturating_add(mmap.len);
+                let rights = rights(mmap);
                 let has_only_data =
-                    |process: &mut Process| process.maps.has_only_data(mmap.address, end);
+                    |process: &mut Process| process.maps.has_only_data(mmap.address, end, rights);
                 let changes =
                     !is_data(mmap) || !self.loadmap.get(mmap.pid).is_some_and(has_only_data);
                 changes && self.waiting.has(mmap.pid)
@@ -407,7 +408,10 @@ impl Collector {
                 self.tables.count("throttle", "throttled", 1);
             }
             Record::Unthrottle { .. } => self.tables.count("throttle", "unthrottled", 1),
-            Record::Lost { count, .. } => self.lost("ring_records", count),
+            Record::Lost { count, .. } => {
+                self.loadmap.records_lost();
+                self.lost("ring_records", count);
+            }
             Record::LostSamples { count, .. } => self.lost("ring_samples", count),
         }
     }

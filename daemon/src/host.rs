@@ -8,6 +8,7 @@ use sampler::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::procfs::{self, Credentials, MapsLine, PageState};
+use crate::vmas::Look;
 
 /// A question about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub(crate) enum Question {
     Credentials,
     /// The state of the page at this address.
     Page(u64),
+    /// What lies around this address.
+    Region(u64),
 }
 
 /// What was answered; `None`: there was no such process.
@@ -28,6 +31,8 @@ pub(crate) enum Answer {
     Maps(Option<Vec<MapsLine>>),
     Credentials(Option<Credentials>),
     Page(u64, PageState),
+    /// The address, and what lies around it, if that can be told.
+    Region(u64, Option<Look>),
 }
 
 /// Where answers come from.
@@ -96,6 +101,20 @@ impl Host {
         }
     }
 
+    /// What lies around an address of a process; `live` looks at it.
+    pub(crate) fn region(
+        &mut self,
+        pid: Pid,
+        address: u64,
+        live: impl FnOnce() -> Option<Look>,
+    ) -> Option<Look> {
+        let live = || Answer::Region(address, live());
+        match self.ask(pid, Question::Region(address), live) {
+            Some(Answer::Region(_, look)) => look,
+            _ => None,
+        }
+    }
+
     /// What was answered since the last time, if that is kept.
     pub(crate) fn take_noted(&mut self) -> Vec<(Pid, Answer)> {
         match self {
@@ -138,6 +157,7 @@ impl Answer {
             Answer::Maps(_) => Question::Maps,
             Answer::Credentials(_) => Question::Credentials,
             Answer::Page(page, _) => Question::Page(*page),
+            Answer::Region(address, _) => Question::Region(*address),
         }
     }
 }

@@ -7,10 +7,13 @@ use sampler::{Mmap, Pid};
 
 use crate::host::Host;
 use crate::images::{ImageId, Images};
-use crate::mapping::{MAPPING_BYTES, Mapping, Maps, is_data, mapping_of_line, mapping_of_record};
+use crate::mapping::{
+    MAPPING_BYTES, Mapping, Maps, is_data, is_heap, mapping_of_line, mapping_of_record, rights,
+};
 use crate::memory::{Room, of_map};
 use crate::pages::{MAX_ALL_VERDICTS, Pages};
 use crate::procfs::Credentials;
+use crate::vmas::{LookRooms, Vmas};
 
 /// Identifies a process between two execs for as long as the collector runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +34,7 @@ pub(crate) struct Process {
     /// When they were read; `None`: not since the last exec.
     credentials_at: Option<u64>,
     pub(crate) pages: Pages,
+    pub(crate) vmas: Vmas,
     /// How many threads it has, where that is known: of those whose birth was told.
     threads: Option<u32>,
     /// When its first thread ended.
@@ -42,11 +46,21 @@ pub(crate) struct Process {
 const CREDENTIALS_NS: u64 = 1_000_000_000;
 
 impl Process {
+    /// What the kernel goes by.
+    pub(crate) const KERNEL: Pid = Pid(0);
+
     /// The kernel as if it were a process in which nothing but its image is mapped; `text` is the
     /// address of `_text`.
     pub(crate) fn of_kernel(image: ImageId, text: u64) -> Self {
         let rooms = Rooms::new(1);
-        let mut process = Self::new(&rooms, ProcessId(u32::MAX), Pid(0), 0, 0, String::new());
+        let mut process = Self::new(
+            &rooms,
+            ProcessId(u32::MAX),
+            Self::KERNEL,
+            0,
+            0,
+            String::new(),
+        );
         process.maps.insert(Mapping::of_kernel(image, text));
         process
     }
@@ -63,6 +77,7 @@ impl Process {
             credentials: None,
             credentials_at: None,
             pages: Pages::new(pid, &rooms.verdicts),
+            vmas: Vmas::new(pid, &rooms.looks),
             threads: None,
             exited: None,
         }
@@ -105,6 +120,7 @@ impl Process {
 struct Rooms {
     mappings: Room,
     verdicts: Room,
+    looks: LookRooms,
 }
 
 impl Rooms {
@@ -112,6 +128,7 @@ impl Rooms {
         Self {
             mappings: Room::new(mappings),
             verdicts: Room::new(MAX_ALL_VERDICTS),
+            looks: LookRooms::new(),
         }
     }
 }
@@ -177,7 +194,8 @@ impl Loadmap {
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
         let one = |process: &Process| {
-            process.comm.capacity() + process.maps.bytes() + process.pages.bytes()
+            let seen = process.pages.bytes() + process.vmas.bytes();
+            process.comm.capacity() + process.maps.bytes() + seen
         };
         of_map(&self.processes) + self.processes.values().map(one).sum::<usize>()
     }
@@ -212,7 +230,10 @@ impl Loadmap {
             return; // gone already
         };
         let mut process = self.new_process(pid, started, 0, comm);
-        for line in self.host.maps(pid).unwrap_or_default() {
+        let lines = self.host.maps(pid);
+        process.maps.views_mut().unsure |= lines.is_none();
+        for line in lines.unwrap_or_default() {
+            process.maps.views_mut().found(&line);
             let kept = process.maps.insert(mapping_of_line(&line, images));
             self.mappings_dropped += u64::from(!kept);
         }
@@ -242,8 +263,16 @@ impl Loadmap {
     pub(crate) fn introduce(&mut self, pid: Pid, now: u64, images: &mut Images) {
         self.scan(pid, now, images);
         if !self.processes.contains_key(&pid) {
-            let process = self.new_process(pid, now, 0, String::new());
+            let mut process = self.new_process(pid, now, 0, String::new());
+            process.maps.views_mut().unsure = true;
             self.insert(process);
+        }
+    }
+
+    /// Records were lost: of any process, something may have been mapped without notice.
+    pub(crate) fn records_lost(&mut self) {
+        for process in self.processes.values_mut() {
+            process.maps.views_mut().unsure = true;
         }
     }
 
@@ -267,9 +296,11 @@ impl Loadmap {
         child.threads = Some(1);
         if let Some(parent) = self.processes.get(&parent) {
             child.comm.clone_from(&parent.comm);
-            child.maps = parent.maps.clone();
+            child.maps = parent.maps.forked();
             child.credentials = parent.credentials;
             child.credentials_at = parent.credentials_at;
+        } else {
+            child.maps.views_mut().unsure = true;
         }
         self.insert(child);
     }
@@ -280,7 +311,8 @@ impl Loadmap {
         let Some(old) = self.processes.get_mut(&pid) else {
             // The command's own exec is the first that is heard of it.
             let started = self.host.start_time(pid).unwrap_or(time);
-            let process = self.new_process(pid, started, 0, name.to_owned());
+            let mut process = self.new_process(pid, started, 0, name.to_owned());
+            process.maps.views_mut().unsure = !exec;
             self.insert(process);
             return;
         };
@@ -347,12 +379,17 @@ impl Loadmap {
         };
         // A heap grows, is given back, and grows again.
         let end = mmap.address.saturating_add(mmap.len);
-        if is_data(mmap) && process.maps.is_data(mmap.address, end) {
+        if is_data(mmap) && process.maps.is_data(mmap.address, end, rights(mmap)) {
+            if !is_heap(mmap) {
+                let views = process.maps.views_mut();
+                views.remapped(mmap.address, end, mmap.time);
+            }
             return false;
         }
         if process.as_of >= mmap.time {
             return true;
         }
+        process.maps.views_mut().mapped(mmap);
         let mapping = mapping_of_record(mmap, images);
         process.pages.forget(mapping.start, mapping.end);
         let kept = process.maps.insert(mapping);
@@ -415,8 +452,10 @@ mod tests {
         assert!(loadmap.get(one).is_none());
         assert_eq!((loadmap.exited, loadmap.gone.len()), (0, 0));
     }
+
     /// A heap that is given back and grows again says nothing new; one that grows further does, and so
-    /// does what was mapped within it, and the heap over that. A file's name makes no heap.
+    /// does what was mapped within it, and the heap over that, and a change of rights. A file's name
+    /// makes no heap. What was unmapped and mapped again may be unmapped.
     #[test]
     fn heaps() {
         let (mut loadmap, pid) = (Loadmap::new(1 << 20), Pid(4_000_001));
@@ -442,7 +481,7 @@ mod tests {
             };
             loadmap.mmap(&mmap, &mut images)
         };
-        let (data, code) = (3, 5);
+        let (data, code, constant) = (3, 5, 1);
         assert!(map("[heap]", 0x1000, 0x5000, data));
         assert!(!map("[heap]", 0x1000, 0x3000, data));
         assert!(!map("//anon", 0x2000, 0x5000, data));
@@ -451,5 +490,13 @@ mod tests {
         assert!(map("[heap]", 0x1000, 0x6000, data) && !map("[heap]", 0x1000, 0x6000, data));
         assert!(map("//anon", 0x4000, 0x5000, code));
         assert!(map("//anon", 0x4000, 0x5000, data) && map("[heap]", 0x1000, 0x6000, data));
+        assert!(
+            map("[heap]", 0x1000, 0x2000, constant) && !map("[heap]", 0x1000, 0x2000, constant)
+        );
+        assert!(map("[heap]", 0x1000, 0x6000, data));
+        assert!(map("//anon", 0x9000, 0xa000, data) && !map("//anon", 0x9000, 0xa000, data));
+        let maps = &loadmap.get(pid).expect("a process").maps;
+        assert!(maps.views().may_be_unmapped(0x9000, 3));
+        assert!(!maps.views().may_be_unmapped(0x8000, 3) && !maps.may_have_views());
     }
 }

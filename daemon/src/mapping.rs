@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use interpreter::Access;
 use sampler::{Mmap, MmapIdentity};
 
 use crate::elf::Segment;
 use crate::images::{Identity, ImageId, Images};
 use crate::memory::Room;
 use crate::procfs::MapsLine;
+use crate::views::Views;
 
+const PROT_READ: u32 = 1;
 const PROT_WRITE: u32 = 2;
 const PROT_EXEC: u32 = 4;
 const MAP_PRIVATE: u32 = 2;
@@ -28,7 +31,10 @@ pub(crate) struct Mapping {
     pub(crate) executable: bool,
     /// Private, not writable now, and at no time since these file pages were mapped here.
     pub(crate) never_writable: bool,
-    writable: bool,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// What is written is seen by whoever else has it mapped, in this process, too.
+    pub(crate) shared: bool,
     /// Of a file that may be a device.
     pub(crate) special: bool,
     kind: MappingKind,
@@ -53,7 +59,9 @@ impl Mapping {
             image,
             executable: true,
             never_writable: false,
+            readable: true,
             writable: true,
+            shared: false,
             special: false,
             kind: MappingKind::File,
         }
@@ -90,11 +98,20 @@ impl Mapping {
         self.kind == MappingKind::Anon
     }
 
-    /// Whether this is data without a file.
-    fn is_data(&self) -> bool {
-        self.is_anon() && !self.executable && !self.special
+    /// Whether this is the image of a file.
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == MappingKind::File
+    }
+
+    /// Whether this is data without a file, with these rights.
+    fn is_data(&self, rights: Rights) -> bool {
+        let own = (self.readable, self.writable);
+        self.is_anon() && !self.executable && !self.special && own == rights
     }
 }
+
+/// Whether data can be read, and written.
+pub(crate) type Rights = (bool, bool);
 
 /// A mapping, and what is to be added to an address of its image.
 #[derive(Clone, Copy, Debug)]
@@ -113,9 +130,35 @@ impl Spot {
 #[derive(Clone, Debug)]
 pub(crate) struct Maps {
     tree: Arc<Tree>,
+    /// What may be mapped twice, or not at all.
+    views: Views,
     /// The code of the last sample: that of the next is mostly there, too.
     spot: Cell<Option<Spot>>,
+    /// What samples may access, for as long as nothing changes.
+    grants: Cell<[Grant; GRANTS]>,
 }
+
+/// Addresses at which samples up to a time may access memory.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    first: u64,
+    last: u64,
+    access: Access,
+    time: u64,
+}
+
+impl Grant {
+    /// For no sample.
+    const NONE: Self = Self {
+        first: 1,
+        last: 0,
+        access: Access::Load,
+        time: 0,
+    };
+}
+
+/// So many are remembered: the stack, the heap, and some more.
+const GRANTS: usize = 6;
 
 /// Mappings by their start, which take their part of the room for all.
 #[derive(Debug)]
@@ -156,7 +199,9 @@ impl Maps {
         };
         Self {
             tree: Arc::new(tree),
+            views: Views::default(),
             spot: Cell::new(None),
+            grants: Cell::new([Grant::NONE; GRANTS]),
         }
     }
 
@@ -176,6 +221,13 @@ impl Maps {
         (address < mapping.end).then_some(mapping)
     }
 
+    /// The mappings of a process that is forked: the kernel has not been asked about it.
+    pub(crate) fn forked(&self) -> Self {
+        let maps = self.clone();
+        maps.grants.set([Grant::NONE; GRANTS]);
+        maps
+    }
+
     /// Enters a mapping; what it covers of older ones is gone. Without room for it, nothing is known
     /// of its addresses any more, and `false` is returned.
     pub(crate) fn insert(&mut self, new: Mapping) -> bool {
@@ -184,6 +236,7 @@ impl Maps {
             return true;
         }
         self.spot.set(None);
+        self.grants.set([Grant::NONE; GRANTS]);
         let tree = Arc::make_mut(&mut self.tree);
         let before = tree.mappings.len();
         let mut new = clear(&mut tree.mappings, new);
@@ -199,18 +252,84 @@ impl Maps {
         tree.mappings.contains_key(&new.start)
     }
 
-    /// Whether nothing but data without a file is known between these addresses.
-    pub(crate) fn has_only_data(&self, start: u64, end: u64) -> bool {
+    /// Whether nothing but data without a file, and with these rights, is known between these
+    /// addresses.
+    pub(crate) fn has_only_data(&self, start: u64, end: u64, rights: Rights) -> bool {
         let before = self.tree.mappings.range(..end).rev().map(|(_, old)| old);
         let mut overlapped = before.take_while(|old| old.end > start);
-        overlapped.all(Mapping::is_data)
+        overlapped.all(|old| old.is_data(rights))
     }
 
-    /// Whether all that is known between these addresses is one mapping of data without a file. One
-    /// more of that kind says nothing new, whatever its rights.
-    pub(crate) fn is_data(&self, start: u64, end: u64) -> bool {
+    /// Whether all that is known between these addresses is one mapping of data without a file, and
+    /// with these rights. One more of that kind says nothing new.
+    pub(crate) fn is_data(&self, start: u64, end: u64, rights: Rights) -> bool {
         let mapping = self.find(start);
-        mapping.is_some_and(|mapping| end <= mapping.end && mapping.is_data())
+        mapping.is_some_and(|mapping| end <= mapping.end && mapping.is_data(rights))
+    }
+
+    /// The addresses around one, which no mapping is known at, up to the next mappings.
+    pub(crate) fn gap(&self, address: u64) -> (u64, u64) {
+        let before = self.tree.mappings.range(..=address).next_back();
+        let behind = self.tree.mappings.range(address..).next();
+        (
+            before.map_or(0, |(_, mapping)| mapping.end),
+            behind.map_or(u64::MAX, |(start, _)| *start),
+        )
+    }
+
+    /// What may be mapped twice, or not at all.
+    pub(crate) fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn views_mut(&mut self) -> &mut Views {
+        self.grants.set([Grant::NONE; GRANTS]);
+        &mut self.views
+    }
+
+    /// Addresses around these bytes that a sample of that time may access, if that was
+    /// [found](Self::grant) before.
+    #[inline]
+    pub(crate) fn granted(
+        &self,
+        address: u64,
+        bytes: u64,
+        access: Access,
+        time: u64,
+    ) -> Option<(u64, u64)> {
+        let last = address.saturating_add(bytes - 1);
+        let grants = self.grants.get();
+        let mut fitting = grants
+            .iter()
+            .filter(|grant| grant.first <= address && last <= grant.last && time <= grant.time);
+        let grant = fitting.find(|grant| grant.access == access)?;
+        Some((grant.first, grant.last))
+    }
+
+    /// Samples up to that time may access these addresses: the kernel was asked behind them.
+    pub(crate) fn grant(&self, first: u64, last: u64, access: Access, time: u64) {
+        let mut grants = self.grants.get();
+        let same = |old: &Grant| old.access == access && old.first == first && old.last == last;
+        let place = grants.iter().position(same).unwrap_or(GRANTS - 1);
+        grants[..=place].rotate_right(1);
+        grants[0] = Grant {
+            first,
+            last,
+            access,
+            time,
+        };
+        self.grants.set(grants);
+    }
+
+    /// Whether some mapping is not known of, or may have changed without notice.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.views.unsure || self.tree.incomplete
+    }
+
+    /// Whether memory may be mapped at two addresses, one of which can be written.
+    pub(crate) fn may_have_views(&self) -> bool {
+        self.views.shared || self.is_unsure()
     }
 
     /// Whether something was mapped that may be a device.
@@ -279,6 +398,11 @@ fn clear(maps: &mut BTreeMap<u64, Mapping>, mut new: Mapping) -> Mapping {
     new
 }
 
+/// The rights that a record tells of.
+pub(crate) fn rights(mmap: &Mmap) -> Rights {
+    (mmap.prot & PROT_READ != 0, mmap.writable())
+}
+
 /// Whether what was mapped is data without a file.
 pub(crate) fn is_data(mmap: &Mmap) -> bool {
     if mmap.executable() {
@@ -290,6 +414,11 @@ pub(crate) fn is_data(mmap: &Mmap) -> bool {
     }
     let path = mmap.path.to_string_lossy();
     is_anon(&path) && is_regular(&path)
+}
+
+/// Whether what was mapped is the heap that `brk` moves the end of.
+pub(crate) fn is_heap(mmap: &Mmap) -> bool {
+    mmap.path.as_os_str().as_bytes() == b"[heap]"
 }
 
 fn is_anon(path: &str) -> bool {
@@ -346,7 +475,9 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
         image,
         executable: mmap.prot & PROT_EXEC != 0,
         never_writable: private && !writable,
+        readable: mmap.prot & PROT_READ != 0,
         writable,
+        shared: mmap.shared(),
         special: !is_regular(&path),
         kind,
     }
@@ -376,7 +507,9 @@ pub(crate) fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
         image,
         executable: line.executable,
         never_writable: !line.shared && !line.writable,
+        readable: line.readable,
         writable: line.writable,
+        shared: line.shared,
         special: !is_regular(&line.path),
         kind,
     }
@@ -414,7 +547,9 @@ pub(crate) mod tests {
             image: IMAGE,
             executable: false,
             never_writable: !writable,
+            readable: true,
             writable,
+            shared: false,
             special: false,
             kind: MappingKind::File,
         }
@@ -453,6 +588,31 @@ pub(crate) mod tests {
         assert!(other.find(0x2000).is_some_and(|m| !m.never_writable));
         drop(other);
         assert_eq!(room.taken(), 0);
+    }
+
+    /// What was granted holds for earlier samples and the same kind of access, until something is
+    /// mapped; the oldest of many is given up.
+    #[test]
+    fn grants() {
+        let mut maps = Maps::new(&Room::new(100));
+        let granted = |maps: &Maps, at, access, time| maps.granted(at, 8, access, time);
+        maps.grant(0x1000, 0x2fff, Access::Store, 5);
+        assert_eq!(
+            granted(&maps, 0x1ffc, Access::Store, 5),
+            Some((0x1000, 0x2fff))
+        );
+        assert_eq!(granted(&maps, 0x2ffc, Access::Store, 5), None);
+        assert_eq!(granted(&maps, 0x1ffc, Access::Store, 6), None);
+        assert_eq!(granted(&maps, 0x1ffc, Access::Load, 5), None);
+        maps.grant(0x1000, 0x2fff, Access::Store, 6);
+        assert!(granted(&maps, 0x1ffc, Access::Store, 6).is_some());
+        for i in 3..3 + GRANTS as u64 {
+            maps.grant(i << 12, (i << 12) + 0xfff, Access::Load, 6);
+        }
+        assert_eq!(granted(&maps, 0x1ffc, Access::Store, 5), None);
+        assert!(granted(&maps, 0x3000, Access::Load, 5).is_some());
+        maps.insert(mapping(0x9000, 0xa000, 0, true));
+        assert_eq!(granted(&maps, 0x3000, Access::Load, 5), None);
     }
 
     /// A mapping over several removes those it covers whole.

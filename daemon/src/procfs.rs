@@ -61,6 +61,21 @@ pub(crate) fn parse_start_ticks(stat: &str) -> Option<u64> {
     behind.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// The soft limit of the stack from `/proc/PID/limits`, in bytes.
+fn parse_stack_limit(limits: &str) -> Option<u64> {
+    let mut lines = limits.lines();
+    let line = lines.find_map(|line| line.strip_prefix("Max stack size"))?;
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        bytes => bytes.parse().ok(),
+    }
+}
+
+/// How large the main stack of a live process may become, in bytes.
+pub(crate) fn stack_limit(pid: Pid) -> Option<u64> {
+    parse_stack_limit(&fs::read_to_string(format!("/proc/{pid}/limits")).ok()?)
+}
+
 /// The lines of `/proc/PID/maps` that can be understood.
 pub(crate) fn parse_maps(maps: &str) -> Vec<MapsLine> {
     maps.lines().filter_map(parse_maps_line).collect()
@@ -278,6 +293,18 @@ mod tests {
         };
         assert_eq!(parse_credentials(status, 9), Some(expected));
         assert_eq!(parse_credentials("Uid:\t1\n", 9), None);
+    }
+
+    /// The soft limit is the first; there may be none.
+    #[test]
+    fn stack_limits() {
+        let limits = "Limit   Soft Limit  Hard Limit  Units\n\
+                      Max stack size   8388608    unlimited   bytes\n";
+        assert_eq!(parse_stack_limit(limits), Some(8 << 20));
+        let unlimited = "Max stack size   unlimited    unlimited   bytes\n";
+        assert_eq!(parse_stack_limit(unlimited), Some(u64::MAX));
+        assert_eq!(parse_stack_limit("Max stack size\n"), None);
+        assert_eq!(parse_stack_limit(""), None);
     }
 
     /// Paths with blanks survive, anonymous lines have an empty path, nonsense is passed over.

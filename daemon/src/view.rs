@@ -12,6 +12,7 @@ use crate::mapping::{Mapping, Maps, Spot};
 use crate::pages::Pages;
 use crate::procfs::PageState;
 use crate::tables::Pc;
+use crate::vmas::{Region, Vmas};
 use crate::witness::Evidence;
 
 /// What a window may look at: the sampled process as it is mapped.
@@ -20,6 +21,8 @@ pub(crate) struct View<'a> {
     pub(crate) maps: &'a Maps,
     pub(crate) images: RefCell<&'a mut Images>,
     pub(crate) pages: RefCell<&'a mut Pages>,
+    /// What was seen of its mappings.
+    pub(crate) vmas: RefCell<&'a mut Vmas>,
     /// Who is asked about pages.
     pub(crate) host: RefCell<&'a mut Host>,
     pub(crate) pid: sampler::Pid,
@@ -31,6 +34,9 @@ pub(crate) struct View<'a> {
     pub(crate) evidence: Option<Evidence>,
     /// Stack pointer, if the interrupt could read there.
     pub(crate) stack: Option<u64>,
+    /// Where the sample was taken, and its stack pointer.
+    pub(crate) pc: u64,
+    pub(crate) stack_pointer: u64,
     /// Whether the process is still the sampled program, once that was looked up.
     pub(crate) same_space: Cell<Option<bool>>,
     /// The mappings that code and data were located in last: they seldom leave it.
@@ -72,12 +78,15 @@ impl<'a> View<'a> {
             maps: &process.maps,
             images: RefCell::new(images),
             pages: RefCell::new(&mut process.pages),
+            vmas: RefCell::new(&mut process.vmas),
             host: RefCell::new(host),
             pid: process.pid,
             time,
             allow_secrets: false,
             evidence: None,
             stack: None,
+            pc: 0,
+            stack_pointer: 0,
             same_space: Cell::new(None),
             code: Cell::new(process.maps.remembered()),
             data: Cell::new(None),
@@ -87,6 +96,11 @@ impl<'a> View<'a> {
 }
 
 impl View<'_> {
+    /// Whether the kernel itself was sampled.
+    pub(crate) fn is_kernel(&self) -> bool {
+        self.pid == Process::KERNEL
+    }
+
     /// Image and address of code in this process; `None` where nothing is mapped.
     #[inline]
     pub(crate) fn place(&self, address: u64) -> Option<Pc> {
@@ -155,12 +169,60 @@ impl View<'_> {
         let seen = self.evidence.and_then(|evidence| evidence.of(address));
         match seen.unwrap_or_else(|| self.page_now(address)) {
             PageState::Clean => {
+                self.is_mapped(page, mapping, seen.is_some())?;
                 self.pristine.set(Some(page));
                 Ok(())
             }
             PageState::Written => Err(StopReason::PageWritten),
             PageState::Unknown => Err(StopReason::ProcessGone),
         }
+    }
+
+    /// Whether a page is mapped as the kernel's records told: one that is not mapped any more looks
+    /// as if nobody had written it. Where the page was `seen` when the sample came, it is so if the
+    /// kernel does not say otherwise.
+    fn is_mapped(&self, page: u64, mapping: &Mapping, seen: bool) -> Result<(), StopReason> {
+        if !mapping.is_file() {
+            return Ok(());
+        }
+        let offset = |start: u64, offset: u64| page.wrapping_sub(start).wrapping_add(offset);
+        match self.region(page) {
+            Some(Region::Mapped(vma)) => {
+                let here = offset(vma.start, vma.offset);
+                let same = here == offset(mapping.start, mapping.offset);
+                match same && !vma.shared && !vma.writable {
+                    true => Ok(()),
+                    false => Err(StopReason::NotMapped),
+                }
+            }
+            Some(Region::Free { .. }) => Err(StopReason::NotMapped),
+            None if seen => Ok(()),
+            None => Err(StopReason::ProcessGone),
+        }
+    }
+
+    /// Whether code can be executed at an address of a mapping that cannot by the kernel's records.
+    /// Memory without a file may have been moved there, and of it they do not tell. Where the thread
+    /// was, it executed code.
+    pub(crate) fn is_executable(&self, pc: u64, mapping: &Mapping) -> bool {
+        if !mapping.is_anon() {
+            return false;
+        }
+        if pc / 4096 == self.pc / 4096 {
+            return true;
+        }
+        matches!(self.region(pc), Some(Region::Mapped(vma)) if vma.executable)
+    }
+
+    /// What the kernel has mapped around an address, if it can be told.
+    pub(crate) fn region(&self, address: u64) -> Option<Region> {
+        let mut vmas = self.vmas.borrow_mut();
+        vmas.at(address, self.time, self.stack, &mut self.host.borrow_mut())
+    }
+
+    /// What the kernel had mapped around an address when it was asked last.
+    pub(crate) fn last_region(&self, address: u64) -> Option<Region> {
+        self.vmas.borrow().last(address)
     }
 
     /// State of a page that the evidence does not cover.
@@ -215,7 +277,7 @@ impl View<'_> {
             let Some(located) = self.spot(&self.data, at).map(|spot| Located::of(at, spot)) else {
                 return false;
             };
-            if self.is_pristine(at, &located.mapping).is_err() {
+            if !located.mapping.readable || self.is_pristine(at, &located.mapping).is_err() {
                 return false;
             }
             let in_page = 4096 - (at % 4096) as usize;

@@ -4,8 +4,9 @@ use std::array;
 use std::cell::OnceCell;
 
 use hotlist::Generator;
-use interpreter::{Call, Capture, Memory, Parameter, Pieces, Sink};
+use interpreter::{Access, Call, Capture, CodeMemory, Memory, Parameter, Pieces, Sink, Verdict};
 
+use crate::access::Evidence;
 use crate::tables::{Moment, Owner, Pc, PcId, SiteId, Tables};
 use crate::view::View;
 
@@ -66,6 +67,36 @@ impl Memory for SampleMemory<'_, '_> {
             }
             None => self.view.read_image(address, bytes),
         }
+    }
+
+    fn may_alias(&mut self, first: u64, last: u64, other: u64) -> bool {
+        self.view.may_alias(first, last, other)
+    }
+
+    fn check(&mut self, address: u64, bytes: u64, access: Access) -> Verdict {
+        let evidence = |page: u64| self.evidence(page);
+        self.view.check(address, bytes, access, evidence)
+    }
+
+    fn code_memory(&mut self, address: u64) -> CodeMemory {
+        self.view.code_memory(address)
+    }
+}
+
+impl SampleMemory<'_, '_> {
+    /// How it is known that a page was mapped at the interrupt.
+    fn evidence(&self, page: u64) -> Option<Evidence> {
+        let meets = |start: u64, len: usize| {
+            let end = start.saturating_add(len as u64);
+            len > 0 && start <= page | 0xfff && end > page
+        };
+        if meets(self.stack_start, self.stack.len()) {
+            return Some(Evidence::Stack);
+        }
+        let pieces = self.brought?.pieces();
+        let mut all = (0..).map_while(|number| pieces.piece(number));
+        all.any(|(start, bytes)| meets(start, bytes.len()))
+            .then_some(Evidence::Read)
     }
 }
 

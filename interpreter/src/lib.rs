@@ -102,5 +102,8 @@ pub use plan::{
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
 pub use vector::Vector;
-pub use window::{Call, Code, End, Fetched, Memory, Outcome, Registers, Sink, State, Window};
+pub use window::{
+    Access, Call, Code, CodeMemory, End, Fetched, Memory, Outcome, Registers, Sink, State, Verdict,
+    Window,
+};
 pub use word::Word;

@@ -12,7 +12,7 @@ use crate::parameter::{Capture, Parameter};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
 use crate::vector::Vector;
-use crate::window::{Memory, Registers, Sink, State};
+use crate::window::{Access, Memory, Registers, Sink, State};
 use crate::word::{Width, Word};
 
 /// Numbers of the registers that instructions use implicitly.
@@ -58,6 +58,31 @@ pub(crate) struct Machine<'a> {
     pub(crate) pc: u64,
     /// Effective address of its explicit memory operand.
     pub(crate) address: Option<u64>,
+    /// Addresses that a window may load from and store to.
+    pub(crate) readable: Allowed,
+    pub(crate) writable: Allowed,
+}
+
+/// Addresses of which accesses of one kind are known to go through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowed {
+    pub(crate) first: u64,
+    /// How many there are.
+    pub(crate) reach: u64,
+}
+
+impl Allowed {
+    /// None.
+    const NOTHING: Self = Self { first: 0, reach: 0 };
+
+    /// Whether so many bytes (1 to 8) from an address on are among them.
+    #[inline(always)]
+    pub(crate) fn has(self, address: u64, bytes: u32) -> bool {
+        let last = address
+            .wrapping_sub(self.first)
+            .saturating_add(u64::from(bytes) - 1);
+        last < self.reach
+    }
 }
 
 impl<'a> Machine<'a> {
@@ -89,6 +114,8 @@ impl<'a> Machine<'a> {
             captures: [capture, comparing],
             bias: 0,
             address: None,
+            readable: Allowed::NOTHING,
+            writable: Allowed::NOTHING,
         }
     }
 
@@ -106,7 +133,7 @@ impl<'a> Machine<'a> {
         self.sink.reached(pc, mark);
         let compares = usize::from(decoded.compared > 0);
         self.events.begin(self.captures[compares]);
-        if self.overlay.touches(pc, decoded.len()) {
+        if self.has_written(pc, decoded.len()) {
             return Err(StopReason::PageWritten);
         }
         self.address = None;
@@ -114,6 +141,12 @@ impl<'a> Machine<'a> {
             self.find_address(decoded);
         }
         Ok(())
+    }
+
+    /// Whether the window may have stored to any of these bytes of code.
+    #[inline]
+    pub(crate) fn has_written(&mut self, pc: u64, bytes: usize) -> bool {
+        self.overlay.touches(pc, bytes, self.memory)
     }
 
     /// Works out where the explicit memory operand lies.

@@ -1,7 +1,8 @@
 //! Loads and stores of instructions: through the window's own stores to the memory of the interrupt.
 
-use crate::machine::{Machine, check_canonical};
+use crate::machine::{Allowed, Machine, check_canonical};
 use crate::stop::StopReason;
+use crate::window::{Access, Verdict};
 use crate::word::{Width, Word};
 
 impl Machine<'_> {
@@ -13,23 +14,66 @@ impl Machine<'_> {
             return Ok(Word::unknown(width));
         };
         check_canonical(address)?;
-        Ok(match width {
+        match width {
             Width::B8 => self.load_at::<1>(address),
             Width::B16 => self.load_at::<2>(address),
             Width::B32 => self.load_at::<4>(address),
             Width::B64 => self.load_at::<8>(address),
-        })
+        }
     }
 
     /// Loads so many bytes from a known address that is canonical.
     #[inline(never)]
-    fn load_at<const BYTES: usize>(&mut self, address: u64) -> Word {
+    fn load_at<const BYTES: usize>(&mut self, address: u64) -> Result<Word, StopReason> {
         let width = const { Width::from_bytes(BYTES).expect("an operand's width") };
         let value = self.load_known(address, width);
         let known = value.all().is_some();
         let bytes = width.bytes();
+        // What was read at the interrupt can be read.
+        if !known && !self.readable.has(address, bytes) {
+            self.check(address, u64::from(bytes), Access::Load)?;
+        }
         self.sink.load(self.pc, Some(address), bytes, known);
-        value
+        Ok(value)
+    }
+
+    /// Checks an access at a known address that is canonical. Of a store: whether it certainly goes
+    /// through.
+    #[inline(never)]
+    pub(crate) fn check(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<bool, StopReason> {
+        match self.memory.check(address, bytes, access) {
+            Verdict::Allowed { first, last } => {
+                let allowed = match access {
+                    Access::Load => &mut self.readable,
+                    Access::Store => &mut self.writable,
+                };
+                *allowed = Allowed {
+                    first,
+                    reach: last.wrapping_sub(first).saturating_add(1),
+                };
+                Ok(true)
+            }
+            Verdict::Unverified => Ok(false),
+            Verdict::Faults => Err(StopReason::FaultingInstruction),
+            Verdict::MayFault => Err(StopReason::MayFault),
+        }
+    }
+
+    /// Checks that a range can be loaded from, if it is known where it lies.
+    pub(crate) fn check_loads(
+        &mut self,
+        address: Option<u64>,
+        bytes: u64,
+    ) -> Result<(), StopReason> {
+        match address {
+            Some(address) if bytes > 0 => self.check(address, bytes, Access::Load).map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     /// What a store of that width is about to overwrite, if known.
@@ -44,6 +88,7 @@ impl Machine<'_> {
             return self.read_memory(address, width.bytes()).truncate(width);
         }
         match self.overlay.stored(address, width) {
+            // Stores through other addresses have been taken from it.
             Some(value) => value,
             None => self.load_mixed(address, width),
         }
@@ -52,7 +97,7 @@ impl Machine<'_> {
     /// Loads what the window may have stored in part.
     #[inline(never)]
     fn load_mixed(&mut self, address: u64, width: Width) -> Word {
-        let (covered, stored) = self.overlay.load(address, width);
+        let (covered, stored) = self.overlay.load(address, width, self.memory);
         let bytes = width.bytes();
         if covered == 0 {
             return self.read_memory(address, bytes).truncate(width);
@@ -106,17 +151,30 @@ impl Machine<'_> {
             Width::B32 => self.store_at::<4>(address, value),
             Width::B64 => self.store_at::<8>(address, value),
         }
-        Ok(())
     }
 
     /// Stores so many bytes to a known address that is canonical.
     #[inline(never)]
-    fn store_at<const BYTES: usize>(&mut self, address: u64, value: Word) {
+    fn store_at<const BYTES: usize>(
+        &mut self,
+        address: u64,
+        mut value: Word,
+    ) -> Result<(), StopReason> {
         let width = const { Width::from_bytes(BYTES).expect("an operand's width") };
-        let known = value.truncate(width).all();
         let bytes = width.bytes();
+        if !self.writable.has(address, bytes)
+            && !self.check(address, u64::from(bytes), Access::Store)?
+        {
+            value = Word::unknown(width);
+        }
+        let known = value.truncate(width).all();
         self.sink.store(self.pc, Some(address), bytes, known);
         self.overlay.store(address, width, value);
+        if self.overlay.is_crowded(address, width) {
+            let last = address.saturating_add(u64::from(bytes) - 1);
+            self.overlay.forget_aliases(address, last, self.memory);
+        }
+        Ok(())
     }
 
     /// Unknown bytes are stored to a range.
@@ -126,9 +184,14 @@ impl Machine<'_> {
         bytes: u64,
     ) -> Result<(), StopReason> {
         match address {
+            Some(_) if bytes == 0 => {}
             Some(address) => {
                 check_canonical(address)?;
+                self.check(address, bytes, Access::Store)?;
                 self.overlay.store_unknown(address, bytes);
+                if let Some(last) = address.checked_add(bytes - 1) {
+                    self.overlay.forget_aliases(address, last, self.memory);
+                }
             }
             None => self.overlay.store_anywhere(),
         }

@@ -1,6 +1,7 @@
 //! What a window has stored: a small memory laid over the memory of the interrupt.
 
 use crate::decode::MAX_BYTES;
+use crate::window::{CodeMemory, Memory};
 use crate::word::{Width, Word};
 
 /// Aligned 8-byte pieces of memory that the overlay can hold.
@@ -28,7 +29,15 @@ struct Hole {
 /// unknown memory, never into memory as it was before.
 ///
 /// A byte is, in this order: in a chunk that stored it; in a hole, then unknown; unknown if a store
-/// went to an unknown address; else as in the memory of the interrupt.
+/// went to an unknown address; unknown if a store went to another address where the same memory may
+/// be mapped; else as in the memory of the interrupt.
+///
+/// Memory that is mapped twice: pages are mapped whole, so two addresses of one byte agree in their
+/// lowest twelve bits. Then they also fall to the same bit of `marks`. So what no chunk's bit stands
+/// for is clear under all its addresses, and the host is asked only where bits meet and pages differ.
+/// A store takes from the chunks that are there already what it may have overwritten through another
+/// address ([`Overlay::forget_aliases`]); a load of what no chunk has at its own address looks for
+/// chunks and holes at others ([`Overlay::aliased_bytes`]).
 #[derive(Clone)]
 pub(crate) struct Overlay {
     chunks: [Chunk; CHUNKS],
@@ -45,6 +54,9 @@ pub(crate) struct Overlay {
     /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
     /// there are holes.
     marks: u64,
+    /// Those of the chunks alone, and those of these to which more than one chunk fell.
+    taken: u64,
+    crowded: u64,
     /// Start of a page that nothing was stored to, if `clear_bytes` is not zero: code is mostly in the
     /// page of the instruction before, and what is stored is not.
     clear_page: u64,
@@ -63,6 +75,11 @@ fn byte_set(first: u32, count: u32) -> u8 {
         (1 << count) - 1
     };
     set << first
+}
+
+/// Whether two chunks lie in different pages at the same offset.
+fn meet(a: u64, b: u64) -> bool {
+    a != b && (a ^ b).is_multiple_of(PAGE)
 }
 
 /// Number of the bit that the chunk of a byte falls to.
@@ -90,6 +107,8 @@ impl Overlay {
             hole_len: 0,
             all_unknown: false,
             marks: 0,
+            taken: 0,
+            crowded: 0,
             clear_page: 0,
             clear_bytes: 0,
         }
@@ -101,7 +120,7 @@ impl Overlay {
         self.victim = 0;
         self.hole_len = 0;
         self.all_unknown = false;
-        self.marks = 0;
+        (self.marks, self.taken, self.crowded) = (0, 0, 0);
         self.clear_bytes = 0;
     }
 
@@ -128,8 +147,8 @@ impl Overlay {
     }
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
-    /// interrupt, and what is known of these.
-    pub(crate) fn load(&self, address: u64, width: Width) -> (u8, Word) {
+    /// interrupt, and what is known of these. `memory` knows what is mapped twice.
+    pub(crate) fn load(&self, address: u64, width: Width, memory: &mut dyn Memory) -> (u8, Word) {
         let bytes = width.bytes();
         let last = address.wrapping_add(u64::from(bytes) - 1);
         let mut covered = self.unknown_bytes(address, bytes);
@@ -160,7 +179,61 @@ impl Overlay {
             bits |= Word::partial(value, knows & stored).known_bits();
         }
         let wanted = byte_set(0, bytes);
-        (covered & wanted, Word::partial(bits, known & wanted))
+        covered &= wanted;
+        if covered != wanted {
+            covered |= self.aliased_bytes(address, wanted & !covered, memory);
+        }
+        (covered, Word::partial(bits, known & wanted))
+    }
+
+    /// Which bytes of the set, counted from `address` on, may have been stored to through another
+    /// address.
+    fn aliased_bytes(&self, address: u64, set: u8, memory: &mut dyn Memory) -> u8 {
+        let mut aliased = 0;
+        for i in (0..8u32).filter(|i| set >> i & 1 != 0) {
+            let byte = address.wrapping_add(u64::from(i));
+            if self.is_aliased(byte, memory) {
+                aliased |= 1 << i;
+            }
+        }
+        aliased
+    }
+
+    /// Whether a byte may have been stored to through another address.
+    fn is_aliased(&self, byte: u64, memory: &mut dyn Memory) -> bool {
+        let chunks = self.chunks[..self.len].iter();
+        let mut meeting = chunks
+            .filter(|chunk| meet(chunk.base, byte & !7) && chunk.stored >> (byte & 7) & 1 != 0);
+        meeting.any(|chunk| memory.may_alias(chunk.base, chunk.base.saturating_add(7), byte))
+            || self.holes[..self.hole_len]
+                .iter()
+                .any(|hole| memory.may_alias(hole.first, hole.last, byte))
+    }
+
+    /// Takes from the chunks what a store to these bytes may have overwritten through another
+    /// address.
+    #[inline(never)]
+    pub(crate) fn forget_aliases(&mut self, first: u64, last: u64, memory: &mut dyn Memory) {
+        for chunk in &mut self.chunks[..self.len] {
+            let mut hit = 0;
+            for i in (0..8u32).filter(|i| chunk.stored >> i & 1 != 0) {
+                let byte = chunk.base.wrapping_add(u64::from(i));
+                // Distance to the first stored byte at the same offset in its page.
+                let distance = byte.wrapping_sub(first) % PAGE;
+                let is_other = !(first..=last).contains(&byte);
+                if is_other && distance <= last - first && memory.may_alias(first, last, byte) {
+                    hit |= 1 << i;
+                }
+            }
+            chunk.value = chunk.value.with_bytes(hit, Word::UNKNOWN);
+        }
+    }
+
+    /// Whether a chunk of other memory may fall together with those that hold an operand.
+    #[inline]
+    pub(crate) fn is_crowded(&self, address: u64, width: Width) -> bool {
+        let last = address.wrapping_add(u64::from(width.bytes()) - 1);
+        self.crowded & (mark(address) | mark(last)) != 0
     }
 
     /// The bytes from `address` on (at most 8) that lie in unknown memory, chunks aside.
@@ -180,20 +253,40 @@ impl Overlay {
         set
     }
 
-    /// Whether the window may have stored to any of these bytes of an instruction at a known address.
+    /// Whether the window may have stored to any of these bytes of an instruction. `memory` knows
+    /// which stores change code.
     #[inline]
-    pub(crate) fn touches(&mut self, address: u64, bytes: usize) -> bool {
+    pub(crate) fn touches(&mut self, address: u64, bytes: usize, memory: &mut dyn Memory) -> bool {
         let is_clear = address.wrapping_sub(self.clear_page) < self.clear_bytes;
-        !is_clear && self.touches_in_page(address, bytes as u64)
+        !is_clear && self.touches_in_page(address, bytes as u64, memory)
     }
 
     /// The same where nothing is known of the page yet.
     #[cold]
     #[inline(never)]
-    fn touches_in_page(&mut self, address: u64, bytes: u64) -> bool {
+    fn touches_in_page(&mut self, address: u64, bytes: u64, memory: &mut dyn Memory) -> bool {
         let last = address.saturating_add(bytes.saturating_sub(1));
         let page = address & !(PAGE - 1);
         let end = page | (PAGE - 1);
+        if self.marks == 0 && !self.all_unknown {
+            // Nothing was stored. The first store looks at it anew.
+            (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+            return false;
+        }
+        // An instruction is in two pages at most.
+        let of_page = memory.code_memory(address);
+        let of_next = match last > end {
+            true => memory.code_memory(last),
+            false => of_page,
+        };
+        let kinds = [of_page, of_next];
+        if self.all_unknown && kinds != [CodeMemory::Fixed; 2] {
+            return true;
+        }
+        if kinds.contains(&CodeMemory::Shared) {
+            let mut all = (0..bytes).map(|i| address.wrapping_add(i));
+            return self.holds(address, last) || all.any(|byte| self.is_aliased(byte, memory));
+        }
         if self.holds(page, end.max(last)) {
             return self.holds(address, last);
         }
@@ -275,10 +368,12 @@ impl Overlay {
             });
             index
         };
-        self.marks |= mark(base);
-        if base.wrapping_sub(self.clear_page) < PAGE {
+        self.crowded |= self.taken & mark(base);
+        if self.taken == 0 || base.wrapping_sub(self.clear_page) < PAGE {
             self.clear_bytes = 0;
         }
+        self.taken |= mark(base);
+        self.marks |= mark(base);
         // There are 64.
         self.places[place(base)] = index as u8;
         self.chunks[index] = Chunk {

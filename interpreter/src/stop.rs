@@ -36,8 +36,8 @@ stop_reasons! {
     StateSave, "state_save", "An instruction saves or restores state of the system in bulk.";
     FarTransfer, "far_transfer", "A far branch, an interrupt return or a load of a segment register was reached.";
     Transaction, "transaction", "A transactional-memory instruction was reached.";
-    FaultingInstruction, "faulting_instruction", "The instruction would raise an exception (division by zero, ud2, non-canonical address and the like).";
-    MayFault, "may_fault", "Whether the instruction raises an exception was unknown (division by an unknown number, popf of unknown flags).";
+    FaultingInstruction, "faulting_instruction", "The instruction would raise an exception (division by zero, ud2, memory that may not be accessed so, and the like).";
+    MayFault, "may_fault", "Whether the instruction raises an exception was unknown (memory of which it is not known how it may be accessed, division by an unknown number, popf of unknown flags).";
     FloatException, "float_exception", "A floating-point instruction would raise an exception if the program asked for it.";
     SingleStep, "single_step", "The thread is single-stepped: an exception follows each instruction.";
     AlignmentChecked, "alignment_checked", "The thread has alignment checked: whatever is not aligned raises an exception.";

@@ -2,7 +2,7 @@
 
 use iced_x86::{Mnemonic, OpKind};
 
-use crate::decode::Decoded;
+use crate::decode::{Decoded, MAX_BYTES};
 use crate::event::Events;
 use crate::machine::{Flow, Machine, RCX, RDI, RDX, RSI, check_canonical};
 use crate::overlay::Overlay;
@@ -111,10 +111,73 @@ impl State {
 }
 
 /// Memory as of the interrupt.
+///
+/// The methods with a body describe memory in which each byte has one address, every access goes
+/// through, and code changes only where it is seen to be written.
 pub trait Memory {
     /// Fills `bytes` (1 to 8 of them) with the memory from a process address on. Returns true only
     /// if every byte is known and was filled.
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool;
+
+    /// Whether one of the bytes from `first` to `last`, to which the thread stores, may be the byte
+    /// at `other`, which is none of these addresses: memory that is mapped twice. Only bytes at the
+    /// same offset in their pages can be.
+    fn may_alias(&mut self, _first: u64, _last: u64, _other: u64) -> bool {
+        false
+    }
+
+    /// Whether an access to so many bytes (at least one) goes through. It is asked for every store
+    /// at a known address, unless the last answer covers it, and for loads of what is not known.
+    fn check(&mut self, _address: u64, _bytes: u64, _access: Access) -> Verdict {
+        Verdict::Allowed {
+            first: 0,
+            last: u64::MAX,
+        }
+    }
+
+    /// Which stores of the thread can change the code at an address.
+    fn code_memory(&mut self, _address: u64) -> CodeMemory {
+        CodeMemory::Fixed
+    }
+}
+
+/// What an instruction does with memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It loads.
+    Load,
+    /// It stores.
+    Store,
+}
+
+/// What becomes of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It goes through, and so does every access of its kind from the first of these addresses to
+    /// the last.
+    Allowed {
+        /// The lowest address.
+        first: u64,
+        /// The highest address.
+        last: u64,
+    },
+    /// It goes through as far as is known. What is stored is unknown from then on.
+    Unverified,
+    /// It raises an exception.
+    Faults,
+    /// It may raise an exception: the window ends, because the thread may go on elsewhere.
+    MayFault,
+}
+
+/// Which stores of the thread can change code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CodeMemory {
+    /// None.
+    Fixed,
+    /// Those to its own address.
+    Writable,
+    /// Those to its own address, and to another one where the same memory is mapped.
+    Shared,
 }
 
 /// Code by process address.
@@ -407,6 +470,10 @@ fn follow_stubs<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C, targe
 /// The target of the stub at `pc`, if it is one and its target is known.
 fn stub_target<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C, pc: u64) -> Option<u64> {
     let mut at = pc;
+    // No stub is longer.
+    if machine.has_written(at, 2 * MAX_BYTES) {
+        return None;
+    }
     let mut fetched = code.fetch(at).ok()?;
     if fetched.instruction.instruction().mnemonic() == Mnemonic::Endbr64 {
         at = at.wrapping_add(fetched.instruction.len() as u64);

@@ -239,6 +239,7 @@ impl Collector {
         let mut view = View::of(process, host, &mut self.images, sample.time);
         view.allow_secrets = self.settings.allow_secrets;
         view.evidence = evidence;
+        view.pc = sample.ip;
         let stack_read =
             !sample.stack.is_empty() || capture.is_some_and(|capture| capture.frames().len() > 0);
         view.stack = match &sample.user {
@@ -267,6 +268,7 @@ impl Collector {
                 () => StopReason::CompatMode,
             });
         };
+        view.stack_pointer = registers.sp();
         let brought = capture.map(|capture| Brought::new(sample.ip, capture));
         let mut memory = SampleMemory {
             view: &view,

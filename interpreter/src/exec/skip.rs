@@ -9,6 +9,7 @@ use crate::machine::{Machine, RCX, check_canonical};
 use crate::operand::number;
 use crate::stop::StopReason;
 use crate::vector::HALF;
+use crate::window::Access;
 use crate::word::Width;
 
 /// An error if the instruction raises an exception whatever it computes.
@@ -39,13 +40,21 @@ pub(crate) fn store(m: &mut Machine<'_>, d: &Decoded, effects: &Effects) -> Resu
     }
     let bytes = u64::from(effects.stored);
     match effects.place {
-        Place::Nothing => Ok(()),
+        Place::Nothing => load(m, effects),
         Place::Operand => m.store_unknown(m.address(), bytes),
         Place::Pointer => {
             let address = pointed(m, d)?;
             m.store_unknown(address, bytes)
         }
         Place::Anywhere => m.store_unknown(None, 0),
+    }
+}
+
+/// Checks what is only loaded: what does not go through raises an exception.
+fn load(m: &mut Machine<'_>, effects: &Effects) -> Result<(), StopReason> {
+    match m.address() {
+        Some(address) if effects.loaded => m.check(address, 1, Access::Load).map(|_| ()),
+        _ => Ok(()),
     }
 }
 

@@ -144,6 +144,18 @@ fn store_unknown(m: &mut Machine<'_>, setup: &Setup, count: Option<u64>) -> Resu
     }
 }
 
+/// Checks that what a known number of elements loads can be loaded, where they are not loaded one by
+/// one.
+fn check_loads(m: &mut Machine<'_>, setup: &Setup, count: Option<u64>) -> Result<(), StopReason> {
+    if let (Some(at), Some(count), Some(_)) = (setup.at(m, RSI), count, setup.step)
+        && count > 0
+    {
+        let (low, bytes) = range(setup, at, count)?;
+        m.check_loads(Some(low), bytes)?;
+    }
+    Ok(())
+}
+
 /// `movs`: copies from rsi to rdi.
 pub(super) fn movs(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let setup = setup(m, d)?;
@@ -162,6 +174,7 @@ pub(super) fn movs(m: &mut Machine<'_>, d: &Decoded) -> Done {
             }
         }
         _ => {
+            check_loads(m, &setup, count)?;
             store_unknown(m, &setup, count)?;
             setup.advance(m, RSI, count);
             setup.advance(m, RDI, count);
@@ -215,6 +228,7 @@ pub(super) fn lods(m: &mut Machine<'_>, d: &Decoded) -> Done {
         }
         Some(0) => {}
         _ => {
+            check_loads(m, &setup, count)?;
             let before = m.registers.gpr[RAX];
             m.set_register(part_name(RAX, setup.width), Word::UNKNOWN);
             if count.is_none() {

@@ -1,8 +1,10 @@
 //! The system calls and the shared memory: the only unsafe code of the crate.
 #![expect(
     unsafe_code,
-    reason = "perf_event_open, its ioctls and its ring buffer, memory shared with the kernel, and SO_PEERGROUPS, have no safe wrapper"
+    reason = "perf_event_open, its ioctls and its ring buffer, memory shared with the kernel, PROCMAP_QUERY, and SO_PEERGROUPS, have no safe wrapper"
 )]
+
+mod vma;
 
 use std::io;
 use std::ops::Deref;
@@ -12,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys as perf;
 use perf_event_open_sys::bindings::{perf_event_attr, perf_event_mmap_page};
+
+pub use self::vma::{Vma, is_main_stack, vma_from};
 
 /// Size of a page on x86-64.
 const PAGE: usize = 4096;

@@ -100,8 +100,19 @@ impl Bench {
         arguments: &[&str],
         database: &str,
     ) -> Result<String, Failed> {
+        self.watch_with("bpf", program, arguments, database)
+    }
+
+    /// The same with another engine.
+    pub(crate) fn watch_with(
+        &self,
+        engine: &str,
+        program: &Path,
+        arguments: &[&str],
+        database: &str,
+    ) -> Result<String, Failed> {
         let output = self
-            .record("bpf", RATE, database)
+            .record(engine, RATE, database)
             .args([
                 "--flush",
                 "1",

@@ -132,11 +132,21 @@ pub(crate) struct Verdict {
     /// A line for each check.
     lines: Vec<String>,
     wrong: Vec<String>,
+    /// Of each check how often it was reached, and how often the value was unknown.
+    counts: Vec<(String, i64, i64)>,
     /// Checks about which there is no value.
     pub(crate) unseen: Vec<String>,
 }
 
 impl Verdict {
+    /// How often a check of that name was reached, and how often its value was unknown.
+    pub(crate) fn counts(&self, name: &str) -> (i64, i64) {
+        let of_name = self.counts.iter().filter(|(check, ..)| check == name);
+        of_name.fold((0, 0), |(reached, unknown), (_, more, less)| {
+            (reached + more, unknown + less)
+        })
+    }
+
     /// Prints what was checked; fails if anything was wrong, or there was little to check.
     pub(crate) fn settle(&self, title: &str, least: f64) -> Result<(), Failed> {
         println!("{title}: {:.0} values checked", self.values);
@@ -173,6 +183,8 @@ pub(crate) fn judge(
             check.name, seen.reached, seen.unknown, seen.values
         ));
         verdict.wrong.append(&mut seen.wrong);
+        let name = check.name.clone();
+        verdict.counts.push((name, seen.reached, seen.unknown));
         if seen.values == 0.0 {
             verdict.unseen.push(check.name.clone());
         }

@@ -16,6 +16,7 @@ mod callers;
 mod checks;
 mod clocks;
 mod compile;
+mod mapped;
 mod moving;
 mod real;
 mod truth;
@@ -33,15 +34,27 @@ const OF_CLOCKS: [(&str, Test); 10] = [
     ("code that is written and written anew", moving::jit),
     ("an exec in a loop at the same addresses", moving::exec),
     ("pages are thrown out under the loads", moving::pages),
+    ("memory that is mapped twice", mapped::views),
+    ("accesses that raise exceptions", mapped::faults),
     ("callers are those that perf finds", callers::against_perf),
 ];
 
 /// Those that need one clock, or say themselves which.
-const OTHERS: [(&str, Clock, Test); 3] = [
+const OTHERS: [(&str, Clock, Test); 5] = [
     (
         "real programs: more is known than by the engine ring",
         Clock::CpuClock,
         real::programs,
+    ),
+    (
+        "memory that is mapped twice, engine ring",
+        Clock::CpuClock,
+        mapped::views_by_ring,
+    ),
+    (
+        "accesses that raise exceptions, engine ring",
+        Clock::CpuClock,
+        mapped::faults_by_ring,
     ),
     (
         "a compile of many files is attributed to what ran",

@@ -1,0 +1,58 @@
+//! What is mapped: memory at two addresses, and accesses that it does not allow.
+
+use libtest_mimic::{Completion, Failed};
+
+use crate::bench::{Bench, percent, samples, seconds};
+use crate::checks::{self, Place, Verdict};
+
+/// Samples of each program in the ordinary run; a long run takes a quarter of what is asked for.
+const SAMPLES: u32 = 20_000;
+
+/// Records a fixture with an engine, judges its checks, and demands that of some of them so many
+/// percent of what was reached is known.
+fn judged(
+    bench: &Bench,
+    engine: &str,
+    name: &str,
+    known: &[(&str, f64)],
+) -> Result<Completion, Failed> {
+    let program = bench.compile(&format!("{name}.c"), name, &[])?;
+    let time = seconds(samples(4 * SAMPLES)? / 4);
+    let file = bench.path("mapped.file").display().to_string();
+    bench.watch_with(engine, &program, &[&time, &file], "mapped.db")?;
+    let database = bench.open("mapped.db")?;
+    let checks = checks::of_image(&program)?;
+    let mut verdict = Verdict::default();
+    checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+    verdict.settle(&format!("{name}, {engine}"), 200.0)?;
+    for (check, least) in known {
+        let (reached, unknown) = verdict.counts(check);
+        let share = percent(reached - unknown, reached);
+        if share < *least {
+            return Err(format!("{check}: {share:.1} % of {reached} known").into());
+        }
+    }
+    Ok(Completion::Completed)
+}
+
+/// Behind a store nothing is believed that may be the same memory under another address, code
+/// included; what is private is believed as ever.
+pub(crate) fn views(bench: &Bench) -> Result<Completion, Failed> {
+    judged(bench, "bpf", "views", &[("private pages", 90.0)])
+}
+
+/// The same where only stacks and images are known.
+pub(crate) fn views_by_ring(bench: &Bench) -> Result<Completion, Failed> {
+    judged(bench, "ring", "views", &[])
+}
+
+/// Nothing is told of what stands behind a load or store that raises an exception; a window goes on
+/// where pages are not there yet, or are copied.
+pub(crate) fn faults(bench: &Bench) -> Result<Completion, Failed> {
+    judged(bench, "bpf", "faults", &[("lazy", 90.0), ("copied", 90.0)])
+}
+
+/// The same where only stacks and images are known.
+pub(crate) fn faults_by_ring(bench: &Bench) -> Result<Completion, Failed> {
+    judged(bench, "ring", "faults", &[("lazy", 90.0), ("copied", 90.0)])
+}
