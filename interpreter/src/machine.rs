@@ -12,7 +12,7 @@ use crate::parameter::{Capture, Parameter};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
 use crate::vector::Vector;
-use crate::window::{Access, Memory, Registers, Sink, State};
+use crate::window::{Memory, Registers, Sink, State};
 use crate::word::{Width, Word};
 
 /// Numbers of the registers that instructions use implicitly.
