@@ -17,12 +17,14 @@ use rustc_hash::FxHashMap;
 use sampler::Pid;
 
 use crate::elf::{self, Contents, Elf, PAGE};
+use crate::flow::{Flows, Text};
 use crate::kernel::{self, hex};
 use crate::memory::{of_map, of_vec};
 use crate::procfs::MapsLine;
 use crate::rules::Rules;
 use crate::unwind::UnwindInfo;
 
+pub(crate) use self::calls::Call;
 use self::calls::Calls;
 use self::denied::is_denied;
 
@@ -92,6 +94,7 @@ pub(crate) struct Images {
     pub(crate) not_kept: u64,
     pub(crate) rules: Rules,
     pub(crate) calls: Calls,
+    flows: Flows,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
     /// Besides those of [`denied`].
@@ -127,6 +130,7 @@ impl Images {
             not_kept: 0,
             rules: Rules::new(rules),
             calls: Calls::default(),
+            flows: Flows::default(),
             pages: FxHashMap::default(),
             mapped: FxHashMap::default(),
             deny,
@@ -146,7 +150,7 @@ impl Images {
         let own = images + maps + 2 * self.path_bytes;
         (
             own + self.rules.bytes(),
-            of_map(&self.pages) + self.pages.len() * PAGE + self.calls.bytes(),
+            of_map(&self.pages) + self.pages.len() * PAGE + self.calls.bytes() + self.flows.bytes(),
         )
     }
 
@@ -319,6 +323,24 @@ impl Images {
         self.rules.of(id, |most| elf.contents.unwind(most))
     }
 
+    /// What code of an image says of callers, by what was found out before and its code.
+    pub(crate) fn by_flow<T>(
+        &mut self,
+        image: ImageId,
+        ask: impl FnOnce(&mut Flows, &mut ImageText<'_>) -> T,
+    ) -> T {
+        let mut flows = mem::take(&mut self.flows);
+        let answer = ask(
+            &mut flows,
+            &mut ImageText {
+                images: self,
+                image,
+            },
+        );
+        self.flows = flows;
+        answer
+    }
+
     /// Whether an image may have unwind rules that [`Self::unwind`] does not give.
     pub(crate) fn lacks_rules(&self, id: ImageId) -> bool {
         self.rules.lack(id)
@@ -437,8 +459,27 @@ impl Images {
             self.pages.retain(|(id, _), _| !changed.contains(id));
             self.rules.retain(|id| !changed.contains(&id));
             self.calls.forget(&changed);
+            self.flows.forget(&changed);
         }
         changed
+    }
+}
+
+/// The code of one image.
+#[derive(Debug)]
+pub(crate) struct ImageText<'a> {
+    images: &'a mut Images,
+    image: ImageId,
+}
+
+impl Text for ImageText<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> usize {
+        self.images.read(self.image, address, bytes)
+    }
+
+    fn function(&mut self, address: u64) -> Option<u64> {
+        let (start, _) = self.images.unwind(self.image)?.function(address)?;
+        Some(start)
     }
 }
 

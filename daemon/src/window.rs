@@ -52,6 +52,15 @@ pub(crate) struct SampleMemory<'a, 'v> {
     pub(crate) brought: Option<&'a Brought<'a>>,
 }
 
+impl SampleMemory<'_, '_> {
+    /// A word of the stack as of the interrupt, if it was copied.
+    pub(crate) fn stack_word(&self, address: u64) -> Option<u64> {
+        let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
+        let word = self.stack.get(start..start.checked_add(8)?)?;
+        Some(u64::from_le_bytes(word.try_into().ok()?))
+    }
+}
+
 impl Memory for SampleMemory<'_, '_> {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
         let copied = address
