@@ -6,6 +6,7 @@
 //! has not changed since.
 
 mod calls;
+mod conventions;
 mod denied;
 
 use std::fs::{self, File};
@@ -26,6 +27,7 @@ use crate::unwind::UnwindInfo;
 
 pub(crate) use self::calls::Call;
 use self::calls::Calls;
+pub(crate) use self::conventions::Others;
 use self::denied::is_denied;
 
 /// Index of an image in [`Images`]; also the code space of the decode cache.
@@ -75,6 +77,8 @@ pub(crate) struct Image {
     pub(crate) path: String,
     /// Its code handles secrets: cycles are counted, values are not captured.
     denied: bool,
+    /// Once they were looked for in its file.
+    others: Option<Others>,
     /// When it was first mapped, in wall-clock nanoseconds. What was changed since under the same
     /// inode is another file.
     mapped: i64,
@@ -188,6 +192,7 @@ impl Images {
             // Some of them may be.
             denied: crowded || is_denied(path, &self.deny),
             path: key.1.clone(),
+            others: None,
             mapped: i64::MAX,
             idle: false,
             state: State::Closed {
@@ -321,6 +326,19 @@ impl Images {
             return None;
         };
         self.rules.of(id, |most| elf.contents.unwind(most))
+    }
+
+    /// The registers beside the platform's that functions of an image may have arguments in.
+    pub(crate) fn other_arguments(&mut self, id: ImageId) -> Others {
+        let Some(image) = self.images.get_mut(id.0 as usize) else {
+            return Others::default();
+        };
+        match &image.state {
+            State::Open(elf) => *image
+                .others
+                .get_or_insert_with(|| Others::of(&elf.contents)),
+            _ => image.others.unwrap_or_default(),
+        }
     }
 
     /// What code of an image says of callers, by what was found out before and its code.

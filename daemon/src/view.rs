@@ -7,7 +7,7 @@ use interpreter::StopReason;
 use crate::elf;
 use crate::flow::{Exit, Leads};
 use crate::host::Host;
-use crate::images::{ImageId, Images};
+use crate::images::{ImageId, Images, Others};
 use crate::loadmap::Process;
 use crate::mapping::{Mapping, Maps, Spot};
 use crate::pages::Pages;
@@ -201,6 +201,11 @@ impl View<'_> {
 
     pub(crate) fn is_same_function(&self, a: Pc, b: Pc) -> bool {
         a.image == b.image && self.function(a) == self.function(b)
+    }
+
+    /// The registers beside the platform's that the function at a PC may have arguments in.
+    pub(crate) fn other_arguments(&self, pc: Pc) -> Others {
+        self.images.borrow_mut().other_arguments(pc.image)
     }
 
     /// The slots that the return address may lie in, by the code at a PC without unwind rules.

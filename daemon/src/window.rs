@@ -4,7 +4,7 @@ use std::array;
 use std::cell::OnceCell;
 
 use hotlist::Generator;
-use interpreter::{Call, Capture, Memory, Parameter, Pieces, Sink};
+use interpreter::{Call, Capture, Memory, OTHER_ARGUMENTS, Parameter, Pieces, Sink};
 
 use crate::tables::{Moment, Owner, Pc, PcId, SiteId, Tables};
 use crate::view::View;
@@ -181,12 +181,23 @@ impl Recorder<'_, '_> {
         // What is handed to a denied image is as secret as what it makes of it.
         let wanted = self.capture.contains(Capture::ARGS)
             && callee.is_none_or(|pc| !self.view.is_denied(pc));
+        let others = callee.map(|pc| self.view.other_arguments(pc));
         let callee = self.tables.add_call(self.owner, site, callee);
         if let Some(callee) = callee.filter(|_| wanted) {
             let values = call.arguments;
             // The casts are exact: there are six of them, and eight.
             let events: [_; 6] = array::from_fn(|i| (Parameter::Arg(i as u8), values[i]));
             self.add_arguments(at, callee, site, &events);
+            if let Some(others) = others.filter(|others| !others.is_empty()) {
+                let event = |i: usize| (Parameter::ArgIn(OTHER_ARGUMENTS[i]), call.others[i]);
+                let mut events = [(Parameter::Taken, None); OTHER_ARGUMENTS.len()];
+                let mut count = 0;
+                for (held, number) in events.iter_mut().zip(others.numbers()) {
+                    *held = event(number);
+                    count += 1;
+                }
+                self.add_arguments(at, callee, site, &events[..count]);
+            }
             if self.capture.contains(Capture::VECTOR) {
                 let words = call.vector_arguments;
                 let event = |i: usize| (Parameter::VectorArg(i as u8), words[i].get(8));

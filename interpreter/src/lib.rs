@@ -97,5 +97,7 @@ pub use plan::{
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
 pub use vector::Vector;
-pub use window::{Call, Code, End, Fetched, Memory, Outcome, Registers, Sink, State, Window};
+pub use window::{
+    Call, Code, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers, Sink, State, Window,
+};
 pub use word::Word;
