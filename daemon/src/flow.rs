@@ -385,3 +385,6 @@ fn leads(text: &mut impl Text, target: u64, pc: Option<u64>) -> Leads {
         (true, false) => Leads::Nowhere,
     }
 }
+
+#[cfg(test)]
+mod tests;

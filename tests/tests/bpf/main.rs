@@ -15,6 +15,7 @@ mod bench;
 mod callers;
 mod checks;
 mod clocks;
+mod code;
 mod compile;
 mod moving;
 mod real;
@@ -35,7 +36,17 @@ const OF_CLOCKS: [(&str, Test); 8] = [
 ];
 
 /// Those that need one clock, or say themselves which.
-const OTHERS: [(&str, Clock, Test); 3] = [
+const OTHERS: [(&str, Clock, Test); 5] = [
+    (
+        "callers that unwind rules do not tell",
+        Clock::CpuClock,
+        code::callers,
+    ),
+    (
+        "arguments in the registers of other languages",
+        Clock::CpuClock,
+        code::languages,
+    ),
     (
         "real programs: more is known than by the engine ring",
         Clock::CpuClock,
