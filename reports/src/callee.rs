@@ -113,7 +113,7 @@ pub(crate) fn not_known(functions: usize) -> Option<String> {
         many => format!("{many} functions"),
     };
     Some(format!(
-        "the code of {functions} cannot be read: all argument registers are shown of what is \
+        "the code of {functions} cannot be read: all six argument registers (or those of its language) are shown of what is \
          marked ?, though not all of them need be arguments"
     ))
 }

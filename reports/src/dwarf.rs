@@ -180,19 +180,12 @@ fn search_unit<'a>(
     found: &mut Declared,
 ) -> gimli::Result<()> {
     let mut cursor = unit.entries();
+    let (mut convention, mut believed) = (None, false);
     while let Some(entry) = cursor.next_dfs()? {
         if entry.depth() == 0 {
-            if let Some(convention) = convention_of_unit(dwarf, unit, entry) {
-                let mut ranges = dwarf.unit_ranges(unit)?;
-                while let Some(range) = ranges.next()? {
-                    if range.begin < range.end {
-                        let of_unit = entries.range(range.begin..range.end);
-                        let told = of_unit.map(|entry| (*entry, convention));
-                        found.conventions.extend(told);
-                    }
-                }
-            }
-            if !is_c(entry) {
+            convention = convention_of_unit(dwarf, unit, entry);
+            believed = is_c(entry);
+            if convention.is_none() {
                 return Ok(());
             }
         }
@@ -205,10 +198,14 @@ fn search_unit<'a>(
         if !entries.contains(&address) {
             continue;
         }
+        // Assembly within a file of another language has no entry of its own, and is not meant.
+        found
+            .conventions
+            .extend(convention.map(|convention| (address, convention)));
         // A function can be declared to have another convention than its language.
         match attribute(unit, entry, gimli::DW_AT_calling_convention) {
             Some(AttributeValue::CallingConvention(gimli::DW_CC_normal)) | None => {
-                if let Some(arguments) = arguments(unit, entry.offset()) {
+                if believed && let Some(arguments) = arguments(unit, entry.offset()) {
                     found.arguments.insert(address, arguments);
                 }
             }
