@@ -251,7 +251,7 @@ fn json_rows(
 fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
     JsonProfile {
         parameter: values.parameter.clone(),
-        live: values.is_argument().then(|| match values.live {
+        live: values.is_argument().then_some(match values.live {
             true => Value::Bool(true),
             false => Value::Null,
         }),
