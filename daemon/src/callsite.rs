@@ -1,7 +1,15 @@
 //! The call site of an interrupted function: where its return address lies, and what calls there.
+//!
+//! Unwind rules say where the return address lies. Where a PC has none, its code does (`flow`).
+//! The frame pointer alone is no evidence: a function without a frame of its own has that of its
+//! caller in rbp, and code that was compiled without frame pointers has anything there. Either
+//! way a call stands before a return address; where there are no rules, the call must also be one
+//! that can have led to the PC.
 
-use interpreter::Memory;
+use sampler::{Frame, FrameSource};
 
+use crate::flow::Verdict;
+use crate::images::Call;
 use crate::tables::Pc;
 use crate::unwind::Slot;
 use crate::view::View;
@@ -9,57 +17,174 @@ use crate::window::SampleMemory;
 
 /// The longest call instruction: prefixes, opcode, ModRM, SIB, displacement.
 const MAX_CALL: usize = 9;
+/// Words at the top of the stack that are tried where the code does not say where the return
+/// address lies.
+const TOP_WORDS: u64 = 4;
+/// Number of rsp among the general registers.
+const RSP: usize = 4;
+/// Number of rbp.
+const RBP: usize = 5;
 
-/// The call site of the interrupted function: where its return address lies by the unwind
-/// rules (without any, by the frame pointer), if a call instruction stands before it. The flag
-/// says that the return address lies above what was copied of the stack.
-pub(crate) fn call_site(
-    view: &View<'_>,
-    memory: &mut SampleMemory<'_, '_>,
-    registers: &sampler::Registers,
-    pc: Pc,
-    bias: u64,
-) -> (Option<Pc>, bool) {
-    let Some(slot) = return_slot(view, registers, pc, bias) else {
-        return (None, false);
-    };
-    let copied = memory.stack_start.saturating_add(memory.stack.len() as u64);
-    if slot >= memory.stack_start && slot.saturating_add(8) > copied {
-        return (None, true);
-    }
-    // Only from the stack copy: a return address is nowhere else.
-    let mut bytes = [0; 8];
-    if slot < memory.stack_start || !memory.read(slot, &mut bytes) {
-        return (None, false);
-    }
-    (call_before(view, u64::from_le_bytes(bytes)), false)
+/// A sample, as far as its call site depends on it.
+pub(crate) struct Interrupted<'a, 'm, 'v> {
+    pub(crate) view: &'a View<'v>,
+    pub(crate) memory: &'a SampleMemory<'m, 'v>,
+    pub(crate) registers: &'a sampler::Registers,
+    pub(crate) pc: Pc,
+    pub(crate) bias: u64,
+    /// The caller that the handler found.
+    pub(crate) frame: Option<Frame>,
 }
 
-/// Address of the return address.
-fn return_slot(view: &View<'_>, registers: &sampler::Registers, pc: Pc, bias: u64) -> Option<u64> {
-    let slot = {
-        let mut images = view.images.borrow_mut();
-        // Rules may name the PC, which they know as an ELF address.
-        let process_address = pc.address.wrapping_add(bias);
-        let found = images
-            .unwind(pc.image)
-            .map(|rules| rules.return_slot(pc.address, process_address, &registers.gpr));
-        match found {
-            Some(slot) => slot,
-            // Where there may be rules, the frame pointer would be a guess.
-            None if images.lacks_rules(pc.image) => Slot::NoCaller,
-            None => Slot::NoRules,
+/// What a slot of the stack holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    Word(u64),
+    /// It lies above what was copied of the stack.
+    Beyond,
+    Unknown,
+}
+
+impl Interrupted<'_, '_, '_> {
+    /// The call site, if it is known. The flag says that what is needed lies above what was
+    /// copied of the stack.
+    pub(crate) fn call_site(self) -> (Option<Pc>, bool) {
+        let slot = match self.slot() {
+            Slot::NoRules => return self.by_code(),
+            Slot::NoCaller => return (None, false),
+            Slot::At(slot) => Some(slot),
+            Slot::Beyond => None,
+        };
+        let held = match self.by_row() {
+            Some(to) => Held::Word(to),
+            None => slot.map_or(Held::Beyond, |slot| self.word(slot)),
+        };
+        match held {
+            Held::Word(to) => (self.call_before(to), false),
+            Held::Beyond => (None, true),
+            Held::Unknown => (None, false),
         }
-    };
-    match slot {
-        Slot::At(slot) => Some(slot),
-        Slot::NoRules => Some(registers.gpr[5].wrapping_add(8)),
-        Slot::NoCaller => None,
+    }
+
+    /// Where the unwind rules say that the return address lies.
+    fn slot(&self) -> Slot {
+        let mut images = self.view.images.borrow_mut();
+        // Rules may name the PC, which they know as an ELF address.
+        let process_address = self.pc.address.wrapping_add(self.bias);
+        let gpr = &self.registers.gpr;
+        let memory = self.memory;
+        let read = |address, bytes| match bytes {
+            8 => memory.stack_word(address),
+            _ => None,
+        };
+        if let Some(rules) = images.unwind(self.pc.image) {
+            return rules.return_slot(self.pc.address, process_address, gpr, read);
+        }
+        match images.lacks_rules(self.pc.image) {
+            // Where there may be rules, all else would be a guess.
+            true => Slot::NoCaller,
+            false => Slot::NoRules,
+        }
+    }
+
+    /// The return address that the handler found by a row, which follows from the same rules.
+    fn by_row(&self) -> Option<u64> {
+        let frame = self.frame.filter(|frame| frame.source == FrameSource::Row);
+        frame.map(|frame| frame.return_address)
+    }
+
+    /// What a slot of the stack holds, by the copy of the stack, or by the handler where it
+    /// followed the frame pointer to this very slot.
+    fn word(&self, slot: u64) -> Held {
+        if let Some(word) = self.memory.stack_word(slot) {
+            return Held::Word(word);
+        }
+        let frame = self
+            .frame
+            .filter(|frame| frame.source == FrameSource::FramePointer);
+        match frame {
+            Some(frame) if slot == self.registers.gpr[RBP].wrapping_add(8) => {
+                Held::Word(frame.return_address)
+            }
+            // Only from the stack: a return address is nowhere else.
+            _ if slot >= self.memory.stack_start => Held::Beyond,
+            _ => Held::Unknown,
+        }
+    }
+
+    fn call_before(&self, to: u64) -> Option<Pc> {
+        call_before(self.view, to).map(|call| call.site)
+    }
+
+    /// The call site by the code at the PC.
+    fn by_code(&self) -> (Option<Pc>, bool) {
+        let exits = self.view.exits(self.pc);
+        let mut beyond = false;
+        let mut possible = Vec::new();
+        for exit in &exits {
+            let slot = exit.slot(&self.registers.gpr);
+            let held = match self.by_row() {
+                Some(to) if exits.len() == 1 => Held::Word(to),
+                _ => self.word(slot),
+            };
+            match held {
+                Held::Word(to) => possible.extend(self.candidate(slot, to)),
+                Held::Beyond => beyond = true,
+                Held::Unknown => {}
+            }
+        }
+        // Ways to a return that contradict each other lead behind calls that never come back.
+        if exits.is_empty() {
+            possible.extend(self.proven_tops());
+        }
+        let proven: Vec<&(Pc, Verdict)> = possible
+            .iter()
+            .filter(|(_, verdict)| *verdict == Verdict::Proven)
+            .collect();
+        let site = match (proven.as_slice(), possible.as_slice()) {
+            ([(site, _)], _) => Some(*site),
+            ([], [(site, _)]) if !beyond => Some(*site),
+            _ => None,
+        };
+        (site, beyond && site.is_none())
+    }
+
+    /// The call that a word in a slot may be the return address of, unless it cannot have led to
+    /// the PC.
+    fn candidate(&self, slot: u64, to: u64) -> Option<(Pc, Verdict)> {
+        let call = call_before(self.view, to)?;
+        let verdict = match call.target {
+            None => Verdict::Possible,
+            Some(target) => {
+                let leads = self.view.leads(call.site.image, target, self.pc);
+                leads.verdict(slot, &self.registers.gpr)
+            }
+        };
+        (verdict != Verdict::Disproved).then_some((call.site, verdict))
+    }
+
+    /// Where no way leads to a return: what the frame pointer and the top of the stack show, as
+    /// far as the call proves it.
+    fn proven_tops(&self) -> Vec<(Pc, Verdict)> {
+        let gpr = &self.registers.gpr;
+        let tops = (0..TOP_WORDS).map(|word| gpr[RSP].wrapping_add(8 * word));
+        let framed = gpr[RBP].wrapping_add(8);
+        let slots = tops.filter(|slot| *slot != framed).chain([framed]);
+        let mut found = Vec::new();
+        for slot in slots {
+            if let Held::Word(to) = self.word(slot)
+                && let Some(candidate) = self.candidate(slot, to)
+                && candidate.1 == Verdict::Proven
+            {
+                found.push(candidate);
+            }
+        }
+        found
     }
 }
 
 /// The call instruction before a return address, if there is one.
-pub(crate) fn call_before(view: &View<'_>, return_address: u64) -> Option<Pc> {
+pub(crate) fn call_before(view: &View<'_>, return_address: u64) -> Option<Call> {
     let located = view.locate(return_address.wrapping_sub(1))?;
     if !located.mapping.executable || located.mapping.is_anon() {
         return None;
@@ -67,63 +192,61 @@ pub(crate) fn call_before(view: &View<'_>, return_address: u64) -> Option<Pc> {
     let (image, bias) = (located.pc.image, located.bias);
     let behind = return_address.wrapping_sub(bias);
     let mut images = view.images.borrow_mut();
-    let length = match images.calls.get(image, behind) {
-        Some(known) => known?,
-        None => {
-            let start = behind.wrapping_sub(MAX_CALL as u64);
-            let mut code = [0; MAX_CALL];
-            if images.read(image, start, &mut code) != MAX_CALL {
-                return None;
-            }
-            let length = call_length(&code, start);
-            images.calls.put(image, behind, length);
-            length?
-        }
-    };
-    Some(Pc {
-        image,
-        address: behind.wrapping_sub(length.into()),
-    })
+    if let Some(known) = images.calls.get(image, behind) {
+        return known;
+    }
+    let start = behind.wrapping_sub(MAX_CALL as u64);
+    let mut code = [0; MAX_CALL];
+    if images.read(image, start, &mut code) != MAX_CALL {
+        return None;
+    }
+    let call = call_at_end(&code, start).map(|(address, target)| Call {
+        site: Pc { image, address },
+        target,
+    });
+    images.calls.put(image, behind, call);
+    call
 }
 
-/// Length of the call instruction that ends where `code` ends.
-fn call_length(code: &[u8; MAX_CALL], start: u64) -> Option<u8> {
+/// The call instruction that ends where `code` ends: its address, and the target that it names.
+fn call_at_end(code: &[u8; MAX_CALL], start: u64) -> Option<(u64, Option<u64>)> {
     use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
+    let ends = |length: usize| {
+        let at = MAX_CALL - length;
+        let address = start.wrapping_add(at as u64);
+        let mut decoder = Decoder::with_ip(64, &code[at..], address, DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        if instruction.len() != length {
+            return None;
+        }
+        match instruction.flow_control() {
+            FlowControl::Call if instruction.is_call_near() => {
+                Some((address, Some(instruction.near_branch_target())))
+            }
+            FlowControl::IndirectCall => Some((address, None)),
+            _ => None,
+        }
+    };
     // The near relative call first: by far the most frequent.
     const NEAR: usize = 5;
     if code[MAX_CALL - NEAR] == 0xe8 {
-        return Some(NEAR as u8);
+        return ends(NEAR);
     }
     // Of the indirect ones the longest that fits: a shorter one is often the longer without its
     // prefix.
-    let length = (2..=MAX_CALL).rev().find(|&length| {
-        let at = MAX_CALL - length;
-        let mut decoder = Decoder::with_ip(
-            64,
-            &code[at..],
-            start.wrapping_add(at as u64),
-            DecoderOptions::NONE,
-        );
-        let instruction = decoder.decode();
-        instruction.len() == length
-            && matches!(
-                instruction.flow_control(),
-                FlowControl::Call | FlowControl::IndirectCall
-            )
-    });
-    // At most nine.
-    length.map(|length| length as u8)
+    (2..=MAX_CALL).rev().find_map(ends)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn length_of(call: &[u8]) -> Option<u8> {
+    fn length_of(call: &[u8]) -> Option<u64> {
         let mut code = [0x90; MAX_CALL];
         code[MAX_CALL - call.len()..].copy_from_slice(call);
-        call_length(&code, 0x1000)
+        let (address, _) = call_at_end(&code, 0x1000)?;
+        Some(0x1000 + MAX_CALL as u64 - address)
     }
 
     /// The call before a return address is found whatever its form; what is no call is none.
@@ -135,6 +258,19 @@ mod tests {
         assert_eq!(length_of(&[0xff, 0x15, 1, 2, 3, 4]), Some(6)); // call [rip+x]
         assert_eq!(length_of(&[0xff, 0x54, 0x24, 0x08]), Some(4)); // call [rsp+8]
         assert_eq!(length_of(&[0x48, 0x89, 0xc3]), None);
+        assert_eq!(length_of(&[0x0f, 0x05]), None); // syscall
         assert_eq!(length_of(&[]), None);
+    }
+
+    /// A direct call names its target, an indirect one does not.
+    #[test]
+    fn targets_of_calls() {
+        let target_of = |call: &[u8]| {
+            let mut code = [0x90; MAX_CALL];
+            code[MAX_CALL - call.len()..].copy_from_slice(call);
+            call_at_end(&code, 0x1000)?.1
+        };
+        assert_eq!(target_of(&[0xe8, 0x10, 0, 0, 0]), Some(0x1019));
+        assert_eq!(target_of(&[0xff, 0xd0]), None);
     }
 }

@@ -25,7 +25,7 @@ const MAX_SECTION: u64 = 256 << 20;
 /// A file, of which no piece larger than [`MAX_SECTION`] is read: its own headers say how large
 /// its tables are, and anybody may write those.
 #[derive(Clone, Copy, Debug)]
-struct Bounded<'a>(&'a ReadCache<File>);
+pub(crate) struct Bounded<'a>(pub(crate) &'a ReadCache<File>);
 
 impl<'a> ReadRef<'a> for Bounded<'a> {
     fn len(self) -> Result<u64, ()> {

@@ -6,6 +6,7 @@
 //! has not changed since.
 
 mod calls;
+mod conventions;
 mod denied;
 
 use std::fs::{self, File};
@@ -17,13 +18,16 @@ use rustc_hash::FxHashMap;
 use sampler::Pid;
 
 use crate::elf::{self, Contents, Elf, PAGE};
+use crate::flow::{Flows, Text};
 use crate::kernel::{self, hex};
 use crate::memory::{of_map, of_vec};
 use crate::procfs::MapsLine;
 use crate::rules::Rules;
 use crate::unwind::UnwindInfo;
 
+pub(crate) use self::calls::Call;
 use self::calls::Calls;
+pub(crate) use self::conventions::Others;
 use self::denied::is_denied;
 
 /// Index of an image in [`Images`]; also the code space of the decode cache.
@@ -73,6 +77,8 @@ pub(crate) struct Image {
     pub(crate) path: String,
     /// Its code handles secrets: cycles are counted, values are not captured.
     denied: bool,
+    /// Once they were looked for in its file.
+    others: Option<Others>,
     /// When it was first mapped, in wall-clock nanoseconds. What was changed since under the same
     /// inode is another file.
     mapped: i64,
@@ -92,6 +98,7 @@ pub(crate) struct Images {
     pub(crate) not_kept: u64,
     pub(crate) rules: Rules,
     pub(crate) calls: Calls,
+    flows: Flows,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
     /// Besides those of [`denied`].
@@ -127,6 +134,7 @@ impl Images {
             not_kept: 0,
             rules: Rules::new(rules),
             calls: Calls::default(),
+            flows: Flows::default(),
             pages: FxHashMap::default(),
             mapped: FxHashMap::default(),
             deny,
@@ -146,7 +154,7 @@ impl Images {
         let own = images + maps + 2 * self.path_bytes;
         (
             own + self.rules.bytes(),
-            of_map(&self.pages) + self.pages.len() * PAGE + self.calls.bytes(),
+            of_map(&self.pages) + self.pages.len() * PAGE + self.calls.bytes() + self.flows.bytes(),
         )
     }
 
@@ -184,6 +192,7 @@ impl Images {
             // Some of them may be.
             denied: crowded || is_denied(path, &self.deny),
             path: key.1.clone(),
+            others: None,
             mapped: i64::MAX,
             idle: false,
             state: State::Closed {
@@ -319,6 +328,37 @@ impl Images {
         self.rules.of(id, |most| elf.contents.unwind(most))
     }
 
+    /// The registers beside the platform's that functions of an image may have arguments in.
+    pub(crate) fn other_arguments(&mut self, id: ImageId) -> Others {
+        let Some(image) = self.images.get_mut(id.0 as usize) else {
+            return Others::default();
+        };
+        match &image.state {
+            State::Open(elf) => *image
+                .others
+                .get_or_insert_with(|| Others::of(&elf.contents)),
+            _ => image.others.unwrap_or_default(),
+        }
+    }
+
+    /// What code of an image says of callers, by what was found out before and its code.
+    pub(crate) fn by_flow<T>(
+        &mut self,
+        image: ImageId,
+        ask: impl FnOnce(&mut Flows, &mut ImageText<'_>) -> T,
+    ) -> T {
+        let mut flows = mem::take(&mut self.flows);
+        let answer = ask(
+            &mut flows,
+            &mut ImageText {
+                images: self,
+                image,
+            },
+        );
+        self.flows = flows;
+        answer
+    }
+
     /// Whether an image may have unwind rules that [`Self::unwind`] does not give.
     pub(crate) fn lacks_rules(&self, id: ImageId) -> bool {
         self.rules.lack(id)
@@ -437,8 +477,27 @@ impl Images {
             self.pages.retain(|(id, _), _| !changed.contains(id));
             self.rules.retain(|id| !changed.contains(&id));
             self.calls.forget(&changed);
+            self.flows.forget(&changed);
         }
         changed
+    }
+}
+
+/// The code of one image.
+#[derive(Debug)]
+pub(crate) struct ImageText<'a> {
+    images: &'a mut Images,
+    image: ImageId,
+}
+
+impl Text for ImageText<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> usize {
+        self.images.read(self.image, address, bytes)
+    }
+
+    fn function(&mut self, address: u64) -> Option<u64> {
+        let (start, _) = self.images.unwind(self.image)?.function(address)?;
+        Some(start)
     }
 }
 

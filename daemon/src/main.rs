@@ -21,6 +21,7 @@ mod ctl;
 mod devices;
 mod elf;
 mod files;
+mod flow;
 mod flush;
 mod host;
 mod images;

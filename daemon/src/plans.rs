@@ -18,7 +18,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, GivenPlan, Handler, Pid, PlanFailure, PlanOutcome, ProcessKey};
 
 use self::given::{Destinations, Given, share_for};
-use self::known::{Known, KnownCode, return_address, row_at};
+use self::known::{Known, KnownCode, return_address, row_at, row_of_start};
 use crate::memory::{of_map, of_set};
 use crate::tables::{Owner, Pc, Tables};
 use crate::view::View;
@@ -267,7 +267,7 @@ impl Plans {
             bytes: &plan.to_bytes(),
             bias: basis.bias,
             tag: self.tag,
-            row: row_at(basis.view, basis.image_pc),
+            row: row_of_start(basis.view, basis.image_pc),
             share: given.share,
         };
         // Bytes of a plan are not refused.
@@ -350,7 +350,7 @@ impl Plans {
             Given::new(tag, basis.fs_base)
         });
         given.begin(tag);
-        let row = row_at(basis.view, basis.image_pc);
+        let row = row_of_start(basis.view, basis.image_pc);
         let limits = Limits {
             fs_base: given.fs_base,
             ..Limits::of_windows(self.instructions)

@@ -1,5 +1,7 @@
 //! Where the return address of a function lies: one step of unwinding by `.eh_frame`.
 
+use std::cell::Cell;
+
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, EvaluationResult, LittleEndian,
     Location, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection, Value,
@@ -25,9 +27,15 @@ const GPR_OF_DWARF: [usize; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13,
 pub(crate) enum Rule {
     /// At `gpr[register] + offset`.
     At { register: usize, offset: i64 },
-    /// The canonical frame address is an expression (PLT stubs); it lies `offset` from there.
-    Expression { offset: i64 },
-    /// There are no rules for this PC: a frame pointer may be tried.
+    /// At what memory holds at `gpr[register] + offset`, and `plus`: the frame was realigned.
+    Behind {
+        register: usize,
+        offset: i64,
+        plus: i64,
+    },
+    /// Expressions that are evaluated each time.
+    Expression,
+    /// There are no rules for this PC.
     None,
     /// There are rules, and they say that there is no caller, or need what is not to be had.
     NoCaller,
@@ -116,41 +124,72 @@ impl UnwindInfo {
         if self.find(address).is_none() {
             return Rule::None;
         }
-        self.with_row(address, |cfa, (return_address, _), _| {
-            match (cfa, return_address) {
-                (CfaRule::RegisterAndOffset { register, offset }, RegisterRule::Offset(n)) => {
-                    let gpr = GPR_OF_DWARF.get(usize::from(register.0));
-                    match (gpr, offset.checked_add(n)) {
-                        (Some(&register), Some(offset)) => Rule::At { register, offset },
-                        _ => Rule::NoCaller,
-                    }
-                }
-                (CfaRule::Expression(_), RegisterRule::Offset(offset)) => {
-                    Rule::Expression { offset }
-                }
-                _ => Rule::NoCaller,
+        let rule = self.with_row(address, |cfa, (return_address, _), eh_frame| {
+            let offset = match return_address {
+                RegisterRule::Offset(offset) => offset,
+                RegisterRule::Expression(_) => return Rule::Expression,
+                _ => return Rule::NoCaller,
+            };
+            match form_of(&cfa, eh_frame, address) {
+                Some(Form::Sum(register, of)) => match of.checked_add(offset) {
+                    Some(offset) => Rule::At { register, offset },
+                    None => Rule::NoCaller,
+                },
+                Some(Form::Behind(register, of, plus)) => match plus.checked_add(offset) {
+                    Some(plus) => Rule::Behind {
+                        register,
+                        offset: of,
+                        plus,
+                    },
+                    None => Rule::NoCaller,
+                },
+                None => Rule::Expression,
             }
-        })
-        .unwrap_or(Rule::NoCaller)
+        });
+        rule.unwrap_or(Rule::NoCaller)
     }
 
-    /// Address of the return address at this PC, from the general registers there.
-    pub(crate) fn return_slot(&mut self, address: u64, pc: u64, gpr: &[u64; 16]) -> Slot {
+    /// Address of the return address at this PC, from the general registers there and what `read`
+    /// knows of memory.
+    pub(crate) fn return_slot(
+        &mut self,
+        address: u64,
+        pc: u64,
+        gpr: &[u64; 16],
+        read: impl Fn(u64, u8) -> Option<u64>,
+    ) -> Slot {
         match self.rule(address) {
             Rule::At { register, offset } => {
                 Slot::At(gpr[register & 15].wrapping_add_signed(offset))
             }
-            Rule::Expression { offset } => self
-                .with_row(address, |cfa, _, eh_frame| match cfa {
-                    CfaRule::Expression(expression) => {
-                        evaluate_expression(eh_frame, expression, pc, gpr)
-                    }
-                    CfaRule::RegisterAndOffset { .. } => None,
-                })
-                .flatten()
-                .map_or(Slot::NoCaller, |cfa| {
-                    Slot::At(cfa.wrapping_add_signed(offset))
-                }),
+            Rule::Behind {
+                register,
+                offset,
+                plus,
+            } => {
+                let at = gpr[register & 15].wrapping_add_signed(offset);
+                read(at, 8).map_or(Slot::Beyond, |to| Slot::At(to.wrapping_add_signed(plus)))
+            }
+            Rule::Expression => {
+                let beyond = Cell::new(false);
+                let machine = Machine {
+                    pc,
+                    gpr,
+                    read: |address, bytes| {
+                        let word = read(address, bytes);
+                        beyond.set(beyond.get() || word.is_none());
+                        word
+                    },
+                };
+                let slot = self.with_row(address, |cfa, (return_address, _), eh_frame| {
+                    slot_of(&cfa, &return_address, eh_frame, &machine)
+                });
+                match slot.flatten() {
+                    Some(slot) => Slot::At(slot),
+                    None if beyond.get() => Slot::Beyond,
+                    None => Slot::NoCaller,
+                }
+            }
             Rule::None => Slot::NoRules,
             Rule::NoCaller => Slot::NoCaller,
         }
@@ -159,11 +198,8 @@ impl UnwindInfo {
     /// The rule at an ELF virtual address in the form that the handler of the interrupt follows;
     /// `None` where there is none, or it cannot be put so.
     pub(crate) fn row(&self, address: u64) -> Option<Row> {
-        self.with_row(address, |cfa, rules, _| {
+        self.with_row(address, |cfa, rules, eh_frame| {
             let (return_address, rbp) = rules;
-            let CfaRule::RegisterAndOffset { register, offset } = cfa else {
-                return None;
-            };
             match return_address {
                 RegisterRule::Undefined => return Some(Row::Outermost),
                 RegisterRule::Offset(-8) => {}
@@ -176,11 +212,18 @@ impl UnwindInfo {
                 }
                 Some(_) => CallerRbp::Unknown,
             };
-            let register = *GPR_OF_DWARF.get(usize::from(register.0))?;
-            Some(Row::Frame {
-                register: u8::try_from(register).ok()?,
-                offset: i32::try_from(offset).ok()?,
-                rbp,
+            Some(match form_of(&cfa, eh_frame, address)? {
+                Form::Sum(register, offset) => Row::Frame {
+                    register: u8::try_from(register).ok()?,
+                    offset: i32::try_from(offset).ok()?,
+                    rbp,
+                },
+                Form::Behind(register, offset, plus) => Row::Behind {
+                    register: u8::try_from(register).ok()?,
+                    offset: i32::try_from(offset).ok()?,
+                    words: i8::try_from(plus / 8).ok().filter(|_| plus % 8 == 0)?,
+                    rbp,
+                },
             })
         })?
     }
@@ -199,6 +242,10 @@ impl UnwindInfo {
         let row = fde
             .unwind_info_for_address(&eh_frame, &self.bases, &mut context, address)
             .ok()?;
+        // What a signal's trampoline goes back to was interrupted, and called nothing.
+        if fde.cie().is_signal_trampoline() {
+            return None;
+        }
         let rules = (row.register(RETURN_ADDRESS)?, row.register(RBP));
         Some(f(row.cfa().clone(), rules, &eh_frame))
     }
@@ -213,6 +260,8 @@ pub(crate) enum Slot {
     NoRules,
     /// The rules say that there is none, or cannot be followed.
     NoCaller,
+    /// The rules need memory that is not known.
+    Beyond,
 }
 
 /// How far an address lies behind another, as far as that is possible within one image.
@@ -248,11 +297,101 @@ fn index(section: &[u8], bases: &BaseAddresses, address: u64) -> Vec<Function> {
     functions
 }
 
-fn evaluate_expression(
+/// A canonical frame address that is simple enough for a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// This general register, and so much.
+    Sum(usize, i64),
+    /// What memory holds at such a sum, and so much.
+    Behind(usize, i64, i64),
+}
+
+/// What an expression is evaluated on.
+struct Machine<'a, F> {
+    pc: u64,
+    gpr: &'a [u64; 16],
+    read: F,
+}
+
+/// The form of a canonical frame address at a PC. Most expressions have one: those of PLT stubs,
+/// which ask where in the stub the PC is, and of realigned frames.
+fn form_of(cfa: &CfaRule<usize>, eh_frame: &EhFrame<Reader<'_>>, pc: u64) -> Option<Form> {
+    let expression = match *cfa {
+        CfaRule::RegisterAndOffset { register, offset } => {
+            let register = *GPR_OF_DWARF.get(usize::from(register.0))?;
+            return Some(Form::Sum(register, offset));
+        }
+        CfaRule::Expression(expression) => expression,
+    };
+    // The expression is tried on made-up registers that lie far apart. Images lie at pages, so an
+    // expression may look at the lowest bits of the PC, and at no others.
+    let mut forms = [(3_u64, 0_u64), (5, 1 << 36)]
+        .into_iter()
+        .map(|(times, bias)| {
+            let gpr: [u64; 16] = std::array::from_fn(|i| (times * (i as u64 + 1)) << 40);
+            let word = times << 50;
+            let reads = Cell::new((0, 0));
+            let machine = Machine {
+                pc: pc.wrapping_add(bias),
+                gpr: &gpr,
+                read: |address, bytes| {
+                    let (_, before) = reads.get();
+                    reads.set((address, before + 1));
+                    (bytes == 8).then_some(word)
+                },
+            };
+            let result = evaluate_expression(eh_frame, expression, None, &machine)?;
+            let sum = |value: u64| {
+                let near = |of: u64| value.wrapping_sub(of).cast_signed();
+                let register = gpr
+                    .iter()
+                    .position(|of| near(*of).unsigned_abs() < 1 << 31)?;
+                Some((register, near(gpr[register])))
+            };
+            match reads.get() {
+                (_, 0) => sum(result).map(|(register, offset)| Form::Sum(register, offset)),
+                (address, 1) => {
+                    let (register, offset) = sum(address)?;
+                    let plus = result.wrapping_sub(word).cast_signed();
+                    (plus.unsigned_abs() < 1 << 31).then_some(Form::Behind(register, offset, plus))
+                }
+                _ => None,
+            }
+        });
+    let (first, second) = (forms.next()??, forms.next()??);
+    (first == second).then_some(first)
+}
+
+/// The address of the return address, by rules that are expressions.
+fn slot_of<F: Fn(u64, u8) -> Option<u64>>(
+    cfa: &CfaRule<usize>,
+    return_address: &RegisterRule<usize>,
+    eh_frame: &EhFrame<Reader<'_>>,
+    machine: &Machine<'_, F>,
+) -> Option<u64> {
+    let cfa = match *cfa {
+        CfaRule::RegisterAndOffset { register, offset } => {
+            let register = *GPR_OF_DWARF.get(usize::from(register.0))?;
+            machine.gpr[register].wrapping_add_signed(offset)
+        }
+        CfaRule::Expression(expression) => {
+            evaluate_expression(eh_frame, expression, None, machine)?
+        }
+    };
+    match *return_address {
+        RegisterRule::Offset(offset) => Some(cfa.wrapping_add_signed(offset)),
+        RegisterRule::Expression(expression) => {
+            evaluate_expression(eh_frame, expression, Some(cfa), machine)
+        }
+        _ => None,
+    }
+}
+
+fn evaluate_expression<F: Fn(u64, u8) -> Option<u64>>(
     eh_frame: &EhFrame<Reader<'_>>,
     expression: UnwindExpression<usize>,
-    pc: u64,
-    gpr: &[u64; 16],
+    initial: Option<u64>,
+    machine: &Machine<'_, F>,
 ) -> Option<u64> {
     let expression = expression.get(eh_frame).ok()?;
     let encoding = gimli::Encoding {
@@ -263,20 +402,31 @@ fn evaluate_expression(
     let mut evaluation = expression.evaluation(encoding);
     // A hostile expression may loop by branching backwards.
     evaluation.set_max_iterations(100);
+    if let Some(initial) = initial {
+        evaluation.set_initial_value(initial);
+    }
     let mut result = evaluation.evaluate().ok()?;
     loop {
         result = match result {
             EvaluationResult::Complete => break,
             EvaluationResult::RequiresRegister { register, .. } => {
                 let value = match register {
-                    RETURN_ADDRESS => pc,
-                    Register(n) => gpr[*GPR_OF_DWARF.get(usize::from(n))?],
+                    RETURN_ADDRESS => machine.pc,
+                    Register(n) => machine.gpr[*GPR_OF_DWARF.get(usize::from(n))?],
                 };
                 evaluation
                     .resume_with_register(Value::Generic(value))
                     .ok()?
             }
-            // Memory could be asked for; the real expressions (PLT stubs) do not.
+            EvaluationResult::RequiresMemory {
+                address,
+                size,
+                space: None,
+                ..
+            } => {
+                let word = (machine.read)(address, size)?;
+                evaluation.resume_with_memory(Value::Generic(word)).ok()?
+            }
             _ => return None,
         };
     }

@@ -5,8 +5,9 @@ use std::cell::{Cell, RefCell};
 use interpreter::StopReason;
 
 use crate::elf;
+use crate::flow::{Exit, Leads};
 use crate::host::Host;
-use crate::images::Images;
+use crate::images::{ImageId, Images, Others};
 use crate::loadmap::Process;
 use crate::mapping::{Mapping, Maps, Spot};
 use crate::pages::Pages;
@@ -262,6 +263,31 @@ impl View<'_> {
 
     pub(crate) fn is_same_function(&self, a: Pc, b: Pc) -> bool {
         a.image == b.image && self.function(a) == self.function(b)
+    }
+
+    /// The registers beside the platform's that the function at a PC may have arguments in.
+    pub(crate) fn other_arguments(&self, pc: Pc) -> Others {
+        self.images.borrow_mut().other_arguments(pc.image)
+    }
+
+    /// The slots that the return address may lie in, by the code at a PC without unwind rules.
+    pub(crate) fn exits(&self, pc: Pc) -> Vec<Exit> {
+        let mut images = self.images.borrow_mut();
+        images.by_flow(pc.image, |flows, text| {
+            flows.exits(pc.image, pc.address, text).to_vec()
+        })
+    }
+
+    /// Whether a call to an address of an image leads to a PC.
+    pub(crate) fn leads(&self, image: ImageId, target: u64, pc: Pc) -> Leads {
+        let mut images = self.images.borrow_mut();
+        images.by_flow(image, |flows, text| {
+            if image == pc.image {
+                flows.leads(image, target, pc.address, text).clone()
+            } else {
+                flows.leaves(image, target, text).clone()
+            }
+        })
     }
 
     fn function(&self, pc: Pc) -> Option<(u64, u64)> {

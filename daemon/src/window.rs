@@ -4,7 +4,9 @@ use std::array;
 use std::cell::OnceCell;
 
 use hotlist::Generator;
-use interpreter::{Access, Call, Capture, CodeMemory, Memory, Parameter, Pieces, Sink, Verdict};
+use interpreter::{
+    Access, Call, Capture, CodeMemory, Memory, OTHER_ARGUMENTS, Parameter, Pieces, Sink, Verdict,
+};
 
 use crate::access::Evidence;
 use crate::tables::{Moment, Owner, Pc, PcId, SiteId, Tables};
@@ -51,6 +53,15 @@ pub(crate) struct SampleMemory<'a, 'v> {
     pub(crate) stack_start: u64,
     pub(crate) stack: &'a [u8],
     pub(crate) brought: Option<&'a Brought<'a>>,
+}
+
+impl SampleMemory<'_, '_> {
+    /// A word of the stack as of the interrupt, if it was copied.
+    pub(crate) fn stack_word(&self, address: u64) -> Option<u64> {
+        let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
+        let word = self.stack.get(start..start.checked_add(8)?)?;
+        Some(u64::from_le_bytes(word.try_into().ok()?))
+    }
 }
 
 impl Memory for SampleMemory<'_, '_> {
@@ -203,12 +214,23 @@ impl Recorder<'_, '_> {
         // What is handed to a denied image is as secret as what it makes of it.
         let wanted = self.capture.contains(Capture::ARGS)
             && callee.is_none_or(|pc| !self.view.is_denied(pc));
+        let others = callee.map(|pc| self.view.other_arguments(pc));
         let callee = self.tables.add_call(self.owner, site, callee);
         if let Some(callee) = callee.filter(|_| wanted) {
             let values = call.arguments;
             // The casts are exact: there are six of them, and eight.
             let events: [_; 6] = array::from_fn(|i| (Parameter::Arg(i as u8), values[i]));
             self.add_arguments(at, callee, site, &events);
+            if let Some(others) = others.filter(|others| !others.is_empty()) {
+                let event = |i: usize| (Parameter::ArgIn(OTHER_ARGUMENTS[i]), call.others[i]);
+                let mut events = [(Parameter::Taken, None); OTHER_ARGUMENTS.len()];
+                let mut count = 0;
+                for (held, number) in events.iter_mut().zip(others.numbers()) {
+                    *held = event(number);
+                    count += 1;
+                }
+                self.add_arguments(at, callee, site, &events[..count]);
+            }
             if self.capture.contains(Capture::VECTOR) {
                 let words = call.vector_arguments;
                 let event = |i: usize| (Parameter::VectorArg(i as u8), words[i].get(8));

@@ -44,9 +44,13 @@ pub enum Parameter {
     VectorRet,
     /// The value read for operand `i` of the instruction.
     Operand(u8),
-    /// Integer argument `i` of a call. For hosts that record calls: a window reports arguments
+    /// Integer argument `i` of a call by the platform's calling convention: what rdi rsi rdx rcx
+    /// r8 r9 held, whatever the called function makes of it. For hosts that record calls: a window reports arguments
     /// with the call, not as value events.
     Arg(u8),
+    /// What another general register held at a call, which some language's own calling convention
+    /// passes an argument in; reported like [`Arg`](Self::Arg).
+    ArgIn(Register),
     /// The lowest 64 bits of vector argument `i` of a call; reported like [`Arg`](Self::Arg).
     VectorArg(u8),
 }
@@ -67,7 +71,7 @@ impl Parameter {
             Self::Target => Capture::TARGET,
             Self::Ret => Capture::RET,
             Self::Operand(_) => Capture::OPERANDS,
-            Self::Arg(_) => Capture::ARGS,
+            Self::Arg(_) | Self::ArgIn(_) => Capture::ARGS,
         }
     }
 }
@@ -103,6 +107,7 @@ impl fmt::Display for Parameter {
             Self::VectorRet => f.write_str("vret"),
             Self::Operand(i) => write!(f, "op{i}"),
             Self::Arg(i) => write!(f, "arg{i}"),
+            Self::ArgIn(register) => write!(f, "arg.{}", register_name(register)),
             Self::VectorArg(i) => write!(f, "varg{i}"),
         }
     }
@@ -263,6 +268,7 @@ mod tests {
             (Parameter::VectorArg(7), "varg7"),
             (Parameter::Operand(0), "op0"),
             (Parameter::Arg(5), "arg5"),
+            (Parameter::ArgIn(Register::RAX), "arg.rax"),
         ];
         for (parameter, name) in names {
             assert_eq!(parameter.to_string(), name);

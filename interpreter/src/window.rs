@@ -1,6 +1,6 @@
 //! A window: instructions from the sample's PC on, along the path that the thread takes.
 
-use iced_x86::{Mnemonic, OpKind};
+use iced_x86::{Mnemonic, OpKind, Register};
 
 use crate::decode::{Decoded, MAX_BYTES};
 use crate::event::Events;
@@ -15,6 +15,19 @@ use crate::word::Word;
 /// Stubs that a call's target is followed through (`jmp` in a procedure linkage table and the
 /// like).
 const MAX_STUBS: u32 = 4;
+
+/// The registers that no argument of the platform's calling convention is passed in, but arguments
+/// of some language's own: Go's, OCaml's, Haskell's, Swift's.
+pub const OTHER_ARGUMENTS: [Register; 8] = [
+    Register::RAX,
+    Register::RBX,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
 
 /// The registers that a window starts from, and ends with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -211,6 +224,9 @@ pub struct Call {
     pub indirect: bool,
     /// rdi rsi rdx rcx r8 r9 at the call, if [`Capture::ARGS`] is captured.
     pub arguments: [Option<u64>; 6],
+    /// The other general registers that some language passes arguments in, likewise: those of
+    /// [`OTHER_ARGUMENTS`].
+    pub others: [Option<u64>; 8],
     /// The lowest 64 bits of xmm0 to xmm7 at the call, if [`Capture::VECTOR`] is captured as well.
     /// A `double` needs all of them, a `float` the lower half.
     pub vector_arguments: [Word; 8],
@@ -437,10 +453,12 @@ fn call(machine: &Machine<'_>, site: u64, target: Option<u64>, indirect: bool) -
         target,
         indirect,
         arguments: [None; 6],
+        others: [None; 8],
         vector_arguments: [Word::UNKNOWN; 8],
     };
     if machine.capture.meets(Capture::ARGS) {
         call.arguments = [RDI, RSI, RDX, RCX, 8, 9].map(|i| registers.gpr[i].get(8));
+        call.others = OTHER_ARGUMENTS.map(|register| registers.gpr[register.number()].get(8));
         if machine.capture.meets(Capture::VECTOR) {
             call.vector_arguments = std::array::from_fn(|i| registers.vectors[i].word(0));
         }

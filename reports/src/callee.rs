@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::convention::{Convention, PLATFORM, name, register_of};
 use crate::liveness::{Argument, all, live_arguments};
 use crate::view::View;
 
@@ -12,15 +13,36 @@ pub(crate) struct Callees {
     canonical: BTreeMap<usize, usize>,
     /// Live arguments by the index of the entry, which is canonical.
     live: BTreeMap<usize, Option<Vec<Argument>>>,
+    /// Calling conventions, likewise.
+    conventions: BTreeMap<usize, Convention>,
 }
 
 /// The integer arguments that count at a callee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Live {
-    /// The arguments; all six where it is not known which of them are.
+    /// The arguments; all that there may be where it is not known which of them are.
     pub(crate) arguments: Vec<Argument>,
     /// They are known.
     pub(crate) known: bool,
+    /// How they are passed.
+    pub(crate) convention: Convention,
+}
+
+impl Live {
+    /// The argument that a parameter of the profile is, if it is one.
+    pub(crate) fn of_parameter(&self, parameter: &str) -> Option<&Argument> {
+        let register = register_of(parameter)?;
+        let mut arguments = self.arguments.iter();
+        arguments.find(|argument| argument.register == register)
+    }
+
+    /// What an argument is called: by its position, or where that is not known, by its register.
+    pub(crate) fn name(&self, argument: &Argument) -> String {
+        match self.convention {
+            Convention::Unknown => format!("arg.{}", name(argument.register)),
+            _ => format!("arg{}", argument.index),
+        }
+    }
 }
 
 /// An address of an image.
@@ -55,8 +77,13 @@ impl Callees {
                 Some((of, behind.get(&entry).copied().unwrap_or(entry)))
             })
             .collect();
-        let live = live(view, &targets);
-        Callees { canonical, live }
+        let others = with_others(view, &canonical, &targets);
+        let (live, conventions) = live(view, &targets, &others);
+        Callees {
+            canonical,
+            live,
+            conventions,
+        }
     }
 
     /// The PC that stands for this one.
@@ -66,10 +93,14 @@ impl Callees {
 
     /// The live integer arguments of a callee.
     pub(crate) fn live(&self, callee: usize) -> Live {
-        let live = self.live.get(&self.canonical(callee)).cloned().flatten();
+        let callee = self.canonical(callee);
+        let live = self.live.get(&callee).cloned().flatten();
+        let convention = self.conventions.get(&callee).copied();
+        let convention = convention.unwrap_or(Convention::Unknown);
         Live {
             known: live.is_some(),
-            arguments: live.unwrap_or_else(all),
+            arguments: live.unwrap_or_else(|| all(convention)),
+            convention,
         }
     }
 }
@@ -82,29 +113,67 @@ pub(crate) fn not_known(functions: usize) -> Option<String> {
         many => format!("{many} functions"),
     };
     Some(format!(
-        "the code of {functions} cannot be read: all six argument registers are shown of what is \
+        "the code of {functions} cannot be read: all six argument registers (or those of its language) are shown of what is \
          marked ?, though not all of them need be arguments"
     ))
 }
 
-/// The live integer arguments of functions: as the C standard or debug information
-/// declares them, else as their code reads them; `None` for one that cannot be read.
-fn live(
+/// The places of functions at whose calls the collector noted registers that are no arguments by
+/// the platform's convention.
+fn with_others(
     view: &View<'_>,
+    canonical: &BTreeMap<usize, usize>,
     targets: &BTreeMap<usize, Place>,
-) -> BTreeMap<usize, Option<Vec<Argument>>> {
+) -> BTreeSet<Place> {
+    let rows = view.profile.hotlists.iter();
+    let others = rows.filter(|row| row.parameter.starts_with("arg."));
+    let callees = others.map(|row| canonical.get(&row.pc).copied().unwrap_or(row.pc));
+    callees
+        .filter_map(|callee| targets.get(&callee).copied())
+        .collect()
+}
+
+/// Live arguments and calling conventions by callee.
+type Known = (
+    BTreeMap<usize, Option<Vec<Argument>>>,
+    BTreeMap<usize, Convention>,
+);
+
+/// The live integer arguments of functions: as the C standard or debug information
+/// declares them, else as their code reads them; `None` for one that cannot be read. Where they
+/// are passed follows from the functions' languages.
+fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>, others: &BTreeSet<Place>) -> Known {
     let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    let mut clones = BTreeSet::new();
     for (callee, (image, address)) in targets {
-        if !is_clone(&view.symbols.name_of(*callee)) {
-            by_image.entry(*image).or_default().insert(*address);
+        by_image.entry(*image).or_default().insert(*address);
+        if is_clone(&view.symbols.name_of(*callee)) {
+            clones.insert((*image, *address));
         }
     }
-    let declared: BTreeMap<usize, BTreeMap<u64, Vec<Argument>>> = by_image
-        .into_iter()
-        .map(|(image, entries)| (image, view.symbols.declared(image, &entries)))
-        .collect();
+    let mut declared: BTreeMap<Place, Vec<Argument>> = BTreeMap::new();
+    let mut conventions: BTreeMap<Place, Convention> = BTreeMap::new();
+    for (image, entries) in by_image {
+        let said = view.symbols.declared(image, &entries);
+        let others: BTreeSet<u64> = others
+            .iter()
+            .filter(|place| place.0 == image)
+            .map(|place| place.1)
+            .collect();
+        let of = view
+            .symbols
+            .conventions(image, &entries, &said.conventions, &others);
+        conventions.extend(of.into_iter().map(|(address, of)| ((image, address), of)));
+        let arguments = said.arguments.into_iter();
+        declared.extend(arguments.map(|(address, of)| ((image, address), of)));
+    }
+    let convention_at = |place: Place| {
+        let convention = conventions.get(&place).copied();
+        convention.unwrap_or(Convention::Unknown)
+    };
     let live_at = |(image, address): Place| {
-        let declared = declared.get(&image).and_then(|of| of.get(&address));
+        let place = (image, address);
+        let declared = declared.get(&place).filter(|_| !clones.contains(&place));
         if let Some(declared) = declared {
             return Some(declared.clone());
         }
@@ -112,13 +181,18 @@ fn live(
         let stub = view.symbols.elf(image).and_then(|elf| elf.plt(address));
         match stub {
             Some((_, _, name)) => standard(name),
-            None => live_arguments(&view.symbols, (image, address)),
+            None => live_arguments(&view.symbols, place, convention_at(place)),
         }
     };
-    targets
-        .iter()
-        .map(|(callee, place)| (*callee, live_at(*place)))
-        .collect()
+    let targets = || targets.iter().map(|(callee, place)| (*callee, *place));
+    (
+        targets()
+            .map(|(callee, place)| (callee, live_at(place)))
+            .collect(),
+        targets()
+            .map(|(callee, place)| (callee, convention_at(place)))
+            .collect(),
+    )
 }
 
 /// Widths of the integer arguments of the C standard's (and POSIX') functions on memory
@@ -148,7 +222,12 @@ fn standard(name: &str) -> Option<Vec<Argument>> {
     let arguments = widths.iter().zip(0..);
     Some(
         arguments
-            .map(|(bits, index)| Argument { index, bits: *bits })
+            .zip(PLATFORM)
+            .map(|((bits, index), register)| Argument {
+                index,
+                bits: *bits,
+                register,
+            })
             .collect(),
     )
 }

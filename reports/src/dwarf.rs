@@ -15,6 +15,7 @@ use gimli::{
 };
 use object::{Object as _, ObjectSection as _};
 
+use crate::convention::{Convention, PLATFORM};
 use crate::liveness::Argument;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -22,13 +23,29 @@ type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
 /// Debug information larger than this, unpacked, is not read.
 const MAX_SECTION: u64 = 1 << 30;
+/// The number of Windows' calling convention on x86-64, as LLVM writes it.
+const WINDOWS: u8 = 0xc1;
 /// Typedefs, qualifiers and origins followed before giving up.
 const MAX_CHAIN: usize = 32;
 
-/// The declared integer arguments of the functions at `entries`, of those that
-/// are declared beyond doubt. Broken debug information declares nothing.
-pub(crate) fn declared(image: &[u8], entries: &BTreeSet<u64>) -> BTreeMap<u64, Vec<Argument>> {
-    let mut found = BTreeMap::new();
+/// What is declared of functions, by their entries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// The integer arguments, of functions that are declared beyond doubt.
+    pub(crate) arguments: BTreeMap<u64, Vec<Argument>>,
+    /// The calling convention of the language, where that is told.
+    pub(crate) conventions: BTreeMap<u64, Convention>,
+}
+
+impl Declared {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.arguments.is_empty() && self.conventions.is_empty()
+    }
+}
+
+/// What is declared of the functions at `entries`. Broken debug information declares nothing.
+pub(crate) fn declared(image: &[u8], entries: &BTreeSet<u64>) -> Declared {
+    let mut found = Declared::default();
     // What was found before a broken unit stays found.
     let _ = search(image, entries, |dwarf, unit| {
         search_unit(dwarf, unit, entries, &mut found)
@@ -160,12 +177,17 @@ fn search_unit<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
     entries: &BTreeSet<u64>,
-    found: &mut BTreeMap<u64, Vec<Argument>>,
+    found: &mut Declared,
 ) -> gimli::Result<()> {
     let mut cursor = unit.entries();
+    let (mut convention, mut believed) = (None, false);
     while let Some(entry) = cursor.next_dfs()? {
-        if entry.depth() == 0 && !is_c(entry) {
-            return Ok(());
+        if entry.depth() == 0 {
+            convention = convention_of_unit(dwarf, unit, entry);
+            believed = is_c(entry);
+            if convention.is_none() {
+                return Ok(());
+            }
         }
         if entry.tag() != gimli::DW_TAG_subprogram {
             continue;
@@ -173,10 +195,26 @@ fn search_unit<'a>(
         let Some(address) = entry_address(dwarf, unit, entry)? else {
             continue;
         };
-        if entries.contains(&address)
-            && let Some(arguments) = arguments(unit, entry.offset())
-        {
-            found.insert(address, arguments);
+        if !entries.contains(&address) {
+            continue;
+        }
+        // Assembly within a file of another language has no entry of its own, and is not meant.
+        found
+            .conventions
+            .extend(convention.map(|convention| (address, convention)));
+        // A function can be declared to have another convention than its language.
+        match attribute(unit, entry, gimli::DW_AT_calling_convention) {
+            Some(AttributeValue::CallingConvention(gimli::DW_CC_normal)) | None => {
+                if believed && let Some(arguments) = arguments(unit, entry.offset()) {
+                    found.arguments.insert(address, arguments);
+                }
+            }
+            Some(AttributeValue::CallingConvention(gimli::DwCc(WINDOWS))) => {
+                found.conventions.insert(address, Convention::Windows);
+            }
+            Some(_) => {
+                found.conventions.insert(address, Convention::Unknown);
+            }
         }
     }
     Ok(())
@@ -197,6 +235,41 @@ fn entry_address<'a>(
     }
     let mut ranges = dwarf.die_ranges(unit, entry)?;
     Ok(ranges.next()?.map(|range| range.begin))
+}
+
+/// The calling convention of a unit's language, if the unit names one.
+fn convention_of_unit(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    root: &Entry<'_>,
+) -> Option<Convention> {
+    let Some(AttributeValue::Language(language)) = root.attr_value(gimli::DW_AT_language) else {
+        return None;
+    };
+    let producer = || {
+        let producer = root.attr_value(gimli::DW_AT_producer)?;
+        let producer = dwarf.attr_string(unit, producer).ok()?;
+        Some(producer.to_string_lossy().into_owned())
+    };
+    match language {
+        gimli::DW_LANG_Go => {
+            let producer = producer()?;
+            Some(match () {
+                // Its functions are as those of the other languages of that compiler.
+                () if producer.starts_with("GNU") => Convention::Platform,
+                () if producer.contains("regabi") => Convention::Go,
+                () => Convention::GoStack,
+            })
+        }
+        gimli::DW_LANG_OCaml => Some(Convention::OCaml),
+        gimli::DW_LANG_Haskell => Some(Convention::Haskell),
+        gimli::DW_LANG_Swift => Some(Convention::Swift),
+        // Its compilers differ in the order.
+        gimli::DW_LANG_D => Some(Convention::Unknown),
+        // Assembly follows whatever its author had in mind; compilers write it, too.
+        gimli::DW_LANG_Mips_Assembler => None,
+        _ => Some(Convention::Platform),
+    }
 }
 
 fn is_c(root: &Entry<'_>) -> bool {
@@ -249,7 +322,12 @@ fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argumen
         }
         match kind(unit, attribute(unit, entry, gimli::DW_AT_type)?)? {
             Kind::Integer(bits) if next < 6 => {
-                arguments.push(Argument { index: next, bits });
+                let register = PLATFORM[usize::from(next)];
+                arguments.push(Argument {
+                    index: next,
+                    bits,
+                    register,
+                });
                 next += 1;
             }
             Kind::Integer(_) | Kind::Vector | Kind::Elsewhere => {}
@@ -346,10 +424,11 @@ mod tests {
             .into_iter()
             .find(|symbol| symbol.2.contains("foreign_conv"))
             .expect("self");
-        assert_eq!(
-            declared(elf.data(), &BTreeSet::from([address])),
-            BTreeMap::new()
-        );
+        let found = declared(elf.data(), &BTreeSet::from([address]));
+        assert_eq!(found.arguments, BTreeMap::new());
+        // It promises none, and uses the platform's.
+        let conventions = found.conventions.into_values();
+        assert!(conventions.eq([Convention::Platform]));
     }
 
     /// Bytes that are no image declare nothing.
@@ -366,6 +445,7 @@ mod tests {
         let entries = [0x1020, 0x1040, 0x1080, 0x1090, 0x9999];
         let found = declared(elf.data(), &BTreeSet::from(entries));
         let widths: Vec<(u64, Vec<(u8, u32)>)> = found
+            .arguments
             .iter()
             .map(|(entry, arguments)| {
                 (

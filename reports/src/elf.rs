@@ -4,6 +4,8 @@
 //! Files are hostile until shown otherwise: every range is checked, and what does
 //! not parse is simply not known.
 
+mod languages;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,6 +17,10 @@ use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _};
 
 use crate::guard::fenced;
+
+#[cfg(test)]
+pub(crate) use self::languages::GoText;
+pub(crate) use self::languages::Languages;
 
 /// Files larger than this are not read.
 const MAX_FILE: u64 = 1 << 30;

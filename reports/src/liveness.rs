@@ -15,26 +15,22 @@ use iced_x86::{
 };
 
 use crate::code::{decode, direct_target};
+use crate::convention::Convention;
 use crate::elf::Elf;
 
 /// An integer argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Argument {
-    /// Position among the integer arguments, 0 to 5.
+    /// Position among the integer arguments, from 0.
     pub(crate) index: u8,
     /// Width in bits.
     pub(crate) bits: u32,
+    /// Where it is passed.
+    pub(crate) register: Register,
 }
 
-/// The argument registers in their order (System V calling convention).
-const REGISTERS: [Register; 6] = [
-    Register::RDI,
-    Register::RSI,
-    Register::RDX,
-    Register::RCX,
-    Register::R8,
-    Register::R9,
-];
+/// Argument registers of a convention at most.
+const MAX_REGISTERS: usize = 16;
 
 /// Steps that an analysis may take, so that code of any shape ends it.
 const MAX_STEPS: usize = 4096;
@@ -46,9 +42,20 @@ const MAX_DEPTH: u8 = 3;
 /// registers in use.
 const PROLOGUE: usize = 32;
 
-/// All six, in full width: for a callee that cannot be read.
-pub(crate) fn all() -> Vec<Argument> {
-    (0..6).map(|index| Argument { index, bits: 64 }).collect()
+/// All of a convention, in full width: for a callee that cannot be read.
+pub(crate) fn all(convention: Convention) -> Vec<Argument> {
+    arguments(convention, |_| 64)
+}
+
+/// Those registers of a convention that have a width.
+fn arguments(convention: Convention, bits: impl Fn(usize) -> u32) -> Vec<Argument> {
+    let registers = convention.registers().iter().enumerate().zip(0_u8..);
+    let arguments = registers.map(|((number, register), index)| Argument {
+        index,
+        bits: bits(number),
+        register: *register,
+    });
+    arguments.filter(|argument| argument.bits > 0).collect()
 }
 
 /// The code that the walk goes through.
@@ -66,19 +73,25 @@ struct State {
     image: usize,
     address: u64,
     /// Bit i: argument register i was overwritten on the way here.
-    written: u8,
+    written: u16,
     /// Calls and stubs on the way here.
     depth: u8,
     /// The function has variable arguments.
     variadic: bool,
 }
 
-/// The arguments read by the function at `entry` (image, address); `None` if it cannot be read.
-pub(crate) fn live_arguments(code: &impl Code, entry: (usize, u64)) -> Option<Vec<Argument>> {
+/// The arguments read by the function at `entry` (image, address), of those that its convention
+/// has; `None` if it cannot be read.
+pub(crate) fn live_arguments(
+    code: &impl Code,
+    entry: (usize, u64),
+    convention: Convention,
+) -> Option<Vec<Argument>> {
     let (image, address) = entry;
     instruction_at(code.elf(image)?, address)?;
     let mut factory = InstructionInfoFactory::new();
-    let mut bits = [0_u32; 6];
+    let mut bits = [0_u32; MAX_REGISTERS];
+    let registers = convention.registers();
     let start = State {
         image,
         address,
@@ -101,7 +114,7 @@ pub(crate) fn live_arguments(code: &impl Code, entry: (usize, u64)) -> Option<Ve
             continue;
         };
         let info = factory.info(&instruction);
-        let written = state.written | note(&instruction, info, state, &mut bits);
+        let written = state.written | note(&instruction, info, state, registers, &mut bits);
         let mut push = |next: State| {
             if seen.insert(next) {
                 work.push(next);
@@ -130,6 +143,7 @@ pub(crate) fn live_arguments(code: &impl Code, entry: (usize, u64)) -> Option<Ve
                     });
                 }
             }
+            FlowControl::Call if !convention.passes_on() => {}
             FlowControl::Call => match direct_target(&instruction) {
                 Some(target) => enter(code, to(target)).into_iter().for_each(push),
                 // `syscall` counts as a call as well; it has no target.
@@ -152,11 +166,8 @@ pub(crate) fn live_arguments(code: &impl Code, entry: (usize, u64)) -> Option<Ve
             | FlowControl::Exception => {}
         }
     }
-    let live = bits.iter().zip(0_u8..).filter(|(bits, _)| **bits > 0);
-    Some(
-        live.map(|(bits, index)| Argument { index, bits: *bits })
-            .collect(),
-    )
+    let width = |number: usize| bits.get(number).copied().unwrap_or_default();
+    Some(arguments(convention, width))
 }
 
 /// The state at the entry of a function, if it is not too far away.
@@ -175,15 +186,16 @@ fn note(
     instruction: &Instruction,
     info: &InstructionInfo,
     state: State,
-    bits: &mut [u32; 6],
-) -> u8 {
+    registers: &[Register],
+    bits: &mut [u32; MAX_REGISTERS],
+) -> u16 {
     let mut written = 0;
     if instruction.mnemonic() == Mnemonic::Nop {
         return written;
     }
     let saves = state.variadic && is_save(instruction);
     for used in info.used_registers() {
-        let Some(index) = argument_of(used.register()) else {
+        let Some(index) = argument_of(used.register(), registers) else {
             continue;
         };
         if state.written & (1 << index) == 0
@@ -241,11 +253,11 @@ fn is_save(instruction: &Instruction) -> bool {
         && matches!(instruction.memory_base(), Register::RSP | Register::RBP)
 }
 
-fn argument_of(register: Register) -> Option<usize> {
+fn argument_of(register: Register, registers: &[Register]) -> Option<usize> {
     if !register.is_gpr() {
         return None;
     }
-    REGISTERS
+    registers
         .iter()
         .position(|argument| *argument == register.full_register())
 }
@@ -297,7 +309,9 @@ mod tests {
     }
 
     fn live_in(images: &Images) -> Vec<(u8, u32)> {
-        let arguments = live_arguments(images, (0, 0x1000)).expect("entry is readable");
+        let entry = (0, 0x1000);
+        let arguments = live_arguments(images, entry, Convention::Platform);
+        let arguments = arguments.expect("entry is readable");
         arguments
             .iter()
             .map(|argument| (argument.index, argument.bits))
@@ -395,8 +409,32 @@ mod tests {
     /// An entry outside the image, or that is no instruction, gives no answer.
     #[test]
     fn unreadable_entry_is_not_guessed() {
-        assert_eq!(live_arguments(&images(&[&[0xc3]], 0), (0, 0x9000)), None);
-        assert_eq!(live_arguments(&images(&[&[0x06]], 0), (0, 0x1000)), None);
-        assert_eq!(live_arguments(&images(&[&[0xc3]], 0), (7, 0x1000)), None);
+        let of =
+            |code: &[u8], entry| live_arguments(&images(&[code], 0), entry, Convention::Platform);
+        assert_eq!(of(&[0xc3], (0, 0x9000)), None);
+        assert_eq!(of(&[0x06], (0, 0x1000)), None);
+        assert_eq!(of(&[0xc3], (7, 0x1000)), None);
+    }
+
+    /// A language's own registers have its order, and what its run-time system saves when it is
+    /// called is no argument.
+    #[test]
+    fn conventions_of_languages() {
+        // lea rdx,[rbx+rcx]; add rax,rdx; call +1; ret; push r11; push rsi; ret
+        let code = [
+            0x48, 0x8d, 0x14, 0x0b, 0x48, 1, 0xd0, 0xe8, 1, 0, 0, 0, 0xc3, 0x41, 0x53, 0x56, 0xc3,
+        ];
+        let of = |convention| {
+            let found = live_arguments(&images(&[&code], 0), (0, 0x1000), convention);
+            let found = found.expect("entry is readable").into_iter();
+            found
+                .map(|argument| (argument.index, argument.register))
+                .collect::<Vec<_>>()
+        };
+        use Register::{RAX, RBX, RCX, RSI};
+        assert_eq!(of(Convention::Go), [(0, RAX), (1, RBX), (2, RCX)]);
+        assert_eq!(of(Convention::OCaml), [(0, RAX), (1, RBX), (5, RCX)]);
+        assert_eq!(of(Convention::Platform), [(1, RSI), (3, RCX)]);
+        assert_eq!(of(Convention::GoStack), []);
     }
 }

@@ -10,6 +10,7 @@ mod absent;
 mod args;
 mod callee;
 mod code;
+mod convention;
 mod dwarf;
 mod elf;
 mod epochs;

@@ -6,6 +6,7 @@
 //! printed as `image+0xaddress` and a note says why.
 
 mod declared;
+mod language;
 mod lookup;
 mod stubs;
 

@@ -130,6 +130,9 @@ fn integer_bits(parameter: &str) -> u32 {
     if parameter == "taken" {
         return 1;
     }
+    if parameter.starts_with("arg") {
+        return 64;
+    }
     if let Some((_, suffix)) = parameter.split_once('.') {
         let digits: String = suffix
             .chars()
@@ -235,6 +238,7 @@ mod tests {
             ("ax", 16),
             ("ea", 64),
             ("arg0", 64),
+            ("arg.r10", 64),
             ("ret", 64),
             ("r", 64),
             ("xmm0.u32[1]", 32),

@@ -334,6 +334,11 @@ static inline int walk_by_row(struct work *work, const struct row *row)
 	else
 		return FRAMES_UNKNOWN_REGISTER;
 	cfa += (s64)row->cfa_offset;
+	if (row->kind == ROW_BEHIND) {
+		if (cfa >> 56 || read_user(&cfa, 8, cfa))
+			return FRAMES_UNREADABLE;
+		cfa += 8 * (s64)row->cfa_words;
+	}
 	if (cfa <= work->sp || cfa - work->sp > FARTHEST_BY_ROW || cfa >> 56)
 		return FRAMES_UNREADABLE;
 	if (row->rbp == RBP_SAVED && row->rbp_offset == -16) {

@@ -46,6 +46,7 @@ struct place_key {
 #define ROW_NONE 0
 #define ROW_FRAME 1
 #define ROW_OUTERMOST 2
+#define ROW_BEHIND 3
 /* Row.rbp */
 #define RBP_SAME 0
 #define RBP_SAVED 1
@@ -55,7 +56,8 @@ struct row {
 	u8 kind;
 	u8 cfa_register;
 	u8 rbp;
-	u8 reserved;
+	/* With ROW_BEHIND: from what memory holds at register and offset to the CFA, in words. */
+	s8 cfa_words;
 	s32 cfa_offset;
 	s32 rbp_offset;
 };

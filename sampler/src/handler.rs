@@ -18,8 +18,8 @@ pub enum CallerRbp {
     Unknown,
 }
 
-/// How to find the caller at one instruction: its canonical frame address (CFA) is a register plus
-/// an offset, the return address lies 8 bytes below it.
+/// How to find the caller at one instruction: its canonical frame address (CFA) is a register, or
+/// a word of memory, plus an offset; the return address lies 8 bytes below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Row {
     /// There is no caller.
@@ -31,6 +31,17 @@ pub enum Row {
         register: u8,
         /// From the register to the CFA, in bytes.
         offset: i32,
+        /// The caller's rbp.
+        rbp: CallerRbp,
+    },
+    /// There is one, and its CFA follows from a word of memory: the frame was realigned.
+    Behind {
+        /// The register that leads to the word, as in a frame.
+        register: u8,
+        /// From the register to the word, in bytes.
+        offset: i32,
+        /// From what the word holds to the CFA, in words.
+        words: i8,
         /// The caller's rbp.
         rbp: CallerRbp,
     },

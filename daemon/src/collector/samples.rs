@@ -3,15 +3,12 @@
 use interpreter::{StopReason, Window};
 use profiledb::Subject;
 use rand::RngExt;
-use sampler::{
-    Frame, FrameSource, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity,
-    UserRegisters,
-};
+use sampler::{Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters};
 
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
 use crate::blocks::{Thinned, thinned};
-use crate::callsite::{call_before, call_site};
+use crate::callsite::Interrupted;
 use crate::code::ProcessCode;
 use crate::devices::has_devices;
 use crate::images::{Identity, UNKNOWN};
@@ -278,12 +275,15 @@ impl Collector {
         };
         let mut caller = None;
         if !kernel {
-            // Where the handler had no row, the stack that came instead of a plan may tell.
-            let frame = capture.and_then(|capture| capture.frames().next());
-            let (site, beyond) = match frame.and_then(|f| frame_site(&view, located.pc, f)) {
-                Some(site) => (Some(site), false),
-                None => call_site(&view, &mut memory, registers, located.pc, located.bias),
+            let interrupted = Interrupted {
+                view: &view,
+                memory: &memory,
+                registers,
+                pc: located.pc,
+                bias: located.bias,
+                frame: capture.and_then(|capture| capture.frames().next()),
             };
+            let (site, beyond) = interrupted.call_site();
             if let (Some(plans), Some(capture)) = (&mut self.plans, capture) {
                 let process = capture.task.process();
                 plans.meet(process, || has_devices(sample.pid, view.maps));
@@ -439,14 +439,4 @@ fn nearly(seen: Credentials) -> Subject {
         egid: Some(seen.egid),
         ..Subject::default()
     }
-}
-
-/// The call site that the handler found. What it found by the frame pointer is a guess, and good
-/// only where there are no unwind rules.
-fn frame_site(view: &View<'_>, pc: Pc, frame: Frame) -> Option<Pc> {
-    let guessed = frame.source == FrameSource::FramePointer;
-    if guessed && view.may_have_rules(pc) {
-        return None;
-    }
-    call_before(view, frame.return_address)
 }

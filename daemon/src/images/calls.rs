@@ -4,26 +4,35 @@ use rustc_hash::FxHashMap;
 
 use super::ImageId;
 use crate::memory::of_map;
+use crate::tables::Pc;
 
-/// Return addresses kept: half a megabyte. When it is full, it begins anew.
+/// Return addresses kept: about a megabyte. When it is full, it begins anew.
 const MAX_CALLS: usize = 1 << 14;
 
-/// By image and address in it, the length of the call before a return address, if there is one.
+/// A call instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) site: Pc,
+    /// The ELF address in the same image that the instruction names; `None`: it is indirect.
+    pub(crate) target: Option<u64>,
+}
+
+/// By image and address in it, the call before a return address, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(FxHashMap<(ImageId, u64), Option<u8>>);
+pub(crate) struct Calls(FxHashMap<(ImageId, u64), Option<Call>>);
 
 impl Calls {
     /// What was found there, if that was looked for.
-    pub(crate) fn get(&self, image: ImageId, return_address: u64) -> Option<Option<u8>> {
+    pub(crate) fn get(&self, image: ImageId, return_address: u64) -> Option<Option<Call>> {
         self.0.get(&(image, return_address)).copied()
     }
 
     /// Keeps what was found.
-    pub(crate) fn put(&mut self, image: ImageId, return_address: u64, length: Option<u8>) {
+    pub(crate) fn put(&mut self, image: ImageId, return_address: u64, call: Option<Call>) {
         if self.0.len() >= MAX_CALLS {
             self.0.clear();
         }
-        self.0.insert((image, return_address), length);
+        self.0.insert((image, return_address), call);
     }
 
     /// Forgets images whose files have changed.

@@ -5,7 +5,18 @@ use interpreter::{Code, DecodeCache, Fetched, Held, Pieces, ReturnAddress, StopR
 use crate::tables::Pc;
 use crate::view::View;
 
-/// The unwind row of an instruction.
+/// The unwind row of an instruction to be interrupted, by unwind rules or by the code itself.
+pub(super) fn row_of_start(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {
+    if view.may_have_rules(pc) {
+        return row_at(view, pc);
+    }
+    match view.exits(pc).as_slice() {
+        [exit] => exit.row(),
+        _ => None,
+    }
+}
+
+/// The row of an instruction by unwind rules.
 pub(super) fn row_at(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {
     let mut images = view.images.borrow_mut();
     images.unwind(pc.image)?.row(pc.address)
@@ -14,7 +25,7 @@ pub(super) fn row_at(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {
 /// Where a row says that the return address lies.
 pub(super) fn return_address(row: sampler::Row) -> Option<ReturnAddress> {
     match row {
-        sampler::Row::Outermost => None,
+        sampler::Row::Outermost | sampler::Row::Behind { .. } => None,
         sampler::Row::Frame {
             register, offset, ..
         } => Some(ReturnAddress {

@@ -113,6 +113,7 @@ fn calls_and_returns() {
         target: Some(function),
         indirect: false,
         arguments: [Some(4), None, Some(0), Some(0), Some(0), Some(0)],
+        others: [Some(0); 8],
         vector_arguments: [Word::UNKNOWN; 8],
     };
     assert_eq!(after.calls(), [call]);

@@ -110,8 +110,9 @@ CREATE TABLE cycles (
 -- register each 64 bits, 'ymm0.u64[3]'), 'taken', 'ea', 'base' (the base
 -- register of an address), 'mem' (stored), 'load', 'old' (overwritten; of wide
 -- values each 64 bits, 'mem.u64[1]'), 'target', 'ret', 'vret' (xmm0), 'op0'..
--- for operands, and 'arg0'..'arg5' and 'varg0'..'varg7' (xmm0 to xmm7), whose pc
--- is the callee's entry and whose caller is the call site.
+-- for operands, and 'arg0'..'arg5' (rdi rsi rdx rcx r8 r9 at a call), 'arg.rax' and
+-- the like (of other conventions), 'varg0'..'varg7' (xmm0 to xmm7), whose pc is the
+-- callee's entry and whose caller is the call site.
 CREATE TABLE hotlist (
     id        INTEGER PRIMARY KEY,
     flush     INTEGER NOT NULL REFERENCES flush(id),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{JsonShare, finish_rows, nothing, shares_text};
 use crate::args::Format;
 use crate::callee::{Callees, Live, not_known};
+use crate::convention::{Convention, name};
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::render::{count, counted};
@@ -23,16 +24,22 @@ struct Row {
     call_site: Option<String>,
     calls: u64,
     base: &'static str,
+    /// How arguments are passed: `sysv`, `go`, `ocaml`, and the like; `unknown`.
+    convention: &'static str,
     /// Positions of the arguments that are live; `null` where that is not known.
     live: Option<Vec<u8>>,
     args: Vec<JsonArgument>,
     #[serde(skip)]
     text: Vec<(u8, String)>,
+    #[serde(skip)]
+    passed: Convention,
 }
 
 #[derive(Debug, Serialize)]
 struct JsonArgument {
-    arg: u8,
+    /// Its position; `null` where the order is not known.
+    arg: Option<u8>,
+    register: String,
     bits: u32,
     reached: u64,
     unknown: u64,
@@ -95,7 +102,7 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
         for values in view.values_at(by_caller, |pc| callees.canonical(pc)) {
             // What has no caller is in the sum over all sites already.
             let counted = !by_caller || values.caller.is_some();
-            if values.argument().is_some() && counted {
+            if values.is_argument() && counted {
                 arguments
                     .entry((values.pc, values.caller))
                     .or_default()
@@ -160,16 +167,15 @@ fn row(
     let mut args = Vec::new();
     let mut text = Vec::new();
     for argument in &live.arguments {
-        let captured = values
-            .iter()
-            .find(|values| values.argument() == Some(argument.index));
+        let captured = values.iter().find(|values| values.is_in(argument.register));
         let Some(values) = captured.filter(|values| values.samples() > 0) else {
             continue;
         };
         let class = Class::Integer(argument.bits);
         let values = values.narrowed(argument.bits);
         args.push(JsonArgument {
-            arg: argument.index,
+            arg: (live.convention != Convention::Unknown).then_some(argument.index),
+            register: name(argument.register),
             bits: argument.bits,
             reached: values.reached,
             unknown: values.unknown,
@@ -181,32 +187,35 @@ fn row(
                 .collect(),
         });
         // The classic report has one value each; the rest is in JSON and in `list`.
-        text.push((
-            argument.index,
-            shares_text(&values, class, 1).replace(" ...", ""),
-        ));
+        let mut shares = shares_text(&values, class, 1).replace(" ...", "");
+        if live.convention == Convention::Unknown {
+            shares = format!("{}={shares}", name(argument.register));
+        }
+        text.push((argument.index, shares));
     }
-    let name = view.symbols.name_of_entry(callee);
+    let function = view.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.
     let pc = view
         .profile
         .pcs
         .get(callee)
-        .filter(|_| !name.ends_with(STUB));
+        .filter(|_| !function.ends_with(STUB));
     let image = pc.map(|pc| view.image_path(pc.image).to_owned());
     Row {
-        function: name.strip_suffix(STUB).unwrap_or(&name).to_owned(),
+        function: function.strip_suffix(STUB).unwrap_or(&function).to_owned(),
         image,
         caller: site.map(|pc| view.symbols.name_of(pc)),
         call_site: site.map(|pc| view.address(pc)),
         calls,
         base: "calls",
+        convention: live.convention.key(),
         live: live.known.then(|| {
             let arguments = live.arguments.iter();
             arguments.map(|argument| argument.index).collect()
         }),
         args,
         text,
+        passed: live.convention,
     }
 }
 
@@ -218,8 +227,19 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
          a function, its call sites as far as they are known: not where a window began in a stub.\n\
          Windows begin where time is spent: calls near it are likelier to be seen than others.\n\n",
     );
+    let conventions: BTreeSet<Convention> = rows.iter().map(|row| row.passed).collect();
+    let legends: Vec<String> = conventions.iter().filter_map(|of| of.legend()).collect();
+    for legend in &legends {
+        out.push_str(&format!("Marked {legend}\n"));
+    }
+    if !legends.is_empty() {
+        out.push('\n');
+    }
     for row in rows {
-        let mut values = positional(&row.text);
+        let mut values = match row.passed {
+            Convention::Unknown => named(&row.text),
+            _ => positional(&row.text),
+        };
         if row.live.is_none() {
             values.push_str(" ?");
         }
@@ -229,13 +249,28 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
                 count(row.calls),
                 names.shown(caller)
             )),
-            _ => out.push_str(&format!(
-                "{}: {values}  [{}]\n",
-                names.shown(&row.function),
-                counted(row.calls, "call")
-            )),
+            _ => {
+                let mark = match row.passed {
+                    Convention::Platform => String::new(),
+                    other => format!(" {}", other.key()),
+                };
+                out.push_str(&format!(
+                    "{}: {values}  [{}]{mark}\n",
+                    names.shown(&row.function),
+                    counted(row.calls, "call")
+                ));
+            }
         }
     }
+}
+
+/// The arguments that name their registers themselves.
+fn named(arguments: &[(u8, String)]) -> String {
+    if arguments.is_empty() {
+        return "no argument known".to_owned();
+    }
+    let texts = arguments.iter().map(|(_, text)| text.as_str());
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 /// The arguments in their positions, gaps filled.

@@ -111,7 +111,7 @@ fn profiles(view: &mut View<'_>, options: Options) -> BTreeMap<usize, Vec<Values
     let all = view.values(options.by_caller);
     let entries: BTreeSet<usize> = all
         .iter()
-        .filter(|values| values.argument().is_some())
+        .filter(|values| values.is_argument())
         .map(|values| values.pc)
         .collect();
     let callees = Callees::new(view, &entries);
@@ -132,11 +132,12 @@ fn profiles(view: &mut View<'_>, options: Options) -> BTreeMap<usize, Vec<Values
         if without {
             continue;
         }
-        if let Some(index) = values.argument() {
+        if values.is_argument() {
             let live = callees.live(values.pc);
-            let argument = live.arguments.iter().find(|live| live.index == index);
+            let argument = live.of_parameter(&values.parameter);
             let Some(argument) = argument else { continue };
             values = values.narrowed(argument.bits);
+            values.parameter = live.name(argument);
             values.live = live.known;
             if !live.known {
                 unknown.insert(values.pc);
@@ -250,7 +251,7 @@ fn json_rows(
 fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
     JsonProfile {
         parameter: values.parameter.clone(),
-        live: values.argument().map(|_| match values.live {
+        live: values.is_argument().then_some(match values.live {
             true => Value::Bool(true),
             false => Value::Null,
         }),

@@ -1,23 +1,18 @@
 //! What debug information declares of functions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{MAX_TOTAL, Symbols};
-use crate::dwarf;
+use crate::dwarf::{self, Declared};
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
-use crate::liveness::Argument;
 
 impl Symbols<'_> {
-    /// The integer arguments that debug information declares for functions of an
-    /// image, in the file itself or in the debug file of its build id.
-    pub(crate) fn declared(
-        &self,
-        image: usize,
-        entries: &BTreeSet<u64>,
-    ) -> BTreeMap<u64, Vec<Argument>> {
+    /// What debug information declares of functions of an image, in the file itself or in the
+    /// debug file of its build id.
+    pub(crate) fn declared(&self, image: usize, entries: &BTreeSet<u64>) -> Declared {
         let read = |file: &Elf| dwarf::declared(file.data(), entries);
-        self.ask_debug_files(image, read, BTreeMap::is_empty)
+        self.ask_debug_files(image, read, Declared::is_empty)
     }
 
     /// Those of some addresses of an image that are in functions without a result there, as debug

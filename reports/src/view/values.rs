@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use hotlist::{Hotlist, Tuple};
+use iced_x86::Register;
 use profiledb::Merged;
 
 use super::as_float;
+use crate::convention::register_of;
 use crate::dwarf;
 use crate::values::Class;
 
@@ -103,10 +105,14 @@ impl Values {
         }
     }
 
-    /// The argument's position, for the parameters `arg0` to `arg5`.
-    pub(crate) fn argument(&self) -> Option<u8> {
-        let digits = self.parameter.strip_prefix("arg")?;
-        digits.parse().ok().filter(|index| *index < 6)
+    /// Whether this is what a register held at a call that may pass an argument in it.
+    pub(crate) fn is_argument(&self) -> bool {
+        self.parameter.starts_with("arg")
+    }
+
+    /// Whether this is what that register held.
+    pub(crate) fn is_in(&self, register: Register) -> bool {
+        register_of(&self.parameter) == Some(register)
     }
 
     /// Where this is what a function returned, if it is.
@@ -221,7 +227,7 @@ mod tests {
         let narrow = wide.narrowed(32);
         let seen: Vec<(u64, f64)> = narrow.shares.iter().map(|s| (s.value, s.percent)).collect();
         assert_eq!(seen, [(4, 60.0), (7, 40.0)]);
-        assert_eq!(narrow.argument(), Some(1));
+        assert!(narrow.is_argument() && narrow.is_in(Register::RSI));
     }
 
     /// Whatever the draws, merged lists of few events stand for no more events than there were,

@@ -196,25 +196,29 @@ pub(crate) fn place(key: ProcessKey, address: u64) -> [u8; PLACE_BYTES] {
 
 /// `struct row`.
 fn row(row: Option<Row>) -> [u8; ROW_BYTES] {
-    let (kind, register, rbp, cfa_offset, rbp_offset) = match row {
-        None => (0, 0, 0, 0, 0),
-        Some(Row::Outermost) => (2, 0, 0, 0, 0),
+    let (kind, register, rbp, cfa_words, cfa_offset): (u8, u8, _, i8, i32) = match row {
+        None => (0, 0, CallerRbp::Same, 0, 0),
+        Some(Row::Outermost) => (2, 0, CallerRbp::Same, 0, 0),
         Some(Row::Frame {
             register,
             offset,
             rbp,
-        }) => {
-            let (rbp, saved) = match rbp {
-                CallerRbp::Same => (0, 0),
-                CallerRbp::Saved(offset) => (1, offset),
-                CallerRbp::Unknown => (2, 0),
-            };
-            (1, register, rbp, offset, saved)
-        }
+        }) => (1, register, rbp, 0, offset),
+        Some(Row::Behind {
+            register,
+            offset,
+            words,
+            rbp,
+        }) => (3, register, rbp, words, offset),
+    };
+    let (rbp, rbp_offset): (u8, i32) = match rbp {
+        CallerRbp::Same => (0, 0),
+        CallerRbp::Saved(offset) => (1, offset),
+        CallerRbp::Unknown => (2, 0),
     };
     let mut bytes = [0; ROW_BYTES];
     let mut put = Put(&mut bytes);
-    put.bytes(&[kind, register, rbp, 0]);
+    put.bytes(&[kind, register, rbp, cfa_words.cast_unsigned()]);
     put.bytes(&cfa_offset.to_ne_bytes());
     put.bytes(&rbp_offset.to_ne_bytes());
     bytes

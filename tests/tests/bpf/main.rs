@@ -15,6 +15,7 @@ mod bench;
 mod callers;
 mod checks;
 mod clocks;
+mod code;
 mod compile;
 mod mapped;
 mod moving;
@@ -24,7 +25,7 @@ mod truth;
 type Test = fn(&Bench) -> Result<Completion, Failed>;
 
 /// The tests that run with every clock.
-const OF_CLOCKS: [(&str, Test); 10] = [
+const OF_CLOCKS: &[(&str, Test)] = &[
     ("loads of every kind have their true values", truth::loads),
     ("fields that another thread writes are whole", moving::flip),
     ("stores and loads through two pointers", moving::alias),
@@ -40,7 +41,17 @@ const OF_CLOCKS: [(&str, Test); 10] = [
 ];
 
 /// Those that need one clock, or say themselves which.
-const OTHERS: [(&str, Clock, Test); 5] = [
+const OTHERS: &[(&str, Clock, Test)] = &[
+    (
+        "callers that unwind rules do not tell",
+        Clock::CpuClock,
+        code::callers,
+    ),
+    (
+        "arguments in the registers of other languages",
+        Clock::CpuClock,
+        code::languages,
+    ),
     (
         "real programs: more is known than by the engine ring",
         Clock::CpuClock,
@@ -84,11 +95,11 @@ fn main() -> ExitCode {
     };
     let mut tests = Vec::new();
     for clock in clocks {
-        for (name, test) in OF_CLOCKS {
+        for &(name, test) in OF_CLOCKS {
             tests.push(trial(format!("{name} ({})", clock.name()), clock, test));
         }
     }
-    for (name, clock, test) in OTHERS {
+    for &(name, clock, test) in OTHERS {
         tests.push(trial(name.to_owned(), clock, test));
     }
     libtest_mimic::run(&arguments, tests).exit_code()

@@ -41,7 +41,7 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
             _ => None,
         },
         // Calls are reported by themselves.
-        Parameter::Arg(_) | Parameter::VectorArg(_) => None,
+        Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_) => None,
     }
 }
 

@@ -46,6 +46,7 @@ impl Watch {
                 Parameter::Mem
                 | Parameter::MemWord(_)
                 | Parameter::Arg(_)
+                | Parameter::ArgIn(_)
                 | Parameter::VectorArg(_) => None,
                 Parameter::Target => Some(after.general.rip),
                 Parameter::Ret => Some(before.general.rax),
@@ -78,6 +79,21 @@ impl Watch {
             for (claimed, real) in call.arguments.into_iter().zip(real) {
                 if let Some(claimed) = claimed {
                     self.expect(pc, || "argument".into(), claimed, Some(real));
+                }
+            }
+            let real = [
+                before.general.rax,
+                before.general.rbx,
+                before.general.r10,
+                before.general.r11,
+                before.general.r12,
+                before.general.r13,
+                before.general.r14,
+                before.general.r15,
+            ];
+            for (claimed, real) in call.others.into_iter().zip(real) {
+                if let Some(claimed) = claimed {
+                    self.expect(pc, || "other argument".into(), claimed, Some(real));
                 }
             }
             for (i, claimed) in call.vector_arguments.into_iter().enumerate() {

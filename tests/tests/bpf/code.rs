@@ -1,0 +1,156 @@
+//! Callers where unwind rules say little or nothing, and arguments of languages with a calling
+//! convention of their own: with each engine, against what is true by construction.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use libtest_mimic::{Completion, Failed};
+use serde_json::Value;
+
+use crate::bench::{Bench, succeeded};
+
+/// Samples per second of processor time.
+const RATE: u32 = 4000;
+/// Functions of the fixture that have two callers each.
+const PAIRS: [&str; 8] = [
+    "plain", "pointed", "linked", "hopped", "pushing", "keeping", "aligned", "gopher",
+];
+/// Of the time in each, so much is under its first caller, in percent, give or take what chance
+/// makes of the samples that there are, four times over.
+const FIRST: f64 = 75.0;
+/// Samples that each function must have.
+const FEWEST: f64 = 200.0;
+/// Samples of a function whose caller may be unknown, in percent: some fall into the few
+/// instructions where the code does not tell.
+const UNKNOWN: f64 = 3.0;
+
+/// Each function is under its two callers as long as it is, and under no other function.
+pub(crate) fn callers(bench: &Bench) -> Result<Completion, Failed> {
+    let library = bench.compile(
+        "callers.c",
+        "libcallers.so",
+        &["-DLIBRARY", "-shared", "-fPIC"],
+    )?;
+    let library = library.display().to_string();
+    let options = [
+        "-fno-omit-frame-pointer",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-unwind-tables",
+        &library,
+    ];
+    let program = bench.compile("callers.c", "callers", &options)?;
+    let mut failures = Vec::new();
+    for engine in ["bpf", "ring"] {
+        let database = format!("{engine}.db");
+        let mut record = bench.record(engine, RATE, &database);
+        record.arg("--").arg(&program).arg("6");
+        succeeded(&record.output()?)?;
+        for function in PAIRS {
+            let wrong = judge(bench, &bench.path(&database), function)?;
+            failures.extend(wrong.map(|wrong| format!("{engine}, {function}: {wrong}")));
+        }
+    }
+    match failures.is_empty() {
+        true => Ok(Completion::Completed),
+        false => Err(failures.join("; ").into()),
+    }
+}
+
+/// What is wrong with the callers of one function.
+fn judge(bench: &Bench, database: &Path, function: &str) -> Result<Option<String>, Failed> {
+    let rows = report(bench, database, &["cg", function])?;
+    let mut samples: BTreeMap<String, f64> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row["function"] == function) {
+        let caller = row["caller"].as_str().unwrap_or("?").to_owned();
+        *samples.entry(caller).or_default() += row["samples"].as_f64().unwrap_or_default();
+    }
+    let all: f64 = samples.values().sum();
+    let mut of = |caller: &str| samples.remove(caller).unwrap_or_default();
+    let first = of(&format!("{function}_a"));
+    let known = first + of(&format!("{function}_b"));
+    let unknown = of("?");
+    println!("    {function}: {first} of {known} under its first caller, {unknown} unknown");
+    if all < FEWEST {
+        return Ok(Some(format!("{all} samples")));
+    }
+    if !samples.is_empty() {
+        return Ok(Some(format!("called by {samples:?}")));
+    }
+    let share = 100.0 * first / known;
+    let chance = 100.0 * (FIRST / 100.0 * (1.0 - FIRST / 100.0) / known).sqrt();
+    let wrong = if 100.0 * unknown / all > UNKNOWN {
+        Some(format!("{unknown} of {all} unknown"))
+    } else if (share - FIRST).abs() > 4.0 * chance + 2.0 {
+        Some(format!("{share:.1} % under its first caller"))
+    } else {
+        None
+    };
+    Ok(wrong)
+}
+
+/// The arguments of a function are in the order of its language, those of C in the same image in
+/// the platform's.
+pub(crate) fn languages(bench: &Bench) -> Result<Completion, Failed> {
+    let kinds: [(&str, &str, &[&str], [&str; 5]); 2] = [
+        (
+            "go",
+            "main.five",
+            &["-DGO", "-no-pie"],
+            ["rax", "rbx", "rcx", "rdi", "rsi"],
+        ),
+        (
+            "ocaml",
+            "camlDemo__five_7",
+            &["-rdynamic"],
+            ["rax", "rbx", "rdi", "rsi", "rdx"],
+        ),
+    ];
+    for (convention, function, options, registers) in kinds {
+        let program = bench.compile("languages.c", convention, options)?;
+        let database = format!("{convention}.db");
+        let mut record = bench.record("bpf", RATE, &database);
+        record.arg("--").arg(&program).arg("3");
+        succeeded(&record.output()?)?;
+        let database = bench.path(&database);
+        let found = arguments(bench, &database, function)?;
+        let expected: Vec<_> = (0..5)
+            .zip(registers)
+            .map(|(index, register)| (index, register.to_owned(), format!("0x{:x}", 0xa1 + index)))
+            .collect();
+        if found != (convention.to_owned(), expected) {
+            return Err(format!("{function}: {found:?}").into());
+        }
+        let found = arguments(bench, &database, "plain")?;
+        let expected = [(0, "rdi", "0xb1"), (1, "rsi", "0xb2")];
+        let expected = expected.map(|(i, register, value)| (i, register.into(), value.into()));
+        if found != ("sysv".to_owned(), expected.to_vec()) {
+            return Err(format!("plain, beside {function}: {found:?}").into());
+        }
+    }
+    Ok(Completion::Completed)
+}
+
+/// Convention of a function, and of each argument its position, register and most frequent value.
+type Arguments = (String, Vec<(u64, String, String)>);
+
+fn arguments(bench: &Bench, database: &Path, function: &str) -> Result<Arguments, Failed> {
+    let rows = report(bench, database, &["args", function])?;
+    let row = rows.iter().find(|row| row["caller"].is_null());
+    let row = row.ok_or_else(|| format!("no call of {function} was seen"))?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let arguments = row["args"].as_array().into_iter().flatten();
+    let arguments = arguments.map(|argument| {
+        (
+            argument["arg"].as_u64().unwrap_or(u64::MAX),
+            text(&argument["register"]),
+            text(&argument["values"][0]["value"]),
+        )
+    });
+    Ok((text(&row["convention"]), arguments.collect()))
+}
+
+fn report(bench: &Bench, database: &Path, words: &[&str]) -> Result<Vec<Value>, Failed> {
+    let report = bench.programs.report(database, words);
+    let report = report.map_err(|error| format!("{error:#}"))?;
+    Ok(report.as_array().cloned().unwrap_or_default())
+}
