@@ -1,0 +1,172 @@
+//! The hunt: random small programs that write down which values each of their marked instructions
+//! can have, recorded with both engines. Whatever is in the database and not among those values is
+//! a finding.
+//!
+//! A program consists of blocks of marked code, in assembly or compiled C, which work on inputs drawn
+//! at its start. It first calls every block with every input once, one instruction at a time, and
+//! notes the state after each; then over and over. `fixtures/hunt/hunt.h` explains it. Programs whose
+//! threads write what others read have invariants instead (`relations.rs`).
+//!
+//! `VCPI_HUNT_SECONDS`, `VCPI_HUNT_SEED`, `VCPI_HUNT_KIND` and `VCPI_HUNT_PROGRAMS` say what is run;
+//! `cargo xtask hunt` sets them. `VCPI_HUNT_LOCK` names a file that is locked while something is
+//! recorded, for hunts that share a machine.
+
+mod block;
+mod codes;
+mod compiled;
+#[path = "../isa/features.rs"]
+mod features;
+mod judge;
+mod kinds;
+mod layout;
+mod program;
+mod run;
+mod steps;
+mod trace;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use libtest_mimic::{Arguments, Failed, Trial};
+use vcpi_tests::programs::Programs;
+
+use crate::codes::Codes;
+use crate::features::Features;
+use crate::judge::Verdict;
+use crate::kinds::{KINDS, Kind};
+use crate::program::Machine;
+use crate::run::Range;
+
+/// Seconds of the test command.
+const SECONDS: u64 = 60;
+
+/// What is run.
+struct Request {
+    seconds: u64,
+    /// Programs, at most.
+    programs: u64,
+    /// Seed of the first program; each has one more than the program before.
+    seed: u64,
+    /// Kinds whose names begin so.
+    kind: String,
+}
+
+fn variable<T: std::str::FromStr>(name: &str) -> Result<Option<T>> {
+    let Ok(text) = std::env::var(name) else {
+        return Ok(None);
+    };
+    let value = text.parse().ok();
+    value.map(Some).with_context(|| format!("{name}={text}"))
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::from_args();
+    let request = Request {
+        seconds: variable("VCPI_HUNT_SECONDS")?.unwrap_or(SECONDS),
+        programs: variable("VCPI_HUNT_PROGRAMS")?.unwrap_or(u64::MAX),
+        seed: variable("VCPI_HUNT_SEED")?.unwrap_or(1),
+        kind: variable("VCPI_HUNT_KIND")?.unwrap_or_default(),
+    };
+    let trial = Trial::test("no value in a database is impossible", move || {
+        let findings = hunt(&request).map_err(|error| Failed::from(format!("{error:#}")))?;
+        if findings == 0 {
+            Ok(())
+        } else {
+            Err(format!("{findings} findings").into())
+        }
+    });
+    Ok(libtest_mimic::run(&arguments, vec![trial]).exit_code())
+}
+
+/// The sum of a kind's programs.
+#[derive(Default)]
+struct Sum {
+    programs: u64,
+    failed: u64,
+    verdict: Verdict,
+}
+
+/// Runs programs until the time is over; the number of findings, with those of programs that failed.
+fn hunt(request: &Request) -> Result<usize> {
+    let kinds: Vec<&Kind> = KINDS
+        .iter()
+        .filter(|kind| kind.name.starts_with(request.kind.as_str()))
+        .collect();
+    if kinds.is_empty() {
+        bail!("no kind begins with {}", request.kind);
+    }
+    let features = Features::of_this_processor()?;
+    let range = Range {
+        machine: Machine {
+            codes: Codes::of_this_processor(&features)?,
+            wide: features.named("avx512bw"),
+            segments: features.named("fsgsbase"),
+        },
+        programs: Programs::find()?,
+        engines: variable::<String>("VCPI_HUNT_ENGINES")?
+            .unwrap_or_else(|| "bpf,ring".to_owned())
+            .split(',')
+            .map(str::to_owned)
+            .collect(),
+        lock: variable("VCPI_HUNT_LOCK")?,
+    };
+    let end = Instant::now() + Duration::from_secs(request.seconds);
+    let mut sums: Vec<Sum> = kinds.iter().map(|_| Sum::default()).collect();
+    let mut number = 0;
+    while number < request.programs && Instant::now() < end {
+        let seed = request.seed.wrapping_add(number);
+        let which = (number % kinds.len() as u64) as usize;
+        number += 1;
+        let (kind, sum) = (kinds[which], &mut sums[which]);
+        if kind.segments && !range.machine.segments {
+            continue;
+        }
+        sum.programs += 1;
+        let name = kind.name;
+        match range.run(kind, seed, request.programs == 1) {
+            Ok(outcome) => {
+                let verdict = &outcome.verdict;
+                println!(
+                    "{name:12} seed {seed:6}: {:8.0} values, {:5.1} % known, {} findings ({})",
+                    verdict.values,
+                    verdict.known(),
+                    verdict.findings.len(),
+                    outcome.about
+                );
+                for finding in &verdict.findings {
+                    println!("    {}", finding.text);
+                }
+                if let (Some(kept), false) = (&outcome.kept, verdict.findings.is_empty()) {
+                    println!("    kept: {}", kept.display());
+                    println!(
+                        "    again: cargo xtask hunt --kind {name} --seed {seed} --programs 1"
+                    );
+                }
+                sum.verdict.add(verdict);
+            }
+            Err(error) => {
+                println!("{name:12} seed {seed:6}: {error:#}");
+                sum.failed += 1;
+            }
+        }
+    }
+    println!();
+    let mut findings = 0;
+    for (kind, sum) in kinds.iter().zip(&sums) {
+        let verdict = &sum.verdict;
+        println!(
+            "{:12} {:4} programs, {} failed, {:9.0} values, {:5.1} % known, {} thinned, {} untold, {} findings",
+            kind.name,
+            sum.programs,
+            sum.failed,
+            verdict.values,
+            verdict.known(),
+            verdict.thinned,
+            verdict.untold,
+            verdict.findings.len()
+        );
+        findings += verdict.findings.len() + sum.failed as usize;
+    }
+    Ok(findings)
+}
