@@ -29,6 +29,8 @@ pub(crate) struct Kind {
     pub(crate) segments: bool,
     /// Its blocks are compiled C.
     pub(crate) compiled: bool,
+    /// Others write what its instructions read (`relations.rs`): it has no blocks.
+    pub(crate) related: bool,
 }
 
 const PLAIN: Kind = Kind {
@@ -42,6 +44,7 @@ const PLAIN: Kind = Kind {
     writes_code: false,
     segments: false,
     compiled: false,
+    related: false,
 };
 
 use Family as F;
@@ -304,6 +307,11 @@ pub(crate) const KINDS: &[Kind] = &[
         name: "compiled",
         regions: &[(Region::Heap, 3), (Region::ViewA, 1), (Region::ViewB, 1)],
         compiled: true,
+        ..PLAIN
+    },
+    Kind {
+        name: "relations",
+        related: true,
         ..PLAIN
     },
 ];

@@ -12,6 +12,9 @@
 //! recorded, for hunts that share a machine.
 
 mod block;
+#[path = "../bpf/checks.rs"]
+#[expect(dead_code, reason = "the hunt needs a part of it")]
+mod checks;
 mod codes;
 mod compiled;
 #[path = "../isa/features.rs"]
@@ -20,6 +23,7 @@ mod judge;
 mod kinds;
 mod layout;
 mod program;
+mod relations;
 mod run;
 mod steps;
 mod trace;

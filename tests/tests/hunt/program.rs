@@ -9,6 +9,7 @@ use crate::block::Block;
 use crate::codes::Codes;
 use crate::compiled;
 use crate::kinds::Kind;
+use crate::relations;
 use crate::steps;
 
 /// What is compiled.
@@ -21,6 +22,22 @@ pub(crate) struct Source {
     pub(crate) options: Vec<&'static str>,
     /// What the program is like, in a few words.
     pub(crate) about: String,
+    /// It goes with the runtime of relations, and checks itself.
+    pub(crate) related: bool,
+}
+
+impl Source {
+    /// A program of relations.
+    pub(crate) fn of_relations(seed: u64) -> Self {
+        let (assembly, about) = relations::generate(seed);
+        Self {
+            c: String::new(),
+            assembly,
+            options: Vec::new(),
+            about,
+            related: true,
+        }
+    }
 }
 
 /// What of the processor decides what can be generated.
@@ -113,5 +130,6 @@ pub(crate) fn generate(kind: &Kind, seed: u64, machine: &Machine) -> Source {
         assembly,
         options,
         about,
+        related: false,
     }
 }

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, bail};
+use rusqlite::{Connection, OpenFlags};
 use vcpi_tests::programs::{Programs, root, target_dir};
 
-use crate::judge::{Judge, Verdict};
+use crate::checks;
+use crate::judge::{Finding, Judge, Verdict};
 use crate::kinds::Kind;
 use crate::program::{Machine, Source, generate};
 use crate::trace::Trace;
@@ -46,7 +48,11 @@ impl Range {
             .join("hunt")
             .join(format!("{}-{seed}", kind.name));
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let source = generate(kind, seed, &self.machine);
+        let source = if kind.related {
+            Source::of_relations(seed)
+        } else {
+            generate(kind, seed, &self.machine)
+        };
         let result = self.recorded(&folder, &source);
         let mut outcome = result.with_context(|| format!("see {}", folder.display()))?;
         outcome.about = source.about;
@@ -62,7 +68,7 @@ impl Range {
         let program = compile(folder, source)?;
         let mut verdict = Verdict::default();
         for engine in &self.engines {
-            let mut one = self.engine(folder, &program, engine)?;
+            let mut one = self.engine(folder, &program, engine, source.related)?;
             for finding in &mut one.findings {
                 finding.text = format!("{engine}: {}", finding.text);
             }
@@ -75,7 +81,13 @@ impl Range {
         })
     }
 
-    fn engine(&self, folder: &Path, program: &Path, engine: &str) -> Result<Verdict> {
+    fn engine(
+        &self,
+        folder: &Path,
+        program: &Path,
+        engine: &str,
+        related: bool,
+    ) -> Result<Verdict> {
         let (database, traces) = (folder.join(format!("{engine}.db")), folder.join(engine));
         vcpi_tests::programs::remove_database(&database)?;
         remove_traces(folder, engine)?;
@@ -109,6 +121,9 @@ impl Range {
         if let Some(meaning) = meaning {
             bail!("{meaning}: {}", said(&output));
         }
+        if related {
+            return related_verdict(engine, &database, program);
+        }
         let traces = read_traces(folder, engine)?;
         if engine == NONE {
             return Ok(Verdict::default());
@@ -134,6 +149,31 @@ impl Range {
             lock.with_context(|| format!("locking {}", path.display()))?,
         ))
     }
+}
+
+/// The verdict on a program that brings its own checks.
+fn related_verdict(engine: &str, database: &Path, program: &Path) -> Result<Verdict> {
+    if engine == NONE {
+        return Ok(Verdict::default());
+    }
+    let failed = |failed: libtest_mimic::Failed| {
+        anyhow::anyhow!("{}", failed.message().unwrap_or("no reason given"))
+    };
+    let database = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let checks = checks::of_image(program).map_err(failed)?;
+    let mut found = checks::Verdict::default();
+    checks::judge(&database, checks::Place::File(program), &checks, &mut found).map_err(failed)?;
+    Ok(Verdict {
+        values: found.values,
+        reached: found.reached,
+        unknown: found.unknown,
+        findings: found
+            .wrong
+            .into_iter()
+            .map(|text| Finding { text })
+            .collect(),
+        ..Verdict::default()
+    })
 }
 
 /// The runtime and the generated files, linked at fixed addresses.
@@ -170,7 +210,11 @@ fn compile(folder: &Path, source: &Source) -> Result<PathBuf> {
             "-fno-pie",
             "-fno-stack-protector",
         ])
-        .arg(fixtures.join("runtime.c"))
+        .arg(fixtures.join(if source.related {
+            "relations.c"
+        } else {
+            "runtime.c"
+        }))
         .arg(&object)
         .arg(&assembly)
         .args(["-Wl,-z,noexecstack", "-o"])
