@@ -133,7 +133,7 @@ impl Judge<'_> {
         let argument = row.parameter.contains("arg");
         let of_address = matches!(row.parameter.as_str(), "ea" | "base");
         let met = trace.met.contains_key(&pc);
-        if !trace.completed(pc) && !(met && of_address) {
+        if !(trace.completed(pc) || met && of_address) {
             // An instruction that is met may fault: then it is reached and results in nothing.
             if known > 0 || !met {
                 verdict.findings.push(Finding {
