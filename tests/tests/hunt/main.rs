@@ -19,6 +19,7 @@ mod codes;
 mod compiled;
 #[path = "../isa/features.rs"]
 mod features;
+mod hazards;
 mod judge;
 mod kinds;
 mod layout;

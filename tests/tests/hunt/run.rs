@@ -201,6 +201,11 @@ fn compile(folder: &Path, source: &Source) -> Result<PathBuf> {
         .arg("-o")
         .arg(&object))?;
     let program = folder.join("program");
+    let parts: &[&str] = if source.related {
+        &["relations.c"]
+    } else {
+        &["runtime.c", "trace.c"]
+    };
     gcc(Command::new("gcc")
         .args([
             "-O2",
@@ -210,11 +215,7 @@ fn compile(folder: &Path, source: &Source) -> Result<PathBuf> {
             "-fno-pie",
             "-fno-stack-protector",
         ])
-        .arg(fixtures.join(if source.related {
-            "relations.c"
-        } else {
-            "runtime.c"
-        }))
+        .args(parts.iter().map(|part| fixtures.join(part)))
         .arg(&object)
         .arg(&assembly)
         .args(["-Wl,-z,noexecstack", "-o"])
