@@ -17,6 +17,7 @@ mod block;
 mod checks;
 mod codes;
 mod compiled;
+mod controls;
 #[path = "../isa/features.rs"]
 mod features;
 mod hazards;
@@ -32,7 +33,7 @@ mod trace;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use vcpi_tests::programs::Programs;
 
@@ -47,6 +48,7 @@ use crate::run::Range;
 const SECONDS: u64 = 60;
 
 /// What is run.
+#[derive(Clone)]
 struct Request {
     seconds: u64,
     /// Programs, at most.
@@ -55,6 +57,13 @@ struct Request {
     seed: u64,
     /// Kinds whose names begin so.
     kind: String,
+}
+
+impl Request {
+    /// Nothing is left out: the tests of the hunt itself are run, too.
+    fn is_whole(&self) -> bool {
+        self.kind.is_empty() && self.programs == u64::MAX
+    }
 }
 
 fn variable<T: std::str::FromStr>(name: &str) -> Result<Option<T>> {
@@ -74,24 +83,42 @@ fn main() -> Result<ExitCode> {
         kind: variable("VCPI_HUNT_KIND")?.unwrap_or_default(),
     };
     let failed = |error: anyhow::Error| Failed::from(format!("{error:#}"));
+    let live = |name: &str, test: fn(&Range, &Request) -> Result<()>| {
+        let request = request.clone();
+        Trial::ignorable_test(name, move || {
+            if Command::new("gcc").arg("--version").output().is_err() {
+                return Ok(Completion::ignored_with("needs gcc"));
+            }
+            let range = range().map_err(failed)?;
+            if range.engines.is_empty() {
+                return Ok(Completion::ignored_with(
+                    "needs an engine that records here",
+                ));
+            }
+            test(&range, &request).map_err(failed)?;
+            Ok(Completion::Completed)
+        })
+    };
     // Whatever a database says of a marked instruction is among what that instruction can result in.
-    let trial = Trial::ignorable_test("no value in a database is impossible", move || {
-        if Command::new("gcc").arg("--version").output().is_err() {
-            return Ok(Completion::ignored_with("needs gcc"));
-        }
-        let programs = Programs::find().map_err(failed)?;
-        let engines = engines(&programs).map_err(failed)?;
-        if engines.is_empty() {
-            return Ok(Completion::ignored_with(
-                "needs an engine that records here",
-            ));
-        }
-        match hunt(&request, programs, engines).map_err(failed)? {
-            0 => Ok(Completion::Completed),
-            findings => Err(format!("{findings} findings").into()),
-        }
+    let hunt = live("no value in a database is impossible", hunt);
+    // Else the first test would show nothing.
+    let planted = live("a changed value is found", |range, _| {
+        controls::planted(range)
     });
-    Ok(libtest_mimic::run(&arguments, vec![trial]).exit_code())
+    // Else a finding could not be repeated.
+    let repeated = Trial::test("a seed gives one program", move || {
+        let machine = machine().map_err(failed)?;
+        controls::repeated(&machine).map_err(failed)
+    });
+    let trials = if request.is_whole() {
+        vec![repeated, planted, hunt]
+    } else {
+        vec![hunt]
+    };
+    let mut arguments = arguments;
+    // One at a time: their programs would take processor time from each other.
+    arguments.test_threads.get_or_insert(1);
+    Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 
 /// The engines that are asked for, else those that work here.
@@ -118,6 +145,26 @@ fn engines(programs: &Programs) -> Result<Vec<String>> {
     Ok(engines)
 }
 
+/// What this processor has.
+fn machine() -> Result<Machine> {
+    let features = Features::of_this_processor()?;
+    Ok(Machine {
+        codes: Codes::of_this_processor(&features)?,
+        wide: features.named("avx512bw"),
+        segments: features.named("fsgsbase"),
+    })
+}
+
+fn range() -> Result<Range> {
+    let programs = Programs::find()?;
+    Ok(Range {
+        machine: machine()?,
+        engines: engines(&programs)?,
+        programs,
+        lock: variable("VCPI_HUNT_LOCK")?,
+    })
+}
+
 /// The sum of a kind's programs.
 #[derive(Default)]
 struct Sum {
@@ -126,8 +173,8 @@ struct Sum {
     verdict: Verdict,
 }
 
-/// Runs programs until the time is over; the number of findings, with those of programs that failed.
-fn hunt(request: &Request, programs: Programs, engines: Vec<String>) -> Result<usize> {
+/// Runs programs until the time is over; fails where there is a finding, or a program failed.
+fn hunt(range: &Range, request: &Request) -> Result<()> {
     let kinds: Vec<&Kind> = KINDS
         .iter()
         .filter(|kind| kind.name.starts_with(request.kind.as_str()))
@@ -135,17 +182,6 @@ fn hunt(request: &Request, programs: Programs, engines: Vec<String>) -> Result<u
     if kinds.is_empty() {
         bail!("no kind begins with {}", request.kind);
     }
-    let features = Features::of_this_processor()?;
-    let range = Range {
-        machine: Machine {
-            codes: Codes::of_this_processor(&features)?,
-            wide: features.named("avx512bw"),
-            segments: features.named("fsgsbase"),
-        },
-        programs,
-        engines,
-        lock: variable("VCPI_HUNT_LOCK")?,
-    };
     let end = Instant::now() + Duration::from_secs(request.seconds);
     let mut sums: Vec<Sum> = kinds.iter().map(|_| Sum::default()).collect();
     let mut number = 0;
@@ -172,7 +208,7 @@ fn hunt(request: &Request, programs: Programs, engines: Vec<String>) -> Result<u
                 for finding in &verdict.findings {
                     println!("    {}", finding.text);
                 }
-                if let (Some(kept), false) = (&outcome.kept, verdict.findings.is_empty()) {
+                if let Some(kept) = &outcome.kept {
                     println!("    kept: {}", kept.display());
                     println!(
                         "    again: cargo xtask hunt --kind {name} --seed {seed} --programs 1"
@@ -203,5 +239,6 @@ fn hunt(request: &Request, programs: Programs, engines: Vec<String>) -> Result<u
         );
         findings += verdict.findings.len() + sum.failed as usize;
     }
-    Ok(findings)
+    ensure!(findings == 0, "{findings} findings");
+    Ok(())
 }

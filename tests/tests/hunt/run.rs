@@ -124,18 +124,25 @@ impl Range {
         if related {
             return related_verdict(engine, &database, program);
         }
-        let traces = read_traces(folder, engine)?;
         if engine == NONE {
+            read_traces(folder, engine)?;
             return Ok(Verdict::default());
         }
+        Self::judged_again(folder, engine)
+    }
+
+    /// What is to be said of a recording that is there.
+    pub(crate) fn judged_again(folder: &Path, engine: &str) -> Result<Verdict> {
+        let traces = read_traces(folder, engine)?;
         Judge {
             traces: &traces,
-            program,
+            program: &folder.join("program").canonicalize()?,
+            // Programs are linked below; a copy of their code is where the kernel put it.
             copied: traces
                 .values()
                 .any(|trace| trace.marked.start > 0x1_0000_0000),
         }
-        .judge(&database)
+        .judge(&folder.join(format!("{engine}.db")))
     }
 
     fn locked(&self) -> Result<Option<nix::fcntl::Flock<fs::File>>> {
