@@ -67,6 +67,7 @@ impl Range {
     fn recorded(&self, folder: &Path, source: &Source) -> Result<Outcome> {
         let program = compile(folder, source)?;
         let mut verdict = Verdict::default();
+        let _lock = self.locked()?;
         for engine in &self.engines {
             let mut one = self.engine(folder, &program, engine, source.related)?;
             for finding in &mut one.findings {
@@ -98,7 +99,6 @@ impl Range {
                 .stdin(Stdio::null())
                 .output()?
         } else {
-            let _lock = self.locked()?;
             Command::new(&self.programs.vcpid)
                 .args(["record", "-q", "--engine", engine, "--capture", CAPTURE])
                 .args(["--rate", &RATE.to_string(), "--clock", "cpu-clock", "-o"])
@@ -146,7 +146,8 @@ impl Range {
     }
 
     fn locked(&self) -> Result<Option<nix::fcntl::Flock<fs::File>>> {
-        let Some(path) = &self.lock else {
+        let recorded = self.engines.iter().any(|engine| engine != NONE);
+        let Some(path) = self.lock.as_ref().filter(|_| recorded) else {
             return Ok(None);
         };
         let file = fs::File::options().append(true).create(true).open(path)?;
