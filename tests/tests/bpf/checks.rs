@@ -129,33 +129,34 @@ pub(crate) enum Place<'a> {
 pub(crate) struct Verdict {
     /// Events whose value was checked. (Estimates where a profile has evicted values.)
     pub(crate) values: f64,
-    /// Times that windows came by, and those without a value.
-    pub(crate) reached: i64,
-    pub(crate) unknown: i64,
     /// A line for each check.
     lines: Vec<String>,
-    pub(crate) wrong: Vec<String>,
+    wrong: Vec<String>,
     /// Checks about which there is no value.
     pub(crate) unseen: Vec<String>,
+    /// Times that windows came by, and those without a value.
+    pub(crate) passed: (i64, i64),
 }
 
 impl Verdict {
     /// Prints what was checked; fails if anything was wrong, or there was little to check.
     pub(crate) fn settle(&self, title: &str, least: f64) -> Result<(), Failed> {
-        println!(
-            "{title}: {:.0} values checked, {} of {} unknown",
-            self.values, self.unknown, self.reached
-        );
+        println!("{title}: {:.0} values checked", self.values);
         for line in &self.lines {
             println!("    {line}");
         }
-        if !self.wrong.is_empty() {
-            return Err(format!("wrong values: {}", self.wrong.join("; ")).into());
+        if !self.wrong().is_empty() {
+            return Err(format!("wrong values: {}", self.wrong().join("; ")).into());
         }
         if self.values < least {
             return Err(format!("only {:.0} values to check", self.values).into());
         }
         Ok(())
+    }
+
+    /// What was wrong, a line for each value.
+    pub(crate) fn wrong(&self) -> &[String] {
+        &self.wrong
     }
 }
 
@@ -174,8 +175,8 @@ pub(crate) fn judge(
             judge_profile(database, check, &profile, &mut seen)?;
         }
         verdict.values += seen.values;
-        verdict.reached += seen.reached;
-        verdict.unknown += seen.unknown;
+        verdict.passed.0 += seen.reached;
+        verdict.passed.1 += seen.unknown;
         verdict.lines.push(format!(
             "{:32} reached {:7}, unknown {:6}, checked {:7.0}",
             check.name, seen.reached, seen.unknown, seen.values

@@ -182,6 +182,8 @@ fn hunt(range: &Range, request: &Request) -> Result<()> {
     if kinds.is_empty() {
         bail!("no kind begins with {}", request.kind);
     }
+    // The harness has begun a line.
+    println!();
     let end = Instant::now() + Duration::from_secs(request.seconds);
     let mut sums: Vec<Sum> = kinds.iter().map(|_| Sum::default()).collect();
     let mut number = 0;

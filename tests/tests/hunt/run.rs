@@ -173,12 +173,12 @@ fn related_verdict(engine: &str, database: &Path, program: &Path) -> Result<Verd
     checks::judge(&database, checks::Place::File(program), &checks, &mut found).map_err(failed)?;
     Ok(Verdict {
         values: found.values,
-        reached: found.reached,
-        unknown: found.unknown,
+        reached: found.passed.0,
+        unknown: found.passed.1,
         findings: found
-            .wrong
-            .into_iter()
-            .map(|text| Finding { text })
+            .wrong()
+            .iter()
+            .map(|text| Finding { text: text.clone() })
             .collect(),
         ..Verdict::default()
     })
