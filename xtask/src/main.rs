@@ -1,5 +1,5 @@
-//! The project's front door: `cargo xtask demo | test | fuzz-isa | bench | soak | kernels | ci |
-//! deb | check-layers | setup`.
+//! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | soak |
+//! kernels | ci | deb | check-layers | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -10,6 +10,7 @@ mod deb;
 mod demo;
 mod fuzz;
 mod harness;
+mod hunt;
 mod kernels;
 mod layers;
 mod process;
@@ -67,6 +68,10 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         code: Option<String>,
     },
+    /// Set up, build, and hunt for impossible values in recordings of random programs.
+    Hunt(hunt::Options),
+    /// What is run each night: ten minutes of the hunt, ten million random instructions.
+    Nightly,
     /// Everything a change must pass: formatting, lints, docs, layers, tests.
     Ci,
     /// Set up, build, and make the Debian package of both programs.
@@ -100,6 +105,8 @@ fn run(command: Command) -> Result<ExitCode> {
             first,
             code,
         } => fuzz::isa(cases, seed, first, code.as_deref())?,
+        Command::Hunt(options) => hunt::run(&options)?,
+        Command::Nightly => hunt::nightly()?,
         Command::Ci => ci::run()?,
         Command::Deb => drop(deb::run()?),
         Command::CheckLayers => layers::run()?,

@@ -136,6 +136,8 @@ pub(crate) struct Verdict {
     counts: Vec<(String, i64, i64)>,
     /// Checks about which there is no value.
     pub(crate) unseen: Vec<String>,
+    /// Times that windows came by, and those without a value.
+    pub(crate) passed: (i64, i64),
 }
 
 impl Verdict {
@@ -153,13 +155,18 @@ impl Verdict {
         for line in &self.lines {
             println!("    {line}");
         }
-        if !self.wrong.is_empty() {
-            return Err(format!("wrong values: {}", self.wrong.join("; ")).into());
+        if !self.wrong().is_empty() {
+            return Err(format!("wrong values: {}", self.wrong().join("; ")).into());
         }
         if self.values < least {
             return Err(format!("only {:.0} values to check", self.values).into());
         }
         Ok(())
+    }
+
+    /// What was wrong, a line for each value.
+    pub(crate) fn wrong(&self) -> &[String] {
+        &self.wrong
     }
 }
 
@@ -178,6 +185,8 @@ pub(crate) fn judge(
             judge_profile(database, check, &profile, &mut seen)?;
         }
         verdict.values += seen.values;
+        verdict.passed.0 += seen.reached;
+        verdict.passed.1 += seen.unknown;
         verdict.lines.push(format!(
             "{:32} reached {:7}, unknown {:6}, checked {:7.0}",
             check.name, seen.reached, seen.unknown, seen.values

@@ -38,6 +38,11 @@ impl Features {
         Ok(Self(flags.split_whitespace().map(str::to_owned).collect()))
     }
 
+    /// Whether it has a feature, by the kernel's name.
+    pub(crate) fn named(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+
     /// What an instruction needs and this processor lacks, if anything.
     pub(crate) fn missing(&self, code: Code) -> Option<CpuidFeature> {
         code.cpuid_features()
@@ -146,6 +151,6 @@ impl Features {
             F::D3NOWEXT => "3dnowext",
             _ => return false,
         };
-        self.0.contains(name)
+        self.named(name)
     }
 }
