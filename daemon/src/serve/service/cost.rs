@@ -163,7 +163,7 @@ impl Service {
         };
         tables.count("overhead", counter, 1);
         self.figures.changed(change);
-        set_period(sampling, governor.mean());
+        set_period(sampling, session, governor.mean());
         tracing::info!("the rate was {word}: {}", rate(sampling, governor));
     }
 }
@@ -178,7 +178,7 @@ fn begin_at(
     if !governor.is_lowered() {
         return;
     }
-    set_period(sampling, governor.mean());
+    set_period(sampling, session, governor.mean());
     session
         .collector
         .tables
@@ -207,8 +207,9 @@ fn cpus(sampling: &Sampling) -> u32 {
         .max(1)
 }
 
-fn set_period(sampling: &Sampling, mean: u64) {
-    if let Err(error) = sampling.running.set_period(mean) {
-        tracing::warn!("the rate cannot be changed: {error}");
+fn set_period(sampling: &Sampling, session: &mut Session, mean: u64) {
+    match sampling.running.set_period(mean) {
+        Ok(()) => session.collector.set_mean_interval(mean),
+        Err(error) => tracing::warn!("the rate cannot be changed: {error}"),
     }
 }
