@@ -438,7 +438,11 @@ impl Collector {
 
 /// Tables for what is to come, in half of the memory: the other half is for what is being saved.
 fn empty_tables(settings: &Settings) -> Tables {
-    let mut tables = Tables::new(Config::default().precise(), settings.memory / 2);
+    let mut tables = Tables::new(
+        Config::default().precise(),
+        settings.memory / 2,
+        settings.window,
+    );
     tables.declare_losses();
     tables
 }

@@ -133,22 +133,30 @@ impl Snapshot {
                 Some(list) => list.to_parts(),
                 None => empty.clone(),
             };
-            let written = flush.hotlist(&NewHotlist {
+            let parameter = key.parameter.to_string();
+            let of_time = NewHotlist {
                 process,
                 subject,
                 pc: at,
                 caller: key.caller.and_then(pc),
-                parameter: &key.parameter.to_string(),
+                parameter: &parameter,
                 reached: profile.reached,
                 unknown: profile.unknown,
-                windows: profile.windows,
+                windows: profile.windows.into(),
                 parts,
-            });
-            match written {
-                // A profile that contradicts itself is a defect of ours; it must not take the rest
-                // of the flush with it.
-                Err(Error::Invalid { .. }) => rejected += 1,
-                result => result?,
+            };
+            rejected += is_rejected(flush.hotlist(&of_time))?;
+            if let Some(returns) = tables.returns(profile) {
+                let (reached, unknown) = returns.reached_and_unknown();
+                let of_executions = NewHotlist {
+                    parameter: &format!("{}{parameter}", profiledb::OF_EXECUTIONS),
+                    reached,
+                    unknown,
+                    windows: returns.windows,
+                    parts: returns.list.to_parts(),
+                    ..of_time
+                };
+                rejected += is_rejected(flush.hotlist(&of_executions))?;
             }
         }
         for (who, at, directions) in tables.branches() {
@@ -241,6 +249,15 @@ impl Snapshot {
             flush.counter("lost", "names_of_images", nameless)?;
         }
         Ok(())
+    }
+}
+
+/// How many profiles were refused. One that contradicts itself is a defect of ours; it must not
+/// take the rest of the flush with it.
+fn is_rejected(written: Result<(), Error>) -> Result<u64, Error> {
+    match written {
+        Err(Error::Invalid { .. }) => Ok(1),
+        result => result.map(|()| 0),
     }
 }
 

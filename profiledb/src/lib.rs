@@ -40,6 +40,10 @@ pub use profile::{
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
 
+/// The parameter of a hotlist whose shares are of executions begins so; the parameter itself
+/// follows. It has the events at an instruction that were not the first there in their window.
+pub const OF_EXECUTIONS: &str = "x:";
+
 /// The longest encoding of an x86 instruction, in bytes.
 const MAX_INSTRUCTION: usize = 15;
 

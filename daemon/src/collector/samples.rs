@@ -343,6 +343,9 @@ impl Collector {
             coins: &mut self.coins,
             owner,
             window: self.windows,
+            // By a handler that has yet to be told, with less. A hundredth is precise enough.
+            accepted: accepted.min(share) as f32,
+            depth: 0,
             time: sample
                 .time
                 .saturating_add_signed(self.settings.clock_offset),

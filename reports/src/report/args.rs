@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::render::{count, counted};
 use crate::symbols::STUB;
 use crate::values::Class;
-use crate::view::{Values, View};
+use crate::view::{Base, Values, View};
 
 /// Calls of one function, from all sites together or from one.
 #[derive(Debug, Serialize)]
@@ -34,6 +34,7 @@ struct Row {
 struct JsonArgument {
     arg: u8,
     bits: u32,
+    base: Base,
     reached: u64,
     unknown: u64,
     samples: u64,
@@ -145,7 +146,10 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
 /// a function's last act, was not counted as a call.
 fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -> u64 {
     let values = arguments.get(&key).map(Vec::as_slice).unwrap_or_default();
-    let reached = values.iter().map(|values| values.reached).max();
+    let of_time = values
+        .iter()
+        .filter(|values| values.base != Base::Executions);
+    let reached = of_time.map(|values| values.reached).max();
     let counted = calls.get(&key).copied();
     counted.max(reached).unwrap_or(0)
 }
@@ -162,29 +166,33 @@ fn row(
     for argument in &live.arguments {
         let captured = values
             .iter()
-            .find(|values| values.argument() == Some(argument.index));
-        let Some(values) = captured.filter(|values| values.samples() > 0) else {
-            continue;
-        };
-        let class = Class::Integer(argument.bits);
-        let values = values.narrowed(argument.bits);
-        args.push(JsonArgument {
-            arg: argument.index,
-            bits: argument.bits,
-            reached: values.reached,
-            unknown: values.unknown,
-            samples: values.samples(),
-            values: values
-                .shares
-                .iter()
-                .map(|share| JsonShare::new(&values, class, share))
-                .collect(),
-        });
-        // The classic report has one value each; the rest is in JSON and in `list`.
-        text.push((
-            argument.index,
-            shares_text(&values, class, 1).replace(" ...", ""),
-        ));
+            .filter(|values| values.argument() == Some(argument.index) && values.samples() > 0);
+        let mut captured: Vec<&Values> = captured.collect();
+        // Both bases, where there are both.
+        captured.sort_by_key(|values| values.base);
+        let mut shares = Vec::new();
+        for values in captured {
+            let class = Class::Integer(argument.bits);
+            let values = values.narrowed(argument.bits);
+            args.push(JsonArgument {
+                arg: argument.index,
+                bits: argument.bits,
+                base: values.base,
+                reached: values.reached,
+                unknown: values.unknown,
+                samples: values.samples(),
+                values: values
+                    .shares
+                    .iter()
+                    .map(|share| JsonShare::new(&values, class, share))
+                    .collect(),
+            });
+            // The classic report has one value each; the rest is in JSON and in `list`.
+            shares.push(shares_text(&values, class, 1).replace(" ...", "") + values.base.words());
+        }
+        if !shares.is_empty() {
+            text.push((argument.index, shares.join(" ")));
+        }
     }
     let name = view.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.
@@ -216,7 +224,8 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
          floating-point ones) its most frequent value and that value's share; (-) not known or not\n\
          an argument; ? not known which are arguments. Below\n\
          a function, its call sites as far as they are known: not where a window began in a stub.\n\
-         Windows begin where time is spent: calls near it are likelier to be seen than others.\n\n",
+         Windows begin where time is spent: calls near it are likelier to be seen than others.\n\
+         Shares are of such calls, of all calls where it says by executions.\n\n",
     );
     for row in rows {
         let mut values = positional(&row.text);
@@ -273,6 +282,7 @@ mod tests {
         let reached = |reached| Values {
             pc: 1,
             caller: None,
+            base: Base::Time,
             parameter: "arg0".to_owned(),
             reached,
             unknown: 0,

@@ -15,7 +15,7 @@ use crate::code::{decode, is_indirect};
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::view::{View, as_float};
+use crate::view::{Base, View, as_float};
 
 /// One indirect call or jump.
 #[derive(Debug, Serialize)]
@@ -61,7 +61,7 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     }
     for values in view.values(false) {
         let told = calls.contains_key(&values.pc);
-        if values.parameter != "target" || told {
+        if values.parameter != "target" || values.base == Base::Executions || told {
             continue;
         }
         let kind = kind(view, values.pc).unwrap_or("unknown");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hotlist::{Hotlist, Tuple};
 use profiledb::Merged;
+use serde::Serialize;
 
 use super::as_float;
 use crate::dwarf;
@@ -24,6 +25,32 @@ pub(crate) struct Share {
     pub(crate) high: f64,
 }
 
+/// What the shares of a profile are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Base {
+    /// Of the time that is spent before the instruction: windows begin there, and each brought one
+    /// event.
+    Time,
+    /// Of what windows reached, several events in one.
+    Windows,
+    /// Of executions of the instruction.
+    Executions,
+}
+
+impl Base {
+    /// What text adds to a parameter.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Executions => " by executions",
+            Self::Time | Self::Windows => "",
+        }
+    }
+}
+
+/// Fewer executions are not told of: whether they depend on each other is not known.
+const FEW_EXECUTIONS: u64 = 100;
+
 /// The values of one parameter at one PC.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Values {
@@ -33,6 +60,8 @@ pub(crate) struct Values {
     pub(crate) caller: Option<usize>,
     /// What was captured.
     pub(crate) parameter: String,
+    /// What the shares are of.
+    pub(crate) base: Base,
     /// Times a window came by.
     pub(crate) reached: u64,
     /// Of those, without a known value.
@@ -51,10 +80,18 @@ pub(crate) struct Values {
 
 impl Values {
     pub(super) fn new(row: &Merged<'_>) -> Values {
+        let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
+        let samples = row.reached.saturating_sub(row.unknown);
         let mut values = Values {
             pc: row.pc,
             caller: row.caller,
-            parameter: row.parameter.to_owned(),
+            parameter: of_executions.unwrap_or(row.parameter).to_owned(),
+            base: match of_executions {
+                Some(_) => Base::Executions,
+                // A few windows with two events change nothing.
+                None if samples > row.windows.saturating_add(row.windows / 20) => Base::Windows,
+                None => Base::Time,
+            },
             reached: row.reached,
             unknown: row.unknown,
             windows: row.windows,
@@ -88,6 +125,14 @@ impl Values {
     /// Value events: reached with a known value.
     pub(crate) fn samples(&self) -> u64 {
         self.reached.saturating_sub(self.unknown)
+    }
+
+    /// Whether the shares are of what they are said to be of.
+    pub(crate) fn is_claimed(&self) -> bool {
+        match self.base {
+            Base::Executions => self.mostly_known() && self.samples() >= FEW_EXECUTIONS,
+            Base::Time | Base::Windows => true,
+        }
     }
 
     /// At least 90 % of the values are known, so that shares stand without bounds.
@@ -195,6 +240,7 @@ mod tests {
             pc: 0,
             caller: None,
             parameter: "arg1".to_owned(),
+            base: Base::Time,
             reached,
             unknown,
             windows: reached - unknown,

@@ -1,0 +1,275 @@
+//! What a window sees of an instruction when it comes back to it: executions.
+//!
+//! A window begins where time is spent. The stretch of the program that it begins in, up to the
+//! first event of an instruction, is one that takes long: a stretch is met in proportion to its
+//! time (the inspection paradox; W. Feller, An Introduction to Probability Theory and Its
+//! Applications, volume II, chapter I.4). So first events are shares of time. The stretch from
+//! there to the next event is met because it is the next one, however long it takes: later events
+//! are shares of executions. Both are kept apart where windows are long enough for it.
+//!
+//! Two things must be undone or told:
+//!
+//! - A window ends after so many instructions, W. A stretch of l instructions is seen whole only
+//!   where it begins W - l instructions before that, so long ones are seen less often. The event
+//!   at its end is accepted with a probability proportional to 1 / (W - l): this is how
+//!   structures are counted that a frame cuts off (R. E. Miles, On the elimination of edge effects
+//!   in planar sampling, in: Stochastic Geometry, 1974). Of stretches longer than three quarters
+//!   of a window too few are seen.
+//! - An instruction that is left for long is not met again in the window. Of those events that
+//!   leave the window three quarters of its length, it is counted how many have a next one; what
+//!   has none counts as unknown.
+//!
+//! Neighbours must not depend on each other: where one value comes again and again, and takes
+//! longer, the next stretch is as long as the first. Readers see that from the pairs of equal
+//! values in one window, and then tell time alone.
+
+use hotlist::{Generator, Hotlist};
+
+use super::sites::Moment;
+use super::{NONE, Tables};
+
+/// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
+const LONG: u32 = 64;
+
+/// The instructions of a window, if that is long enough; else 0.
+pub(super) fn long(window: u32) -> u32 {
+    if window >= LONG { window } else { 0 }
+}
+
+/// The later events of a profile.
+#[derive(Debug)]
+pub(crate) struct Returns {
+    /// Events accepted, and those of them without a known value.
+    reached: u64,
+    unknown: u64,
+    pub(crate) windows: u64,
+    last_window: u32,
+    /// Events in the first quarter of a window, and those of them that had a next one.
+    early: u64,
+    returned: u64,
+    pub(crate) list: Hotlist<u64>,
+}
+
+impl Returns {
+    /// Takes notice of an event at this instruction of a window.
+    pub(super) fn came_by(&mut self, depth: u32, long: u32) {
+        self.early += u64::from(is_early(depth, long));
+    }
+
+    /// Events reached, and the unknown among them: for each known event as many as there are early
+    /// ones without a next for each one that has one.
+    pub(crate) fn reached_and_unknown(&self) -> (u64, u64) {
+        let missing = self.early.saturating_sub(self.returned);
+        let known = u128::from(self.reached - self.unknown);
+        let unseen = known * u128::from(missing) / u128::from(self.returned.max(1));
+        let unseen = u64::try_from(unseen).unwrap_or(u64::MAX);
+        (
+            self.reached.saturating_add(unseen),
+            self.unknown.saturating_add(unseen),
+        )
+    }
+}
+
+/// Whether an event leaves its window three quarters of its length.
+fn is_early(depth: u32, long: u32) -> bool {
+    depth <= long / 4
+}
+
+/// The probability with which an event is accepted so many instructions after the one before.
+fn acceptance(gap: u32, long: u32) -> f64 {
+    let left = long.saturating_sub(gap).max(1);
+    (f64::from(long) / 4.0 / f64::from(left)).min(1.0)
+}
+
+impl Tables {
+    /// Counts an event that is not the first of its window. What finds no room is counted.
+    #[inline(never)]
+    pub(super) fn count_return(
+        &mut self,
+        index: u32,
+        value: Option<u64>,
+        moment: Moment,
+        coins: &mut Generator,
+    ) {
+        let is_full = self.is_over_full();
+        let Some(profile) = self.profiles.get_mut(index as usize) else {
+            return;
+        };
+        let before = std::mem::replace(&mut profile.last_depth, moment.depth);
+        if profile.returns == NONE {
+            let new = u32::try_from(self.returns.len()).ok();
+            let Some(new) = new.filter(|new| !is_full && *new != NONE) else {
+                self.count("lost", "table_full_values", 1);
+                return;
+            };
+            profile.returns = new;
+            self.lists += 1;
+            let mut returns = Returns {
+                reached: 0,
+                unknown: 0,
+                windows: 0,
+                last_window: 0,
+                early: 0,
+                returned: 0,
+                list: Hotlist::new(&self.config),
+            };
+            returns.came_by(before, self.long);
+            self.returns.push(returns);
+        }
+        let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
+            return;
+        };
+        returns.returned += u64::from(is_early(before, self.long));
+        returns.came_by(moment.depth, self.long);
+        let gap = moment.depth.saturating_sub(before);
+        if coins.uniform() > acceptance(gap, self.long) {
+            return;
+        }
+        returns.reached += 1;
+        let Some(value) = value else {
+            returns.unknown += 1;
+            return;
+        };
+        let window = moment.window as u32;
+        if returns.last_window != window {
+            returns.last_window = window;
+            returns.windows += 1;
+        }
+        returns.list.update(value, moment.time, coins);
+    }
+
+    /// The later events of a profile, if there are any.
+    pub(crate) fn returns(&self, profile: &super::ValueProfile) -> Option<&Returns> {
+        self.returns.get(profile.returns as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hotlist::Config;
+    use interpreter::Parameter;
+    use profiledb::{Process, Subject};
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::images::ImageId;
+    use crate::loadmap::ProcessId;
+    use crate::tables::Pc;
+
+    const WINDOW: u32 = 200;
+
+    /// An execution: a value, the instructions that come before it, and their time.
+    #[derive(Clone, Copy)]
+    struct Stretch {
+        value: u64,
+        instructions: u32,
+        time: u32,
+    }
+
+    /// Windows that begin at random moments of a program, and see a value at the end of each
+    /// stretch: the percentages of the value 2 by time and by executions, and the part of the
+    /// executions that is known.
+    fn seen(mut next: impl FnMut(&mut StdRng) -> Stretch) -> (f64, f64, f64) {
+        let mut random = StdRng::seed_from_u64(7);
+        let mut coins = Generator::new(7);
+        let config = Config::default().precise();
+        let mut tables = Tables::new(config, 1 << 20, WINDOW);
+        let process = || Process {
+            pid: 1,
+            started: 0,
+            execs: 0,
+            comm: String::new(),
+        };
+        let owner = tables.owner(ProcessId(1), Subject::default(), process);
+        let pc = Pc {
+            image: ImageId(0),
+            address: 0x10,
+        };
+        let site = tables.site(owner.expect("room"), pc).expect("room");
+        for window in 1..=20_000 {
+            // By rejection: a stretch is met in proportion to its time.
+            let first = loop {
+                let stretch = next(&mut random);
+                if random.random_range(0..1000) < stretch.time {
+                    break stretch;
+                }
+            };
+            let mut depth = random.random_range(1..=first.instructions);
+            let mut stretch = first;
+            while depth <= WINDOW {
+                let mut place = tables.place(site, None).expect("it is there");
+                let moment = Moment {
+                    caller: None,
+                    window,
+                    accepted: 1.0,
+                    depth,
+                    time: window,
+                };
+                let value = Some(stretch.value);
+                tables.add_value(&mut place, Parameter::Arg(0), value, moment, &mut coins);
+                stretch = next(&mut random);
+                depth += stretch.instructions;
+            }
+        }
+        let percent = |list: &Hotlist<u64>| {
+            let of = |value| {
+                let all = list.tuples().filter(move |tuple| tuple.value == value);
+                all.map(|tuple| tuple.estimate()).sum::<f64>()
+            };
+            100.0 * of(2) / (of(1) + of(2))
+        };
+        let profile = &tables.profiles[0];
+        let returns = tables.returns(profile).expect("it came back");
+        let (reached, unknown) = returns.reached_and_unknown();
+        (
+            percent(profile.list.as_ref().expect("it was seen")),
+            percent(&returns.list),
+            1.0 - unknown as f64 / reached as f64,
+        )
+    }
+
+    fn stretch(value: u64, instructions: u32, time: u32) -> Stretch {
+        Stretch {
+            value,
+            instructions,
+            time,
+        }
+    }
+
+    /// First events are shares of time and later ones of executions, whether a slow execution
+    /// has more instructions or only slower ones.
+    #[test]
+    fn both_bases() {
+        for (slow, by_time) in [
+            (stretch(2, 132, 400), 100.0 * 40.0 / (40.0 + 0.9 * 50.0)),
+            (stretch(2, 40, 400), 100.0 * 40.0 / (40.0 + 0.9 * 50.0)),
+            (stretch(2, 12, 10), 100.0 / (1.0 + 0.9 * 50.0)),
+        ] {
+            let (time, executions, known) = seen(|random| match random.random_bool(0.1) {
+                true => slow,
+                false => stretch(1, 40, 50),
+            });
+            assert!((time - by_time).abs() < 1.5, "{time} for {by_time}");
+            assert!((executions - 10.0).abs() < 1.5, "{executions} for 10");
+            assert!(known > 0.97, "{known}");
+        }
+    }
+
+    /// Where an instruction mostly does not come back within a window, most of its executions are
+    /// unknown.
+    #[test]
+    fn seldom_back() {
+        let (_, _, known) = seen(|random| match random.random_bool(0.7) {
+            true => stretch(1, 400, 100),
+            false => stretch(2, 40, 100),
+        });
+        assert!(known < 0.5, "{known}");
+    }
+
+    /// In short windows all events are of one kind.
+    #[test]
+    fn short_windows() {
+        assert_eq!((long(16), long(63), long(64)), (0, 0, 64));
+    }
+}
