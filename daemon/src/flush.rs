@@ -142,6 +142,7 @@ impl Snapshot {
                 reached: profile.reached,
                 unknown: profile.unknown,
                 windows: profile.windows,
+                even: None,
                 parts,
             });
             match written {

@@ -140,7 +140,7 @@ const LOSSES: [&str; 13] = [
 ];
 
 /// Rough sizes of a table entry with its share of the hash table, in bytes.
-const LIST_BYTES: usize = 336;
+const LIST_BYTES: usize = 608;
 const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
 const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
 const CYCLES_BYTES: usize = 2 * size_of::<(Arrival, Cycles)>();

@@ -228,7 +228,8 @@ impl Tables {
             profile.unknown += 1;
             return next;
         };
-        if profile.last_window != moment.window {
+        let opens = profile.last_window != moment.window;
+        if opens {
             profile.last_window = moment.window;
             profile.windows += 1;
         }
@@ -236,7 +237,7 @@ impl Tables {
             self.lists += 1;
             Hotlist::new(&self.config)
         });
-        list.update(value, moment.time, coins);
+        list.update_in_window(value, moment.time, opens, coins);
         next
     }
 
