@@ -55,6 +55,17 @@ impl Acceptance {
         self.longest = self.present;
     }
 
+    /// How far windows come at even distances of time that are accepted with this probability: so
+    /// far as they are not drawn, less the square of the coefficient of variation of intervals
+    /// that are each drawn anew. Others are in force for long, and windows stand for them.
+    pub(crate) fn even(&self, probability: f64) -> f64 {
+        match self.longest {
+            // Uniform on 1/2 to 3/2.
+            0 => probability * (1.0 - 1.0 / 12.0),
+            _ => probability,
+        }
+    }
+
     /// The probability that is due to a sample's interval.
     pub(crate) fn of_interval(&self, interval: u64) -> f64 {
         match self.longest {

@@ -143,6 +143,7 @@ impl Snapshot {
                 reached: profile.reached,
                 unknown: profile.unknown,
                 windows: profile.windows.into(),
+                even: profile.even(),
                 parts,
             };
             rejected += is_rejected(flush.hotlist(&of_time))?;
@@ -153,6 +154,8 @@ impl Snapshot {
                     reached,
                     unknown,
                     windows: returns.windows,
+                    // Most are turned away by draws.
+                    even: None,
                     parts: returns.list.to_parts(),
                     ..of_time
                 };

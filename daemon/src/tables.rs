@@ -64,13 +64,21 @@ pub(crate) struct ValueProfile {
     pub(crate) reached: u64,
     pub(crate) unknown: u64,
     pub(crate) windows: u32,
-    /// Sum of the probabilities with which these were accepted.
-    pub(crate) accepted: f32,
+    /// Sum of how far each of these came at even distances of time.
+    even: f32,
     /// The last window, the lower half of its number, and the instruction of it.
     last_window: u32,
     last_depth: u32,
     /// Made with the first known value.
     pub(crate) list: Option<Hotlist<u64>>,
+}
+
+impl ValueProfile {
+    /// How evenly in time its windows came: the mean of what was said of each.
+    pub(crate) fn even(&self) -> Option<f64> {
+        let mean = f64::from(self.even) / f64::from(self.windows);
+        (self.windows > 0).then(|| mean.clamp(0.0, 1.0))
+    }
 }
 
 /// No profile.
@@ -151,7 +159,7 @@ const LOSSES: [&str; 13] = [
 ];
 
 /// Rough sizes of a table entry with its share of the hash table, in bytes.
-const LIST_BYTES: usize = 336;
+const LIST_BYTES: usize = 608;
 const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
 const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
 const CYCLES_BYTES: usize = 2 * size_of::<(Arrival, Cycles)>();

@@ -344,7 +344,7 @@ impl Collector {
             owner,
             window: self.windows,
             // By a handler that has yet to be told, with less. A hundredth is precise enough.
-            accepted: accepted.min(share) as f32,
+            even: self.acceptance.even(accepted.min(share)) as f32,
             depth: 0,
             time: sample
                 .time

@@ -131,11 +131,14 @@ impl Tables {
             return;
         };
         let window = moment.window as u32;
-        if returns.last_window != window {
+        let opens = returns.last_window != window;
+        if opens {
             returns.last_window = window;
             returns.windows += 1;
         }
-        returns.list.update(value, moment.time, coins);
+        returns
+            .list
+            .update_in_window(value, moment.time, opens, coins);
     }
 
     /// The later events of a profile, if there are any.
@@ -202,7 +205,7 @@ mod tests {
                 let moment = Moment {
                     caller: None,
                     window,
-                    accepted: 1.0,
+                    even: 1.0,
                     depth,
                     time: window,
                 };

@@ -33,8 +33,8 @@ pub(crate) struct Moment {
     pub(crate) caller: Option<PcId>,
     /// Number of the window, from 1.
     pub(crate) window: u64,
-    /// The probability with which it was accepted.
-    pub(crate) accepted: f32,
+    /// How far it came at even distances of time: see [`hotlist::Draws::even`].
+    pub(crate) even: f32,
     /// Which of its instructions this is, from 1.
     pub(crate) depth: u32,
     /// Wall-clock time of the sample, ns of the Unix epoch.
@@ -201,7 +201,7 @@ impl Tables {
             reached: 0,
             unknown: 0,
             windows: 0,
-            accepted: 0.0,
+            even: 0.0,
             returns: NONE,
             last_window: 0,
             last_depth: 0,
@@ -254,13 +254,13 @@ impl Tables {
         if opens {
             profile.last_window = window;
             profile.windows = profile.windows.saturating_add(1);
-            profile.accepted += moment.accepted;
+            profile.even += moment.even;
         }
         let list = profile.list.get_or_insert_with(|| {
             self.lists += 1;
             Hotlist::new(&self.config)
         });
-        list.update(value, moment.time, coins);
+        list.update_in_window(value, moment.time, opens, coins);
         next
     }
 

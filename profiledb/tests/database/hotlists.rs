@@ -48,6 +48,7 @@ fn add(
         reached: parts.events + unknown,
         unknown,
         windows: parts.events / 2,
+        even: None,
         parts,
     };
     flush.hotlist(&row)
@@ -173,6 +174,7 @@ fn refused() -> Outcome {
         reached: 1_010,
         unknown: 10,
         windows: 1_000,
+        even: None,
         parts: list(1, 1_000).to_parts(),
     };
     let changes: [fn(&mut NewHotlist<'_>); 8] = [
@@ -222,7 +224,7 @@ proptest! {
         let mut parts = Hotlist::new(&Config::default()).to_parts();
         parts.events = 1;
         parts.sat_count = 0;
-        parts.tuples = vec![PartsTuple { value, counted: 1, certain: 0, first: 5 }];
+        parts.tuples = vec![PartsTuple::new(value, 1, 0, 5)];
         flush.hotlist(&NewHotlist {
             process: process_id,
             subject,
@@ -232,6 +234,7 @@ proptest! {
             reached: counter.max(1),
             unknown: counter.max(1) - 1,
             windows: 1,
+            even: None,
             parts,
         }).unwrap();
         flush.commit().unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{JsonShare, finish_rows, nothing, shares_text};
+use super::{JsonShare, finish_rows, json_shares, nothing, shares_text};
 use crate::args::Format;
 use crate::callee::{Callees, Live, not_known};
 use crate::failure::Failure;
@@ -181,11 +181,7 @@ fn row(
                 reached: values.reached,
                 unknown: values.unknown,
                 samples: values.samples(),
-                values: values
-                    .shares
-                    .iter()
-                    .map(|share| JsonShare::new(&values, class, share))
-                    .collect(),
+                values: json_shares(&values, class),
             });
             // The classic report has one value each; the rest is in JSON and in `list`.
             shares.push(shares_text(&values, class, 1).replace(" ...", "") + values.base.words());
@@ -283,6 +279,7 @@ mod tests {
             pc: 1,
             caller: None,
             base: Base::Time,
+            independent: true,
             parameter: "arg0".to_owned(),
             reached,
             unknown: 0,

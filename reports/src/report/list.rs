@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{JsonShare, JsonSite, finish, nothing, shares_text, threshold_text};
+use super::{JsonShare, JsonSite, finish, json_shares, nothing, shares_text, threshold_text};
 use crate::args::Format;
 use crate::callee::{Callees, not_known};
 use crate::code::{Disassembler, Spacing};
@@ -264,11 +264,7 @@ fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
         windows: values.windows,
         distinct: values.shares.len(),
         threshold: rounded(values.threshold, 3),
-        values: values
-            .shares
-            .iter()
-            .map(|share| JsonShare::new(values, values.class(), share))
-            .collect(),
+        values: json_shares(values, values.class()),
     }
 }
 

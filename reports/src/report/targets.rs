@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use iced_x86::FlowControl;
 use serde::Serialize;
 
-use super::{finish_rows, nothing};
+use super::{JSON_VALUES, finish_rows, nothing};
 use crate::args::Format;
 use crate::code::{decode, is_indirect};
 use crate::failure::Failure;
@@ -68,6 +68,7 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
         let targets: Vec<Target> = values
             .shares
             .iter()
+            .take(JSON_VALUES)
             .map(|share| Target {
                 target: None,
                 address: format!("0x{:x}", share.value),

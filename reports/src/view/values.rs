@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hotlist::{Hotlist, Tuple};
+use hotlist::{Draws, Sum};
 use profiledb::Merged;
 use serde::Serialize;
 
@@ -17,6 +17,8 @@ pub(crate) struct Share {
     pub(crate) value: u64,
     /// Estimated occurrences.
     pub(crate) estimate: f64,
+    /// The variance that thinning has put into the estimate.
+    pub(crate) variance: f64,
     /// Of the known values, 0 to 100.
     pub(crate) percent: f64,
     /// Lower end of the 95 % interval, in percent.
@@ -48,8 +50,12 @@ impl Base {
     }
 }
 
-/// Fewer executions are not told of: whether they depend on each other is not known.
-const FEW_EXECUTIONS: u64 = 100;
+/// Pairs of executions in one window, from which on it is known whether they depend on each other.
+const PAIRS: f64 = 400.0;
+
+/// How far they may: a share of executions is off by about this part of what lies between the shares
+/// of time and of executions.
+const ALIKE: f64 = 0.1;
 
 /// The values of one parameter at one PC.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +68,8 @@ pub(crate) struct Values {
     pub(crate) parameter: String,
     /// What the shares are of.
     pub(crate) base: Base,
+    /// Executions next to each other do not depend on each other, as far as it is known.
+    pub(crate) independent: bool,
     /// Times a window came by.
     pub(crate) reached: u64,
     /// Of those, without a known value.
@@ -92,6 +100,10 @@ impl Values {
                 None if samples > row.windows.saturating_add(row.windows / 20) => Base::Windows,
                 None => Base::Time,
             },
+            independent: row
+                .list
+                .alike(PAIRS)
+                .is_some_and(|alike| alike.abs() <= ALIKE),
             reached: row.reached,
             unknown: row.unknown,
             windows: row.windows,
@@ -100,24 +112,27 @@ impl Values {
             live: true,
             shares: Vec::new(),
         };
-        let (samples, windows, reached) = (values.samples(), values.windows, values.reached);
-        let weight = weight(&row.list, samples);
-        values.shares = row
-            .list
-            .tuples()
-            .map(|tuple| {
-                let estimate = as_float(tuple.counted) * weight + as_float(tuple.certain);
-                let percent = values.percent(estimate);
-                let (low, high) = tuple.interval(samples, windows, reached);
-                Share {
-                    value: tuple.value,
-                    estimate,
-                    percent,
-                    low: low.min(percent),
-                    high: high.max(percent),
-                }
-            })
-            .collect();
+        let draws = Draws {
+            samples: values.samples(),
+            windows: values.windows,
+            reached: values.reached,
+            even: row.even,
+        };
+        let part = drawn_part(&row.list, values.samples());
+        let share = |tuple: hotlist::Summed| {
+            let estimate = tuple.least + (tuple.estimate() - tuple.least) * part;
+            let percent = values.percent(estimate);
+            let (low, high) = row.list.interval(&tuple, &draws);
+            Share {
+                value: tuple.value,
+                estimate,
+                variance: tuple.variance(),
+                percent,
+                low: low.min(percent),
+                high: high.max(percent),
+            }
+        };
+        values.shares = row.list.tuples().map(share).collect();
         values.sort();
         values
     }
@@ -130,7 +145,7 @@ impl Values {
     /// Whether the shares are of what they are said to be of.
     pub(crate) fn is_claimed(&self) -> bool {
         match self.base {
-            Base::Executions => self.mostly_known() && self.samples() >= FEW_EXECUTIONS,
+            Base::Executions => self.mostly_known() && self.independent,
             Base::Time | Base::Windows => true,
         }
     }
@@ -175,19 +190,16 @@ impl Values {
                 }
                 Some(sum) => {
                     sum.estimate += share.estimate;
+                    sum.variance += share.variance;
                     sum.percent = self.percent(sum.estimate);
-                    let p = if self.threshold > 0.0 {
-                        1.0 / self.threshold
-                    } else {
-                        1.0
+                    // How values that become one came together is not known: windows count.
+                    let draws = Draws {
+                        samples: self.samples(),
+                        windows: self.windows,
+                        reached: self.reached,
+                        even: 0.0,
                     };
-                    (sum.low, sum.high) = hotlist::interval(
-                        sum.estimate,
-                        self.samples(),
-                        self.windows,
-                        self.reached,
-                        p,
-                    );
+                    (sum.low, sum.high) = draws.interval(sum.estimate, sum.variance);
                 }
             }
         }
@@ -211,27 +223,24 @@ impl Values {
     }
 }
 
-/// What an event that entered the list by a draw stands for: 1/p others, which is right on average.
-/// With a lucky draw the list would stand for more events than were offered to it; then they
-/// stand for as many as there is room for beside those counted surely. No value gets less than was
-/// seen of it.
-fn weight(list: &Hotlist<u64>, samples: u64) -> f64 {
-    let sum = |count: fn(&Tuple<u64>) -> u64| {
-        let counts = list.tuples().map(|tuple| count(&tuple));
-        counts.fold(0, u64::saturating_add)
-    };
-    let drawn = sum(|tuple| tuple.counted);
-    let room = samples.saturating_sub(sum(|tuple| tuple.certain));
-    if drawn == 0 {
-        return list.threshold();
+/// An event that entered a list by a draw stands for others, which is right on average. With
+/// lucky draws the lists would stand for more events than were offered to them; then the part of
+/// each estimate that goes beyond what was counted is lowered to this part of it, for which there
+/// is room. No value gets less than was seen of it.
+fn drawn_part(list: &Sum<u64>, samples: u64) -> f64 {
+    let (estimates, least) = list.tuples().fold((0.0, 0.0), |(estimates, least), tuple| {
+        (estimates + tuple.estimate(), least + tuple.least)
+    });
+    let drawn = estimates - least;
+    if estimates <= as_float(samples) || drawn <= 0.0 {
+        return 1.0;
     }
-    let weight = as_float(room) / as_float(drawn);
-    weight.min(list.threshold()).max(1.0)
+    ((as_float(samples) - least) / drawn).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use hotlist::{Config, Generator};
+    use hotlist::{Config, Generator, Hotlist};
 
     use super::*;
 
@@ -241,6 +250,7 @@ mod tests {
             caller: None,
             parameter: "arg1".to_owned(),
             base: Base::Time,
+            independent: true,
             reached,
             unknown,
             windows: reached - unknown,
@@ -252,6 +262,7 @@ mod tests {
         let share = |(value, estimate): &(u64, f64)| Share {
             value: *value,
             estimate: *estimate,
+            variance: 0.0,
             percent: values.percent(*estimate),
             low: 0.0,
             high: 100.0,
@@ -289,7 +300,9 @@ mod tests {
             };
             let first = flush(1000, &mut coins);
             let second = flush(2000, &mut coins);
-            let list = first.merge(&second, &mut coins);
+            let mut list = Sum::new(Sum::<u64>::MOST);
+            list.add(&first, &mut coins);
+            list.add(&second, &mut coins);
             let estimates: Vec<f64> = list.tuples().map(|tuple| tuple.estimate()).collect();
             let merged = Merged {
                 pc: 0,
@@ -298,6 +311,7 @@ mod tests {
                 reached: 40,
                 unknown: 0,
                 windows: 40,
+                even: 0.0,
                 list,
             };
             let values = Values::new(&merged);
@@ -309,8 +323,7 @@ mod tests {
                     .iter()
                     .find(|share| share.value == tuple.value);
                 let share = share.expect("all are shown");
-                let seen = as_float(tuple.counted + tuple.certain);
-                assert!(share.estimate >= seen - 1e-6 && share.low <= share.percent);
+                assert!(share.estimate >= tuple.least - 1e-6 && share.low <= share.percent);
             }
             if estimates.iter().sum::<f64>() > 40.0 {
                 assert!(sum > 100.0 - 1e-6, "{sum}");
