@@ -55,14 +55,13 @@ impl Acceptance {
         self.longest = self.present;
     }
 
-    /// How far windows come at even distances of time that are accepted with this probability: so
-    /// far as they are not drawn, less the square of the coefficient of variation of intervals
-    /// that are each drawn anew. Others are in force for long, and windows stand for them.
-    pub(crate) fn even(&self, probability: f64) -> f64 {
+    /// How far samples come at even distances of time ([`hotlist::Draws::even`]): less the square of
+    /// the coefficient of variation of intervals that are each drawn anew, uniform on 1/2 to 3/2 of
+    /// the mean. Others are in force for long, and windows stand for them.
+    pub(crate) fn evenness(&self) -> f64 {
         match self.longest {
-            // Uniform on 1/2 to 3/2.
-            0 => probability * (1.0 - 1.0 / 12.0),
-            _ => probability,
+            0 => 1.0 - 1.0 / 12.0,
+            _ => 1.0,
         }
     }
 
@@ -185,5 +184,6 @@ mod tests {
         let mut acceptance = Acceptance::new(3, None);
         acceptance.set_mean(5);
         assert_eq!(acceptance.of_interval(1), 1.0);
+        assert!(acceptance.evenness() < 1.0);
     }
 }

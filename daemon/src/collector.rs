@@ -126,11 +126,12 @@ impl Collector {
         let mut images = Images::new(settings.deny.clone(), settings.clock_offset, room);
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
         let kernel = Kernel::read();
+        let acceptance = Acceptance::new(settings.seed, settings.mean_interval);
         let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
         Self {
-            tables: empty_tables(&settings),
+            tables: empty_tables(&settings, &acceptance),
             coins: Generator::new(settings.seed),
-            acceptance: Acceptance::new(settings.seed, settings.mean_interval),
+            acceptance,
             settings,
             images,
             loadmap: Loadmap::new(room),
@@ -223,7 +224,8 @@ impl Collector {
         }
         self.totals.lost += self.tables.losses();
         self.acceptance.begin();
-        std::mem::replace(&mut self.tables, empty_tables(&self.settings))
+        let empty = empty_tables(&self.settings, &self.acceptance);
+        std::mem::replace(&mut self.tables, empty)
     }
 
     /// Why it would be well to begin with a new collector, if it would: what is known of images is
@@ -437,12 +439,13 @@ impl Collector {
 }
 
 /// Tables for what is to come, in half of the memory: the other half is for what is being saved.
-fn empty_tables(settings: &Settings) -> Tables {
+fn empty_tables(settings: &Settings, acceptance: &Acceptance) -> Tables {
     let mut tables = Tables::new(
         Config::default().precise(),
         settings.memory / 2,
         settings.window,
     );
+    tables.evenness = acceptance.evenness();
     tables.declare_losses();
     tables
 }

@@ -122,6 +122,18 @@ impl Snapshot {
                 flush.cycles(process, subject, at, caller, cycles.samples, cycles.weight)?;
             }
         }
+        // A sample is turned away, or begins a window that does not come by: for an instruction, that
+        // is a draw. What is left of evenness is the part of its owner's samples that do.
+        let samples = tables.samples();
+        let even = |windows: u64, owner: Owner| {
+            let all = samples
+                .get(&owner)
+                .copied()
+                .unwrap_or(0)
+                .max(windows)
+                .max(1);
+            tables.evenness * windows as f64 / all as f64
+        };
         let mut rejected = 0;
         let empty = Hotlist::new(&Config::default().precise()).to_parts();
         for profile in &tables.profiles {
@@ -142,21 +154,25 @@ impl Snapshot {
                 parameter: &parameter,
                 reached: profile.reached,
                 unknown: profile.unknown,
-                windows: profile.windows.into(),
-                even: profile.even(),
+                windows: profile.windows,
+                even: Some(even(profile.windows, key.owner)),
                 parts,
             };
             rejected += is_rejected(flush.hotlist(&of_time))?;
             if let Some(returns) = tables.returns(profile) {
-                let (reached, unknown) = returns.reached_and_unknown();
+                let (reached, mut unknown) = returns.reached_and_unknown();
+                let (mut windows, mut parts) = (returns.windows, returns.list.to_parts());
+                if !returns.is_independent() {
+                    (unknown, windows, parts) = (reached, 0, empty.clone());
+                }
                 let of_executions = NewHotlist {
                     parameter: &format!("{}{parameter}", profiledb::OF_EXECUTIONS),
                     reached,
                     unknown,
-                    windows: returns.windows,
+                    windows,
                     // Most are turned away by draws.
                     even: None,
-                    parts: returns.list.to_parts(),
+                    parts,
                     ..of_time
                 };
                 rejected += is_rejected(flush.hotlist(&of_executions))?;

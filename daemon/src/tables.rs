@@ -63,22 +63,12 @@ pub(crate) struct ValueProfile {
     returns: u32,
     pub(crate) reached: u64,
     pub(crate) unknown: u64,
-    pub(crate) windows: u32,
-    /// Sum of how far each of these came at even distances of time.
-    even: f32,
+    pub(crate) windows: u64,
     /// The last window, the lower half of its number, and the instruction of it.
     last_window: u32,
     last_depth: u32,
     /// Made with the first known value.
     pub(crate) list: Option<Hotlist<u64>>,
-}
-
-impl ValueProfile {
-    /// How evenly in time its windows came: the mean of what was said of each.
-    pub(crate) fn even(&self) -> Option<f64> {
-        let mean = f64::from(self.even) / f64::from(self.windows);
-        (self.windows > 0).then(|| mean.clamp(0.0, 1.0))
-    }
 }
 
 /// No profile.
@@ -137,6 +127,8 @@ pub(crate) struct Tables {
     config: Config,
     budget: usize,
     lists: usize,
+    /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
+    pub(crate) evenness: f64,
     /// Instructions of a window, if those that return within one are counted apart; else 0.
     long: u32,
 }
@@ -189,6 +181,7 @@ impl Tables {
             config,
             budget,
             lists: 0,
+            evenness: 1.0,
             long: returns::long(window),
         }
     }
@@ -359,6 +352,15 @@ impl Tables {
     /// The interrupts at each PC, whose they are, and who called.
     pub(crate) fn cycles(&self) -> impl Iterator<Item = (Owner, Cycles)> {
         self.cycles.iter().map(|(key, cycles)| (key.owner, *cycles))
+    }
+
+    /// The samples of each owner.
+    pub(crate) fn samples(&self) -> FxHashMap<Owner, u64> {
+        let mut samples = FxHashMap::default();
+        for (key, cycles) in &self.cycles {
+            *samples.entry(key.owner).or_insert(0) += cycles.samples;
+        }
+        samples
     }
 
     /// Counts a call of what is there, if that is known, and returns its index.

@@ -107,8 +107,6 @@ pub(crate) struct Recorder<'a, 'v> {
     pub(crate) owner: Owner,
     /// Number of this window, from 1.
     pub(crate) window: u64,
-    /// How far it came at even distances of time: see [`hotlist::Draws::even`].
-    pub(crate) even: f32,
     /// Instructions reached in it.
     pub(crate) depth: u32,
     /// Wall-clock time of the sample, ns of the Unix epoch.
@@ -212,7 +210,6 @@ impl Recorder<'_, '_> {
         Moment {
             caller,
             window: self.window,
-            even: self.even,
             depth: self.depth,
             time: self.time,
         }

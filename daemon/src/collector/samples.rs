@@ -343,8 +343,6 @@ impl Collector {
             coins: &mut self.coins,
             owner,
             window: self.windows,
-            // By a handler that has yet to be told, with less. A hundredth is precise enough.
-            even: self.acceptance.even(accepted.min(share)) as f32,
             depth: 0,
             time: sample
                 .time

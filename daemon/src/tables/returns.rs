@@ -20,8 +20,9 @@
 //!   has none counts as unknown.
 //!
 //! Neighbours must not depend on each other: where one value comes again and again, and takes
-//! longer, the next stretch is as long as the first. Readers see that from the pairs of equal
-//! values in one window, and then tell time alone.
+//! longer, the next stretch is as long as the first. So it is counted how often an event has the
+//! value of the one before, and how often it would by chance. Where that differs, all are unknown,
+//! and shares of time are all that is told.
 
 use hotlist::{Generator, Hotlist};
 
@@ -30,6 +31,10 @@ use super::{NONE, Tables};
 
 /// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
 const LONG: u32 = 64;
+
+/// How far events next to each other may depend on each other: a share of executions is off by about
+/// this part of what lies between the shares of time and of executions.
+const MOST_ALIKE: f64 = 0.1;
 
 /// The instructions of a window, if that is long enough; else 0.
 pub(super) fn long(window: u32) -> u32 {
@@ -47,13 +52,64 @@ pub(crate) struct Returns {
     /// Events in the first quarter of a window, and those of them that had a next one.
     early: u64,
     returned: u64,
+    /// The value of the last event of the present window.
+    last_value: Option<u64>,
+    /// Events accepted that have known values, as those before have; those of them that are equal,
+    /// and how many that would be by chance.
+    pairs: u64,
+    equal: u64,
+    expected: f64,
     pub(crate) list: Hotlist<u64>,
 }
 
 impl Returns {
+    fn new(list: Hotlist<u64>) -> Self {
+        Self {
+            reached: 0,
+            unknown: 0,
+            windows: 0,
+            last_window: 0,
+            early: 0,
+            returned: 0,
+            last_value: None,
+            pairs: 0,
+            equal: 0,
+            expected: 0.0,
+            list,
+        }
+    }
+
     /// Takes notice of an event at this instruction of a window.
-    pub(super) fn came_by(&mut self, depth: u32, long: u32) {
+    pub(super) fn came_by(&mut self, depth: u32, long: u32, value: Option<u64>) {
         self.early += u64::from(is_early(depth, long));
+        self.last_value = value;
+    }
+
+    /// Compares an event with the one before.
+    fn compare(&mut self, before: u64, value: u64) {
+        let events = self.list.events();
+        if events == 0 {
+            return;
+        }
+        let same = self.list.tuples().find(|tuple| tuple.value == before);
+        let share = same.map_or(0.0, |tuple| tuple.estimate() / events as f64);
+        self.pairs += 1;
+        self.equal += u64::from(before == value);
+        self.expected += share.min(1.0);
+    }
+
+    /// Whether an event does not depend on the one before, as far as can be told: by the
+    /// correlation of being equal, less two of its standard errors.
+    pub(crate) fn is_independent(&self) -> bool {
+        let pairs = self.pairs as f64;
+        let other = pairs - self.expected;
+        if other < 1.0 {
+            // It is a constant.
+            return true;
+        }
+        let alike = (self.equal as f64 - self.expected) / other;
+        let error = (self.expected * other / pairs).sqrt() / other;
+        alike.abs() <= MOST_ALIKE + 2.0 * error
     }
 
     /// Events reached, and the unknown among them: for each known event as many as there are early
@@ -104,23 +160,16 @@ impl Tables {
             };
             profile.returns = new;
             self.lists += 1;
-            let mut returns = Returns {
-                reached: 0,
-                unknown: 0,
-                windows: 0,
-                last_window: 0,
-                early: 0,
-                returned: 0,
-                list: Hotlist::new(&self.config),
-            };
-            returns.came_by(before, self.long);
+            let mut returns = Returns::new(Hotlist::new(&self.config));
+            returns.came_by(before, self.long, None);
             self.returns.push(returns);
         }
         let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
             return;
         };
         returns.returned += u64::from(is_early(before, self.long));
-        returns.came_by(moment.depth, self.long);
+        let last_value = returns.last_value;
+        returns.came_by(moment.depth, self.long, value);
         let gap = moment.depth.saturating_sub(before);
         if coins.uniform() > acceptance(gap, self.long) {
             return;
@@ -130,6 +179,9 @@ impl Tables {
             returns.unknown += 1;
             return;
         };
+        if let Some(last_value) = last_value {
+            returns.compare(last_value, value);
+        }
         let window = moment.window as u32;
         let opens = returns.last_window != window;
         if opens {
@@ -170,10 +222,13 @@ mod tests {
         time: u32,
     }
 
+    /// The percentages of the value 2 by time and by executions, the part of the executions that
+    /// is known, and whether they are independent.
+    type Seen = (f64, f64, f64, bool);
+
     /// Windows that begin at random moments of a program, and see a value at the end of each
-    /// stretch: the percentages of the value 2 by time and by executions, and the part of the
-    /// executions that is known.
-    fn seen(mut next: impl FnMut(&mut StdRng) -> Stretch) -> (f64, f64, f64) {
+    /// stretch.
+    fn seen(mut next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
         let mut random = StdRng::seed_from_u64(7);
         let mut coins = Generator::new(7);
         let config = Config::default().precise();
@@ -205,7 +260,6 @@ mod tests {
                 let moment = Moment {
                     caller: None,
                     window,
-                    even: 1.0,
                     depth,
                     time: window,
                 };
@@ -229,6 +283,7 @@ mod tests {
             percent(profile.list.as_ref().expect("it was seen")),
             percent(&returns.list),
             1.0 - unknown as f64 / reached as f64,
+            returns.is_independent(),
         )
     }
 
@@ -249,13 +304,29 @@ mod tests {
             (stretch(2, 40, 400), 100.0 * 40.0 / (40.0 + 0.9 * 50.0)),
             (stretch(2, 12, 10), 100.0 / (1.0 + 0.9 * 50.0)),
         ] {
-            let (time, executions, known) = seen(|random| match random.random_bool(0.1) {
-                true => slow,
-                false => stretch(1, 40, 50),
-            });
+            let (time, executions, known, independent) =
+                seen(|random| match random.random_bool(0.1) {
+                    true => slow,
+                    false => stretch(1, 40, 50),
+                });
             assert!((time - by_time).abs() < 1.5, "{time} for {by_time}");
             assert!((executions - 10.0).abs() < 1.5, "{executions} for 10");
-            assert!(known > 0.97, "{known}");
+            assert!(known > 0.97 && independent, "{known}");
+        }
+    }
+
+    /// Values that last, and values that take turns, are found out: of them no executions are told.
+    #[test]
+    fn dependent() {
+        for lasts in [0.99, 0.7, 0.1] {
+            let mut value = 1;
+            let (.., independent) = seen(|random| {
+                if !random.random_bool(lasts) {
+                    value = 3 - value;
+                }
+                stretch(value, 40, if value == 2 { 400 } else { 50 })
+            });
+            assert!(!independent, "{lasts}");
         }
     }
 
@@ -263,7 +334,7 @@ mod tests {
     /// unknown.
     #[test]
     fn seldom_back() {
-        let (_, _, known) = seen(|random| match random.random_bool(0.7) {
+        let (_, _, known, _) = seen(|random| match random.random_bool(0.7) {
             true => stretch(1, 400, 100),
             false => stretch(2, 40, 100),
         });

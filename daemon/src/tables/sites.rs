@@ -33,8 +33,6 @@ pub(crate) struct Moment {
     pub(crate) caller: Option<PcId>,
     /// Number of the window, from 1.
     pub(crate) window: u64,
-    /// How far it came at even distances of time: see [`hotlist::Draws::even`].
-    pub(crate) even: f32,
     /// Which of its instructions this is, from 1.
     pub(crate) depth: u32,
     /// Wall-clock time of the sample, ns of the Unix epoch.
@@ -201,7 +199,6 @@ impl Tables {
             reached: 0,
             unknown: 0,
             windows: 0,
-            even: 0.0,
             returns: NONE,
             last_window: 0,
             last_depth: 0,
@@ -240,7 +237,7 @@ impl Tables {
             }
             profile.last_depth = moment.depth;
             if opens && let Some(returns) = self.returns.get_mut(profile.returns as usize) {
-                returns.came_by(moment.depth, self.long);
+                returns.came_by(moment.depth, self.long, value);
             }
         }
         profile.reached += 1;
@@ -253,8 +250,7 @@ impl Tables {
         };
         if opens {
             profile.last_window = window;
-            profile.windows = profile.windows.saturating_add(1);
-            profile.even += moment.even;
+            profile.windows += 1;
         }
         let list = profile.list.get_or_insert_with(|| {
             self.lists += 1;

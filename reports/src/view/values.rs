@@ -50,12 +50,11 @@ impl Base {
     }
 }
 
-/// Pairs of executions in one window, from which on it is known whether they depend on each other.
-const PAIRS: f64 = 400.0;
-
-/// How far they may: a share of executions is off by about this part of what lies between the shares
-/// of time and of executions.
-const ALIKE: f64 = 0.1;
+/// Pairs of executions in one window that are needed to know whether they depend on each other, and
+/// how far they may. The collector has looked at each flush; this is about all of them together. A
+/// value that takes many instructions is seldom twice in a window, so they never look independent.
+const PAIRS: f64 = 100.0;
+const ALIKE: f64 = 0.5;
 
 /// The values of one parameter at one PC.
 #[derive(Debug, Clone, PartialEq)]
