@@ -179,7 +179,7 @@ impl<V: Words + Ord> Sum<V> {
     /// `None` where there are fewer than `least` pairs of them, or those are not known.
     pub fn alike(&self, least: f64) -> Option<f64> {
         let all = self.pairs.map(|(within, _)| within);
-        let all = all.filter(|all| *all > 0.0 && *all >= least)?;
+        let all = all.filter(|all| *all >= least.max(1.0))?;
         let events = (self.events as f64).max(1.0);
         let (same, expected) = self
             .values

@@ -130,13 +130,14 @@ fn record(cell: &Cell, random: &mut Generator) -> (f64, (f64, f64)) {
         let mut time = random.uniform() * mean;
         loop {
             if left == 0 {
-                let part: f64 = match second.take() {
+                let part = match second.take() {
                     Some(part) if cell.clock != Clock::Each => part,
-                    _ => random.uniform(),
+                    _ => {
+                        let part = random.uniform();
+                        second = Some(1.0 - part);
+                        part
+                    }
                 };
-                if second.is_none() {
-                    second = Some(1.0 - part);
-                }
                 interval = mean * (0.5 + part);
                 left = 1;
                 while random.uniform() > 1.0 / in_force {
@@ -200,12 +201,19 @@ fn held(cell: &Cell, runs: u32) -> f64 {
     100.0 * held.count() as f64 / f64::from(runs)
 }
 
+/// As in a hot loop, of whose windows half are turned away.
+const ACCEPTED: f64 = 0.5;
 const PHASES: [f64; 5] = [0.0, 0.003, 0.03, 0.3, 1.5];
 
-fn cells(clock: Clock, accepted: f64) -> Vec<Cell> {
+/// All of them, or those that take least.
+fn cells(clock: Clock, all: bool) -> Vec<Cell> {
+    let (rates, threads) = match all {
+        true => (&[200.0, 1000.0, 4000.0][..], &[1, 3, 10][..]),
+        false => (&[200.0, 1000.0][..], &[1, 3][..]),
+    };
     let mut cells = Vec::new();
-    for rate in [200.0, 1000.0, 4000.0] {
-        for threads in [1, 3, 10] {
+    for &rate in rates {
+        for &threads in threads {
             for values in [
                 Values::Constant,
                 Values::Alternating,
@@ -226,7 +234,7 @@ fn cells(clock: Clock, accepted: f64) -> Vec<Cell> {
                             threads,
                             values,
                             phase,
-                            accepted,
+                            accepted: ACCEPTED,
                         });
                     }
                 }
@@ -242,21 +250,19 @@ fn check(clock: Clock) {
     // Four standard deviations of a coverage of 95 %.
     let chance = 400.0 * (0.95 * 0.05 / f64::from(runs)).sqrt();
     let mut low = Vec::new();
-    for accepted in [1.0, 0.5] {
-        for cell in cells(clock, accepted) {
-            let held = held(&cell, runs);
-            if show {
-                println!(
-                    "{clock:?} accepted {accepted} {:>4}/s {:>2} threads {:<11} {:>5} s: {held:.1} %",
-                    cell.rate,
-                    cell.threads,
-                    format!("{:?}", cell.values),
-                    cell.phase
-                );
-            }
-            if held < 93.0 - chance {
-                low.push((cell, held));
-            }
+    for cell in cells(clock, show) {
+        let held = held(&cell, runs);
+        if show {
+            println!(
+                "{clock:?} {:>4}/s {:>2} threads {:<11} {:>5} s: {held:.1} %",
+                cell.rate,
+                cell.threads,
+                format!("{:?}", cell.values),
+                cell.phase
+            );
+        }
+        if held < 93.0 - chance {
+            low.push((cell, held));
         }
     }
     assert!(low.is_empty(), "{low:#?}");

@@ -96,7 +96,7 @@ impl Values {
             base: match of_executions {
                 Some(_) => Base::Executions,
                 // A few windows with two events change nothing.
-                None if samples > row.windows.saturating_add(row.windows / 20) => Base::Windows,
+                None if samples > row.windows.saturating_add(row.windows / 10) => Base::Windows,
                 None => Base::Time,
             },
             independent: row
