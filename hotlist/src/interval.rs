@@ -130,10 +130,20 @@ pub(crate) fn share_interval(
     let all = samples as f64;
     let share = (estimate / all).clamp(0.0, 1.0);
     let draws = all / effect;
-    let spread = Z * thinning.max(0.0).sqrt() / all;
+    let thinning = thinning.max(0.0);
+    let spread = Z * thinning.sqrt() / all;
+    // A value that was lucky to be counted tells its variance; of one that was not, a larger part
+    // is missing than its variance says. So the upper end is where the estimate would be as
+    // unlikely if the variance grew with the share, as with counts of few draws.
+    let of_event = if estimate > 0.0 {
+        thinning / estimate
+    } else {
+        0.0
+    };
+    let centre = Z * Z * of_event / (2.0 * all);
     let (low, high) = wilson(share, draws);
     let low = share - (share - low).hypot(spread);
-    let high = share + (high - share).hypot(spread);
+    let high = share + (high - share).hypot(centre + spread.hypot(centre));
     let known = all / reached.max(samples) as f64;
     let (low, high) = if known < KNOWN_ENOUGH {
         (low * known, high * known + (1.0 - known))

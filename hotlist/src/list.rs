@@ -230,14 +230,12 @@ impl<V: Words> Hotlist<V> {
         if concise && !self.offer(coins) {
             return;
         }
+        let found = self.store.find(value);
         if self.store.tells_pairs() {
-            self.store.pair_list(opens);
+            self.store.pair(found, opens);
         }
-        match self.store.find(value) {
+        match found {
             Some(index) => {
-                if self.store.tells_pairs() {
-                    self.store.pair_tuple(index);
-                }
                 let full = match concise {
                     true => self.store.count(index),
                     false => self.store.count_surely(index),
@@ -332,7 +330,7 @@ impl<V: Words> Hotlist<V> {
         self.store.push(value, newcomer);
         self.store.saw(time);
         if self.store.tells_pairs() {
-            self.store.pair_tuple(index);
+            self.store.pair_newcomer(index);
         }
     }
 

@@ -84,7 +84,7 @@ pub(crate) fn stake(weights: &mut [Weight], threshold: f64, coins: &mut impl Coi
     }
     if let Some((index, chance)) = open {
         // Where all chances add up to a whole number, this is one but for rounding.
-        let stays = chance > 0.5 && chance > 1.0 - 1e-9;
+        let stays = chance > 1.0 - 1e-9;
         let stays = stays || chance > 1e-9 && coins.flip(chance);
         settle(weights, index, stays, threshold);
     }

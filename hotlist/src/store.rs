@@ -236,61 +236,42 @@ impl<V: Words> Store<V> {
         fit
     }
 
-    /// Counts the pairs that an event of the list makes with those before it; `opens`: it is the
-    /// first of its window.
+    /// Counts the pairs that an event makes with those of the list before it, and with those of
+    /// its value, if that is in the list. `opens`: it is the first of its window.
     #[inline]
-    pub(crate) fn pair_list(&mut self, opens: bool) {
-        let at = self.marks_at();
-        let Some(mark) = self.words.get_mut(at) else {
+    pub(crate) fn pair(&mut self, index: Option<usize>, opens: bool) {
+        let (at, places) = (self.marks_at(), self.capacity() + 1);
+        let Some(words) = self.words.get_mut(at..at + 2 * places) else {
             return;
         };
-        let (before, now) = (
-            *mark >> BEFORE_AT & MOST_IN_WINDOW,
-            *mark >> NOW_AT & MOST_IN_WINDOW,
-        );
-        let window = *mark >> WINDOW_AT;
-        let (window, before, now) = match opens || now == 0 {
-            true => (window + 1, now, 1),
-            false => (window, before, (now + 1).min(MOST_IN_WINDOW)),
+        let (marks, pairs) = words.split_at_mut(places);
+        let (Some(mark), Some(pair)) = (marks.first_mut(), pairs.first_mut()) else {
+            return;
         };
-        *mark = before << BEFORE_AT | now << NOW_AT | window << WINDOW_AT;
-        self.add_pairs(0, before, now);
+        let next = match opens || now_of(*mark) == 0 {
+            true => marked(*mark, 1 + (*mark >> WINDOW_AT)),
+            false => marked(*mark, *mark >> WINDOW_AT),
+        };
+        *mark = next;
+        *pair += made(next);
+        let mut past = *pair;
+        if let Some(index) = index
+            && let (Some(mark), Some(pair)) = (marks.get_mut(index + 1), pairs.get_mut(index + 1))
+        {
+            *mark = marked(*mark, next >> WINDOW_AT);
+            *pair += made(*mark);
+            past |= *pair;
+        }
+        if past & PAST_MIDDLE != 0 {
+            self.forget_pairs();
+        }
     }
 
-    /// The same for the event's value.
-    #[inline]
-    pub(crate) fn pair_tuple(&mut self, index: usize) {
+    /// Marks a tuple that has just come by the event that the list was last paired for.
+    pub(crate) fn pair_newcomer(&mut self, index: usize) {
         let window = self.mark(0) >> WINDOW_AT;
         let at = self.marks_at() + index + 1;
-        let Some(mark) = self.words.get_mut(at) else {
-            return;
-        };
-        let (before, now) = (
-            *mark >> BEFORE_AT & MOST_IN_WINDOW,
-            *mark >> NOW_AT & MOST_IN_WINDOW,
-        );
-        // Numbers of windows come again after 65,536 of them, with the same last bits.
-        let (before, now) = match window.wrapping_sub(*mark >> WINDOW_AT) & 0xffff {
-            0 => (before, (now + 1).min(MOST_IN_WINDOW)),
-            1 => (now, 1),
-            _ => (0, 1),
-        };
-        let variance = *mark & 0xffff;
-        *mark = variance | before << BEFORE_AT | now << NOW_AT | window << WINDOW_AT;
-        self.add_pairs(index + 1, before, now);
-    }
-
-    /// An event that is the `now`-th of its window makes a pair with each before it there, in
-    /// both orders, and with each of the window before.
-    #[inline]
-    fn add_pairs(&mut self, place: usize, before: u64, now: u64) {
-        let at = self.pairs_at() + place;
-        if let Some(pair) = self.words.get_mut(at) {
-            *pair += (2 * (now - 1)) | before << 32;
-            if *pair & PAST_MIDDLE != 0 {
-                self.forget_pairs();
-            }
-        }
+        self.words[at] = marked(self.words[at], window);
     }
 
     /// B + 1; whether it is at its end now.
@@ -490,6 +471,30 @@ impl<V: Words> Store<V> {
         let firsts = (0..self.len()).map(|index| self.first_offset(index));
         firsts.fold(u64::from(self.last), u64::max)
     }
+}
+
+fn now_of(mark: u64) -> u64 {
+    mark >> NOW_AT & MOST_IN_WINDOW
+}
+
+/// The mark after an event of this window, which it may be the first of. Numbers of windows have
+/// sixteen bits: one that comes again is taken for the same, once in 65,536.
+#[inline]
+fn marked(mark: u64, window: u64) -> u64 {
+    let (before, now) = (mark >> BEFORE_AT & MOST_IN_WINDOW, now_of(mark));
+    let (before, now) = match window.wrapping_sub(mark >> WINDOW_AT) & 0xffff {
+        0 => (before, (now + 1).min(MOST_IN_WINDOW)),
+        1 => (now, 1),
+        _ => (0, 1),
+    };
+    mark & 0xffff | before << BEFORE_AT | now << NOW_AT | window << WINDOW_AT
+}
+
+/// The pairs that the event makes after which the mark is this: one in both orders with each
+/// before it in the window, and one with each of the window before.
+#[inline]
+fn made(mark: u64) -> u64 {
+    2 * (now_of(mark) - 1) | (mark >> BEFORE_AT & MOST_IN_WINDOW) << 32
 }
 
 /// Where a word is. Most values of a list without common ones are not there: several are looked at before

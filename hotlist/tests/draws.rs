@@ -85,7 +85,7 @@ fn record(case: Case, even: f64, random: &mut Generator) -> Option<(f64, (f64, f
         windows += u64::from(accepted);
         time += 1.0 + JITTER * (2.0 * random.uniform() - 1.0);
         // A flush now and then.
-        if random.next_u64() % 2_000 == 0 {
+        if random.next_u64().is_multiple_of(2_000) {
             sum.add(&list, random);
             list = Hotlist::new(&Config::default().precise());
         }

@@ -1,6 +1,6 @@
 //! The profile database: one SQLite file that a collector appends to and reports read.
 //!
-//! Responsible for the schema (`schema/0002.sql` is its one explanation), for
+//! Responsible for the schema (`schema/0002.sql` and the files behind it are its one explanation), for
 //! [`Writer`], which saves whole flushes or nothing of them, for [`Profile`],
 //! which gives the rows of one or many files as plain vectors, for [`Directory`],
 //! which keeps the files of a service in order, and for [`view`], which writes what

@@ -18,8 +18,6 @@ pub(crate) enum Stream {
     Zipf(f64),
     /// 1,000 values, each as likely.
     Uniform,
-    /// 20 values, each as likely: a few more than a list has room for.
-    Few,
     /// Zipf(1.5) whose most frequent values are others after three fifths of the stream and
     /// again after four fifths.
     Phases,
@@ -43,7 +41,6 @@ impl fmt::Display for Stream {
             Self::TwoValued => f.write_str("two-valued"),
             Self::Zipf(s) => write!(f, "Zipf({s:.1})"),
             Self::Uniform => f.write_str("uniform"),
-            Self::Few => f.write_str("few"),
             Self::Phases => f.write_str("phases"),
         }
     }
@@ -78,7 +75,6 @@ impl Source {
             Stream::TwoValued => u64::from(random.uniform() > 0.7),
             Stream::Zipf(_) => self.zipf(random.uniform()),
             Stream::Uniform => random.next_u64() % 1_000,
-            Stream::Few => random.next_u64() % 20,
             Stream::Phases => {
                 let phase = u64::from(5 * at >= 3 * length) + u64::from(5 * at >= 4 * length);
                 (self.zipf(random.uniform()) + 3_000 * phase) % ZIPF_VALUES as u64

@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(narrow.argument(), Some(1));
     }
 
-    /// Whatever the draws, merged lists of few events stand for no more events than there were,
+    /// Whatever the draws, summed lists of few events stand for no more events than there were,
     /// and for no fewer of a value than were counted; estimates that were possible stay.
     #[test]
     fn shares_add_up() {
@@ -290,7 +290,7 @@ mod tests {
             let mut coins = Generator::new(seed);
             let flush = |from: u64, coins: &mut Generator| {
                 let mut list = Hotlist::new(&config);
-                for time in 0..20 {
+                for time in 0..60 {
                     // Every fourth has one value, the others have one each.
                     let value = if time % 4 == 0 { 7 } else { from + time };
                     list.update(value, time, coins);
@@ -307,9 +307,9 @@ mod tests {
                 pc: 0,
                 parameter: "rax",
                 caller: None,
-                reached: 40,
+                reached: 120,
                 unknown: 0,
-                windows: 40,
+                windows: 120,
                 even: 0.0,
                 list,
             };
@@ -324,7 +324,7 @@ mod tests {
                 let share = share.expect("all are shown");
                 assert!(share.estimate >= tuple.least - 1e-6 && share.low <= share.percent);
             }
-            if estimates.iter().sum::<f64>() > 40.0 {
+            if estimates.iter().sum::<f64>() > 120.0 {
                 assert!(sum > 100.0 - 1e-6, "{sum}");
                 corrected += 1;
             } else {
