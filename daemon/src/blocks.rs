@@ -15,9 +15,7 @@
 //! behind a jump and so begin a block anyway. Code without unwind rules has no known blocks, and
 //! its windows are all accepted.
 //!
-//! Where a capture plan would be evaluated for a window, the interrupt's handler throws the first
-//! coin: with a share somewhat above the probability ([`crate::plans`]), since it cannot be told
-//! anew at each sample. The second coin is thrown here, and the two are one of that probability.
+//! The coins are thrown elsewhere ([`crate::acceptance`]).
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -190,67 +188,9 @@ impl Function {
     }
 }
 
-/// That a window is not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thinned {
-    /// As it should be.
-    Rightly,
-    /// By the handler, which had yet to be told that more are wanted: fewer windows than there
-    /// should be start there for the while.
-    Early,
-}
-
-/// Whether a window is not accepted, so that it is with this probability in all. The handler has let
-/// this share of windows pass, and refused this one or not.
-pub(crate) fn thinned(
-    probability: f64,
-    share: f64,
-    by_handler: bool,
-    draw: impl FnOnce() -> f64,
-) -> Option<Thinned> {
-    if by_handler {
-        return Some(match probability > share {
-            true => Thinned::Early,
-            false => Thinned::Rightly,
-        });
-    }
-    (probability < share && draw() * share >= probability).then_some(Thinned::Rightly)
-}
-
 #[cfg(test)]
 mod tests {
-    use rand::rngs::StdRng;
-    use rand::{RngExt, SeedableRng};
-
     use super::*;
-
-    /// Refusals of the handler and of the collector together are those that the probability asks
-    /// for; where the handler's share is the smaller one, what it refuses is said.
-    #[test]
-    fn two_coins_are_one() {
-        let mut draws = StdRng::seed_from_u64(5);
-        for (probability, share, expected) in [
-            (1.0, 1.0, 1.0),
-            (0.3, 1.0, 0.3),
-            (0.3, 0.39, 0.3),
-            (0.3, 0.3, 0.3),
-            (0.3, 0.2, 0.2),
-        ] {
-            let (mut accepted, mut early) = (0, 0);
-            for _ in 0..100_000 {
-                let by_handler = draws.random::<f64>() >= share;
-                match thinned(probability, share, by_handler, || draws.random()) {
-                    None => accepted += 1,
-                    Some(Thinned::Early) => early += 1,
-                    Some(Thinned::Rightly) => {}
-                }
-            }
-            // Five standard deviations of as many coins.
-            let off = f64::from(accepted) - 1e5 * expected;
-            assert!(off.abs() <= 800.0, "{accepted} at {probability} of {share}");
-            assert_eq!(early > 0, probability > share, "{probability} of {share}");
-        }
-    }
 
     /// Jump targets and what follows a jump begin blocks; a call does not.
     #[test]

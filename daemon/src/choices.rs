@@ -186,6 +186,7 @@ impl Choices {
             memory: args.memory as usize * (1 << 20),
             programs: PROGRAMS,
             clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
+            mean_interval: (self.clock != Clock::Timer).then_some(self.period),
         }
     }
 

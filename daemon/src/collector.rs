@@ -5,12 +5,11 @@ mod waiting;
 
 use hotlist::{Config, Generator};
 use interpreter::{Capture, DecodeCache, Registers, State};
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 
 use self::waiting::Waiting;
+use crate::acceptance::Acceptance;
 use crate::blocks::Blocks;
 use crate::code::Recent;
 use crate::devices::has_devices;
@@ -47,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) per_process: bool,
     /// Wall clock minus sample clock, ns.
     pub(crate) clock_offset: i64,
+    /// Mean interval of clocks whose intervals stay in force for many samples, in the clock's unit.
+    pub(crate) mean_interval: Option<u64>,
 }
 
 #[cfg(test)]
@@ -64,6 +65,7 @@ impl Settings {
             deny: Vec::new(),
             per_process: true,
             clock_offset: 0,
+            mean_interval: None,
         }
     }
 }
@@ -86,7 +88,7 @@ pub(crate) struct Collector {
     state: State,
     pub(crate) tables: Tables,
     coins: Generator,
-    acceptance: StdRng,
+    acceptance: Acceptance,
     /// Where the engine takes capture plans.
     plans: Option<Plans>,
     /// Where all that is taken is written down, if it is.
@@ -130,11 +132,12 @@ impl Collector {
         let mut images = Images::new(settings.deny.clone(), settings.clock_offset, room);
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
         let kernel = Kernel::read();
+        let acceptance = Acceptance::new(settings.seed, settings.mean_interval);
         let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
         Self {
-            tables: empty_tables(&settings),
+            tables: empty_tables(&settings, &acceptance),
             coins: Generator::new(settings.seed),
-            acceptance: StdRng::seed_from_u64(settings.seed ^ 0x5eed_acce),
+            acceptance,
             settings,
             images,
             loadmap: Loadmap::new(room),
@@ -175,6 +178,11 @@ impl Collector {
         self.kernel_space = Process::of_kernel(self.kernel_image, kernel.address(0));
         self.kernel = kernel;
         self.loadmap.host = Host::Replayed(FxHashMap::default());
+    }
+
+    /// Says that intervals are drawn around another mean from now on.
+    pub(crate) fn set_mean_interval(&mut self, mean: u64) {
+        self.acceptance.set_mean(mean);
     }
 
     /// Gives plans to this handler from now on.
@@ -222,7 +230,9 @@ impl Collector {
             }
         }
         self.totals.lost += self.tables.losses();
-        std::mem::replace(&mut self.tables, empty_tables(&self.settings))
+        self.acceptance.begin();
+        let empty = empty_tables(&self.settings, &self.acceptance);
+        std::mem::replace(&mut self.tables, empty)
     }
 
     /// Why it would be well to begin with a new collector, if it would: what is known of images is
@@ -446,8 +456,13 @@ impl Collector {
 }
 
 /// Tables for what is to come, in half of the memory: the other half is for what is being saved.
-fn empty_tables(settings: &Settings) -> Tables {
-    let mut tables = Tables::new(Config::default().precise(), settings.memory / 2);
+fn empty_tables(settings: &Settings, acceptance: &Acceptance) -> Tables {
+    let mut tables = Tables::new(
+        Config::default().precise(),
+        settings.memory / 2,
+        settings.window,
+    );
+    tables.evenness = acceptance.evenness();
     tables.declare_losses();
     tables
 }

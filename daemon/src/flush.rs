@@ -122,6 +122,18 @@ impl Snapshot {
                 flush.cycles(process, subject, at, caller, cycles.samples, cycles.weight)?;
             }
         }
+        // A sample is turned away, or begins a window that does not come by: for an instruction, that
+        // is a draw. What is left of evenness is the part of its owner's samples that do.
+        let samples = tables.samples();
+        let even = |windows: u64, owner: Owner| {
+            let all = samples
+                .get(&owner)
+                .copied()
+                .unwrap_or(0)
+                .max(windows)
+                .max(1);
+            tables.evenness * windows as f64 / all as f64
+        };
         let mut rejected = 0;
         let empty = Hotlist::new(&Config::default().precise()).to_parts();
         for profile in &tables.profiles {
@@ -133,22 +145,37 @@ impl Snapshot {
                 Some(list) => list.to_parts(),
                 None => empty.clone(),
             };
-            let written = flush.hotlist(&NewHotlist {
+            let parameter = key.parameter.to_string();
+            let of_time = NewHotlist {
                 process,
                 subject,
                 pc: at,
                 caller: key.caller.and_then(pc),
-                parameter: &key.parameter.to_string(),
+                parameter: &parameter,
                 reached: profile.reached,
                 unknown: profile.unknown,
                 windows: profile.windows,
+                even: Some(even(profile.windows, key.owner)),
                 parts,
-            });
-            match written {
-                // A profile that contradicts itself is a defect of ours; it must not take the rest
-                // of the flush with it.
-                Err(Error::Invalid { .. }) => rejected += 1,
-                result => result?,
+            };
+            rejected += is_rejected(flush.hotlist(&of_time))?;
+            if let Some(returns) = tables.returns(profile) {
+                let (reached, mut unknown) = returns.reached_and_unknown();
+                let (mut windows, mut parts) = (returns.windows, returns.list.to_parts());
+                if !returns.is_independent() {
+                    (unknown, windows, parts) = (reached, 0, empty.clone());
+                }
+                let of_executions = NewHotlist {
+                    parameter: &format!("{}{parameter}", profiledb::OF_EXECUTIONS),
+                    reached,
+                    unknown,
+                    windows,
+                    // Most are turned away by draws.
+                    even: None,
+                    parts,
+                    ..of_time
+                };
+                rejected += is_rejected(flush.hotlist(&of_executions))?;
             }
         }
         for (who, at, directions) in tables.branches() {
@@ -241,6 +268,15 @@ impl Snapshot {
             flush.counter("lost", "names_of_images", nameless)?;
         }
         Ok(())
+    }
+}
+
+/// How many profiles were refused. One that contradicts itself is a defect of ours; it must not
+/// take the rest of the flush with it.
+fn is_rejected(written: Result<(), Error>) -> Result<u64, Error> {
+    match written {
+        Err(Error::Invalid { .. }) => Ok(1),
+        result => result.map(|()| 0),
     }
 }
 

@@ -6,6 +6,7 @@
 //! and flushed (`flush`, crate `profiledb`). `collector` holds these together, `session` is the loop
 //! around them; `record` drives it for one recording, `serve` for as long as the machine runs.
 
+mod acceptance;
 mod access;
 mod affordable;
 mod args;

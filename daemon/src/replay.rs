@@ -91,6 +91,7 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
         programs: choices::PROGRAMS,
         allow_secrets: header.allow_secrets,
         clock_offset: header.clock_offset,
+        mean_interval: (header.clock != "timer").then_some(header.period),
     })
 }
 

@@ -3,6 +3,7 @@
 //! Memory is bounded: every entry is counted against a budget, and when it is used up the
 //! caller flushes. Should that fail, what does not fit is counted as lost.
 
+mod returns;
 mod sites;
 mod tally;
 
@@ -13,6 +14,7 @@ use interpreter::Parameter;
 use profiledb::Subject;
 use rustc_hash::FxHashMap;
 
+use self::returns::Returns;
 use self::sites::Site;
 pub(crate) use self::sites::{Moment, SiteId};
 use self::tally::Tally;
@@ -57,10 +59,14 @@ pub(crate) struct ValueProfile {
     pub(crate) key: ProfileKey,
     /// The next profile of its site; [`NONE`] behind the last.
     next: u32,
+    /// What came behind the first event of a window; [`NONE`] if nothing did.
+    returns: u32,
     pub(crate) reached: u64,
     pub(crate) unknown: u64,
     pub(crate) windows: u64,
-    last_window: u64,
+    /// The last window, the lower half of its number, and the instruction of it.
+    last_window: u32,
+    last_depth: u32,
     /// Made with the first known value.
     pub(crate) list: Option<Hotlist<u64>>,
 }
@@ -111,6 +117,7 @@ pub(crate) struct Tables {
     /// By the numbers of instructions in the decode cache, the site that one was at last.
     marked: Vec<SiteId>,
     pub(crate) profiles: Vec<ValueProfile>,
+    returns: Vec<Returns>,
     /// Profiles of sites that have many.
     spilled: FxHashMap<ProfileKey, u32>,
     pub(crate) calls: FxHashMap<(Owner, PcId, Option<PcId>), u64>,
@@ -120,6 +127,10 @@ pub(crate) struct Tables {
     config: Config,
     budget: usize,
     lists: usize,
+    /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
+    pub(crate) evenness: f64,
+    /// Instructions of a window, if those that return within one are counted apart; else 0.
+    long: u32,
 }
 
 /// Everything that can be lost.
@@ -142,7 +153,7 @@ const LOSSES: [&str; 15] = [
 ];
 
 /// Rough sizes of a table entry with its share of the hash table, in bytes.
-const LIST_BYTES: usize = 336;
+const LIST_BYTES: usize = 608;
 const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
 const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
 const CYCLES_BYTES: usize = 2 * size_of::<(Arrival, Cycles)>();
@@ -150,8 +161,8 @@ const CALL_BYTES: usize = 2 * size_of::<((Owner, PcId, Option<PcId>), u64)>();
 const PC_BYTES: usize = 3 * size_of::<Pc>() + 8;
 
 impl Tables {
-    /// Empty tables with room for `budget` bytes.
-    pub(crate) fn new(config: Config, budget: usize) -> Self {
+    /// Empty tables with room for `budget` bytes, for windows of so many instructions.
+    pub(crate) fn new(config: Config, budget: usize, window: u32) -> Self {
         Self {
             pcs: Vec::new(),
             pc_ids: FxHashMap::default(),
@@ -164,6 +175,7 @@ impl Tables {
             site_ids: FxHashMap::default(),
             marked: Vec::new(),
             profiles: Vec::new(),
+            returns: Vec::new(),
             spilled: FxHashMap::default(),
             calls: FxHashMap::default(),
             tally: Tally::default(),
@@ -171,6 +183,8 @@ impl Tables {
             config,
             budget,
             lists: 0,
+            evenness: 1.0,
+            long: returns::long(window),
         }
     }
 
@@ -178,6 +192,7 @@ impl Tables {
     pub(crate) fn bytes(&self) -> usize {
         self.lists * LIST_BYTES
             + self.profiles.len() * PROFILE_BYTES
+            + self.returns.len() * 2 * size_of::<Returns>()
             + self.sites.len() * SITE_BYTES
             + self.marked.len() * size_of::<SiteId>()
             + self.cycles.len() * CYCLES_BYTES
@@ -339,6 +354,15 @@ impl Tables {
     /// The interrupts at each PC, whose they are, and who called.
     pub(crate) fn cycles(&self) -> impl Iterator<Item = (Owner, Cycles)> {
         self.cycles.iter().map(|(key, cycles)| (key.owner, *cycles))
+    }
+
+    /// The samples of each owner.
+    pub(crate) fn samples(&self) -> FxHashMap<Owner, u64> {
+        let mut samples = FxHashMap::default();
+        for (key, cycles) in &self.cycles {
+            *samples.entry(key.owner).or_insert(0) += cycles.samples;
+        }
+        samples
     }
 
     /// Counts a call of what is there, if that is known, and returns its index.

@@ -149,6 +149,8 @@ pub(crate) struct Recorder<'a, 'v> {
     pub(crate) owner: Owner,
     /// Number of this window, from 1.
     pub(crate) window: u64,
+    /// Instructions reached in it.
+    pub(crate) depth: u32,
     /// Wall-clock time of the sample, ns of the Unix epoch.
     pub(crate) time: u64,
     /// Whether hotlists are keyed by the call site.
@@ -261,6 +263,7 @@ impl Recorder<'_, '_> {
         Moment {
             caller,
             window: self.window,
+            depth: self.depth,
             time: self.time,
         }
     }
@@ -271,6 +274,7 @@ impl Sink for Recorder<'_, '_> {
         if self.transfer.is_some() {
             self.settle_jump();
         }
+        self.depth += 1;
         let place = self.view.place(pc);
         let (tables, owner) = (&mut self.tables, self.owner);
         let site = place.and_then(|place| tables.marked_site(owner, place, mark));

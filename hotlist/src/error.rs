@@ -46,6 +46,9 @@ pub enum Error {
         /// Its events counted surely.
         certain: u64,
     },
+    /// A variance that is no number from 0 on.
+    #[error("tuple {0} has a variance that no list can have")]
+    Variance(usize),
     /// One value has two tuples.
     #[error("tuple {0} repeats the value of an earlier one")]
     Duplicate(usize),

@@ -47,6 +47,7 @@ impl Counts {
                 counted,
                 certain: d,
                 first: later(self.first, now, b - front, b),
+                variance: entry_variance(p),
             };
         }
         let refused = coins.gap(p, d).min(d);
@@ -55,6 +56,7 @@ impl Counts {
                 counted: 0,
                 certain: 0,
                 first: self.first,
+                variance: 0.0,
             };
         }
         let certain = d - refused - 1;
@@ -63,12 +65,17 @@ impl Counts {
             counted: 1,
             certain,
             first,
+            variance: entry_variance(p),
         }
     }
 
     /// By weight: an estimate of at least 1/p stays, one event standing for 1/p of it and sure
     /// events for the rest; the fraction left over becomes an event with its own probability.
     /// S stays too, as no event is lost.
+    ///
+    /// The variance is estimated without bias as well. A tuple that stays with probability Xq
+    /// brings X (1/q - X) to it, and stands for those that go, whose variance is taken for 0: so
+    /// V becomes (V + X (1/q - X)) / (Xq). A rounding adds its own.
     ///
     /// Only a tuple with one event counted with probability p can be kept so. Each of several,
     /// which come from concise samples and from merging, brings a spread of its own, and B is what
@@ -83,18 +90,33 @@ impl Counts {
         }
         if rest < 0.0 {
             let gone = !coins.flip(estimate * p);
+            let variance = staked(f64::from(self.variance), estimate, threshold);
             return Self {
                 counted: u64::from(!gone),
                 certain: 0,
                 first: self.first,
+                variance: variance as f32,
             };
         }
-        let whole = rest.floor();
-        let certain = whole as u64 + u64::from(coins.flip(rest - whole));
+        Self {
+            first: self.first,
+            ..Self::of_weight(estimate, f64::from(self.variance), p, coins)
+        }
+    }
+
+    /// The tuple of an estimate that is 0 or at least 1/p: one event stands for 1/p of it, sure
+    /// events for the rest.
+    pub(crate) fn of_weight(estimate: f64, variance: f64, p: f64, coins: &mut impl Coins) -> Self {
+        if estimate <= 0.0 {
+            return Self::default();
+        }
+        let rest = (estimate - 1.0 / p).max(0.0);
+        let fraction = rest - rest.floor();
         Self {
             counted: 1,
-            certain,
-            first: self.first,
+            certain: rest as u64 + u64::from(coins.flip(fraction)),
+            first: 0,
+            variance: (variance + fraction * (1.0 - fraction)) as f32,
         }
     }
 
@@ -114,6 +136,22 @@ impl Counts {
         })
     }
 }
+
+/// Estimated variance of a value that entered a list at this p: the number of events until one
+/// of them enters is geometric.
+pub(crate) fn entry_variance(p: f64) -> f32 {
+    ((1.0 - p) / (p * p)).min(MOST_VARIANCE) as f32
+}
+
+/// Estimated variance of an estimate that was put at stake and became `threshold`.
+pub(crate) fn staked(variance: f64, estimate: f64, threshold: f64) -> f64 {
+    let staked = threshold * (variance / estimate + threshold - estimate);
+    // A list that comes to it has seen more events than can be.
+    staked.min(MOST_VARIANCE)
+}
+
+/// The largest variance that a tuple keeps: it has to fit into 32 bits.
+pub(crate) const MOST_VARIANCE: f64 = 1e36;
 
 /// now - (now - first) * new/old, in whole units.
 fn later(first: u64, now: u64, new: u64, old: u64) -> u64 {

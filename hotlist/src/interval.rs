@@ -25,28 +25,125 @@ pub fn interval(estimate: f64, samples: u64, windows: u64, reached: u64, p: f64)
     } else {
         0.0
     };
-    share_interval(estimate, thinning, samples, windows, reached)
+    let effect = by_windows(samples, windows);
+    share_interval(estimate, thinning, samples, effect, reached)
 }
 
-/// As [`interval`], from the variance that thinning has put into the estimate.
+/// What the events were drawn by, for the interval of a share.
+///
+/// Events are not independent: those of one window are neighbours in a program's execution, and
+/// windows at even distances of time meet the phases of a program more evenly than chance would.
+/// The variance of a share s = X/n is taken from sums over windows: a window of m events, y of
+/// them of the value, is off by e = y - s m, and
+///
+/// > n^2 Var(s) = (1 - q) sum of e^2 + q sum of (e - e')^2 / 2,
+///
+/// with e' of the window before. The first sum is the variance of windows drawn at random, each a
+/// cluster of events (L. Kish, Survey Sampling, 1965, chapters 5 and 6). The second is that of
+/// successive differences (J. von Neumann, R. H. Kent, H. R. Bellinson, B. I. Hart: The mean
+/// square successive difference, Ann. Math. Stat. 12, 1941; K. M. Wolter, Introduction to Variance
+/// Estimation, chapter 8), which is right for windows at even distances: what changes slowly
+/// adds little to it. Of windows that come evenly, but of which only every 1/q-th is accepted
+/// by a draw, 1 - q of the variance is that of the draws.
+///
+/// Both sums follow from the [`Pairs`](crate::Pairs) of the value and of the list if a value's
+/// share does not hang on m: sum of e^2 = X + within - s^2 (n + within of all), and the products
+/// e e' alike. For one event a window this is X (1 - s), the binomial variance, and q = 1 makes
+/// it the number of times that the value came when another had been the last.
+///
+/// Where the runs of equal values are some three to three hundred windows long and q is near
+/// one, successive differences are larger than the variance, by a factor of up to six for
+/// windows at exactly even distances; the interval is too wide then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Draws {
+    /// The known events.
+    pub samples: u64,
+    /// The windows that these came from.
+    pub windows: u64,
+    /// All events, known or not.
+    pub reached: u64,
+    /// q: how far windows come at even distances; 0: at random, which is safe to say where it is
+    /// not known. Intervals between windows that vary by a coefficient of variation v on their
+    /// own make it 1 - v^2, acceptance with a probability makes it that probability; both
+    /// together, their product.
+    pub even: f64,
+}
+
+impl Draws {
+    /// A 95 % interval, in percent, of the share of a value with this estimate, of this variance
+    /// from thinning, if each window is one draw. A [`Sum`](crate::Sum) knows more.
+    pub fn interval(&self, estimate: f64, variance: f64) -> (f64, f64) {
+        let effect = self.by_windows();
+        share_interval(estimate, variance, self.samples, effect, self.reached)
+    }
+
+    /// Events of a value and of all, in how many pairs: what one event is worth is this part of
+    /// an independent draw.
+    pub(crate) fn design_effect(
+        &self,
+        estimate: f64,
+        (within, across): (f64, f64),
+        (all_within, all_across): (f64, f64),
+    ) -> f64 {
+        let n = self.samples as f64;
+        let share = (estimate / n).clamp(0.0, 1.0);
+        let even = if self.even.is_finite() {
+            self.even.clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        let square = share * share;
+        let at_random = estimate + within - square * (n + all_within);
+        let evenly = across - square * all_across;
+        let binomial = n * share * (1.0 - share);
+        // As if one more event had been seen that is worth as much as one is if windows repeat
+        // their values: few events tell little of how they depend on each other.
+        let repeated = 1.0 + all_within / n;
+        let found = (at_random - even * evenly).max(0.0);
+        (found + repeated) / (binomial + 1.0)
+    }
+
+    /// The same if all that is known is the number of windows.
+    pub(crate) fn by_windows(&self) -> f64 {
+        by_windows(self.samples, self.windows)
+    }
+}
+
+/// How many events make a draw if each window is one.
+pub(crate) fn by_windows(samples: u64, windows: u64) -> f64 {
+    samples as f64 / windows.min(samples) as f64
+}
+
+/// As [`interval`], from the variance that thinning has put into the estimate, and how many
+/// events are worth one independent draw.
 pub(crate) fn share_interval(
     estimate: f64,
     thinning: f64,
     samples: u64,
-    windows: u64,
+    effect: f64,
     reached: u64,
 ) -> (f64, f64) {
-    let told = estimate.is_finite() && thinning.is_finite();
-    if !told || samples == 0 || windows == 0 {
+    let told = estimate.is_finite() && thinning.is_finite() && effect.is_finite() && effect > 0.0;
+    if !told || samples == 0 {
         return (0.0, 100.0);
     }
     let all = samples as f64;
     let share = (estimate / all).clamp(0.0, 1.0);
-    let draws = windows.min(samples) as f64;
-    let spread = Z * thinning.max(0.0).sqrt() / all;
+    let draws = all / effect;
+    let thinning = thinning.max(0.0);
+    let spread = Z * thinning.sqrt() / all;
+    // A value that was lucky to be counted tells its variance; of one that was not, a larger part
+    // is missing than its variance says. So the upper end is where the estimate would be as
+    // unlikely if the variance grew with the share, as with counts of few draws.
+    let of_event = if estimate > 0.0 {
+        thinning / estimate
+    } else {
+        0.0
+    };
+    let centre = Z * Z * of_event / (2.0 * all);
     let (low, high) = wilson(share, draws);
     let low = share - (share - low).hypot(spread);
-    let high = share + (high - share).hypot(spread);
+    let high = share + (high - share).hypot(centre + spread.hypot(centre));
     let known = all / reached.max(samples) as f64;
     let (low, high) = if known < KNOWN_ENOUGH {
         (low * known, high * known + (1.0 - known))

@@ -2,7 +2,9 @@
 
 use crate::coins::Coins;
 use crate::config::{Config, Eviction, Method};
-use crate::interval::share_interval;
+use crate::evict::entry_variance;
+use crate::interval::{by_windows, share_interval};
+use crate::pairs::Pairs;
 use crate::store::{Counts, Store};
 use crate::words::Words;
 
@@ -39,7 +41,7 @@ pub(crate) enum Mode {
     AlwaysConcise,
 }
 
-// Lists are many: 64 bytes and, for 16 tuples of one word, 320 on the heap.
+// Lists are many: 64 bytes and, for 16 tuples of one word, 592 on the heap.
 const _: () = assert!(size_of::<Hotlist<u64>>() == 64);
 
 /// A value of a list with what is known about it.
@@ -53,6 +55,9 @@ pub struct Tuple<V = u64> {
     pub certain: u64,
     /// S: estimated time of the first event still counted, in the caller's unit.
     pub first: u64,
+    /// How its events came together; all zero where [`Hotlist::pairs`] is none.
+    pub pairs: Pairs,
+    variance: f64,
     p: f64,
     eviction: Eviction,
 }
@@ -63,10 +68,13 @@ impl<V> Tuple<V> {
         self.counted as f64 / self.p + self.certain as f64
     }
 
-    /// Unbiased estimate of the variance that thinning has put into [`Tuple::estimate`]:
-    /// B (1-p) / p^2, zero while p is one.
+    /// Unbiased estimate of the variance that thinning has put into [`Tuple::estimate`], zero
+    /// while p is one.
+    ///
+    /// By event it is B (1-p) / p^2. By weight it is that of the moment at which the value entered
+    /// the list or was last at stake (see the [crate's page](crate#variance)).
     pub fn variance(&self) -> f64 {
-        self.counted as f64 * (1.0 - self.p) / (self.p * self.p)
+        self.variance
     }
 
     pub(crate) fn p(&self) -> f64 {
@@ -80,7 +88,8 @@ impl<V> Tuple<V> {
     /// A 95 % interval, in percent, of this value's share; the arguments and the rest are as for
     /// [`interval`](crate::interval), the thinning is this tuple's own.
     pub fn interval(&self, samples: u64, windows: u64, reached: u64) -> (f64, f64) {
-        share_interval(self.estimate(), self.variance(), samples, windows, reached)
+        let effect = by_windows(samples, windows);
+        share_interval(self.estimate(), self.variance(), samples, effect, reached)
     }
 }
 
@@ -88,8 +97,13 @@ impl<V: Words> Hotlist<V> {
     /// An empty list: p = 1, SatCount = MinEnd. Allocates once, here.
     pub fn new(config: &Config) -> Self {
         let (capacity, min_end, max_end) = config.bytes();
+        let mut store = Store::new(capacity, config.evictions());
+        if config.methods() != Method::Counting {
+            // Others pass over events without a look.
+            store.forget_pairs();
+        }
         Self {
-            store: Store::new(capacity, config.evictions()),
+            store,
             p: 1.0,
             events: 0,
             factor: config.factor(),
@@ -116,7 +130,7 @@ impl<V: Words> Hotlist<V> {
             self.factor,
             (self.store.capacity, self.min_end, self.max_end),
             method,
-            self.store.eviction,
+            self.store.eviction(),
         )
     }
 
@@ -160,38 +174,67 @@ impl<V: Words> Hotlist<V> {
         size_of::<Self>() + self.store.heap()
     }
 
+    /// How the events came together, whatever their values. `None` where it is not known: with
+    /// methods other than counting samples, and of lists of old databases.
+    pub fn pairs(&self) -> Option<Pairs> {
+        self.store.tells_pairs().then(|| self.store.pairs(0))
+    }
+
     /// The tuples, highest estimate first.
     pub fn tuples(&self) -> impl Iterator<Item = Tuple<V>> + '_ {
         (0..self.len()).map(|index| {
-            let Counts {
-                counted,
-                certain,
-                first,
-            } = self.store.counts(index);
+            let counts = self.store.counts(index);
             Tuple {
                 value: self.store.value(index),
-                counted,
-                certain,
-                first,
+                counted: counts.counted,
+                certain: counts.certain,
+                first: counts.first,
+                pairs: self.store.pairs(index + 1),
+                variance: self.variance(counts),
                 p: self.p,
-                eviction: self.store.eviction,
+                eviction: self.store.eviction(),
             }
         })
     }
 
+    /// Estimated variance of the estimate that these counts make.
+    pub(crate) fn variance(&self, counts: Counts) -> f64 {
+        let of_event = (1.0 - self.p) / (self.p * self.p);
+        match (self.store.eviction(), counts.counted) {
+            // It has few bits: rounding must not take it beyond the largest that there can be.
+            (Eviction::ByWeight, 1) => {
+                let most = of_event * (1.0 + self.p * counts.certain as f64);
+                f64::from(counts.variance).min(most)
+            }
+            (_, counted) => counted as f64 * of_event,
+        }
+    }
+
+    /// Offers an event that is all that its window has for this list: see
+    /// [`Hotlist::update_in_window`].
+    #[inline(always)]
+    pub fn update(&mut self, value: V, time: u64, coins: &mut impl Coins) {
+        self.update_in_window(value, time, true, coins);
+    }
+
     /// Offers an event. `time` is in any unit; it is kept as S. Where events come out of order, S is the
-    /// time of the one that came first.
+    /// time of the one that came first. `opens`: it is the first event of its window that this
+    /// list is offered.
     ///
     /// Allocates nothing, and draws no random number unless one is needed: none while p = 1, none
     /// for a value that counting samples find in the list, and one per acceptance else.
     #[inline(always)]
-    pub fn update(&mut self, value: V, time: u64, coins: &mut impl Coins) {
+    pub fn update_in_window(&mut self, value: V, time: u64, opens: bool, coins: &mut impl Coins) {
         self.events = self.events.saturating_add(1);
         let concise = self.is_concise();
         if concise && !self.offer(coins) {
             return;
         }
-        match self.store.find(value) {
+        let found = self.store.find(value);
+        if self.store.tells_pairs() {
+            self.store.pair(found, opens);
+        }
+        match found {
             Some(index) => {
                 let full = match concise {
                     true => self.store.count(index),
@@ -269,6 +312,7 @@ impl<V: Words> Hotlist<V> {
             counted: 1,
             certain: 0,
             first: time,
+            variance: entry_variance(self.p),
         };
         while self.store.is_full() {
             let p = self.p / self.factor;
@@ -277,13 +321,17 @@ impl<V: Words> Hotlist<V> {
             }
             let lose = 1.0 - 1.0 / self.factor;
             self.thin(p, lose, time, coins);
-            newcomer = self.store.eviction.thin(newcomer, lose, p, time, coins);
+            newcomer = self.store.eviction().thin(newcomer, lose, p, time, coins);
             if newcomer.counted == 0 {
                 return;
             }
         }
+        let index = self.len();
         self.store.push(value, newcomer);
         self.store.saw(time);
+        if self.store.tells_pairs() {
+            self.store.pair_newcomer(index);
+        }
     }
 
     /// Lowers p: every event counted with probability p stays with probability 1 - `lose`, which
@@ -295,7 +343,7 @@ impl<V: Words> Hotlist<V> {
         let mut kept = 0;
         for index in 0..self.store.len() {
             let old = self.store.counts(index);
-            let new = self.store.eviction.thin(old, lose, p, now, coins);
+            let new = self.store.eviction().thin(old, lose, p, now, coins);
             if new.counted == 0 {
                 continue;
             }
@@ -372,19 +420,10 @@ mod tests {
             events: 1 << 40,
             last: 100,
             tuples: vec![
-                PartsTuple {
-                    value: 1,
-                    counted,
-                    certain,
-                    first: 0,
-                },
-                PartsTuple {
-                    value: 2,
-                    counted: 1 << 20,
-                    certain: 1 << 20,
-                    first: 0,
-                },
+                PartsTuple::new(1, counted, certain, 0),
+                PartsTuple::new(2, 1 << 20, 1 << 20, 0),
             ],
+            pairs: None,
         })
         .unwrap()
     }

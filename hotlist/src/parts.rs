@@ -1,8 +1,10 @@
 //! A list as plain data, to be stored and brought back.
 
-use crate::config::{Config, Method};
+use crate::config::{Config, Eviction, Method};
 use crate::error::Error;
+use crate::evict::{MOST_VARIANCE, entry_variance};
 use crate::list::{Hotlist, Mode};
+use crate::pairs::Pairs;
 use crate::store::{Counts, Store};
 use crate::words::Words;
 
@@ -21,12 +23,14 @@ pub struct Parts<V = u64> {
     pub events: u64,
     /// Time of the last event counted; where that was not kept, the end of the collection will do.
     pub last: u64,
+    /// How the events came together; `None` where that is not known.
+    pub pairs: Option<Pairs>,
     /// The tuples, highest estimate first.
     pub tuples: Vec<PartsTuple<V>>,
 }
 
 /// One tuple as plain data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PartsTuple<V = u64> {
     /// The value.
     pub value: V,
@@ -36,24 +40,50 @@ pub struct PartsTuple<V = u64> {
     pub certain: u64,
     /// S: estimated time of the first event still counted.
     pub first: u64,
+    /// Estimated variance of its estimate, where the list evicts by weight and B is 1; `None`
+    /// stands for the largest that such a tuple can have without a merge, (1-p) / p^2.
+    pub variance: Option<f32>,
+    /// How its events came together; not looked at where that of the list is not known.
+    pub pairs: Pairs,
+}
+
+impl<V> PartsTuple<V> {
+    /// A tuple of which no more is known.
+    pub fn new(value: V, counted: u64, certain: u64, first: u64) -> Self {
+        Self {
+            value,
+            counted,
+            certain,
+            first,
+            variance: None,
+            pairs: Pairs::default(),
+        }
+    }
 }
 
 impl<V: Words> Hotlist<V> {
     /// The list as plain data.
     pub fn to_parts(&self) -> Parts<V> {
-        let tuples = self.tuples().map(|tuple| PartsTuple {
-            value: tuple.value,
-            counted: tuple.counted,
-            certain: tuple.certain,
-            first: tuple.first,
+        let config = self.config();
+        let tuples = (0..self.len()).map(|index| {
+            let counts = self.store.counts(index);
+            PartsTuple {
+                value: self.store.value(index),
+                counted: counts.counted,
+                certain: counts.certain,
+                first: counts.first,
+                variance: keeps_variance(&config, counts.counted).then_some(counts.variance),
+                pairs: self.store.pairs(index + 1),
+            }
         });
         Parts {
-            config: self.config(),
+            config,
             p: self.p,
             concise: self.is_concise(),
             sat_count: self.sat_count(),
             events: self.events,
             last: self.store.last(),
+            pairs: self.pairs(),
             tuples: tuples.collect(),
         }
     }
@@ -64,7 +94,8 @@ impl<V: Words> Hotlist<V> {
     /// # Errors
     /// Parts that no list can have: p outside (0, 1] or below 2^-200, SatCount outside its ends or
     /// at the end where the other method takes over, more tuples than N, a repeated value, a tuple
-    /// with no event counted with probability p or with a count of 2^32 - 1 or more. Counts may
+    /// with no event counted with probability p or with a count of 2^32 - 1 or more, a variance
+    /// that is no finite number from 0 on. Counts may
     /// add up to more than the events offered: estimates are right in the mean, not each time.
     pub fn from_parts(parts: Parts<V>) -> Result<Self, Error> {
         let mut list = Self::new(&parts.config);
@@ -118,11 +149,21 @@ impl<V: Words> Hotlist<V> {
                 counted,
                 certain,
                 first,
+                variance,
+                ..
             } = tuple;
+            let variance = match keeps_variance(&parts.config, counted) {
+                true => variance.unwrap_or(entry_variance(parts.p)),
+                false => 0.0,
+            };
+            if !(0.0..=MOST_VARIANCE).contains(&f64::from(variance)) {
+                return Err(Error::Variance(index));
+            }
             let counts = Counts {
                 counted,
                 certain,
                 first,
+                variance,
             };
             if counted == 0 || counts.is_at_end() {
                 return Err(Error::Counts {
@@ -140,8 +181,24 @@ impl<V: Words> Hotlist<V> {
         if let Some(latest) = latest {
             store.saw(parts.last.max(latest));
         }
+        let of_list = parts
+            .pairs
+            .filter(|_| parts.config.methods() == Method::Counting);
+        let of_tuples = parts.tuples.iter().map(|tuple| tuple.pairs);
+        let told = of_list.is_some_and(|of_list| {
+            let mut places = (0..).zip([of_list].into_iter().chain(of_tuples));
+            places.all(|(place, pairs)| store.set_pairs(place, pairs))
+        });
+        if !told {
+            store.forget_pairs();
+        }
         Ok(store)
     }
+}
+
+/// Whether a tuple of so many events counted with probability p has a variance of its own.
+fn keeps_variance(config: &Config, counted: u64) -> bool {
+    config.evictions() == Eviction::ByWeight && counted == 1
 }
 
 #[cfg(test)]
@@ -156,20 +213,8 @@ mod tests {
             sat_count: 3,
             events: 100,
             last: 90,
-            tuples: vec![
-                PartsTuple {
-                    value: 7,
-                    counted: 2,
-                    certain: 60,
-                    first: 5,
-                },
-                PartsTuple {
-                    value: 9,
-                    counted: 1,
-                    certain: 3,
-                    first: 40,
-                },
-            ],
+            tuples: vec![PartsTuple::new(7, 2, 60, 5), PartsTuple::new(9, 1, 3, 40)],
+            pairs: None,
         }
     }
 

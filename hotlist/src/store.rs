@@ -1,21 +1,26 @@
 //! Where a list keeps its tuples: one block of memory, laid out for the search.
 //!
 //! ```text
-//! words: | values, N of W words | (B, D), N of 32 + 32 bits | S, N of 32 bits |
+//! words: | values, N of W words | (B, D), N of 32 + 32 bits | marks, N + 1 | pairs, N + 1 |
+//!        | S, N of 32 bits |
+//! mark:  | variance, 16 bits | events in the window before | in this window | its number, 16 |
+//! pair:  | pairs within windows, 32 bits | pairs across windows, 32 bits |
 //! ```
+//! The first mark and the first pair are of the list, as if all its events had one value.
 //! The values come first and together, because every event looks through them and few events
 //! need more. Tuples are kept in order of their estimates, so that the common value is met
 //! first. Times are kept as multiples of 2^shift since `base`; the shift grows with the span,
 //! so a time is exact while the list spans less than 2^32 units of it and later right to one
-//! part in 2^31 of the span.
+//! part in 2^31 of the span. A variance has eight significant bits.
 
 use std::marker::PhantomData;
 
+use crate::pairs::Pairs;
 use crate::words::MAX_WORDS;
 use crate::{Eviction, Words};
 
 /// One tuple without its value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     /// B: events counted with probability p.
     pub(crate) counted: u64,
@@ -23,6 +28,9 @@ pub(crate) struct Counts {
     pub(crate) certain: u64,
     /// S: estimated time of the first event still counted.
     pub(crate) first: u64,
+    /// Estimated variance of the estimate. It is kept for tuples of one event counted with
+    /// probability p that are evicted by weight; of others B and p tell it.
+    pub(crate) variance: f32,
 }
 
 impl Counts {
@@ -48,13 +56,28 @@ pub(crate) struct Store<V> {
     /// Time of the last event counted.
     last: u32,
     pub(crate) capacity: u8,
-    pub(crate) eviction: Eviction,
     len: u8,
-    shift: u8,
+    /// The unit of time, in six bits; [`UNTOLD`]; [`BY_WEIGHT`].
+    flags: u8,
     value: PhantomData<V>,
 }
 
 const LOW: u64 = 0xffff_ffff;
+/// The part of the flags that is the unit of time.
+const SHIFT: u8 = 63;
+/// The pairs are not known.
+const UNTOLD: u8 = 64;
+/// Tuples are evicted by weight.
+const BY_WEIGHT: u8 = 128;
+
+/// The parts of a mark: see the module's page.
+const BEFORE_AT: u32 = 16;
+const NOW_AT: u32 = 32;
+const WINDOW_AT: u32 = 48;
+/// The most events of a window that are told apart.
+const MOST_IN_WINDOW: u64 = 0xffff;
+/// Either half of a pair is past its middle: it must not come to its end.
+const PAST_MIDDLE: u64 = 0x8000_0000_8000_0000;
 
 impl<V: Words> Store<V> {
     /// The only allocation of a list's life.
@@ -66,17 +89,30 @@ impl<V: Words> Store<V> {
             )
         };
         let n = usize::from(capacity);
-        let words = vec![0; n * V::WORDS + n + n.div_ceil(2)].into_boxed_slice();
+        let words = n * V::WORDS + n + 2 * (n + 1) + n.div_ceil(2);
         Self {
-            words,
+            words: vec![0; words].into_boxed_slice(),
             base: 0,
             last: 0,
             capacity,
-            eviction,
             len: 0,
-            shift: 0,
+            flags: match eviction {
+                Eviction::ByEvent => 0,
+                Eviction::ByWeight => BY_WEIGHT,
+            },
             value: PhantomData,
         }
+    }
+
+    pub(crate) fn eviction(&self) -> Eviction {
+        match self.flags & BY_WEIGHT {
+            0 => Eviction::ByEvent,
+            _ => Eviction::ByWeight,
+        }
+    }
+
+    fn shift(&self) -> u32 {
+        u32::from(self.flags & SHIFT)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -139,11 +175,103 @@ impl<V: Words> Store<V> {
 
     pub(crate) fn counts(&self, index: usize) -> Counts {
         let packed = self.packed(index);
+        // Cast: the part that is a variance.
+        let variance = u32::from(self.mark(index + 1) as u16) << 16;
         Counts {
             counted: packed & LOW,
             certain: packed >> 32,
             first: self.time(self.first_offset(index)),
+            variance: f32::from_bits(variance),
         }
+    }
+
+    fn marks_at(&self) -> usize {
+        self.counts_at() + self.capacity()
+    }
+
+    fn pairs_at(&self) -> usize {
+        self.marks_at() + self.capacity() + 1
+    }
+
+    fn firsts_at(&self) -> usize {
+        self.pairs_at() + self.capacity() + 1
+    }
+
+    fn mark(&self, place: usize) -> u64 {
+        let mark = self.words.get(self.marks_at() + place);
+        mark.copied().unwrap_or_default()
+    }
+
+    /// Whether pairs are counted.
+    #[inline]
+    pub(crate) fn tells_pairs(&self) -> bool {
+        self.flags & UNTOLD == 0
+    }
+
+    /// Stops counting pairs, and forgets those that were counted.
+    pub(crate) fn forget_pairs(&mut self) {
+        self.flags |= UNTOLD;
+        let (start, end) = (self.pairs_at(), self.firsts_at());
+        self.words[start..end].fill(0);
+    }
+
+    /// The pairs of the list, or of the tuple before `place`.
+    pub(crate) fn pairs(&self, place: usize) -> Pairs {
+        let pair = self.words.get(self.pairs_at() + place);
+        let pair = pair.copied().unwrap_or_default();
+        Pairs {
+            within: pair & LOW,
+            across: pair >> 32,
+        }
+    }
+
+    /// Brings back pairs that were counted earlier; whether they fit.
+    #[must_use]
+    pub(crate) fn set_pairs(&mut self, place: usize, pairs: Pairs) -> bool {
+        let at = self.pairs_at() + place;
+        let fit = (pairs.within | pairs.across) <= LOW >> 1;
+        if fit {
+            self.words[at] = pairs.within | pairs.across << 32;
+        }
+        fit
+    }
+
+    /// Counts the pairs that an event makes with those of the list before it, and with those of
+    /// its value, if that is in the list. `opens`: it is the first of its window.
+    #[inline]
+    pub(crate) fn pair(&mut self, index: Option<usize>, opens: bool) {
+        let (at, places) = (self.marks_at(), self.capacity() + 1);
+        let Some(words) = self.words.get_mut(at..at + 2 * places) else {
+            return;
+        };
+        let (marks, pairs) = words.split_at_mut(places);
+        let (Some(mark), Some(pair)) = (marks.first_mut(), pairs.first_mut()) else {
+            return;
+        };
+        let next = match opens || now_of(*mark) == 0 {
+            true => marked(*mark, 1 + (*mark >> WINDOW_AT)),
+            false => marked(*mark, *mark >> WINDOW_AT),
+        };
+        *mark = next;
+        *pair += made(next);
+        let mut past = *pair;
+        if let Some(index) = index
+            && let (Some(mark), Some(pair)) = (marks.get_mut(index + 1), pairs.get_mut(index + 1))
+        {
+            *mark = marked(*mark, next >> WINDOW_AT);
+            *pair += made(*mark);
+            past |= *pair;
+        }
+        if past & PAST_MIDDLE != 0 {
+            self.forget_pairs();
+        }
+    }
+
+    /// Marks a tuple that has just come by the event that the list was last paired for.
+    pub(crate) fn pair_newcomer(&mut self, index: usize) {
+        let window = self.mark(0) >> WINDOW_AT;
+        let at = self.marks_at() + index + 1;
+        self.words[at] = marked(self.words[at], window);
     }
 
     /// B + 1; whether it is at its end now.
@@ -196,8 +324,10 @@ impl<V: Words> Store<V> {
         for word in 0..V::WORDS {
             self.words.swap(a * V::WORDS + word, b * V::WORDS + word);
         }
-        let counts = self.counts_at();
-        self.words.swap(counts + a, counts + b);
+        let (counts, marks, pairs) = (self.counts_at(), self.marks_at() + 1, self.pairs_at() + 1);
+        for at in [counts, marks, pairs] {
+            self.words.swap(at + a, at + b);
+        }
         let (first_a, first_b) = (self.first_offset(a), self.first_offset(b));
         self.set_first_offset(a, first_b);
         self.set_first_offset(b, first_a);
@@ -213,9 +343,15 @@ impl<V: Words> Store<V> {
             value.write(words);
         }
         if self.len == 0 {
-            (self.base, self.shift, self.last) = (counts.first, 0, 0);
+            (self.base, self.last) = (counts.first, 0);
+            self.flags &= !SHIFT;
         }
         self.len += 1;
+        // As if its last event had come long ago.
+        let long_ago = (self.mark(0) >> WINDOW_AT).wrapping_sub(2) << WINDOW_AT;
+        let (marks, pairs) = (self.marks_at() + 1, self.pairs_at() + 1);
+        self.words[marks + index] = long_ago;
+        self.words[pairs + index] = 0;
         self.set_first_offset(index, 0);
         self.set(index, counts);
     }
@@ -223,6 +359,11 @@ impl<V: Words> Store<V> {
     /// Replaces the counts of a tuple.
     pub(crate) fn set_counts(&mut self, index: usize, counts: Counts) {
         *self.packed_mut(index) = counts.pack();
+        let at = self.marks_at() + index + 1;
+        // To the nearest that has so many bits.
+        let variance = counts.variance.to_bits().saturating_add(1 << 15) >> 16;
+        let mark = &mut self.words[at];
+        *mark = *mark & !0xffff | u64::from(variance);
     }
 
     /// Replaces the counts and the time of a tuple.
@@ -236,7 +377,7 @@ impl<V: Words> Store<V> {
     #[inline]
     pub(crate) fn saw(&mut self, time: u64) {
         let since = time.wrapping_sub(self.base);
-        let mut offset = since >> self.shift;
+        let mut offset = since >> self.shift();
         if time < self.base || offset > LOW {
             offset = self.offset(time);
         }
@@ -254,7 +395,7 @@ impl<V: Words> Store<V> {
     }
 
     fn time(&self, offset: u64) -> u64 {
-        self.base.saturating_add(offset << self.shift)
+        self.base.saturating_add(offset << self.shift())
     }
 
     /// A time in units since the base, both of which change where they do not fit.
@@ -264,10 +405,10 @@ impl<V: Words> Store<V> {
         if time < self.base {
             self.rebase(time);
         }
-        while (time - self.base) >> self.shift > LOW {
+        while (time - self.base) >> self.shift() > LOW {
             self.coarsen();
         }
-        (time - self.base) >> self.shift
+        (time - self.base) >> self.shift()
     }
 
     /// Keeps the first `len` tuples.
@@ -280,20 +421,20 @@ impl<V: Words> Store<V> {
     pub(crate) fn copy(&mut self, from: usize, to: usize) {
         self.words
             .copy_within(from * V::WORDS..(from + 1) * V::WORDS, to * V::WORDS);
-        *self.packed_mut(to) = self.packed(from);
+        for at in [self.counts_at(), self.marks_at() + 1, self.pairs_at() + 1] {
+            self.words[at + to] = self.words[at + from];
+        }
         self.set_first_offset(to, self.first_offset(from));
     }
 
     /// Two times in a word: even tuples below, odd ones above.
     fn first_offset(&self, index: usize) -> u64 {
-        let word = self
-            .words
-            .get(self.counts_at() + self.capacity() + index / 2);
+        let word = self.words.get(self.firsts_at() + index / 2);
         word.map_or(0, |word| word >> (index % 2 * 32) & LOW)
     }
 
     fn set_first_offset(&mut self, index: usize, offset: u64) {
-        let at = self.counts_at() + self.capacity() + index / 2;
+        let at = self.firsts_at() + index / 2;
         let up = index % 2 * 32;
         let word = &mut self.words[at];
         *word = *word & !(LOW << up) | (offset & LOW) << up;
@@ -306,22 +447,23 @@ impl<V: Words> Store<V> {
             self.set_first_offset(index, offset >> 1);
         }
         self.last >>= 1;
-        self.shift += 1;
+        // In six bits: the span of 64 bits fits into 32 long before.
+        self.flags += 1;
     }
 
     /// Moves the base of time to one that is earlier.
     fn rebase(&mut self, base: u64) {
         let back = self.base - base;
         // Above by one for what the two roundings may add.
-        while (back >> self.shift).saturating_add(self.latest() + 1) > LOW {
+        while (back >> self.shift()).saturating_add(self.latest() + 1) > LOW {
             self.coarsen();
         }
         for index in 0..self.len() {
-            let offset = self.first_offset(index) + (back >> self.shift);
+            let offset = self.first_offset(index) + (back >> self.shift());
             self.set_first_offset(index, offset);
         }
         // The cast is exact: the latest fits, and last is one of those it is the latest of.
-        self.last = (u64::from(self.last) + (back >> self.shift)) as u32;
+        self.last = (u64::from(self.last) + (back >> self.shift())) as u32;
         self.base = base;
     }
 
@@ -329,6 +471,30 @@ impl<V: Words> Store<V> {
         let firsts = (0..self.len()).map(|index| self.first_offset(index));
         firsts.fold(u64::from(self.last), u64::max)
     }
+}
+
+fn now_of(mark: u64) -> u64 {
+    mark >> NOW_AT & MOST_IN_WINDOW
+}
+
+/// The mark after an event of this window, which it may be the first of. Numbers of windows have
+/// sixteen bits: one that comes again is taken for the same, once in 65,536.
+#[inline]
+fn marked(mark: u64, window: u64) -> u64 {
+    let (before, now) = (mark >> BEFORE_AT & MOST_IN_WINDOW, now_of(mark));
+    let (before, now) = match window.wrapping_sub(mark >> WINDOW_AT) & 0xffff {
+        0 => (before, (now + 1).min(MOST_IN_WINDOW)),
+        1 => (now, 1),
+        _ => (0, 1),
+    };
+    mark & 0xffff | before << BEFORE_AT | now << NOW_AT | window << WINDOW_AT
+}
+
+/// The pairs that the event makes after which the mark is this: one in both orders with each
+/// before it in the window, and one with each of the window before.
+#[inline]
+fn made(mark: u64) -> u64 {
+    2 * (now_of(mark) - 1) | (mark >> BEFORE_AT & MOST_IN_WINDOW) << 32
 }
 
 /// Where a word is. Most values of a list without common ones are not there: several are looked at before

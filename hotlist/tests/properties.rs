@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hotlist::{
-    Coins, Config, Eviction, Generator, Hotlist, Method, Parts, PartsTuple, Trend, interval,
+    Coins, Config, Eviction, Generator, Hotlist, Method, Pairs, Parts, PartsTuple, Trend, interval,
 };
 use proptest::prelude::*;
 
@@ -126,15 +126,20 @@ fn number() -> impl Strategy<Value = u64> {
 
 fn parts() -> impl Strategy<Value = Parts> {
     let p = prop_oneof![Just(1.0), 0.0..1.0, Just(1e-9), Just(1e-60), any::<f64>()];
-    let tuple =
-        (number(), number(), number(), number()).prop_map(|(value, counted, certain, first)| {
-            PartsTuple {
-                value,
-                counted,
-                certain,
-                first,
-            }
-        });
+    let variance = prop_oneof![
+        Just(None),
+        any::<f32>().prop_map(Some),
+        (0.0..1e6_f32).prop_map(Some)
+    ];
+    let pairs = || (number(), number()).prop_map(|(within, across)| Pairs { within, across });
+    let counts = (number(), number(), number(), number());
+    let tuple = (counts, variance, pairs()).prop_map(
+        |((value, counted, certain, first), variance, pairs)| PartsTuple {
+            variance,
+            pairs,
+            ..PartsTuple::new(value, counted, certain, first)
+        },
+    );
     let tuples = prop::collection::vec(tuple, 0..6);
     (
         config(),
@@ -143,16 +148,18 @@ fn parts() -> impl Strategy<Value = Parts> {
         0..60_u32,
         number(),
         number(),
+        prop::option::of(pairs()),
         tuples,
     )
         .prop_map(
-            |(config, p, concise, sat_count, events, last, tuples)| Parts {
+            |(config, p, concise, sat_count, events, last, pairs, tuples)| Parts {
                 config,
                 p,
                 concise,
                 sat_count,
                 events,
                 last,
+                pairs,
                 tuples,
             },
         )

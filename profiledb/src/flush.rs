@@ -34,6 +34,9 @@ pub struct NewHotlist<'a> {
     pub unknown: u64,
     /// Distinct windows that the known values came from.
     pub windows: u64,
+    /// How far these came at even distances, 0 to 1: see [`hotlist::Draws::even`]. `None`: not
+    /// known.
+    pub even: Option<f64>,
     /// The list, of all `reached - unknown` known values.
     pub parts: Parts<u64>,
 }
@@ -58,8 +61,8 @@ pub struct Flush<'w> {
 /// The tables that most rows go to.
 struct Bulks {
     cycles: Bulk<7>,
-    hotlists: Bulk<15>,
-    tuples: Bulk<6>,
+    hotlists: Bulk<18>,
+    tuples: Bulk<9>,
     branches: Bulk<7>,
     calls: Bulk<6>,
 }
@@ -91,11 +94,24 @@ impl Bulks {
                     "p",
                     "concise",
                     "sat_count",
+                    "pairs_within",
+                    "pairs_across",
+                    "even",
                 ],
             ),
             tuples: Bulk::new(
                 "tuple",
-                ["hotlist", "rank", "value", "counted", "certain", "first"],
+                [
+                    "hotlist",
+                    "rank",
+                    "value",
+                    "counted",
+                    "certain",
+                    "first",
+                    "pairs_within",
+                    "pairs_across",
+                    "variance",
+                ],
             ),
             branches: Bulk::new(
                 "branch",
@@ -405,6 +421,9 @@ impl<'w> Flush<'w> {
             Value::Real(parts.p),
             parts.concise.into(),
             parts.sat_count.into(),
+            parts.pairs.map(|pairs| to_sql(pairs.within)).into(),
+            parts.pairs.map(|pairs| to_sql(pairs.across)).into(),
+            row.even.into(),
         ];
         self.add(|bulks| &mut bulks.hotlists, values)?;
         for (rank, tuple) in (0_i64..).zip(&parts.tuples) {
@@ -413,9 +432,18 @@ impl<'w> Flush<'w> {
                 counted,
                 certain,
                 first,
+                variance,
+                pairs,
             } = tuple;
             let [value, counted, certain, first] = [value, counted, certain, first].map(to_sql);
-            let values = [hotlist, rank, value, counted, certain, first].map(Value::Integer);
+            let [within, across] =
+                [pairs.within, pairs.across].map(|sum| parts.pairs.map(|_| to_sql(sum)).into());
+            let variance = variance.map(f64::from).into();
+            let [hotlist, rank, value, counted, certain, first] =
+                [hotlist, rank, value, counted, certain, first].map(Value::Integer);
+            let values = [
+                hotlist, rank, value, counted, certain, first, within, across, variance,
+            ];
             self.add(|bulks| &mut bulks.tuples, values)?;
         }
         Ok(())

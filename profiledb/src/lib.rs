@@ -1,6 +1,6 @@
 //! The profile database: one SQLite file that a collector appends to and reports read.
 //!
-//! Responsible for the schema (`schema/0002.sql` is its one explanation), for
+//! Responsible for the schema (`schema/0002.sql` and the files behind it are its one explanation), for
 //! [`Writer`], which saves whole flushes or nothing of them, for [`Profile`],
 //! which gives the rows of one or many files as plain vectors, for [`Directory`],
 //! which keeps the files of a service in order, and for [`view`], which writes what
@@ -39,6 +39,10 @@ pub use profile::{
 };
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
+
+/// The parameter of a hotlist whose shares are of executions begins so; the parameter itself
+/// follows. It has the events at an instruction that were not the first there in their window.
+pub const OF_EXECUTIONS: &str = "x:";
 
 /// The longest encoding of an x86 instruction, in bytes.
 const MAX_INSTRUCTION: usize = 15;

@@ -5,13 +5,13 @@
 //! a list of other settings is not taken. The events offered
 //! are not stored either: they are the known values, reached less unknown.
 
-use hotlist::{Config, Hotlist, Parts, PartsTuple};
+use hotlist::{Config, Hotlist, Pairs, Parts, PartsTuple};
 use rusqlite::Row;
 
 use crate::flush::NewHotlist;
 use crate::profile::HotlistRow;
 use crate::read::{File, Place, Referred};
-use crate::{Error, from_sql};
+use crate::{Error, from_sql, open};
 
 /// Whether the row can be stored such that the same list is read again.
 pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
@@ -20,6 +20,7 @@ pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
         reached,
         unknown,
         windows,
+        even,
         parts,
         ..
     } = row;
@@ -40,6 +41,9 @@ pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
     if *windows > known || (*windows == 0) != (known == 0) {
         return invalid(format!("{known} known values from {windows} windows"));
     }
+    if !even.is_none_or(is_even) {
+        return invalid(format!("windows at distances even to {even:?}"));
+    }
     let usual = Config::with_capacity(parts.config.capacity());
     if usual.as_ref() != Ok(&parts.config)
         && usual.map(Config::precise).as_ref() != Ok(&parts.config)
@@ -52,14 +56,25 @@ pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
     }
 }
 
+fn is_even(even: f64) -> bool {
+    (0.0..=1.0).contains(&even)
+}
+
 impl File<'_> {
     /// Both tables lie in the order of the lists' ids, so they are read side by side.
     pub(crate) fn read_hotlists(&mut self, referred: &mut Referred) -> Result<(), Error> {
         let (conn, path) = (self.conn, self.path);
         let failed = |e| Error::sqlite(path, e);
-        let sql = "SELECT hotlist, value, counted, certain, first
-                   FROM tuple NOT INDEXED ORDER BY hotlist, rank";
-        let mut statement = conn.prepare(sql).map_err(failed)?;
+        let told = open::has_variance(conn).map_err(failed)?;
+        let more = match told {
+            true => "pairs_within, pairs_across, variance",
+            false => "NULL, NULL, NULL",
+        };
+        let sql = format!(
+            "SELECT hotlist, value, counted, certain, first, {more}
+             FROM tuple NOT INDEXED ORDER BY hotlist, rank"
+        );
+        let mut statement = conn.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         let mut fetch = || -> Result<_, Error> {
             rows.next()
@@ -68,10 +83,16 @@ impl File<'_> {
         };
         let mut next = fetch()?;
 
-        let sql = "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
-                          windows, capacity, p, concise, sat_count, by_weight
-                   FROM hotlist NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| {
+        let more = match told {
+            true => "pairs_within, pairs_across, even",
+            false => "NULL, NULL, NULL",
+        };
+        let sql = format!(
+            "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
+                    windows, capacity, p, concise, sat_count, by_weight, {more}
+             FROM hotlist NOT INDEXED ORDER BY id"
+        );
+        self.each(&sql, |file, row| {
             let id: i64 = file.get(row, 5)?;
             let parameter = file.text(row, 6)?;
             let place = file.place(referred, row, 0)?;
@@ -116,6 +137,15 @@ impl File<'_> {
             .map_err(|error| self.bad(id, error.to_string()))?;
         let by_weight: bool = self.get(row, 14)?;
         let config = if by_weight { config.precise() } else { config };
+        let even: Option<f64> = self.get(row, 17)?;
+        if !even.is_none_or(is_even) {
+            return Err(self.bad(id, format!("windows at distances even to {even:?}")));
+        }
+        let pairs = |column| -> Result<Option<u64>, Error> {
+            self.get(row, column)
+                .map(|sum: Option<i64>| sum.map(from_sql))
+        };
+        let pairs = pairs(15)?.zip(pairs(16)?);
         let parts = Parts {
             config,
             p: self.get(row, 11)?,
@@ -124,6 +154,7 @@ impl File<'_> {
             events,
             // Not stored; no event of the list came later.
             last: u64::try_from(place.flush_ended).unwrap_or(0),
+            pairs: pairs.map(|(within, across)| Pairs { within, across }),
             tuples,
         };
         let list = Hotlist::from_parts(parts).map_err(|error| self.bad(id, error.to_string()))?;
@@ -144,6 +175,7 @@ impl File<'_> {
             reached,
             unknown,
             windows,
+            even,
             list,
         })
     }
@@ -162,11 +194,23 @@ impl File<'_> {
 /// The list that a tuple belongs to, and the tuple.
 fn tuple(row: &Row<'_>) -> rusqlite::Result<(i64, PartsTuple<u64>)> {
     let word = |column| row.get(column).map(from_sql);
+    let pairs = |column| {
+        row.get(column)
+            .map(|sum: Option<i64>| sum.map_or(0, from_sql))
+    };
     let tuple = PartsTuple {
         value: word(1)?,
         counted: word(2)?,
         certain: word(3)?,
         first: word(4)?,
+        pairs: Pairs {
+            within: pairs(5)?,
+            across: pairs(6)?,
+        },
+        // The cast is exact: it was a number of 32 bits.
+        variance: row
+            .get::<_, Option<f64>>(7)?
+            .map(|variance| variance as f32),
     };
     Ok((row.get(0)?, tuple))
 }

@@ -27,7 +27,13 @@ const APPLICATION_ID: i64 = 0x7663_7069;
 const OLDEST: i64 = 2;
 
 /// Schema changes in their order, each to the version that its file is named by.
-const MIGRATIONS: &[&str] = &[include_str!("schema/0002.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/0002.sql"),
+    include_str!("schema/0003.sql"),
+];
+
+/// The version that has what tells how sure a share is.
+const WITH_VARIANCE: i64 = 3;
 
 /// How long another program may hold a lock before it counts as an error.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -299,6 +305,11 @@ pub(crate) fn check_version(path: &Path, conn: &Connection) -> Result<(), Error>
         });
     }
     Ok(())
+}
+
+/// Whether the tables have what tells how sure a share is.
+pub(crate) fn has_variance(conn: &Connection) -> rusqlite::Result<bool> {
+    number(conn, "user_version").map(|version| version >= WITH_VARIANCE)
 }
 
 /// Applies the migrations that the file lacks, all or none.

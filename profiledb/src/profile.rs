@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hotlist::{Coins, Hotlist};
+use hotlist::{Coins, Hotlist, Sum};
 
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::view::Kinds;
@@ -102,6 +102,8 @@ pub struct HotlistRow {
     pub unknown: u64,
     /// Distinct windows that the known values came from.
     pub windows: u64,
+    /// How far these came at even distances, as [`NewHotlist::even`](crate::NewHotlist::even).
+    pub even: Option<f64>,
     /// The values.
     pub list: Hotlist<u64>,
 }
@@ -200,8 +202,11 @@ pub struct Merged<'p> {
     pub unknown: u64,
     /// Distinct windows that the known values came from.
     pub windows: u64,
-    /// The values.
-    pub list: Hotlist<u64>,
+    /// How far these came at even distances: the mean over the flushes, by known values, with
+    /// those of which it is not known as 0.
+    pub even: f64,
+    /// The values of all flushes.
+    pub list: Sum<u64>,
 }
 
 impl Profile {
@@ -248,8 +253,9 @@ impl Profile {
         read::load(&paths, filter, kinds)
     }
 
-    /// Merges the hotlists of each PC, parameter and call site: counts add up, lists are merged
-    /// as [`Hotlist::merge`] does it. In the order of the PCs' indices, then of the parameters
+    /// Adds up the hotlists of each PC, parameter and call site: counts, and the estimates of each
+    /// value ([`Sum`]). Nothing is lost that a list of a flush knows, up to [`Sum::MOST`] values.
+    /// In the order of the PCs' indices, then of the parameters
     /// and call sites.
     ///
     /// What was seen at a PC counts at the one that `place` says, by their indices, and nowhere if
@@ -261,35 +267,39 @@ impl Profile {
         caller: impl Fn(usize) -> Option<usize>,
         coins: impl Fn() -> C,
     ) -> Vec<Merged<'_>> {
-        let mut groups: BTreeMap<_, (Merged<'_>, C)> = BTreeMap::new();
-        let placed = self
-            .hotlists
-            .iter()
-            .filter_map(|row| Some((place(row.pc)?, row)));
-        for (pc, row) in placed {
-            let caller = row.caller.and_then(&caller);
-            groups
-                .entry((pc, row.parameter.as_str(), caller))
-                .and_modify(|(merged, coins)| {
-                    merged.reached = merged.reached.saturating_add(row.reached);
-                    merged.unknown = merged.unknown.saturating_add(row.unknown);
-                    merged.windows = merged.windows.saturating_add(row.windows);
-                    merged.list = merged.list.merge(&row.list, coins);
-                })
-                .or_insert_with(|| {
-                    let merged = Merged {
-                        pc,
-                        parameter: &row.parameter,
-                        caller,
-                        reached: row.reached,
-                        unknown: row.unknown,
-                        windows: row.windows,
-                        list: row.list.clone(),
-                    };
-                    (merged, coins())
-                });
+        let mut groups: BTreeMap<_, Vec<&HotlistRow>> = BTreeMap::new();
+        for row in &self.hotlists {
+            if let Some(pc) = place(row.pc) {
+                let caller = row.caller.and_then(&caller);
+                let key = (pc, row.parameter.as_str(), caller);
+                groups.entry(key).or_default().push(row);
+            }
         }
-        groups.into_values().map(|(merged, _)| merged).collect()
+        let summed = |((pc, parameter, caller), rows): (_, Vec<&HotlistRow>)| {
+            let add = |count: fn(&HotlistRow) -> u64| {
+                rows.iter()
+                    .map(|row| count(row))
+                    .fold(0, u64::saturating_add)
+            };
+            let mut coins = coins();
+            let mut list = Sum::new(Sum::<u64>::MOST);
+            let mut even = 0.0;
+            for row in &rows {
+                list.add(&row.list, &mut coins);
+                even += row.even.unwrap_or(0.0) * row.list.events() as f64;
+            }
+            Merged {
+                pc,
+                parameter,
+                caller,
+                reached: add(|row| row.reached),
+                unknown: add(|row| row.unknown),
+                windows: add(|row| row.windows),
+                even: even / (list.events() as f64).max(1.0),
+                list,
+            }
+        };
+        groups.into_iter().map(summed).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::images;
 use crate::names::Names;
 use crate::symbols::{FunctionId, Symbols};
 
-pub(crate) use values::{Share, Values};
+pub(crate) use values::{Base, Share, Values};
 
 /// Seed of the coins that merges of hotlists throw: the same input gives the same report.
 const SEED: u64 = 0x7663_7069;
@@ -207,6 +207,7 @@ impl<'p> View<'p> {
         merged
             .iter()
             .map(Values::new)
+            .filter(Values::is_claimed)
             // What was reached and never known is told as well: it is no sign of little data.
             .filter(|values| {
                 let samples = values.samples();

@@ -123,6 +123,7 @@ fn list(
         reached: 20,
         unknown: 0,
         windows: 20,
+        even: None,
         parts: list.to_parts(),
     }
 }

@@ -1,11 +1,12 @@
-//! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | soak |
-//! kernels | ci | deb | check-layers | setup`.
+//! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | coverage |
+//! soak | kernels | ci | deb | check-layers | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
 
 mod bench;
 mod ci;
+mod coverage;
 mod deb;
 mod demo;
 mod fuzz;
@@ -39,6 +40,8 @@ enum Command {
     Test,
     /// Set up, build, and measure what profiling costs, next to perf.
     Bench(bench::Options),
+    /// Set up, build, and measure how often the printed intervals hold the truth.
+    Coverage(coverage::Options),
     /// Set up, build, and print what the service takes of this machine over time (root).
     Soak {
         /// How long; a recording of the whole machine runs as long after it.
@@ -97,6 +100,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo => demo::run()?,
         Command::Test => return test::run(),
         Command::Bench(options) => bench::run(&options)?,
+        Command::Coverage(options) => coverage::run(&options)?,
         Command::Soak { minutes, rate } => soak::run(minutes, rate)?,
         Command::Kernels { images } => kernels::run(&images)?,
         Command::FuzzIsa {

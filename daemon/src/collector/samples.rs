@@ -2,12 +2,11 @@
 
 use interpreter::{StopReason, Window};
 use profiledb::Subject;
-use rand::RngExt;
 use sampler::{Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters};
 
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
-use crate::blocks::{Thinned, thinned};
+use crate::acceptance::Thinned;
 use crate::callsite::Interrupted;
 use crate::code::ProcessCode;
 use crate::devices::has_devices;
@@ -328,8 +327,9 @@ impl Collector {
         let share = capture.map_or(1.0, |capture| capture.share.part());
         let by_handler =
             capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Thinned { .. }));
-        let acceptance = &mut self.acceptance;
-        if let Some(thinned) = thinned(probability, share, by_handler, || acceptance.random()) {
+        // The handler does not know the interval.
+        let accepted = probability * self.acceptance.of_interval(sample.period);
+        if let Some(thinned) = self.acceptance.thinned(accepted, share, by_handler) {
             let tally = &mut self.tables.tally;
             tally.windows_thinned += 1;
             tally.windows_thinned_early += u64::from(thinned == Thinned::Early);
@@ -349,6 +349,7 @@ impl Collector {
             coins: &mut self.coins,
             owner,
             window: self.windows,
+            depth: 0,
             time: sample
                 .time
                 .saturating_add_signed(self.settings.clock_offset),

@@ -33,6 +33,8 @@ pub(crate) struct Moment {
     pub(crate) caller: Option<PcId>,
     /// Number of the window, from 1.
     pub(crate) window: u64,
+    /// Which of its instructions this is, from 1.
+    pub(crate) depth: u32,
     /// Wall-clock time of the sample, ns of the Unix epoch.
     pub(crate) time: u64,
 }
@@ -197,7 +199,9 @@ impl Tables {
             reached: 0,
             unknown: 0,
             windows: 0,
+            returns: NONE,
             last_window: 0,
+            last_depth: 0,
             list: None,
         });
         if spills {
@@ -214,29 +218,45 @@ impl Tables {
     #[inline(always)]
     fn count_value(
         &mut self,
-        profile: u32,
+        index: u32,
         value: Option<u64>,
         moment: Moment,
         coins: &mut Generator,
     ) -> u32 {
-        let Some(profile) = self.profiles.get_mut(profile as usize) else {
+        let Some(profile) = self.profiles.get_mut(index as usize) else {
             return NONE;
         };
         let next = profile.next;
+        // The lower half tells neighbours apart.
+        let window = moment.window as u32;
+        let opens = profile.last_window != window;
+        if self.long != 0 {
+            if !opens && profile.last_depth != moment.depth {
+                self.count_return(index, value, moment, coins);
+                return next;
+            }
+            profile.last_depth = moment.depth;
+            if opens && let Some(returns) = self.returns.get_mut(profile.returns as usize) {
+                returns.came_by(moment.depth, self.long, value);
+            }
+        }
         profile.reached += 1;
         let Some(value) = value else {
             profile.unknown += 1;
+            if self.long != 0 {
+                profile.last_window = window;
+            }
             return next;
         };
-        if profile.last_window != moment.window {
-            profile.last_window = moment.window;
+        if opens {
+            profile.last_window = window;
             profile.windows += 1;
         }
         let list = profile.list.get_or_insert_with(|| {
             self.lists += 1;
             Hotlist::new(&self.config)
         });
-        list.update(value, moment.time, coins);
+        list.update_in_window(value, moment.time, opens, coins);
         next
     }
 

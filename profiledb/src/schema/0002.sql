@@ -6,7 +6,8 @@
 --
 -- What a flush writes covers the time since the flush before; nothing is ever
 -- updated but the end of an epoch. Adding up rows of several flushes is right
--- for every counter; hotlists of several flushes are merged (see `hotlist`).
+-- for every counter, and for the estimates of each value in hotlists (see `tuple`).
+-- What later versions added is in the files behind this one.
 
 -- One uninterrupted collection with one set of settings.
 CREATE TABLE epoch (

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use rusqlite::types::FromSql;
+use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, Params, Row, Rows, params};
 
 use super::refer::{FlushOfSource, ImageOfSource, PcOfSource, PcRow, SubjectOfSource};
 use super::target::Target;
 use super::{Selection, Stop, Viewer};
-use crate::{from_sql, to_sql};
+use crate::{from_sql, open, to_sql};
 
 /// One database on its way into the view.
 pub(super) struct Copy<'a> {
@@ -37,8 +37,8 @@ type Place = (i64, i64, i64, i64, Option<i64>);
 /// The tuples of all lists, in the order of these.
 struct Tuples<'s> {
     rows: Rows<'s>,
-    /// One that was read already: its list, then its columns.
-    next: Option<[i64; 6]>,
+    /// One that was read already: its list, its other numbers, and what tells how sure it is.
+    next: Option<([i64; 6], [Value; 3])>,
 }
 
 impl<'a> Copy<'a> {
@@ -159,22 +159,32 @@ impl<'a> Copy<'a> {
     }
 
     fn hotlists(&mut self) -> Result<(), Stop> {
-        let sql = "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
-                          windows, capacity, by_weight, p, concise, sat_count
-                   FROM hotlist NOT INDEXED ORDER BY id";
+        let told = open::has_variance(self.source).map_err(|e| self.failed(e))?;
+        let (of_list, of_tuple) = match told {
+            true => (
+                "pairs_within, pairs_across, even",
+                "pairs_within, pairs_across, variance",
+            ),
+            false => ("NULL, NULL, NULL", "NULL, NULL, NULL"),
+        };
+        let sql = format!(
+            "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
+                    windows, capacity, by_weight, p, concise, sat_count, {of_list}
+             FROM hotlist NOT INDEXED ORDER BY id"
+        );
         // In the same order, so that one walk over the tuples is enough for all lists.
         let mut tuples = self
             .source
-            .prepare(
-                "SELECT hotlist, rank, value, counted, certain, first
-                 FROM tuple ORDER BY hotlist, rank",
-            )
+            .prepare(&format!(
+                "SELECT hotlist, rank, value, counted, certain, first, {of_tuple}
+                 FROM tuple ORDER BY hotlist, rank"
+            ))
             .map_err(|e| self.failed(e))?;
         let mut tuples = Tuples {
             rows: tuples.query([]).map_err(|e| self.failed(e))?,
             next: None,
         };
-        self.each(sql, [], |copy, row| {
+        self.each(&sql, [], |copy, row| {
             let Some((flush, process, subject, pc, other)) = copy.place(row)? else {
                 return Ok(());
             };
@@ -183,14 +193,17 @@ impl<'a> Copy<'a> {
             let (capacity, by_weight): (i64, i64) = (copy.get(row, 10)?, copy.get(row, 11)?);
             let p: f64 = copy.get(row, 12)?;
             let (concise, sat_count): (i64, i64) = (copy.get(row, 13)?, copy.get(row, 14)?);
+            let pairs: [Option<i64>; 2] = [copy.get(row, 15)?, copy.get(row, 16)?];
+            let even: Option<f64> = copy.get(row, 17)?;
             let new = copy.view.insert(
                 "INSERT INTO hotlist (flush, process, subject, pc, caller, parameter, reached,
                                       unknown, windows, capacity, by_weight, p, concise,
-                                      sat_count)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                                      sat_count, pairs_within, pairs_across, even)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                         ?17)",
                 params![
                     flush, process, subject, pc, other, parameter, counts[0], counts[1], counts[2],
-                    capacity, by_weight, p, concise, sat_count,
+                    capacity, by_weight, p, concise, sat_count, pairs[0], pairs[1], even,
                 ],
             )?;
             copy.tuples(&mut tuples, copy.get(row, 5)?, new)
@@ -215,20 +228,28 @@ impl<'a> Copy<'a> {
                         for (index, column) in columns.iter_mut().enumerate() {
                             *column = self.get::<i64>(row, index)?;
                         }
-                        columns
+                        let whole = |column| -> Result<Value, Stop> {
+                            self.get::<Option<i64>>(row, column).map(Value::from)
+                        };
+                        let variance: Option<f64> = self.get(row, 8)?;
+                        (columns, [whole(6)?, whole(7)?, variance.into()])
                     }
                 },
             };
-            let [list, rank, value, counted, certain, first] = tuple;
+            let (columns, sure) = &tuple;
+            let &[list, rank, value, counted, certain, first] = columns;
             if list > of_source {
                 tuples.next = Some(tuple);
                 return Ok(());
             }
             if list == of_source {
                 self.view.add(
-                    "INSERT INTO tuple (hotlist, rank, value, counted, certain, first)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                    params![hotlist, rank, value, counted, certain, first],
+                    "INSERT INTO tuple (hotlist, rank, value, counted, certain, first,
+                                        pairs_within, pairs_across, variance)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    params![
+                        hotlist, rank, value, counted, certain, first, sure[0], sure[1], sure[2],
+                    ],
                 )?;
             }
         }

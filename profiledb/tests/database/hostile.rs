@@ -31,6 +31,7 @@ fn complete(path: &Path) -> Outcome {
         reached: 510,
         unknown: 10,
         windows: 400,
+        even: None,
         parts: list.to_parts(),
     };
     flush.hotlist(&row)?;
@@ -385,7 +386,7 @@ fn room_for_nothing() -> Outcome {
         format!(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
              INSERT INTO hotlist SELECT 1000 + {count} + i, 1, 1, 1, 1, NULL, 'rax', 0, 0, 0,
-                                        {}, 0, 1.0, 0, 0 FROM n",
+                                        {}, 0, 1.0, 0, 0, NULL, NULL, NULL FROM n",
             Config::MAX_CAPACITY
         )
     };

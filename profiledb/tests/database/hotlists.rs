@@ -1,7 +1,12 @@
 //! Hotlists on their way through the database.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use crate::common::{epoch, load, process, program, user};
-use hotlist::{Config, Generator, Hotlist, Parts, PartsTuple};
+use hotlist::{Config, Draws, Generator, Hotlist, Parts, PartsTuple};
+use profiledb::view::{Limits, Selection, Viewer, write_view};
 use profiledb::{Error, Flush, NewHotlist, Writer};
 use proptest::prelude::*;
 use tempfile::tempdir;
@@ -48,6 +53,7 @@ fn add(
         reached: parts.events + unknown,
         unknown,
         windows: parts.events / 2,
+        even: None,
         parts,
     };
     flush.hotlist(&row)
@@ -155,6 +161,133 @@ fn merged() -> Outcome {
     Ok(())
 }
 
+/// A day of flushes: the shares of the most frequent values are those that were counted, in the
+/// files as they are written and in a view of them, and they stay within their intervals.
+#[test]
+fn a_day() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    let mut coins = Generator::new(9);
+    let mut exact = BTreeMap::new();
+    let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+    for minute in 0..1_440 {
+        let mut list = Hotlist::new(&Config::default().precise());
+        for time in 0..200 {
+            // As a Zipf(1.5) has it: half, a sixth, and so on, with a long tail.
+            let value = coins.uniform().powi(-2).min(1e9) as u64;
+            list.update(value, time, &mut coins);
+            *exact.entry(value).or_insert(0_u64) += 1;
+        }
+        let mut flush = writer.begin(minute, minute + 1)?;
+        add(&mut flush, "rax", list.to_parts(), None, 0)?;
+        flush.commit()?;
+    }
+    writer.close()?;
+
+    let view = dir.path().join("view.db");
+    std::fs::File::create(&view)?;
+    let limits = Limits {
+        bytes: 1 << 30,
+        until: Instant::now() + Duration::from_secs(300),
+        stop: Arc::default(),
+    };
+    let everything = Selection::default();
+    let left_out = write_view(
+        std::slice::from_ref(&path),
+        &view,
+        Viewer::Privileged,
+        &everything,
+        &limits,
+    )?;
+    assert!(left_out.is_empty());
+    for path in [path, view] {
+        let profile = load(&path)?;
+        let merged = profile.merged(Some, |_| None, || Generator::new(7));
+        let list = &merged[0].list;
+        let events = 1_440 * 200;
+        assert_eq!((list.events(), merged[0].windows), (events, events / 2));
+        let mut held = 0;
+        for tuple in list.tuples().take(10) {
+            let wanted = 100.0 * exact[&tuple.value] as f64 / events as f64;
+            let found = 100.0 * tuple.estimate() / events as f64;
+            let off = (found - wanted).abs();
+            assert!(off < 0.1, "{}: {found} for {wanted}", tuple.value);
+            let draws = Draws {
+                samples: events,
+                windows: events,
+                reached: events,
+                even: merged[0].even,
+            };
+            let (low, high) = list.interval(&tuple, &draws);
+            held += u32::from(low <= wanted && wanted <= high);
+        }
+        assert!(held >= 9, "{held} of 10");
+    }
+    Ok(())
+}
+
+/// A file of the schema before has no variances and no pairs. It is read, viewed, and added to;
+/// its intervals count windows then.
+#[test]
+fn schema_before() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("before.db");
+    let conn = rusqlite::Connection::open(&path)?;
+    conn.execute_batch(include_str!("../../src/schema/0002.sql"))?;
+    conn.pragma_update(None, "application_id", 0x7663_7069)?;
+    conn.pragma_update(None, "user_version", 2)?;
+    conn.execute_batch(
+        "INSERT INTO epoch VALUES (1, 1, 2, 'h', 'k', 'c', 'bpf', 'timer', 'ns', 1.0, 1, 16, '{}');
+         INSERT INTO flush VALUES (1, 1, 1, 2);
+         INSERT INTO image VALUES (1, 'file', '/bin/x', NULL, 'x');
+         INSERT INTO subject VALUES (1, 0, 0, 0, 0, 0, 1, 0, 0);
+         INSERT INTO process VALUES (1, 1, 42, 1, 0, 'x');
+         INSERT INTO pc VALUES (1, 1, 16, NULL);
+         INSERT INTO hotlist VALUES (1, 1, 1, 1, 1, NULL, 'rax', 110, 10, 50, 16, 1, 0.5, 0, 0);
+         INSERT INTO tuple VALUES (1, 0, 7, 1, 48, 1);",
+    )?;
+    drop(conn);
+
+    let view = dir.path().join("view.db");
+    std::fs::File::create(&view)?;
+    let limits = Limits {
+        bytes: 1 << 30,
+        until: Instant::now() + Duration::from_secs(300),
+        stop: Arc::default(),
+    };
+    let (sources, everything) = (std::slice::from_ref(&path), Selection::default());
+    let left_out = write_view(sources, &view, Viewer::Privileged, &everything, &limits)?;
+    assert!(left_out.is_empty(), "{left_out:?}");
+    for path in [&path, &view] {
+        let profile = load(path)?;
+        let merged = profile.merged(Some, |_| None, || Generator::new(7));
+        let tuple = merged[0].list.tuples().next().ok_or("no value")?;
+        assert_eq!((tuple.value, tuple.estimate()), (7, 50.0));
+        assert_eq!(tuple.variance(), 2.0);
+        assert_eq!(profile.hotlists[0].list.pairs(), None);
+        let draws = Draws {
+            samples: 100,
+            windows: 50,
+            reached: 110,
+            even: 1.0,
+        };
+        let interval = merged[0].list.interval(&tuple, &draws);
+        assert_eq!(interval, draws.interval(50.0, 2.0));
+    }
+
+    let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+    let mut flush = writer.begin(0, 1_000)?;
+    let written = list_of(&Config::default().precise(), 1, 1_000).to_parts();
+    add(&mut flush, "rbx", written.clone(), None, 0)?;
+    flush.commit()?;
+    writer.close()?;
+    let profile = load(&path)?;
+    assert_eq!(profile.hotlists.len(), 2);
+    let read = profile.hotlists[1].list.to_parts();
+    assert_eq!((read.pairs, read.tuples), (written.pairs, written.tuples));
+    Ok(())
+}
+
 /// Rows that contradict themselves, or that would be read as something else, are refused
 /// one by one; the flush goes on.
 #[test]
@@ -173,9 +306,10 @@ fn refused() -> Outcome {
         reached: 1_010,
         unknown: 10,
         windows: 1_000,
+        even: None,
         parts: list(1, 1_000).to_parts(),
     };
-    let changes: [fn(&mut NewHotlist<'_>); 8] = [
+    let changes: [fn(&mut NewHotlist<'_>); 11] = [
         |row| row.unknown = 1_011,
         |row| row.unknown = 9,
         |row| row.reached = 0,
@@ -183,6 +317,15 @@ fn refused() -> Outcome {
         |row| row.parts.p = 0.0,
         |row| row.parts.tuples[0].counted = 0,
         |row| row.parts.sat_count = 77,
+        |row| row.even = Some(1.1),
+        |row| row.even = Some(f64::NAN),
+        |row| {
+            row.parts.config = Config::default().precise();
+            row.parts.tuples[0] = PartsTuple {
+                variance: Some(-1.0),
+                ..PartsTuple::new(1, 1, 0, 0)
+            };
+        },
         |row| row.parts.config = Config::new(16, 2.0, 0, 50).unwrap(),
     ];
     for change in changes {
@@ -222,7 +365,7 @@ proptest! {
         let mut parts = Hotlist::new(&Config::default()).to_parts();
         parts.events = 1;
         parts.sat_count = 0;
-        parts.tuples = vec![PartsTuple { value, counted: 1, certain: 0, first: 5 }];
+        parts.tuples = vec![PartsTuple::new(value, 1, 0, 5)];
         flush.hotlist(&NewHotlist {
             process: process_id,
             subject,
@@ -232,6 +375,7 @@ proptest! {
             reached: counter.max(1),
             unknown: counter.max(1) - 1,
             windows: 1,
+            even: None,
             parts,
         }).unwrap();
         flush.commit().unwrap();

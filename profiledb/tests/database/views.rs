@@ -88,6 +88,7 @@ fn populated(path: &Path) -> Result<(), Error> {
                     reached: 9,
                     unknown: 2,
                     windows: 7,
+                    even: None,
                     parts: list.to_parts(),
                 })?;
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{JsonShare, finish_rows, nothing, shares_text};
+use super::{JsonShare, finish_rows, json_shares, nothing, shares_text};
 use crate::args::Format;
 use crate::callee::{Callees, Live, not_known};
 use crate::convention::{Convention, name};
@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::render::{count, counted};
 use crate::symbols::STUB;
 use crate::values::Class;
-use crate::view::{Values, View};
+use crate::view::{Base, Values, View};
 
 /// Calls of one function, from all sites together or from one.
 #[derive(Debug, Serialize)]
@@ -41,6 +41,7 @@ struct JsonArgument {
     arg: Option<u8>,
     register: String,
     bits: u32,
+    base: Base,
     reached: u64,
     unknown: u64,
     samples: u64,
@@ -152,7 +153,10 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
 /// a function's last act, was not counted as a call.
 fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -> u64 {
     let values = arguments.get(&key).map(Vec::as_slice).unwrap_or_default();
-    let reached = values.iter().map(|values| values.reached).max();
+    let of_time = values
+        .iter()
+        .filter(|values| values.base != Base::Executions);
+    let reached = of_time.map(|values| values.reached).max();
     let counted = calls.get(&key).copied();
     counted.max(reached).unwrap_or(0)
 }
@@ -167,31 +171,36 @@ fn row(
     let mut args = Vec::new();
     let mut text = Vec::new();
     for argument in &live.arguments {
-        let captured = values.iter().find(|values| values.is_in(argument.register));
-        let Some(values) = captured.filter(|values| values.samples() > 0) else {
-            continue;
-        };
-        let class = Class::Integer(argument.bits);
-        let values = values.narrowed(argument.bits);
-        args.push(JsonArgument {
-            arg: (live.convention != Convention::Unknown).then_some(argument.index),
-            register: name(argument.register),
-            bits: argument.bits,
-            reached: values.reached,
-            unknown: values.unknown,
-            samples: values.samples(),
-            values: values
-                .shares
-                .iter()
-                .map(|share| JsonShare::new(&values, class, share))
-                .collect(),
-        });
-        // The classic report has one value each; the rest is in JSON and in `list`.
-        let mut shares = shares_text(&values, class, 1).replace(" ...", "");
-        if live.convention == Convention::Unknown {
-            shares = format!("{}={shares}", name(argument.register));
+        let captured = values
+            .iter()
+            .filter(|values| values.is_in(argument.register) && values.samples() > 0);
+        let mut captured: Vec<&Values> = captured.collect();
+        // Both bases, where there are both.
+        captured.sort_by_key(|values| values.base);
+        let mut shares = Vec::new();
+        for values in captured {
+            let class = Class::Integer(argument.bits);
+            let values = values.narrowed(argument.bits);
+            args.push(JsonArgument {
+                arg: (live.convention != Convention::Unknown).then_some(argument.index),
+                register: name(argument.register),
+                bits: argument.bits,
+                base: values.base,
+                reached: values.reached,
+                unknown: values.unknown,
+                samples: values.samples(),
+                values: json_shares(&values, class),
+            });
+            // The classic report has one value each; the rest is in JSON and in `list`.
+            shares.push(shares_text(&values, class, 1).replace(" ...", "") + values.base.words());
         }
-        text.push((argument.index, shares));
+        if !shares.is_empty() {
+            let mut shares = shares.join(" ");
+            if live.convention == Convention::Unknown {
+                shares = format!("{}={shares}", name(argument.register));
+            }
+            text.push((argument.index, shares));
+        }
     }
     let function = view.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.
@@ -225,7 +234,8 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
          floating-point ones) its most frequent value and that value's share; (-) not known or not\n\
          an argument; ? not known which are arguments. Below\n\
          a function, its call sites as far as they are known: not where a window began in a stub.\n\
-         Windows begin where time is spent: calls near it are likelier to be seen than others.\n\n",
+         Windows begin where time is spent: calls near it are likelier to be seen than others.\n\
+         Shares are of such calls, of all calls where it says by executions.\n\n",
     );
     let conventions: BTreeSet<Convention> = rows.iter().map(|row| row.passed).collect();
     let legends: Vec<String> = conventions.iter().filter_map(|of| of.legend()).collect();
@@ -308,6 +318,8 @@ mod tests {
         let reached = |reached| Values {
             pc: 1,
             caller: None,
+            base: Base::Time,
+            independent: true,
             parameter: "arg0".to_owned(),
             reached,
             unknown: 0,

@@ -21,7 +21,7 @@ use crate::listing::{Line, lines};
 use crate::names::Names;
 use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
 use crate::values::{Class, JsonValue, is_destination};
-use crate::view::{Heat, Values, View, as_float};
+use crate::view::{Base, Heat, Values, View, as_float};
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -85,7 +85,7 @@ pub(crate) fn report(
 ) -> Result<String, Failure> {
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     for values in view.values(false) {
-        if is_destination(&values.parameter) {
+        if is_destination(&values.parameter) && values.base != Base::Executions {
             by_pc.entry(values.pc).or_default().push(values);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{JsonShare, JsonSite, finish, nothing, shares_text, threshold_text};
+use super::{JsonShare, JsonSite, finish, json_shares, nothing, shares_text, threshold_text};
 use crate::args::Format;
 use crate::callee::{Callees, not_known};
 use crate::code::{Disassembler, Spacing};
@@ -17,7 +17,7 @@ use crate::render::{Align, Table, clean, count, counted, cycles, percent, rounde
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
 use crate::values::is_destination;
-use crate::view::{Heat, Values, View};
+use crate::view::{Base, Heat, Values, View};
 
 /// How to list.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +58,7 @@ struct JsonProfile {
     /// For arguments: `true`, or `null` where it is not known whether they are live.
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<Value>,
+    base: Base,
     caller: Option<JsonSite>,
     reached: u64,
     unknown: u64,
@@ -149,7 +150,8 @@ fn profiles(view: &mut View<'_>, options: Options) -> BTreeMap<usize, Vec<Values
     for profiles in by_pc.values_mut() {
         profiles.sort_by(|a, b| {
             let rank = rank(&a.parameter).cmp(&rank(&b.parameter));
-            rank.then_with(|| (&a.parameter, a.caller).cmp(&(&b.parameter, b.caller)))
+            let key = |of: &Values| (of.parameter.clone(), of.caller, of.base);
+            rank.then_with(|| key(a).cmp(&key(b)))
         });
     }
     by_pc
@@ -255,6 +257,7 @@ fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
             true => Value::Bool(true),
             false => Value::Null,
         }),
+        base: values.base,
         caller: values.caller.map(|pc| JsonSite::new(view, pc)),
         reached: values.reached,
         unknown: values.unknown,
@@ -262,11 +265,7 @@ fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
         windows: values.windows,
         distinct: values.shares.len(),
         threshold: rounded(values.threshold, 3),
-        values: values
-            .shares
-            .iter()
-            .map(|share| JsonShare::new(values, values.class(), share))
-            .collect(),
+        values: json_shares(values, values.class()),
     }
 }
 
@@ -387,7 +386,7 @@ fn heading(view: &View<'_>, id: FunctionId, lines: &[Line], out: &mut String) {
         .unwrap_or_default();
     out.push_str(&format!(
         "{}  ({}{build})\n{:.1}% of all cycles, {}. Shares are of the values known in windows,\n\
-         which begin where time is spent: not of executions.\n\
+         which begin where time is spent: of time, not of executions where it does not say so.\n\
          s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
          from..to%: less than 90% known, the unknown may be this value or not.\n\n",
         clean(&function.name),
@@ -421,9 +420,10 @@ fn cells(
         address,
         text,
         format!(
-            "{}{}{from}: {shares}",
+            "{}{}{from}{}: {shares}",
             values.parameter,
-            if values.live { "" } else { "?" }
+            if values.live { "" } else { "?" },
+            values.base.words(),
         ),
     ]
 }

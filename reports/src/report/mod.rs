@@ -43,6 +43,17 @@ impl JsonShare {
     }
 }
 
+/// The most values of a profile in JSON. What comes after them is told by its number alone.
+const JSON_VALUES: usize = 64;
+
+/// The most frequent values as JSON has them.
+fn json_shares(values: &Values, class: Class) -> Vec<JsonShare> {
+    let frequent = values.shares.iter().take(JSON_VALUES);
+    frequent
+        .map(|share| JsonShare::new(values, class, share))
+        .collect()
+}
+
 /// Where not every event enters the list (1/p above 1), what is in it by a lucky draw
 /// or two stands for 1/p events each. Such an estimate is right on average and says
 /// nothing alone; it is supported if its interval keeps away from 0.

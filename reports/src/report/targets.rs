@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use iced_x86::FlowControl;
 use serde::Serialize;
 
-use super::{finish_rows, nothing};
+use super::{JSON_VALUES, finish_rows, nothing};
 use crate::args::Format;
 use crate::code::{decode, is_indirect};
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::view::{View, as_float};
+use crate::view::{Base, View, as_float};
 
 /// One indirect call or jump.
 #[derive(Debug, Serialize)]
@@ -61,13 +61,14 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     }
     for values in view.values(false) {
         let told = calls.contains_key(&values.pc);
-        if values.parameter != "target" || told {
+        if values.parameter != "target" || values.base == Base::Executions || told {
             continue;
         }
         let kind = kind(view, values.pc).unwrap_or("unknown");
         let targets: Vec<Target> = values
             .shares
             .iter()
+            .take(JSON_VALUES)
             .map(|share| Target {
                 target: None,
                 address: format!("0x{:x}", share.value),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hotlist::{Hotlist, Tuple};
+use hotlist::{Draws, Sum};
 use iced_x86::Register;
 use profiledb::Merged;
+use serde::Serialize;
 
 use super::as_float;
 use crate::convention::register_of;
@@ -18,6 +19,8 @@ pub(crate) struct Share {
     pub(crate) value: u64,
     /// Estimated occurrences.
     pub(crate) estimate: f64,
+    /// The variance that thinning has put into the estimate.
+    pub(crate) variance: f64,
     /// Of the known values, 0 to 100.
     pub(crate) percent: f64,
     /// Lower end of the 95 % interval, in percent.
@@ -25,6 +28,35 @@ pub(crate) struct Share {
     /// Upper end of it.
     pub(crate) high: f64,
 }
+
+/// What the shares of a profile are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Base {
+    /// Of the time that is spent before the instruction: windows begin there, and each brought one
+    /// event.
+    Time,
+    /// Of what windows reached, several events in one.
+    Windows,
+    /// Of executions of the instruction.
+    Executions,
+}
+
+impl Base {
+    /// What text adds to a parameter.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Executions => " by executions",
+            Self::Time | Self::Windows => "",
+        }
+    }
+}
+
+/// Pairs of executions in one window that are needed to know whether they depend on each other, and
+/// how far they may. The collector has looked at each flush; this is about all of them together. A
+/// value that takes many instructions is seldom twice in a window, so they never look independent.
+const PAIRS: f64 = 100.0;
+const ALIKE: f64 = 0.5;
 
 /// The values of one parameter at one PC.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +67,10 @@ pub(crate) struct Values {
     pub(crate) caller: Option<usize>,
     /// What was captured.
     pub(crate) parameter: String,
+    /// What the shares are of.
+    pub(crate) base: Base,
+    /// Executions next to each other do not depend on each other, as far as it is known.
+    pub(crate) independent: bool,
     /// Times a window came by.
     pub(crate) reached: u64,
     /// Of those, without a known value.
@@ -53,10 +89,22 @@ pub(crate) struct Values {
 
 impl Values {
     pub(super) fn new(row: &Merged<'_>) -> Values {
+        let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
+        let samples = row.reached.saturating_sub(row.unknown);
         let mut values = Values {
             pc: row.pc,
             caller: row.caller,
-            parameter: row.parameter.to_owned(),
+            parameter: of_executions.unwrap_or(row.parameter).to_owned(),
+            base: match of_executions {
+                Some(_) => Base::Executions,
+                // A few windows with two events change nothing.
+                None if samples > row.windows.saturating_add(row.windows / 10) => Base::Windows,
+                None => Base::Time,
+            },
+            independent: row
+                .list
+                .alike(PAIRS)
+                .is_some_and(|alike| alike.abs() <= ALIKE),
             reached: row.reached,
             unknown: row.unknown,
             windows: row.windows,
@@ -65,24 +113,27 @@ impl Values {
             live: true,
             shares: Vec::new(),
         };
-        let (samples, windows, reached) = (values.samples(), values.windows, values.reached);
-        let weight = weight(&row.list, samples);
-        values.shares = row
-            .list
-            .tuples()
-            .map(|tuple| {
-                let estimate = as_float(tuple.counted) * weight + as_float(tuple.certain);
-                let percent = values.percent(estimate);
-                let (low, high) = tuple.interval(samples, windows, reached);
-                Share {
-                    value: tuple.value,
-                    estimate,
-                    percent,
-                    low: low.min(percent),
-                    high: high.max(percent),
-                }
-            })
-            .collect();
+        let draws = Draws {
+            samples: values.samples(),
+            windows: values.windows,
+            reached: values.reached,
+            even: row.even,
+        };
+        let part = drawn_part(&row.list, values.samples());
+        let share = |tuple: hotlist::Summed| {
+            let estimate = tuple.least + (tuple.estimate() - tuple.least) * part;
+            let percent = values.percent(estimate);
+            let (low, high) = row.list.interval(&tuple, &draws);
+            Share {
+                value: tuple.value,
+                estimate,
+                variance: tuple.variance(),
+                percent,
+                low: low.min(percent),
+                high: high.max(percent),
+            }
+        };
+        values.shares = row.list.tuples().map(share).collect();
         values.sort();
         values
     }
@@ -90,6 +141,14 @@ impl Values {
     /// Value events: reached with a known value.
     pub(crate) fn samples(&self) -> u64 {
         self.reached.saturating_sub(self.unknown)
+    }
+
+    /// Whether the shares are of what they are said to be of.
+    pub(crate) fn is_claimed(&self) -> bool {
+        match self.base {
+            Base::Executions => self.mostly_known() && self.independent,
+            Base::Time | Base::Windows => true,
+        }
     }
 
     /// At least 90 % of the values are known, so that shares stand without bounds.
@@ -136,19 +195,16 @@ impl Values {
                 }
                 Some(sum) => {
                     sum.estimate += share.estimate;
+                    sum.variance += share.variance;
                     sum.percent = self.percent(sum.estimate);
-                    let p = if self.threshold > 0.0 {
-                        1.0 / self.threshold
-                    } else {
-                        1.0
+                    // How values that become one came together is not known: windows count.
+                    let draws = Draws {
+                        samples: self.samples(),
+                        windows: self.windows,
+                        reached: self.reached,
+                        even: 0.0,
                     };
-                    (sum.low, sum.high) = hotlist::interval(
-                        sum.estimate,
-                        self.samples(),
-                        self.windows,
-                        self.reached,
-                        p,
-                    );
+                    (sum.low, sum.high) = draws.interval(sum.estimate, sum.variance);
                 }
             }
         }
@@ -172,27 +228,24 @@ impl Values {
     }
 }
 
-/// What an event that entered the list by a draw stands for: 1/p others, which is right on average.
-/// With a lucky draw the list would stand for more events than were offered to it; then they
-/// stand for as many as there is room for beside those counted surely. No value gets less than was
-/// seen of it.
-fn weight(list: &Hotlist<u64>, samples: u64) -> f64 {
-    let sum = |count: fn(&Tuple<u64>) -> u64| {
-        let counts = list.tuples().map(|tuple| count(&tuple));
-        counts.fold(0, u64::saturating_add)
-    };
-    let drawn = sum(|tuple| tuple.counted);
-    let room = samples.saturating_sub(sum(|tuple| tuple.certain));
-    if drawn == 0 {
-        return list.threshold();
+/// An event that entered a list by a draw stands for others, which is right on average. With
+/// lucky draws the lists would stand for more events than were offered to them; then the part of
+/// each estimate that goes beyond what was counted is lowered to this part of it, for which there
+/// is room. No value gets less than was seen of it.
+fn drawn_part(list: &Sum<u64>, samples: u64) -> f64 {
+    let (estimates, least) = list.tuples().fold((0.0, 0.0), |(estimates, least), tuple| {
+        (estimates + tuple.estimate(), least + tuple.least)
+    });
+    let drawn = estimates - least;
+    if estimates <= as_float(samples) || drawn <= 0.0 {
+        return 1.0;
     }
-    let weight = as_float(room) / as_float(drawn);
-    weight.min(list.threshold()).max(1.0)
+    ((as_float(samples) - least) / drawn).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use hotlist::{Config, Generator};
+    use hotlist::{Config, Generator, Hotlist};
 
     use super::*;
 
@@ -201,6 +254,8 @@ mod tests {
             pc: 0,
             caller: None,
             parameter: "arg1".to_owned(),
+            base: Base::Time,
+            independent: true,
             reached,
             unknown,
             windows: reached - unknown,
@@ -212,6 +267,7 @@ mod tests {
         let share = |(value, estimate): &(u64, f64)| Share {
             value: *value,
             estimate: *estimate,
+            variance: 0.0,
             percent: values.percent(*estimate),
             low: 0.0,
             high: 100.0,
@@ -230,7 +286,7 @@ mod tests {
         assert!(narrow.is_argument() && narrow.is_in(Register::RSI));
     }
 
-    /// Whatever the draws, merged lists of few events stand for no more events than there were,
+    /// Whatever the draws, summed lists of few events stand for no more events than there were,
     /// and for no fewer of a value than were counted; estimates that were possible stay.
     #[test]
     fn shares_add_up() {
@@ -240,7 +296,7 @@ mod tests {
             let mut coins = Generator::new(seed);
             let flush = |from: u64, coins: &mut Generator| {
                 let mut list = Hotlist::new(&config);
-                for time in 0..20 {
+                for time in 0..60 {
                     // Every fourth has one value, the others have one each.
                     let value = if time % 4 == 0 { 7 } else { from + time };
                     list.update(value, time, coins);
@@ -249,15 +305,18 @@ mod tests {
             };
             let first = flush(1000, &mut coins);
             let second = flush(2000, &mut coins);
-            let list = first.merge(&second, &mut coins);
+            let mut list = Sum::new(Sum::<u64>::MOST);
+            list.add(&first, &mut coins);
+            list.add(&second, &mut coins);
             let estimates: Vec<f64> = list.tuples().map(|tuple| tuple.estimate()).collect();
             let merged = Merged {
                 pc: 0,
                 parameter: "rax",
                 caller: None,
-                reached: 40,
+                reached: 120,
                 unknown: 0,
-                windows: 40,
+                windows: 120,
+                even: 0.0,
                 list,
             };
             let values = Values::new(&merged);
@@ -269,10 +328,9 @@ mod tests {
                     .iter()
                     .find(|share| share.value == tuple.value);
                 let share = share.expect("all are shown");
-                let seen = as_float(tuple.counted + tuple.certain);
-                assert!(share.estimate >= seen - 1e-6 && share.low <= share.percent);
+                assert!(share.estimate >= tuple.least - 1e-6 && share.low <= share.percent);
             }
-            if estimates.iter().sum::<f64>() > 40.0 {
+            if estimates.iter().sum::<f64>() > 120.0 {
                 assert!(sum > 100.0 - 1e-6, "{sum}");
                 corrected += 1;
             } else {

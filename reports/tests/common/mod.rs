@@ -281,6 +281,7 @@ impl<'w> Rows<'w> {
                 reached: known + unknown,
                 unknown,
                 windows: known - known / 20,
+                even: None,
                 parts: list(values),
             })
             .expect("hotlist");

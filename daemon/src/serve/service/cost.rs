@@ -186,7 +186,7 @@ impl Service {
         tables.count("overhead", "rate_lowered", 1);
         tables.count("overhead", "rate_lowered_for_room", 1);
         self.figures.changed(change);
-        set_period(sampling, governor.mean());
+        set_period(sampling, session, governor.mean());
         tracing::info!(
             "the rate was lowered to what can be taken, since {:.0} % of the samples found no room: {}",
             share * 100.0,
@@ -221,7 +221,7 @@ impl Service {
         };
         session.collector.tables.count("overhead", counter, 1);
         self.figures.changed(change);
-        set_period(sampling, governor.mean());
+        set_period(sampling, session, governor.mean());
         tracing::info!("the rate was {word}: {}", rate(sampling, governor));
     }
 
@@ -264,7 +264,7 @@ fn begin_at(
     if !governor.is_lowered() {
         return;
     }
-    set_period(sampling, governor.mean());
+    set_period(sampling, session, governor.mean());
     session
         .collector
         .tables
@@ -293,8 +293,9 @@ fn cpus(sampling: &Sampling) -> u32 {
         .max(1)
 }
 
-fn set_period(sampling: &Sampling, mean: u64) {
-    if let Err(error) = sampling.running.set_period(mean) {
-        tracing::warn!("the rate cannot be changed: {error}");
+fn set_period(sampling: &Sampling, session: &mut Session, mean: u64) {
+    match sampling.running.set_period(mean) {
+        Ok(()) => session.collector.set_mean_interval(mean),
+        Err(error) => tracing::warn!("the rate cannot be changed: {error}"),
     }
 }

@@ -1,0 +1,349 @@
+//! What a window sees of an instruction when it comes back to it: executions.
+//!
+//! A window begins where time is spent. The stretch of the program that it begins in, up to the
+//! first event of an instruction, is one that takes long: a stretch is met in proportion to its
+//! time (the inspection paradox; W. Feller, An Introduction to Probability Theory and Its
+//! Applications, volume II, chapter I.4). So first events are shares of time. The stretch from
+//! there to the next event is met because it is the next one, however long it takes: later events
+//! are shares of executions. Both are kept apart where windows are long enough for it.
+//!
+//! Two things must be undone or told:
+//!
+//! - A window ends after so many instructions, W. A stretch of l instructions is seen whole only
+//!   where it begins W - l instructions before that, so long ones are seen less often. The event
+//!   at its end is accepted with a probability proportional to 1 / (W - l): this is how
+//!   structures are counted that a frame cuts off (R. E. Miles, On the elimination of edge effects
+//!   in planar sampling, in: Stochastic Geometry, 1974). Of stretches longer than three quarters
+//!   of a window too few are seen.
+//! - An instruction that is left for long is not met again in the window. Of those events that
+//!   leave the window three quarters of its length, it is counted how many have a next one; what
+//!   has none counts as unknown.
+//!
+//! Neighbours must not depend on each other: where one value comes again and again, and takes
+//! longer, the next stretch is as long as the first. So it is counted how often an event has the
+//! value of the one before, and how often it would by chance. Where that differs, all are unknown,
+//! and shares of time are all that is told.
+
+use hotlist::{Generator, Hotlist};
+
+use super::sites::Moment;
+use super::{NONE, Tables};
+
+/// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
+const LONG: u32 = 64;
+
+/// How far events next to each other may depend on each other: a share of executions is off by about
+/// this part of what lies between the shares of time and of executions.
+const MOST_ALIKE: f64 = 0.1;
+
+/// The instructions of a window, if that is long enough; else 0.
+pub(super) fn long(window: u32) -> u32 {
+    if window >= LONG { window } else { 0 }
+}
+
+/// The later events of a profile.
+#[derive(Debug)]
+pub(crate) struct Returns {
+    /// Events accepted, and those of them without a known value.
+    reached: u64,
+    unknown: u64,
+    pub(crate) windows: u64,
+    last_window: u32,
+    /// Events in the first quarter of a window, and those of them that had a next one.
+    early: u64,
+    returned: u64,
+    /// The value of the last event of the present window.
+    last_value: Option<u64>,
+    /// Events accepted that have known values, as those before have; those of them that are equal,
+    /// and how many that would be by chance.
+    pairs: u64,
+    equal: u64,
+    expected: f64,
+    pub(crate) list: Hotlist<u64>,
+}
+
+impl Returns {
+    fn new(list: Hotlist<u64>) -> Self {
+        Self {
+            reached: 0,
+            unknown: 0,
+            windows: 0,
+            last_window: 0,
+            early: 0,
+            returned: 0,
+            last_value: None,
+            pairs: 0,
+            equal: 0,
+            expected: 0.0,
+            list,
+        }
+    }
+
+    /// Takes notice of an event at this instruction of a window.
+    pub(super) fn came_by(&mut self, depth: u32, long: u32, value: Option<u64>) {
+        self.early += u64::from(is_early(depth, long));
+        self.last_value = value;
+    }
+
+    /// Compares an event with the one before.
+    fn compare(&mut self, before: u64, value: u64) {
+        let events = self.list.events();
+        if events == 0 {
+            return;
+        }
+        let same = self.list.tuples().find(|tuple| tuple.value == before);
+        let share = same.map_or(0.0, |tuple| tuple.estimate() / events as f64);
+        self.pairs += 1;
+        self.equal += u64::from(before == value);
+        self.expected += share.min(1.0);
+    }
+
+    /// Whether an event does not depend on the one before, as far as can be told: by the
+    /// correlation of being equal, less two of its standard errors.
+    pub(crate) fn is_independent(&self) -> bool {
+        let pairs = self.pairs as f64;
+        let other = pairs - self.expected;
+        if other < 1.0 {
+            // It is a constant.
+            return true;
+        }
+        let alike = (self.equal as f64 - self.expected) / other;
+        let error = (self.expected * other / pairs).sqrt() / other;
+        alike.abs() <= MOST_ALIKE + 2.0 * error
+    }
+
+    /// Events reached, and the unknown among them: for each known event as many as there are early
+    /// ones without a next for each one that has one.
+    pub(crate) fn reached_and_unknown(&self) -> (u64, u64) {
+        let missing = self.early.saturating_sub(self.returned);
+        let known = u128::from(self.reached - self.unknown);
+        let unseen = known * u128::from(missing) / u128::from(self.returned.max(1));
+        let unseen = u64::try_from(unseen).unwrap_or(u64::MAX);
+        (
+            self.reached.saturating_add(unseen),
+            self.unknown.saturating_add(unseen),
+        )
+    }
+}
+
+/// Whether an event leaves its window three quarters of its length.
+fn is_early(depth: u32, long: u32) -> bool {
+    depth <= long / 4
+}
+
+/// The probability with which an event is accepted so many instructions after the one before.
+fn acceptance(gap: u32, long: u32) -> f64 {
+    let left = long.saturating_sub(gap).max(1);
+    (f64::from(long) / 4.0 / f64::from(left)).min(1.0)
+}
+
+impl Tables {
+    /// Counts an event that is not the first of its window. What finds no room is counted.
+    #[inline(never)]
+    pub(super) fn count_return(
+        &mut self,
+        index: u32,
+        value: Option<u64>,
+        moment: Moment,
+        coins: &mut Generator,
+    ) {
+        let is_full = self.is_over_full();
+        let Some(profile) = self.profiles.get_mut(index as usize) else {
+            return;
+        };
+        let before = std::mem::replace(&mut profile.last_depth, moment.depth);
+        if profile.returns == NONE {
+            let new = u32::try_from(self.returns.len()).ok();
+            let Some(new) = new.filter(|new| !is_full && *new != NONE) else {
+                self.count("lost", "table_full_values", 1);
+                return;
+            };
+            profile.returns = new;
+            self.lists += 1;
+            let mut returns = Returns::new(Hotlist::new(&self.config));
+            returns.came_by(before, self.long, None);
+            self.returns.push(returns);
+        }
+        let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
+            return;
+        };
+        returns.returned += u64::from(is_early(before, self.long));
+        let last_value = returns.last_value;
+        returns.came_by(moment.depth, self.long, value);
+        let gap = moment.depth.saturating_sub(before);
+        if coins.uniform() > acceptance(gap, self.long) {
+            return;
+        }
+        returns.reached += 1;
+        let Some(value) = value else {
+            returns.unknown += 1;
+            return;
+        };
+        if let Some(last_value) = last_value {
+            returns.compare(last_value, value);
+        }
+        let window = moment.window as u32;
+        let opens = returns.last_window != window;
+        if opens {
+            returns.last_window = window;
+            returns.windows += 1;
+        }
+        returns
+            .list
+            .update_in_window(value, moment.time, opens, coins);
+    }
+
+    /// The later events of a profile, if there are any.
+    pub(crate) fn returns(&self, profile: &super::ValueProfile) -> Option<&Returns> {
+        self.returns.get(profile.returns as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hotlist::Config;
+    use interpreter::Parameter;
+    use profiledb::{Process, Subject};
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::images::ImageId;
+    use crate::loadmap::ProcessId;
+    use crate::tables::Pc;
+
+    const WINDOW: u32 = 200;
+
+    /// An execution: a value, the instructions that come before it, and their time.
+    #[derive(Clone, Copy)]
+    struct Stretch {
+        value: u64,
+        instructions: u32,
+        time: u32,
+    }
+
+    /// The percentages of the value 2 by time and by executions, the part of the executions that
+    /// is known, and whether they are independent.
+    type Seen = (f64, f64, f64, bool);
+
+    /// Windows that begin at random moments of a program, and see a value at the end of each
+    /// stretch.
+    fn seen(mut next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
+        let mut random = StdRng::seed_from_u64(7);
+        let mut coins = Generator::new(7);
+        let config = Config::default().precise();
+        let mut tables = Tables::new(config, 1 << 20, WINDOW);
+        let process = || Process {
+            pid: 1,
+            started: 0,
+            execs: 0,
+            comm: String::new(),
+        };
+        let owner = tables.owner(ProcessId(1), Subject::default(), process);
+        let pc = Pc {
+            image: ImageId(0),
+            address: 0x10,
+        };
+        let site = tables.site(owner.expect("room"), pc).expect("room");
+        for window in 1..=20_000 {
+            // By rejection: a stretch is met in proportion to its time.
+            let first = loop {
+                let stretch = next(&mut random);
+                if random.random_range(0..1000) < stretch.time {
+                    break stretch;
+                }
+            };
+            let mut depth = random.random_range(1..=first.instructions);
+            let mut stretch = first;
+            while depth <= WINDOW {
+                let mut place = tables.place(site, None).expect("it is there");
+                let moment = Moment {
+                    caller: None,
+                    window,
+                    depth,
+                    time: window,
+                };
+                let value = Some(stretch.value);
+                tables.add_value(&mut place, Parameter::Arg(0), value, moment, &mut coins);
+                stretch = next(&mut random);
+                depth += stretch.instructions;
+            }
+        }
+        let percent = |list: &Hotlist<u64>| {
+            let of = |value| {
+                let all = list.tuples().filter(move |tuple| tuple.value == value);
+                all.map(|tuple| tuple.estimate()).sum::<f64>()
+            };
+            100.0 * of(2) / (of(1) + of(2))
+        };
+        let profile = &tables.profiles[0];
+        let returns = tables.returns(profile).expect("it came back");
+        let (reached, unknown) = returns.reached_and_unknown();
+        (
+            percent(profile.list.as_ref().expect("it was seen")),
+            percent(&returns.list),
+            1.0 - unknown as f64 / reached as f64,
+            returns.is_independent(),
+        )
+    }
+
+    fn stretch(value: u64, instructions: u32, time: u32) -> Stretch {
+        Stretch {
+            value,
+            instructions,
+            time,
+        }
+    }
+
+    /// First events are shares of time and later ones of executions, whether a slow execution
+    /// has more instructions or only slower ones.
+    #[test]
+    fn both_bases() {
+        for (slow, by_time) in [
+            (stretch(2, 132, 400), 100.0 * 40.0 / (40.0 + 0.9 * 50.0)),
+            (stretch(2, 40, 400), 100.0 * 40.0 / (40.0 + 0.9 * 50.0)),
+            (stretch(2, 12, 10), 100.0 / (1.0 + 0.9 * 50.0)),
+        ] {
+            let (time, executions, known, independent) =
+                seen(|random| match random.random_bool(0.1) {
+                    true => slow,
+                    false => stretch(1, 40, 50),
+                });
+            assert!((time - by_time).abs() < 1.5, "{time} for {by_time}");
+            assert!((executions - 10.0).abs() < 1.5, "{executions} for 10");
+            assert!(known > 0.97 && independent, "{known}");
+        }
+    }
+
+    /// Values that last, and values that take turns, are found out: of them no executions are told.
+    #[test]
+    fn dependent() {
+        for lasts in [0.99, 0.7, 0.1] {
+            let mut value = 1;
+            let (.., independent) = seen(|random| {
+                if !random.random_bool(lasts) {
+                    value = 3 - value;
+                }
+                stretch(value, 40, if value == 2 { 400 } else { 50 })
+            });
+            assert!(!independent, "{lasts}");
+        }
+    }
+
+    /// Where an instruction mostly does not come back within a window, most of its executions are
+    /// unknown.
+    #[test]
+    fn seldom_back() {
+        let (_, _, known, _) = seen(|random| match random.random_bool(0.7) {
+            true => stretch(1, 400, 100),
+            false => stretch(2, 40, 100),
+        });
+        assert!(known < 0.5, "{known}");
+    }
+
+    /// In short windows all events are of one kind.
+    #[test]
+    fn short_windows() {
+        assert_eq!((long(16), long(63), long(64)), (0, 0, 64));
+    }
+}

@@ -1,0 +1,215 @@
+//! Lists added up: what many flushes say together.
+
+use std::collections::BTreeMap;
+
+use crate::coins::Coins;
+use crate::interval::{Draws, share_interval};
+use crate::list::{Hotlist, Tuple};
+use crate::reduce::{Weight, stake, threshold};
+use crate::words::Words;
+
+/// The sum of many lists, value by value: estimates add up, and so do their variances.
+///
+/// Where [`Hotlist::merge`] makes a list of N tuples, a sum keeps what each list knows: no
+/// estimate is put at stake because another list is worse. It holds so many values as it is told
+/// to; when there are twice as many, it keeps so many of them, unbiased, by the rule of merging
+/// by weight. Values that come often stay as they are.
+#[derive(Clone, Debug)]
+pub struct Sum<V = u64> {
+    values: BTreeMap<V, Entry>,
+    most: usize,
+    events: u64,
+    threshold: f64,
+    /// `None`: not known of one of the lists.
+    pairs: Option<(f64, f64)>,
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    estimate: f64,
+    variance: f64,
+    least: f64,
+    first: u64,
+    within: f64,
+    across: f64,
+}
+
+/// A value of a [`Sum`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summed<V = u64> {
+    /// The value.
+    pub value: V,
+    /// How many of its events the lists counted at least.
+    pub least: f64,
+    /// The earliest S of the lists.
+    pub first: u64,
+    estimate: f64,
+    variance: f64,
+    /// Pairs within windows and across them, as if all its events had been counted.
+    within: f64,
+    across: f64,
+}
+
+impl<V> Summed<V> {
+    /// Unbiased estimate of how many events had this value.
+    pub fn estimate(&self) -> f64 {
+        self.estimate
+    }
+
+    /// Unbiased estimate of the variance that thinning has put into the estimate.
+    pub fn variance(&self) -> f64 {
+        self.variance
+    }
+}
+
+impl<V: Words + Ord> Sum<V> {
+    /// The values that reports keep of a sum.
+    pub const MOST: usize = 4_096;
+
+    /// An empty sum that keeps `most` values, and at times up to twice as many.
+    pub fn new(most: usize) -> Self {
+        Self {
+            values: BTreeMap::new(),
+            most: most.max(1),
+            events: 0,
+            threshold: 1.0,
+            pairs: Some((0.0, 0.0)),
+        }
+    }
+
+    /// Adds a list. Coins are thrown only where there are too many values.
+    pub fn add(&mut self, list: &Hotlist<V>, coins: &mut impl Coins) {
+        self.events = self.events.saturating_add(list.events());
+        if !list.is_empty() {
+            self.threshold = self.threshold.max(list.threshold());
+        }
+        self.pairs = match (self.pairs, list.pairs()) {
+            (Some((within, across)), Some(more)) => {
+                Some((within + more.within as f64, across + more.across as f64))
+            }
+            // A list without events tells nothing and asks for nothing.
+            (pairs, _) if list.events() == 0 => pairs,
+            _ => None,
+        };
+        for tuple in list.tuples() {
+            self.add_tuple(&tuple);
+        }
+        if self.values.len() > self.most.saturating_mul(2) {
+            self.reduce(coins);
+        }
+    }
+
+    fn add_tuple(&mut self, tuple: &Tuple<V>) {
+        let (estimate, variance) = (tuple.estimate(), tuple.variance());
+        let fresh = Entry {
+            first: u64::MAX,
+            ..Entry::default()
+        };
+        let entry = self.values.entry(tuple.value).or_insert(fresh);
+        entry.estimate += estimate;
+        entry.variance += variance;
+        entry.least += tuple.counted as f64 + tuple.certain as f64;
+        entry.first = entry.first.min(tuple.first);
+        // Pairs are of the events since the value entered. It did so after about as many as a
+        // geometric distribution of this variance says; those before are taken to be like them.
+        let missed = (variance + 0.25).sqrt() - 0.5;
+        let scale = estimate / (estimate - missed).max(1.0);
+        entry.within += tuple.pairs.within as f64 * scale;
+        entry.across += tuple.pairs.across as f64 * scale;
+    }
+
+    fn reduce(&mut self, coins: &mut impl Coins) {
+        let weight = |entry: &Entry| Weight {
+            estimate: entry.estimate,
+            variance: entry.variance,
+        };
+        let mut weights: Vec<Weight> = self.values.values().map(weight).collect();
+        let threshold = threshold(&weights, self.most, self.threshold);
+        stake(&mut weights, threshold, coins);
+        self.threshold = threshold;
+        for (entry, weight) in self.values.values_mut().zip(&weights) {
+            let scale = weight.estimate / entry.estimate;
+            entry.within *= scale;
+            entry.across *= scale;
+            (entry.estimate, entry.variance) = (weight.estimate, weight.variance);
+        }
+        self.values.retain(|_, entry| entry.estimate > 0.0);
+    }
+
+    /// Events offered to the lists.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The largest 1/p of the lists: about the number of events of one list below which a value
+    /// may be missing from it.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// Values.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The values, highest estimate first; of equal ones the least first.
+    pub fn tuples(&self) -> impl Iterator<Item = Summed<V>> + use<V> {
+        let summed = |(&value, entry): (&V, &Entry)| Summed {
+            value,
+            least: entry.least,
+            first: entry.first,
+            estimate: entry.estimate,
+            variance: entry.variance,
+            within: entry.within,
+            across: entry.across,
+        };
+        let mut all: Vec<_> = self.values.iter().map(summed).collect();
+        all.sort_by(|a, b| b.estimate.total_cmp(&a.estimate));
+        all.into_iter()
+    }
+
+    /// How alike the events of one window are: their intraclass correlation (W. G. Cochran, Sampling
+    /// Techniques, 1977, chapter 8), 0 where they are independent and 1 where they are equal.
+    /// `None` where there are fewer than `least` pairs of them, or those are not known.
+    pub fn alike(&self, least: f64) -> Option<f64> {
+        let all = self.pairs.map(|(within, _)| within);
+        let all = all.filter(|all| *all >= least.max(1.0))?;
+        let events = (self.events as f64).max(1.0);
+        let (same, expected) = self
+            .values
+            .values()
+            .fold((0.0, 0.0), |(same, expected), of| {
+                let share = (of.estimate / events).clamp(0.0, 1.0);
+                (same + of.within / all, expected + share * share)
+            });
+        // Of a constant nothing can be unlike.
+        let room = 1.0 - expected;
+        Some(if room > 1e-3 {
+            (same - expected) / room
+        } else {
+            0.0
+        })
+    }
+
+    /// A 95 % interval, in percent, of a value's share. See [`Draws`] for the method.
+    pub fn interval(&self, tuple: &Summed<V>, draws: &Draws) -> (f64, f64) {
+        let effect = match self.pairs {
+            Some((within, across)) => draws.design_effect(
+                tuple.estimate,
+                (tuple.within, tuple.across),
+                (within, across),
+            ),
+            None => draws.by_windows(),
+        };
+        let Draws {
+            samples, reached, ..
+        } = *draws;
+        share_interval(tuple.estimate, tuple.variance, samples, effect, reached)
+    }
+}
