@@ -66,6 +66,7 @@
 //! ```
 
 mod access;
+mod bases;
 mod cache;
 mod decode;
 mod event;
@@ -84,6 +85,7 @@ mod vector;
 mod window;
 mod word;
 
+pub use bases::{BaseWriters, CODE_AROUND};
 pub use cache::{DecodeCache, Held};
 pub use decode::{Decoded, MAX_BYTES, Support};
 pub use parameter::{Capture, Parameter, UnknownKind};

@@ -98,6 +98,10 @@ pub trait Memory {
     /// Fills `bytes` (1 to 8 of them) with the memory from a process address on. Returns true only
     /// if every byte is known and was filled.
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool;
+
+    /// An instruction was interpreted that has let others see all that the window stored before it
+    /// and in it: what they write from now on may be another thing than they did write.
+    fn fence(&mut self) {}
 }
 
 /// Code by process address.
@@ -272,6 +276,9 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
     let done = (instruction.handler)(machine, instruction);
     if done.is_ok() {
         machine.events.deliver(pc, machine.sink);
+    }
+    if instruction.fences {
+        machine.memory.fence();
     }
     let next = pc.wrapping_add(instruction.len() as u64);
     machine.registers.rip = match &done {
