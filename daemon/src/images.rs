@@ -5,6 +5,7 @@
 //! page (`loadmap`); here it is made sure that the file is the one that was mapped, and that it
 //! has not changed since.
 
+mod bases;
 mod calls;
 mod denied;
 
@@ -23,6 +24,7 @@ use crate::procfs::MapsLine;
 use crate::rules::Rules;
 use crate::unwind::UnwindInfo;
 
+use self::bases::Bases;
 use self::calls::Calls;
 use self::denied::is_denied;
 
@@ -92,6 +94,9 @@ pub(crate) struct Images {
     pub(crate) not_kept: u64,
     pub(crate) rules: Rules,
     pub(crate) calls: Calls,
+    bases: Bases,
+    /// How often images had to be given up because their files were changed.
+    pub(crate) changes: u32,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
     /// Besides those of [`denied`].
@@ -127,6 +132,8 @@ impl Images {
             not_kept: 0,
             rules: Rules::new(rules),
             calls: Calls::default(),
+            bases: Bases::default(),
+            changes: 0,
             pages: FxHashMap::default(),
             mapped: FxHashMap::default(),
             deny,
@@ -437,6 +444,8 @@ impl Images {
             self.pages.retain(|(id, _), _| !changed.contains(id));
             self.rules.retain(|id| !changed.contains(&id));
             self.calls.forget(&changed);
+            self.bases.forget(&changed);
+            self.changes = self.changes.wrapping_add(1);
         }
         changed
     }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::Answer;
 use crate::witness::Evidence;
 
-const MAGIC: &[u8; 8] = b"VCPIRAW\x05";
+const MAGIC: &[u8; 8] = b"VCPIRAW\x06";
 /// What it begins with in all versions.
 const MAGIC_OF_ALL: &[u8] = b"VCPIRAW";
 /// The longest entry: far more than any record needs.
