@@ -16,6 +16,7 @@ mod callers;
 mod checks;
 mod clocks;
 mod compile;
+mod meanwhile;
 mod moving;
 mod real;
 mod truth;
@@ -23,9 +24,18 @@ mod truth;
 type Test = fn(&Bench) -> Result<Completion, Failed>;
 
 /// The tests that run with every clock.
-const OF_CLOCKS: [(&str, Test); 8] = [
+const OF_CLOCKS: [(&str, Test); 11] = [
     ("loads of every kind have their true values", truth::loads),
     ("fields that another thread writes are whole", moving::flip),
+    (
+        "words that others write are seen in order",
+        meanwhile::order,
+    ),
+    ("memory by the bases of FS and GS", meanwhile::bases),
+    (
+        "bases that are moved without the kernel",
+        meanwhile::moved_bases,
+    ),
     ("stores and loads through two pointers", moving::alias),
     ("another shared object at the same address", moving::objects),
     ("code that is written and written anew", moving::jit),
