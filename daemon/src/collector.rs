@@ -435,7 +435,7 @@ impl Collector {
                 .find(mmap.address)
                 .is_none_or(|mapping| mapping.special)
         {
-            plans.look_again(mmap.pid, || has_devices(mmap.pid, &process.maps));
+            plans.look_for_devices(mmap.pid, || has_devices(mmap.pid, &process.maps));
         }
     }
 

@@ -5,6 +5,7 @@
 //! page (`loadmap`); here it is made sure that the file is the one that was mapped, and that it
 //! has not changed since.
 
+mod bases;
 mod calls;
 mod conventions;
 mod denied;
@@ -25,6 +26,7 @@ use crate::procfs::MapsLine;
 use crate::rules::Rules;
 use crate::unwind::UnwindInfo;
 
+use self::bases::Bases;
 pub(crate) use self::calls::Call;
 use self::calls::Calls;
 pub(crate) use self::conventions::Others;
@@ -99,6 +101,9 @@ pub(crate) struct Images {
     pub(crate) rules: Rules,
     pub(crate) calls: Calls,
     flows: Flows,
+    bases: Bases,
+    /// How often images had to be given up because their files were changed.
+    pub(crate) changes: u32,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     mapped: FxHashMap<(u32, u32, u64), Identity>,
     /// Besides those of [`denied`].
@@ -135,6 +140,8 @@ impl Images {
             rules: Rules::new(rules),
             calls: Calls::default(),
             flows: Flows::default(),
+            bases: Bases::default(),
+            changes: 0,
             pages: FxHashMap::default(),
             mapped: FxHashMap::default(),
             deny,
@@ -478,6 +485,8 @@ impl Images {
             self.rules.retain(|id| !changed.contains(&id));
             self.calls.forget(&changed);
             self.flows.forget(&changed);
+            self.bases.forget(&changed);
+            self.changes = self.changes.wrapping_add(1);
         }
         changed
     }

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use interpreter::Access;
+use interpreter::{Access, BaseWriters};
 use sampler::{Mmap, MmapIdentity};
 
 use crate::elf::Segment;
@@ -37,6 +38,8 @@ pub(crate) struct Mapping {
     pub(crate) shared: bool,
     /// Of a file that may be a device.
     pub(crate) special: bool,
+    /// Others may write it: another process, or the kernel while the program runs.
+    pub(crate) exposed: bool,
     kind: MappingKind,
 }
 
@@ -63,6 +66,7 @@ impl Mapping {
             writable: true,
             shared: false,
             special: false,
+            exposed: true,
             kind: MappingKind::File,
         }
     }
@@ -136,6 +140,8 @@ pub(crate) struct Maps {
     spot: Cell<Option<Spot>>,
     /// What samples may access, for as long as nothing changes.
     grants: Cell<[Grant; GRANTS]>,
+    /// What was found out about the code that was mapped, and what that depends on.
+    pub(crate) bases: Cell<Option<(u32, BaseWriters)>>,
 }
 
 /// Addresses at which samples up to a time may access memory.
@@ -167,6 +173,59 @@ struct Tree {
     room: Room,
     /// Some had no room.
     incomplete: bool,
+    /// Where something shared was mapped, or may be yet.
+    shared: Vec<Range<u64>>,
+    /// What code was mapped at any time.
+    code: CodeSeen,
+}
+
+/// Ranges of shared memory that are told apart in one process.
+const SHARED_RANGES: usize = 32;
+
+/// The code that was mapped in one process since it began.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CodeSeen {
+    /// What is as the files have it.
+    pub(crate) of_files: Vec<CodeOfFile>,
+    /// Some was of no file, or could be written.
+    pub(crate) has_other: bool,
+}
+
+/// Code as it was mapped from a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CodeOfFile {
+    pub(crate) image: ImageId,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// File offset of `start`.
+    pub(crate) offset: u64,
+}
+
+/// Mappings of code that are told apart in one process.
+const CODE_SEEN: usize = 2048;
+
+impl CodeSeen {
+    fn add(&mut self, mapping: &Mapping) {
+        // The kernel's page of old system calls is at the end of the upper half.
+        if !mapping.executable || mapping.start >> 63 != 0 {
+            return;
+        }
+        let is_file = mapping.never_writable && !mapping.is_anon();
+        let code = CodeOfFile {
+            image: mapping.image,
+            start: mapping.start,
+            end: mapping.end,
+            offset: mapping.offset,
+        };
+        if is_file && self.of_files.contains(&code) {
+            return;
+        }
+        let is_known = is_file && self.of_files.len() < CODE_SEEN;
+        self.has_other |= !is_known;
+        if is_known {
+            self.of_files.push(code);
+        }
+    }
 }
 
 impl Clone for Tree {
@@ -176,6 +235,8 @@ impl Clone for Tree {
             mappings: self.mappings.clone(),
             room: self.room.clone(),
             incomplete: self.incomplete,
+            shared: self.shared.clone(),
+            code: self.code.clone(),
         }
     }
 }
@@ -196,12 +257,15 @@ impl Maps {
             mappings: BTreeMap::new(),
             room: room.clone(),
             incomplete: false,
+            shared: Vec::new(),
+            code: CodeSeen::default(),
         };
         Self {
             tree: Arc::new(tree),
             views: Views::default(),
             spot: Cell::new(None),
             grants: Cell::new([Grant::NONE; GRANTS]),
+            bases: Cell::new(None),
         }
     }
 
@@ -237,9 +301,18 @@ impl Maps {
         }
         self.spot.set(None);
         self.grants.set([Grant::NONE; GRANTS]);
+        if new.executable {
+            self.bases.set(None);
+        }
         let tree = Arc::make_mut(&mut self.tree);
         let before = tree.mappings.len();
         let mut new = clear(&mut tree.mappings, new);
+        tree.code.add(&new);
+        if new.exposed && tree.shared.len() < SHARED_RANGES {
+            tree.shared.push(new.start..new.end);
+        } else if new.exposed {
+            tree.shared[0] = 0..u64::MAX;
+        }
         if tree.room.is_full() {
             tree.incomplete = true;
         } else {
@@ -335,6 +408,18 @@ impl Maps {
     /// Whether something was mapped that may be a device.
     pub(crate) fn has_special(&self) -> bool {
         self.tree.incomplete || self.tree.mappings.values().any(|mapping| mapping.special)
+    }
+
+    /// Whether somebody else may write at an address although only one thread uses this address
+    /// space.
+    pub(crate) fn may_be_shared(&self, address: u64) -> bool {
+        let mut shared = self.tree.shared.iter();
+        self.tree.incomplete || shared.any(|range| range.contains(&address))
+    }
+
+    /// The code that was mapped at any time; `None` if some of it may not be known.
+    pub(crate) fn code_seen(&self) -> Option<&CodeSeen> {
+        (!self.tree.incomplete).then_some(&self.tree.code)
     }
 
     /// The images that are mapped.
@@ -479,6 +564,7 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
         writable,
         shared: mmap.shared(),
         special: !is_regular(&path),
+        exposed: !private || is_kernels(&path),
         kind,
     }
 }
@@ -511,8 +597,14 @@ pub(crate) fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
         writable: line.writable,
         shared: line.shared,
         special: !is_regular(&line.path),
+        exposed: line.shared || is_kernels(&line.path),
         kind,
     }
+}
+
+/// Whether the kernel writes there while the program runs: the clock's data.
+fn is_kernels(path: &str) -> bool {
+    path.starts_with("[vvar")
 }
 
 /// Whether a path of a mapping can only be that of memory or of a regular file.
@@ -551,6 +643,7 @@ pub(crate) mod tests {
             writable,
             shared: false,
             special: false,
+            exposed: false,
             kind: MappingKind::File,
         }
     }
@@ -569,6 +662,51 @@ pub(crate) mod tests {
             Some((0x5000, 0x4000))
         );
         assert!(maps.find(0x9000).is_none() && maps.find(0xfff).is_none());
+    }
+
+    /// What was shared once may be so yet; code that was mapped once is remembered, and whether some of it
+    /// was of no file.
+    #[test]
+    fn what_was_mapped_is_remembered() {
+        let mut maps = Maps::new(&Room::new(100));
+        let shared = Mapping {
+            exposed: true,
+            ..mapping(0x1000, 0x3000, 0, true)
+        };
+        maps.insert(shared);
+        maps.insert(mapping(0x2000, 0x4000, 0, true));
+        assert!(maps.may_be_shared(0x1000) && maps.may_be_shared(0x2fff));
+        assert!(!maps.may_be_shared(0x3000));
+        let code = |start: u64, writable| Mapping {
+            executable: true,
+            ..mapping(start, start + 0x1000, 0x5000, writable)
+        };
+        maps.insert(code(0x8000, false));
+        maps.insert(mapping(0x8000, 0x9000, 0, true));
+        let seen = maps.code_seen().cloned().unwrap_or_default();
+        assert!(seen.of_files.len() == 1 && !seen.has_other);
+        assert_eq!(
+            (seen.of_files[0].start, seen.of_files[0].offset),
+            (0x8000, 0x5000)
+        );
+        maps.bases.set(Some((0, BaseWriters::default())));
+        maps.insert(code(0xa000, true));
+        assert!(maps.bases.get().is_none());
+        assert!(maps.code_seen().is_some_and(|code| code.has_other));
+    }
+
+    /// So many ranges of shared memory are told apart; with more, all may be.
+    #[test]
+    fn much_is_shared() {
+        let mut maps = Maps::new(&Room::new(100));
+        for number in 0..=SHARED_RANGES as u64 {
+            assert!(!maps.may_be_shared(0x1_0000_0000));
+            maps.insert(Mapping {
+                exposed: true,
+                ..mapping(number << 12, (number + 1) << 12, 0, true)
+            });
+        }
+        assert!(maps.may_be_shared(0x1_0000_0000));
     }
 
     /// Without room for more, nothing is known of a new mapping, and not everything of what comes

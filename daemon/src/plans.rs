@@ -37,6 +37,8 @@ pub(crate) struct Lacked {
     pub(crate) code: bool,
     /// Memory at an address that the window knew.
     pub(crate) memory: bool,
+    /// A second look at memory that others may write.
+    pub(crate) second_look: bool,
 }
 
 /// What a plan is made from.
@@ -51,7 +53,8 @@ pub(crate) struct Basis<'a, 'v> {
     pub(crate) image_pc: Pc,
     pub(crate) view: &'a View<'v>,
     pub(crate) brought: &'a Brought<'a>,
-    pub(crate) fs_base: bool,
+    /// Whether the kernel's bases of FS and GS came with the sample.
+    pub(crate) bases: [bool; 2],
     /// How likely it is that the window is accepted.
     pub(crate) probability: f64,
 }
@@ -164,11 +167,11 @@ impl Plans {
             self.forget(old);
         }
         self.processes.insert(process, OfProcess::default());
-        self.look_again(pid, has_devices);
+        self.look_for_devices(pid, has_devices);
     }
 
     /// Takes notice of a process that has mapped what may be a device.
-    pub(crate) fn look_again(&mut self, pid: Pid, has_devices: impl FnOnce() -> bool) {
+    pub(crate) fn look_for_devices(&mut self, pid: Pid, has_devices: impl FnOnce() -> bool) {
         let Some(process) = self.keys.get(&pid) else {
             return;
         };
@@ -225,14 +228,26 @@ impl Plans {
         }
         if self.is_wanted(basis, lacked, learned) {
             self.make(basis, cache, tables);
+        } else if lacked.second_look {
+            self.look_again(basis, tables);
         } else {
             self.arrange(basis, tables);
         }
     }
 
+    /// Has what a plan reads looked at a second time from now on.
+    fn look_again(&mut self, basis: &Basis<'_, '_>, tables: &mut Tables) {
+        if let PlanOutcome::Complete { tag } | PlanOutcome::Failed { tag, .. } = basis.outcome {
+            let looking_again = |given: &mut Given, plan: Plan| {
+                let is_new = !std::mem::replace(&mut given.looks_again, true);
+                is_new.then(|| ("second_looks", plan.looking_again()))
+            };
+            self.change(basis, tag, tables, looking_again);
+        }
+    }
+
     /// Puts a step off that failed, or leaves it out, if it is time for that.
     fn arrange(&mut self, basis: &Basis<'_, '_>, tables: &mut Tables) {
-        let Start { process, pc } = basis.start;
         // Of these causes the step is to blame.
         let PlanOutcome::Failed {
             tag,
@@ -242,24 +257,38 @@ impl Plans {
         else {
             return;
         };
+        self.change(basis, tag, tables, |given, plan| {
+            if !given.failed() {
+                return None;
+            }
+            let (what, plan) = match given.fails_mostly() {
+                true => ("steps_left_out", plan.without(step)),
+                false => ("steps_put_off", plan.deferring(step)),
+            };
+            Some((what, plan?)).inspect(|_| given.arranged())
+        });
+    }
+
+    /// Gives another plan, which is made of the one of this tag, if that is still there.
+    fn change(
+        &mut self,
+        basis: &Basis<'_, '_>,
+        tag: u32,
+        tables: &mut Tables,
+        change: impl FnOnce(&mut Given, Plan) -> Option<(&'static str, Plan)>,
+    ) {
+        let Start { process, pc } = basis.start;
         let of_process = self.processes.get_mut(&process);
         let of_process = of_process.filter(|of| !of.denied);
         let given = of_process.and_then(|of| of.given.get_mut(&pc));
         let Some(given) = given.filter(|given| given.tag == tag) else {
             return;
         };
-        if !given.failed() {
-            return;
-        }
         let there = self.handler.plan(process, pc).filter(|of| of.0 == tag);
         let Some(plan) = there.and_then(|(_, bytes)| Plan::from_bytes(&bytes).ok()) else {
             return;
         };
-        let (what, plan) = match given.fails_mostly() {
-            true => ("steps_left_out", plan.without(step)),
-            false => ("steps_put_off", plan.deferring(step)),
-        };
-        let Some(plan) = plan else {
+        let Some((what, plan)) = change(given, plan) else {
             return;
         };
         self.tag = self.tag.wrapping_add(1);
@@ -272,7 +301,7 @@ impl Plans {
         };
         // Bytes of a plan are not refused.
         if self.handler.put_plan(process, pc, &plan).is_ok() {
-            given.arrange(self.tag);
+            given.replace(self.tag);
             tables.count("plan", what, 1);
         }
     }
@@ -347,12 +376,13 @@ impl Plans {
         let tag = self.tag;
         let given = of_process.given.entry(start.pc).or_insert_with(|| {
             self.entries += 1;
-            Given::new(tag, basis.fs_base)
+            Given::new(tag, basis.bases)
         });
         given.begin(tag);
         let row = row_of_start(basis.view, basis.image_pc);
         let limits = Limits {
-            fs_base: given.fs_base,
+            fs_base: given.bases[0],
+            gs_base: given.bases[1],
             ..Limits::of_windows(self.instructions)
         };
         let destinations = &of_process.destinations;
@@ -384,7 +414,11 @@ impl Plans {
         given.open = code.lacking;
         cache.browse(false);
         count(tables, &planned.account);
-        let bytes = planned.plan.to_bytes();
+        let plan = match given.looks_again {
+            true => planned.plan.looking_again(),
+            false => planned.plan,
+        };
+        let bytes = plan.to_bytes();
         let print = FxBuildHasher.hash_one((bytes, bias, row));
         if given.came_out_as(print) && basis.outcome != PlanOutcome::Missing {
             tables.count("plan", "unchanged", 1);

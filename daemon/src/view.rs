@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use interpreter::StopReason;
+use interpreter::{BaseWriters, StopReason};
 
 use crate::elf;
 use crate::flow::{Exit, Leads};
@@ -243,6 +243,30 @@ impl View<'_> {
         };
         let page = address & !(elf::PAGE as u64 - 1);
         self.host.borrow_mut().page(self.pid, page, look)
+    }
+
+    /// Which bases of segments the code of this process can have changed without the kernel's
+    /// knowledge, so far as that is known.
+    pub(crate) fn base_writers(&self) -> BaseWriters {
+        let changes = self.images.borrow().changes;
+        if let Some((as_of, known)) = self.maps.bases.get()
+            && as_of == changes
+        {
+            return known;
+        }
+        let Some(code) = self.maps.code_seen().filter(|code| !code.has_other) else {
+            return BaseWriters::ANY;
+        };
+        let mut images = self.images.borrow_mut();
+        let mut all = BaseWriters::default();
+        for of_file in &code.of_files {
+            let Some(writers) = images.base_writers(of_file, self.pid) else {
+                return BaseWriters::ANY;
+            };
+            all = all.or(writers);
+        }
+        self.maps.bases.set(Some((changes, all)));
+        all
     }
 
     /// Whether values at this PC may not be captured.

@@ -2,6 +2,7 @@
 
 use std::array;
 use std::cell::OnceCell;
+use std::sync::LazyLock;
 
 use hotlist::Generator;
 use interpreter::{
@@ -21,6 +22,14 @@ pub(crate) struct Brought<'a> {
     pieces: OnceCell<Pieces<'a>>,
 }
 
+/// Whether the kernel copies a few bytes of a process by one instruction, which takes aligned words
+/// whole. Without, it copies those that are less than a word one by one. The kernel's own memory it
+/// copies by parts of words.
+static COPIES_WHOLE: LazyLock<bool> = LazyLock::new(|| {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    flags.split_whitespace().any(|flag| flag == "fsrm")
+});
+
 impl<'a> Brought<'a> {
     /// What came with a sample at this PC.
     pub(crate) fn new(pc: u64, capture: &'a sampler::Capture) -> Self {
@@ -34,11 +43,17 @@ impl<'a> Brought<'a> {
     pub(crate) fn pieces(&self) -> &Pieces<'a> {
         self.pieces.get_or_init(|| {
             let mut pieces = Pieces::default();
-            pieces.push(self.pc, self.capture.code());
-            for (address, bytes) in self.capture.pieces() {
+            let mut changes = self.capture.changes().peekable();
+            for (number, (address, bytes)) in self.capture.pieces().enumerate() {
+                let change = changes.next_if(|change| change.piece == number);
                 // What does not fit is not known.
-                pieces.push(address, bytes);
+                pieces.push_changing(address, bytes, change.map_or(0, |change| change.words));
             }
+            if self.pc >> 63 != 0 || *COPIES_WHOLE {
+                pieces.read_whole();
+            }
+            // The code was read behind all that.
+            pieces.push(self.pc, self.capture.code());
             pieces
         })
     }
@@ -53,6 +68,30 @@ pub(crate) struct SampleMemory<'a, 'v> {
     pub(crate) stack_start: u64,
     pub(crate) stack: &'a [u8],
     pub(crate) brought: Option<&'a Brought<'a>>,
+    /// Memory that others may write was read but once.
+    pub(crate) seen_once: bool,
+}
+
+impl SampleMemory<'_, '_> {
+    /// What was read in the interrupt besides the stack.
+    fn brought(&mut self, address: u64, len: usize) -> Option<&[u8]> {
+        let brought = self.brought?;
+        if !brought.capture.second_look && self.view.maps.may_be_shared(address) {
+            self.seen_once = true;
+            return brought.pieces().bytes_seen_once(address, len);
+        }
+        brought.pieces().bytes(address, len)
+    }
+
+    /// The copy of the stack, which was made behind all pieces.
+    fn copied(&self, address: u64, len: usize) -> Option<&[u8]> {
+        let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
+        let copied = self.stack.get(start..start.checked_add(len)?)?;
+        if let Some(brought) = self.brought {
+            brought.pieces().close();
+        }
+        Some(copied)
+    }
 }
 
 impl SampleMemory<'_, '_> {
@@ -66,17 +105,20 @@ impl SampleMemory<'_, '_> {
 
 impl Memory for SampleMemory<'_, '_> {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
-        let copied = address
-            .checked_sub(self.stack_start)
-            .and_then(|start| usize::try_from(start).ok())
-            .and_then(|start| self.stack.get(start..start.checked_add(bytes.len())?));
-        let brought = || self.brought?.pieces().bytes(address, bytes.len());
-        match copied.or_else(brought) {
-            Some(held) => {
-                bytes.copy_from_slice(held);
-                true
-            }
-            None => self.view.read_image(address, bytes),
+        if let Some(held) = self.brought(address, bytes.len()) {
+            bytes.copy_from_slice(held);
+            return true;
+        }
+        if let Some(held) = self.copied(address, bytes.len()) {
+            bytes.copy_from_slice(held);
+            return true;
+        }
+        self.view.read_image(address, bytes)
+    }
+
+    fn fence(&mut self) {
+        if let Some(brought) = self.brought {
+            brought.pieces().close();
         }
     }
 

@@ -62,6 +62,8 @@ pub struct Decoded {
     pub(crate) constant: bool,
     /// The first two operands are one register.
     pub(crate) same_register: bool,
+    /// It lets others see what was stored before it.
+    pub(crate) fences: bool,
     /// What a conditional branch, move or set depends on.
     pub(crate) condition: ConditionCode,
     pub(crate) operands: Operands,
@@ -120,6 +122,7 @@ impl Decoded {
             condition: instruction.condition_code(),
             same_register: is_same_register(&instruction, 0, 1),
             compared: compared(&instruction),
+            fences: fences(&instruction),
             len: instruction.len() as u8,
         }
     }
@@ -142,6 +145,17 @@ impl Decoded {
     /// The instruction; its addresses are image addresses.
     pub fn instruction(&self) -> &Instruction {
         &self.instruction
+    }
+}
+
+/// Whether the processor waits for its stores: at a lock, which an exchange with memory has without
+/// a prefix, at a fence, and where it serializes.
+fn fences(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    match instruction.mnemonic() {
+        M::Xchg => instruction.op_kinds().any(|kind| kind == OpKind::Memory),
+        M::Mfence | M::Cpuid | M::Serialize => true,
+        _ => instruction.has_lock_prefix(),
     }
 }
 

@@ -68,6 +68,7 @@
 //! ```
 
 mod access;
+mod bases;
 mod cache;
 mod decode;
 mod effects;
@@ -88,6 +89,7 @@ mod vector;
 mod window;
 mod word;
 
+pub use bases::{BaseWriters, CODE_AROUND};
 pub use cache::{DecodeCache, Held};
 pub use decode::{Decoded, MAX_BYTES, Support};
 pub use exceptions::{EXCEPTIONS, Exception, Fate};

@@ -55,7 +55,7 @@ const LEAST_BYTES: u32 = 512;
 
 impl Limits {
     /// 32 steps, 8 bytes for each of so many instructions but at least 512 and at most
-    /// [`MAX_SNAPSHOT_BYTES`], and the base of FS.
+    /// [`MAX_SNAPSHOT_BYTES`], and both bases.
     pub fn of_windows(instructions: u32) -> Self {
         let bytes = instructions.saturating_mul(BYTES_AN_INSTRUCTION);
         Self {
@@ -63,7 +63,7 @@ impl Limits {
             steps: MAX_STEPS as u8,
             bytes: bytes.clamp(LEAST_BYTES, MAX_SNAPSHOT_BYTES as u32) as u16,
             fs_base: true,
-            gs_base: false,
+            gs_base: true,
         }
     }
 }

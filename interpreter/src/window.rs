@@ -152,6 +152,10 @@ pub trait Memory {
     fn code_memory(&mut self, _address: u64) -> CodeMemory {
         CodeMemory::Fixed
     }
+
+    /// An instruction was interpreted that has let others see all that the window stored before it
+    /// and in it: what they write from now on may be another thing than they did write.
+    fn fence(&mut self) {}
 }
 
 /// What an instruction does with memory.
@@ -388,6 +392,9 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
     let done = (instruction.handler)(machine, instruction);
     if done.is_ok() {
         machine.events.deliver(pc, machine.sink);
+    }
+    if instruction.fences {
+        machine.memory.fence();
     }
     let next = pc.wrapping_add(instruction.len() as u64);
     machine.registers.rip = match &done {

@@ -47,6 +47,10 @@ struct work {
 	struct row row;
 	/* The plan is for the kernel's code; it may read these ranges then. */
 	u32 kernel;
+	/* Of the tail: where the pieces begin and end. */
+	u32 pieces, pieces_end;
+	/* What the second look reads: twice as much as there can be, a power of two. */
+	u64 again[2 * MAX_STEP_BYTES / 8];
 	/* Samples and bytes since the reader was last woken. */
 	u32 since_wake_up, bytes_since_wake_up;
 	/* Samples that found no room since the last one that did. */
@@ -278,7 +282,7 @@ static inline int evaluate(struct work *work, const struct plan *plan, u32 bases
 	work->record.plan_step = 0;
 	if (plan->version != PLAN_VERSION || plan->steps > MAX_STEPS)
 		outcome = PLAN_MALFORMED;
-	else if (plan->needs & ~bases)
+	else if (plan->needs & ~bases & ~PLAN_NEEDS_SECOND_LOOK)
 		outcome = PLAN_NO_SEGMENT_BASE;
 	else
 		outcome = evaluate_steps(work, plan);

@@ -103,7 +103,9 @@ struct mm_struct___bitmap {
 	mm_flags_t flags;
 };
 
-struct mm_struct;
+struct mm_struct {
+	atomic_t mm_users;
+};
 
 struct kernfs_node {
 	u64 id;
@@ -124,7 +126,10 @@ struct css_set {
 };
 
 struct thread_struct {
+	unsigned short fsindex;
+	unsigned short gsindex;
 	unsigned long fsbase;
+	unsigned long gsbase;
 };
 
 struct task_struct {

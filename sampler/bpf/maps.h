@@ -117,6 +117,7 @@ static int find_row(struct work *work, u64 address, struct row *row);
 
 #define SUBPROGRAM __attribute__((noinline))
 #include "capture.h"
+#include "second_look.h"
 
 struct works_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -139,18 +139,67 @@ static inline void allow_kernel_memory(struct work *work, struct task_struct *ta
 		work->allowed[2 + index].end = 0;
 }
 
-/* The base of FS as the thread's last switch or system call left it. User code can change it
- * without the kernel's knowledge: it is believed where the word there points to itself. */
-static inline u32 find_fs_base(struct work *work, struct task_struct *task)
+/* A base of user code as the kernel has it. With a selector, it is that of a table's entry. */
+static inline int is_base(u64 base, u32 selector)
 {
-	u64 base = task->thread.fsbase;
-	u64 self = 0;
+	return base && !(base >> 56) && !selector;
+}
 
-	if (!base || base >> 56 || read_user(&self, sizeof(self), base) || self != base)
+/* The bases of FS and GS as the kernel has them: as the thread's last switch or system call left
+ * them. User code can change both without the kernel's knowledge. Whoever takes them for those of
+ * the moment has to know that the process has no such code. */
+static inline u32 find_bases(struct work *work, struct task_struct *task)
+{
+	struct record *record = &work->record;
+	u32 bases = 0;
+
+	if (is_base(task->thread.fsbase, task->thread.fsindex)) {
+		record->fs_base = task->thread.fsbase;
+		record->flags |= RECORD_FS_BASE;
+		bases |= PLAN_NEEDS_FS_BASE;
+	}
+	if (is_base(task->thread.gsbase, task->thread.gsindex)) {
+		record->gs_base = task->thread.gsbase;
+		record->flags |= RECORD_GS_BASE;
+		bases |= PLAN_NEEDS_GS_BASE;
+	}
+	return bases;
+}
+
+/* Whether others may write what was read while it was: other threads, other processors. */
+static inline int is_written_meanwhile(const struct work *work, struct task_struct *task,
+				       const struct plan_value *value)
+{
+	if (work->kernel || task->mm->mm_users.counter > 1)
+		return 1;
+	return value && value->plan.needs & PLAN_NEEDS_SECOND_LOOK;
+}
+
+/* Reads all that was read once more, and notes what has changed. */
+SUBPROGRAM int look_again(struct work *work)
+{
+	u32 code, code_at, stack_at;
+
+	if (!work)
 		return 0;
-	work->record.fs_base = base;
-	work->record.flags |= RECORD_FS_BASE;
-	return PLAN_NEEDS_FS_BASE;
+	code = work->record.code_bytes;
+	stack_at = work->record.tail_words - work->record.stack_bytes / 8;
+	code_at = stack_at - (code + 7) / 8;
+	if (work->pieces == work->pieces_end && !code && !work->record.stack_bytes)
+		return 0;
+	work->record.flags |= RECORD_SECOND_LOOK;
+	count(COUNT_SECOND_LOOKS);
+	if (look_at_pieces(work))
+		add_to(COUNT_PIECES_CHANGED, work->record.changes);
+	if (code && changed_words(work, code_at, code, work->record.ip)) {
+		work->record.flags |= RECORD_CODE_CHANGES;
+		count(COUNT_CODE_CHANGED);
+	}
+	if (work->record.stack_bytes && stack_changed(work, stack_at)) {
+		work->record.flags |= RECORD_STACK_CHANGES;
+		count(COUNT_STACK_CHANGED);
+	}
+	return 0;
 }
 
 /* Walks as far as frames are wanted; says whether the first one was found by a row. */
@@ -205,15 +254,17 @@ static inline void follow_plan(struct work *work, struct task_struct *task,
 		record->plan = PLAN_THINNED;
 		return;
 	}
-	if (!work->kernel && value->plan.needs & PLAN_NEEDS_FS_BASE)
-		bases = find_fs_base(work, task);
+	if (!work->kernel && value->plan.needs & (PLAN_NEEDS_FS_BASE | PLAN_NEEDS_GS_BASE))
+		bases = find_bases(work, task);
 	for (index = 0; index < 16; index++)
 		work->words[index] = work->registers[index];
 	for (index = SOURCE_BIAS; index <= SOURCE_NONE; index++)
 		work->words[index] = 0;
 	work->words[SOURCE_BIAS] = value->bias;
 	work->words[SOURCE_FS_BASE] = record->fs_base;
+	work->words[SOURCE_GS_BASE] = record->gs_base;
 	evaluate(work, &value->plan, bases);
+	work->pieces_end = record->tail_words;
 	/* A plan that was done has brought what code it wants. */
 	if (record->plan != PLAN_COMPLETE || !value->plan.steps)
 		add_code(work, CODE_BYTES_PLANNED);
@@ -247,16 +298,20 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 		allow_kernel_memory(work, task);
 	else if (settings.frames)
 		called_from = walk(work);
+	begin = record->tail_words;
+	work->pieces = begin;
+	work->pieces_end = begin;
 	if (!value) {
 		count(cause);
-		/* Whoever makes a plan asks whether it may need the base. */
+		/* Whoever makes a plan asks whether it may need the bases. */
 		if (!work->kernel)
-			find_fs_base(work, task);
+			find_bases(work, task);
 		add_code(work, CODE_BYTES_UNPLANNED);
 		add_stack(work, MAX_STACK_BYTES);
+		if (is_written_meanwhile(work, task, 0))
+			look_again(work);
 		return;
 	}
-	begin = record->tail_words;
 	follow_plan(work, task, value, bpf_get_prandom_u32() > record->share);
 	barrier();
 	if (!is_still(plan, key)) {
@@ -267,7 +322,10 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 		record->share = SHARE_ALL;
 		record->code_bytes = 0;
 		record->tail_words = begin;
+		work->pieces_end = begin;
 		add_stack(work, MAX_STACK_BYTES);
+		if (is_written_meanwhile(work, task, 0))
+			look_again(work);
 		return;
 	}
 	if (record->plan == PLAN_THINNED)
@@ -277,6 +335,8 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 	/* A plan that was done has what can be known of the stack, and the walk the call site. */
 	if (!called_from || (record->plan != PLAN_COMPLETE && record->plan != PLAN_THINNED))
 		add_stack(work, STACK_BYTES_PLANNED);
+	if (is_written_meanwhile(work, task, value))
+		look_again(work);
 }
 
 #endif

@@ -121,6 +121,7 @@ static inline void begin_record(struct record *record, u64 period)
 	record->frames_end = FRAMES_NONE;
 	record->code_bytes = 0;
 	record->stack_bytes = 0;
+	record->changes = 0;
 }
 
 static inline void end_record(struct work *work)

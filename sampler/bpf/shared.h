@@ -88,6 +88,8 @@ struct plan {
 #define SHARE_ALL 0xffffffff
 #define PLAN_NEEDS_FS_BASE 1
 #define PLAN_NEEDS_GS_BASE 2
+/* Others may write what the plan reads, although only one thread uses the address space. */
+#define PLAN_NEEDS_SECOND_LOOK 4
 
 /* Of the map of plans, an array that the collector writes while the handler reads. What must be looked
  * at of every plan is one line of the cache, up to the head of the plan. */
@@ -204,6 +206,10 @@ enum counter {
 	COUNT_TIMER_MOVED,
 	COUNT_TIMER_BEHIND,
 	COUNT_TIMER_STOPPED,
+	COUNT_SECOND_LOOKS,
+	COUNT_PIECES_CHANGED,
+	COUNT_CODE_CHANGED,
+	COUNT_STACK_CHANGED,
 	COUNTERS,
 };
 
@@ -251,9 +257,17 @@ struct counters {
 #define RECORD_SIGNALS_PENDING 512
 /* What follows from where the task is among others is known: its groups, its scheduling. */
 #define RECORD_PLACEMENT 1024
+/* All pieces, the code and the stack were read a second time, after the last of them. */
+#define RECORD_SECOND_LOOK 2048
+/* The code, or the stack, was another one then. */
+#define RECORD_CODE_CHANGES 4096
+#define RECORD_STACK_CHANGES 8192
+
+/* A piece that was another one at the second look: its number, and which of its words were. */
+#define CHANGE_PIECE_SHIFT 32
 
 /* A sample; `tail_words` words follow: the interrupted registers if RECORD_REGISTERS, the user
- * registers if RECORD_USER_REGISTERS, the frames, the pieces, the code, the stack. */
+ * registers if RECORD_USER_REGISTERS, the frames, the pieces, the code, the stack, the changes. */
 struct record {
 	u64 time;
 	u64 period;
@@ -277,7 +291,7 @@ struct record {
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
 	u16 stack_bytes;
-	u16 reserved;
+	u16 changes;
 	/* As the plan had it; SHARE_ALL if there is none. */
 	u32 share;
 };

@@ -232,11 +232,15 @@ pub struct Capture {
     pub frames_end: FramesEnd,
     /// The number of the system call that the thread is in, if the kernel was interrupted in one.
     pub system_call: Option<u32>,
-    /// The base of FS, where it is certain: for user code only where the word there points to
-    /// itself, as the ABI's thread control block does.
+    /// The base of FS in user code as the kernel has it, if it is not 0 and no selector's. User
+    /// code can have changed it since the thread's last switch or system call.
     pub fs_base: Option<u64>,
-    /// The base of GS, where it is certain: for the kernel's code only.
+    /// The same of GS.
     pub gs_base: Option<u64>,
+    /// All memory was read twice, because others may write it: [`Capture::changes`] tells the pieces
+    /// that were not the same, and code or a stack that were not are left out. Without a second look
+    /// nobody else has the memory, but for what the process shares with others.
+    pub second_look: bool,
     /// Memory as it was read.
     pub(crate) memory: Memory,
 }
@@ -251,6 +255,17 @@ pub(crate) struct Memory {
     /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]), pieces
     /// (a head of 8 bytes, then bytes padded to 8), code (padded to 8 bytes).
     pub(crate) bytes: Part,
+    /// Words, each for a piece that has changed: its number, and below it which of its words.
+    pub(crate) changes: Part,
+}
+
+/// A piece that was another one at the second look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The number of the piece, in the order of [`Capture::pieces`].
+    pub piece: usize,
+    /// Which of its words of 8 bytes, counted from its first byte, are others: a bit each.
+    pub words: u16,
 }
 
 /// Bits of a piece's head that hold its address; the others hold its length less one.
@@ -315,7 +330,9 @@ impl Capture {
                 frames: frames.len() as u8,
                 code: code.len() as u8,
                 bytes: memory.into(),
+                changes: Part::default(),
             },
+            second_look: false,
         }
     }
 
@@ -326,6 +343,7 @@ impl Capture {
             frames: 0,
             code: 0,
             bytes: Part::default(),
+            changes: Part::default(),
         };
     }
 
@@ -363,6 +381,18 @@ impl Capture {
                 } else {
                     FrameSource::Row
                 },
+            }
+        })
+    }
+
+    /// The pieces that were others at the second look, in their order. Such a piece had its value
+    /// when it was read first, behind the pieces before it and before those behind it.
+    pub fn changes(&self) -> impl Iterator<Item = Change> {
+        self.memory.changes.as_chunks().0.iter().map(|word| {
+            let word = u64::from_ne_bytes(*word);
+            Change {
+                piece: (word >> 32) as usize,
+                words: (word & 0xffff) as u16,
             }
         })
     }

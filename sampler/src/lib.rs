@@ -69,7 +69,7 @@ mod types;
 
 pub use bpf::Packed;
 pub use capture::{
-    Capture, Context, Frame, FrameSource, FramesEnd, Placement, PlanFailure, PlanOutcome,
+    Capture, Change, Context, Frame, FrameSource, FramesEnd, Placement, PlanFailure, PlanOutcome,
     ProcessKey, Share, TaskIdentity,
 };
 pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};

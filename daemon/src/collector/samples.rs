@@ -2,7 +2,9 @@
 
 use interpreter::{StopReason, Window};
 use profiledb::Subject;
-use sampler::{Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters};
+use sampler::{
+    Capture, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters,
+};
 
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
@@ -271,6 +273,7 @@ impl Collector {
             stack_start: registers.gpr[4],
             stack: &sample.stack,
             brought: brought.as_ref(),
+            seen_once: false,
         };
         let mut caller = None;
         if !kernel {
@@ -321,7 +324,7 @@ impl Collector {
                 image_pc: located.pc,
                 view: &view,
                 brought,
-                fs_base: capture.fs_base.is_some(),
+                bases: [capture.fs_base, capture.gs_base].map(|base| base.is_some()),
                 probability,
             });
         let share = capture.map_or(1.0, |capture| capture.share.part());
@@ -375,8 +378,10 @@ impl Collector {
         };
         let start = &mut self.state.registers;
         start.set_sample(registers.gpr, registers.ip, registers.flags);
-        start.fs_base = capture.and_then(|capture| capture.fs_base);
-        start.gs_base = capture.and_then(|capture| capture.gs_base);
+        (start.fs_base, start.gs_base) = bases(&view, capture);
+        if let Some(brought) = &brought {
+            brought.pieces().open();
+        }
         let outcome = window.run_on(&mut self.state, &mut code, &mut memory, &mut recorder);
         let missed = code.missed();
         recorder.settle_jump();
@@ -410,10 +415,27 @@ impl Collector {
             let lacked = Lacked {
                 code: missed,
                 memory: unread,
+                second_look: memory.seen_once,
             };
             plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
         }
     }
+}
+
+/// The bases of FS and GS in user code, as the kernel has them, where the process has no code that
+/// can have changed them since.
+fn bases(view: &View<'_>, capture: Option<&Capture>) -> (Option<u64>, Option<u64>) {
+    let Some(Capture {
+        fs_base, gs_base, ..
+    }) = capture.filter(|of| of.fs_base.is_some() || of.gs_base.is_some())
+    else {
+        return (None, None);
+    };
+    let writers = view.base_writers();
+    (
+        fs_base.filter(|_| !writers.fs),
+        gs_base.filter(|_| !writers.gs),
+    )
 }
 
 /// The access tag of a thread, as of the interrupt.

@@ -12,8 +12,10 @@ pub(super) struct Given {
     pub(super) share: Share,
     /// When it was given, on the clock of the samples.
     pub(super) since: u64,
-    /// Whether it may use the base of FS.
-    pub(super) fs_base: bool,
+    /// Whether it may use the bases of FS and GS.
+    pub(super) bases: [bool; 2],
+    /// What it reads is looked at a second time.
+    pub(super) looks_again: bool,
     /// It ends at code that was not at hand, which it has brought for the next one to follow.
     pub(super) open: bool,
     /// Plans made for this PC so far.
@@ -51,12 +53,13 @@ const LOWERED_FROM: f64 = 1.1;
 
 impl Given {
     /// Before the first one is made.
-    pub(super) fn new(tag: u32, fs_base: bool) -> Self {
+    pub(super) fn new(tag: u32, bases: [bool; 2]) -> Self {
         Self {
             tag,
             share: Share::ALL,
             since: 0,
-            fs_base,
+            bases,
+            looks_again: false,
             open: false,
             made: 0,
             windows: 0,
@@ -102,10 +105,9 @@ impl Given {
         self.failures.is_multiple_of(FAILURES) && self.arranged < MAX_ARRANGED
     }
 
-    /// Another arrangement of its steps is given under this tag.
-    pub(super) fn arrange(&mut self, tag: u32) {
+    /// Takes note that its steps are put into another order.
+    pub(super) fn arranged(&mut self) {
         self.arranged += 1;
-        self.replace(tag);
     }
 
     /// Whether it fails in most windows.
@@ -125,8 +127,10 @@ impl Given {
             return false;
         }
         if let PlanOutcome::Failed { cause, .. } = outcome {
-            let is_new = cause == PlanFailure::NoSegmentBase && self.fs_base;
-            self.fs_base &= !is_new;
+            let is_new = cause == PlanFailure::NoSegmentBase && self.bases != [false; 2];
+            if is_new {
+                self.bases = [false; 2];
+            }
             return is_new;
         }
         if !lacked.code && !lacked.memory {
@@ -194,6 +198,7 @@ mod tests {
     const LACKS_CODE: Lacked = Lacked {
         code: true,
         memory: false,
+        second_look: false,
     };
     const DONE: PlanOutcome = PlanOutcome::Complete { tag: 1 };
 
@@ -201,7 +206,7 @@ mod tests {
     /// has led elsewhere since.
     #[test]
     fn settled_plans() {
-        let mut given = Given::new(1, false);
+        let mut given = Given::new(1, [false; 2]);
         given.begin(1);
         assert!(!given.came_out_as(7));
         assert!(given.is_outdone(DONE, LACKS_CODE, None));
@@ -218,21 +223,23 @@ mod tests {
     /// by its own windows.
     #[test]
     fn failing_steps() {
-        let mut given = Given::new(1, false);
+        let mut given = Given::new(1, [false; 2]);
         let fail = |given: &mut Given| {
             given.took();
             given.failed()
         };
         assert_eq!([0; 3].map(|_| fail(&mut given)), [false, false, true]);
         assert!(given.fails_mostly());
-        given.arrange(2);
+        given.arranged();
+        given.replace(2);
         (0..6).for_each(|_| given.took());
         assert_eq!([0; 3].map(|_| fail(&mut given)), [false, false, true]);
         assert!(!given.fails_mostly());
         let arranged = (3..1000).filter(|tag| {
             let is_time = fail(&mut given);
             if is_time {
-                given.arrange(*tag);
+                given.arranged();
+                given.replace(*tag);
             }
             is_time
         });
@@ -242,7 +249,7 @@ mod tests {
     /// However much is lacking, plans for one PC come to an end.
     #[test]
     fn plans_end() {
-        let mut given = Given::new(1, false);
+        let mut given = Given::new(1, [false; 2]);
         let made = (1..100).take_while(|&tag| {
             given.begin(tag);
             given.is_outdone(DONE, LACKS_CODE, Some(tag))

@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, ConditionCode, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
-use super::symbol::{Origin, Sum};
+use super::symbol::Sum;
 use super::walk::{Stored, Symbol, Walk, Way};
 use super::wire::{MAX_STEP_BYTES, Operation, Part};
 use crate::machine::{RAX, RBP, RSP};
@@ -110,6 +110,10 @@ impl Walk<'_, '_> {
                 self.conditional_move(way, i);
             }
             M::Nop | M::Endbr64 => {}
+            M::Rdfsbase => self.write(way, i, way.bases[0]),
+            M::Rdgsbase => self.write(way, i, way.bases[1]),
+            M::Wrfsbase => way.bases[0] = self.operand(way, i, 0),
+            M::Wrgsbase => way.bases[1] = self.operand(way, i, 0),
             _ if i.is_jcc_short_or_near() => {}
             // `sete` and its like, which mostly find zeros in the rest of their register, or have them put
             // there next.
@@ -316,12 +320,11 @@ impl Walk<'_, '_> {
     /// An offset with the base of its segment.
     fn in_segment(&mut self, way: &Way, offset: Symbol, segment: Register) -> Symbol {
         let base = match segment {
-            Register::FS if self.limits.fs_base => Origin::FsBase,
-            Register::GS if self.limits.gs_base => Origin::GsBase,
-            Register::FS | Register::GS => return None,
+            Register::FS => way.bases[0],
+            Register::GS => way.bases[1],
             _ => return offset,
         };
-        self.notes.added(offset?, Sum::of(base), way.rank)
+        self.notes.added(offset?, base?, way.rank)
     }
 
     /// The explicit memory operand's address.

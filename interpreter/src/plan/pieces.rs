@@ -1,4 +1,10 @@
-//! What a plan brought back, where it was read into.
+//! What a plan brought back, where it was read into, and what of it a thread could have seen.
+//!
+//! The pieces were read one behind the other, and others may have written them meanwhile. A second
+//! look told the steady ones, which held their bytes together at one moment, from those that change.
+//! A word that changes had its value when it was read, behind the pieces before its own. The
+//! processor makes the loads of a program in their order. So such a word is what a load finds only
+//! where no load before it was of its own piece or a later one.
 
 use std::cell::Cell;
 
@@ -14,7 +20,28 @@ pub struct Pieces<'a> {
     last: Cell<usize>,
     /// The piece that data was found in last: what is loaded next mostly lies in the one behind it.
     data: Cell<usize>,
+    /// Those that change. In `pieces` they have no bytes.
+    changing: Vec<Changing<'a>>,
+    /// The number of the first piece of which no load was, nor of those behind it.
+    next: Cell<usize>,
+    /// Where the last load of a word that changes ended: a load of several words goes on there.
+    torn: Cell<u64>,
+    /// However short a piece is, it was read at once.
+    whole: bool,
 }
+
+/// A piece that was another one at the second look.
+#[derive(Clone, Debug)]
+struct Changing<'a> {
+    number: usize,
+    address: u64,
+    bytes: &'a [u8],
+    /// Which of its words were others, counted from its first byte: a bit each.
+    words: u16,
+}
+
+/// Bytes that the processor loads and stores at once if they are aligned so.
+const WORD: u64 = 8;
 
 /// Bytes behind which an instruction cannot go on.
 const ENOUGH: usize = 16;
@@ -26,6 +53,10 @@ impl Default for Pieces<'_> {
             count: 0,
             last: Cell::new(0),
             data: Cell::new(0),
+            changing: Vec::new(),
+            next: Cell::new(0),
+            torn: Cell::new(0),
+            whole: false,
         }
     }
 }
@@ -42,6 +73,43 @@ impl<'a> Pieces<'a> {
         *piece = (address, bytes);
         self.count += 1;
         true
+    }
+
+    /// Adds a piece of which these words (counted from its first byte, a bit each) were others at the
+    /// second look. It serves no code.
+    pub fn push_changing(&mut self, address: u64, bytes: &'a [u8], words: u16) -> bool {
+        let number = self.count;
+        if !self.push(address, bytes) {
+            return false;
+        }
+        if let Some(piece) = self.pieces.get_mut(number).filter(|_| words != 0) {
+            piece.1 = &[];
+            self.changing.push(Changing {
+                number,
+                address,
+                bytes,
+                words,
+            });
+        }
+        true
+    }
+
+    /// Says that aligned parts of a word were read at once whatever the piece. Otherwise that holds of
+    /// whole words of pieces that begin with one: some processors copy the rest byte by byte.
+    pub fn read_whole(&mut self) {
+        self.whole = true;
+    }
+
+    /// The loads of a window begin.
+    pub fn open(&self) {
+        self.next.set(0);
+        self.torn.set(0);
+    }
+
+    /// No load from here on finds a word that changes: an instruction that locks memory, or waits for
+    /// all stores, has let others see what the window stored, and what they do then is not known.
+    pub fn close(&self) {
+        self.next.set(usize::MAX);
     }
 
     /// A piece by its number: its address and bytes.
@@ -101,9 +169,30 @@ impl<'a> Pieces<'a> {
         beyond.min().unwrap_or(u64::MAX)
     }
 
-    /// So many bytes from an address on, if one piece has them all.
+    /// What a load finds: so many bytes from an address on, if one piece has them all, and a thread
+    /// could see them behind the loads before.
     #[inline]
     pub fn bytes(&self, address: u64, len: usize) -> Option<&'a [u8]> {
+        match self.find(address, len) {
+            Some((number, bytes)) => {
+                self.next.set(self.next.get().max(number + 1));
+                Some(bytes)
+            }
+            None if self.changing.is_empty() => None,
+            None => self.changing_bytes(address, len),
+        }
+    }
+
+    /// The same where others may write, and nobody has looked a second time.
+    pub fn bytes_seen_once(&self, address: u64, len: usize) -> Option<&'a [u8]> {
+        let (number, bytes) = self.find(address, len)?;
+        let (start, piece) = self.pieces[number];
+        let takes = self.takes_once(number, (start, piece.len()), (address, len));
+        takes.then_some(bytes)
+    }
+
+    #[inline]
+    fn find(&self, address: u64, len: usize) -> Option<(usize, &'a [u8])> {
         let offset = |&(start, _): &(u64, &[u8])| address.wrapping_sub(start);
         let has = |piece: &(u64, &'a [u8])| {
             let room = piece.1.len().checked_sub(len);
@@ -118,7 +207,45 @@ impl<'a> Pieces<'a> {
         self.data.set(number);
         let piece = &pieces[number];
         let start = offset(piece) as usize;
-        piece.1.get(start..start + len)
+        Some((number, piece.1.get(start..start + len)?))
+    }
+
+    /// Bytes of a piece that changes.
+    #[inline(never)]
+    fn changing_bytes(&self, address: u64, len: usize) -> Option<&'a [u8]> {
+        self.changing.iter().find_map(|piece| {
+            let start = usize::try_from(address.wrapping_sub(piece.address)).ok()?;
+            let bytes = piece.bytes.get(start..start.checked_add(len)?)?;
+            let (first, last) = (start / WORD as usize, (start + len - 1) / WORD as usize);
+            // Pieces have no more words than there are bits.
+            let changes = (first..=last).any(|word| piece.words >> word.min(15) & 1 != 0);
+            if !changes {
+                self.next.set(self.next.get().max(piece.number + 1));
+                return Some(bytes);
+            }
+            let place = (piece.address, piece.bytes.len());
+            let takes = self.takes_once(piece.number, place, (address, len));
+            takes.then_some(bytes)
+        })
+    }
+
+    /// Whether a load finds the bytes of a piece as they were at the moment of its reading. Of both
+    /// the address and the length are given.
+    fn takes_once(&self, number: usize, piece: (u64, usize), load: (u64, usize)) -> bool {
+        let (address, len) = load;
+        let (start, bytes) = (piece.0, piece.1 as u64);
+        // Where the word ends that the load begins in.
+        let end = (address | (WORD - 1)).wrapping_sub(start);
+        let at_once = self.whole || start.is_multiple_of(WORD) && end < bytes;
+        let in_word = at_once && address % WORD + len as u64 <= WORD;
+        // The second half of a load of several words, of which the first was another moment's.
+        let goes_on = self.torn.get() == address;
+        if number < self.next.get() || !in_word || goes_on {
+            return false;
+        }
+        self.next.set(number + 1);
+        self.torn.set(address.wrapping_add(len as u64));
+        true
     }
 }
 
@@ -162,6 +289,67 @@ mod tests {
             let place: &[u8] = if at < 0x2000 { &first } else { &second };
             assert_eq!(pieces.code(at), &place[(at & 0xff) as usize..]);
         }
+    }
+
+    /// A seqlock's reader loads the sequence, the data, the sequence: the data that change are known
+    /// where they were read behind the sequence, and the second sequence is not.
+    #[test]
+    fn words_that_change_are_seen_in_order() {
+        let bytes: [u8; 64] = std::array::from_fn(|i| i as u8);
+        let mut pieces = Pieces::default();
+        assert!(pieces.push_changing(0x1000, &bytes[..8], 1));
+        assert!(pieces.push_changing(0x2000, &bytes[..24], 0b100));
+        assert!(pieces.push(0x3000, &bytes[..8]));
+        let reads = |order: &[(u64, usize)]| {
+            let pieces = pieces.clone();
+            let known = order.iter().map(|at| pieces.bytes(at.0, at.1).is_some());
+            known.collect::<Vec<_>>()
+        };
+        let (sequence, steady, data) = ((0x1000, 8), (0x2008, 8), (0x2010, 4));
+        assert_eq!(reads(&[sequence, data, sequence]), [true, true, false]);
+        assert_eq!(reads(&[data, sequence]), [true, false]);
+        assert_eq!(reads(&[sequence, steady, data]), [true, true, false]);
+        assert_eq!(reads(&[sequence, steady, (0x2000, 8)]), [true; 3]);
+        assert_eq!(reads(&[(0x3000, 8), sequence, steady]), [true, false, true]);
+        // Half of a word is what the whole is; two words at once are no one moment's.
+        assert_eq!(reads(&[(0x1004, 4), (0x1000, 4)]), [true, false]);
+        assert_eq!(reads(&[(0x200c, 8)]), [false]);
+        let closed = pieces.clone();
+        closed.close();
+        assert_eq!(closed.bytes(0x1000, 8), None);
+        assert!(closed.bytes(0x2008, 8).is_some());
+        assert!(pieces.code(0x1000).is_empty() && !pieces.code(0x3000).is_empty());
+    }
+
+    /// Where short pieces are copied byte by byte, only whole words are one moment's.
+    #[test]
+    fn parts_of_words() {
+        let bytes = [7; 16];
+        let known = |start: u64, len: usize, whole: bool| {
+            let mut pieces = Pieces::default();
+            assert!(pieces.push_changing(start, &bytes[..len], 3));
+            if whole {
+                pieces.read_whole();
+            }
+            pieces.bytes(0x1004, 4).is_some()
+        };
+        assert!(known(0x1000, 8, false) && known(0xff8, 16, false));
+        assert!(!known(0x1004, 4, false) && !known(0x1004, 8, false));
+        assert!(!known(0xffc, 16, false) && known(0x1004, 4, true));
+    }
+
+    /// A vector is loaded by parts; where two of them change, the second is not of the first's moment.
+    #[test]
+    fn vectors_that_change() {
+        let bytes = [7; 32];
+        let mut pieces = Pieces::default();
+        assert!(pieces.push_changing(0x1000, &bytes[..16], 0b11));
+        assert!(pieces.push_changing(0x1008, &bytes[..16], 0b11));
+        assert!(pieces.bytes(0x1000, 8).is_some() && pieces.bytes(0x1008, 8).is_none());
+        let mut pieces = Pieces::default();
+        assert!(pieces.push(0x1000, &bytes));
+        assert!(pieces.bytes_seen_once(0x1008, 8).is_some());
+        assert!(pieces.bytes_seen_once(0x1018, 8).is_none());
     }
 
     /// They are so many and no more, and none runs around the end of memory.

@@ -53,6 +53,8 @@ pub(super) struct Way {
     /// Process address of the next instruction.
     pc: u64,
     pub(super) registers: [Symbol; 16],
+    /// The bases of FS and GS.
+    pub(super) bases: [Symbol; 2],
     pub(super) stores: Vec<Stored>,
     /// Instructions to go.
     left: u32,
@@ -232,9 +234,14 @@ impl<'a, 'r> Walk<'a, 'r> {
     pub(super) fn run(&mut self, start: u64) {
         let registers: [Symbol; 16] =
             std::array::from_fn(|i| Some(Sum::of(Origin::Register(i as u8))));
+        let base = |can: bool, of: Origin| can.then_some(Sum::of(of));
+        let Limits {
+            fs_base, gs_base, ..
+        } = self.limits;
         self.wait(Box::new(Way {
             pc: start,
             registers,
+            bases: [base(fs_base, Origin::FsBase), base(gs_base, Origin::GsBase)],
             stores: Vec::new(),
             left: self.limits.instructions,
             rank: 0,

@@ -24,6 +24,7 @@
 //! are read there and the first 8 of them (fewer: zero-extended) are left; where no memory can be
 //! ([`is_nowhere`]), nothing is read and 0 is left. `keep` says which part is left. A part is the
 //! number of low bytes that count, zero-extended, or sign-extended if bit 7 is set; 0: all eight.
+//! Bits of `needs`: 0 and 1 the bases of FS and GS occur; 2 all is to be read a second time.
 
 /// Steps that a plan can have.
 pub const MAX_STEPS: usize = 32;
@@ -335,6 +336,9 @@ impl Plan {
     pub const NEEDS_FS_BASE: u8 = 1;
     /// Bit of [`needs`](Self::needs): the base of GS.
     pub const NEEDS_GS_BASE: u8 = 2;
+    /// Bit of [`needs`](Self::needs): a second look at all that is read, even if only one thread
+    /// uses the address space.
+    pub const NEEDS_SECOND_LOOK: u8 = 4;
 
     /// A plan of the first [`MAX_STEPS`] steps.
     pub(super) fn new(from: &[Step]) -> Self {
@@ -373,9 +377,15 @@ impl Plan {
     }
 
     /// Which segment bases occur: [`NEEDS_FS_BASE`](Self::NEEDS_FS_BASE),
-    /// [`NEEDS_GS_BASE`](Self::NEEDS_GS_BASE).
+    /// [`NEEDS_GS_BASE`](Self::NEEDS_GS_BASE); and [`NEEDS_SECOND_LOOK`](Self::NEEDS_SECOND_LOOK).
     pub fn needs(&self) -> u8 {
         self.needs
+    }
+
+    /// This plan, with a second look at what it reads.
+    pub fn looking_again(mut self) -> Self {
+        self.needs |= Self::NEEDS_SECOND_LOOK;
+        self
     }
 
     /// This plan with a step behind the others, and all that need what it leaves; `None` if they are
@@ -420,7 +430,9 @@ impl Plan {
             moved_to[index] = place;
             steps.push(step);
         }
-        Self::new(&steps)
+        let mut plan = Self::new(&steps);
+        plan.needs |= self.needs & Self::NEEDS_SECOND_LOOK;
+        plan
     }
 
     /// The fixed layout that this module's text shows.
@@ -458,7 +470,8 @@ impl Plan {
             }
             *step = read;
         }
-        let plan = Self::new(steps.get(..usize::from(*count)).ok_or(PlanError::Head)?);
+        let mut plan = Self::new(steps.get(..usize::from(*count)).ok_or(PlanError::Head)?);
+        plan.needs |= needs & Self::NEEDS_SECOND_LOOK;
         let agrees = plan.needs == *needs
             && plan.bytes == u16::from_le_bytes([*b0, *b1])
             && [*r0, *r1] == [0, 0];
@@ -519,7 +532,11 @@ mod tests {
     fn plan() -> impl Strategy<Value = Plan> {
         (0u8..=32)
             .prop_flat_map(|count| (0..count).map(step).collect::<Vec<_>>())
-            .prop_map(|steps| Plan::new(&steps))
+            .prop_flat_map(|steps| (Just(steps), any::<bool>()))
+            .prop_map(|(steps, again)| {
+                let plan = Plan::new(&steps);
+                if again { plan.looking_again() } else { plan }
+            })
     }
 
     proptest! {

@@ -24,6 +24,20 @@ fn plan(code: &[u8]) -> String {
     plan_with(code, Arms::Both, LIMITS).plan.to_string()
 }
 
+/// A base that the code itself moves is followed: by the word that it was moved to.
+#[test]
+fn moved_bases() {
+    // rdfsbase rax; wrfsbase rdi; mov rcx, fs:[8]; wrfsbase rax; mov rdx, fs:[16]
+    let moved = [
+        0xf3, 0x48, 0x0f, 0xae, 0xc0, 0xf3, 0x48, 0x0f, 0xae, 0xd7, 0x64, 0x48, 0x8b, 0x0c, 0x25,
+        8, 0, 0, 0, 0xf3, 0x48, 0x0f, 0xae, 0xd0, 0x64, 0x48, 0x8b, 0x14, 0x25, 16, 0, 0, 0,
+    ];
+    assert_eq!(
+        plan(&moved),
+        "#0 8 bytes at rdi + 0x8\n#1 8 bytes at fs + 0x10"
+    );
+}
+
 /// Registers are followed through copies, sums, shifts and loads.
 #[test]
 fn addresses_are_expressions() {

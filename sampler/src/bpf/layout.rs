@@ -19,7 +19,7 @@ pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 const ROW_BYTES: usize = 12;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 36] = [
+pub(crate) const COUNTERS: [&str; 40] = [
     "walks_outermost",
     "walks_no_row",
     "walks_unknown_register",
@@ -56,6 +56,10 @@ pub(crate) const COUNTERS: [&str; 36] = [
     "timer_moved",
     "timer_behind",
     "timer_stopped",
+    "second_looks",
+    "pieces_changed",
+    "code_changed",
+    "stack_changed",
 ];
 
 /// Of those the ones that say of samples of the clock `timer` that nothing came of them.

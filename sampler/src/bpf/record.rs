@@ -27,6 +27,9 @@ const PRIVILEGED: u16 = 128;
 const KERNEL_THREAD: u16 = 256;
 const SIGNALS_PENDING: u16 = 512;
 const PLACEMENT: u16 = 1024;
+const SECOND_LOOK: u16 = 2048;
+const CODE_CHANGES: u16 = 4096;
+const STACK_CHANGES: u16 = 8192;
 
 /// Reads fields one after the other.
 struct Fields<'a>(&'a [u8]);
@@ -212,7 +215,7 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
     let _missed = head.u32()?;
     let stack_bytes = usize::from(head.u16()?);
-    let _reserved = head.u16()?;
+    let changes = 8 * usize::from(head.u16()?);
     let share = Share(head.u32()?);
     let has = |flag| flags & flag != 0;
 
@@ -259,11 +262,22 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
             signals_pending: has(SIGNALS_PENDING),
         }),
     };
-    // Memory, then the stack.
-    let memory_len = tail.rest().len().checked_sub(stack_bytes)?;
-    let stack_start = tail_end.checked_sub(stack_bytes)?;
-    let stack = bytes.get(stack_start..tail_end)?.into();
-    let memory = stack_start - memory_len..stack_start;
+    // Memory, at its end the code; then the stack, then what has changed since.
+    let tail_start = tail_end - tail.rest().len();
+    let changes_start = tail_end.checked_sub(changes)?;
+    let stack_start = changes_start.checked_sub(stack_bytes)?;
+    let mut memory = tail_start..stack_start;
+    let (mut code, mut stack) = (code, stack_start..changes_start);
+    if has(CODE_CHANGES) {
+        memory.end -= usize::from(code).next_multiple_of(8);
+        code = 0;
+    }
+    if has(STACK_CHANGES) {
+        stack.end = stack.start;
+    }
+    if memory.end < memory.start {
+        return None;
+    }
     let capture = Capture {
         task,
         plan: outcome(plan, tag, step)?,
@@ -276,7 +290,9 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
             frames,
             code,
             bytes: bytes.clone().slice(memory),
+            changes: bytes.clone().slice(changes_start..tail_end),
         },
+        second_look: has(SECOND_LOOK),
     };
     Some(RawSample {
         time,
@@ -288,7 +304,7 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
         mode: mode_of(context),
         interrupted,
         user,
-        stack,
+        stack: bytes.get(stack)?.into(),
         capture: Some(capture),
     })
 }
@@ -394,6 +410,7 @@ mod tests {
             prop_assert_eq!(packed.has_stack(), !sample.stack.is_empty());
             prop_assert_eq!(packed.origin(), (sample.pid, sample.ip, sample.mode));
             let capture = sample.capture.as_ref().ok_or_else(|| TestCaseError::fail("no capture"))?;
+            prop_assert!(capture.changes().count() <= bytes.len() / 8);
             let pieces: usize = capture.pieces().map(|(_, piece)| piece.len()).sum();
             let all = pieces + capture.code().len() + 8 * capture.frames().len() + sample.stack.len();
             prop_assert!(all <= bytes.len());

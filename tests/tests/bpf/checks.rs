@@ -2,6 +2,7 @@
 //!
 //! The fixtures say it themselves: `fixtures/bpf/checks.h` explains how.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -138,6 +139,8 @@ pub(crate) struct Verdict {
     pub(crate) unseen: Vec<String>,
     /// Times that windows came by, and those without a value.
     pub(crate) passed: (i64, i64),
+    /// The part of values that are known, by the name of the check.
+    pub(crate) known: BTreeMap<String, f64>,
 }
 
 impl Verdict {
@@ -191,6 +194,8 @@ pub(crate) fn judge(
             "{:32} reached {:7}, unknown {:6}, checked {:7.0}",
             check.name, seen.reached, seen.unknown, seen.values
         ));
+        let known = 1.0 - seen.unknown as f64 / (seen.reached as f64).max(1.0);
+        verdict.known.insert(check.name.clone(), known);
         verdict.wrong.append(&mut seen.wrong);
         let name = check.name.clone();
         verdict.counts.push((name, seen.reached, seen.unknown));

@@ -18,6 +18,7 @@ mod clocks;
 mod code;
 mod compile;
 mod mapped;
+mod meanwhile;
 mod moving;
 mod real;
 mod truth;
@@ -28,6 +29,15 @@ type Test = fn(&Bench) -> Result<Completion, Failed>;
 const OF_CLOCKS: &[(&str, Test)] = &[
     ("loads of every kind have their true values", truth::loads),
     ("fields that another thread writes are whole", moving::flip),
+    (
+        "words that others write are seen in order",
+        meanwhile::order,
+    ),
+    ("memory by the bases of FS and GS", meanwhile::bases),
+    (
+        "bases that are moved without the kernel",
+        meanwhile::moved_bases,
+    ),
     ("stores and loads through two pointers", moving::alias),
     ("stores that no operand names", moving::writes),
     ("exceptions that a program handles", moving::raised),

@@ -14,6 +14,8 @@ const MOST_ROWS: usize = 16;
 const TAIL_WORDS: usize = 512;
 /// Reads that a result reports.
 const MOST_READS: usize = 256;
+/// Where a case has its number of frames.
+const FRAMES: usize = 8 * 24 + 12;
 /// Bytes of a result.
 const RESULT: usize = 16 + 8 * TAIL_WORDS + 16 * MOST_READS;
 
@@ -70,6 +72,13 @@ impl Case {
         Self(bytes)
     }
 
+    /// That of a plan for user code, and a second look: others have [written](is_written) meanwhile.
+    pub(crate) fn plan_again(salt: u64, sources: &Sources, plan: &[u8; Plan::BYTES]) -> Self {
+        let mut case = Self::plan(salt, false, sources, plan);
+        case.0[FRAMES..FRAMES + 4].copy_from_slice(&1_u32.to_ne_bytes());
+        case
+    }
+
     /// The evaluation of a plan for user code, or for the kernel's, in memory made up from `salt`.
     pub(crate) fn plan(
         salt: u64,
@@ -112,6 +121,8 @@ pub(crate) struct Answer {
     pub(crate) step: u32,
     pub(crate) tail: Vec<u64>,
     pub(crate) reads: Vec<Read>,
+    /// Pieces that have changed: their number, and which of their words.
+    pub(crate) changes: Vec<(usize, u16)>,
 }
 
 impl Answer {
@@ -120,7 +131,7 @@ impl Answer {
         let mut words = self.tail.iter().copied();
         let mut pieces = Vec::new();
         while let Some(head) = words.next() {
-            let len = (head >> 57 & 63) as usize + 1;
+            let len = (head >> 57) as usize + 1;
             let mut bytes: Vec<u8> = words
                 .by_ref()
                 .take(len.div_ceil(8))
@@ -193,10 +204,16 @@ impl Host {
             "{tail} words, {reads} reads"
         );
         let at = 16 + 8 * TAIL_WORDS;
+        let mut tail: Vec<u64> = (0..tail).map(|index| word(16 + 8 * index)).collect();
+        let changed = (half(0) >> 16) as usize;
+        ensure!(changed <= tail.len(), "{changed} of {} words", tail.len());
+        let changes = tail.split_off(tail.len() - changed);
+        let change = |word: u64| ((word >> 32) as usize, (word & 0xffff) as u16);
         Ok(Answer {
-            outcome: Outcome(half(0)),
+            outcome: Outcome(half(0) & 0xffff),
             step: half(4),
-            tail: (0..tail).map(|index| word(16 + 8 * index)).collect(),
+            changes: changes.into_iter().map(change).collect(),
+            tail,
             reads: (0..reads)
                 .map(|index| Read {
                     address: word(at + 16 * index),
@@ -237,4 +254,9 @@ pub(crate) fn read_made_up(salt: u64, address: u64, into: &mut [u8]) -> bool {
         *byte = (word >> (8 * (at(index) & 7))) as u8;
     }
     true
+}
+
+/// Whether others write the byte at an address before the second look.
+pub(crate) fn is_written(salt: u64, address: u64) -> bool {
+    mixed(address ^ !salt) & 31 == 0
 }

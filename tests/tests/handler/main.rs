@@ -13,7 +13,7 @@ use interpreter::{Evaluated, MAX_STEPS, Plan, Snapshot, Sources};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use host::{Case, Host, Outcome, Row, read_made_up};
+use host::{Case, Host, Outcome, Row, is_written, read_made_up};
 
 /// Cases of each property.
 const CASES: u32 = 20_000;
@@ -168,6 +168,47 @@ fn plans_are_evaluated_as_the_interpreter_does() {
         ends[..3].iter().all(|count| count.get() > CASES / 100),
         "{ends:?}"
     );
+}
+
+/// The second look reads the same again, and tells exactly the words that were written meanwhile.
+#[test]
+fn what_is_written_meanwhile_is_told() {
+    let host = Host::start().unwrap();
+    let changed = [const { Cell::new(0_usize) }; 2];
+    TestRunner::new(config())
+        .run(
+            &(valid_plan(), sources(), any::<u64>()),
+            |(bytes, sources, salt)| {
+                let once = host
+                    .ask(&Case::plan(salt, false, &sources, &bytes))
+                    .unwrap();
+                let got = host.ask(&Case::plan_again(salt, &sources, &bytes)).unwrap();
+                only_user_memory(&got.reads)?;
+                prop_assert_eq!((got.outcome, got.step), (once.outcome, once.step));
+                prop_assert_eq!(&got.tail, &once.tail);
+                let pieces = got.pieces();
+                let again = got.reads[once.reads.len()..].iter();
+                prop_assert!(
+                    again
+                        .map(|read| read.address)
+                        .eq(pieces.iter().map(|at| at.0))
+                );
+                let words = |address: u64, bytes: &[u8]| {
+                    let written =
+                        (0..bytes.len()).filter(|at| is_written(salt, address + *at as u64));
+                    written.fold(0, |words, at| words | 1_u16 << (at / 8))
+                };
+                let told = pieces.iter().map(|(address, bytes)| words(*address, bytes));
+                let told = told.enumerate().filter(|(_, words)| *words != 0);
+                prop_assert_eq!(&got.changes, &told.collect::<Vec<_>>());
+                changed[0].update(|n| n + got.changes.len());
+                changed[1].update(|n| n + pieces.len());
+                Ok(())
+            },
+        )
+        .unwrap();
+    let [changed, all] = changed.map(Cell::into_inner);
+    assert!(changed > all / 10 && changed < all, "{changed} of {all}");
 }
 
 /// Whatever the bytes of a plan are, it ends, reads user memory only, leaves no more than a record
