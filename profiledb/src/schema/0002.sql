@@ -43,7 +43,9 @@ CREATE TABLE image (
     kind     TEXT NOT NULL CHECK (kind IN ('file', 'vdso', 'kernel', 'anon')),
     path     TEXT NOT NULL,
     build_id TEXT,                       -- lower-case hex; NULL where there is none
-    identity TEXT NOT NULL,              -- build id, else 'dev:inode', else path
+    identity TEXT NOT NULL,              -- build id, else 'content:' and a content id, else
+                                         -- 'dev:inode', else path; ':i386' behind it: code that
+                                         -- ran in 32-bit mode, whose PCs are apart
     UNIQUE (kind, identity, path)
 ) STRICT;
 

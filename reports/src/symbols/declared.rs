@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MAX_TOTAL, Symbols};
+use super::Symbols;
 use crate::dwarf;
-use crate::elf::{self, Elf};
+use crate::elf::Elf;
 use crate::guard::fenced;
 use crate::liveness::Argument;
 
 impl Symbols<'_> {
     /// The integer arguments that debug information declares for functions of an
-    /// image, in the file itself or in the debug file of its build id.
+    /// image, in the file itself or in its debug file.
     pub(crate) fn declared(
         &self,
         image: usize,
         entries: &BTreeSet<u64>,
     ) -> BTreeMap<u64, Vec<Argument>> {
-        let read = |file: &Elf| dwarf::declared(file.data(), entries);
+        let read = |file: &Elf| dwarf::declared(file, entries);
         self.ask_debug_files(image, read, BTreeMap::is_empty)
     }
 
@@ -28,29 +28,22 @@ impl Symbols<'_> {
         addresses: &BTreeSet<u64>,
         place: dwarf::Place,
     ) -> BTreeSet<u64> {
-        let read = |file: &Elf| dwarf::without_result(file.data(), addresses, place);
+        let read = |file: &Elf| dwarf::without_result(file, addresses, place);
         self.ask_debug_files(image, read, BTreeSet::is_empty)
     }
 
     /// What the debug information of an image says: that in the file itself, or where that is
-    /// nothing, in the debug file of its build id.
+    /// nothing, in its debug file.
     fn ask_debug_files<T: Default>(
         &self,
         image: usize,
         read: impl Fn(&Elf) -> T,
         is_nothing: impl Fn(&T) -> bool,
     ) -> T {
-        let Some(elf) = self.elf(image) else {
-            return T::default();
-        };
-        let said = fenced(|| read(elf)).unwrap_or_default();
-        if is_nothing(&said)
-            && let Some(debug) = elf.build_id().and_then(elf::debug_file)
-            && let Some(Ok(debug)) = fenced(|| Elf::open(&debug, MAX_TOTAL))
-            && debug.build_id() == elf.build_id()
-        {
-            return fenced(|| read(&debug)).unwrap_or_default();
-        }
-        said
+        let asked = self.elf(image).into_iter().chain(self.debug(image));
+        let said = asked.map(|file| fenced(|| read(file)).unwrap_or_default());
+        said.into_iter()
+            .find(|said| !is_nothing(said))
+            .unwrap_or_default()
     }
 }
