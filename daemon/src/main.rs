@@ -32,6 +32,7 @@ mod merging;
 mod nap;
 mod output;
 mod pages;
+mod perfmap;
 mod plans;
 mod processors;
 mod procfs;

@@ -18,6 +18,7 @@ use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
 use symbols::{Functions, Room, content_id};
 
+use crate::code::Mode;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::liveness::Code;
@@ -138,8 +139,16 @@ impl<'p> Symbols<'p> {
                     .function(function)
                     .is_some_and(|found| found.named || !names);
             }
-            if let Some(reason) = missing.filter(|_| !is_named) {
-                symbols.notes.push((index, reason));
+            let is_there = missing.is_some() && Path::new(&image.path).is_file();
+            if let Some(reason) = missing.filter(|_| !is_named || is_there) {
+                let path = &image.path;
+                let shown = match is_named {
+                    true => "names are those that the collector wrote",
+                    false => "its code is shown as addresses",
+                };
+                symbols
+                    .notes
+                    .push((index, format!("{path}: {reason}; {shown}")));
             }
             symbols.forget(index);
         }
@@ -252,6 +261,17 @@ impl<'p> Symbols<'p> {
             if names.elf.get().is_some_and(Option::is_some) {
                 names.elf = OnceCell::new();
             }
+        }
+    }
+
+    /// The mode that an image's code ran in.
+    pub(crate) fn mode(&self, image: usize) -> Mode {
+        let row = self.profile.images.get(image);
+        let is_of_32_bits = row.is_some_and(Image::is_in_32_bit_mode)
+            || self.elf(image).is_some_and(|elf| !elf.binary().is_64());
+        match is_of_32_bits {
+            true => Mode::Compatibility,
+            false => Mode::Long,
         }
     }
 

@@ -103,7 +103,7 @@ impl Binary {
         Binary::of_file(file, room)
     }
 
-    /// Reads an open file, whose position changes.
+    /// Reads an open file, whose position stays.
     ///
     /// # Errors
     /// If it is no ELF file of an x86 processor.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use object::{ReadCache, ReadRef};
@@ -32,6 +33,8 @@ pub(crate) struct Metered {
     file: File,
     room: Room,
     taken: u64,
+    /// Of its own: others may read the same open file.
+    position: u64,
 }
 
 impl Metered {
@@ -53,18 +56,27 @@ impl Drop for Metered {
 impl Read for Metered {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.take(buffer.len())?;
-        self.file.read(buffer)
+        let read = self.file.read_at(buffer, self.position)?;
+        self.position += read as u64;
+        Ok(read)
     }
 
     fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         self.take(buffer.len())?;
-        self.file.read_exact(buffer)
+        self.file.read_exact_at(buffer, self.position)?;
+        self.position += buffer.len() as u64;
+        Ok(())
     }
 }
 
 impl Seek for Metered {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
+        self.position = match to {
+            SeekFrom::Start(position) => position,
+            SeekFrom::End(by) => self.file.metadata()?.len().saturating_add_signed(by),
+            SeekFrom::Current(by) => self.position.saturating_add_signed(by),
+        };
+        Ok(self.position)
     }
 }
 
@@ -81,6 +93,7 @@ impl Source {
             file,
             room: room.clone(),
             taken: 0,
+            position: 0,
         })))
     }
 }
@@ -104,11 +117,8 @@ impl<'a> ReadRef<'a> for Pieces<'a> {
         match self.0 {
             Source::File(cache) => {
                 // Before anything is allocated for it.
-                let Source::File(file) = self.0 else {
-                    return Err(());
-                };
                 let end = offset.checked_add(size).ok_or(())?;
-                if end > file.len()? {
+                if end > cache.len()? {
                     return Err(());
                 }
                 cache.read_bytes_at(offset, size)

@@ -257,8 +257,11 @@ impl Collector {
         // Without a capture, kernel code as it was at the interrupt is not to be had.
         let unread = kernel && capture.is_none();
         let Some(registers) = registers.filter(|_| !unread) else {
-            self.tables
-                .add_cycles(owner, located.pc, None, 1, sample.period);
+            let mut pc = located.pc;
+            if sample.user == UserRegisters::Compat {
+                pc.image = view.images.borrow_mut().in_32_bit_mode(pc.image);
+            }
+            self.tables.add_cycles(owner, pc, None, 1, sample.period);
             return self.stop(match () {
                 // Values were kept back by whoever sent the sample.
                 () if secret || sample.user == UserRegisters::None => StopReason::NotDumpable,
@@ -361,6 +364,10 @@ impl Collector {
             went: Ways::default(),
         };
         let (cache, recent) = (&mut self.cache, &mut self.recent);
+        if located.mapping.is_anon() {
+            // The same code may have another name now.
+            recent.forget();
+        }
         let mut code = ProcessCode::new(&view, cache, recent, brought.as_ref());
         let window = Window {
             max_instructions: self.settings.window,
