@@ -10,6 +10,7 @@ mod calls;
 mod denied;
 mod generated;
 mod kept;
+mod replaced;
 mod row;
 
 use std::os::unix::fs::MetadataExt;

@@ -4,12 +4,13 @@
 //! runtime's file puts its addresses into the generation behind those that it replaces, so that two
 //! pieces of code which lay at one address one after the other stay apart. Lines bear no time:
 //! each is known to have come between two looks. A sample from between, of an address that had
-//! another name before, has none.
+//! another name before, has none. Code that has no name is told apart by its bytes (`replaced`).
 
 use std::collections::BTreeMap;
 
 use sampler::Pid;
 
+use super::replaced::Replaced;
 use super::{Identity, ImageId, Images};
 use crate::mapping::Mapping;
 use crate::perfmap::{Line, PerfMap};
@@ -18,6 +19,8 @@ use crate::perfmap::{Line, PerfMap};
 const MAX_BYTES: usize = 48 << 20;
 /// What a name takes beside its text.
 const ONE: usize = 128;
+/// What is set in the generation of code without a name that is not the first.
+const UNNAMED: u32 = 1 << 31;
 /// Generations told apart.
 const MAX_GENERATIONS: u32 = 256;
 /// Names that an address had, of which so many are looked at.
@@ -49,6 +52,10 @@ pub(super) struct Generated {
     looked: u64,
     /// The images of its generations.
     images: Vec<ImageId>,
+    /// Of code without a name, by its bytes.
+    replaced: Replaced,
+    /// The images of the generations of these but the first.
+    unnamed: Vec<ImageId>,
     /// What has its name now, by start; nothing overlaps.
     now: BTreeMap<u64, Named>,
     /// What had it before, by start.
@@ -138,24 +145,33 @@ impl Generated {
         true
     }
 
-    /// The part of a mapping around an address that is one piece of code, and its generation.
-    fn narrow(&self, mapping: &Mapping, address: u64, time: u64) -> (Mapping, u32) {
-        let (start, end, generation) = match self.find(address, time) {
+    /// The part of a mapping around an address that is one piece of code, and its image.
+    fn narrow(&self, mapping: &Mapping, address: u64, time: u64) -> Option<Mapping> {
+        let (start, end, image) = match self.find(address, time) {
             Some(Named {
                 line, generation, ..
-            }) => (line.start, line.end, *generation),
+            }) => (line.start, line.end, self.images.get(*generation as usize)?),
             None => {
                 let before = self.now.range(..=address).next_back();
                 let next = self.now.range(address.saturating_add(1)..).next();
                 let next = next.map_or(u64::MAX, |(start, _)| *start);
-                match before {
-                    Some((start, named)) if address < named.line.end => (*start, named.line.end, 0),
-                    Some((_, named)) => (named.line.end, next, 0),
-                    None => (0, next, 0),
-                }
+                let (start, end) = match before {
+                    Some((start, named)) if address < named.line.end => (*start, named.line.end),
+                    Some((_, named)) => (named.line.end, next),
+                    None => (0, next),
+                };
+                let page = self.replaced.page(address).unwrap_or((0, u64::MAX));
+                let generation = self.replaced.generation(address, time);
+                let image = match generation.checked_sub(1) {
+                    None => self.images.first()?,
+                    Some(later) => self.unnamed.get(later)?,
+                };
+                (start.max(page.0), end.min(page.1), image)
             }
         };
-        (mapping.part(start, end), generation)
+        let mut part = mapping.part(start, end);
+        part.image = *image;
+        Some(part)
     }
 }
 
@@ -182,6 +198,8 @@ impl Images {
                 map: PerfMap::default(),
                 looked: 0,
                 images: vec![id],
+                replaced: Replaced::default(),
+                unnamed: Vec::new(),
                 now: BTreeMap::new(),
                 before: BTreeMap::new(),
                 longest: 0,
@@ -246,13 +264,45 @@ impl Images {
         }
     }
 
+    /// Whether this is the image of the code that a process makes.
+    pub(crate) fn is_generated(&self, id: ImageId) -> bool {
+        self.generated.contains_key(&id)
+    }
+
+    /// Takes notice of the code that an interrupt saw at an address, in order of time.
+    pub(crate) fn observe(&mut self, id: ImageId, address: u64, time: u64, code: &[u8]) {
+        let Some(generated) = self.generated.get_mut(&id) else {
+            return;
+        };
+        if generated.find(address, time).is_some() {
+            return;
+        }
+        generated.replaced.observe(address, time, code);
+        let generations = generated.replaced.generations();
+        if generations > generated.unnamed.len() {
+            let (pid, started, execs) = (generated.pid.0, generated.started, generated.execs);
+            let path = generated.path.clone();
+            let first = generated.unnamed.len();
+            for later in first..generations {
+                let identity = Identity::Generated {
+                    pid,
+                    started,
+                    execs,
+                    generation: UNNAMED | u32::try_from(later).unwrap_or(0),
+                };
+                let image = self.intern(identity, &path);
+                if let Some(generated) = self.generated.get_mut(&id) {
+                    generated.unnamed.push(image);
+                }
+            }
+        }
+    }
+
     /// The part of a mapping around an address that is one piece of code that was made at run time,
     /// under its name at this time, if it is such a mapping.
     pub(crate) fn narrow(&self, mapping: &Mapping, address: u64, time: u64) -> Option<Mapping> {
         let generated = self.generated.get(&mapping.image)?;
-        let (mut part, generation) = generated.narrow(mapping, address, time);
-        part.image = *generated.images.get(generation as usize)?;
-        Some(part)
+        generated.narrow(mapping, address, time)
     }
 
     /// Start, size and name of the generated code at these addresses of an image.
@@ -285,7 +335,8 @@ impl Images {
             let is_mapped = mapped.get(id.0 as usize).is_some_and(|mapped| *mapped);
             let was_idle = std::mem::replace(&mut generated.idle, !is_mapped);
             let stays = is_mapped || !was_idle;
-            bytes += if stays { generated.bytes } else { 0 };
+            let held = generated.bytes + generated.replaced.bytes();
+            bytes += if stays { held } else { 0 };
             stays
         });
         self.generated_bytes = bytes;
