@@ -33,8 +33,10 @@ pub(crate) struct Snapshot {
     images: FxHashMap<ImageId, Image>,
     /// The first bytes of the code at each PC, and how many of them there are.
     code: Vec<([u8; MOST_BYTES], u8)>,
-    /// Files whose names readers will not find.
+    /// Files whose names readers may not find.
     files: Vec<(ImageId, io::Result<Named>)>,
+    /// Those whose names they will not find even now.
+    nameless: FxHashSet<ImageId>,
     /// Names of code that was made at run time.
     generated: Vec<(ImageId, Vec<NamedCode>)>,
     /// Images whose code ran in 32-bit mode.
@@ -55,6 +57,7 @@ impl Snapshot {
             images: FxHashMap::default(),
             code: Vec::with_capacity(tables.pcs.len()),
             files: Vec::new(),
+            nameless: FxHashSet::default(),
             generated: Vec::new(),
             in_32_bit_mode: FxHashSet::default(),
             kernel: collector.kernel,
@@ -87,8 +90,11 @@ impl Snapshot {
                 && let Some(image) = images.row(pc.image)
             {
                 self.images.insert(pc.image, image);
-                if let Some(named) = images.file_without_path(pc.image) {
+                if let Some((named, is_lost)) = images.names_of(pc.image) {
                     self.files.push((pc.image, named));
+                    if is_lost {
+                        self.nameless.insert(pc.image);
+                    }
                 }
                 if images.base(pc.image).1 {
                     self.in_32_bit_mode.insert(pc.image);
@@ -206,7 +212,6 @@ impl Snapshot {
         }
         let mut pcs = Vec::with_capacity(self.tables.pcs.len());
         let mut addresses: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
-        let nameless: FxHashSet<ImageId> = self.files.iter().map(|(id, _)| *id).collect();
         for (pc, (bytes, read)) in self.tables.pcs.iter().zip(&self.code) {
             let Some(&image) = rows.get(&pc.image) else {
                 pcs.push(None);
@@ -221,7 +226,7 @@ impl Snapshot {
             let row = flush.pc(image, pc.address, bytes)?;
             pcs.push(Some(row));
             // Those of the kernel got their names with the flush that had them first.
-            if flush.is_new(row) || nameless.contains(&pc.image) {
+            if flush.is_new(row) || self.nameless.contains(&pc.image) {
                 addresses.entry(pc.image).or_default().push(pc.address);
             }
         }

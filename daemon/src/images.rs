@@ -418,38 +418,35 @@ impl Images {
         }
     }
 
-    /// What names an image's functions where its path leads elsewhere, or nowhere, or to other
-    /// bytes: it was deleted, replaced, or it is a container's. Readers will not find it, nor its
-    /// names. The vdso's they find on this machine alone.
-    pub(crate) fn file_without_path(&self, id: ImageId) -> Option<io::Result<Named>> {
+    /// What names an image's functions, and whether readers will not find it: where its path leads
+    /// elsewhere, or nowhere, or to other bytes, since it was deleted, replaced, or is a container's.
+    /// The vdso they find on this machine alone, and young files perhaps not for long.
+    pub(crate) fn names_of(&self, id: ImageId) -> Option<(io::Result<Named>, bool)> {
         let (base, _) = self.base(id);
         let image = self.get(base)?;
         if image.identity == Identity::Vdso {
             // That of a 32-bit process is another one.
             let is_own = base == id && self.vdso_build_id.is_some();
-            return is_own
-                .then(elf::own_vdso)?
-                .map(|vdso| Ok(Named::Bytes(vdso)));
+            let vdso = is_own.then(elf::own_vdso)??;
+            return Some((Ok(Named::Bytes(vdso)), false));
         }
-        let kept = || {
-            image
-                .kept
-                .as_ref()
-                .map(|kept| Ok(Named::Bytes(kept.bytes.clone())))
-        };
+        let kept = image.kept.as_ref();
+        let kept = kept.map(|kept| Ok(Named::Bytes(kept.bytes.clone())));
         let State::Open(elf) = &image.state else {
-            return kept();
+            return kept.map(|kept| (kept, true));
         };
         let Contents::File { file, .. } = &elf.contents else {
             return None;
         };
         if elf.contents.changed() {
-            return kept();
+            return kept.map(|kept| (kept, true));
         }
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let own = identity(file.metadata().ok()?);
-        let is_there = fs::metadata(&image.path).ok().map(identity) == Some(own);
-        (!is_there).then(|| file.try_clone().map(Named::File))
+        if fs::metadata(&image.path).ok().map(identity) == Some(own) {
+            return kept.map(|kept| (kept, false));
+        }
+        Some((file.try_clone().map(Named::File), true))
     }
 
     /// Code of an image as readers are to see it, even if its file has been replaced since; how many

@@ -358,9 +358,7 @@ impl<'p> Symbols<'p> {
             Err(reason) => (None, Some(reason)),
         };
         names.elf = OnceCell::from(elf);
-        let reason = reason.filter(|_| image.kind == ImageKind::File)?;
-        let path = &image.path;
-        Some(format!("{path}: {reason}; its code is shown as addresses"))
+        reason.filter(|_| image.kind == ImageKind::File)
     }
 
     /// The symbols that the profile itself holds of an image.

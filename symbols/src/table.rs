@@ -154,9 +154,11 @@ impl Symbols {
                 .cmp(&b.start)
                 .then_with(|| rank(a).cmp(&rank(b)))
                 .then_with(|| {
-                    // The name that fewer underscores hide, then the shorter one.
+                    // Not a library's name for its own use; then the name that fewer underscores
+                    // hide, then the shorter one.
                     let (a, b) = (name(a), name(b));
-                    let key = |name: &str| (underscores(name), name.len());
+                    let key =
+                        |name: &str| (name.starts_with("__GI_"), underscores(name), name.len());
                     key(&b).cmp(&key(&a)).then_with(|| b.cmp(&a))
                 })
         });

@@ -85,8 +85,9 @@ CREATE TABLE pc (
     UNIQUE (image, address)
 ) STRICT;
 
--- Function names that no file can tell afterwards: the kernel's of that boot, and those of images
--- whose file was not at its path when they were written (deleted ones, those of containers).
+-- Function names that no file may tell afterwards: the kernel's of that boot, the vdso's, those of
+-- code that was made at run time, and those of images whose file was not at its path when they were
+-- written (deleted ones, those of containers), or had been made only lately.
 CREATE TABLE symbol (
     image   INTEGER NOT NULL REFERENCES image(id),
     address INTEGER NOT NULL,
