@@ -22,7 +22,7 @@ use crate::memory::of_vec;
 use crate::tables::{Owner, PcId, Tables};
 
 /// Bytes of one file's symbol tables that are read for names that readers will not find.
-const NAMES_AT_ONCE: u64 = 128 << 20;
+const NAMES_AT_ONCE: u64 = 96 << 20;
 
 /// The most bytes of an instruction.
 const MOST_BYTES: usize = 15;
