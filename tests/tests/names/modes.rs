@@ -27,13 +27,15 @@ pub(crate) fn vdso() -> TestResult {
 /// A 64-bit program that goes to 32-bit code and back.
 const BOTH: &str = "\
 __asm__(\".text\\n.code32\\n.globl narrow\\n.type narrow,@function\\nnarrow:\\n\"
- \"mov $300000, %ecx\\n1: inc %eax\\n inc %eax\\n dec %ecx\\n jnz 1b\\n ljmp *back\\n\"
+ \"mov $0x2b, %ecx\\n mov %ecx, %ds\\n mov $300000, %ecx\\n\"
+ \"1: inc %eax\\n inc %eax\\n dec %ecx\\n jnz 1b\\n ljmp *back\\n\"
  \".size narrow, .-narrow\\n.code64\\n\");
 struct far { unsigned to; unsigned short sel; } __attribute__((packed));
 struct far there, back; extern char narrow[]; unsigned long sp;
 static __attribute__((noinline)) void call(void) {
  __asm__ volatile(\"mov %%rsp, sp\\n mov $1f, %%eax\\n mov %%eax, back\\n movw $0x33, back+4\\n\"
-  \"ljmp *there\\n1: mov sp, %%rsp\\n\" ::: \"rax\", \"rcx\", \"memory\", \"cc\"); }
+  \"ljmp *there\\n1: mov sp, %%rsp\\n xor %%ecx, %%ecx\\n mov %%ecx, %%ds\\n\"
+  ::: \"rax\", \"rcx\", \"memory\", \"cc\"); }
 int main(void) { there.to = (unsigned)(unsigned long)narrow; there.sel = 0x23;
  for (int i = 0; i < 2000; i++) call(); return 0; }
 ";
