@@ -10,7 +10,8 @@ use crate::common::{ensure, text};
 
 /// Records what a shell does in the folder of a bench.
 pub(crate) fn record(bench: &Bench, script: &str) -> Result<(), Failed> {
-    let script = format!("cd {} && {script}", bench.folder.path().display());
+    // Not joined to it: the first command of a script may go to the background.
+    let script = format!("cd {}; {script}", bench.folder.path().display());
     let output = bench.record(&["-q", "--", "sh", "-c", &script]).output()?;
     ensure(output.status.success(), || text(&output))
 }
