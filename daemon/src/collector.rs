@@ -81,7 +81,7 @@ pub(crate) struct Collector {
     /// The kernel's addresses.
     kernel_space: Process,
     blocks: Blocks,
-    cache: DecodeCache,
+    pub(crate) cache: DecodeCache,
     /// What windows ran through lately.
     recent: Recent,
     /// What windows work on, kept from one to the next.
@@ -178,6 +178,7 @@ impl Collector {
         self.kernel_space = Process::of_kernel(self.kernel_image, kernel.address(0));
         self.kernel = kernel;
         self.loadmap.host = Host::Replayed(FxHashMap::default());
+        self.images.come_from_elsewhere();
     }
 
     /// Says that intervals are drawn around another mean from now on.
@@ -215,6 +216,7 @@ impl Collector {
                 take(&mut self.loadmap.mappings_dropped),
             ),
             ("images_not_kept", take(&mut self.images.not_kept)),
+            ("names_not_kept", take(&mut self.images.names_not_kept)),
             (
                 "unwind_rules_not_kept",
                 take(&mut self.images.rules.not_kept),
@@ -256,6 +258,13 @@ impl Collector {
             self.cache.invalidate(image.0);
             self.blocks.forget(image);
             self.tables.count("image", "files_changed", 1);
+        }
+    }
+
+    /// Looks for new names of code that processes make at run time, some times a second.
+    pub(crate) fn look_at_generated(&mut self) {
+        if self.images.has_generated() && self.loadmap.host.is_live() {
+            self.images.look_at_generated(None, sampler::clock_now());
         }
     }
 
@@ -406,6 +415,10 @@ impl Collector {
             } => self.loadmap.fork(pid, ppid, time),
             Record::Exit { pid, tid, time, .. } => {
                 let is_leader = pid.0 == tid.0;
+                if is_leader && self.images.has_generated() && self.loadmap.host.is_live() {
+                    self.images
+                        .look_at_generated(Some(pid), sampler::clock_now());
+                }
                 self.loadmap.exit(pid, is_leader, time);
                 if let Some(plans) = &mut self.plans
                     && is_leader

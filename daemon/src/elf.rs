@@ -1,25 +1,25 @@
 //! ELF files: whether one is the image that was mapped, and what lies in it.
 
 use std::fs::{self, File, Metadata};
-use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 
-use object::elf::{PF_W, PF_X, PT_LOAD};
-use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{
-    LittleEndian, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache, ReadRef,
-    SymbolKind,
-};
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
 use sampler::Pid;
+pub(crate) use symbols::Segment;
+use symbols::{Binary, Functions, Room};
 
 use crate::images::Identity;
-use crate::procfs::MapsLine;
+use crate::procfs::{self, MapsLine};
 use crate::unwind::UnwindInfo;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
-/// Tables of symbols above this are not read: nothing real is near it.
+/// Pieces of a file that are held at a time take no more than this.
+const MAX_PIECES: u64 = 256 << 20;
+/// Tables larger than this are not read: nothing real is near it.
 const MAX_SECTION: u64 = 256 << 20;
 
 /// A file, of which no piece larger than [`MAX_SECTION`] is read: its own headers say how large
@@ -39,19 +39,13 @@ impl<'a> ReadRef<'a> for Bounded<'a> {
         self.0.read_bytes_at(offset, size)
     }
 
-    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+    fn read_bytes_at_until(
+        self,
+        range: std::ops::Range<u64>,
+        delimiter: u8,
+    ) -> Result<&'a [u8], ()> {
         self.0.read_bytes_at_until(range, delimiter)
     }
-}
-
-/// One loadable segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) address: u64,
-    pub(crate) offset: u64,
-    pub(crate) file_size: u64,
-    pub(crate) writable: bool,
-    pub(crate) executable: bool,
 }
 
 #[derive(Debug)]
@@ -61,7 +55,7 @@ pub(crate) enum Contents {
         modified: (i64, i64),
         size: u64,
     },
-    Bytes(Vec<u8>),
+    Bytes(Arc<[u8]>),
 }
 
 /// An image whose contents could be had.
@@ -99,6 +93,25 @@ impl Contents {
         }
     }
 
+    /// Reads from an offset; what lies behind the end is left as it is. False if it cannot be read.
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> bool {
+        match self {
+            Self::File { file, .. } => {
+                let mut done = 0;
+                while done < bytes.len() {
+                    match file.read_at(&mut bytes[done..], offset + done as u64) {
+                        Ok(0) => break,
+                        Ok(n) => done += n,
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(_) => return false,
+                    }
+                }
+                true
+            }
+            Self::Bytes(_) => false,
+        }
+    }
+
     /// The unwind rules, if they take no more than so many bytes of the file.
     pub(crate) fn unwind(&self, most: u64) -> Option<UnwindInfo> {
         match self {
@@ -106,7 +119,7 @@ impl Contents {
                 let cache = ReadCache::new(file.try_clone().ok()?);
                 unwind(Bounded(&cache), most)
             }
-            Self::Bytes(bytes) => unwind(bytes.as_slice(), most),
+            Self::Bytes(bytes) => unwind(&**bytes, most),
         }
     }
 
@@ -138,20 +151,21 @@ pub(crate) fn find(
     through: Option<(Pid, u64, u64)>,
 ) -> Found {
     match identity {
-        Identity::Kernel | Identity::Anon | Identity::Shared { .. } => return Found::Wrong,
+        Identity::BuildId(_) | Identity::Content(_) | Identity::Inode { .. } => {}
         Identity::Vdso => {
-            return match own_vdso() {
-                Some(bytes) => parse(bytes.as_slice(), None)
-                    .map(|(segments, build_id)| Elf {
-                        contents: Contents::Bytes(bytes.clone()),
-                        segments,
-                        build_id,
-                    })
-                    .map_or(Found::Wrong, |elf| Found::Elf(Box::new(elf))),
+            let Some(bytes) = own_vdso() else {
+                return Found::Wrong;
+            };
+            return match parse(bytes.to_vec()) {
+                Some((segments, build_id)) => Found::Elf(Box::new(Elf {
+                    contents: Contents::Bytes(bytes),
+                    segments,
+                    build_id,
+                })),
                 None => Found::Wrong,
             };
         }
-        Identity::BuildId(_) | Identity::Inode { .. } => {}
+        _ => return Found::Wrong,
     }
     let mut candidates = Vec::new();
     if let Some((pid, start, end)) = through {
@@ -161,6 +175,11 @@ pub(crate) fn find(
         candidates.push(format!("/proc/{pid}/root{}", path));
     }
     candidates.push(path.to_owned());
+    if let Some((pid, ..)) = through {
+        // The mapping may be cut otherwise by now. Looked for last: the list may be long.
+        let named = |line: &MapsLine| line.path.strip_suffix(" (deleted)") == Some(path);
+        candidates.extend(mapped_files(pid, named));
+    }
     let mut wrong = false;
     for candidate in candidates {
         match open(Path::new(&candidate), identity, mapped) {
@@ -191,13 +210,15 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
     if !metadata.is_file() {
         return Found::Missing;
     }
-    let (Ok(other), size) = (file.try_clone(), metadata.size()) else {
+    let Ok(other) = file.try_clone() else {
         return Found::Missing;
     };
-    let cache = ReadCache::new(other);
-    let Some((segments, build_id)) = parse(Bounded(&cache), Some(size)) else {
+    let size = metadata.size();
+    let room = Room::new(MAX_PIECES);
+    let Ok(binary) = Binary::of_file(other, &room) else {
         return Found::Wrong;
     };
+    let build_id = binary.build_id().and_then(bytes_of_hex);
     let same = match identity {
         Identity::BuildId(expected) => build_id.as_ref() == Some(expected),
         Identity::Inode {
@@ -210,7 +231,10 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
             // to be sure, and the image stays closed.
             is_inode(&metadata, *major, *minor, *inode) && last_change(&metadata) <= mapped
         }
-        Identity::Shared { .. } | Identity::Vdso | Identity::Kernel | Identity::Anon => false,
+        Identity::Content(expected) => {
+            symbols::content_id(&file).is_ok_and(|content| content == *expected)
+        }
+        _ => false,
     };
     if !same {
         return Found::Wrong;
@@ -222,9 +246,18 @@ fn open(path: &Path, identity: &Identity, mapped: i64) -> Found {
             modified,
             size,
         },
-        segments,
+        segments: binary.segments().to_vec(),
         build_id,
     }))
+}
+
+/// A few of the files that a process has mapped, by what names them in `/proc` even if they were
+/// deleted, of the mappings that are meant.
+pub(crate) fn mapped_files(pid: Pid, is_meant: impl Fn(&MapsLine) -> bool) -> Vec<String> {
+    let lines = procfs::maps(pid).unwrap_or_default();
+    let meant = lines.iter().filter(|line| is_meant(line)).take(4);
+    let file = |line: &MapsLine| format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end);
+    meant.map(file).collect()
 }
 
 /// Whether a file is the one of this device and inode.
@@ -241,90 +274,90 @@ pub(crate) fn last_change(metadata: &Metadata) -> i64 {
     seconds.saturating_add(metadata.ctime_nsec())
 }
 
-/// Build id of the file behind a line of `/proc/PID/maps`, if the file there now is that file.
-pub(crate) fn build_id_of_mapped(line: &MapsLine) -> Option<Vec<u8>> {
-    let metadata = fs::metadata(&line.path).ok()?;
-    if !(metadata.is_file() && is_inode(&metadata, line.major, line.minor, line.inode)) {
-        return None;
+/// What the file behind a line of `/proc/PID/maps` is known by, if the file there now is that file.
+pub(crate) fn known_of_mapped(pid: Option<Pid>, line: &MapsLine) -> Option<Known> {
+    let mapping = pid.map(|pid| format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end));
+    for (path, is_mapping) in [(mapping.as_ref(), true), (Some(&line.path), false)] {
+        let Some(path) = path else { continue };
+        let Ok(metadata) = fs::metadata(path) else {
+            continue;
+        };
+        let is_meant = is_mapping && metadata.ino() == line.inode
+            || is_inode(&metadata, line.major, line.minor, line.inode);
+        if metadata.is_file()
+            && is_meant
+            && let Ok(file) = File::open(path)
+        {
+            return known(file);
+        }
     }
-    build_id(File::open(&line.path).ok()?)
+    None
 }
 
-/// Build id of a file, if it is an ELF file and has one.
-pub(crate) fn build_id(file: File) -> Option<Vec<u8>> {
-    let cache = ReadCache::new(file);
-    let elf = ElfFile64::<LittleEndian, _>::parse(Bounded(&cache)).ok()?;
-    let id = elf.build_id().ok().flatten()?;
-    // As many bytes as the kernel would tell.
-    (1..=20).contains(&id.len()).then(|| id.to_vec())
-}
-
-/// A function of an image.
+/// What a file is known by, on any machine and for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Function {
-    /// ELF virtual address.
-    pub(crate) address: u64,
-    /// In bytes.
-    pub(crate) size: u64,
-    pub(crate) name: String,
+pub(crate) enum Known {
+    /// Its build id.
+    BuildId(Vec<u8>),
+    /// Its content id.
+    Content(String),
 }
 
-/// The functions around addresses (sorted) as the file's symbol tables name them, and how many
-/// bytes the tables have. Not of a file that cannot be read.
-pub(crate) fn functions(file: &File, addresses: &[u64]) -> Option<(Vec<Function>, u64)> {
-    let cache = ReadCache::new(file.try_clone().ok()?);
-    let elf = ElfFile64::<LittleEndian, _>::parse(Bounded(&cache)).ok()?;
-    let bytes = [".symtab", ".strtab", ".dynsym", ".dynstr"]
-        .iter()
-        .filter_map(|name| elf.section_by_name(name))
-        .map(|section| section.size())
-        .fold(0, u64::saturating_add);
-    let table = elf.symbol_table().or_else(|| elf.dynamic_symbol_table())?;
-    let functions = table
-        .symbols()
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
-        .filter(|symbol| {
-            let (start, size) = (symbol.address(), symbol.size());
-            let first = addresses.partition_point(|address| *address < start);
-            addresses.get(first).is_some_and(|at| at - start < size)
-        })
-        .filter_map(|symbol| {
-            Some(Function {
-                address: symbol.address(),
-                size: symbol.size(),
-                name: symbol.name().ok()?.to_owned(),
-            })
-        });
-    Some((functions.collect(), bytes))
+/// What an ELF file is known by.
+pub(crate) fn known(file: File) -> Option<Known> {
+    let other = file.try_clone().ok()?;
+    let binary = Binary::of_file(other, &Room::new(MAX_PIECES)).ok()?;
+    let id = binary.build_id().and_then(bytes_of_hex);
+    // As many bytes as the kernel would tell.
+    match id.filter(|id| (1..=20).contains(&id.len())) {
+        Some(id) => Some(Known::BuildId(id)),
+        None => Some(Known::Content(symbols::content_id(&file).ok()?)),
+    }
+}
+
+fn bytes_of_hex(hex: &str) -> Option<Vec<u8>> {
+    let pairs = hex.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(byte).collect()
+}
+
+/// A file whose functions a flush names.
+#[derive(Debug)]
+pub(crate) enum Named {
+    File(File),
+    Bytes(Arc<[u8]>),
+}
+
+/// The functions around addresses as the file's symbol tables name them, in no more memory than
+/// that. Not of a file that cannot be read.
+pub(crate) fn functions(
+    named: &Named,
+    addresses: &[u64],
+    room: u64,
+) -> Option<Vec<symbols::Function>> {
+    let room = Room::new(room);
+    let binary = match named {
+        Named::File(file) => Binary::of_file(file.try_clone().ok()?, &room),
+        Named::Bytes(bytes) => Binary::of_bytes(bytes.to_vec()),
+    };
+    let binary = binary.ok()?;
+    let functions = Functions::new(&binary, None);
+    let mut found: Vec<symbols::Function> = Vec::new();
+    for address in addresses {
+        if found.last().is_none_or(|last| *address >= last.end) {
+            found.extend(functions.find(&binary, *address));
+        }
+    }
+    Some(found)
 }
 
 pub(crate) type Parsed = (Vec<Segment>, Option<Vec<u8>>);
 
-/// Segments and build id of a 64-bit little-endian ELF.
-pub(crate) fn parse<'data, R: ReadRef<'data>>(data: R, size: Option<u64>) -> Option<Parsed> {
-    let elf = ElfFile64::<LittleEndian, R>::parse(data).ok()?;
-    let endian = LittleEndian;
-    let segments = elf
-        .elf_program_headers()
-        .iter()
-        .filter(|header| header.p_type(endian) == PT_LOAD)
-        .map(|header| Segment {
-            address: header.p_vaddr(endian),
-            offset: header.p_offset(endian),
-            file_size: header.p_filesz(endian),
-            writable: header.p_flags(endian).0 & PF_W.0 != 0,
-            executable: header.p_flags(endian).0 & PF_X.0 != 0,
-        })
-        // A segment that would wrap around, or lies outside its file, is a broken file's.
-        .filter(|s| {
-            s.address.checked_add(s.file_size).is_some()
-                && s.offset
-                    .checked_add(s.file_size)
-                    .is_some_and(|end| size.is_none_or(|n| end <= n))
-        })
-        .collect();
-    let build_id = elf.build_id().ok().flatten().map(<[u8]>::to_vec);
-    Some((segments, build_id))
+/// Segments and build id of an ELF image.
+pub(crate) fn parse(bytes: Vec<u8>) -> Option<Parsed> {
+    let binary = Binary::of_bytes(bytes).ok()?;
+    let build_id = binary.build_id().and_then(bytes_of_hex);
+    Some((binary.segments().to_vec(), build_id))
 }
 
 /// Unwind rules of a 64-bit little-endian ELF; `None` if they take more than so many bytes, or
@@ -346,7 +379,7 @@ fn unwind<'data, R: ReadRef<'data>>(data: R, most: u64) -> Option<UnwindInfo> {
 
 /// The vdso of this process, which is every process's (their time namespaces apart, whose data
 /// is elsewhere).
-fn own_vdso() -> Option<Vec<u8>> {
+pub(crate) fn own_vdso() -> Option<Arc<[u8]>> {
     let pid = Pid(std::process::id());
     let line = crate::procfs::maps(pid)?
         .into_iter()
@@ -356,7 +389,7 @@ fn own_vdso() -> Option<Vec<u8>> {
         .ok()?
         .read_exact_at(&mut bytes, line.start)
         .ok()?;
-    Some(bytes)
+    Some(bytes.into())
 }
 
 #[cfg(test)]
@@ -366,20 +399,24 @@ mod tests {
     /// A function is found by any address in it, and nothing by an address in none.
     #[test]
     fn functions_around_addresses() {
-        let file = File::open("/proc/self/exe").expect("own file");
-        let cache = ReadCache::new(File::open("/proc/self/exe").expect("own file"));
-        let elf = ElfFile64::<LittleEndian, _>::parse(Bounded(&cache)).expect("an ELF file");
-        let table = elf.symbol_table().expect("symbols");
-        let symbol = table
+        use object::{ObjectSymbol as _, SymbolKind};
+
+        let bytes = fs::read("/proc/self/exe").expect("own file");
+        let elf = object::File::parse(&*bytes).expect("an ELF file");
+        let symbol = elf
             .symbols()
             .find(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 1)
             .expect("a function");
         let (start, size) = (symbol.address(), symbol.size());
-        let (found, bytes) = functions(&file, &[start + size - 1]).expect("names");
-        assert!(found.iter().all(|f| f.address + f.size > start + size - 1));
-        assert!(found.iter().any(|f| (f.address, f.size) == (start, size)));
-        assert!(bytes > 0);
-        assert_eq!(functions(&file, &[0]).expect("names").0, []);
+        let named = Named::File(File::open("/proc/self/exe").expect("own file"));
+        let found = functions(&named, &[start + size - 1], u64::MAX).expect("names");
+        assert!(
+            found
+                .iter()
+                .any(|f| (f.start, f.end) == (start, start + size))
+        );
+        assert_eq!(functions(&named, &[0], u64::MAX).expect("names"), []);
+        assert!(functions(&named, &[start], 1000).is_none());
     }
 
     /// What a file says of itself does not make us read more of it than is real.
@@ -398,7 +435,7 @@ mod tests {
         let whole = fs::read("/proc/self/exe").expect("own file");
         for end in [0, 1, 16, 63, 64, 65, 200, 4096, 100_000] {
             let cut = &whole[..end.min(whole.len())];
-            if let Some((segments, _)) = parse(cut, Some(cut.len() as u64)) {
+            if let Some((segments, _)) = parse(cut.to_vec()) {
                 assert!(
                     segments
                         .iter()
@@ -406,6 +443,6 @@ mod tests {
                 );
             }
         }
-        assert!(parse(b"#!/bin/sh\necho\n".as_slice(), None).is_none());
+        assert!(parse(b"#!/bin/sh\necho\n".to_vec()).is_none());
     }
 }

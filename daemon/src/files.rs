@@ -1,4 +1,5 @@
-//! Which file a mapping is of: its build id, looked up when the mapping is heard of.
+//! Which file a mapping is of: its build id, else its content id, looked up when the mapping is heard
+//! of.
 //!
 //! The kernel would tell it, but spoils the recordings of others in doing so (crate `sampler`). So
 //! the file is looked at here: through the mapping itself as long as that is there, and by its
@@ -11,8 +12,9 @@ use std::os::unix::fs::MetadataExt;
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, MmapIdentity, Pid};
 
-use crate::elf;
-use crate::memory::{of_map, of_vec};
+use crate::elf::{self, Known};
+use crate::memory::of_map;
+use crate::procfs::MapsLine;
 
 /// Device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,12 +42,13 @@ impl Version {
     }
 }
 
-/// The build ids of the files that were mapped.
+/// What the files that were mapped are known by.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    known: FxHashMap<Inode, (Version, Option<Vec<u8>>)>,
-    /// The mapping before: a file is mapped in several parts, one after the other.
-    last: Option<(Pid, Inode, Option<Vec<u8>>)>,
+    known: FxHashMap<Inode, (Version, Option<Known>)>,
+    /// The mapping before, if its file was found: a file is mapped in several parts, one after the
+    /// other. The outer `None`: it was not found.
+    last: Option<(Pid, Inode, Option<Known>)>,
 }
 
 /// Files kept; when there are more, all are forgotten.
@@ -70,23 +73,30 @@ impl Files {
             },
             _ => return,
         };
-        let build_id = match &self.last {
-            Some((pid, last, build_id)) if *pid == mmap.pid && *last == inode => build_id.clone(),
+        let known = match &self.last {
+            Some((pid, last, known)) if *pid == mmap.pid && *last == inode => Some(known.clone()),
             _ => self.look(mmap, inode, mapped),
         };
-        self.last = Some((mmap.pid, inode, build_id.clone()));
-        if let Some(build_id) = build_id {
-            mmap.identity = MmapIdentity::BuildId(build_id);
-        }
+        // What was not found through this part may be through the next.
+        self.last = known.clone().map(|known| (mmap.pid, inode, known));
+        mmap.identity = match known.flatten() {
+            Some(Known::BuildId(id)) => MmapIdentity::BuildId(id),
+            Some(Known::Content(id)) => MmapIdentity::Content(id),
+            None => return,
+        };
     }
 
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
         let ids = self.known.values().filter_map(|(_, id)| id.as_ref());
-        of_map(&self.known) + ids.map(of_vec).sum::<usize>()
+        let id = |known: &Known| match known {
+            Known::BuildId(id) => id.capacity(),
+            Known::Content(id) => id.capacity(),
+        };
+        of_map(&self.known) + ids.map(id).sum::<usize>()
     }
 
-    fn look(&mut self, mmap: &Mmap, inode: Inode, mapped: i64) -> Option<Vec<u8>> {
+    fn look(&mut self, mmap: &Mmap, inode: Inode, mapped: i64) -> Option<Option<Known>> {
         let Mmap {
             pid, address, len, ..
         } = mmap;
@@ -99,35 +109,46 @@ impl Files {
                 && elf::last_change(metadata) < mapped.saturating_sub(CLOCK_GRAIN)
         };
         let path = mmap.path.to_str()?;
-        let found = self.known_or_read(&mapping, inode, is_mapped);
-        found.or_else(|| self.known_or_read(path, inode, unchanged))?
+        if let Some(found) = self
+            .known_or_read(&mapping, inode, is_mapped)
+            .or_else(|| self.known_or_read(path, inode, unchanged))
+        {
+            return Some(found);
+        }
+        // A program's first part is told longer than it then is.
+        let same = |line: &MapsLine| {
+            (line.major, line.minor, line.inode) == (inode.major, inode.minor, inode.inode)
+        };
+        let mappings = elf::mapped_files(*pid, same);
+        let mut found = mappings.iter();
+        found.find_map(|mapping| self.known_or_read(mapping, inode, is_mapped))
     }
 
-    /// The build id of the file there, if it is the one that is meant; the inner `None`: it has
-    /// none.
+    /// What the file there is known by, if it is the one that is meant; the inner `None`: it is no
+    /// ELF file.
     fn known_or_read(
         &mut self,
         path: &str,
         inode: Inode,
         is_meant: impl Fn(&Metadata) -> bool,
-    ) -> Option<Option<Vec<u8>>> {
+    ) -> Option<Option<Known>> {
         let good = |metadata: &Metadata| metadata.is_file() && is_meant(metadata);
         let there = fs::metadata(path).ok().filter(good)?;
-        if let Some((version, build_id)) = self.known.get(&inode)
+        if let Some((version, known)) = self.known.get(&inode)
             && *version == Version::of(&there)
         {
-            return Some(build_id.clone());
+            return Some(known.clone());
         }
         let file = File::open(path).ok()?;
         // It may be another one by now.
         let opened = file.metadata().ok().filter(good)?;
-        let build_id = elf::build_id(file);
+        let known = elf::known(file);
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
         self.known
-            .insert(inode, (Version::of(&opened), build_id.clone()));
-        Some(build_id)
+            .insert(inode, (Version::of(&opened), known.clone()));
+        Some(known)
     }
 }
 
@@ -185,7 +206,7 @@ mod tests {
         let mut files = Files::default();
         let late = identity(&mut files, &one, after);
         assert!(matches!(&late, MmapIdentity::BuildId(id) if id.len() >= 8));
-        // A file without a build id is its inode, and what was there before does not matter.
+        // What is no program is its inode, and what was there before does not matter.
         fs::write(&other, "no program").expect("a file");
         let none = identity(&mut files, &other, i64::MAX);
         assert!(matches!(none, MmapIdentity::Inode { .. }));

@@ -3,10 +3,10 @@
 //! The collector makes a [`Snapshot`], which holds all that is to be written, and goes on; writing
 //! it is the work of another thread (`saver`).
 
-use std::fs::File;
 use std::io;
 
 use hotlist::{Config, Hotlist};
+use interpreter::DecodeCache;
 use profiledb::{
     Error, Flush, Image, ImageId as ImageRow, ImageKind, NewHotlist, PcId as PcRow, ProcessId,
     Writer,
@@ -14,15 +14,15 @@ use profiledb::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::collector::{Collector, Totals};
-use crate::elf;
-use crate::images::{ImageId, Images};
+use crate::elf::{self, Named};
+use crate::images::{ImageId, Images, NamedCode};
 use crate::kernel::{Kernel, KernelNames};
 use crate::loadmap::ProcessId as Process;
 use crate::memory::of_vec;
 use crate::tables::{Owner, PcId, Tables};
 
-/// Bytes of symbol tables that are read in one flush, for names that readers will not find.
-const NAMES_PER_FLUSH: u64 = 128 << 20;
+/// Bytes of one file's symbol tables that are read for names that readers will not find.
+const NAMES_AT_ONCE: u64 = 96 << 20;
 
 /// The most bytes of an instruction.
 const MOST_BYTES: usize = 15;
@@ -33,8 +33,14 @@ pub(crate) struct Snapshot {
     images: FxHashMap<ImageId, Image>,
     /// The first bytes of the code at each PC, and how many of them there are.
     code: Vec<([u8; MOST_BYTES], u8)>,
-    /// Files whose names readers will not find.
-    files: Vec<(ImageId, io::Result<File>)>,
+    /// Files whose names readers may not find.
+    files: Vec<(ImageId, io::Result<Named>)>,
+    /// Those whose names they will not find even now.
+    nameless: FxHashSet<ImageId>,
+    /// Names of code that was made at run time.
+    generated: Vec<(ImageId, Vec<NamedCode>)>,
+    /// Images whose code ran in 32-bit mode.
+    in_32_bit_mode: FxHashSet<ImageId>,
     kernel: Kernel,
     /// Wall-clock nanoseconds.
     started: i64,
@@ -51,13 +57,16 @@ impl Snapshot {
             images: FxHashMap::default(),
             code: Vec::with_capacity(tables.pcs.len()),
             files: Vec::new(),
+            nameless: FxHashSet::default(),
+            generated: Vec::new(),
+            in_32_bit_mode: FxHashSet::default(),
             kernel: collector.kernel,
             started,
             ended,
             totals: collector.totals,
             tables,
         };
-        snapshot.look_at_images(&mut collector.images);
+        snapshot.look_at_images(&mut collector.images, &mut collector.cache);
         collector.close_unmapped_images();
         snapshot
     }
@@ -74,21 +83,42 @@ impl Snapshot {
         self.tables.bytes() + of_vec(&self.code)
     }
 
-    fn look_at_images(&mut self, images: &mut Images) {
+    fn look_at_images(&mut self, images: &mut Images, cache: &mut DecodeCache) {
+        let mut generated: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
         for pc in &self.tables.pcs {
             if !self.images.contains_key(&pc.image)
                 && let Some(image) = images.row(pc.image)
             {
                 self.images.insert(pc.image, image);
-                if let Some(file) = images.file_without_path(pc.image) {
-                    self.files.push((pc.image, file.try_clone()));
+                if let Some((named, is_lost)) = images.names_of(pc.image) {
+                    self.files.push((pc.image, named));
+                    if is_lost {
+                        self.nameless.insert(pc.image);
+                    }
+                }
+                if images.base(pc.image).1 {
+                    self.in_32_bit_mode.insert(pc.image);
                 }
             }
             let mut bytes = [0; MOST_BYTES];
-            let read = images.read(pc.image, pc.address, &mut bytes);
+            let mut read = images.read_to_show(pc.image, pc.address, &mut bytes);
+            if images.is_anon(pc.image) {
+                generated.entry(pc.image).or_default().push(pc.address);
+                // Of code without a file there is what an interrupt saw.
+                let code = cache
+                    .sampled_code(pc.image.0, pc.address)
+                    .unwrap_or_default();
+                read = code.len().min(MOST_BYTES);
+                bytes[..read].copy_from_slice(&code[..read]);
+            }
             // At most as many as there are.
             self.code.push((bytes, read as u8));
         }
+        let names = generated.into_iter().map(|(image, mut addresses)| {
+            addresses.sort_unstable();
+            (image, images.names_of_generated(image, &addresses))
+        });
+        self.generated = names.collect();
     }
 
     /// Writes it. Nothing is written unless all of it is.
@@ -209,18 +239,21 @@ impl Snapshot {
         }
         let mut pcs = Vec::with_capacity(self.tables.pcs.len());
         let mut addresses: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
-        let nameless: FxHashSet<ImageId> = self.files.iter().map(|(id, _)| *id).collect();
         for (pc, (bytes, read)) in self.tables.pcs.iter().zip(&self.code) {
             let Some(&image) = rows.get(&pc.image) else {
                 pcs.push(None);
                 continue;
             };
-            let length = instruction_length(&bytes[..usize::from(*read)]);
+            let bits = match self.in_32_bit_mode.contains(&pc.image) {
+                true => 32,
+                false => 64,
+            };
+            let length = instruction_length(&bytes[..usize::from(*read)], bits);
             let bytes = (length > 0).then_some(&bytes[..length]);
             let row = flush.pc(image, pc.address, bytes)?;
             pcs.push(Some(row));
             // Those of the kernel got their names with the flush that had them first.
-            if flush.is_new(row) || nameless.contains(&pc.image) {
+            if flush.is_new(row) || self.nameless.contains(&pc.image) {
                 addresses.entry(pc.image).or_default().push(pc.address);
             }
         }
@@ -247,21 +280,27 @@ impl Snapshot {
         rows: &FxHashMap<ImageId, ImageRow>,
         addresses: &mut FxHashMap<ImageId, Vec<u64>>,
     ) -> Result<(), Error> {
-        let mut room = NAMES_PER_FLUSH;
+        for (id, names) in &self.generated {
+            let Some(&row) = rows.get(id) else { continue };
+            for (start, size, name) in names {
+                flush.symbol(row, *start, *size, name)?;
+            }
+        }
         let mut nameless = 0;
         for (id, file) in &self.files {
             let (Some(&row), Some(addresses)) = (rows.get(id), addresses.get_mut(id)) else {
                 continue;
             };
-            let (Ok(file), true) = (file, room > 0) else {
+            addresses.sort_unstable();
+            let found = file.as_ref().ok();
+            let found = found.and_then(|file| elf::functions(file, addresses, NAMES_AT_ONCE));
+            let Some(functions) = found else {
                 nameless += 1;
                 continue;
             };
-            addresses.sort_unstable();
-            let (functions, bytes) = elf::functions(file, addresses).unwrap_or_default();
-            room = room.saturating_sub(bytes);
             for function in functions {
-                flush.symbol(row, function.address, function.size, &function.name)?;
+                let size = function.end - function.start;
+                flush.symbol(row, function.start, size, &function.name)?;
             }
         }
         if nameless > 0 {
@@ -280,9 +319,9 @@ fn is_rejected(written: Result<(), Error>) -> Result<u64, Error> {
     }
 }
 
-fn instruction_length(bytes: &[u8]) -> usize {
+fn instruction_length(bytes: &[u8], bits: u32) -> usize {
     use iced_x86::{Decoder, DecoderOptions};
-    let instruction = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).decode();
+    let instruction = Decoder::with_ip(bits, bytes, 0, DecoderOptions::NONE).decode();
     if instruction.is_invalid() {
         0
     } else {

@@ -1,6 +1,7 @@
 //! Images: the files (and the vdso) that code and constants are mapped from.
 //!
-//! An image is its build id; without one, its device and inode. Its bytes may stand in for
+//! An image is its build id; without one, a hash of its content; where its file was not found in
+//! time, its device and inode. Its bytes may stand in for
 //! memory only where that memory cannot differ from them, which is decided by the caller per
 //! page (`loadmap`); here it is made sure that the file is the one that was mapped, and that it
 //! has not changed since.
@@ -9,18 +10,20 @@ mod bases;
 mod calls;
 mod conventions;
 mod denied;
+mod generated;
+mod kept;
+mod replaced;
+mod row;
+mod shown;
 
-use std::fs::{self, File};
 use std::mem;
-use std::os::unix::fs::MetadataExt;
 
-use profiledb::ImageKind;
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
-use crate::elf::{self, Contents, Elf, PAGE};
+use crate::elf::{self, Contents, Elf, Known, PAGE};
 use crate::flow::{Flows, Text};
-use crate::kernel::{self, hex};
+use crate::kernel;
 use crate::memory::{of_map, of_vec};
 use crate::procfs::MapsLine;
 use crate::rules::Rules;
@@ -31,6 +34,9 @@ pub(crate) use self::calls::Call;
 use self::calls::Calls;
 pub(crate) use self::conventions::Others;
 use self::denied::is_denied;
+use self::generated::Generated;
+pub(crate) use self::generated::NamedCode;
+use self::kept::Kept;
 
 /// Index of an image in [`Images`]; also the code space of the decode cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +47,10 @@ pub(crate) struct ImageId(pub(crate) u32);
 pub(crate) enum Identity {
     /// The ELF build id.
     BuildId(Vec<u8>),
-    /// Device, inode and its generation (0 where that is not known), where there is no build id.
+    /// The content id of an ELF file without a build id.
+    Content(String),
+    /// Device, inode and its generation (0 where that is not known), of a file that was not found
+    /// in time, or is no ELF file.
     Inode {
         major: u32,
         minor: u32,
@@ -58,6 +67,16 @@ pub(crate) enum Identity {
     Kernel,
     /// Memory without a file.
     Anon,
+    /// Code that a process between two execs made, or that others made in memory that it shares
+    /// with them. Where code was replaced, what came later has a higher generation.
+    Generated {
+        pid: u32,
+        started: u64,
+        execs: u32,
+        generation: u32,
+    },
+    /// One of these as far as its code ran in 32-bit mode.
+    In32BitMode(Box<Identity>),
 }
 
 #[derive(Debug)]
@@ -86,6 +105,10 @@ pub(crate) struct Image {
     mapped: i64,
     /// Nobody had it mapped at the last look.
     idle: bool,
+    /// The image whose code this is, if it stands for what ran in another mode.
+    base: Option<ImageId>,
+    /// A copy of its file, should that change.
+    kept: Option<Kept>,
     state: State,
 }
 
@@ -110,6 +133,16 @@ pub(crate) struct Images {
     deny: Vec<String>,
     /// Wall clock minus sample clock, ns.
     clock_offset: i64,
+    /// Code that was made at run time, by the image of its first generation.
+    generated: FxHashMap<ImageId, Generated>,
+    /// Bytes of the names in it.
+    generated_bytes: usize,
+    /// Names of generated code for which there was no room.
+    pub(crate) names_not_kept: u64,
+    /// Of the running kernel's, unless what is collected comes from elsewhere.
+    vdso_build_id: Option<String>,
+    /// Bytes of copies.
+    kept_bytes: usize,
 }
 
 /// The path of the image that stands for what is not known.
@@ -146,7 +179,19 @@ impl Images {
             mapped: FxHashMap::default(),
             deny,
             clock_offset,
+            generated: FxHashMap::default(),
+            generated_bytes: 0,
+            names_not_kept: 0,
+            vdso_build_id: elf::own_vdso()
+                .and_then(|bytes| elf::parse(bytes.to_vec())?.1)
+                .map(|id| kernel::hex(&id)),
+            kept_bytes: 0,
         }
+    }
+
+    /// What is collected comes from another machine, or another life of this one.
+    pub(crate) fn come_from_elsewhere(&mut self) {
+        self.vdso_build_id = None;
     }
 
     /// Bytes that images hold, and pages of them.
@@ -158,7 +203,7 @@ impl Images {
         let images: usize = self.images.iter().map(one).sum();
         let maps = of_vec(&self.images) + of_map(&self.by_key) + of_map(&self.mapped);
         // The path is also in the key.
-        let own = images + maps + 2 * self.path_bytes;
+        let own = images + maps + 2 * self.path_bytes + self.kept_bytes + self.generated_bytes;
         (
             own + self.rules.bytes(),
             of_map(&self.pages) + self.pages.len() * PAGE + self.calls.bytes() + self.flows.bytes(),
@@ -202,6 +247,8 @@ impl Images {
             others: None,
             mapped: i64::MAX,
             idle: false,
+            base: None,
+            kept: None,
             state: State::Closed {
                 attempts: 0,
                 last: None,
@@ -221,7 +268,7 @@ impl Images {
 
     /// The identity of a file that was mapped before the start: its build id, if the file is
     /// still there and has one, so that it is the same image for later processes; else its inode.
-    pub(crate) fn identity_of_mapped(&mut self, line: &MapsLine) -> Identity {
+    pub(crate) fn identity_of_mapped(&mut self, pid: Option<Pid>, line: &MapsLine) -> Identity {
         if line.shared {
             return Identity::Shared {
                 major: line.major,
@@ -240,8 +287,25 @@ impl Images {
         }
         self.mapped
             .entry((line.major, line.minor, line.inode))
-            .or_insert_with(|| elf::build_id_of_mapped(line).map_or(inode, Identity::BuildId))
+            .or_insert_with(|| match elf::known_of_mapped(pid, line) {
+                Some(Known::BuildId(id)) => Identity::BuildId(id),
+                Some(Known::Content(id)) => Identity::Content(id),
+                None => inode,
+            })
             .clone()
+    }
+
+    /// Whether an image is memory without a file.
+    pub(crate) fn is_anon(&self, id: ImageId) -> bool {
+        let (base, _) = self.base(id);
+        let identity = self.get(base).map(|image| &image.identity);
+        matches!(identity, Some(Identity::Anon | Identity::Generated { .. }))
+    }
+
+    /// Whether an image is memory that is shared with others.
+    pub(crate) fn is_shared(&self, id: ImageId) -> bool {
+        self.get(id)
+            .is_some_and(|image| matches!(image.identity, Identity::Shared { .. }))
     }
 
     fn get(&self, id: ImageId) -> Option<&Image> {
@@ -253,51 +317,6 @@ impl Images {
         self.get(id).is_some_and(|image| image.denied)
     }
 
-    /// The row that the database keeps of it.
-    pub(crate) fn row(&self, id: ImageId) -> Option<profiledb::Image> {
-        let image = self.get(id)?;
-        let (kind, build_id, identity) = match &image.identity {
-            Identity::BuildId(id) => (ImageKind::File, Some(hex(id)), hex(id)),
-            Identity::Inode {
-                major,
-                minor,
-                inode,
-                generation,
-            } => {
-                let own = match &image.state {
-                    State::Open(elf) => elf.build_id.as_deref().map(hex),
-                    _ => None,
-                };
-                let inode = format!("{major:x}:{minor:x}:{inode}:{generation:x}");
-                (ImageKind::File, own, inode)
-            }
-            Identity::Shared {
-                major,
-                minor,
-                inode,
-            } => {
-                let inode = format!("{major:x}:{minor:x}:{inode}");
-                (ImageKind::File, None, inode)
-            }
-            Identity::Vdso => (ImageKind::Vdso, None, image.path.clone()),
-            Identity::Kernel => {
-                let id = kernel::build_id();
-                (
-                    ImageKind::Kernel,
-                    id.clone(),
-                    id.unwrap_or_else(|| image.path.clone()),
-                )
-            }
-            Identity::Anon => (ImageKind::Anon, None, image.path.clone()),
-        };
-        Some(profiledb::Image {
-            kind,
-            path: image.path.clone(),
-            build_id,
-            identity,
-        })
-    }
-
     /// The contents of an image, opened when first wanted, through the process that maps it.
     pub(crate) fn elf(&mut self, id: ImageId, through: Option<(Pid, u64, u64)>) -> Option<&Elf> {
         let image = self.images.get_mut(id.0 as usize)?;
@@ -307,7 +326,19 @@ impl Images {
                 return None; // it would not be found this time either
             }
             image.state = match elf::find(&image.identity, &image.path, image.mapped, through) {
-                elf::Found::Elf(elf) => State::Open(elf),
+                elf::Found::Elf(elf) => {
+                    if let Contents::File { file, .. } = &elf.contents
+                        && image.kept.is_none()
+                        && let Ok(metadata) = file.metadata()
+                    {
+                        let changed = elf::last_change(&metadata);
+                        let others = self.kept_bytes;
+                        image.kept = Kept::new(file, &elf.segments, changed, image.mapped, others);
+                        let kept = image.kept.as_ref();
+                        self.kept_bytes += kept.map_or(0, |kept| kept.bytes.len());
+                    }
+                    State::Open(elf)
+                }
                 elf::Found::Missing if attempts + 1 < MAX_ATTEMPTS => State::Closed {
                     attempts: attempts + 1,
                     last: pid,
@@ -379,6 +410,12 @@ impl Images {
         for (index, image) in self.images.iter_mut().enumerate() {
             let is_mapped = mapped.get(index).is_some_and(|mapped| *mapped);
             let was_idle = mem::replace(&mut image.idle, !is_mapped);
+            if was_idle
+                && image.idle
+                && let Some(kept) = image.kept.take()
+            {
+                self.kept_bytes = self.kept_bytes.saturating_sub(kept.bytes.len());
+            }
             if was_idle && image.idle && matches!(image.state, State::Open(_)) {
                 image.state = State::Closed {
                     attempts: 0,
@@ -387,6 +424,7 @@ impl Images {
                 closed = true;
             }
         }
+        self.forget_generated(mapped);
         if closed {
             let is_open = |id: ImageId| {
                 let image = self.images.get(id.0 as usize);
@@ -403,21 +441,6 @@ impl Images {
             State::Open(elf) => Some(elf),
             _ => None,
         }
-    }
-
-    /// The image's file where its path leads elsewhere, or nowhere: it was deleted, or it is a
-    /// container's. Readers will not find it, nor its names.
-    pub(crate) fn file_without_path(&self, id: ImageId) -> Option<&File> {
-        let image = self.get(id)?;
-        let State::Open(elf) = &image.state else {
-            return None;
-        };
-        let Contents::File { file, .. } = &elf.contents else {
-            return None;
-        };
-        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-        let own = identity(file.metadata().ok()?);
-        (fs::metadata(&image.path).ok().map(identity) != Some(own)).then_some(file)
     }
 
     /// Bytes from the image file at an ELF virtual address, as many as the segment has of them;
@@ -520,7 +543,7 @@ mod tests {
 
     fn build_id_of(path: &str) -> Option<Vec<u8>> {
         let bytes = std::fs::read(path).ok()?;
-        elf::parse(bytes.as_slice(), None)?.1
+        elf::parse(bytes)?.1
     }
 
     /// A file is taken for an image only if its build id is the mapped one.

@@ -1,5 +1,7 @@
 //! The loadmap: which process has what mapped where, kept from the kernel's records.
 
+mod moved;
+
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
@@ -35,6 +37,8 @@ pub(crate) struct Process {
     credentials_at: Option<u64>,
     pub(crate) pages: Pages,
     pub(crate) vmas: Vmas,
+    /// Text of programs that anonymous memory took the place of.
+    texts: Vec<Mapping>,
     /// How many threads it has, where that is known: of those whose birth was told.
     threads: Option<u32>,
     /// When its first thread ended.
@@ -78,6 +82,7 @@ impl Process {
             credentials_at: None,
             pages: Pages::new(pid, &rooms.verdicts),
             vmas: Vmas::new(pid, &rooms.looks),
+            texts: Vec::new(),
             threads: None,
             exited: None,
         }
@@ -230,11 +235,14 @@ impl Loadmap {
             return; // gone already
         };
         let mut process = self.new_process(pid, started, 0, comm);
+        let live = self.host.is_live().then_some(pid);
         let lines = self.host.maps(pid);
         process.maps.views_mut().unsure |= lines.is_none();
         for line in lines.unwrap_or_default() {
             process.maps.views_mut().found(&line);
-            let kept = process.maps.insert(mapping_of_line(&line, images));
+            let mapping = mapping_of_line(live, &line, images);
+            let mapping = moved_or_generated(mapping, &mut process, live, images, &line.path);
+            let kept = process.maps.insert(mapping);
             self.mappings_dropped += u64::from(!kept);
         }
         process.as_of = now;
@@ -297,6 +305,7 @@ impl Loadmap {
         if let Some(parent) = self.processes.get(&parent) {
             child.comm.clone_from(&parent.comm);
             child.maps = parent.maps.forked();
+            child.texts.clone_from(&parent.texts);
             child.credentials = parent.credentials;
             child.credentials_at = parent.credentials_at;
         } else {
@@ -391,11 +400,40 @@ impl Loadmap {
         }
         process.maps.views_mut().mapped(mmap);
         let mapping = mapping_of_record(mmap, images);
+        let live = self.host.is_live().then_some(mmap.pid);
+        let path = mmap.path.to_string_lossy();
+        let mapping = moved_or_generated(mapping, process, live, images, &path);
         process.pages.forget(mapping.start, mapping.end);
         let kept = process.maps.insert(mapping);
         self.mappings_dropped += u64::from(!kept);
         true
     }
+}
+
+/// A new mapping of a process; if it is one of executable memory, as what that holds: a program's
+/// text that was moved to the same addresses, or code that is made at run time.
+fn moved_or_generated(
+    mapping: Mapping,
+    process: &mut Process,
+    live: Option<Pid>,
+    images: &mut Images,
+    path: &str,
+) -> Mapping {
+    if mapping.is_anon() {
+        moved::note(process, &mapping);
+    }
+    if !mapping.may_be_generated(images) {
+        return mapping;
+    }
+    if let Some(text) = moved::text_of(&mapping, process, live, images) {
+        return text;
+    }
+    let name = match mapping.is_anon() {
+        true => "[anon]",
+        false => path.strip_suffix(" (deleted)").unwrap_or(path),
+    };
+    let image = images.generated(process.pid, process.started, process.execs, name);
+    mapping.generated(image)
 }
 
 #[cfg(test)]

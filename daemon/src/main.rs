@@ -35,6 +35,7 @@ mod merging;
 mod nap;
 mod output;
 mod pages;
+mod perfmap;
 mod plans;
 mod processors;
 mod procfs;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use interpreter::{Access, BaseWriters};
-use sampler::{Mmap, MmapIdentity};
+use sampler::{Mmap, MmapIdentity, Pid};
 
 use crate::elf::Segment;
 use crate::images::{Identity, ImageId, Images};
@@ -97,14 +97,58 @@ impl Mapping {
         )
     }
 
+    /// Whether code may be made here at run time: memory without a file, or a file that others may
+    /// write through.
+    pub(crate) fn may_be_generated(&self, images: &Images) -> bool {
+        self.executable && (self.is_anon() || images.is_shared(self.image))
+    }
+
+    /// This mapping as one of code that was made at run time, of that image.
+    pub(crate) fn generated(self, image: ImageId) -> Self {
+        Self {
+            image,
+            offset: 0,
+            kind: MappingKind::Anon,
+            never_writable: false,
+            ..self
+        }
+    }
+
+    /// The part of memory without a file that lies between these addresses.
+    pub(crate) fn part(self, start: u64, end: u64) -> Self {
+        Self {
+            start: self.start.max(start),
+            end: self.end.min(end),
+            ..self
+        }
+    }
+
+    /// This mapping as one of a file's pages that were moved to other memory, where `before` lay.
+    pub(crate) fn moved(self, before: &Self) -> Self {
+        Self {
+            image: before.image,
+            offset: before
+                .offset
+                .wrapping_add(self.start.wrapping_sub(before.start)),
+            kind: MappingKind::File,
+            never_writable: false,
+            ..self
+        }
+    }
+
+    /// Whether it may be written now.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Whether it shows a program's file.
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == MappingKind::File
+    }
+
     /// Whether this is memory without a file.
     pub(crate) fn is_anon(&self) -> bool {
         self.kind == MappingKind::Anon
-    }
-
-    /// Whether this is the image of a file.
-    pub(crate) fn is_file(&self) -> bool {
-        self.kind == MappingKind::File
     }
 
     /// Whether this is data without a file, with these rights.
@@ -517,6 +561,7 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
         _ if is_anon(&path) => (Identity::Anon, MappingKind::Anon),
         _ if path == "[vdso]" => (Identity::Vdso, MappingKind::Vdso),
         MmapIdentity::BuildId(id) => (Identity::BuildId(id.clone()), MappingKind::File),
+        MmapIdentity::Content(id) => (Identity::Content(id.clone()), MappingKind::File),
         MmapIdentity::Inode {
             major,
             minor,
@@ -570,7 +615,7 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
 }
 
 /// From a line of `/proc/PID/maps`.
-pub(crate) fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
+pub(crate) fn mapping_of_line(pid: Option<Pid>, line: &MapsLine, images: &mut Images) -> Mapping {
     let kind = match line.path.as_str() {
         "[vdso]" => MappingKind::Vdso,
         path if path.starts_with('/') && line.inode != 0 => MappingKind::File,
@@ -579,7 +624,7 @@ pub(crate) fn mapping_of_line(line: &MapsLine, images: &mut Images) -> Mapping {
     let identity = match kind {
         MappingKind::Vdso => Identity::Vdso,
         MappingKind::Anon => Identity::Anon,
-        MappingKind::File => images.identity_of_mapped(line),
+        MappingKind::File => images.identity_of_mapped(pid, line),
     };
     let image = images.intern(identity, image_path(&line.path, kind));
     Mapping {

@@ -138,6 +138,31 @@ pub(crate) fn maps(pid: Pid) -> Option<Vec<MapsLine>> {
     Some(parse_maps(&String::from_utf8_lossy(&bytes)))
 }
 
+/// The number that a process has in its own pid namespace.
+pub(crate) fn pid_inside(pid: Pid) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().next_back()?.parse().ok()
+}
+
+/// The memory of a process.
+#[derive(Debug)]
+pub(crate) struct Memory(File);
+
+/// Opens the memory of a process, if that may be read.
+pub(crate) fn memory(pid: Pid) -> Option<Memory> {
+    File::open(format!("/proc/{pid}/mem")).ok().map(Memory)
+}
+
+impl Memory {
+    /// Reads from an address; false if not all of it is there.
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        self.0.read_exact_at(bytes, address).is_ok()
+    }
+}
+
 /// All process ids of the moment.
 pub(crate) fn all_pids() -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else {

@@ -47,6 +47,8 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 const LOOK_RECORDS: u32 = 32;
 /// How often images are looked at for changes of their file, at most.
 const CHORES: Duration = Duration::from_secs(1);
+/// How often names of generated code are looked for, at most.
+const NAMES: Duration = Duration::from_millis(100);
 
 /// What a collection is for: `record` and the service drive it differently.
 pub(crate) trait Driver {
@@ -144,6 +146,7 @@ impl Session {
     ) -> Result<()> {
         let mut flushed = Instant::now();
         let mut next_chores = Instant::now() + CHORES;
+        let mut next_names = Instant::now();
         // Without captures the pages of a sample are looked at as soon as it comes.
         let naps = self.collector.has_handler();
         let mut more = false;
@@ -162,6 +165,10 @@ impl Session {
             let rested = self.nap.is_over() || is_over(flush_at);
             let woken = Instant::now();
             self.hand_on(driver)?;
+            if woken >= next_names {
+                next_names = woken + NAMES;
+                self.collector.look_at_generated();
+            }
             if !dozes || more || rested || received == Received::Last {
                 // What windows see of a file is to be what it was when they were taken.
                 if woken >= next_chores {

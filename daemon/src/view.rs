@@ -126,6 +126,17 @@ impl View<'_> {
     #[inline(never)]
     fn other_spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
         let mapping = *self.maps.find(address)?;
+        if mapping.is_anon()
+            && let Some(part) = self.images.borrow().narrow(&mapping, address, self.time)
+        {
+            // Its name may be another one at the next sample: it is not remembered beyond this.
+            let spot = Spot {
+                mapping: part,
+                bias: 0,
+            };
+            last.set(Some(spot));
+            return Some(spot);
+        }
         let (bias, is_known) = self.bias(&mapping);
         let spot = Spot { mapping, bias };
         last.set(Some(spot));

@@ -64,7 +64,9 @@ impl Views {
                 inode,
                 ..
             } => self.add((major, minor, inode)),
-            MmapIdentity::BuildId(_) => (self.shared, self.more) = (true, true),
+            MmapIdentity::BuildId(_) | MmapIdentity::Content(_) => {
+                (self.shared, self.more) = (true, true);
+            }
         }
     }
 

@@ -232,6 +232,14 @@ impl DecodeCache {
         }
     }
 
+    /// The bytes of the instruction at an image address as of the last interrupt that found it
+    /// there, if it is held.
+    pub fn sampled_code(&mut self, space: u32, address: u64) -> Option<&[u8]> {
+        let index = self.find(Key::new(space, address, SAMPLE))?;
+        let entry = &self.entries[index];
+        entry.bytes.get(..entry.decoded.len())
+    }
+
     /// The same, but only what is held.
     #[inline(always)]
     pub fn find_sampled(&mut self, space: u32, address: u64, code: &[u8]) -> Option<Held> {

@@ -105,7 +105,7 @@ pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
 pub use vector::Vector;
 pub use window::{
-    Access, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers, Sink,
-    State, Verdict, Window,
+    Access, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers,
+    Sink, State, Verdict, Window,
 };
 pub use word::Word;

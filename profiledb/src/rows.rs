@@ -22,14 +22,44 @@ pub struct Image {
     pub path: String,
     /// Build id in lower-case hex, where there is one.
     pub build_id: Option<String>,
-    /// Build id, else `dev:inode`, else the path.
+    /// Build id, else content id, else `dev:inode`, else the path. See [`Image::of_content`] and
+    /// [`Image::in_32_bit_mode`].
     pub identity: String,
 }
+
+/// What is in front of a content id in an identity.
+const CONTENT: &str = "content:";
+/// What is behind the identity of an image whose code ran in 32-bit mode.
+const IN_32_BIT_MODE: &str = ":i386";
 
 /// Shorter beginnings of build ids would meet images by chance.
 const LEAST_DIGITS: usize = 4;
 
 impl Image {
+    /// The identity of a file without a build id that has this content id.
+    pub fn of_content(id: &str) -> String {
+        format!("{CONTENT}{id}")
+    }
+
+    /// The content id of its file, if that is what it is known by.
+    pub fn content_id(&self) -> Option<&str> {
+        let identity = self.identity.strip_suffix(IN_32_BIT_MODE);
+        identity.unwrap_or(&self.identity).strip_prefix(CONTENT)
+    }
+
+    /// This image as far as its code ran in 32-bit mode: PCs of the two modes are apart, since the
+    /// same bytes are other instructions.
+    #[must_use]
+    pub fn in_32_bit_mode(mut self) -> Image {
+        self.identity.push_str(IN_32_BIT_MODE);
+        self
+    }
+
+    /// Whether its PCs ran in 32-bit mode.
+    pub fn is_in_32_bit_mode(&self) -> bool {
+        self.identity.ends_with(IN_32_BIT_MODE)
+    }
+
     /// Whether `name` is its path, its file name, or the first four or more digits of its
     /// build id.
     pub fn is_named(&self, name: &str) -> bool {

@@ -8,10 +8,28 @@ use iced_x86::{
 /// Longest encoding of an instruction, in bytes.
 pub(crate) const MAX_INSTRUCTION: usize = 15;
 
-/// Decodes the instruction at `address`; `None` if the bytes are none.
+/// The mode of the processor that code runs in: the same bytes are other instructions in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// 64-bit mode.
+    Long,
+    /// 32-bit mode, of a process of its own or of a part of one.
+    Compatibility,
+}
+
+/// Decodes the instruction of 64-bit mode at `address`; `None` if the bytes are none.
 pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Instruction> {
+    decode_in(Mode::Long, bytes, address)
+}
+
+/// Decodes the instruction of a mode at `address`; `None` if the bytes are none.
+pub(crate) fn decode_in(mode: Mode, bytes: &[u8], address: u64) -> Option<Instruction> {
+    let bits = match mode {
+        Mode::Long => 64,
+        Mode::Compatibility => 32,
+    };
     let bytes = bytes.get(..bytes.len().min(MAX_INSTRUCTION))?;
-    let instruction = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
+    let instruction = Decoder::with_ip(bits, bytes, address, DecoderOptions::NONE).decode();
     (!instruction.is_invalid()).then_some(instruction)
 }
 
@@ -202,6 +220,18 @@ mod tests {
         assert!(decode(&[0x06], 0).is_none());
         assert!(decode(&[], 0).is_none());
         assert!(decode(&[0xe8, 0], u64::MAX).is_none());
+    }
+
+    /// The byte that is a prefix in 64-bit mode is an instruction in 32-bit mode.
+    #[test]
+    fn modes() {
+        let text = |mode, bytes: &[u8]| {
+            let instruction = decode_in(mode, bytes, 0x1000).expect("is an instruction");
+            Disassembler::new(Spacing::Text).text(&instruction, |_| None)
+        };
+        let bytes = [0x40, 0x89, 0xc6];
+        assert_eq!(text(Mode::Compatibility, &bytes), "inc eax");
+        assert_eq!(text(Mode::Long, &bytes), "mov esi, eax");
     }
 
     /// Stores and compares compute no register, loads and pops do.

@@ -10,19 +10,15 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::elf::Elf;
+use crate::liveness::Argument;
 use gimli::{
     AttributeValue, DebuggingInformationEntry, EndianSlice, LittleEndian, Unit, UnitOffset,
 };
-use object::{Object as _, ObjectSection as _};
 
-use crate::convention::{Convention, PLATFORM};
-use crate::liveness::Argument;
-
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
+pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
-/// Debug information larger than this, unpacked, is not read.
-const MAX_SECTION: u64 = 1 << 30;
 /// The number of Windows' calling convention on x86-64, as LLVM writes it.
 const WINDOWS: u8 = 0xc1;
 /// Typedefs, qualifiers and origins followed before giving up.
@@ -44,7 +40,7 @@ impl Declared {
 }
 
 /// What is declared of the functions at `entries`. Broken debug information declares nothing.
-pub(crate) fn declared(image: &[u8], entries: &BTreeSet<u64>) -> Declared {
+pub(crate) fn declared(image: &Elf, entries: &BTreeSet<u64>) -> Declared {
     let mut found = Declared::default();
     // What was found before a broken unit stays found.
     let _ = search(image, entries, |dwarf, unit| {
@@ -66,7 +62,7 @@ pub(crate) enum Place {
 /// that several functions share leaves none if none of them does. Broken debug information
 /// declares nothing.
 pub(crate) fn without_result(
-    image: &[u8],
+    image: &Elf,
     addresses: &BTreeSet<u64>,
     place: Place,
 ) -> BTreeSet<u64> {
@@ -125,22 +121,13 @@ fn has_result<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>, place: Place) ->
 }
 
 /// Calls `take` for each unit that has code at one of the addresses.
-fn search(
-    image: &[u8],
+pub(crate) fn search(
+    image: &Elf,
     addresses: &BTreeSet<u64>,
     mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>) -> gimli::Result<()>,
 ) -> Option<()> {
-    let file = object::File::parse(image).ok()?;
     let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
-        let data = file.section_by_name(id.name()).and_then(|section| {
-            let size = section.compressed_file_range().ok()?.uncompressed_size;
-            if size > MAX_SECTION {
-                None
-            } else {
-                section.uncompressed_data().ok()
-            }
-        });
-        Ok(data.unwrap_or_default())
+        Ok(image.section(id.name()).unwrap_or_default())
     };
     let sections = gimli::DwarfSections::load(load).ok()?;
     let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
@@ -412,38 +399,36 @@ fn integer(bytes: u64) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::Elf;
-    use crate::elf::tests::fixture;
+    use crate::elf::tests::{fixture, image_of, opened, own, symbols_of};
 
     /// Declarations of another language, as this program's own, are not believed.
     #[test]
     fn foreign_convention_is_not_believed() {
-        let elf = Elf::open(&std::env::current_exe().expect("own path"), u64::MAX).expect("parses");
-        let (address, ..) = elf
-            .symbols()
-            .into_iter()
-            .find(|symbol| symbol.2.contains("foreign_conv"))
-            .expect("self");
-        let found = declared(elf.data(), &BTreeSet::from([address]));
+        let elf = own();
+        let (address, _) = *symbols_of(&elf, "foreign_conv").first().expect("self");
+        let found = declared(&elf, &BTreeSet::from([address]));
         assert_eq!(found.arguments, BTreeMap::new());
         // It promises none, and uses the platform's.
         let conventions = found.conventions.into_values();
         assert!(conventions.eq([Convention::Platform]));
     }
 
-    /// Bytes that are no image declare nothing.
+    /// An image without sections declares nothing.
     #[test]
-    fn broken_images_declare_nothing() {
-        assert!(declared(b"\x7fELF", &BTreeSet::from([0])).is_empty());
+    fn bare_images_declare_nothing() {
+        let bare = Elf::parse(image_of(&[0xc3], 0x1000)).expect("parses");
+        let entries = BTreeSet::from([0x1000]);
+        assert!(declared(&bare, &entries).is_empty());
+        assert!(without_result(&bare, &entries, Place::Integer).is_empty());
     }
 
     /// Integer arguments have their declared widths, a double takes no integer register, a
     /// structure ends the belief, and what the compiler alone calls is not believed at all.
     #[test]
     fn declarations() {
-        let elf = Elf::open(&fixture(), u64::MAX).expect("fixture parses");
+        let elf = opened(&fixture());
         let entries = [0x1020, 0x1040, 0x1080, 0x1090, 0x9999];
-        let found = declared(elf.data(), &BTreeSet::from(entries));
+        let found = declared(&elf, &BTreeSet::from(entries));
         let widths: Vec<(u64, Vec<(u8, u32)>)> = found
             .arguments
             .iter()
@@ -461,19 +446,15 @@ mod tests {
     /// What returns nothing is told from what returns something, local or not.
     #[test]
     fn results() {
-        let elf = Elf::open(&fixture(), u64::MAX).expect("fixture parses");
+        let elf = opened(&fixture());
         let returns = BTreeSet::from([0x1035, 0x1077, 0x108a, 0x10af, 0x10c1, 0x9999]);
         assert_eq!(
-            without_result(elf.data(), &returns, Place::Integer),
+            without_result(&elf, &returns, Place::Integer),
             BTreeSet::from([0x10c1])
         );
-        assert!(without_result(b"\x7fELF", &returns, Place::Integer).is_empty());
         // What one of them leaves in xmm0 is no result.
         let in_functions = BTreeSet::from([0x1035, 0x1077, 0x108a, 0x10af, 0x10c1]);
-        assert_eq!(
-            without_result(elf.data(), &returns, Place::Vector),
-            in_functions
-        );
+        assert_eq!(without_result(&elf, &returns, Place::Vector), in_functions);
     }
 
     /// Damaged debug information declares less, and ends.
@@ -491,6 +472,9 @@ mod tests {
                 bad[at] = u8::try_from(state >> 25 & 0xff).expect("a byte");
             }
             let addresses = BTreeSet::from([0x1020, 0x1040, 0x1080, 0x1090, 0x10c1]);
+            let Ok(bad) = Elf::parse(bad) else {
+                continue;
+            };
             let _ = declared(&bad, &addresses);
             let _ = without_result(&bad, &addresses, Place::Vector);
         }

@@ -2,7 +2,7 @@
 
 use iced_x86::Instruction;
 
-use crate::code::decode;
+use crate::code::decode_in;
 use crate::symbols::{Function, FunctionId};
 use crate::view::View;
 
@@ -26,25 +26,25 @@ pub(crate) struct Line {
 pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<Line> {
     let seen = view.pcs_of(id);
     let mut lines: Vec<Line> = Vec::new();
-    if let Some(Function {
+    let Some(function) = view.symbols.function(id) else {
+        return lines;
+    };
+    let mode = view.symbols.mode(function.image);
+    if let Function {
         image,
         start: Some(start),
         end: Some(end),
         ..
-    }) = view.symbols.function(id)
-        && let Some(code) = view.symbols.elf(*image).and_then(|elf| elf.bytes(*start))
+    } = function
+        && let Some(elf) = view.symbols.elf(*image)
     {
         let end = (*end).min(start.saturating_add(MAX_FUNCTION));
         let mut address = *start;
         while address < end {
-            let within = usize::try_from(address - start).ok();
-            let bytes = within
-                .and_then(|within| code.get(within..))
-                .unwrap_or_default();
-            if bytes.is_empty() {
+            let Some(bytes) = elf.bytes(address) else {
                 break;
-            }
-            let instruction = decode(bytes, address);
+            };
+            let instruction = decode_in(mode, bytes, address);
             // Bytes that are no instruction are passed over one by one, in silence.
             if instruction.is_some() {
                 lines.push(Line {
@@ -64,7 +64,7 @@ pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<Line> {
             let bytes = pc.and_then(|pc| pc.bytes.as_deref()).unwrap_or_default();
             lines.push(Line {
                 address,
-                instruction: decode(bytes, address),
+                instruction: decode_in(mode, bytes, address),
                 pc: Some(index),
             });
         }

@@ -1,11 +1,13 @@
-//! The symbol library, fenced in: what it says of addresses in a verified file.
+//! What debug information says of addresses: functions, source lines, inlined calls.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use blazesym::symbolize::source::{Elf as ElfSource, Source};
-use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
+use gimli::{AttributeValue, EndianSlice, LittleEndian, Unit, UnitOffset};
 
-use crate::elf::Elf;
+use crate::dwarf::{Slice, search};
+use crate::elf::{Elf, demangle};
 use crate::guard::fenced;
 
 /// A place in the source, and the inlined functions around it.
@@ -20,7 +22,7 @@ pub(crate) struct Place {
 }
 
 /// What is known of the function around an address.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// First address.
     pub(crate) start: u64,
@@ -30,140 +32,137 @@ pub(crate) struct Bounds {
     pub(crate) name: Option<String>,
 }
 
-impl Bounds {
-    /// Whether an address is in it.
-    pub(crate) fn covers(&self, address: u64) -> bool {
-        self.start <= address && self.end.is_none_or(|end| address < end)
-    }
-}
+/// The most origins that are followed for a name.
+const MAX_CHAIN: usize = 16;
 
-/// Whether a file's sections are such that a library that adds up offsets and
-/// allocates what a header asks for can be let at it.
-pub(crate) fn is_plain(elf: &Elf) -> bool {
-    use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-
-    let Ok(file) = object::File::parse(elf.data()) else {
-        return false;
+/// The functions around addresses as debug information has them: of one in several
+/// pieces, the piece.
+pub(crate) fn bounds(elf: &Elf, addresses: &[u64]) -> Vec<Option<Bounds>> {
+    let wanted: BTreeSet<u64> = addresses.iter().copied().collect();
+    let mut found: BTreeMap<u64, Bounds> = BTreeMap::new();
+    let read = || {
+        search(elf, &wanted, |dwarf, unit| {
+            let mut cursor = unit.entries();
+            while let Some(entry) = cursor.next_dfs()? {
+                if entry.tag() != gimli::DW_TAG_subprogram {
+                    continue;
+                }
+                let mut ranges = dwarf.die_ranges(unit, entry)?;
+                while let Some(range) = ranges.next()? {
+                    if range.begin >= range.end {
+                        continue;
+                    }
+                    for address in wanted.range(range.begin..range.end) {
+                        let name = name(dwarf, unit, entry.offset());
+                        found.entry(*address).or_insert_with(|| Bounds {
+                            start: range.begin,
+                            end: Some(range.end),
+                            name,
+                        });
+                    }
+                }
+            }
+            Ok(())
+        })
     };
-    let size = u64::try_from(elf.data().len()).unwrap_or(0);
-    let sections_fit = file.sections().all(|section| {
-        let in_file = section.compressed_file_range().is_ok_and(|range| {
-            range
-                .offset
-                .checked_add(range.compressed_size)
-                .is_some_and(|end| end <= size)
-                && range.uncompressed_size <= size.saturating_mul(64).saturating_add(1 << 20)
-        });
-        in_file && section.address().checked_add(section.size()).is_some()
-    });
-    let symbols_fit = file
-        .symbols()
-        .chain(file.dynamic_symbols())
-        .all(|symbol| symbol.address().checked_add(symbol.size()).is_some());
-    sections_fit && symbols_fit
+    let _ = fenced(read);
+    addresses
+        .iter()
+        .map(|address| found.get(address).cloned())
+        .collect()
 }
 
-/// A symbolizer for names, or for source lines and inlined functions as well.
-pub(crate) fn symbolizer(code: bool) -> Symbolizer {
-    Symbolizer::builder()
-        .enable_code_info(code)
-        .enable_inlined_fns(code)
-        .enable_auto_reload(false)
-        .build()
-}
-
-/// Functions around addresses by the file's symbol tables, or by its debug information.
-/// `None` if they cannot be read.
-pub(crate) fn bounds(
-    symbolizer: &Symbolizer,
-    path: &Path,
-    addresses: &[u64],
-    debug: bool,
-) -> Option<Vec<Option<Bounds>>> {
-    look_up(symbolizer, path, addresses, debug, |symbol| {
-        symbol.map(bounds_of)
-    })
+/// The name of a function, which may stand in what it is an instance of.
+fn name<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    mut offset: UnitOffset,
+) -> Option<String> {
+    for _ in 0..MAX_CHAIN {
+        let entry = unit.entry(offset).ok()?;
+        let own = entry
+            .attr_value(gimli::DW_AT_linkage_name)
+            .or_else(|| entry.attr_value(gimli::DW_AT_MIPS_linkage_name))
+            .or_else(|| entry.attr_value(gimli::DW_AT_name));
+        if let Some(own) = own {
+            let text = dwarf.attr_string(unit, own).ok()?;
+            return Some(demangle(&text.to_string_lossy()));
+        }
+        let origin = entry
+            .attr_value(gimli::DW_AT_abstract_origin)
+            .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
+        let AttributeValue::UnitRef(next) = origin else {
+            return None;
+        };
+        offset = next;
+    }
+    None
 }
 
 /// Source places of addresses. `None` if there is no debug information to read.
-pub(crate) fn places(path: &Path, addresses: &[u64]) -> Option<Vec<Place>> {
-    look_up(&symbolizer(true), path, addresses, true, |symbol| {
-        symbol.map(place_of).unwrap_or_default()
-    })
+pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<Place>> {
+    let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
+        Ok(elf.section(id.name()).unwrap_or_default())
+    };
+    let read = || {
+        let sections = gimli::DwarfSections::load(load).ok()?;
+        let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+        let context = addr2line::Context::from_dwarf(dwarf).ok()?;
+        let of = |address: &u64| place(&context, *address).unwrap_or_default();
+        Some(addresses.iter().map(of).collect())
+    };
+    fenced(read)?
 }
 
-fn look_up<T>(
-    symbolizer: &Symbolizer,
-    path: &Path,
-    addresses: &[u64],
-    debug: bool,
-    take: impl Fn(Option<&Sym<'_>>) -> T,
-) -> Option<Vec<T>> {
-    let mut source = ElfSource::new(path);
-    source.debug_syms = debug;
-    let found: Vec<T> = fenced(|| {
-        let found = symbolizer
-            .symbolize(&Source::Elf(source), Input::VirtOffset(addresses))
-            .ok()?;
-        Some(found.iter().map(Symbolized::as_sym).map(&take).collect())
-    })??;
-    (found.len() == addresses.len()).then_some(found)
-}
-
-fn bounds_of(symbol: &Sym<'_>) -> Bounds {
-    let size = symbol
-        .size
-        .and_then(|size| u64::try_from(size).ok())
-        .filter(|size| *size > 0);
-    Bounds {
-        start: symbol.addr,
-        end: size.and_then(|size| symbol.addr.checked_add(size)),
-        name: Some(symbol.name.to_string()),
+fn place(context: &addr2line::Context<Slice<'_>>, address: u64) -> Option<Place> {
+    let mut frames = context.find_frames(address).skip_all_loads().ok()?;
+    let mut names = Vec::new();
+    let mut place = Place::default();
+    let mut is_innermost = true;
+    // From the innermost inlined function to the one that is none.
+    while let Ok(Some(frame)) = frames.next() {
+        if is_innermost && let Some(location) = frame.location {
+            place.file = location.file.map(PathBuf::from);
+            place.line = location.line.filter(|line| *line > 0);
+        }
+        is_innermost = false;
+        let name = frame.function.and_then(|name| {
+            let raw = name.raw_name().ok()?;
+            Some(demangle(&raw))
+        });
+        names.push(name.unwrap_or_else(|| "?".to_owned()));
     }
-}
-
-fn place_of(symbol: &Sym<'_>) -> Place {
-    let innermost = symbol
-        .inlined
-        .last()
-        .and_then(|inlined| inlined.code_info.as_ref());
-    let code = innermost.or(symbol.code_info.as_deref());
-    Place {
-        file: code
-            .map(CodeInfo::to_path)
-            .map(std::borrow::Cow::into_owned),
-        line: code.and_then(|code| code.line),
-        inlined: symbol
-            .inlined
-            .iter()
-            .map(|inlined| inlined.name.to_string())
-            .collect(),
-    }
+    names.pop();
+    names.reverse();
+    place.inlined = names;
+    Some(place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::fixture;
+    use crate::elf::tests::{fixture, opened};
 
-    /// Symbol tables give names and bounds, and debug information lines and inlined names.
+    /// Debug information gives names and bounds, lines and inlined names.
     #[test]
     fn names_and_places() {
-        let found = bounds(&symbolizer(false), &fixture(), &[0x1024, 0x1095], false);
-        let found: Vec<(u64, Option<u64>, Option<String>)> = found
-            .expect("fixture has symbols")
-            .into_iter()
-            .flatten()
-            .map(|bounds| (bounds.start, bounds.end, bounds.name))
-            .collect();
+        let elf = opened(&fixture());
+        let bound = |start, end, name: &str| {
+            Some(Bounds {
+                start,
+                end: Some(end),
+                name: Some(name.to_owned()),
+            })
+        };
         assert_eq!(
-            found,
+            bounds(&elf, &[0x1024, 0x1095, 0]),
             [
-                (0x1020, Some(0x1036), Some("local".to_owned())),
-                (0x1090, Some(0x10b0), Some("through_stub".to_owned()))
+                bound(0x1020, 0x1036, "local"),
+                bound(0x1090, 0x10b0, "through_stub"),
+                None
             ]
         );
-        let places = places(&fixture(), &[0x1026, 0x10aa]).expect("fixture has lines");
+        let places = places(&elf, &[0x1026, 0x10aa]).expect("fixture has lines");
         let seen: Vec<(Option<u32>, &[String])> = places
             .iter()
             .map(|place| (place.line, place.inlined.as_slice()))
@@ -173,13 +172,12 @@ mod tests {
         assert_eq!(file, Some(PathBuf::from("/fixture/declared.c")));
     }
 
-    /// A damaged file gives fewer names; neither it nor a missing one ends the program.
+    /// A damaged file gives fewer names, and does not end the program.
     #[test]
     fn damaged_files_are_harmless() {
         let good = std::fs::read(fixture()).expect("fixture is there");
-        let dir = tempfile::tempdir().expect("a temporary directory");
         let mut state = 5_u64;
-        for round in 0..100 {
+        for _ in 0..100 {
             let mut bad = good.clone();
             for _ in 0..16 {
                 state = state
@@ -188,19 +186,11 @@ mod tests {
                 let at = usize::try_from(state >> 33).expect("fits") % bad.len();
                 bad[at] = u8::try_from(state >> 25 & 0xff).expect("a byte");
             }
-            let path = dir.path().join(round.to_string());
-            std::fs::write(&path, bad).expect("writes");
-            // What is not plain never gets to the library.
-            let Ok(elf) = Elf::open(&path, u64::MAX) else {
+            let Some(Ok(elf)) = fenced(|| Elf::parse(bad)) else {
                 continue;
             };
-            if is_plain(&elf) {
-                for debug in [false, true] {
-                    let _ = bounds(&symbolizer(false), &path, &[0x1024, 0x1095, 0], debug);
-                }
-                let _ = places(&path, &[0x1024, 0x1095, u64::MAX]);
-            }
+            let _ = bounds(&elf, &[0x1024, 0x1095, 0]);
+            let _ = places(&elf, &[0x1024, 0x1095, u64::MAX]);
         }
-        assert!(bounds(&symbolizer(false), Path::new("/nowhere"), &[1], true).is_none());
     }
 }

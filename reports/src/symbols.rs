@@ -1,23 +1,25 @@
 //! Names and bounds of functions for the addresses of a profile.
 //!
 //! A file names an address only if it is still the image that was profiled: the
-//! build id is the same or, where there is none, every instruction that the
-//! profile recorded stands in the file unchanged. Otherwise the address is
-//! printed as `image+0xaddress` and a note says why.
+//! build id is the same or, where there is none, the content id, and every instruction
+//! that the profile recorded stands in the file unchanged. Names are also those that
+//! the collector wrote. An address without one is printed as `image+0xaddress`, and a
+//! note says why.
 
 mod declared;
 mod language;
 mod lookup;
 mod stubs;
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use blazesym::symbolize::Symbolizer;
 use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
+use symbols::{Functions, Room, content_id};
 
+use crate::code::Mode;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::liveness::Code;
@@ -41,7 +43,7 @@ pub(crate) struct Function {
 /// What is behind the name of a PLT stub's target.
 pub(crate) const STUB: &str = "@plt";
 
-/// Bytes of images that are held at a time.
+/// Bytes of files that are held at a time.
 const MAX_TOTAL: u64 = 2 << 30;
 
 /// Index of a function in [`Symbols::functions`].
@@ -51,7 +53,6 @@ pub(crate) type FunctionId = usize;
 pub(crate) struct Symbols<'p> {
     profile: &'p Profile,
     names: bool,
-    symbolizer: Symbolizer,
     images: Vec<ImageNames>,
     functions: Vec<Function>,
     /// The function of each PC of the profile.
@@ -60,8 +61,8 @@ pub(crate) struct Symbols<'p> {
     unbounded: BTreeMap<usize, FunctionId>,
     /// Why an image cannot name its code, by its index; the hottest come first.
     notes: Vec<(usize, String)>,
-    /// Left for the bytes of images that stay in memory.
-    room: Cell<u64>,
+    /// For the pieces of files that are held.
+    room: Room,
     /// See [`Symbols::offers`].
     offers: OnceCell<BTreeMap<String, Option<(usize, u64)>>>,
 }
@@ -82,8 +83,10 @@ impl Code for Symbols<'_> {
 struct ImageNames {
     /// Read when it is asked for, and only if it is the one that was profiled.
     elf: OnceCell<Option<Elf>>,
-    /// The image file as a symbol library reads it; only if it was verified.
-    path: Option<PathBuf>,
+    /// Its debug file, likewise.
+    debug: OnceCell<Option<Elf>>,
+    /// What the two name, likewise.
+    functions: OnceCell<Option<Functions>>,
     /// Symbols of the profile itself or of an image in memory: start to (end, name).
     table: BTreeMap<u64, (Option<u64>, String)>,
 }
@@ -99,14 +102,13 @@ impl<'p> Symbols<'p> {
         let mut symbols = Symbols {
             profile,
             names,
-            symbolizer: symbolize::symbolizer(false),
             images: Vec::new(),
             functions: Vec::new(),
             of_pc: Vec::new(),
             by_start: BTreeMap::new(),
             unbounded: BTreeMap::new(),
             notes: Vec::new(),
-            room: Cell::new(MAX_TOTAL),
+            room: Room::new(MAX_TOTAL),
             offers: OnceCell::new(),
         };
         let mut addresses: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); profile.images.len()];
@@ -130,12 +132,24 @@ impl<'p> Symbols<'p> {
             if addresses.is_empty() || only.is_some_and(|only| !only.contains(&index)) {
                 continue;
             }
-            let names = symbols.open(index, image);
-            if let Some(slot) = symbols.images.get_mut(index) {
-                *slot = names;
-            }
+            let missing = symbols.open(index, image);
+            let mut is_named = true;
             for (address, function) in addresses.iter().zip(symbols.resolve(index, &addresses)) {
                 known.insert((index, *address), function);
+                is_named &= symbols
+                    .function(function)
+                    .is_some_and(|found| found.named || !names);
+            }
+            let is_there = missing.is_some() && Path::new(&image.path).is_file();
+            if let Some(reason) = missing.filter(|_| !is_named || is_there) {
+                let path = &image.path;
+                let shown = match is_named {
+                    true => "names are those that the collector wrote",
+                    false => "its code is shown as addresses",
+                };
+                symbols
+                    .notes
+                    .push((index, format!("{path}: {reason}; {shown}")));
             }
             symbols.forget(index);
         }
@@ -188,22 +202,47 @@ impl<'p> Symbols<'p> {
     /// The verified file of an image.
     pub(crate) fn elf(&self, image: usize) -> Option<&Elf> {
         let names = self.images.get(image)?;
-        let read = || {
-            let elf = self.read(image, self.room.get()).ok()?;
-            let left = self.room.get().saturating_sub(elf.data().len() as u64);
-            self.room.set(left);
-            Some(elf)
-        };
+        let read = || self.read(image).ok();
         names.elf.get_or_init(read).as_ref()
     }
 
-    /// Reads the file of an image of no more than `room` bytes; if there is none, a sentence why.
-    fn read(&self, index: usize, room: u64) -> Result<Elf, String> {
+    /// The debug file of an image, which may be there where the image's own file is not.
+    pub(crate) fn debug(&self, image: usize) -> Option<&Elf> {
+        let find = || {
+            let row = self.profile.images.get(image)?;
+            if row.kind != ImageKind::File {
+                return None;
+            }
+            let look = || match self.elf(image) {
+                Some(elf) => symbols::debug_file(elf.binary(), Path::new(&row.path), &self.room),
+                None => symbols::debug_file_of(row.build_id.as_deref()?, &self.room),
+            };
+            let (_, debug) = fenced(look)??;
+            Some(Elf::of(debug))
+        };
+        let names = self.images.get(image)?;
+        names.debug.get_or_init(find).as_ref()
+    }
+
+    /// What the files of an image name, and the one of them that has its addresses.
+    fn functions_of(&self, image: usize) -> Option<(&Functions, &Elf)> {
+        let (own, debug) = (self.elf(image), self.debug(image));
+        let elf = own.or(debug)?;
+        let read = || {
+            let beside = own.and(debug).map(Elf::binary);
+            fenced(|| Functions::new(elf.binary(), beside))
+        };
+        let functions = self.images.get(image)?.functions.get_or_init(read);
+        Some((functions.as_ref()?, elf))
+    }
+
+    /// Opens the file of an image; if there is none, a sentence why.
+    fn read(&self, index: usize) -> Result<Elf, String> {
         let Some(image) = self.profile.images.get(index) else {
             return Err("no image of the profile".to_owned());
         };
         match image.kind {
-            ImageKind::File => verified(self.profile, index, image, Path::new(&image.path), room),
+            ImageKind::File => verified(self.profile, index, image, &self.room),
             ImageKind::Vdso => elf::own_vdso()
                 .filter(|elf| {
                     elf.build_id().is_some() && elf.build_id() == image.build_id.as_deref()
@@ -215,11 +254,25 @@ impl<'p> Symbols<'p> {
 
     /// Frees what was read of an image; it is read again when it is asked for.
     fn forget(&mut self, image: usize) {
-        self.symbolizer = symbolize::symbolizer(false);
-        if let Some(names) = self.images.get_mut(image)
-            && names.elf.get().is_some_and(Option::is_some)
-        {
-            names.elf = OnceCell::new();
+        if let Some(names) = self.images.get_mut(image) {
+            names.functions = OnceCell::new();
+            if names.debug.get().is_some_and(Option::is_some) {
+                names.debug = OnceCell::new();
+            }
+            if names.elf.get().is_some_and(Option::is_some) {
+                names.elf = OnceCell::new();
+            }
+        }
+    }
+
+    /// The mode that an image's code ran in.
+    pub(crate) fn mode(&self, image: usize) -> Mode {
+        let row = self.profile.images.get(image);
+        let is_of_32_bits = row.is_some_and(Image::is_in_32_bit_mode)
+            || self.elf(image).is_some_and(|elf| !elf.binary().is_64());
+        match is_of_32_bits {
+            true => Mode::Compatibility,
+            false => Mode::Long,
         }
     }
 
@@ -276,13 +329,15 @@ impl<'p> Symbols<'p> {
 
     /// Source places of addresses of one image, in their order.
     pub(crate) fn places(&self, image: usize, addresses: &[u64]) -> Vec<Place> {
-        let path = self
-            .images
-            .get(image)
-            .and_then(|names| names.path.as_deref());
-        path.filter(|_| self.names && !addresses.is_empty())
-            .and_then(|path| symbolize::places(path, addresses))
-            .unwrap_or_else(|| vec![Place::default(); addresses.len()])
+        let nothing = || vec![Place::default(); addresses.len()];
+        if !self.names || addresses.is_empty() {
+            return nothing();
+        }
+        let files = self.elf(image).into_iter().chain(self.debug(image));
+        let found = files.filter_map(|file| symbolize::places(file, addresses));
+        // A stripped file has none, and its debug file all of them.
+        let mut found = found.filter(|found| found.iter().any(|place| place.line.is_some()));
+        found.next().unwrap_or_else(nothing)
     }
 
     /// A short name for an image: its file name.
@@ -293,34 +348,18 @@ impl<'p> Symbols<'p> {
         }
     }
 
-    /// Looks for an image's names.
-    fn open(&mut self, index: usize, image: &Image) -> ImageNames {
-        let mut names = ImageNames {
-            table: self.stored(index),
-            ..ImageNames::default()
+    /// Looks for an image's file; if it is none of use, a sentence why.
+    fn open(&mut self, index: usize, image: &Image) -> Option<String> {
+        let table = self.stored(index);
+        let read = self.read(index);
+        let names = self.images.get_mut(index)?;
+        names.table = table;
+        let (elf, reason) = match read {
+            Ok(elf) => (Some(elf), None),
+            Err(reason) => (None, Some(reason)),
         };
-        let elf = match self.read(index, MAX_TOTAL) {
-            Ok(elf) => elf,
-            Err(reason) => {
-                if image.kind == ImageKind::File {
-                    let note = format!("{}: {reason}; its code is shown as addresses", image.path);
-                    self.notes.push((index, note));
-                }
-                names.elf = OnceCell::from(None);
-                return names;
-            }
-        };
-        if image.kind == ImageKind::File {
-            names.path = symbolize::is_plain(&elf).then(|| PathBuf::from(&image.path));
-        } else {
-            let symbols = elf.symbols().into_iter().map(|(start, size, name)| {
-                let end = start.checked_add(size).filter(|_| size > 0);
-                (start, (end, elf::demangle(&name)))
-            });
-            names.table.extend(symbols);
-        }
-        names.elf = OnceCell::from(Some(elf));
-        names
+        names.elf = OnceCell::from(elf);
+        reason.filter(|_| image.kind == ImageKind::File)
     }
 
     /// The symbols that the profile itself holds of an image.
@@ -366,38 +405,36 @@ fn short_name(image: &Image) -> String {
 }
 
 /// The image's file, if it is what was profiled; else a sentence why not.
-fn verified(
-    profile: &Profile,
-    index: usize,
-    image: &Image,
-    path: &Path,
-    room: u64,
-) -> Result<Elf, String> {
-    let elf = fenced(|| Elf::open(path, room))
-        .unwrap_or(Err(elf::ElfError::Foreign))
-        .map_err(|error| error.to_string())?;
+fn verified(profile: &Profile, index: usize, image: &Image, room: &Room) -> Result<Elf, String> {
+    let path = Path::new(&image.path);
+    let elf = Elf::open(path, room).map_err(|error| error.to_string())?;
+    let code = |address, length| Some(elf.bytes(address)?.get(..length)?.to_vec());
     match (&image.build_id, elf.build_id()) {
-        (Some(profiled), Some(now)) if profiled == now => Ok(elf),
-        (Some(_), _) => Err("the file is another build than the one profiled".to_owned()),
-        (None, _) => {
-            let mut compared = false;
-            for pc in profile.pcs.iter().filter(|pc| pc.image == index) {
-                let Some(bytes) = pc.bytes.as_deref().filter(|bytes| !bytes.is_empty()) else {
-                    continue;
-                };
-                compared = true;
-                if !elf
-                    .bytes(pc.address)
-                    .is_some_and(|code| code.starts_with(bytes))
-                {
-                    return Err("the file's code is not what was profiled".to_owned());
-                }
-            }
-            if compared {
-                Ok(elf)
-            } else {
-                Err("nothing tells whether the file is what was profiled".to_owned())
-            }
+        (Some(profiled), Some(now)) if profiled == now => return Ok(elf),
+        (Some(_), _) => return Err("the file is another build than the one profiled".to_owned()),
+        (None, _) => {}
+    }
+    // Who replaces the file now is seen by the code.
+    let content = image.content_id().map(|profiled| {
+        let now = std::fs::File::open(path).and_then(|file| content_id(&file));
+        now.is_ok_and(|now| now == profiled)
+    });
+    if content == Some(false) {
+        return Err("the file's content is not what was profiled".to_owned());
+    }
+    let mut compared = content == Some(true);
+    for pc in profile.pcs.iter().filter(|pc| pc.image == index) {
+        let Some(bytes) = pc.bytes.as_deref().filter(|bytes| !bytes.is_empty()) else {
+            continue;
+        };
+        compared = true;
+        if code(pc.address, bytes.len()).as_deref() != Some(bytes) {
+            return Err("the file's code is not what was profiled".to_owned());
         }
+    }
+    if compared {
+        Ok(elf)
+    } else {
+        Err("nothing tells whether the file is what was profiled".to_owned())
     }
 }

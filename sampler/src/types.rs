@@ -183,6 +183,8 @@ pub enum MmapIdentity {
         /// Inode generation.
         generation: u64,
     },
+    /// The content id of a mapped file without a build id.
+    Content(String),
 }
 
 /// A range of addresses was mapped, or its protection was changed.

@@ -45,13 +45,25 @@ const LAYERS: &[Layer] = &[
         pure: false,
     },
     Layer {
+        name: "symbols",
+        may_use: &[],
+        pure: false,
+    },
+    Layer {
         name: "vcpid",
-        may_use: &["sampler", "interpreter", "hotlist", "profiledb", "protocol"],
+        may_use: &[
+            "sampler",
+            "interpreter",
+            "hotlist",
+            "profiledb",
+            "protocol",
+            "symbols",
+        ],
         pure: false,
     },
     Layer {
         name: "vcpi",
-        may_use: &["profiledb", "hotlist", "protocol"],
+        may_use: &["profiledb", "hotlist", "protocol", "symbols"],
         pure: false,
     },
     // The tests' library serves the demo too; its tests may use everything.

@@ -41,6 +41,9 @@ impl Collector {
     /// order of these.
     pub(crate) fn sort_waiting(&mut self) {
         while let Some((time, pid, ip, mode)) = self.waiting.unplaced().and_then(Arrival::origin) {
+            if self.images.has_generated() && mode == Mode::User {
+                self.observe(time, pid, ip);
+            }
             let (place, probability) = match pid == self.own_pid {
                 true => (None, 1.0),
                 false => self.place(time, pid, ip, mode),
@@ -49,6 +52,38 @@ impl Collector {
         }
         self.waiting.sort();
         self.recent.forget();
+    }
+
+    /// Takes notice of the code at a sample, if that may be made at run time.
+    fn observe(&mut self, time: u64, pid: Pid, ip: u64) {
+        let process = self.loadmap.get(pid);
+        let mapping = process.and_then(|process| process.maps.find(ip));
+        let Some(image) = mapping.map(|mapping| mapping.image) else {
+            return;
+        };
+        if !self.images.is_generated(image) {
+            return;
+        }
+        let Some(arrival) = self.waiting.unplaced() else {
+            return;
+        };
+        let unpacked;
+        let sample = match &arrival.record {
+            Record::Sample(sample) => &**sample,
+            Record::Packed(packed) => match packed.unpack() {
+                Some(sample) => {
+                    unpacked = sample;
+                    &unpacked
+                }
+                None => return,
+            },
+            _ => return,
+        };
+        if let Some(capture) = &sample.capture {
+            let brought = Brought::new(ip, capture);
+            let (_, code) = brought.pieces().numbered_code(ip);
+            self.images.observe(image, ip, time, code);
+        }
     }
 
     /// Counts a sample at its place, if it has one; with what probability its window is to be accepted.
@@ -257,8 +292,11 @@ impl Collector {
         // Without a capture, kernel code as it was at the interrupt is not to be had.
         let unread = kernel && capture.is_none();
         let Some(registers) = registers.filter(|_| !unread) else {
-            self.tables
-                .add_cycles(owner, located.pc, None, 1, sample.period);
+            let mut pc = located.pc;
+            if sample.user == UserRegisters::Compat {
+                pc.image = view.images.borrow_mut().in_32_bit_mode(pc.image);
+            }
+            self.tables.add_cycles(owner, pc, None, 1, sample.period);
             return self.stop(match () {
                 // Values were kept back by whoever sent the sample.
                 () if secret || sample.user == UserRegisters::None => StopReason::NotDumpable,
@@ -371,6 +409,10 @@ impl Collector {
             went: Ways::default(),
         };
         let (cache, recent) = (&mut self.cache, &mut self.recent);
+        if located.mapping.is_anon() {
+            // The same code may have another name now.
+            recent.forget();
+        }
         let mut code = ProcessCode::new(&view, cache, recent, brought.as_ref());
         let window = Window {
             max_instructions: self.settings.window,

@@ -122,7 +122,7 @@ mod tests {
         let path = "/proc/self/exe";
         let mut images = Images::new(Vec::new(), 0, 1 << 20);
         let bytes = std::fs::read(path).expect("the program");
-        let build_id = crate::elf::parse(bytes.as_slice(), None).and_then(|(_, id)| id);
+        let build_id = crate::elf::parse(bytes).and_then(|(_, id)| id);
         let Some(build_id) = build_id else {
             return;
         };

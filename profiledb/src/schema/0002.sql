@@ -44,7 +44,9 @@ CREATE TABLE image (
     kind     TEXT NOT NULL CHECK (kind IN ('file', 'vdso', 'kernel', 'anon')),
     path     TEXT NOT NULL,
     build_id TEXT,                       -- lower-case hex; NULL where there is none
-    identity TEXT NOT NULL,              -- build id, else 'dev:inode', else path
+    identity TEXT NOT NULL,              -- build id, else 'content:' and a content id, else
+                                         -- 'dev:inode', else path; ':i386' behind it: code that
+                                         -- ran in 32-bit mode, whose PCs are apart
     UNIQUE (kind, identity, path)
 ) STRICT;
 
@@ -84,8 +86,9 @@ CREATE TABLE pc (
     UNIQUE (image, address)
 ) STRICT;
 
--- Function names that no file can tell afterwards: the kernel's of that boot, and those of images
--- whose file was not at its path when they were written (deleted ones, those of containers).
+-- Function names that no file may tell afterwards: the kernel's of that boot, the vdso's, those of
+-- code that was made at run time, and those of images whose file was not at its path when they were
+-- written (deleted ones, those of containers), or had been made only lately.
 CREATE TABLE symbol (
     image   INTEGER NOT NULL REFERENCES image(id),
     address INTEGER NOT NULL,

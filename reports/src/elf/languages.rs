@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use object::{Object as _, ObjectSection as _};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
+use symbols::Pieces;
 
 use super::Elf;
 
@@ -38,16 +39,26 @@ impl Elf {
 
     /// The names of the functions at these addresses, as the symbol tables have them.
     pub(crate) fn names(&self, entries: &BTreeSet<u64>) -> BTreeMap<u64, String> {
-        let symbols = self.symbols().into_iter();
-        let wanted = symbols.filter(|(start, ..)| entries.contains(start));
-        wanted.map(|(start, _, name)| (start, name)).collect()
+        self.parsed(|file| {
+            let symbols = file.symbols().chain(file.dynamic_symbols());
+            let wanted = symbols.filter(|symbol| {
+                symbol.is_definition()
+                    && symbol.kind() == SymbolKind::Text
+                    && entries.contains(&symbol.address())
+            });
+            let named = wanted.filter_map(|symbol| {
+                let name = symbol.name().ok().filter(|name| !name.is_empty())?;
+                Some((symbol.address(), name.to_owned()))
+            });
+            named.collect()
+        })
     }
 }
 
 /// What an OCaml program gives its plug-ins, and they take from it.
 const OCAML: &[u8] = b"\0caml_call_gc\0";
 
-fn languages(file: &object::File<'_>) -> Languages {
+fn languages<'a>(file: &object::File<'a, Pieces<'a>>) -> Languages {
     // The dynamic linker's names are there when all others are stripped.
     let names = file
         .section_by_name(".dynstr")
@@ -61,7 +72,7 @@ fn languages(file: &object::File<'_>) -> Languages {
 }
 
 /// The extent of Go code by the table that Go's own unwinder goes by.
-fn go_text(file: &object::File<'_>) -> Option<GoText> {
+fn go_text<'a>(file: &object::File<'a, Pieces<'a>>) -> Option<GoText> {
     let table = file
         .section_by_name(".gopclntab")
         .or_else(|| file.section_by_name(".data.rel.ro.gopclntab"))?;

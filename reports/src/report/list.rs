@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{JsonShare, JsonSite, finish, json_shares, nothing, shares_text, threshold_text};
 use crate::args::Format;
 use crate::callee::{Callees, not_known};
-use crate::code::{Disassembler, Spacing};
+use crate::code::{Disassembler, Mode, Spacing};
 use crate::dwarf;
 use crate::failure::Failure;
 use crate::listing::{Line, lines};
@@ -384,8 +384,12 @@ fn heading(view: &View<'_>, id: FunctionId, lines: &[Line], out: &mut String) {
         .and_then(|image| image.build_id.as_deref())
         .map(|id| format!(", build id {id}"))
         .unwrap_or_default();
+    let mode = match view.symbols.mode(function.image) {
+        Mode::Long => "",
+        Mode::Compatibility => ", 32-bit code",
+    };
     out.push_str(&format!(
-        "{}  ({}{build})\n{:.1}% of all cycles, {}. Shares are of the values known in windows,\n\
+        "{}  ({}{build}{mode})\n{:.1}% of all cycles, {}. Shares are of the values known in windows,\n\
          which begin where time is spent: of time, not of executions where it does not say so.\n\
          s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
          from..to%: less than 90% known, the unknown may be this value or not.\n\n",

@@ -3,6 +3,8 @@
 use profiledb::rows::ImageKind;
 
 use super::{Function, FunctionId, Symbols};
+use crate::elf;
+use crate::guard::fenced;
 use crate::symbolize::{self, Bounds};
 
 impl Symbols<'_> {
@@ -12,79 +14,69 @@ impl Symbols<'_> {
             .iter()
             .map(|address| self.stub(image, *address))
             .collect();
-        // Symbol tables bound functions best. Debug information, which may be in a file of
-        // its own, is asked where they say nothing.
-        for debug in [false, true] {
+        if let Some((functions, elf)) = self.functions_of(image).filter(|_| self.names) {
+            // Symbol tables bound functions best. Debug information is asked where they say
+            // nothing.
+            let symbol = |address: &u64| {
+                let found = functions.find(elf.binary(), *address)?;
+                Some(Bounds {
+                    start: found.start,
+                    end: Some(found.end),
+                    name: Some(elf::demangle(&found.name)),
+                })
+            };
+            for (address, found) in addresses.iter().zip(&mut found) {
+                *found = found
+                    .take()
+                    .or_else(|| fenced(|| symbol(address)).flatten());
+            }
             let missing: Vec<u64> = addresses
                 .iter()
                 .zip(&found)
                 .filter(|(_, found)| found.is_none())
                 .map(|(address, _)| *address)
                 .collect();
-            let named = self.look_up(image, &missing, debug);
+            let declared = self.declared_bounds(image, &missing);
             let unnamed = found.iter_mut().filter(|found| found.is_none());
-            for (found, named) in unnamed.zip(named) {
-                *found = named;
+            for (found, declared) in unnamed.zip(declared) {
+                *found = declared;
             }
         }
         addresses
             .iter()
             .zip(found)
-            .map(|(address, found)| {
-                match found.or_else(|| self.bounds_without_library(image, *address)) {
+            .map(
+                |(address, found)| match found.or_else(|| self.stored_bounds(image, *address)) {
                     Some(bounds) => self.intern(image, bounds),
                     None => self.unbounded(image),
-                }
-            })
+                },
+            )
             .collect()
     }
 
-    /// What the symbol library says, as far as it agrees with the unwind table.
-    fn look_up(&self, image: usize, addresses: &[u64], debug: bool) -> Vec<Option<Bounds>> {
-        let path = self
-            .images
-            .get(image)
-            .and_then(|names| names.path.as_deref());
-        let found = match path {
-            Some(path) if self.names && !addresses.is_empty() => {
-                symbolize::bounds(&self.symbolizer, path, addresses, debug)
+    /// What debug information says, with the bounds of the unwind table where that has some.
+    fn declared_bounds(&self, image: usize, addresses: &[u64]) -> Vec<Option<Bounds>> {
+        let mut found = vec![None; addresses.len()];
+        if addresses.is_empty() {
+            return found;
+        }
+        for file in self.elf(image).into_iter().chain(self.debug(image)) {
+            for (found, declared) in found.iter_mut().zip(symbolize::bounds(file, addresses)) {
+                *found = found.take().or(declared);
             }
-            _ => None,
-        };
-        let Some(found) = found else {
-            return vec![None; addresses.len()];
-        };
+        }
         let elf = self.elf(image);
-        addresses
-            .iter()
-            .zip(found)
-            .map(|(address, found)| {
-                let found = found?;
-                let frame = elf.and_then(|elf| elf.frame(*address));
-                match frame {
-                    // Debug information gives a function in several pieces one start, which
-                    // is that of none of them.
-                    Some((start, end)) if debug || found.end.is_none() => {
-                        let inside = start <= found.start && found.start <= *address;
-                        match found.end {
-                            Some(own) if inside && *address < own => Some(found),
-                            _ if found.end.is_none() && found.start != start => None,
-                            _ => Some(Bounds {
-                                start,
-                                end: Some(end),
-                                name: found.name,
-                            }),
-                        }
-                    }
-                    // A symbol without size or unwind row is known to be at its start alone.
-                    None if found.end.is_none() => (found.start == *address).then_some(found),
-                    _ => Some(found).filter(|found| found.covers(*address)),
-                }
-            })
-            .collect()
+        for (address, found) in addresses.iter().zip(&mut found) {
+            if let Some(bounds) = found
+                && let Some((start, end)) = elf.and_then(|elf| elf.frame(*address))
+            {
+                (bounds.start, bounds.end) = (start, Some(end));
+            }
+        }
+        found
     }
 
-    fn bounds_without_library(&self, image: usize, address: u64) -> Option<Bounds> {
+    fn stored_bounds(&self, image: usize, address: u64) -> Option<Bounds> {
         let names = self.images.get(image)?;
         if let Some((start, (end, name))) = names.table.range(..=address).next_back() {
             // A symbol without a size reaches up to the next.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{MAX_TOTAL, STUB, Symbols};
+use super::{STUB, Symbols};
 use crate::elf::{self, Elf};
 use crate::symbolize::Bounds;
 
@@ -56,7 +56,7 @@ impl Symbols<'_> {
                 // All images are looked at, and few of them needed for more.
                 let exported = match self.images.get(image).and_then(|names| names.elf.get()) {
                     Some(read) => read.as_ref().map(Elf::exported),
-                    None => self.read(image, MAX_TOTAL).ok().map(|elf| elf.exported()),
+                    None => self.read(image).ok().map(|elf| elf.exported()),
                 };
                 let exported = exported.unwrap_or_default();
                 for (name, address) in exported {

@@ -1,0 +1,109 @@
+//! Where the symbols of a stripped file are: its debug file, by build id or by name.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use object::Object as _;
+
+use crate::binary::Binary;
+use crate::pieces::Room;
+
+/// Where distributions put debug files.
+const FOLDER: &str = "/usr/lib/debug";
+/// The checksum of a file larger than this is not computed.
+const MAX_CHECKED: u64 = 8 << 30;
+
+/// The debug file of a build id, if it is there and of that build.
+#[must_use]
+pub fn debug_file_of(build_id: &str, room: &Room) -> Option<(PathBuf, Binary)> {
+    by_build_id(Path::new(FOLDER), build_id, room)
+}
+
+/// The debug file of an image at `path`: by its build id, else by the name that it gives, beside
+/// it, in `.debug` there, or at its path under `/usr/lib/debug`. One of another build is none.
+#[must_use]
+pub fn debug_file(image: &Binary, path: &Path, room: &Room) -> Option<(PathBuf, Binary)> {
+    find(Path::new(FOLDER), image, path, room)
+}
+
+fn find(folder: &Path, image: &Binary, path: &Path, room: &Room) -> Option<(PathBuf, Binary)> {
+    let by_id = image
+        .build_id()
+        .and_then(|id| by_build_id(folder, id, room));
+    by_id.or_else(|| by_name(folder, image, path, room))
+}
+
+fn by_build_id(folder: &Path, build_id: &str, room: &Room) -> Option<(PathBuf, Binary)> {
+    if !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let (head, tail) = build_id.split_at_checked(2)?;
+    if tail.is_empty() {
+        return None;
+    }
+    let name = format!("{tail}.debug");
+    let path = folder.join(".build-id").join(head).join(name);
+    let debug = Binary::open(&path, room).ok()?;
+    (debug.build_id() == Some(build_id)).then_some((path, debug))
+}
+
+fn by_name(folder: &Path, image: &Binary, path: &Path, room: &Room) -> Option<(PathBuf, Binary)> {
+    let (name, checksum) = link(image)?;
+    let own = path.canonicalize().ok();
+    let mut places: Vec<&Path> = vec![path.parent()?];
+    places.extend(own.as_deref().and_then(Path::parent));
+    places.dedup();
+    for place in places {
+        let global = place.strip_prefix("/").ok().map(|place| folder.join(place));
+        let folders = [Some(place.to_owned()), Some(place.join(".debug")), global];
+        for folder in folders.into_iter().flatten() {
+            let candidate = folder.join(OsStr::from_bytes(&name));
+            let Ok(debug) = Binary::open(&candidate, room) else {
+                continue;
+            };
+            let other_build = debug.build_id() != image.build_id() && debug.build_id().is_some();
+            if candidate.canonicalize().ok() == own || other_build {
+                continue;
+            }
+            if crc(&candidate) == Some(checksum) {
+                return Some((candidate, debug));
+            }
+        }
+    }
+    None
+}
+
+/// The name of the debug file, without a folder, and its checksum.
+fn link(image: &Binary) -> Option<(Vec<u8>, u32)> {
+    let file = image.parsed()?;
+    let (name, checksum) = file.gnu_debuglink().ok().flatten()?;
+    let plain = !name.is_empty() && !name.contains(&b'/') && name != b"." && name != b"..";
+    plain.then(|| (name.to_vec(), checksum))
+}
+
+fn crc(path: &Path) -> Option<u32> {
+    let mut file = File::open(path).ok()?;
+    let mut left = file.metadata().ok()?.len();
+    if left > MAX_CHECKED {
+        return None;
+    }
+    let mut hash = crc32fast::Hasher::new();
+    let mut piece = vec![0; 1 << 16];
+    // No longer than it was, should it grow.
+    while left > 0 {
+        let read = file.read(&mut piece).ok()?;
+        let read = read.min(usize::try_from(left).unwrap_or(read));
+        if read == 0 {
+            return None;
+        }
+        hash.update(piece.get(..read)?);
+        left -= read as u64;
+    }
+    Some(hash.finalize())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Function ranges of the unwind table.
+
+use std::collections::BTreeMap;
+
+use gimli::UnwindSection as _;
+use object::{Object, ObjectSection};
+
+use crate::pieces::Pieces;
+
+/// Start to end of each row of `.eh_frame`.
+pub(crate) fn frames<'a>(file: &object::File<'a, Pieces<'a>>) -> BTreeMap<u64, u64> {
+    let mut frames = BTreeMap::new();
+    let Some(section) = file.section_by_name(".eh_frame") else {
+        return frames;
+    };
+    let Ok(data) = section.data() else {
+        return frames;
+    };
+    let address_of = |name| file.section_by_name(name).map(|section| section.address());
+    let mut bases = gimli::BaseAddresses::default().set_eh_frame(section.address());
+    if let Some(text) = address_of(".text") {
+        bases = bases.set_text(text);
+    }
+    if let Some(got) = address_of(".got") {
+        bases = bases.set_got(got);
+    }
+    let mut unwind = gimli::EhFrame::new(data, gimli::LittleEndian);
+    unwind.set_address_size(if file.is_64() { 8 } else { 4 });
+    let mut entries = unwind.entries(&bases);
+    // Every entry consumes bytes of the section, so this ends.
+    while let Ok(Some(entry)) = entries.next() {
+        let gimli::CieOrFde::Fde(partial) = entry else {
+            continue;
+        };
+        let Ok(frame) = partial.parse(gimli::EhFrame::cie_from_offset) else {
+            continue;
+        };
+        let start = frame.initial_address();
+        if let Some(end) = start.checked_add(frame.len()).filter(|end| *end > start) {
+            frames.insert(start, end);
+        }
+    }
+    frames
+}

@@ -1,0 +1,24 @@
+//! ELF files as the collector and the reports read them.
+//!
+//! This crate answers: which function is around an address ([`Functions`]), where a
+//! distribution keeps a program's symbols ([`debug_file`]), and which file a file without a
+//! build id is ([`content_id`]). It knows neither processes nor databases.
+//!
+//! Files are hostile until shown otherwise. [`Binary`] reads the pieces that are asked for and
+//! never maps a file, so that a file which its owner cuts short ends nothing; all pieces together
+//! find room or are not read.
+
+mod binary;
+mod content;
+mod debug;
+mod frames;
+mod functions;
+mod labels;
+mod pieces;
+mod table;
+
+pub use binary::{Binary, Error, Segment};
+pub use content::content_id;
+pub use debug::{debug_file, debug_file_of};
+pub use functions::{Function, Functions};
+pub use pieces::{Pieces, Room};

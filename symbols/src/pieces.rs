@@ -1,0 +1,163 @@
+//! Reading a file piece by piece, within a limit for all pieces together.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+use object::{ReadCache, ReadRef};
+
+/// Bytes that may be held of all files that share it.
+#[derive(Clone, Debug)]
+pub struct Room(Rc<Cell<u64>>);
+
+impl Room {
+    /// Room for so many bytes.
+    #[must_use]
+    pub fn new(bytes: u64) -> Room {
+        Room(Rc::new(Cell::new(bytes)))
+    }
+
+    /// Bytes that are left.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// A file whose bytes take from a room what they need, and give it back in the end.
+#[derive(Debug)]
+pub(crate) struct Metered {
+    file: File,
+    room: Room,
+    taken: u64,
+    /// Of its own: others may read the same open file.
+    position: u64,
+}
+
+impl Metered {
+    fn take(&mut self, bytes: usize) -> io::Result<()> {
+        let bytes = bytes as u64;
+        let left = self.room.left().checked_sub(bytes);
+        self.room.0.set(left.ok_or(io::ErrorKind::OutOfMemory)?);
+        self.taken += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Metered {
+    fn drop(&mut self) {
+        self.room.0.set(self.room.left().saturating_add(self.taken));
+    }
+}
+
+impl Read for Metered {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.take(buffer.len())?;
+        let read = self.file.read_at(buffer, self.position)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+
+    fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.take(buffer.len())?;
+        self.file.read_exact_at(buffer, self.position)?;
+        self.position += buffer.len() as u64;
+        Ok(())
+    }
+}
+
+impl Seek for Metered {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.position = match to {
+            SeekFrom::Start(position) => position,
+            SeekFrom::End(by) => self.file.metadata()?.len().saturating_add_signed(by),
+            SeekFrom::Current(by) => self.position.saturating_add_signed(by),
+        };
+        Ok(self.position)
+    }
+}
+
+/// Where bytes come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    File(Box<ReadCache<Metered>>),
+    Bytes(Vec<u8>),
+}
+
+impl Source {
+    pub(crate) fn of_file(file: File, room: &Room) -> Source {
+        Source::File(Box::new(ReadCache::new(Metered {
+            file,
+            room: room.clone(),
+            taken: 0,
+            position: 0,
+        })))
+    }
+}
+
+/// The pieces of a [`Binary`](crate::Binary), for the parsers of `object`.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces<'a>(pub(crate) &'a Source);
+
+/// Names are looked up in pieces of this size, twice as long: a table has many of them.
+const CHUNK: u64 = 1 << 16;
+
+impl<'a> ReadRef<'a> for Pieces<'a> {
+    fn len(self) -> Result<u64, ()> {
+        match self.0 {
+            Source::File(cache) => cache.len(),
+            Source::Bytes(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        match self.0 {
+            Source::File(cache) => {
+                // Before anything is allocated for it.
+                let end = offset.checked_add(size).ok_or(())?;
+                if end > cache.len()? {
+                    return Err(());
+                }
+                cache.read_bytes_at(offset, size)
+            }
+            Source::Bytes(bytes) => bytes.as_slice().read_bytes_at(offset, size),
+        }
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        if let Source::Bytes(bytes) = self.0 {
+            return bytes.as_slice().read_bytes_at_until(range, delimiter);
+        }
+        let start = range.start / CHUNK * CHUNK;
+        let size = self.len()?.checked_sub(start).ok_or(())?.min(2 * CHUNK);
+        let chunk = self.read_bytes_at(start, size)?;
+        let index = |at: u64| usize::try_from(at.saturating_sub(start)).map_err(|_| ());
+        let end = index(range.end)?.min(chunk.len());
+        let text = chunk.get(index(range.start)?..end).ok_or(())?;
+        let length = text.iter().position(|byte| *byte == delimiter).ok_or(())?;
+        text.get(..length).ok_or(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces take their room, and one that finds none is not read.
+    #[test]
+    fn room_is_kept() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(1 << 40).expect("a long file");
+        let room = Room::new(100);
+        let source = Source::of_file(file, &room);
+        assert!(Pieces(&source).read_bytes_at(7, 101).is_err());
+        assert!(Pieces(&source).read_bytes_at(1 << 39, 60).is_ok());
+        assert!(Pieces(&source).read_bytes_at(0, 60).is_err());
+        assert_eq!(room.left(), 40);
+        drop(source);
+        assert_eq!(room.left(), 100);
+    }
+}

@@ -1,0 +1,186 @@
+//! The symbols of code in one or more symbol tables, in order of their addresses.
+
+use object::elf;
+use object::read::elf::{ElfFile, FileHeader, Sym as _, SymbolTable};
+
+use crate::binary::Binary;
+use crate::pieces::Pieces;
+
+/// What a symbol without a size may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Strength {
+    /// Without type, known in its file alone: mostly a label.
+    Local,
+    /// Without type, known to other files.
+    Global,
+    /// A function, or data among code, which ends one.
+    Typed,
+}
+
+/// One symbol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Symbol {
+    pub(crate) start: u64,
+    /// First address behind it; its start if it has no size.
+    pub(crate) end: u64,
+    pub(crate) strength: Strength,
+    /// Data among code.
+    pub(crate) is_data: bool,
+    /// How well it names its address, among others there.
+    binding: u8,
+    table: usize,
+    name: u32,
+}
+
+impl Symbol {
+    pub(crate) fn has_size(&self) -> bool {
+        self.end > self.start
+    }
+
+    /// Whether it is a function that says how long it is.
+    pub(crate) fn is_sized_function(&self) -> bool {
+        self.has_size() && self.strength == Strength::Typed && !self.is_data
+    }
+}
+
+/// Symbols of code.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    /// By start; of those with the same start the best name comes last.
+    pub(crate) list: Vec<Symbol>,
+    strings: Vec<Vec<u8>>,
+    /// Whether a table was among them that names local functions, too.
+    pub(crate) is_whole: bool,
+}
+
+impl Symbols {
+    /// Adds the symbols of a file that lie in these ranges of code.
+    pub(crate) fn add(&mut self, binary: &Binary, code: &[(u64, u64)]) {
+        match binary.parsed() {
+            Some(object::File::Elf32(file)) => self.add_file(&file, code),
+            Some(object::File::Elf64(file)) => self.add_file(&file, code),
+            _ => {}
+        }
+    }
+
+    fn add_file<'a, Header: FileHeader>(
+        &mut self,
+        file: &ElfFile<'a, Header, Pieces<'a>>,
+        code: &[(u64, u64)],
+    ) {
+        let whole = file.elf_symbol_table();
+        self.is_whole |= !whole.is_empty();
+        for table in [whole, file.elf_dynamic_symbol_table()] {
+            // Broken tables name nothing.
+            let _ = self.add_table(file, table, code);
+        }
+    }
+
+    fn add_table<'a, Header: FileHeader>(
+        &mut self,
+        file: &ElfFile<'a, Header, Pieces<'a>>,
+        table: &SymbolTable<'a, Header, Pieces<'a>>,
+        code: &[(u64, u64)],
+    ) -> Option<()> {
+        let endian = file.endian();
+        let sections = file.elf_section_table();
+        let strings = sections.section(table.string_section()).ok()?;
+        let strings = object::read::elf::SectionHeader::data(strings, endian, file.data()).ok()?;
+        let number = self.strings.len();
+        for symbol in table.symbols() {
+            let kind = symbol.st_type();
+            let known = [
+                elf::STT_NOTYPE,
+                elf::STT_OBJECT,
+                elf::STT_FUNC,
+                elf::STT_GNU_IFUNC,
+            ];
+            let name = symbol.st_name(endian);
+            if symbol.st_shndx(endian) == elf::SHN_UNDEF || name == 0 || !known.contains(&kind) {
+                continue;
+            }
+            let start: u64 = symbol.st_value(endian).into();
+            let Some(end) = start.checked_add(symbol.st_size(endian).into()) else {
+                continue;
+            };
+            let before = code.partition_point(|(first, _)| *first <= start);
+            let inside = before.checked_sub(1).and_then(|index| code.get(index));
+            if inside.is_none_or(|(_, last)| start >= *last) {
+                continue;
+            }
+            let is_local = symbol.st_bind() == elf::STB_LOCAL;
+            let strength = match is_local {
+                _ if kind != elf::STT_NOTYPE => Strength::Typed,
+                true => Strength::Local,
+                false => Strength::Global,
+            };
+            // What an assembler kept of its own labels.
+            if strength == Strength::Local && text(strings, name).starts_with(".L") {
+                continue;
+            }
+            let binding = match symbol.st_bind() {
+                elf::STB_LOCAL => 0,
+                elf::STB_WEAK => 1,
+                _ => 2,
+            };
+            self.list.push(Symbol {
+                start,
+                end,
+                strength,
+                is_data: kind == elf::STT_OBJECT,
+                binding,
+                table: number,
+                name,
+            });
+        }
+        self.strings.push(strings.to_vec());
+        Some(())
+    }
+
+    /// Puts the symbols into their order.
+    pub(crate) fn sort(&mut self) {
+        let strings = std::mem::take(&mut self.strings);
+        let name = |symbol: &Symbol| {
+            let strings = strings.get(symbol.table).map(Vec::as_slice);
+            text(strings.unwrap_or_default(), symbol.name)
+        };
+        let underscores = |name: &str| name.bytes().take_while(|byte| *byte == b'_').count();
+        self.list.sort_by(|a, b| {
+            let rank = |symbol: &Symbol| {
+                let size = symbol.end - symbol.start;
+                (!symbol.is_data, symbol.strength, size > 0, symbol.binding)
+            };
+            a.start
+                .cmp(&b.start)
+                .then_with(|| rank(a).cmp(&rank(b)))
+                .then_with(|| {
+                    // Not a library's name for its own use; then the name that fewer underscores
+                    // hide, then the shorter one.
+                    let (a, b) = (name(a), name(b));
+                    let key =
+                        |name: &str| (name.starts_with("__GI_"), underscores(name), name.len());
+                    key(&b).cmp(&key(&a)).then_with(|| b.cmp(&a))
+                })
+        });
+        self.strings = strings;
+    }
+
+    /// A symbol's name as it stands in its table.
+    pub(crate) fn name(&self, symbol: &Symbol) -> String {
+        let strings = self.strings.get(symbol.table).map(Vec::as_slice);
+        text(strings.unwrap_or_default(), symbol.name).into_owned()
+    }
+}
+
+/// The longest name that is taken whole.
+const MAX_NAME: usize = 1 << 16;
+
+fn text(strings: &[u8], offset: u32) -> std::borrow::Cow<'_, str> {
+    let from = usize::try_from(offset).ok();
+    let rest = from
+        .and_then(|from| strings.get(from..))
+        .unwrap_or_default();
+    let rest = rest.get(..rest.len().min(MAX_NAME)).unwrap_or_default();
+    let end = rest.iter().position(|byte| *byte == 0);
+    String::from_utf8_lossy(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default())
+}
