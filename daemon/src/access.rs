@@ -1,12 +1,13 @@
 //! Whether a load or store of a window goes through, and what it may touch under another address.
 //!
-//! Two tell. The kernel's records say what was mapped at the sample, and with which rights, but miss
-//! what was unmapped or moved since. A look at the mappings ([`Vmas`](crate::vmas::Vmas)) says what
-//! is there now. An access goes through if both allow it. Where the look cannot be had (the process
-//! is gone), the last one that was had must do. Where it cannot be believed (the process unmaps and
-//! maps again at that place), a page that was read at the interrupt was mapped. Pages that are not present yet, and those that are copied when
-//! they are written, are mapped, and the thread notices nothing of it. Beyond the end of its file, a
-//! mapping counts as nothing mapped.
+//! Two tell. The kernel's records say what was mapped at the sample, and with which rights, but
+//! miss what was unmapped or moved since. A look at the mappings ([`Vmas`](crate::vmas::Vmas)) says
+//! what is there now. An access goes through if both allow it. Where the look cannot be had (the
+//! process is gone), the last one that was had must do. Where it cannot be believed (the process
+//! unmaps and maps again at that place), a page that was read at the interrupt was mapped.
+//!
+//! Pages that are not present yet, and those that are copied when they are written, are mapped: the
+//! thread notices nothing of it. Beyond the end of its file, a mapping counts as nothing mapped.
 //!
 //! | records | look | load of unknown bytes | store |
 //! |---|---|---|---|
