@@ -222,7 +222,7 @@ impl View<'_> {
         if address.saturating_add(bytes - 1) >= UPPER_HALF {
             return Verdict::Faults;
         }
-        if let Some((first, last)) = self.maps.granted(address, bytes, access, self.time) {
+        if let Some((first, last)) = self.maps.grants().find(address, bytes, access, self.time) {
             return Verdict::Allowed { first, last };
         }
         let verdict = together(address, bytes, |at| {
@@ -237,7 +237,7 @@ impl View<'_> {
             judge(known, access, self)
         });
         if let (Verdict::Allowed { first, last }, true) = verdict {
-            self.maps.grant(first, last, access, self.time);
+            self.maps.grants().add(first, last, access, self.time);
         }
         verdict.0
     }

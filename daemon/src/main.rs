@@ -22,6 +22,7 @@ mod devices;
 mod elf;
 mod files;
 mod flush;
+mod grants;
 mod host;
 mod images;
 mod kernel;
