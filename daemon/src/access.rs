@@ -1,12 +1,13 @@
 //! Whether a load or store of a window goes through, and what it may touch under another address.
 //!
-//! Two tell. The kernel's records say what was mapped at the sample, and with which rights, but miss
-//! what was unmapped or moved since. A look at the mappings ([`Vmas`](crate::vmas::Vmas)) says what
-//! is there now. An access goes through if both allow it. Where the look cannot be had (the process
-//! is gone), the last one that was had must do. Where it cannot be believed (the process unmaps and
-//! maps again at that place), a page that was read at the interrupt was mapped. Pages that are not present yet, and those that are copied when
-//! they are written, are mapped, and the thread notices nothing of it. Beyond the end of its file, a
-//! mapping counts as nothing mapped.
+//! Two tell. The kernel's records say what was mapped at the sample, and with which rights, but
+//! miss what was unmapped or moved since. A look at the mappings ([`Vmas`](crate::vmas::Vmas)) says
+//! what is there now. An access goes through if both allow it. Where the look cannot be had (the
+//! process is gone), the last one that was had must do. Where it cannot be believed (the process
+//! unmaps and maps again at that place), a page that was read at the interrupt was mapped.
+//!
+//! Pages that are not present yet, and those that are copied when they are written, are mapped: the
+//! thread notices nothing of it. Beyond the end of its file, a mapping counts as nothing mapped.
 //!
 //! | records | look | load of unknown bytes | store |
 //! |---|---|---|---|
@@ -17,7 +18,8 @@
 //! | right | none, other before | window ends | window ends |
 //! | right | never any | goes through | what is stored is unknown |
 //! | right, but unmapped now and then | any | window ends | window ends |
-//! | no right | not asked | faults | faults |
+//! | no right | right, of another mapping | goes through | goes through |
+//! | no right | anything else | faults | faults |
 //! | nothing | right | goes through | goes through |
 //! | nothing | no right, or nothing | faults | faults |
 //! | nothing | never any | goes through | what is stored is unknown |
@@ -86,6 +88,16 @@ fn allows(vma: &Vma, access: Access) -> bool {
     }
 }
 
+/// Whether the kernel has the mapping that its records told of, whatever its rights.
+fn is_same(record: &Mapping, vma: &Vma) -> bool {
+    if !record.is_file() {
+        return vma.inode == 0 && !vma.shared;
+    }
+    let offset = |start: u64, offset: u64| offset.wrapping_sub(start);
+    let same_place = offset(record.start, record.offset) == offset(vma.start, vma.offset);
+    vma.inode != 0 && vma.shared == record.shared && same_place
+}
+
 /// Who is asked what is mapped around an address.
 trait Kernel {
     /// What is mapped now.
@@ -123,15 +135,20 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
             },
         };
     };
-    match access {
-        Access::Store if !record.writable => return Part::Faults,
-        Access::Load if !record.readable && !record.writable => {
-            return match record.executable {
-                true => unverified,
-                false => Part::Faults,
-            };
-        }
-        _ => {}
+    let has_right = match access {
+        Access::Store => record.writable,
+        Access::Load => record.readable || record.writable,
+    };
+    if !has_right {
+        return match kernel.now(known.address) {
+            // What the records tell of was unmapped, and something was moved there.
+            Some(Region::Mapped(vma)) if allows(&vma, access) && !is_same(record, &vma) => {
+                let (first, end) = (vma.start.max(record.start), vma.end.min(record.end));
+                Part::Allowed(first, end - 1)
+            }
+            _ if access == Access::Load && record.executable => unverified,
+            _ => Part::Faults,
+        };
     }
     if known.unmapped {
         return match (known.evidence)() {
@@ -205,7 +222,7 @@ impl View<'_> {
         if address.saturating_add(bytes - 1) >= UPPER_HALF {
             return Verdict::Faults;
         }
-        if let Some((first, last)) = self.maps.granted(address, bytes, access, self.time) {
+        if let Some((first, last)) = self.maps.grants().find(address, bytes, access, self.time) {
             return Verdict::Allowed { first, last };
         }
         let verdict = together(address, bytes, |at| {
@@ -220,7 +237,7 @@ impl View<'_> {
             judge(known, access, self)
         });
         if let (Verdict::Allowed { first, last }, true) = verdict {
-            self.maps.grant(first, last, access, self.time);
+            self.maps.grants().add(first, last, access, self.time);
         }
         verdict.0
     }
@@ -396,7 +413,16 @@ mod tests {
         assert_eq!(judge(Some(&right), vma(NONE)), [Part::MayFault; 2]);
         assert_eq!(judge(Some(&right), Some(FREE)), [Part::Faults; 2]);
         assert_eq!(judge(Some(&right), None), [unverified; 2]);
-        assert_eq!(judge(Some(&constant), vma(RW)), [allowed, Part::Faults]);
+        assert_eq!(judge(Some(&constant), vma(RW)), [allowed; 2]);
+        let of_file = Vma {
+            inode: 7,
+            offset: constant.offset,
+            ..RW
+        };
+        let results = judge(Some(&constant), vma(of_file));
+        assert_eq!(results, [allowed, Part::Faults]);
+        let results = judge(Some(&constant), Some(FREE));
+        assert_eq!(results, [Part::Faults; 2]);
         assert_eq!(judge(None, vma(RW)), [Part::Allowed(0x1000, 0x27ff); 2]);
         assert_eq!(judge(None, vma(NONE)), [Part::Faults; 2]);
         assert_eq!(judge(None, Some(FREE)), [Part::Faults; 2]);

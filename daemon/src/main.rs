@@ -24,6 +24,7 @@ mod elf;
 mod files;
 mod flow;
 mod flush;
+mod grants;
 mod host;
 mod images;
 mod kernel;

@@ -6,10 +6,11 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use interpreter::{Access, BaseWriters};
+use interpreter::BaseWriters;
 use sampler::{Mmap, MmapIdentity, Pid};
 
 use crate::elf::Segment;
+use crate::grants::Grants;
 use crate::images::{Identity, ImageId, Images};
 use crate::memory::Room;
 use crate::procfs::MapsLine;
@@ -183,32 +184,10 @@ pub(crate) struct Maps {
     /// The code of the last sample: that of the next is mostly there, too.
     spot: Cell<Option<Spot>>,
     /// What samples may access, for as long as nothing changes.
-    grants: Cell<[Grant; GRANTS]>,
+    grants: Grants,
     /// What was found out about the code that was mapped, and what that depends on.
     pub(crate) bases: Cell<Option<(u32, BaseWriters)>>,
 }
-
-/// Addresses at which samples up to a time may access memory.
-#[derive(Clone, Copy, Debug)]
-struct Grant {
-    first: u64,
-    last: u64,
-    access: Access,
-    time: u64,
-}
-
-impl Grant {
-    /// For no sample.
-    const NONE: Self = Self {
-        first: 1,
-        last: 0,
-        access: Access::Load,
-        time: 0,
-    };
-}
-
-/// So many are remembered: the stack, the heap, and some more.
-const GRANTS: usize = 6;
 
 /// Mappings by their start, which take their part of the room for all.
 #[derive(Debug)]
@@ -308,7 +287,7 @@ impl Maps {
             tree: Arc::new(tree),
             views: Views::default(),
             spot: Cell::new(None),
-            grants: Cell::new([Grant::NONE; GRANTS]),
+            grants: Grants::default(),
             bases: Cell::new(None),
         }
     }
@@ -332,7 +311,7 @@ impl Maps {
     /// The mappings of a process that is forked: the kernel has not been asked about it.
     pub(crate) fn forked(&self) -> Self {
         let maps = self.clone();
-        maps.grants.set([Grant::NONE; GRANTS]);
+        maps.grants.forget();
         maps
     }
 
@@ -344,7 +323,7 @@ impl Maps {
             return true;
         }
         self.spot.set(None);
-        self.grants.set([Grant::NONE; GRANTS]);
+        self.grants.forget();
         if new.executable {
             self.bases.set(None);
         }
@@ -401,42 +380,13 @@ impl Maps {
 
     /// The same, to be changed.
     pub(crate) fn views_mut(&mut self) -> &mut Views {
-        self.grants.set([Grant::NONE; GRANTS]);
+        self.grants.forget();
         &mut self.views
     }
 
-    /// Addresses around these bytes that a sample of that time may access, if that was
-    /// [found](Self::grant) before.
-    #[inline]
-    pub(crate) fn granted(
-        &self,
-        address: u64,
-        bytes: u64,
-        access: Access,
-        time: u64,
-    ) -> Option<(u64, u64)> {
-        let last = address.saturating_add(bytes - 1);
-        let grants = self.grants.get();
-        let mut fitting = grants
-            .iter()
-            .filter(|grant| grant.first <= address && last <= grant.last && time <= grant.time);
-        let grant = fitting.find(|grant| grant.access == access)?;
-        Some((grant.first, grant.last))
-    }
-
-    /// Samples up to that time may access these addresses: the kernel was asked behind them.
-    pub(crate) fn grant(&self, first: u64, last: u64, access: Access, time: u64) {
-        let mut grants = self.grants.get();
-        let same = |old: &Grant| old.access == access && old.first == first && old.last == last;
-        let place = grants.iter().position(same).unwrap_or(GRANTS - 1);
-        grants[..=place].rotate_right(1);
-        grants[0] = Grant {
-            first,
-            last,
-            access,
-            time,
-        };
-        self.grants.set(grants);
+    /// What samples may access, for as long as nothing changes.
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.grants
     }
 
     /// Whether some mapping is not known of, or may have changed without notice.
@@ -771,31 +721,6 @@ pub(crate) mod tests {
         assert!(other.find(0x2000).is_some_and(|m| !m.never_writable));
         drop(other);
         assert_eq!(room.taken(), 0);
-    }
-
-    /// What was granted holds for earlier samples and the same kind of access, until something is
-    /// mapped; the oldest of many is given up.
-    #[test]
-    fn grants() {
-        let mut maps = Maps::new(&Room::new(100));
-        let granted = |maps: &Maps, at, access, time| maps.granted(at, 8, access, time);
-        maps.grant(0x1000, 0x2fff, Access::Store, 5);
-        assert_eq!(
-            granted(&maps, 0x1ffc, Access::Store, 5),
-            Some((0x1000, 0x2fff))
-        );
-        assert_eq!(granted(&maps, 0x2ffc, Access::Store, 5), None);
-        assert_eq!(granted(&maps, 0x1ffc, Access::Store, 6), None);
-        assert_eq!(granted(&maps, 0x1ffc, Access::Load, 5), None);
-        maps.grant(0x1000, 0x2fff, Access::Store, 6);
-        assert!(granted(&maps, 0x1ffc, Access::Store, 6).is_some());
-        for i in 3..3 + GRANTS as u64 {
-            maps.grant(i << 12, (i << 12) + 0xfff, Access::Load, 6);
-        }
-        assert_eq!(granted(&maps, 0x1ffc, Access::Store, 5), None);
-        assert!(granted(&maps, 0x3000, Access::Load, 5).is_some());
-        maps.insert(mapping(0x9000, 0xa000, 0, true));
-        assert_eq!(granted(&maps, 0x3000, Access::Load, 5), None);
     }
 
     /// A mapping over several removes those it covers whole.
