@@ -659,8 +659,8 @@ pub(crate) mod tests {
         assert!(maps.find(0x9000).is_none() && maps.find(0xfff).is_none());
     }
 
-    /// What was shared once may be so yet; code that was mapped once is remembered, and whether some of it
-    /// was of no file.
+    /// What was shared once may be so yet; code that was mapped once is remembered, and whether some
+    /// of it was of no file.
     #[test]
     fn what_was_mapped_is_remembered() {
         let mut maps = Maps::new(&Room::new(100));

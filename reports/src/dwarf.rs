@@ -10,11 +10,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::elf::Elf;
-use crate::liveness::Argument;
 use gimli::{
     AttributeValue, DebuggingInformationEntry, EndianSlice, LittleEndian, Unit, UnitOffset,
 };
+
+use crate::convention::{Convention, PLATFORM};
+use crate::elf::Elf;
+use crate::liveness::Argument;
 
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;

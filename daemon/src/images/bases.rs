@@ -115,8 +115,8 @@ mod tests {
     use super::*;
     use crate::images::Identity;
 
-    /// This very program is searched piece by piece, and has nothing that moves a base; what is mapped
-    /// of it beside its code is not known to have nothing.
+    /// This very program is searched piece by piece, and has nothing that moves a base; what is
+    /// mapped of it beside its code is not known to have nothing.
     #[test]
     fn a_program_is_searched() {
         let path = "/proc/self/exe";
