@@ -326,7 +326,10 @@ impl Writer<'_> {
         } else {
             ["rax", "rcx", "rdx"]
         };
-        let same = self.rng.random().then(|| self.rng.random_range(0..4));
+        let same = self
+            .rng
+            .random::<bool>()
+            .then(|| self.rng.random_range(0..4));
         // What was written last is read first.
         for (place, register) in places.iter().rev().zip(registers) {
             let form = same.unwrap_or_else(|| self.rng.random_range(0..4));
