@@ -269,7 +269,7 @@ fn remove_traces(folder: &Path, engine: &str) -> Result<()> {
     Ok(())
 }
 
-fn read_traces(folder: &Path, engine: &str) -> Result<HashMap<u32, Trace>> {
+pub(crate) fn read_traces(folder: &Path, engine: &str) -> Result<HashMap<u32, Trace>> {
     let mut traces = HashMap::new();
     for (pid, path) in trace_files(folder, engine)? {
         let trace = Trace::read(&path)?;
