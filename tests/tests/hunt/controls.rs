@@ -31,7 +31,8 @@ pub(crate) fn planted(range: &Range) -> Result<()> {
             "UPDATE tuple SET value = (value | 4660) - (value & 4660) WHERE (hotlist, rank) IN \
              (SELECT hotlist, rank FROM tuple JOIN hotlist ON hotlist.id = tuple.hotlist \
               JOIN pc ON pc.id = hotlist.pc JOIN image ON image.id = pc.image \
-              WHERE path LIKE '%/program' AND parameter GLOB 'r*' AND parameter <> 'ret' AND address >= ?1 AND address < ?2 LIMIT 1)",
+              WHERE path LIKE '%/program' AND parameter GLOB 'r*' AND parameter <> 'ret' \
+              AND address >= ?1 AND address < ?2 LIMIT 1)",
             (marked.start.cast_signed(), marked.end.cast_signed()),
         )?;
         drop(database);
