@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use crate::kinds::{KINDS, Kind};
 use crate::program::{Machine, Source, generate};
-use crate::run::Range;
+use crate::run::{Range, read_traces};
 
 /// The kind and the seed that are recorded.
 const SEED: u64 = 1;
@@ -23,13 +23,17 @@ pub(crate) fn planted(range: &Range) -> Result<()> {
     for engine in &range.engines {
         let path = folder.join(format!("{engine}.db"));
         let before = Range::judged_again(&folder, engine)?.findings.len();
+        let traces = read_traces(&folder, engine)?;
+        let trace = traces.values().next().context("a trace")?;
+        let marked = trace.marked.clone();
         let database = Connection::open(&path)?;
         let changed = database.execute(
             "UPDATE tuple SET value = (value | 4660) - (value & 4660) WHERE (hotlist, rank) IN \
              (SELECT hotlist, rank FROM tuple JOIN hotlist ON hotlist.id = tuple.hotlist \
               JOIN pc ON pc.id = hotlist.pc JOIN image ON image.id = pc.image \
-              WHERE path LIKE '%/program' AND parameter IN ('rbx', 'r12', 'r13', 'r14') LIMIT 1)",
-            [],
+              WHERE path LIKE '%/program' AND parameter GLOB 'r*' AND parameter <> 'ret' \
+              AND address >= ?1 AND address < ?2 LIMIT 1)",
+            (marked.start.cast_signed(), marked.end.cast_signed()),
         )?;
         drop(database);
         ensure!(changed == 1, "{engine}: no value to change");

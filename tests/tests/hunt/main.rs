@@ -8,7 +8,8 @@
 //! threads write what others read have invariants instead (`relations.rs`).
 //!
 //! `VCPI_HUNT_SECONDS`, `VCPI_HUNT_SEED`, `VCPI_HUNT_KIND` and `VCPI_HUNT_PROGRAMS` say what is run;
-//! `cargo xtask hunt` sets them. `VCPI_HUNT_LOCK` names a file that is locked while something is
+//! `cargo xtask hunt` sets them. `VCPI_HUNT_EACH` says for how many seconds each thread of a program
+//! runs (0.6 unless it is set), and `VCPI_HUNT_ENGINES` with which engines. `VCPI_HUNT_LOCK` names a file that is locked while something is
 //! recorded, for hunts that share a machine.
 
 mod block;
@@ -161,6 +162,7 @@ fn range() -> Result<Range> {
         machine: machine()?,
         engines: engines(&programs)?,
         programs,
+        seconds: variable("VCPI_HUNT_EACH")?.unwrap_or(run::SECONDS),
         lock: variable("VCPI_HUNT_LOCK")?,
     })
 }

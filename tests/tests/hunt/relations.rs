@@ -51,6 +51,8 @@ struct Writer<'a> {
     rng: &'a mut SmallRng,
     labels: usize,
     name: String,
+    /// Readers use a view of their own.
+    two_views: bool,
 }
 
 /// Assembly of a program, and what it is like.
@@ -71,6 +73,7 @@ pub(crate) fn generate(seed: u64) -> (String, String) {
         rng: &mut rng,
         labels: 0,
         name: String::new(),
+        two_views: views == 1,
     };
     let mut table = String::new();
     let mut names = Vec::new();
@@ -152,8 +155,9 @@ impl Writer<'_> {
 
     /// Places for words in four pages, each in another place than the others.
     fn places(&mut self, count: usize) -> Vec<usize> {
-        let first = self.rng.random_range(0..2040usize) / 8 * 8;
-        let gap = [8, 16, 24, 56, 64, 128, 200, 4096 - 8, 4096][self.rng.random_range(0..9)];
+        // The word at 8184 stays zero (see `address`).
+        let first = self.rng.random_range(0..2040usize) / 8 * 8 % 2032;
+        let gap = [8, 16, 24, 56, 64, 128, 200, 2048, 3072 - 8][self.rng.random_range(0..9)];
         let mut places: Vec<usize> = (0..count).map(|i| first + gap * i).collect();
         if self.rng.random() {
             places.reverse();
@@ -298,15 +302,39 @@ impl Writer<'_> {
         self.end("look", i);
     }
 
+    /// An operand at a place of the reader's memory: off the pointer, off a base that was made before,
+    /// by an offset that lies in memory, or by its address.
+    fn address(&mut self, place: usize, i: usize, form: u32) -> String {
+        match form {
+            0 => {
+                self.lines(&format!("lea r8, [rdi+{place}]"));
+                "[r8]".to_owned()
+            }
+            1 => {
+                // A slot that nobody writes holds zero.
+                self.lines("mov r8, [rdi+8184]");
+                format!("[rdi+r8+{place}]")
+            }
+            2 if !self.two_views => format!("[rip+room+{}]", 4 * 4096 * i + place),
+            _ => format!("[rdi+{place}]"),
+        }
+    }
+
     fn order(&mut self, places: &[usize], narrow: bool, i: usize) {
         let registers = if narrow {
             ["eax", "ecx", "edx"]
         } else {
             ["rax", "rcx", "rdx"]
         };
+        let same = self
+            .rng
+            .random::<bool>()
+            .then(|| self.rng.random_range(0..4));
         // What was written last is read first.
         for (place, register) in places.iter().rev().zip(registers) {
-            self.lines(&format!("mov {register}, [rdi+{place}]"));
+            let form = same.unwrap_or_else(|| self.rng.random_range(0..4));
+            let address = self.address(*place, i, form);
+            self.lines(&format!("mov {register}, {address}"));
             self.filler(i);
         }
         for pair in ["rax", "rcx", "rdx"][..places.len()].windows(2) {

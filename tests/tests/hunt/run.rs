@@ -17,8 +17,8 @@ use crate::trace::Trace;
 
 /// Samples per second of processor time.
 const RATE: u32 = 6000;
-/// Seconds that each thread of a program runs for.
-const SECONDS: &str = "0.6";
+/// Seconds of processor time that each thread of a program runs for.
+pub(crate) const SECONDS: f64 = 0.6;
 /// In place of an engine: the program runs by itself, to see whether it always does the same.
 pub(crate) const NONE: &str = "none";
 /// Values that are recorded.
@@ -29,6 +29,8 @@ pub(crate) struct Range {
     pub(crate) machine: Machine,
     pub(crate) programs: Programs,
     pub(crate) engines: Vec<String>,
+    /// Seconds of processor time that each thread of a program runs for.
+    pub(crate) seconds: f64,
     /// A file that is locked while a program is recorded.
     pub(crate) lock: Option<PathBuf>,
 }
@@ -105,7 +107,7 @@ impl Range {
                 .arg(&database)
                 .arg("--")
                 .arg(program)
-                .arg(SECONDS)
+                .arg(self.seconds.to_string())
                 .arg(&traces)
                 .stdin(Stdio::null())
                 .output()?
@@ -267,7 +269,7 @@ fn remove_traces(folder: &Path, engine: &str) -> Result<()> {
     Ok(())
 }
 
-fn read_traces(folder: &Path, engine: &str) -> Result<HashMap<u32, Trace>> {
+pub(crate) fn read_traces(folder: &Path, engine: &str) -> Result<HashMap<u32, Trace>> {
     let mut traces = HashMap::new();
     for (pid, path) in trace_files(folder, engine)? {
         let trace = Trace::read(&path)?;
