@@ -251,12 +251,14 @@ impl View<'_> {
         if !self.maps.may_have_views() {
             return false;
         }
-        let Some(Region::Mapped(read)) = self.region(other) else {
+        // Of a process that is gone the last word counts.
+        let region = |at: u64| self.region(at).or_else(|| self.last_region(at));
+        let Some(Region::Mapped(read)) = region(other) else {
             return true;
         };
         let mut at = first;
         for _ in 0..MAX_PARTS {
-            let end = match self.region(at) {
+            let end = match region(at) {
                 None => return true,
                 Some(Region::Mapped(stored)) => {
                     if is_same_memory(&stored, (at, last), &read, other) {
