@@ -494,7 +494,8 @@ fn marked(mark: u64, window: u64) -> u64 {
 /// before it in the window, and one with each of the window before.
 #[inline]
 fn made(mark: u64) -> u64 {
-    2 * (now_of(mark) - 1) | (mark >> BEFORE_AT & MOST_IN_WINDOW) << 32
+    let before = mark >> BEFORE_AT & MOST_IN_WINDOW;
+    2 * (now_of(mark) - 1) + (before << 32)
 }
 
 /// Where a word is. Most values of a list without common ones are not there: several are looked at before
