@@ -53,10 +53,11 @@ impl Base {
 }
 
 /// Pairs of executions in one window that are needed to know whether they depend on each other, and
-/// how far they may. The collector has looked at each flush; this is about all of them together. A
-/// value that takes many instructions is seldom twice in a window, so they never look independent.
+/// how far they may. The collector has looked at each flush. This is about values that last longer
+/// than that: then the pairs of all windows are equal. They need not be independent here, since a
+/// value that takes many instructions is seldom twice in a window.
 const PAIRS: f64 = 100.0;
-const ALIKE: f64 = 0.5;
+const ALIKE: f64 = 0.95;
 
 /// The values of one parameter at one PC.
 #[derive(Debug, Clone, PartialEq)]
