@@ -114,7 +114,10 @@ impl Counts {
         let fraction = rest - rest.floor();
         Self {
             counted: 1,
-            certain: rest as u64 + u64::from(coins.flip(fraction)),
+            // A weight that no list can hold comes of unfair coins alone.
+            certain: (rest as u64)
+                .saturating_add(u64::from(coins.flip(fraction)))
+                .min(Self::MAX),
             first: 0,
             variance: (variance + fraction * (1.0 - fraction)) as f32,
         }
