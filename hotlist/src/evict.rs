@@ -115,9 +115,7 @@ impl Counts {
         Self {
             counted: 1,
             // A weight that no list can hold comes of unfair coins alone.
-            certain: (rest as u64)
-                .saturating_add(u64::from(coins.flip(fraction)))
-                .min(Self::MAX),
+            certain: (rest as u64).saturating_add(u64::from(coins.flip(fraction))),
             first: 0,
             variance: (variance + fraction * (1.0 - fraction)) as f32,
         }
