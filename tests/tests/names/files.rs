@@ -98,7 +98,7 @@ pub(crate) fn by_content() -> TestResult {
         &spinner("without_id", 3),
         &["-Wl,--build-id=none"],
     )?;
-    record(&bench, "./p 3000; mkdir d; cp p d/p; ./d/p 3000")?;
+    record(&bench, "./p 9000; mkdir d; cp p d/p; ./d/p 9000")?;
     has(&bench, "without_id", 70.0)?;
     let ids: i64 = bench.query(
         "SELECT count(DISTINCT identity) * 100 + count(*) FROM image
