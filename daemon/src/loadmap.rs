@@ -9,9 +9,8 @@ use sampler::{Mmap, Pid};
 
 use crate::host::Host;
 use crate::images::{ImageId, Images};
-use crate::mapping::{
-    MAPPING_BYTES, Mapping, Maps, is_data, is_heap, mapping_of_line, mapping_of_record, rights,
-};
+use crate::mapping::{Mapping, is_data, is_heap, mapping_of_line, mapping_of_record, rights};
+use crate::maps::{MAPPING_BYTES, Maps};
 use crate::memory::{Room, of_map};
 use crate::pages::{MAX_ALL_VERDICTS, Pages};
 use crate::procfs::Credentials;

@@ -30,6 +30,7 @@ mod images;
 mod kernel;
 mod loadmap;
 mod mapping;
+mod maps;
 mod memory;
 mod merge;
 mod merging;
