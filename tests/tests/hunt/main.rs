@@ -26,6 +26,8 @@ mod judge;
 mod kinds;
 mod layout;
 mod program;
+#[path = "../common/registers.rs"]
+mod registers;
 mod relations;
 mod run;
 mod steps;

@@ -19,6 +19,8 @@ mod generate;
 mod interpret;
 mod native;
 mod operands;
+#[path = "../common/registers.rs"]
+mod registers;
 mod report;
 mod trampoline;
 mod tune;
