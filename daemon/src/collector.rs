@@ -5,6 +5,7 @@ mod waiting;
 
 use hotlist::{Config, Generator};
 use interpreter::{Capture, DecodeCache, Registers, State};
+use profiledb::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 
@@ -228,10 +229,10 @@ impl Collector {
         for (name, n) in counted.unwrap_or_default() {
             self.tables.count("handler", name, n);
             if name == "cycles_lost" {
-                self.lost("samples_without_room", n);
+                self.lost(Loss::SamplesWithoutRoom, n);
             }
         }
-        self.totals.lost += self.tables.losses();
+        self.totals.lost += self.tables.lost.total();
         self.acceptance.begin();
         let empty = empty_tables(&self.settings, &self.acceptance);
         std::mem::replace(&mut self.tables, empty)
@@ -433,9 +434,9 @@ impl Collector {
             Record::Unthrottle { .. } => self.tables.count("throttle", "unthrottled", 1),
             Record::Lost { count, .. } => {
                 self.loadmap.records_lost();
-                self.lost("ring_records", count);
+                self.lost(Loss::RingRecords, count);
             }
-            Record::LostSamples { count, .. } => self.lost("ring_samples", count),
+            Record::LostSamples { count, .. } => self.lost(Loss::RingSamples, count),
         }
     }
 
@@ -463,8 +464,8 @@ impl Collector {
     }
 
     /// Counts a loss.
-    pub(crate) fn lost(&mut self, name: &'static str, count: u64) {
-        self.tables.count("lost", name, count);
+    pub(crate) fn lost(&mut self, loss: Loss, count: u64) {
+        self.tables.lost.count(loss, count);
     }
 }
 
@@ -476,6 +477,5 @@ fn empty_tables(settings: &Settings, acceptance: &Acceptance) -> Tables {
         settings.window,
     );
     tables.evenness = acceptance.evenness();
-    tables.declare_losses();
     tables
 }

@@ -29,6 +29,7 @@ mod host;
 mod images;
 mod kernel;
 mod loadmap;
+mod lost;
 mod mapping;
 mod maps;
 mod memory;

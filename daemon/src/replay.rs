@@ -1,7 +1,7 @@
 //! `vcpid replay`: a raw recording through the collector again.
 
 use anyhow::{Context, Result};
-use profiledb::{Epoch, Writer};
+use profiledb::{Epoch, Loss, Writer};
 use sampler::Pid;
 
 use crate::args::{ContextArg, ReplayArgs};
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     // What could be read before the damage is good, and is said not to be all: here, and to whoever reads
     // the database.
     if read.is_err() {
-        collector.lost("rest_of_a_damaged_recording", 1);
+        collector.lost(Loss::RestOfADamagedRecording, 1);
     }
     store.flush(&mut collector, &|| true)?;
     store.end()?;

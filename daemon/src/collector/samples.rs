@@ -1,7 +1,7 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
 use interpreter::{StopReason, Window};
-use profiledb::Subject;
+use profiledb::{Loss, Subject};
 use sampler::{
     Capture, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters,
 };
@@ -118,7 +118,7 @@ impl Collector {
             Record::Sample(sample) => self.sample(&sample, evidence, probability),
             Record::Packed(packed) => match packed.unpack() {
                 Some(sample) => self.sample(&sample, evidence, probability),
-                None => self.lost("malformed_records", 1),
+                None => self.lost(Loss::MalformedRecords, 1),
             },
             _ => {}
         }
@@ -170,7 +170,7 @@ impl Collector {
             None => self.loadmap.credentials(pid, time).map(nearly),
         };
         let Some(process) = self.loadmap.get(pid) else {
-            self.lost("process_table_full", samples);
+            self.lost(Loss::ProcessTableFull, samples);
             return None;
         };
         let subject = Subject {
@@ -184,7 +184,7 @@ impl Collector {
         };
         let owner = self.tables.owner(process.id, subject, || process.row());
         if owner.is_none() {
-            self.lost("table_full_samples", samples);
+            self.lost(Loss::TableFullSamples, samples);
         }
         owner
     }
@@ -200,7 +200,7 @@ impl Collector {
         let tally = &mut self.tables.tally;
         tally.samples = tally.samples.saturating_add(cycles.samples);
         tally.interval_sum = tally.interval_sum.saturating_add(cycles.weight);
-        self.lost("values_of_samples_without_room", cycles.samples);
+        self.lost(Loss::ValuesOfSamplesWithoutRoom, cycles.samples);
         let kernel = cycles.mode != Mode::User;
         let Some(owner) = self.owner(pid, cycles.time, None, kernel, cycles.samples) else {
             return;
@@ -225,7 +225,7 @@ impl Collector {
     /// A PC, or the address itself where nothing is known to be mapped.
     fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> Pc {
         pc.unwrap_or_else(|| {
-            self.tables.count("lost", "unmapped_pc_samples", 1);
+            self.tables.lost.count(Loss::UnmappedPcSamples, 1);
             let image = self.images.intern(Identity::Anon, UNKNOWN);
             Pc { image, address }
         })
@@ -238,7 +238,7 @@ impl Collector {
     /// A window without values, because nothing can tell any more whether its pages are pristine.
     fn process_gone(&mut self) {
         self.totals.gone += 1;
-        self.lost("windows_of_gone_processes", 1);
+        self.lost(Loss::WindowsOfGoneProcesses, 1);
     }
 
     /// Attributes a sample, and runs the window that starts there.
@@ -343,7 +343,7 @@ impl Collector {
             return self.stop(StopReason::NotDumpable);
         }
         if sample.time < self.late {
-            return self.lost("values_of_late_samples", 1);
+            return self.lost(Loss::ValuesOfLateSamples, 1);
         }
         let basis = capture
             .zip(brought.as_ref())

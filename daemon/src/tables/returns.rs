@@ -25,6 +25,7 @@
 //! and shares of time are all that is told.
 
 use hotlist::{Generator, Hotlist};
+use profiledb::Loss;
 
 use super::sites::Moment;
 use super::{NONE, Tables};
@@ -155,7 +156,7 @@ impl Tables {
         if profile.returns == NONE {
             let new = u32::try_from(self.returns.len()).ok();
             let Some(new) = new.filter(|new| !is_full && *new != NONE) else {
-                self.count("lost", "table_full_values", 1);
+                self.lost.count(Loss::TableFullValues, 1);
                 return;
             };
             profile.returns = new;
