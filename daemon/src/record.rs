@@ -23,7 +23,7 @@ use crate::processors::Processors;
 use crate::procfs;
 use crate::raw;
 use crate::session::{Driver, Session, TICK, queue};
-use crate::store::{Saved, Store};
+use crate::store::{CANNOT_WRITE, Saved, Store};
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -178,8 +178,7 @@ fn open_files(
             "{} is both the database (-o) and the raw recording (--raw): name two files",
             path.display()
         )),
-        _ => Writer::create_epoch(&args.output, &choices.epoch(args))
-            .context("cannot write the database"),
+        _ => Writer::create_epoch(&args.output, &choices.epoch(args)).context(CANNOT_WRITE),
     };
     if let (Err(_), Some(path)) = (&writer, &args.raw) {
         // Its header is all that it has; should it stay, the next recording says so.

@@ -10,14 +10,14 @@ use crate::collector::{Collector, Settings};
 use crate::kernel::Kernel;
 use crate::output;
 use crate::raw::{Entry, Header, Reader};
-use crate::store::{Store, wall_now};
+use crate::store::{CANNOT_WRITE, Store, wall_now};
 
 /// Runs a replay; returns the exit status.
 pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     let (mut reader, header) = Reader::open(&args.raw)?;
     let settings = settings(args, &header)?;
-    let writer = Writer::create_epoch(&args.output, &epoch(&settings, &header))
-        .context("cannot write the database")?;
+    let writer =
+        Writer::create_epoch(&args.output, &epoch(&settings, &header)).context(CANNOT_WRITE)?;
     let mut store = Store::new(writer)?;
     let mut collector = Collector::new(settings);
     let kernel = Kernel::of_recording(header.kernel_text, header.kernel_build_id.as_deref());

@@ -16,6 +16,9 @@ use crate::output::count;
 use crate::saver::{Done, Saver};
 use crate::tables::Tables;
 
+/// What `-o` names cannot be had.
+pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";
+
 /// The database and what could not be written to it yet.
 pub(crate) struct Store {
     saver: Saver,

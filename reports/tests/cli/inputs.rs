@@ -26,8 +26,19 @@ fn unreadable_inputs() {
     std::fs::write(&foreign, "no database at all").expect("writes");
     for input in ["missing.db", "foreign.db", "fixture", "/dev/null"] {
         let output = fixture.run(&["-i", input, "top"]);
-        assert_eq!(code(&output), 3, "{input}: {}", errors(&output));
+        let said = errors(&output);
+        assert_eq!(code(&output), 3, "{input}: {said}");
         assert!(output.stdout.is_empty(), "{input}");
+        assert!(said.contains("vcpid record"), "{input}: {said}");
+    }
+    // Of a database that is cut short it is said that it is a bad copy.
+    let whole = std::fs::read(fixture.database()).expect("reads");
+    for bytes in [whole.len() / 2, 8192] {
+        std::fs::write(fixture.dir().join("cut.db"), &whole[..bytes]).expect("writes");
+        let output = fixture.run(&["-i", "cut.db", "top"]);
+        let said = errors(&output);
+        assert_eq!(code(&output), 3, "{bytes}: {said}");
+        assert!(said.contains("copy it again"), "{bytes}: {said}");
     }
     let empty = tempfile::tempdir().expect("a temporary directory");
     let output = Command::new(env!("CARGO_BIN_EXE_vcpi"))
