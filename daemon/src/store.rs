@@ -8,10 +8,10 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use profiledb::{Error, Loss, Writer};
 
+use crate::checkpointer::Checkpointer;
 use crate::collector::{Collector, Totals};
 use crate::flush::Snapshot;
 use crate::lost::Lost;
-use crate::merging::Merging;
 use crate::output::count;
 use crate::saver::{Done, Saver};
 use crate::tables::Tables;
@@ -22,7 +22,7 @@ pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names anoth
 /// The database and what could not be written to it yet.
 pub(crate) struct Store {
     saver: Saver,
-    merging: Merging,
+    checkpointer: Checkpointer,
     /// Not here while something is being written.
     writer: Option<Writer>,
     /// What could not be written.
@@ -60,7 +60,7 @@ impl Store {
     pub(crate) fn closed() -> Result<Self> {
         Ok(Self {
             saver: Saver::start()?,
-            merging: Merging::start()?,
+            checkpointer: Checkpointer::start()?,
             writer: None,
             pending: None,
             unsaved: (0, Lost::default()),
@@ -119,7 +119,7 @@ impl Store {
 
     /// Processor time that writing has taken.
     pub(crate) fn saving_time(&self) -> Duration {
-        self.saver.cpu_time() + self.merging.cpu_time()
+        self.saver.cpu_time() + self.checkpointer.cpu_time()
     }
 
     /// Counts what collecting has cost since the last time.
@@ -151,8 +151,8 @@ impl Store {
             self.pending = Some(snapshot);
             return Err(anyhow!("the database is closed"));
         };
-        if self.merging.is_behind(writer.path()) {
-            self.merging.want(writer.path());
+        if self.checkpointer.is_behind(writer.path()) {
+            self.checkpointer.want(writer.path());
             (self.writer, self.pending) = (Some(writer), Some(snapshot));
             return Err(anyhow!("the disk does not keep up"));
         }
@@ -201,7 +201,7 @@ impl Store {
             took,
         } = done;
         if matches!(result, Ok(Ok(()))) {
-            self.merging.want(writer.path());
+            self.checkpointer.want(writer.path());
         }
         self.writer = Some(writer);
         let totals = snapshot.totals;
@@ -265,8 +265,8 @@ impl Store {
     /// merged if it must be, or the disk is quick.
     pub(crate) fn begin_end(&mut self, must_merge: bool) -> Option<Receiver<Result<(), Error>>> {
         let writer = self.writer.take()?;
-        let merge = must_merge || !self.merging.is_slow();
-        let merge = merge.then(|| self.merging.shared());
+        let merge = must_merge || !self.checkpointer.is_slow();
+        let merge = merge.then(|| self.checkpointer.shared());
         // Where the last interval ended: the clock may have been set since the first began.
         Some(self.saver.end(writer, self.started, merge))
     }
