@@ -421,6 +421,12 @@ fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool
             },
             args.output.display()
         );
+        if totals.lost * 100 > totals.samples {
+            eprintln!(
+                "vcpid: `vcpi status -i {}` says what was lost, and what to do",
+                args.output.display()
+            );
+        }
         let affordable = choices.affordable.as_ref();
         if let Some(advice) = affordable.and_then(|rate| rate.advice(totals.samples)) {
             eprintln!("vcpid: {advice}");

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::Fixture;
+use crate::common::{Fixture, epoch};
 use crate::{code, errors, json, samples};
 
 /// A report goes to stdout with 0, and the source that was read is named on stderr.
@@ -97,6 +97,23 @@ fn damaged_among_others() {
     std::fs::remove_file(fixture.database()).expect("removes");
     let others = fixture.run(&["-i", ".", "top"]);
     assert_eq!(code(&others), 3, "{}", errors(&others));
+}
+
+/// A recording without a sample says where to look for the reason.
+#[test]
+fn nothing_collected() {
+    let fixture = Fixture::new();
+    let path = fixture.dir().join("nothing.db");
+    let epoch = epoch(0, "sleep", "bpf");
+    let writer = profiledb::Writer::create_epoch(&path, &epoch).expect("creates");
+    writer.close().expect("closes");
+    let output = fixture.run(&["-i", "nothing.db", "top"]);
+    assert_eq!(code(&output), 1);
+    assert!(
+        errors(&output).contains("nothing was collected; `vcpi status`"),
+        "{}",
+        errors(&output)
+    );
 }
 
 /// A socket on which nobody answers is an input that cannot be read, and stands alone.
