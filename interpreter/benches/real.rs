@@ -12,6 +12,13 @@ const LIBRARIES: [&str; 2] = [
     "/lib/x86_64-linux-gnu/libc.so.6",
     "/lib/x86_64-linux-gnu/libm.so.6",
 ];
+/// Those of programs that compute in loops of integers, where the machine has them.
+const PROGRAMS: [&str; 4] = [
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/x86_64-linux-gnu/liblzma.so.5",
+    "/lib/x86_64-linux-gnu/libsqlite3.so.0",
+    "/lib/x86_64-linux-gnu/libpython3.11.so.1.0",
+];
 /// Instructions into a function at which windows start.
 const STARTS: std::ops::Range<u32> = 0..24;
 /// Instructions with a vector register that make a window one of vector code.
@@ -34,6 +41,11 @@ impl Library {
     /// The libraries that this machine has.
     pub(crate) fn all() -> Vec<Self> {
         LIBRARIES.into_iter().filter_map(Self::new).collect()
+    }
+
+    /// Those of programs that this machine has.
+    pub(crate) fn of_programs() -> Vec<Self> {
+        PROGRAMS.into_iter().filter_map(Self::new).collect()
     }
 
     fn new(path: &'static str) -> Option<Self> {
@@ -87,6 +99,14 @@ impl Library {
         starts.into_iter().step_by(step).collect()
     }
 
+    /// Starts of windows of any code that run so many instructions, at most so many of them.
+    pub(crate) fn long_starts(&mut self, instructions: u32, count: usize) -> Vec<u64> {
+        let mut starts = self.functions.clone();
+        starts.retain(|start| self.after(*start, instructions).is_some());
+        let step = starts.len().div_ceil(count).max(1);
+        starts.into_iter().step_by(step).collect()
+    }
+
     /// Where a window of so many instructions from a function's entry comes to.
     fn after(&mut self, function: u64, instructions: u32) -> Option<u64> {
         run(self, function, instructions, &mut Pcs(Vec::new()))
@@ -135,6 +155,10 @@ impl Code for Library {
             bias: 0,
             mark: 0,
         })
+    }
+
+    fn keeps(&self) -> bool {
+        true
     }
 }
 

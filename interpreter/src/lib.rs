@@ -84,6 +84,7 @@ mod path;
 mod plan;
 mod rflags;
 mod stop;
+mod trace;
 mod treatment;
 mod vector;
 mod window;
@@ -103,6 +104,7 @@ pub use plan::{
 };
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
+pub use trace::Traces;
 pub use vector::Vector;
 pub use window::{
     Access, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers,

@@ -2,10 +2,10 @@
 
 use crate::machine::{Allowed, Machine, check_canonical};
 use crate::stop::StopReason;
-use crate::window::{Access, Verdict};
+use crate::window::{Access, Memory, Sink, Verdict};
 use crate::word::{Width, Word};
 
-impl Machine<'_> {
+impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     /// Loads from a linear address; what cannot be read is unknown.
     #[inline]
     pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {

@@ -148,7 +148,12 @@ impl Overlay {
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
     /// interrupt, and what is known of these. `memory` knows what is mapped twice.
-    pub(crate) fn load(&self, address: u64, width: Width, memory: &mut dyn Memory) -> (u8, Word) {
+    pub(crate) fn load<M: Memory + ?Sized>(
+        &self,
+        address: u64,
+        width: Width,
+        memory: &mut M,
+    ) -> (u8, Word) {
         let bytes = width.bytes();
         let last = address.wrapping_add(u64::from(bytes) - 1);
         let mut covered = self.unknown_bytes(address, bytes);
@@ -188,7 +193,7 @@ impl Overlay {
 
     /// Which bytes of the set, counted from `address` on, may have been stored to through another
     /// address.
-    fn aliased_bytes(&self, address: u64, set: u8, memory: &mut dyn Memory) -> u8 {
+    fn aliased_bytes<M: Memory + ?Sized>(&self, address: u64, set: u8, memory: &mut M) -> u8 {
         let mut aliased = 0;
         for i in (0..8u32).filter(|i| set >> i & 1 != 0) {
             let byte = address.wrapping_add(u64::from(i));
@@ -200,7 +205,7 @@ impl Overlay {
     }
 
     /// Whether a byte may have been stored to through another address.
-    fn is_aliased(&self, byte: u64, memory: &mut dyn Memory) -> bool {
+    fn is_aliased<M: Memory + ?Sized>(&self, byte: u64, memory: &mut M) -> bool {
         let chunks = self.chunks[..self.len].iter();
         let mut meeting = chunks
             .filter(|chunk| meet(chunk.base, byte & !7) && chunk.stored >> (byte & 7) & 1 != 0);
@@ -213,7 +218,12 @@ impl Overlay {
     /// Takes from the chunks what a store to these bytes may have overwritten through another
     /// address.
     #[inline(never)]
-    pub(crate) fn forget_aliases(&mut self, first: u64, last: u64, memory: &mut dyn Memory) {
+    pub(crate) fn forget_aliases<M: Memory + ?Sized>(
+        &mut self,
+        first: u64,
+        last: u64,
+        memory: &mut M,
+    ) {
         for chunk in &mut self.chunks[..self.len] {
             let mut hit = 0;
             for i in (0..8u32).filter(|i| chunk.stored >> i & 1 != 0) {
@@ -256,7 +266,12 @@ impl Overlay {
     /// Whether the window may have stored to any of these bytes of an instruction. `memory` knows
     /// which stores change code.
     #[inline]
-    pub(crate) fn touches(&mut self, address: u64, bytes: usize, memory: &mut dyn Memory) -> bool {
+    pub(crate) fn touches<M: Memory + ?Sized>(
+        &mut self,
+        address: u64,
+        bytes: usize,
+        memory: &mut M,
+    ) -> bool {
         let is_clear = address.wrapping_sub(self.clear_page) < self.clear_bytes;
         !is_clear && self.touches_in_page(address, bytes as u64, memory)
     }
@@ -264,7 +279,12 @@ impl Overlay {
     /// The same where nothing is known of the page yet.
     #[cold]
     #[inline(never)]
-    fn touches_in_page(&mut self, address: u64, bytes: u64, memory: &mut dyn Memory) -> bool {
+    fn touches_in_page<M: Memory + ?Sized>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        memory: &mut M,
+    ) -> bool {
         let last = address.saturating_add(bytes.saturating_sub(1));
         let page = address & !(PAGE - 1);
         let end = page | (PAGE - 1);
