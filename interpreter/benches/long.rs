@@ -76,6 +76,15 @@ fn of_window(window: Window, library: &mut Library, start: u64) -> [Duration; 2]
     best
 }
 
+/// Pointers in every register, to data at different places of their pages.
+fn apart() -> [u64; 16] {
+    let mut all = gpr();
+    for (pointer, i) in all.iter_mut().zip(0..) {
+        *pointer += 0x1_0000 + 0x128 * i;
+    }
+    all
+}
+
 fn run(
     window: Window,
     way: Way,
@@ -85,7 +94,7 @@ fn run(
     (state, traces): (&mut State, &mut Traces),
 ) -> u64 {
     let mut sum = Sum::default();
-    state.registers.set_sample(black_box(gpr()), start, 0x246);
+    state.registers.set_sample(black_box(apart()), start, 0x246);
     let end = match way {
         Way::Handlers => window.run_on(state, library, memory, &mut sum),
         Way::Traces => window.run_traced(state, traces, library, memory, &mut sum),

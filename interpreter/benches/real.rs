@@ -1,11 +1,13 @@
 //! Windows of functions of the machine's own libraries.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use interpreter::{
     Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, State, StopReason, Window,
 };
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::elf::PF_X;
+use object::{Object, ObjectSegment, ObjectSymbol, Segment, SegmentFlags, SymbolKind};
 
 /// Where libraries lie whose functions everything uses.
 const LIBRARIES: [&str; 2] = [
@@ -34,6 +36,8 @@ pub(crate) struct Library {
     pub(crate) path: &'static str,
     segments: Rc<Segments>,
     functions: Vec<u64>,
+    /// Where code lies.
+    code: Vec<Range<u64>>,
     cache: DecodeCache,
 }
 
@@ -51,6 +55,12 @@ impl Library {
     fn new(path: &'static str) -> Option<Self> {
         let file = std::fs::read(path).ok()?;
         let file = object::File::parse(&*file).ok()?;
+        let is_code = |s: &Segment<'_, '_>| match s.flags() {
+            SegmentFlags::Elf { p_flags, .. } => p_flags.contains(PF_X),
+            _ => false,
+        };
+        let code = file.segments().filter(is_code);
+        let code = code.map(|s| s.address()..s.address() + s.size()).collect();
         let segments = file.segments();
         let segments = segments.filter_map(|s| Some((s.address(), s.data().ok()?.to_vec())));
         let functions = file.dynamic_symbols();
@@ -62,6 +72,7 @@ impl Library {
             path,
             segments: Rc::new(segments.collect()),
             functions,
+            code,
             cache: DecodeCache::new(1 << 16),
         })
     }
@@ -102,7 +113,12 @@ impl Library {
     /// Starts of windows of any code that run so many instructions, at most so many of them.
     pub(crate) fn long_starts(&mut self, instructions: u32, count: usize) -> Vec<u64> {
         let mut starts = self.functions.clone();
-        starts.retain(|start| self.after(*start, instructions).is_some());
+        starts.retain(|start| {
+            let mut pcs = Pcs(Vec::new());
+            let end = run(self, *start, instructions, &mut pcs);
+            let is_code = |pc: &u64| self.code.iter().any(|range| range.contains(pc));
+            end.is_some() && pcs.0.iter().all(is_code)
+        });
         let step = starts.len().div_ceil(count).max(1);
         starts.into_iter().step_by(step).collect()
     }

@@ -44,7 +44,7 @@ pub(crate) struct Overlay {
     len: usize,
     /// By the bit that a chunk falls to in `marks`, where the newest of them is held; of a bit that
     /// is not set, anywhere.
-    places: [u8; CHUNKS],
+    places: [u8; MARKS],
     /// The chunk to give up next when all are taken.
     victim: usize,
     holes: [Hole; HOLES],
@@ -53,19 +53,30 @@ pub(crate) struct Overlay {
     all_unknown: bool,
     /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
     /// there are holes.
-    marks: u64,
+    marks: Marks,
     /// Those of the chunks alone, and those of these to which more than one chunk fell.
-    taken: u64,
-    crowded: u64,
-    /// Start of a page that nothing was stored to, if `clear_bytes` is not zero: code is mostly in the
-    /// page of the instruction before, and what is stored is not.
-    clear_page: u64,
-    /// How many bytes of it an instruction may begin at without reaching into the next page.
-    clear_bytes: u64,
+    taken: Marks,
+    crowded: Marks,
+    /// One of `marks` is set.
+    any: bool,
+    /// Bits that the pages of chunks fall to; all of them where there are holes.
+    pages: u64,
+    /// Pages that nothing was stored to, each with [`CLEAR`] set: code is mostly in the page of an
+    /// instruction before, and what is stored is not.
+    clear_pages: [u64; CLEAR_PAGES],
 }
 
 /// Bytes that are looked at at once for whether code was stored to.
 const PAGE: u64 = 4096;
+/// Of so many pages it is known at once.
+const CLEAR_PAGES: usize = 8;
+/// What tells a page from none.
+const CLEAR: u64 = 1;
+
+/// Where it is noted that the page of an address is clear.
+fn clear_place(address: u64) -> usize {
+    (address / PAGE) as usize % CLEAR_PAGES
+}
 
 /// One bit per byte: the `count` bytes from `first` on, within 8.
 fn byte_set(first: u32, count: u32) -> u8 {
@@ -82,14 +93,34 @@ fn meet(a: u64, b: u64) -> bool {
     a != b && (a ^ b).is_multiple_of(PAGE)
 }
 
-/// Number of the bit that the chunk of a byte falls to.
-fn place(address: u64) -> usize {
-    (address >> 3 & 63) as usize
+/// The bit that the page of an address falls to.
+fn page_bit(address: u64) -> u64 {
+    1 << (address / PAGE % 64)
 }
 
-/// The bit of the chunk that a byte lies in.
-fn mark(address: u64) -> u64 {
-    1 << place(address)
+/// One bit for each of the chunks of a page.
+type Marks = [u64; MARK_WORDS];
+
+const MARKS: usize = PAGE as usize / 8;
+const MARK_WORDS: usize = MARKS / 64;
+
+/// Number of the bit that the chunk of a byte falls to.
+#[inline(always)]
+fn place(address: u64) -> usize {
+    (address >> 3) as usize % MARKS
+}
+
+/// Whether the bit of the chunk that a byte lies in is set.
+#[inline(always)]
+fn has(marks: &Marks, address: u64) -> bool {
+    let place = place(address);
+    marks[place / 64] >> (place % 64) & 1 != 0
+}
+
+#[inline(always)]
+fn add(marks: &mut Marks, address: u64) {
+    let place = place(address);
+    marks[place / 64] |= 1 << (place % 64);
 }
 
 impl Overlay {
@@ -101,16 +132,17 @@ impl Overlay {
                 stored: 0,
             }; CHUNKS],
             len: 0,
-            places: [0; CHUNKS],
+            places: [0; MARKS],
             victim: 0,
             holes: [Hole { first: 0, last: 0 }; HOLES],
             hole_len: 0,
             all_unknown: false,
-            marks: 0,
-            taken: 0,
-            crowded: 0,
-            clear_page: 0,
-            clear_bytes: 0,
+            marks: [0; MARK_WORDS],
+            taken: [0; MARK_WORDS],
+            crowded: [0; MARK_WORDS],
+            any: false,
+            pages: 0,
+            clear_pages: [0; CLEAR_PAGES],
         }
     }
 
@@ -120,8 +152,13 @@ impl Overlay {
         self.victim = 0;
         self.hole_len = 0;
         self.all_unknown = false;
-        (self.marks, self.taken, self.crowded) = (0, 0, 0);
-        self.clear_bytes = 0;
+        if self.any {
+            (self.marks, self.taken) = ([0; MARK_WORDS], [0; MARK_WORDS]);
+            self.crowded = [0; MARK_WORDS];
+            self.any = false;
+            self.pages = 0;
+        }
+        self.clear_pages = [0; CLEAR_PAGES];
     }
 
     /// Whether a load of the `width` at `address` takes everything from the memory of the interrupt:
@@ -130,7 +167,7 @@ impl Overlay {
     pub(crate) fn is_clear(&self, address: u64, width: Width) -> bool {
         // So many bytes lie in two chunks at most, which may be those at both ends of memory.
         let last = address.wrapping_add(u64::from(width.bytes()) - 1);
-        self.marks & (mark(address) | mark(last)) == 0 && !self.all_unknown
+        !has(&self.marks, address) && !has(&self.marks, last) && !self.all_unknown
     }
 
     /// What a load of the `width` at `address` yields if the window stored all its bytes, and they lie
@@ -225,6 +262,12 @@ impl Overlay {
         memory: &mut M,
     ) {
         for chunk in &mut self.chunks[..self.len] {
+            // Most chunks lie at other offsets in their pages than all that is stored.
+            let before = first.wrapping_sub(chunk.base) % PAGE;
+            let behind = chunk.base.wrapping_sub(first) % PAGE;
+            if before > 7 && behind > last - first {
+                continue;
+            }
             let mut hit = 0;
             for i in (0..8u32).filter(|i| chunk.stored >> i & 1 != 0) {
                 let byte = chunk.base.wrapping_add(u64::from(i));
@@ -243,7 +286,7 @@ impl Overlay {
     #[inline]
     pub(crate) fn is_crowded(&self, address: u64, width: Width) -> bool {
         let last = address.wrapping_add(u64::from(width.bytes()) - 1);
-        self.crowded & (mark(address) | mark(last)) != 0
+        has(&self.crowded, address) || has(&self.crowded, last)
     }
 
     /// The bytes from `address` on (at most 8) that lie in unknown memory, chunks aside.
@@ -272,7 +315,10 @@ impl Overlay {
         bytes: usize,
         memory: &mut M,
     ) -> bool {
-        let is_clear = address.wrapping_sub(self.clear_page) < self.clear_bytes;
+        let page = address & !(PAGE - 1);
+        // Beyond, an instruction may reach into the next page.
+        let is_clear = self.clear_pages[clear_place(address)] == page | CLEAR
+            && address - page <= PAGE - MAX_BYTES as u64;
         !is_clear && self.touches_in_page(address, bytes as u64, memory)
     }
 
@@ -288,9 +334,9 @@ impl Overlay {
         let last = address.saturating_add(bytes.saturating_sub(1));
         let page = address & !(PAGE - 1);
         let end = page | (PAGE - 1);
-        if self.marks == 0 && !self.all_unknown {
+        if !self.any && !self.all_unknown {
             // Nothing was stored. The first store looks at it anew.
-            (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+            self.clear_pages[clear_place(page)] = page | CLEAR;
             return false;
         }
         // An instruction is in two pages at most.
@@ -307,10 +353,11 @@ impl Overlay {
             let mut all = (0..bytes).map(|i| address.wrapping_add(i));
             return self.holds(address, last) || all.any(|byte| self.is_aliased(byte, memory));
         }
-        if self.holds(page, end.max(last)) {
+        let is_near = self.pages & (page_bit(page) | page_bit(last)) != 0;
+        if is_near && self.holds(page, end.max(last)) {
             return self.holds(address, last);
         }
-        (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+        self.clear_pages[clear_place(page)] = page | CLEAR;
         false
     }
 
@@ -359,7 +406,7 @@ impl Overlay {
     /// Where the chunk of that base is held.
     #[inline]
     fn find(&self, base: u64) -> Option<usize> {
-        if self.marks & mark(base) == 0 {
+        if !has(&self.marks, base) {
             return None;
         }
         let held = &self.chunks[..self.len];
@@ -388,12 +435,19 @@ impl Overlay {
             });
             index
         };
-        self.crowded |= self.taken & mark(base);
-        if self.taken == 0 || base.wrapping_sub(self.clear_page) < PAGE {
-            self.clear_bytes = 0;
+        if has(&self.taken, base) {
+            add(&mut self.crowded, base);
         }
-        self.taken |= mark(base);
-        self.marks |= mark(base);
+        let clear = &mut self.clear_pages;
+        if self.len <= 1 {
+            *clear = [0; CLEAR_PAGES];
+        } else if clear[clear_place(base)] == base & !(PAGE - 1) | CLEAR {
+            clear[clear_place(base)] = 0;
+        }
+        add(&mut self.taken, base);
+        add(&mut self.marks, base);
+        self.any = true;
+        self.pages |= page_bit(base);
         // There are 64.
         self.places[place(base)] = index as u8;
         self.chunks[index] = Chunk {
@@ -427,8 +481,10 @@ impl Overlay {
     }
 
     fn add_hole(&mut self, hole: Hole) {
-        self.marks = u64::MAX;
-        self.clear_bytes = 0;
+        self.marks = [u64::MAX; MARK_WORDS];
+        self.pages = u64::MAX;
+        self.any = true;
+        self.clear_pages = [0; CLEAR_PAGES];
         for old in &mut self.holes[..self.hole_len] {
             let apart =
                 hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);

@@ -212,6 +212,11 @@ pub trait Code {
         false
     }
 
+    /// Whether what is fetched from now on is worth being kept: other windows go the same way.
+    fn repeats(&self) -> bool {
+        true
+    }
+
     /// Changes when something that was kept is perhaps no longer what is fetched. A number is not
     /// used a second time.
     fn epoch(&self) -> u64 {

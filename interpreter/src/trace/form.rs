@@ -9,7 +9,7 @@ use crate::word::Width;
 
 /// What a prepared instruction does. The letters say where its operands are: in registers (R), in
 /// memory (M), in a register or an immediate (X).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// Its handler is to be called.
@@ -29,6 +29,10 @@ pub(crate) enum Kind {
     SubRX,
     SubRM,
     SubMX,
+    AdcRX,
+    AdcRM,
+    SbbRX,
+    SbbRM,
     CmpRX,
     CmpRM,
     CmpMX,
@@ -52,6 +56,8 @@ pub(crate) enum Kind {
     Not,
     ImulRX,
     ImulRM,
+    ImulRRI,
+    ImulRMI,
     CmovRX,
     CmovRM,
     Setcc,
@@ -82,8 +88,12 @@ impl Kind {
         use OperandKind as K;
         let kinds = [0, 1, 2].map(|i| operands.get(i).kind);
         let has_memory = kinds.contains(&K::Memory);
-        let computes = instruction.mnemonic() == M::Lea;
-        if has_memory && !operands.address.is_sum || instruction.has_lock_prefix() {
+        let address = &operands.address;
+        let is_plain = match instruction.mnemonic() {
+            M::Lea => address.is_sum,
+            _ => address.is_sum_in_segment(),
+        };
+        if has_memory && !is_plain || instruction.has_lock_prefix() {
             return Self::General;
         }
         let places = match kinds {
@@ -107,7 +117,7 @@ impl Kind {
             M::Mov => of_two(Self::MovRX, Self::MovRM, Self::MovMX),
             M::Movzx => of_two(Self::MovzxRX, Self::MovzxRM, Self::General),
             M::Movsx | M::Movsxd => of_two(Self::MovsxRX, Self::MovsxRM, Self::General),
-            M::Lea if computes && kinds[0] == K::Register && has_widths(1) => Self::Lea,
+            M::Lea if kinds[0] == K::Register && has_widths(1) => Self::Lea,
             M::Add => of_two(Self::AddRX, Self::AddRM, Self::AddMX),
             M::Sub => of_two(Self::SubRX, Self::SubRM, Self::SubMX),
             M::Cmp => of_two(Self::CmpRX, Self::CmpRM, Self::CmpMX),
@@ -122,6 +132,13 @@ impl Kind {
             M::Dec => of_register(Self::Dec),
             M::Neg => of_register(Self::Neg),
             M::Not => of_register(Self::Not),
+            M::Adc => of_two(Self::AdcRX, Self::AdcRM, Self::General),
+            M::Sbb => of_two(Self::SbbRX, Self::SbbRM, Self::General),
+            M::Imul if instruction.op_count() == 3 => match kinds {
+                [K::Register, K::Register, K::Immediate] => Self::ImulRRI,
+                [K::Register, K::Memory, K::Immediate] => Self::ImulRMI,
+                _ => Self::General,
+            },
             M::Imul if instruction.op_count() == 2 => {
                 of_two(Self::ImulRX, Self::ImulRM, Self::General)
             }
@@ -167,6 +184,37 @@ impl Kind {
         }
     }
 
+    /// Whether the memory operand is read.
+    fn loads(self) -> bool {
+        use Kind as K;
+        matches!(
+            self,
+            K::MovRM
+                | K::MovzxRM
+                | K::MovsxRM
+                | K::AddRM
+                | K::AddMX
+                | K::SubRM
+                | K::SubMX
+                | K::AdcRM
+                | K::SbbRM
+                | K::CmpRM
+                | K::CmpMX
+                | K::AndRM
+                | K::AndMX
+                | K::OrRM
+                | K::OrMX
+                | K::XorRM
+                | K::XorMX
+                | K::TestMX
+                | K::ImulRM
+                | K::ImulRMI
+                | K::CmovRM
+                | K::JmpM
+                | K::CallM
+        )
+    }
+
     /// Whether the first operand is written, and is a register.
     fn writes_register(self) -> bool {
         use Kind as K;
@@ -183,6 +231,10 @@ impl Kind {
                 | K::AddRM
                 | K::SubRX
                 | K::SubRM
+                | K::AdcRX
+                | K::AdcRM
+                | K::SbbRX
+                | K::SbbRM
                 | K::AndRX
                 | K::AndRM
                 | K::OrRX
@@ -198,6 +250,8 @@ impl Kind {
                 | K::Not
                 | K::ImulRX
                 | K::ImulRM
+                | K::ImulRRI
+                | K::ImulRMI
                 | K::CmovRX
                 | K::CmovRM
                 | K::Setcc
@@ -253,6 +307,14 @@ const BY_HANDLERS: Capture = Capture::OPERANDS
     .with(Capture::OLD)
     .with(Capture::MEM);
 
+/// What addresses of a segment count from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Base {
+    Zero,
+    Fs,
+    Gs,
+}
+
 /// A prepared instruction of a process.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -289,6 +351,9 @@ pub(super) struct Op {
     pub(super) tells_written: bool,
     /// An address is to be worked out.
     pub(super) has_address: bool,
+    pub(super) segment: Base,
+    /// What is there is loaded, in the width of the second operand.
+    pub(super) loads: bool,
     pub(super) condition: ConditionCode,
     /// The register that is written, as the instruction names it.
     pub(super) written: Register,
@@ -311,7 +376,11 @@ impl Op {
     ) -> Self {
         let operands = &decoded.operands;
         let [first, second] = [operands.get(0), operands.get(1)];
-        let has_address = decoded.prepared != Kind::Nop && operands.address.is_sum;
+        let base = match operands.address.segment {
+            Register::FS => Base::Fs,
+            Register::GS => Base::Gs,
+            _ => Base::Zero,
+        };
         let asks = BY_HANDLERS.meets(capture)
             || decoded.compared > 0 && capture.meets(Capture::COMPARE)
             || decoded.fences;
@@ -374,7 +443,9 @@ impl Op {
             tells_written: kind.writes_register()
                 && !decoded.constant
                 && capture.meets(Capture::DEST),
-            has_address: has_address && (decoded.accesses_memory || kind == Kind::Lea),
+            has_address: decoded.accesses_memory || kind == Kind::Lea,
+            segment: base,
+            loads: kind.loads(),
             condition: decoded.condition,
             written: first.register,
         }

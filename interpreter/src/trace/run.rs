@@ -5,10 +5,9 @@ use super::store::Traces;
 use super::work::Places;
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
-use crate::exec::shift_rotate::{SHIFT, shifted};
 use crate::machine::{Flow, Machine, RAX, check_canonical};
 use crate::parameter::{Capture, Parameter};
-use crate::rflags::Flags;
+use crate::rflags::{Flag, Flags};
 use crate::stop::StopReason;
 use crate::window::{
     Call, Code, End, Fetched, Memory, Sink, State, Window, call, execute, follow_stubs, go_on,
@@ -40,35 +39,24 @@ impl Window {
                 break StopReason::Complete;
             }
             let found = traces.find(machine.registers.rip, likely);
-            let op = found.and_then(|index| Some((index, traces.get(index)?)));
-            let done = match op {
+            let done = match found {
                 Some((index, op)) if op.kind != Kind::General => {
-                    let op = *op;
-                    match machine.run_prepared(&op) {
-                        Ok(None) => {
-                            likely = index + 1;
-                            Ok(())
-                        }
-                        Ok(Some(flow)) => {
-                            let done = machine.depart(&op, &flow, traces, code);
-                            let to = machine.registers.rip;
-                            likely = index + 1;
-                            if done.is_ok() && to != op.next() {
-                                likely = op.link as usize;
-                                if let Some(at) = traces.find(to, likely).filter(|at| *at != likely)
-                                {
-                                    traces.link(index, at);
-                                    likely = at;
-                                }
-                            }
-                            done
-                        }
-                        Err(reason) => Err(reason),
+                    likely = index + 1;
+                    let done = machine.run_prepared(op, traces, code);
+                    let to = machine.registers.rip;
+                    if op.kind >= Kind::Jcc && to != op.next() {
+                        likely = op.link as usize;
+                        traces.follow(index, to, &mut likely);
                     }
+                    done
                 }
                 _ => {
-                    likely = found.map_or(traces.len(), |index| index) + 1;
-                    machine.lend(|machine| general(machine, traces, code, found.is_none()))
+                    let (index, is_new) = match found {
+                        Some((index, _)) => (index, false),
+                        None => (traces.len(), true),
+                    };
+                    likely = index + 1;
+                    machine.lend(|machine| general(machine, traces, code, is_new))
                 }
             };
             match done {
@@ -89,15 +77,12 @@ fn general<C: Code>(
     is_new: bool,
 ) -> Result<(), StopReason> {
     let pc = machine.registers.rip;
-    let fetched = code.fetch(pc);
+    let is_new = is_new && code.repeats();
     let Fetched {
         instruction,
         bias,
         mark,
-    } = match fetched {
-        Ok(fetched) => fetched,
-        Err(reason) => return Err(reason),
-    };
+    } = code.fetch(pc)?;
     let prepared = is_new.then(|| Op::new(instruction, (pc, bias, mark), machine.capture));
     let next = pc.wrapping_add(instruction.len() as u64);
     let done = execute(machine, instruction, (pc, bias, mark));
@@ -113,19 +98,32 @@ fn general<C: Code>(
 }
 
 impl<M: Memory, S: Sink> Machine<'_, M, S> {
-    /// Runs a prepared instruction and tells its values; where it leads, if not to the next one.
+    /// Runs a prepared instruction, tells its values, and goes where it leads.
     #[inline(always)]
-    fn run_prepared(&mut self, op: &Op) -> Result<Option<Flow>, StopReason> {
+    fn run_prepared<C: Code>(
+        &mut self,
+        op: &Op,
+        traces: &Traces,
+        code: &mut C,
+    ) -> Result<(), StopReason> {
         self.pc = op.pc;
         self.sink.reached(op.pc, op.mark);
         if self.has_written(op.pc, usize::from(op.len)) {
             return Err(StopReason::PageWritten);
         }
-        self.address = if op.has_address { self.sum(op) } else { None };
-        if op.kind as u8 >= Kind::Jcc as u8 {
-            return self.transfer(op).map(Some);
+        if op.kind == Kind::Jcc {
+            return self.branch(op);
         }
-        self.compute(op)?;
+        self.address = if op.has_address { self.sum(op) } else { None };
+        let loaded = match op.loads {
+            true => self.fetch_operand(op)?,
+            false => Word::ZERO,
+        };
+        if op.kind > Kind::Jcc {
+            let flow = self.transfer(op, loaded)?;
+            return self.depart(op, &flow, traces, code);
+        }
+        self.compute(op, loaded)?;
         match (op.tells_address, op.tells_written) {
             (false, false) => {}
             (true, false) => self.tell(op, &[(Parameter::Ea, self.address)]),
@@ -133,7 +131,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             (true, true) => self.tell(op, &[(Parameter::Ea, self.address), self.written(op)]),
         }
         self.registers.rip = op.next();
-        Ok(None)
+        Ok(())
     }
 
     #[inline(always)]
@@ -149,20 +147,20 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
 
     /// Instructions that the next one follows.
     #[inline(always)]
-    fn compute(&mut self, op: &Op) -> Result<(), StopReason> {
+    fn compute(&mut self, op: &Op, loaded: Word) -> Result<(), StopReason> {
         use Kind as K;
-        use Places::{MX, RM, RX};
+        let [rx, rm, mx] = [Places::RX, Places::RM, Places::MX].map(|places| (places, loaded));
         let add = |flags: &mut Flags, width, a, b| flags.add(width, a, b, Some(false));
         let sub = |flags: &mut Flags, width, a, b| flags.sub(width, a, b, Some(false));
         match op.kind {
             K::Nop => Ok(()),
-            K::MovRX => self.moving(op, RX, |value| value),
-            K::MovRM => self.moving(op, RM, |value| value),
-            K::MovMX => self.moving(op, MX, |value| value),
-            K::MovzxRX => self.moving(op, RX, |value| value),
-            K::MovzxRM => self.moving(op, RM, |value| value),
-            K::MovsxRX => self.moving(op, RX, |value| value.sign_extend(op.from, op.width)),
-            K::MovsxRM => self.moving(op, RM, |value| value.sign_extend(op.from, op.width)),
+            K::MovRX => self.moving(op, rx, |value| value),
+            K::MovRM => self.moving(op, rm, |value| value),
+            K::MovMX => self.moving(op, mx, |value| value),
+            K::MovzxRX => self.moving(op, rx, |value| value),
+            K::MovzxRM => self.moving(op, rm, |value| value),
+            K::MovsxRX => self.moving(op, rx, |value| value.sign_extend(op.from, op.width)),
+            K::MovsxRM => self.moving(op, rm, |value| value.sign_extend(op.from, op.width)),
             K::Lea => {
                 let offset = match self.address {
                     Some(address) => Word::known(address),
@@ -171,26 +169,30 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                 self.put(op, offset.truncate(op.width));
                 Ok(())
             }
-            K::AddRX => self.binary(op, RX, Binary::PLAIN, add),
-            K::AddRM => self.binary(op, RM, Binary::PLAIN, add),
-            K::AddMX => self.binary(op, MX, Binary::PLAIN, add),
-            K::SubRX => self.binary(op, RX, Binary::SELF_CANCELS, sub),
-            K::SubRM => self.binary(op, RM, Binary::SELF_CANCELS, sub),
-            K::SubMX => self.binary(op, MX, Binary::SELF_CANCELS, sub),
-            K::CmpRX => self.binary(op, RX, Binary::COMPARES, sub),
-            K::CmpRM => self.binary(op, RM, Binary::COMPARES, sub),
-            K::CmpMX => self.binary(op, MX, Binary::COMPARES, sub),
-            K::AndRX => self.logic(op, RX, Binary::PLAIN, |a, b| a & b),
-            K::AndRM => self.logic(op, RM, Binary::PLAIN, |a, b| a & b),
-            K::AndMX => self.logic(op, MX, Binary::PLAIN, |a, b| a & b),
-            K::OrRX => self.logic(op, RX, Binary::PLAIN, |a, b| a | b),
-            K::OrRM => self.logic(op, RM, Binary::PLAIN, |a, b| a | b),
-            K::OrMX => self.logic(op, MX, Binary::PLAIN, |a, b| a | b),
-            K::XorRX => self.logic(op, RX, Binary::SELF_CANCELS, |a, b| a ^ b),
-            K::XorRM => self.logic(op, RM, Binary::SELF_CANCELS, |a, b| a ^ b),
-            K::XorMX => self.logic(op, MX, Binary::SELF_CANCELS, |a, b| a ^ b),
-            K::TestRX => self.logic(op, RX, Binary::TESTS, |a, b| a & b),
-            K::TestMX => self.logic(op, MX, Binary::TESTS, |a, b| a & b),
+            K::AddRX => self.binary(op, rx, Binary::PLAIN, add),
+            K::AddRM => self.binary(op, rm, Binary::PLAIN, add),
+            K::AddMX => self.binary(op, mx, Binary::PLAIN, add),
+            K::SubRX => self.binary(op, rx, Binary::SELF_CANCELS, sub),
+            K::SubRM => self.binary(op, rm, Binary::SELF_CANCELS, sub),
+            K::SubMX => self.binary(op, mx, Binary::SELF_CANCELS, sub),
+            K::AdcRX => self.binary(op, rx, Binary::PLAIN, with_carry(Flags::add)),
+            K::AdcRM => self.binary(op, rm, Binary::PLAIN, with_carry(Flags::add)),
+            K::SbbRX => self.binary(op, rx, Binary::SELF_CANCELS, with_carry(Flags::sub)),
+            K::SbbRM => self.binary(op, rm, Binary::SELF_CANCELS, with_carry(Flags::sub)),
+            K::CmpRX => self.binary(op, rx, Binary::COMPARES, sub),
+            K::CmpRM => self.binary(op, rm, Binary::COMPARES, sub),
+            K::CmpMX => self.binary(op, mx, Binary::COMPARES, sub),
+            K::AndRX => self.logic(op, rx, Binary::PLAIN, |a, b| a & b),
+            K::AndRM => self.logic(op, rm, Binary::PLAIN, |a, b| a & b),
+            K::AndMX => self.logic(op, mx, Binary::PLAIN, |a, b| a & b),
+            K::OrRX => self.logic(op, rx, Binary::PLAIN, |a, b| a | b),
+            K::OrRM => self.logic(op, rm, Binary::PLAIN, |a, b| a | b),
+            K::OrMX => self.logic(op, mx, Binary::PLAIN, |a, b| a | b),
+            K::XorRX => self.logic(op, rx, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::XorRM => self.logic(op, rm, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::XorMX => self.logic(op, mx, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::TestRX => self.logic(op, rx, Binary::TESTS, |a, b| a & b),
+            K::TestMX => self.logic(op, mx, Binary::TESTS, |a, b| a & b),
             K::Shl => self.shift(op, Flags::shl),
             K::Shr => self.shift(op, Flags::shr),
             K::Sar => self.shift(op, Flags::sar),
@@ -198,10 +200,12 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             K::Dec => self.unary(op, Flags::dec),
             K::Neg => self.unary(op, Flags::neg),
             K::Not => self.unary(op, |_, width, a| (!a).truncate(width)),
-            K::ImulRX => self.binary(op, RX, Binary::PLAIN, multiplied),
-            K::ImulRM => self.binary(op, RM, Binary::PLAIN, multiplied),
-            K::CmovRX => self.moving_if(op, RX),
-            K::CmovRM => self.moving_if(op, RM),
+            K::ImulRX => self.binary(op, rx, Binary::PLAIN, multiplied),
+            K::ImulRM => self.binary(op, rm, Binary::PLAIN, multiplied),
+            K::ImulRRI => self.multiply(op, rx),
+            K::ImulRMI => self.multiply(op, rm),
+            K::CmovRX => self.moving_if(op, rx),
+            K::CmovRM => self.moving_if(op, rm),
             K::Setcc => {
                 let holds = self.registers.rflags.condition(op.condition);
                 self.put(op, Word::of(Width::B8, holds.map(u64::from)));
@@ -228,40 +232,27 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         }
     }
 
+    /// A conditional branch.
     #[inline(always)]
-    fn shift(
-        &mut self,
-        op: &Op,
-        apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
-    ) -> Result<(), StopReason> {
-        let (width, value) = (op.width, self.part(usize::from(op.a), op.width));
-        let count = self.source(op, Width::B8).all();
-        let result = shifted(self.flags(), width, &SHIFT, value, count, apply);
-        self.put(op, result);
+    fn branch(&mut self, op: &Op) -> Result<(), StopReason> {
+        let taken = self.registers.rflags.condition(op.condition);
+        if self.capture.meets(Capture::BRANCH) {
+            self.tell(op, &[(Parameter::Taken, taken.map(u64::from))]);
+        }
+        self.sink.branch(op.pc, taken);
+        self.registers.rip = match taken {
+            Some(true) => op.immediate,
+            Some(false) => op.next(),
+            None => return Err(StopReason::UnknownBranch),
+        };
         Ok(())
     }
 
-    /// Instructions that lead elsewhere.
-    #[inline(always)]
-    fn transfer(&mut self, op: &Op) -> Result<Flow, StopReason> {
-        match op.kind {
-            Kind::Jcc => {
-                let taken = self.registers.rflags.condition(op.condition);
-                if self.capture.meets(Capture::BRANCH) {
-                    self.tell(op, &[(Parameter::Taken, taken.map(u64::from))]);
-                }
-                let target = op.immediate;
-                Ok(Flow::Branch { taken, target })
-            }
-            Kind::Jmp => Ok(Flow::Jump(op.immediate)),
-            _ => self.transfer_far(op),
-        }
-    }
-
-    /// Calls, returns, and indirect jumps.
+    /// Jumps, calls and returns; `loaded` is what a memory operand holds.
     #[inline(never)]
-    fn transfer_far(&mut self, op: &Op) -> Result<Flow, StopReason> {
+    fn transfer(&mut self, op: &Op, loaded: Word) -> Result<Flow, StopReason> {
         let flow = match op.kind {
+            Kind::Jmp => return Ok(Flow::Jump(op.immediate)),
             Kind::Ret => {
                 let to = self.pop(Width::B64)?.all();
                 to.map_or(Ok(()), check_canonical)?;
@@ -277,7 +268,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             }
             _ => {
                 let target = match op.kind {
-                    Kind::JmpM | Kind::CallM => self.load(self.address, Width::B64)?.all(),
+                    Kind::JmpM | Kind::CallM => loaded.all(),
                     _ => self.part(usize::from(op.a), Width::B64).all(),
                 };
                 target.map_or(Ok(()), check_canonical)?;
@@ -322,7 +313,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     }
 
     /// Goes where a prepared instruction leads, and tells that.
-    #[inline(always)]
+    #[inline(never)]
     fn depart<C: Code>(
         &mut self,
         op: &Op,
@@ -330,29 +321,8 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         traces: &Traces,
         code: &mut C,
     ) -> Result<(), StopReason> {
-        self.registers.rip = match *flow {
-            Flow::Branch { taken, target } => {
-                self.sink.branch(op.pc, taken);
-                match taken.ok_or(StopReason::UnknownBranch)? {
-                    true => target,
-                    false => op.next(),
-                }
-            }
-            _ => self.depart_far(op, flow, traces, code)?,
-        };
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn depart_far<C: Code>(
-        &mut self,
-        op: &Op,
-        flow: &Flow,
-        traces: &Traces,
-        code: &mut C,
-    ) -> Result<u64, StopReason> {
         let unknown = StopReason::UnknownTarget;
-        let to = match *flow {
+        self.registers.rip = match *flow {
             Flow::Next | Flow::Branch { .. } => op.next(),
             Flow::Jump(target) => {
                 let jump = self.call_of(op, Some(target), false);
@@ -386,11 +356,22 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                 target
             }
         };
-        Ok(to)
+        Ok(())
     }
 
     #[inline(always)]
     fn call_of(&self, op: &Op, target: Option<u64>, indirect: bool) -> Call {
         call(self.registers, self.capture, op.pc, target, indirect)
+    }
+}
+
+/// An operation that takes the carry in, too.
+#[inline(always)]
+fn with_carry(
+    apply: impl Fn(&mut Flags, Width, Word, Word, Option<bool>) -> Word,
+) -> impl FnOnce(&mut Flags, Width, Word, Word) -> Word {
+    move |flags, width, a, b| {
+        let carry = flags.get(Flag::Cf);
+        apply(flags, width, a, b, carry)
     }
 }

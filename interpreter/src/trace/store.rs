@@ -69,30 +69,23 @@ impl Traces {
 
     /// The op at a process address, which may be at `likely`.
     #[inline(always)]
-    pub(super) fn find(&self, pc: u64, likely: usize) -> Option<usize> {
+    pub(super) fn find(&self, pc: u64, likely: usize) -> Option<(usize, &Op)> {
         match self.ops.get(likely) {
-            Some(op) if op.pc == pc => Some(likely),
+            Some(op) if op.pc == pc => Some((likely, op)),
             _ => self.find_elsewhere(pc),
         }
     }
 
     #[inline(never)]
-    fn find_elsewhere(&self, pc: u64) -> Option<usize> {
+    fn find_elsewhere(&self, pc: u64) -> Option<(usize, &Op)> {
         let place = *self.places.get(self.place(pc))? as usize;
-        self.ops
-            .get(place)
-            .is_some_and(|op| op.pc == pc)
-            .then_some(place)
-    }
-
-    #[inline(always)]
-    pub(super) fn get(&self, index: usize) -> Option<&Op> {
-        self.ops.get(index)
+        let op = self.ops.get(place).filter(|op| op.pc == pc)?;
+        Some((place, op))
     }
 
     /// Whether it is known that no stub begins at a process address: what is there does not jump.
     pub(super) fn is_no_stub(&self, pc: u64) -> bool {
-        let at = |pc: u64| self.find(pc, usize::MAX).and_then(|index| self.get(index));
+        let at = |pc: u64| self.find_elsewhere(pc).map(|(_, op)| op);
         let jumps =
             |op: &Op| matches!(op.kind, Kind::General | Kind::Jmp | Kind::JmpR | Kind::JmpM);
         at(pc).is_some_and(|first| match first.kind {
@@ -101,12 +94,21 @@ impl Traces {
         })
     }
 
-    /// Remembers where a branch led.
-    #[inline]
-    pub(super) fn link(&mut self, index: usize, to: usize) {
-        if let Some(op) = self.ops.get_mut(index) {
+    /// The op at `index` led to an address, whose op `likely` is corrected to, and remembered.
+    #[inline(always)]
+    pub(super) fn follow(&mut self, index: usize, to: u64, likely: &mut usize) {
+        let is_there = self.ops.get(*likely).is_some_and(|op| op.pc == to);
+        if !is_there {
+            self.follow_anew(index, to, likely);
+        }
+    }
+
+    #[inline(never)]
+    fn follow_anew(&mut self, index: usize, to: u64, likely: &mut usize) {
+        if let Some((found, _)) = self.find_elsewhere(to) {
+            *likely = found;
             // There are at most 2^20.
-            op.link = to as u32;
+            self.ops[index].link = found as u32;
         }
     }
 

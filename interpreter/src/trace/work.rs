@@ -1,8 +1,10 @@
 //! What a prepared instruction does with its operands: the arithmetic is that of the handlers.
 
-use super::form::{NONE, Op};
+use super::form::{Base, NONE, Op};
+use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
-use crate::machine::Machine;
+use crate::exec::shift_rotate::{SHIFT, shifted};
+use crate::machine::{Machine, check_canonical};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
 use crate::window::{Memory, Sink};
@@ -55,6 +57,13 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             sum = sum.wrapping_add(index.known_bits() << (op.scale & 3));
             known &= index.known_bytes();
         }
+        if op.segment != Base::Zero {
+            let base = match op.segment {
+                Base::Fs => self.registers.fs_base,
+                _ => self.registers.gs_base,
+            };
+            sum = sum.wrapping_add(base?);
+        }
         (known == u8::MAX).then_some(sum)
     }
 
@@ -75,18 +84,14 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     pub(super) fn moving(
         &mut self,
         op: &Op,
-        places: Places,
+        (places, loaded): (Places, Word),
         apply: impl FnOnce(Word) -> Word,
     ) -> Done {
         let value = match places {
-            Places::RM => self.load(self.address, op.from)?,
+            Places::RM => loaded,
             Places::RX | Places::MX => self.source(op, op.from),
         };
-        match places {
-            Places::MX => self.store(self.address, op.width, apply(value))?,
-            Places::RX | Places::RM => self.put(op, apply(value)),
-        }
-        Ok(())
+        self.put_in(op, places, apply(value))
     }
 
     /// Reads two operands, applies, and writes the first unless only flags are wanted.
@@ -94,29 +99,38 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     pub(super) fn binary(
         &mut self,
         op: &Op,
-        places: Places,
+        (places, loaded): (Places, Word),
         kind: Binary,
         apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
     ) -> Done {
         let width = op.width;
         let mut a = match places {
-            Places::MX => self.load(self.address, width)?,
+            Places::MX => loaded,
             Places::RX | Places::RM => self.part(usize::from(op.a), width),
         };
         let mut b = match places {
-            Places::RM => self.load(self.address, width)?,
+            Places::RM => loaded,
             Places::RX | Places::MX => self.source(op, width),
         };
         if places == Places::RX && kind.self_cancels && op.same_register {
             (a, b) = (Word::ZERO, Word::ZERO);
         }
         let result = apply(self.flags(), width, a, b);
-        if kind.writes {
-            match places {
-                Places::MX => self.store(self.address, width, result)?,
-                Places::RX | Places::RM => self.put(op, result),
-            }
+        match kind.writes {
+            true => self.put_in(op, places, result),
+            false => Ok(()),
         }
+    }
+
+    /// Multiplies the second operand by an immediate into the first.
+    #[inline(always)]
+    pub(super) fn multiply(&mut self, op: &Op, (places, loaded): (Places, Word)) -> Done {
+        let a = match places {
+            Places::RM => loaded,
+            Places::RX | Places::MX => self.part(usize::from(op.b), op.width),
+        };
+        let result = multiplied(self.flags(), op.width, a, Word::known(op.immediate));
+        self.put(op, result);
         Ok(())
     }
 
@@ -125,7 +139,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     pub(super) fn logic(
         &mut self,
         op: &Op,
-        places: Places,
+        places: (Places, Word),
         kind: Binary,
         apply: impl FnOnce(Word, Word) -> Word,
     ) -> Done {
@@ -149,12 +163,26 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         Ok(())
     }
 
+    /// Reads a register and a count, applies, writes the register.
+    #[inline(always)]
+    pub(super) fn shift(
+        &mut self,
+        op: &Op,
+        apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
+    ) -> Done {
+        let (width, value) = (op.width, self.part(usize::from(op.a), op.width));
+        let count = self.source(op, Width::B8).all();
+        let result = shifted(self.flags(), width, &SHIFT, value, count, apply);
+        self.put(op, result);
+        Ok(())
+    }
+
     /// Writes a register if the condition holds, what may be if that is not known.
     #[inline(always)]
-    pub(super) fn moving_if(&mut self, op: &Op, places: Places) -> Done {
+    pub(super) fn moving_if(&mut self, op: &Op, (places, loaded): (Places, Word)) -> Done {
         let old = self.part(usize::from(op.a), op.width);
         let new = match places {
-            Places::RM => self.load(self.address, op.width)?,
+            Places::RM => loaded,
             Places::RX | Places::MX => self.source(op, op.width),
         };
         let value = match self.registers.rflags.condition(op.condition) {
@@ -164,5 +192,55 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         };
         self.put(op, value);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn put_in(&mut self, op: &Op, places: Places, value: Word) -> Done {
+        match places {
+            Places::MX => self.store(self.address, op.width, value),
+            Places::RX | Places::RM => {
+                self.put(op, value);
+                Ok(())
+            }
+        }
+    }
+
+    /// Loads what is at the address of the memory operand.
+    #[inline(always)]
+    pub(super) fn fetch_operand(&mut self, op: &Op) -> Result<Word, StopReason> {
+        if let Some(address) = self.address
+            && check_canonical(address).is_ok()
+            && self.overlay.is_clear(address, op.from)
+        {
+            let value = match op.from {
+                Width::B64 => self.read_bytes::<8>(address),
+                Width::B32 => self.read_bytes::<4>(address),
+                Width::B16 => self.read_bytes::<2>(address),
+                Width::B8 => self.read_bytes::<1>(address),
+            };
+            return match value {
+                Some(value) => {
+                    self.sink
+                        .load(self.pc, Some(address), op.from.bytes(), true);
+                    Ok(Word::known(value))
+                }
+                None => self.unread(address, op.from),
+            };
+        }
+        self.load_rarely(op.from)
+    }
+
+    #[inline(always)]
+    fn read_bytes<const BYTES: usize>(&mut self, address: u64) -> Option<u64> {
+        let mut bytes = [0; BYTES];
+        let is_known = self.memory.read(address, &mut bytes);
+        let mut word = [0; 8];
+        word[..BYTES].copy_from_slice(&bytes);
+        is_known.then(|| u64::from_le_bytes(word))
+    }
+
+    #[inline(never)]
+    fn load_rarely(&mut self, width: Width) -> Result<Word, StopReason> {
+        self.load(self.address, width)
     }
 }
