@@ -64,14 +64,26 @@ pub(crate) struct Overlay {
     /// Pages that nothing was stored to, each with [`CLEAR`] set: code is mostly in the page of an
     /// instruction before, and what is stored is not.
     clear_pages: [u64; CLEAR_PAGES],
+    /// The one of them that was asked for last.
+    clear_page: u64,
 }
 
 /// Bytes that are looked at at once for whether code was stored to.
 const PAGE: u64 = 4096;
 /// Of so many pages it is known at once.
 const CLEAR_PAGES: usize = 8;
-/// What tells a page from none.
+/// What tells a page from none, and from an instruction in two.
 const CLEAR: u64 = 1;
+const NO_PAGE: u64 = 2;
+
+/// What a page is noted by that nothing was stored to. An instruction that may reach into the next
+/// page has a tag that no page is noted by.
+pub(crate) fn page_tag(pc: u64) -> u64 {
+    if pc % PAGE > PAGE - MAX_BYTES as u64 {
+        return NO_PAGE;
+    }
+    pc & !(PAGE - 1) | CLEAR
+}
 
 /// Where it is noted that the page of an address is clear.
 fn clear_place(address: u64) -> usize {
@@ -143,6 +155,7 @@ impl Overlay {
             any: false,
             pages: 0,
             clear_pages: [0; CLEAR_PAGES],
+            clear_page: 0,
         }
     }
 
@@ -159,6 +172,7 @@ impl Overlay {
             self.pages = 0;
         }
         self.clear_pages = [0; CLEAR_PAGES];
+        self.clear_page = 0;
     }
 
     /// Whether a load of the `width` at `address` takes everything from the memory of the interrupt:
@@ -306,6 +320,12 @@ impl Overlay {
         set
     }
 
+    /// Whether it is known already that nothing was stored to the page of a [tag](page_tag).
+    #[inline(always)]
+    pub(crate) fn is_clear_page(&self, tag: u64) -> bool {
+        self.clear_page == tag
+    }
+
     /// Whether the window may have stored to any of these bytes of an instruction. `memory` knows
     /// which stores change code.
     #[inline]
@@ -315,11 +335,12 @@ impl Overlay {
         bytes: usize,
         memory: &mut M,
     ) -> bool {
-        let page = address & !(PAGE - 1);
-        // Beyond, an instruction may reach into the next page.
-        let is_clear = self.clear_pages[clear_place(address)] == page | CLEAR
-            && address - page <= PAGE - MAX_BYTES as u64;
-        !is_clear && self.touches_in_page(address, bytes as u64, memory)
+        let tag = page_tag(address);
+        if self.clear_pages[clear_place(address)] == tag {
+            self.clear_page = tag;
+            return false;
+        }
+        self.touches_in_page(address, bytes as u64, memory)
     }
 
     /// The same where nothing is known of the page yet.
@@ -394,13 +415,18 @@ impl Overlay {
     /// Stores the bytes of a word that are in the set `stored`, and all ones in `mask`.
     #[inline]
     fn store_chunk(&mut self, base: u64, value: Word, stored: u8, mask: u64) {
-        let index = match self.find(base) {
-            Some(index) => index,
-            None => self.new_chunk(base),
-        };
-        let chunk = &mut self.chunks[index];
-        chunk.value = chunk.value.with_masked(stored, mask, value);
-        chunk.stored |= stored;
+        match self.find(base) {
+            Some(index) => {
+                let chunk = &mut self.chunks[index];
+                chunk.value = chunk.value.with_masked(stored, mask, value);
+                chunk.stored |= stored;
+            }
+            None => self.add_chunk(Chunk {
+                base,
+                value: Word::UNKNOWN.with_masked(stored, mask, value),
+                stored,
+            }),
+        }
     }
 
     /// Where the chunk of that base is held.
@@ -418,10 +444,10 @@ impl Overlay {
         }
     }
 
-    /// Makes a chunk that nothing is stored in yet, and says where; the oldest place is given up when
-    /// there is none.
+    /// Adds a chunk of a base that none has; the oldest place is given up when there is none.
     #[inline(never)]
-    fn new_chunk(&mut self, base: u64) -> usize {
+    fn add_chunk(&mut self, chunk: Chunk) {
+        let base = chunk.base;
         let index = if self.len < CHUNKS {
             self.len += 1;
             self.len - 1
@@ -440,9 +466,9 @@ impl Overlay {
         }
         let clear = &mut self.clear_pages;
         if self.len <= 1 {
-            *clear = [0; CLEAR_PAGES];
+            (*clear, self.clear_page) = ([0; CLEAR_PAGES], 0);
         } else if clear[clear_place(base)] == base & !(PAGE - 1) | CLEAR {
-            clear[clear_place(base)] = 0;
+            (clear[clear_place(base)], self.clear_page) = (0, 0);
         }
         add(&mut self.taken, base);
         add(&mut self.marks, base);
@@ -450,12 +476,7 @@ impl Overlay {
         self.pages |= page_bit(base);
         // There are 64.
         self.places[place(base)] = index as u8;
-        self.chunks[index] = Chunk {
-            base,
-            value: Word::UNKNOWN,
-            stored: 0,
-        };
-        index
+        self.chunks[index] = chunk;
     }
 
     /// Unknown bytes are stored to a range. A range that wraps makes all memory unknown.
@@ -485,6 +506,7 @@ impl Overlay {
         self.pages = u64::MAX;
         self.any = true;
         self.clear_pages = [0; CLEAR_PAGES];
+        self.clear_page = 0;
         for old in &mut self.holes[..self.hole_len] {
             let apart =
                 hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);

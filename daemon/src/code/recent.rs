@@ -138,12 +138,7 @@ impl Recent {
 
     /// Remembers an instruction that was found in the piece of a number, if that may be of use;
     /// whether it does.
-    pub(super) fn add(
-        &mut self,
-        found: Instruction,
-        number: usize,
-        pieces: &Pieces<'_>,
-    ) -> bool {
+    pub(super) fn add(&mut self, found: Instruction, number: usize, pieces: &Pieces<'_>) -> bool {
         let at = self.instructions.len();
         if !self.has_next || at >= INSTRUCTIONS || !self.has_seen(number, pieces) {
             return false;

@@ -1,9 +1,10 @@
 //! An instruction as it is prepared.
 
-use iced_x86::{ConditionCode, Instruction, Mnemonic, Register};
+use iced_x86::{ConditionCode, EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use crate::decode::Decoded;
 use crate::operand::{OperandKind, Operands, Part};
+use crate::overlay::page_tag;
 use crate::parameter::Capture;
 use crate::word::Width;
 
@@ -61,6 +62,10 @@ pub(crate) enum Kind {
     CmovRX,
     CmovRM,
     Setcc,
+    VectorRM,
+    VectorMR,
+    VectorRR,
+    VectorZero,
     Push,
     Pop,
     Jcc,
@@ -160,7 +165,7 @@ impl Kind {
                 _ => Self::General,
             },
             M::Ret if instruction.code() == iced_x86::Code::Retnq => Self::Ret,
-            _ => Self::General,
+            _ => Self::of_vector(instruction, kinds),
         }
     }
 
@@ -181,6 +186,39 @@ impl Kind {
             of_register(Self::Setcc)
         } else {
             Self::General
+        }
+    }
+
+    /// Whole vectors of 16 bytes that are moved or cleared.
+    fn of_vector(instruction: &Instruction, kinds: [OperandKind; 3]) -> Self {
+        use OperandKind as K;
+        let is_vector = |i: u32| {
+            instruction.op_kind(i) == OpKind::Register && instruction.op_register(i).is_xmm()
+        };
+        let is_zero = matches!(
+            instruction.mnemonic(),
+            Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd
+        );
+        let name = instruction.mnemonic();
+        let moves = is_zero || ALIGNED.contains(&name) || UNALIGNED.contains(&name);
+        let is_legacy = instruction.encoding() == EncodingKind::Legacy;
+        if !moves || !is_legacy || instruction.op_count() != 2 {
+            return Self::General;
+        }
+        match [is_vector(0), is_vector(1)] {
+            [true, true] if is_zero => {
+                let is_same = instruction.op0_register() == instruction.op1_register();
+                if is_same {
+                    Self::VectorZero
+                } else {
+                    Self::General
+                }
+            }
+            _ if is_zero => Self::General,
+            [true, true] => Self::VectorRR,
+            [true, false] if kinds[1] == K::Memory => Self::VectorRM,
+            [false, true] if kinds[0] == K::Memory => Self::VectorMR,
+            _ => Self::General,
         }
     }
 
@@ -260,6 +298,10 @@ impl Kind {
     }
 }
 
+/// Moves of vectors whose address must be a multiple of their size, and others.
+const ALIGNED: [Mnemonic; 3] = [Mnemonic::Movaps, Mnemonic::Movapd, Mnemonic::Movdqa];
+const UNALIGNED: [Mnemonic; 3] = [Mnemonic::Movups, Mnemonic::Movupd, Mnemonic::Movdqu];
+
 const CMOV: [Mnemonic; 16] = [
     Mnemonic::Cmova,
     Mnemonic::Cmovae,
@@ -301,7 +343,7 @@ const SET: [Mnemonic; 16] = [
 pub(super) const NONE: u8 = 16;
 
 /// Kinds of values that only handlers tell, at any instruction.
-const BY_HANDLERS: Capture = Capture::OPERANDS
+pub(super) const BY_HANDLERS: Capture = Capture::OPERANDS
     .with(Capture::BASE)
     .with(Capture::LOAD)
     .with(Capture::OLD)
@@ -325,6 +367,8 @@ pub(super) struct Op {
     pub(super) immediate: u64,
     /// What the address of the memory operand is made from besides registers.
     pub(super) displacement: u64,
+    /// The page that it lies in, as [`Overlay`](crate::overlay::Overlay) notes it.
+    pub(super) page: u64,
     /// The host's mark.
     pub(super) mark: u32,
     /// Where the op is that its branch led to last.
@@ -343,6 +387,8 @@ pub(super) struct Op {
     pub(super) base: u8,
     pub(super) index: u8,
     pub(super) scale: u8,
+    /// The next op in the row is the instruction behind it.
+    pub(super) continues: bool,
     /// The first two operands are one register.
     pub(super) same_register: bool,
     /// The address is a value to tell.
@@ -352,6 +398,8 @@ pub(super) struct Op {
     /// An address is to be worked out.
     pub(super) has_address: bool,
     pub(super) segment: Base,
+    /// The address must be a multiple of 16, or an exception is raised.
+    pub(super) aligned: bool,
     /// What is there is loaded, in the width of the second operand.
     pub(super) loads: bool,
     pub(super) condition: ConditionCode,
@@ -381,9 +429,11 @@ impl Op {
             Register::GS => Base::Gs,
             _ => Base::Zero,
         };
-        let asks = BY_HANDLERS.meets(capture)
-            || decoded.compared > 0 && capture.meets(Capture::COMPARE)
-            || decoded.fences;
+        let tells_vectors = decoded.prepared >= Kind::VectorRM
+            && decoded.prepared <= Kind::VectorZero
+            && capture.meets(Capture::VECTOR);
+        let compares = decoded.compared > 0 && capture.meets(Capture::COMPARE);
+        let asks = compares || tells_vectors || decoded.fences;
         let kind = if asks {
             Kind::General
         } else {
@@ -424,6 +474,8 @@ impl Op {
             displacement: operands.displacement.wrapping_add(of_image),
             mark,
             link: 0,
+            page: page_tag(pc),
+            continues: false,
             kind,
             len: decoded.len() as u8,
             width,
@@ -431,6 +483,7 @@ impl Op {
             a,
             b: match source.kind {
                 OperandKind::Register => source.number & 15,
+                _ if kind == Kind::VectorRR || kind == Kind::VectorMR => source.number & 15,
                 _ => NONE,
             },
             base: number(operands.address.base),
@@ -445,6 +498,7 @@ impl Op {
                 && capture.meets(Capture::DEST),
             has_address: decoded.accesses_memory || kind == Kind::Lea,
             segment: base,
+            aligned: ALIGNED.contains(&decoded.instruction().mnemonic()),
             loads: kind.loads(),
             condition: decoded.condition,
             written: first.register,

@@ -1,8 +1,8 @@
 //! A window along prepared instructions.
 
-use super::form::{Kind, Op};
+use super::form::{BY_HANDLERS, Kind, Op};
 use super::store::Traces;
-use super::work::Places;
+use super::work::{Places, width};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
 use crate::machine::{Flow, Machine, RAX, check_canonical};
@@ -28,10 +28,14 @@ impl Window {
         sink: &mut S,
     ) -> End {
         let registers = &state.registers;
-        if registers.single_step || registers.alignment_checked {
+        let watched = registers.single_step || registers.alignment_checked;
+        if watched || BY_HANDLERS.meets(self.capture) {
             return self.run_on(state, code, memory, sink);
         }
         traces.begin(code.epoch(), self.capture);
+        if traces.is_empty() && !code.repeats() {
+            return self.run_on(state, code, memory, sink);
+        }
         let mut machine = Machine::new(state, memory, sink, self.capture);
         let (mut instructions, mut likely) = (0, 0);
         let stop = loop {
@@ -41,14 +45,16 @@ impl Window {
             let found = traces.find(machine.registers.rip, likely);
             let done = match found {
                 Some((index, op)) if op.kind != Kind::General => {
-                    likely = index + 1;
-                    let done = machine.run_prepared(op, traces, code);
-                    let to = machine.registers.rip;
-                    if op.kind >= Kind::Jcc && to != op.next() {
-                        likely = op.link as usize;
-                        traces.follow(index, to, &mut likely);
+                    let most = self.max_instructions - instructions;
+                    let row = machine.follow(traces, code, index, most);
+                    instructions += row.instructions;
+                    likely = row.last + 1;
+                    if row.strayed
+                        && let Some(to) = traces.link(row.last, machine.registers.rip)
+                    {
+                        likely = to;
                     }
-                    done
+                    row.done
                 }
                 _ => {
                     let (index, is_new) = match found {
@@ -56,16 +62,28 @@ impl Window {
                         None => (traces.len(), true),
                     };
                     likely = index + 1;
-                    machine.lend(|machine| general(machine, traces, code, is_new))
+                    let done = machine.lend(|machine| general(machine, traces, code, is_new));
+                    instructions += u32::from(done.is_ok());
+                    done
                 }
             };
-            match done {
-                Ok(()) => instructions += 1,
-                Err(reason) => break reason,
+            if let Err(reason) = done {
+                break reason;
             }
         };
         End { instructions, stop }
     }
+}
+
+/// How far a row of prepared instructions was followed.
+struct Row {
+    /// Instructions that were interpreted to their end.
+    instructions: u32,
+    /// Where the last one's op is.
+    last: usize,
+    /// It led to another place than the last time.
+    strayed: bool,
+    done: Result<(), StopReason>,
 }
 
 /// One instruction that is fetched and interpreted by its handler. `is_new`: it is to be prepared.
@@ -98,39 +116,100 @@ fn general<C: Code>(
 }
 
 impl<M: Memory, S: Sink> Machine<'_, M, S> {
-    /// Runs a prepared instruction, tells its values, and goes where it leads.
+    /// Runs the instructions of the row from an index on: to one that is its handler's, that no op
+    /// is known behind, or that ends the window; at most so many.
+    #[inline(always)]
+    fn follow<C: Code>(&mut self, traces: &Traces, code: &mut C, index: usize, most: u32) -> Row {
+        let ops = traces.row();
+        let (mut at, mut last, mut instructions) = (index, index, 0);
+        let (mut strayed, mut done) = (false, Ok(()));
+        while let Some(op) = ops.get(at) {
+            if instructions == most || op.kind == Kind::General {
+                self.registers.rip = op.pc;
+                break;
+            }
+            last = at;
+            let went = match self.run_prepared(op, traces, code) {
+                Ok(went) => went,
+                Err(reason) => {
+                    self.registers.rip = op.pc;
+                    done = Err(reason);
+                    break;
+                }
+            };
+            instructions += 1;
+            let to = match went {
+                None if op.continues => {
+                    at += 1;
+                    continue;
+                }
+                None if op.kind == Kind::Jcc => {
+                    self.registers.rip = op.next();
+                    break;
+                }
+                None => op.next(),
+                Some(to) => to,
+            };
+            at = op.link as usize;
+            strayed = ops.get(at).is_none_or(|op| op.pc != to);
+            if strayed {
+                self.registers.rip = to;
+                break;
+            }
+        }
+        Row {
+            instructions,
+            last,
+            strayed,
+            done,
+        }
+    }
+
+    /// Runs a prepared instruction and tells its values; where it leads, if that is not the next one.
     #[inline(always)]
     fn run_prepared<C: Code>(
         &mut self,
         op: &Op,
         traces: &Traces,
         code: &mut C,
-    ) -> Result<(), StopReason> {
+    ) -> Result<Option<u64>, StopReason> {
         self.pc = op.pc;
         self.sink.reached(op.pc, op.mark);
-        if self.has_written(op.pc, usize::from(op.len)) {
+        if !self.overlay.is_clear_page(op.page) && self.has_written(op.pc, usize::from(op.len)) {
             return Err(StopReason::PageWritten);
+        }
+        if op.kind < Kind::Jcc {
+            match op.width {
+                Width::B64 => self.run_plain::<8>(op)?,
+                Width::B32 => self.run_plain::<4>(op)?,
+                _ => self.run_plain::<0>(op)?,
+            }
+            return Ok(None);
         }
         if op.kind == Kind::Jcc {
             return self.branch(op);
         }
+        let flow = self.transfer(op)?;
+        self.depart(op, &flow, traces, code).map(Some)
+    }
+
+    /// Runs an instruction that the next one follows, of an operation of so many bytes, or any for 0.
+    #[inline(always)]
+    fn run_plain<const W: usize>(&mut self, op: &Op) -> Result<(), StopReason> {
         self.address = if op.has_address { self.sum(op) } else { None };
         let loaded = match op.loads {
-            true => self.fetch_operand(op)?,
+            true => self.fetch_operand::<W>(op)?,
             false => Word::ZERO,
         };
-        if op.kind > Kind::Jcc {
-            let flow = self.transfer(op, loaded)?;
-            return self.depart(op, &flow, traces, code);
-        }
-        self.compute(op, loaded)?;
+        self.compute::<W>(op, loaded)?;
         match (op.tells_address, op.tells_written) {
             (false, false) => {}
             (true, false) => self.tell(op, &[(Parameter::Ea, self.address)]),
-            (false, true) => self.tell(op, &[self.written(op)]),
-            (true, true) => self.tell(op, &[(Parameter::Ea, self.address), self.written(op)]),
+            (false, true) => self.tell(op, &[self.written::<W>(op)]),
+            (true, true) => {
+                self.tell(op, &[(Parameter::Ea, self.address), self.written::<W>(op)]);
+            }
         }
-        self.registers.rip = op.next();
         Ok(())
     }
 
@@ -140,75 +219,91 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     }
 
     #[inline(always)]
-    fn written(&self, op: &Op) -> (Parameter, Option<u64>) {
-        let value = self.part(usize::from(op.a), op.width).all();
+    fn written<const W: usize>(&self, op: &Op) -> (Parameter, Option<u64>) {
+        let value = self.part(usize::from(op.a), width::<W>(op)).all();
         (Parameter::Dest(op.written), value)
     }
 
     /// Instructions that the next one follows.
     #[inline(always)]
-    fn compute(&mut self, op: &Op, loaded: Word) -> Result<(), StopReason> {
+    fn compute<const W: usize>(&mut self, op: &Op, loaded: Word) -> Result<(), StopReason> {
         use Kind as K;
         let [rx, rm, mx] = [Places::RX, Places::RM, Places::MX].map(|places| (places, loaded));
         let add = |flags: &mut Flags, width, a, b| flags.add(width, a, b, Some(false));
         let sub = |flags: &mut Flags, width, a, b| flags.sub(width, a, b, Some(false));
         match op.kind {
             K::Nop => Ok(()),
-            K::MovRX => self.moving(op, rx, |value| value),
-            K::MovRM => self.moving(op, rm, |value| value),
-            K::MovMX => self.moving(op, mx, |value| value),
-            K::MovzxRX => self.moving(op, rx, |value| value),
-            K::MovzxRM => self.moving(op, rm, |value| value),
-            K::MovsxRX => self.moving(op, rx, |value| value.sign_extend(op.from, op.width)),
-            K::MovsxRM => self.moving(op, rm, |value| value.sign_extend(op.from, op.width)),
+            K::MovRX => self.moving::<W>(op, rx, |value| value),
+            K::MovRM => self.moving::<W>(op, rm, |value| value),
+            K::MovMX => self.moving::<W>(op, mx, |value| value),
+            K::MovzxRX => self.moving::<W>(op, rx, |value| value),
+            K::MovzxRM => self.moving::<W>(op, rm, |value| value),
+            K::MovsxRX => {
+                self.moving::<W>(op, rx, |value| value.sign_extend(op.from, width::<W>(op)))
+            }
+            K::MovsxRM => {
+                self.moving::<W>(op, rm, |value| value.sign_extend(op.from, width::<W>(op)))
+            }
             K::Lea => {
                 let offset = match self.address {
                     Some(address) => Word::known(address),
                     None => self.partial_sum(op),
                 };
-                self.put(op, offset.truncate(op.width));
+                self.put::<W>(op, offset.truncate(width::<W>(op)));
                 Ok(())
             }
-            K::AddRX => self.binary(op, rx, Binary::PLAIN, add),
-            K::AddRM => self.binary(op, rm, Binary::PLAIN, add),
-            K::AddMX => self.binary(op, mx, Binary::PLAIN, add),
-            K::SubRX => self.binary(op, rx, Binary::SELF_CANCELS, sub),
-            K::SubRM => self.binary(op, rm, Binary::SELF_CANCELS, sub),
-            K::SubMX => self.binary(op, mx, Binary::SELF_CANCELS, sub),
-            K::AdcRX => self.binary(op, rx, Binary::PLAIN, with_carry(Flags::add)),
-            K::AdcRM => self.binary(op, rm, Binary::PLAIN, with_carry(Flags::add)),
-            K::SbbRX => self.binary(op, rx, Binary::SELF_CANCELS, with_carry(Flags::sub)),
-            K::SbbRM => self.binary(op, rm, Binary::SELF_CANCELS, with_carry(Flags::sub)),
-            K::CmpRX => self.binary(op, rx, Binary::COMPARES, sub),
-            K::CmpRM => self.binary(op, rm, Binary::COMPARES, sub),
-            K::CmpMX => self.binary(op, mx, Binary::COMPARES, sub),
-            K::AndRX => self.logic(op, rx, Binary::PLAIN, |a, b| a & b),
-            K::AndRM => self.logic(op, rm, Binary::PLAIN, |a, b| a & b),
-            K::AndMX => self.logic(op, mx, Binary::PLAIN, |a, b| a & b),
-            K::OrRX => self.logic(op, rx, Binary::PLAIN, |a, b| a | b),
-            K::OrRM => self.logic(op, rm, Binary::PLAIN, |a, b| a | b),
-            K::OrMX => self.logic(op, mx, Binary::PLAIN, |a, b| a | b),
-            K::XorRX => self.logic(op, rx, Binary::SELF_CANCELS, |a, b| a ^ b),
-            K::XorRM => self.logic(op, rm, Binary::SELF_CANCELS, |a, b| a ^ b),
-            K::XorMX => self.logic(op, mx, Binary::SELF_CANCELS, |a, b| a ^ b),
-            K::TestRX => self.logic(op, rx, Binary::TESTS, |a, b| a & b),
-            K::TestMX => self.logic(op, mx, Binary::TESTS, |a, b| a & b),
-            K::Shl => self.shift(op, Flags::shl),
-            K::Shr => self.shift(op, Flags::shr),
-            K::Sar => self.shift(op, Flags::sar),
-            K::Inc => self.unary(op, Flags::inc),
-            K::Dec => self.unary(op, Flags::dec),
-            K::Neg => self.unary(op, Flags::neg),
-            K::Not => self.unary(op, |_, width, a| (!a).truncate(width)),
-            K::ImulRX => self.binary(op, rx, Binary::PLAIN, multiplied),
-            K::ImulRM => self.binary(op, rm, Binary::PLAIN, multiplied),
-            K::ImulRRI => self.multiply(op, rx),
-            K::ImulRMI => self.multiply(op, rm),
-            K::CmovRX => self.moving_if(op, rx),
-            K::CmovRM => self.moving_if(op, rm),
+            K::AddRX => self.binary::<W>(op, rx, Binary::PLAIN, add),
+            K::AddRM => self.binary::<W>(op, rm, Binary::PLAIN, add),
+            K::AddMX => self.binary::<W>(op, mx, Binary::PLAIN, add),
+            K::SubRX => self.binary::<W>(op, rx, Binary::SELF_CANCELS, sub),
+            K::SubRM => self.binary::<W>(op, rm, Binary::SELF_CANCELS, sub),
+            K::SubMX => self.binary::<W>(op, mx, Binary::SELF_CANCELS, sub),
+            K::AdcRX => self.binary::<W>(op, rx, Binary::PLAIN, with_carry(Flags::add)),
+            K::AdcRM => self.binary::<W>(op, rm, Binary::PLAIN, with_carry(Flags::add)),
+            K::SbbRX => self.binary::<W>(op, rx, Binary::SELF_CANCELS, with_carry(Flags::sub)),
+            K::SbbRM => self.binary::<W>(op, rm, Binary::SELF_CANCELS, with_carry(Flags::sub)),
+            K::CmpRX => self.binary::<W>(op, rx, Binary::COMPARES, sub),
+            K::CmpRM => self.binary::<W>(op, rm, Binary::COMPARES, sub),
+            K::CmpMX => self.binary::<W>(op, mx, Binary::COMPARES, sub),
+            K::AndRX => self.logic::<W>(op, rx, Binary::PLAIN, |a, b| a & b),
+            K::AndRM => self.logic::<W>(op, rm, Binary::PLAIN, |a, b| a & b),
+            K::AndMX => self.logic::<W>(op, mx, Binary::PLAIN, |a, b| a & b),
+            K::OrRX => self.logic::<W>(op, rx, Binary::PLAIN, |a, b| a | b),
+            K::OrRM => self.logic::<W>(op, rm, Binary::PLAIN, |a, b| a | b),
+            K::OrMX => self.logic::<W>(op, mx, Binary::PLAIN, |a, b| a | b),
+            K::XorRX => self.logic::<W>(op, rx, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::XorRM => self.logic::<W>(op, rm, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::XorMX => self.logic::<W>(op, mx, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::TestRX => self.logic::<W>(op, rx, Binary::TESTS, |a, b| a & b),
+            K::TestMX => self.logic::<W>(op, mx, Binary::TESTS, |a, b| a & b),
+            K::Shl => self.shift::<W>(op, Flags::shl),
+            K::Shr => self.shift::<W>(op, Flags::shr),
+            K::Sar => self.shift::<W>(op, Flags::sar),
+            K::Inc => self.unary::<W>(op, Flags::inc),
+            K::Dec => self.unary::<W>(op, Flags::dec),
+            K::Neg => self.unary::<W>(op, Flags::neg),
+            K::Not => self.unary::<W>(op, |_, width, a| (!a).truncate(width)),
+            K::ImulRX => self.binary::<W>(op, rx, Binary::PLAIN, multiplied),
+            K::ImulRM => self.binary::<W>(op, rm, Binary::PLAIN, multiplied),
+            K::ImulRRI => self.multiply::<W>(op, rx),
+            K::ImulRMI => self.multiply::<W>(op, rm),
+            K::CmovRX => self.moving_if::<W>(op, rx),
+            K::CmovRM => self.moving_if::<W>(op, rm),
             K::Setcc => {
                 let holds = self.registers.rflags.condition(op.condition);
-                self.put(op, Word::of(Width::B8, holds.map(u64::from)));
+                self.put::<W>(op, Word::of(Width::B8, holds.map(u64::from)));
+                Ok(())
+            }
+            K::VectorRM => self.load_vector(op),
+            K::VectorMR => self.store_vector(op),
+            K::VectorRR => {
+                let from = &self.registers.vectors[usize::from(op.b & 15)];
+                let halves = [from.word(0), from.word(1)];
+                self.put_vector(op, halves);
+                Ok(())
+            }
+            K::VectorZero => {
+                self.put_vector(op, [Word::ZERO; 2]);
                 Ok(())
             }
             K::Push => {
@@ -217,7 +312,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             }
             K::Pop => {
                 let value = self.pop(Width::B64)?;
-                self.put(op, value);
+                self.put::<W>(op, value);
                 Ok(())
             }
             K::General
@@ -234,23 +329,19 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
 
     /// A conditional branch.
     #[inline(always)]
-    fn branch(&mut self, op: &Op) -> Result<(), StopReason> {
+    fn branch(&mut self, op: &Op) -> Result<Option<u64>, StopReason> {
         let taken = self.registers.rflags.condition(op.condition);
         if self.capture.meets(Capture::BRANCH) {
             self.tell(op, &[(Parameter::Taken, taken.map(u64::from))]);
         }
         self.sink.branch(op.pc, taken);
-        self.registers.rip = match taken {
-            Some(true) => op.immediate,
-            Some(false) => op.next(),
-            None => return Err(StopReason::UnknownBranch),
-        };
-        Ok(())
+        let taken = taken.ok_or(StopReason::UnknownBranch)?;
+        Ok(taken.then_some(op.immediate))
     }
 
-    /// Jumps, calls and returns; `loaded` is what a memory operand holds.
+    /// Jumps, calls and returns.
     #[inline(never)]
-    fn transfer(&mut self, op: &Op, loaded: Word) -> Result<Flow, StopReason> {
+    fn transfer(&mut self, op: &Op) -> Result<Flow, StopReason> {
         let flow = match op.kind {
             Kind::Jmp => return Ok(Flow::Jump(op.immediate)),
             Kind::Ret => {
@@ -268,7 +359,10 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             }
             _ => {
                 let target = match op.kind {
-                    Kind::JmpM | Kind::CallM => loaded.all(),
+                    Kind::JmpM | Kind::CallM => {
+                        self.address = self.sum(op);
+                        self.load(self.address, Width::B64)?.all()
+                    }
                     _ => self.part(usize::from(op.a), Width::B64).all(),
                 };
                 target.map_or(Ok(()), check_canonical)?;
@@ -320,9 +414,9 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         flow: &Flow,
         traces: &Traces,
         code: &mut C,
-    ) -> Result<(), StopReason> {
+    ) -> Result<u64, StopReason> {
         let unknown = StopReason::UnknownTarget;
-        self.registers.rip = match *flow {
+        let to = match *flow {
             Flow::Next | Flow::Branch { .. } => op.next(),
             Flow::Jump(target) => {
                 let jump = self.call_of(op, Some(target), false);
@@ -356,7 +450,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                 target
             }
         };
-        Ok(())
+        Ok(to)
     }
 
     #[inline(always)]

@@ -94,22 +94,18 @@ impl Traces {
         })
     }
 
-    /// The op at `index` led to an address, whose op `likely` is corrected to, and remembered.
+    /// All ops, in the order in which they were prepared.
     #[inline(always)]
-    pub(super) fn follow(&mut self, index: usize, to: u64, likely: &mut usize) {
-        let is_there = self.ops.get(*likely).is_some_and(|op| op.pc == to);
-        if !is_there {
-            self.follow_anew(index, to, likely);
-        }
+    pub(super) fn row(&self) -> &[Op] {
+        &self.ops
     }
 
-    #[inline(never)]
-    fn follow_anew(&mut self, index: usize, to: u64, likely: &mut usize) {
-        if let Some((found, _)) = self.find_elsewhere(to) {
-            *likely = found;
-            // There are at most 2^20.
-            self.ops[index].link = found as u32;
-        }
+    /// The op at `index` led to an address: where the op of that is, which is remembered.
+    pub(super) fn link(&mut self, index: usize, to: u64) -> Option<usize> {
+        let (found, _) = self.find_elsewhere(to)?;
+        // There are at most 2^20.
+        self.ops.get_mut(index)?.link = found as u32;
+        Some(found)
     }
 
     /// Keeps an op of an address that none is kept of, if there is room.
@@ -117,6 +113,9 @@ impl Traces {
         if self.ops.len() < self.capacity {
             let place = self.place(op.pc);
             self.places[place] = self.ops.len() as u32;
+            if let Some(before) = self.ops.last_mut() {
+                before.continues = before.next() == op.pc;
+            }
             self.ops.push(op);
         }
     }

@@ -20,6 +20,12 @@ pub(super) enum Places {
     MX,
 }
 
+/// The width of an operation that is compiled for one of so many bytes; of 0, for any.
+#[inline(always)]
+pub(super) fn width<const W: usize>(op: &Op) -> Width {
+    Width::from_bytes(W).unwrap_or(op.width)
+}
+
 impl<M: Memory, S: Sink> Machine<'_, M, S> {
     /// The second operand: a register, or an immediate.
     #[inline(always)]
@@ -33,9 +39,9 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
 
     /// Writes the register of the first operand.
     #[inline(always)]
-    pub(super) fn put(&mut self, op: &Op, value: Word) {
+    pub(super) fn put<const W: usize>(&mut self, op: &Op, value: Word) {
         let slot = &mut self.registers.gpr[usize::from(op.a & 15)];
-        *slot = match op.width {
+        *slot = match width::<W>(op) {
             Width::B64 => value,
             Width::B32 => value.truncate(Width::B32),
             narrow => slot.with_low(narrow, value),
@@ -81,7 +87,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
 
     /// Reads one operand, applies, writes the other.
     #[inline(always)]
-    pub(super) fn moving(
+    pub(super) fn moving<const W: usize>(
         &mut self,
         op: &Op,
         (places, loaded): (Places, Word),
@@ -91,19 +97,19 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             Places::RM => loaded,
             Places::RX | Places::MX => self.source(op, op.from),
         };
-        self.put_in(op, places, apply(value))
+        self.put_in::<W>(op, places, apply(value))
     }
 
     /// Reads two operands, applies, and writes the first unless only flags are wanted.
     #[inline(always)]
-    pub(super) fn binary(
+    pub(super) fn binary<const W: usize>(
         &mut self,
         op: &Op,
         (places, loaded): (Places, Word),
         kind: Binary,
         apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
     ) -> Done {
-        let width = op.width;
+        let width = width::<W>(op);
         let mut a = match places {
             Places::MX => loaded,
             Places::RX | Places::RM => self.part(usize::from(op.a), width),
@@ -117,33 +123,37 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         }
         let result = apply(self.flags(), width, a, b);
         match kind.writes {
-            true => self.put_in(op, places, result),
+            true => self.put_in::<W>(op, places, result),
             false => Ok(()),
         }
     }
 
     /// Multiplies the second operand by an immediate into the first.
     #[inline(always)]
-    pub(super) fn multiply(&mut self, op: &Op, (places, loaded): (Places, Word)) -> Done {
+    pub(super) fn multiply<const W: usize>(
+        &mut self,
+        op: &Op,
+        (places, loaded): (Places, Word),
+    ) -> Done {
         let a = match places {
             Places::RM => loaded,
-            Places::RX | Places::MX => self.part(usize::from(op.b), op.width),
+            Places::RX | Places::MX => self.part(usize::from(op.b), width::<W>(op)),
         };
-        let result = multiplied(self.flags(), op.width, a, Word::known(op.immediate));
-        self.put(op, result);
+        let result = multiplied(self.flags(), width::<W>(op), a, Word::known(op.immediate));
+        self.put::<W>(op, result);
         Ok(())
     }
 
     /// The same of a result that is the operands' bits combined.
     #[inline(always)]
-    pub(super) fn logic(
+    pub(super) fn logic<const W: usize>(
         &mut self,
         op: &Op,
         places: (Places, Word),
         kind: Binary,
         apply: impl FnOnce(Word, Word) -> Word,
     ) -> Done {
-        self.binary(op, places, kind, |flags, width, a, b| {
+        self.binary::<W>(op, places, kind, |flags, width, a, b| {
             let result = apply(a, b);
             flags.logic(width, result);
             result
@@ -152,54 +162,59 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
 
     /// Reads a register, applies, writes it.
     #[inline(always)]
-    pub(super) fn unary(
+    pub(super) fn unary<const W: usize>(
         &mut self,
         op: &Op,
         apply: impl FnOnce(&mut Flags, Width, Word) -> Word,
     ) -> Done {
-        let value = self.part(usize::from(op.a), op.width);
-        let result = apply(self.flags(), op.width, value);
-        self.put(op, result);
+        let value = self.part(usize::from(op.a), width::<W>(op));
+        let result = apply(self.flags(), width::<W>(op), value);
+        self.put::<W>(op, result);
         Ok(())
     }
 
     /// Reads a register and a count, applies, writes the register.
     #[inline(always)]
-    pub(super) fn shift(
+    pub(super) fn shift<const W: usize>(
         &mut self,
         op: &Op,
         apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
     ) -> Done {
-        let (width, value) = (op.width, self.part(usize::from(op.a), op.width));
+        let width = width::<W>(op);
+        let value = self.part(usize::from(op.a), width);
         let count = self.source(op, Width::B8).all();
         let result = shifted(self.flags(), width, &SHIFT, value, count, apply);
-        self.put(op, result);
+        self.put::<W>(op, result);
         Ok(())
     }
 
     /// Writes a register if the condition holds, what may be if that is not known.
     #[inline(always)]
-    pub(super) fn moving_if(&mut self, op: &Op, (places, loaded): (Places, Word)) -> Done {
-        let old = self.part(usize::from(op.a), op.width);
+    pub(super) fn moving_if<const W: usize>(
+        &mut self,
+        op: &Op,
+        (places, loaded): (Places, Word),
+    ) -> Done {
+        let old = self.part(usize::from(op.a), width::<W>(op));
         let new = match places {
             Places::RM => loaded,
-            Places::RX | Places::MX => self.source(op, op.width),
+            Places::RX | Places::MX => self.source(op, width::<W>(op)),
         };
         let value = match self.registers.rflags.condition(op.condition) {
             Some(true) => new,
             Some(false) => old,
             None => old.either(new),
         };
-        self.put(op, value);
+        self.put::<W>(op, value);
         Ok(())
     }
 
     #[inline(always)]
-    fn put_in(&mut self, op: &Op, places: Places, value: Word) -> Done {
+    fn put_in<const W: usize>(&mut self, op: &Op, places: Places, value: Word) -> Done {
         match places {
-            Places::MX => self.store(self.address, op.width, value),
+            Places::MX => self.store(self.address, width::<W>(op), value),
             Places::RX | Places::RM => {
-                self.put(op, value);
+                self.put::<W>(op, value);
                 Ok(())
             }
         }
@@ -207,27 +222,39 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
 
     /// Loads what is at the address of the memory operand.
     #[inline(always)]
-    pub(super) fn fetch_operand(&mut self, op: &Op) -> Result<Word, StopReason> {
-        if let Some(address) = self.address
-            && check_canonical(address).is_ok()
-            && self.overlay.is_clear(address, op.from)
-        {
-            let value = match op.from {
-                Width::B64 => self.read_bytes::<8>(address),
-                Width::B32 => self.read_bytes::<4>(address),
-                Width::B16 => self.read_bytes::<2>(address),
-                Width::B8 => self.read_bytes::<1>(address),
-            };
-            return match value {
-                Some(value) => {
-                    self.sink
-                        .load(self.pc, Some(address), op.from.bytes(), true);
-                    Ok(Word::known(value))
-                }
-                None => self.unread(address, op.from),
-            };
+    pub(super) fn fetch_operand<const W: usize>(&mut self, op: &Op) -> Result<Word, StopReason> {
+        let from = op.from;
+        let Some(address) = self
+            .address
+            .filter(|address| check_canonical(*address).is_ok())
+        else {
+            return self.load_rarely(from);
+        };
+        if !self.overlay.is_clear(address, from) {
+            return self.load_rarely(from);
         }
-        self.load_rarely(op.from)
+        let value = if W == 8 && from == Width::B64 {
+            self.read_bytes::<8>(address)
+        } else if W == 4 && from == Width::B32 {
+            self.read_bytes::<4>(address)
+        } else {
+            self.read_any(address, from)
+        };
+        let Some(value) = value else {
+            return self.unread(address, from);
+        };
+        self.sink.load(self.pc, Some(address), from.bytes(), true);
+        Ok(Word::known(value))
+    }
+
+    #[inline(never)]
+    fn read_any(&mut self, address: u64, width: Width) -> Option<u64> {
+        match width {
+            Width::B64 => self.read_bytes::<8>(address),
+            Width::B32 => self.read_bytes::<4>(address),
+            Width::B16 => self.read_bytes::<2>(address),
+            Width::B8 => self.read_bytes::<1>(address),
+        }
     }
 
     #[inline(always)]
@@ -237,6 +264,47 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         let mut word = [0; 8];
         word[..BYTES].copy_from_slice(&bytes);
         is_known.then(|| u64::from_le_bytes(word))
+    }
+
+    /// Writes the low 16 bytes of a vector register.
+    #[inline(always)]
+    pub(super) fn put_vector(&mut self, op: &Op, halves: [Word; 2]) {
+        let vector = &mut self.registers.vectors[usize::from(op.a & 15)];
+        vector.set_word(0, halves[0]);
+        vector.set_word(1, halves[1]);
+    }
+
+    /// Loads 16 bytes into a vector register.
+    #[inline(never)]
+    pub(super) fn load_vector(&mut self, op: &Op) -> Done {
+        self.check_vector(op)?;
+        let low = self.load(self.address, Width::B64)?;
+        let high = self.load(self.upper_half(), Width::B64)?;
+        self.put_vector(op, [low, high]);
+        Ok(())
+    }
+
+    /// Stores the low 16 bytes of a vector register.
+    #[inline(never)]
+    pub(super) fn store_vector(&mut self, op: &Op) -> Done {
+        self.check_vector(op)?;
+        let vector = &self.registers.vectors[usize::from(op.b & 15)];
+        let [low, high] = [vector.word(0), vector.word(1)];
+        self.store(self.address, Width::B64, low)?;
+        self.store(self.upper_half(), Width::B64, high)
+    }
+
+    fn upper_half(&self) -> Option<u64> {
+        self.address.map(|address| address.wrapping_add(8))
+    }
+
+    fn check_vector(&self, op: &Op) -> Done {
+        match self.address {
+            Some(address) if op.aligned && address % 16 != 0 => {
+                Err(StopReason::FaultingInstruction)
+            }
+            _ => Ok(()),
+        }
     }
 
     #[inline(never)]
