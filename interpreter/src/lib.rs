@@ -25,7 +25,8 @@
 //!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
 //! executing it is one call through a function pointer, for common instructions to a handler that was
-//! compiled for the width and the places of their operands.
+//! compiled for the width and the places of their operands. Windows that go where others went run
+//! from prepared [`Traces`], without fetching.
 //!
 //! ```
 //! use interpreter::*;

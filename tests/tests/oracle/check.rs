@@ -3,9 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use anyhow::{Context as _, Result};
-use interpreter::{
-    Capture, Decoded, Outcome, Registers, State, StopReason, Support, Traces, Window,
-};
+use interpreter::{Capture, Decoded, Outcome, Registers, StopReason, Support, Traces, Window};
 use nix::libc::user_regs_struct;
 
 use crate::planned::PlanWatch;
@@ -120,7 +118,10 @@ impl Scene<'_> {
         let by_handlers = window.run(registers, &mut code, &mut memory, &mut told);
         assert_eq!(by_handlers, outcome, "what is told changes what is done");
         for _ in 0..2 {
-            let (mut traced, mut state) = (Recorder::default(), State::new(registers.clone()));
+            let (mut traced, mut state) = (
+                Recorder::default(),
+                interpreter::State::new(registers.clone()),
+            );
             let (code, memory) = (&mut code, &mut memory);
             let end = window.run_traced(&mut state, &mut traces, code, memory, &mut traced);
             assert_eq!(traced.instructions, told.instructions, "told by traces");
