@@ -71,6 +71,7 @@
 mod access;
 mod bases;
 mod cache;
+mod condition;
 mod decode;
 mod effects;
 mod event;
