@@ -24,8 +24,8 @@ enum Way {
     Traces,
 }
 
-/// Prints what an instruction takes by handlers and by traces: of each window at its best, the median
-/// of the windows. The two are timed in turn, so that what else the machine does meets both.
+/// Prints what an instruction takes by handlers and by traces: of each window at its best, the
+/// median of the windows. The two are timed in turn, so that what else the machine does meets both.
 pub(crate) fn windows(_: &mut Criterion) {
     let mut libraries = Library::of_programs();
     for length in LENGTHS {

@@ -144,8 +144,8 @@ fn only_what_repeats() {
     assert!(traces.is_empty());
 }
 
-/// Traces take the memory that they were made with, whatever comes by; what finds no room is fetched
-/// each time.
+/// Traces take the memory that they were made with, whatever comes by. What finds no room is
+/// fetched each time.
 #[test]
 fn bounded() {
     let mut traces = Traces::new(4);

@@ -15,9 +15,9 @@ use crate::window::{
 use crate::word::{Width, Word};
 
 impl Window {
-    /// As [`run_on`](Self::run_on), through instructions that windows before it left prepared, and
-    /// with the host's memory and sink called directly. What is told, and what is left in the state,
-    /// is the same. Allocates nothing.
+    /// As [`run_on`](Self::run_on), through instructions that windows before it left prepared.
+    /// Calls the host's memory and sink directly. Tells the same, and leaves the same in the
+    /// state. Allocates nothing.
     #[inline(never)]
     pub fn run_traced<C: Code, M: Memory, S: Sink>(
         &self,
@@ -165,7 +165,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         }
     }
 
-    /// Runs a prepared instruction and tells its values; where it leads, if that is not the next one.
+    /// Runs a prepared instruction and tells its values; where it leads, if not to the next one.
     #[inline(always)]
     fn run_prepared<C: Code>(
         &mut self,
@@ -193,7 +193,8 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         self.depart(op, &flow, traces, code).map(Some)
     }
 
-    /// Runs an instruction that the next one follows, of an operation of so many bytes, or any for 0.
+    /// Runs an instruction that the next one follows. `W` is the width of its operation in bytes;
+    /// 0: the record says it.
     #[inline(always)]
     fn run_plain<const W: usize>(&mut self, op: &Op) -> Result<(), StopReason> {
         self.address = if op.has_address { self.sum(op) } else { None };

@@ -6,8 +6,8 @@ use crate::parameter::Capture;
 /// Bounded store of prepared instructions, for windows that run one behind the other through the
 /// same code.
 ///
-/// It is made with room for so many, and allocates nothing afterwards; of a way longer than that the
-/// rest is fetched each time.
+/// It is made with room for so many, and allocates nothing afterwards. Of a longer way the rest is
+/// fetched each time.
 #[derive(Debug)]
 pub struct Traces {
     /// In the order in which windows first ran through them.
