@@ -4,7 +4,7 @@ mod samples;
 mod waiting;
 
 use hotlist::{Config, Generator};
-use interpreter::{Capture, DecodeCache, Registers, State};
+use interpreter::{Capture, DecodeCache, Registers, State, Traces};
 use profiledb::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
@@ -12,7 +12,7 @@ use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 use self::waiting::Waiting;
 use crate::acceptance::Acceptance;
 use crate::blocks::Blocks;
-use crate::code::Recent;
+use crate::code::{INSTRUCTIONS, Recent};
 use crate::devices::has_devices;
 use crate::files::Files;
 use crate::host::Host;
@@ -85,6 +85,8 @@ pub(crate) struct Collector {
     pub(crate) cache: DecodeCache,
     /// What windows ran through lately.
     recent: Recent,
+    /// The same instructions in the form that they run in.
+    traces: Traces,
     /// What windows work on, kept from one to the next.
     state: State,
     pub(crate) tables: Tables,
@@ -149,6 +151,7 @@ impl Collector {
             blocks: Blocks::default(),
             cache: DecodeCache::new(DECODED),
             recent: Recent::new(),
+            traces: Traces::new(INSTRUCTIONS),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
             plans: None,
             raw: None,

@@ -11,6 +11,7 @@ use crate::exec::{dispatch, system, vector};
 use crate::machine::{Flow, Machine};
 use crate::operand::{Operands, Part};
 use crate::stop::StopReason;
+use crate::trace::Kind;
 use crate::treatment::{self, Treatment};
 
 /// Bytes of the longest instruction.
@@ -70,6 +71,8 @@ pub struct Decoded {
     instruction: Instruction,
     /// Number of the base register whose value is one.
     pub(crate) base: Option<u8>,
+    /// How it is prepared for traces.
+    pub(crate) prepared: Kind,
     pub(crate) action: Action,
 }
 
@@ -88,6 +91,7 @@ impl Decoded {
                 let stops = matches!(decoded.action, Action::Stop(_));
                 if !stops && treatment::depends_on_processor(&instruction, bytes) {
                     (decoded.handler, decoded.action) = stop(StopReason::Unsupported);
+                    decoded.prepared = Kind::General;
                 }
                 Ok(decoded)
             }
@@ -107,7 +111,12 @@ impl Decoded {
         let (handler, action) = action(&instruction, &operands);
         let parts = [operands.address.base, operands.address.index];
         let from_register = parts.iter().any(|part| matches!(part, Part::Register(_)));
+        let prepared = match action {
+            Action::Run => Kind::of(&instruction, &operands),
+            _ => Kind::General,
+        };
         Self {
+            prepared,
             instruction,
             operands,
             handler,

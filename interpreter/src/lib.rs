@@ -25,7 +25,8 @@
 //!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
 //! executing it is one call through a function pointer, for common instructions to a handler that was
-//! compiled for the width and the places of their operands.
+//! compiled for the width and the places of their operands. Windows that go where others went run
+//! from prepared [`Traces`], without fetching.
 //!
 //! ```
 //! use interpreter::*;
@@ -70,6 +71,7 @@
 mod access;
 mod bases;
 mod cache;
+mod condition;
 mod decode;
 mod effects;
 mod event;
@@ -84,6 +86,7 @@ mod path;
 mod plan;
 mod rflags;
 mod stop;
+mod trace;
 mod treatment;
 mod vector;
 mod window;
@@ -103,6 +106,7 @@ pub use plan::{
 };
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
+pub use trace::Traces;
 pub use vector::Vector;
 pub use window::{
     Access, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers,

@@ -2,10 +2,10 @@
 
 use crate::machine::{Allowed, Machine, check_canonical};
 use crate::stop::StopReason;
-use crate::window::{Access, Verdict};
+use crate::window::{Access, Memory, Sink, Verdict};
 use crate::word::{Width, Word};
 
-impl Machine<'_> {
+impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     /// Loads from a linear address; what cannot be read is unknown.
     #[inline]
     pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {
@@ -27,14 +27,29 @@ impl Machine<'_> {
     fn load_at<const BYTES: usize>(&mut self, address: u64) -> Result<Word, StopReason> {
         let width = const { Width::from_bytes(BYTES).expect("an operand's width") };
         let value = self.load_known(address, width);
-        let known = value.all().is_some();
-        let bytes = width.bytes();
         // What was read at the interrupt can be read.
-        if !known && !self.readable.has(address, bytes) {
+        if value.all().is_none() {
+            self.check_load(address, width)?;
+        }
+        let known = value.all().is_some();
+        self.sink.load(self.pc, Some(address), width.bytes(), known);
+        Ok(value)
+    }
+
+    /// A load of what the host does not know, nor the window has stored.
+    #[inline(never)]
+    pub(crate) fn unread(&mut self, address: u64, width: Width) -> Result<Word, StopReason> {
+        self.check_load(address, width)?;
+        self.sink.load(self.pc, Some(address), width.bytes(), false);
+        Ok(Word::unknown(width))
+    }
+
+    fn check_load(&mut self, address: u64, width: Width) -> Result<(), StopReason> {
+        let bytes = width.bytes();
+        if !self.readable.has(address, bytes) {
             self.check(address, u64::from(bytes), Access::Load)?;
         }
-        self.sink.load(self.pc, Some(address), bytes, known);
-        Ok(value)
+        Ok(())
     }
 
     /// Checks an access at a known address that is canonical. Of a store: whether it certainly goes

@@ -424,7 +424,8 @@ impl Collector {
         if let Some(brought) = &brought {
             brought.pieces().open();
         }
-        let outcome = window.run_on(&mut self.state, &mut code, &mut memory, &mut recorder);
+        let (state, traces) = (&mut self.state, &mut self.traces);
+        let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut recorder);
         let missed = code.missed();
         recorder.settle_jump();
         let Recorder {
