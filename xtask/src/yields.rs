@@ -5,7 +5,9 @@
 //! a shared machine. What the collector takes to start is measured apart and left out: it would
 //! hide the price of a sample in a recording of a few seconds.
 
+mod compare;
 mod database;
+mod exact;
 mod measure;
 mod programs;
 mod table;
@@ -15,6 +17,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use vcpi_tests::programs::{Programs, target_dir};
 
+use self::compare::Verdict;
+use self::exact::Exact;
 use self::measure::Build;
 pub(crate) use self::measure::timed;
 use self::programs::{LOADS, Load, Size};
@@ -43,9 +47,13 @@ pub(crate) struct Options {
     /// Another build to record with in turn: a folder with its `vcpid`, or with `target/release`.
     #[arg(long, value_name = "FOLDER")]
     against: Option<PathBuf>,
-    /// Pairs of runs, alone and recorded.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Pairs of runs, alone and recorded; with 0 each program is recorded once, and no slowdown told.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pairs: u32,
+    /// Compare directions of branches and targets of calls with exact counts, which a simulator
+    /// takes of a smaller load.
+    #[arg(long)]
+    exact: bool,
     /// Measure the build that is there instead of building.
     #[arg(long)]
     no_build: bool,
@@ -130,6 +138,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 rate,
                 engine: options.engine.clone(),
             };
+            if options.exact {
+                println!("\n## {}\n", setting.title());
+                compared(&loads, &builds, &setting, &folder)?;
+                continue;
+            }
             let rows = measured(&loads, &builds, &setting, options.pairs, &folder)?;
             println!("\n## {}\n\n{}", setting.title(), table::of(&rows));
         }
@@ -186,21 +199,68 @@ fn measured(
                 start: *start,
             })
             .collect();
-        for pair in 1..=pairs {
-            progress(&format!("{}: {pair} of {pairs}", load.name));
-            let mut alone = measure::alone(&words, folder)?;
+        for pair in 1..=pairs.max(1) {
+            progress(&format!("{}: {pair} of {}", load.name, pairs.max(1)));
+            let alone = || match pairs {
+                0 => Ok(f64::NAN),
+                _ => measure::alone(&words, folder),
+            };
+            let mut before = alone()?;
             for (row, build) in rows.iter_mut().zip(builds) {
                 let run = measure::recorded(build, setting, &words, folder)?;
                 // Between two runs alone: a machine that grows slower meanwhile is no slowdown.
-                let after = measure::alone(&words, folder)?;
-                row.ratios.push(2.0 * run.program / (alone + after));
+                let after = alone()?;
+                row.ratios.push(2.0 * run.program / (before + after));
                 row.runs.push(run);
-                alone = after;
+                before = after;
             }
         }
         all.append(&mut rows);
     }
     Ok(all)
+}
+
+/// Compares recordings under one setting with exact counts, and prints them as they come.
+fn compared(loads: &[Load], builds: &[Build], setting: &Setting, folder: &Path) -> Result<()> {
+    print!("{}", Verdict::HEAD);
+    for load in loads {
+        let differs = || {
+            let why = "the code that runs most depends on the size of the load";
+            (!load.has_rounds()).then(|| why.to_owned())
+        };
+        if let Some(reason) = load.lacks().or_else(differs) {
+            println!("skipped: {}: {reason}", load.name);
+            continue;
+        }
+        let exact = counted(load, folder)?;
+        let words = load.prepare(folder, Size::Seconds)?;
+        for build in builds {
+            progress(&format!("{}: recorded", load.name));
+            measure::recorded(build, setting, &words, folder)?;
+            let verdict = Verdict::of(&folder.join(measure::DATABASE), &exact)?;
+            print!("{}", verdict.row(load.name, build.name));
+        }
+    }
+    Ok(())
+}
+
+/// Exact counts of the small load. They are kept: it is always the same.
+fn counted(load: &Load, folder: &Path) -> Result<Exact> {
+    let kept = folder.join(format!("exact-{}", load.name));
+    if !kept.is_dir() {
+        progress(&format!("{}: counted exactly", load.name));
+        let words = load.prepare(folder, Size::Small)?;
+        let making = folder.join("exact-making");
+        let _ = std::fs::remove_dir_all(&making);
+        std::fs::create_dir_all(&making)?;
+        measure::simulated(&words, &making)?;
+        std::fs::rename(&making, &kept)?;
+    }
+    let mut exact = Exact::default();
+    for file in std::fs::read_dir(&kept)? {
+        exact.add(&file?.path())?;
+    }
+    Ok(exact)
 }
 
 /// What the collector takes to start and to end, in seconds of processor time.

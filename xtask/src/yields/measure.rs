@@ -12,6 +12,9 @@ use super::Setting;
 use super::database::Counts;
 use crate::process::shown;
 
+/// Where recordings are written.
+pub(super) const DATABASE: &str = "yield.db";
+
 /// What a recorded run brought.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
@@ -93,6 +96,29 @@ pub(super) fn alone(words: &[String], folder: &Path) -> Result<f64> {
     Ok(children_seconds()? - before)
 }
 
+/// Runs a program and what it starts under a simulator that counts, which writes a file for each
+/// process to the folder.
+///
+/// # Errors
+/// If it fails.
+pub(super) fn simulated(words: &[String], folder: &Path) -> Result<()> {
+    let mut all = [
+        "valgrind",
+        "-q",
+        "--tool=callgrind",
+        "--trace-children=yes",
+        "--dump-instr=yes",
+        "--collect-jumps=yes",
+        "--compress-pos=no",
+        "--compress-strings=no",
+        "--callgrind-out-file=counts.%p",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    all.extend_from_slice(words);
+    run(&all, folder)
+}
+
 /// Records a program.
 ///
 /// # Errors
@@ -103,7 +129,7 @@ pub(super) fn recorded(
     words: &[String],
     folder: &Path,
 ) -> Result<Recorded> {
-    let database = folder.join("yield.db");
+    let database = folder.join(DATABASE);
     let time = folder.join("time");
     remove_database(&database)?;
     let mut all = vec![build.vcpid.to_string_lossy().into_owned()];

@@ -15,7 +15,8 @@ use crate::demo::{REAL_DATA, gather};
 pub(super) enum Size {
     /// Four to six seconds.
     Seconds,
-    /// As much as can be run under a simulator that is fifty times slower.
+    /// As much as can be run under a simulator that is fifty times slower; where the load comes in
+    /// rounds, fewer of them.
     Small,
 }
 
@@ -26,7 +27,7 @@ pub(super) struct Load {
     pub(super) name: &'static str,
     /// The program that must be on the search path.
     pub(super) needs: &'static str,
-    /// Repetitions, or bytes, for both sizes.
+    /// How much of it, for both sizes.
     amounts: [u32; 2],
     words: fn(&Folders, u32) -> Result<Vec<String>>,
 }
@@ -47,16 +48,16 @@ pub(super) const LOADS: [Load; 10] = [
             n.to_string(),
         ])
     }),
-    load("sqlite3", "sqlite3", [1200, 30], sqlite),
+    load("sqlite3", "sqlite3", [10, 1], sqlite),
     load("cc1", "gcc", [450, 25], |at, n| {
         let words = ["gcc", "-O2", "-S", "-o", "/dev/null"].map(str::to_owned);
         Ok([&words[..], &[c_file(at, n)?]].concat())
     }),
-    load("xz", "xz", [7_000_000, 150_000], |at, n| {
-        let data = at.own.join(format!("data-{n}"));
-        gather(REAL_DATA, &data, n.into())?;
+    load("xz", "xz", [10, 1], |at, n| {
+        let data = at.own.join("data");
+        gather(REAL_DATA, &data, 700_000)?;
         let words = ["xz", "-6", "-T1", "-k", "-c"].map(str::to_owned);
-        Ok([&words[..], &[text(&data)]].concat())
+        Ok([&words[..], &vec![text(&data); n as usize]].concat())
     }),
     load("node", "node", [330, 10], |at, n| {
         Ok(vec!["node".into(), at.fixture("bench.js"), n.to_string()])
@@ -124,6 +125,11 @@ impl Load {
         (self.words)(&folders, amount).with_context(|| format!("the load of {}", self.name))
     }
 
+    /// Whether the small load does what the other one does, only less often.
+    pub(super) fn has_rounds(&self) -> bool {
+        !["cc1", "git", "node", "povray"].contains(&self.name)
+    }
+
     /// Why it cannot be run here; `None` if it can.
     pub(super) fn lacks(&self) -> Option<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -156,12 +162,12 @@ fn shell(line: &str) -> Vec<String> {
     ["sh", "-c", line].map(str::to_owned).to_vec()
 }
 
-/// A script of SQL with its sizes filled in.
-fn sqlite(at: &Folders, scale: u32) -> Result<Vec<String>> {
-    let script = std::fs::read_to_string(at.fixtures.join("tables.sql"))?;
-    let file = at.own.join(format!("tables-{scale}.sql"));
-    std::fs::write(&file, script.replace("SCALE", &scale.to_string()))?;
-    let read = format!(".read {}", text(&file));
+/// The script so many times in one process.
+fn sqlite(at: &Folders, times: u32) -> Result<Vec<String>> {
+    let file = at.own.join(format!("tables-{times}.sql"));
+    let read = format!(".read '{}'\n", at.fixture("tables.sql"));
+    std::fs::write(&file, read.repeat(times as usize))?;
+    let read = format!(".read '{}'", text(&file));
     Ok(["sqlite3", "-batch", ":memory:", &read]
         .map(str::to_owned)
         .to_vec())
