@@ -25,6 +25,9 @@ pub(super) struct Verdict {
     overlap: f64,
 }
 
+/// A target that comes nearly as often as the most frequent one is as good as that.
+const AS_GOOD: f64 = 0.95;
+
 const BRANCHES: &str = "SELECT image.path, pc.address, sum(taken), sum(not_taken) FROM branch \
     JOIN pc ON pc.id = branch.pc JOIN image ON image.id = pc.image GROUP BY 1, 2";
 const CALLS: &str = "SELECT image.path, pc.address, coalesce(i2.path, ''), \
@@ -56,10 +59,11 @@ impl Verdict {
             seen.insert((path.clone(), address as u64), (taken as f64, not as f64));
         }
         let (mut all, mut met, mut error, mut wrong) = (0.0, 0.0, 0.0, 0.0);
-        for (at, &(taken, executed)) in &exact.branches {
+        for (at, &executed) in &exact.executed {
             if executed == 0 || files.kind(at) != Kind::Conditional {
                 continue;
             }
+            let taken = exact.taken.get(at).copied().unwrap_or_default();
             let weight = executed as f64;
             all += weight;
             let Some((yes, no)) = seen.get(at).filter(|(yes, no)| yes + no > 0.0) else {
@@ -101,8 +105,10 @@ impl Verdict {
             self.sites += 1;
             met += weight;
             let most = found.iter().max_by(|a, b| a.1.total_cmp(b.1));
-            let right = most.and_then(|(to, _)| targets.get(to));
-            top += weight * f64::from(right == targets.values().max());
+            let told = most.and_then(|(to, _)| targets.get(to)).copied();
+            let most = targets.values().max().copied().unwrap_or_default();
+            let is_right = told.unwrap_or_default() as f64 >= AS_GOOD * most as f64;
+            top += weight * f64::from(is_right);
             let shared = targets.iter().map(|(to, n)| {
                 let share = found.get(to).copied().unwrap_or_default() / known;
                 share.min(*n as f64 / weight)

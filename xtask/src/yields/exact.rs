@@ -13,8 +13,10 @@ pub(super) type At = (String, u64);
 /// What was executed.
 #[derive(Debug, Default)]
 pub(super) struct Exact {
-    /// Of conditional branches: how often taken, and how often executed.
-    pub(super) branches: HashMap<At, (u64, u64)>,
+    /// How often instructions were executed.
+    pub(super) executed: HashMap<At, u64>,
+    /// How often conditional branches were taken.
+    pub(super) taken: HashMap<At, u64>,
     /// Where calls and jumps went, and how often.
     pub(super) targets: HashMap<At, HashMap<At, u64>>,
 }
@@ -51,13 +53,20 @@ impl Exact {
                 callee = Some(path.to_owned());
             } else if let Some(rest) = line.strip_prefix("calls=") {
                 let to = callee.take().unwrap_or_else(|| object.clone());
-                pending = counts(rest).map(|(n, _, target)| Event::Went(n, (to, target)));
+                pending = counts(rest).map(|(n, target)| Event::Went(n, (to, target)));
             } else if let Some(rest) = line.strip_prefix("jump=") {
                 let to = |target| (object.clone(), target);
-                pending = counts(rest).map(|(n, _, target)| Event::Went(n, to(target)));
+                pending = counts(rest).map(|(n, target)| Event::Went(n, to(target)));
             } else if let Some(rest) = line.strip_prefix("jcnd=") {
-                let of = counts(rest);
-                pending = of.and_then(|(taken, all, _)| Some(Event::Branch(taken, all?)));
+                // How often it was executed is told only where it was taken: the costs tell it.
+                pending = counts(rest).map(|(taken, _)| Event::Taken(taken));
+            } else if line.starts_with("0x") {
+                let mut words = line.split(' ');
+                let at = words.next().and_then(address);
+                let cost = words.nth(1).and_then(|cost| cost.parse().ok());
+                if let Some((at, cost)) = at.zip(cost) {
+                    self.take((object.clone(), at), Event::Executed(cost));
+                }
             }
         }
         Ok(())
@@ -68,11 +77,8 @@ impl Exact {
             return;
         }
         match event {
-            Event::Branch(taken, all) => {
-                let held = self.branches.entry(at).or_default();
-                held.0 += taken;
-                held.1 += all;
-            }
+            Event::Executed(n) => *self.executed.entry(at).or_default() += n,
+            Event::Taken(n) => *self.taken.entry(at).or_default() += n,
             Event::Went(n, to) => {
                 *self.targets.entry(at).or_default().entry(to).or_default() += n;
             }
@@ -87,21 +93,19 @@ fn is_other_there(object: &str) -> bool {
     name.starts_with("libc.so") || name.starts_with("ld-linux")
 }
 
-/// What a line says of the instruction of the next line.
+/// What is said of an instruction.
 enum Event {
-    Branch(u64, u64),
+    Executed(u64),
+    Taken(u64),
     Went(u64, At),
 }
 
 /// `N TARGET` or `N/M TARGET`.
-fn counts(text: &str) -> Option<(u64, Option<u64>, u64)> {
+fn counts(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split(' ');
     let (n, target) = (words.next()?, words.next()?);
-    let (n, all) = match n.split_once('/') {
-        Some((n, all)) => (n, Some(all.parse().ok()?)),
-        None => (n, None),
-    };
-    Some((n.parse().ok()?, all, address(target)?))
+    let n = n.split('/').next()?;
+    Some((n.parse().ok()?, address(target)?))
 }
 
 fn address(word: &str) -> Option<u64> {
@@ -191,13 +195,15 @@ mod tests {
     /// Directions and targets are those of the line behind; costs of callees are passed over.
     #[test]
     fn counts_of_a_run() {
-        let text = "ob=/a\nfn=f\n0x10 0 5\njcnd=3/4 0x20 0 \n0x12 0 \n\
+        let text = "ob=/a\nfn=f\n0x10 0 5\n0x12 0 5\njcnd=3/4 0x20 0 \n0x12 0 \n\
                     cob=/b\ncfn=g\ncalls=7 0x30 0 \n0x14 0 70\ncfn=h\ncalls=1 0x40 0 \n0x14 0 9\n\
-                    jump=2 0x10 0 \n0x16 0 \njcnd=1/4 0x20 0 \n0x12 0 \n";
+                    jump=2 0x10 0 \n0x16 0 \njcnd=1/1 0x20 0 \n0x12 0 \n";
         let mut exact = Exact::default();
         exact.add_lines(text.as_bytes()).unwrap();
         let at = |object: &str, address| (object.to_owned(), address);
-        assert_eq!(exact.branches[&at("/a", 0x12)], (4, 8));
+        assert_eq!(exact.taken[&at("/a", 0x12)], 4);
+        assert_eq!(exact.executed[&at("/a", 0x12)], 5);
+        assert!(!exact.executed.contains_key(&at("/a", 0x14)));
         let called = &exact.targets[&at("/a", 0x14)];
         assert_eq!((called[&at("/b", 0x30)], called[&at("/a", 0x40)]), (7, 1));
         assert_eq!(exact.targets[&at("/a", 0x16)][&at("/a", 0x10)], 2);
