@@ -15,8 +15,7 @@ use crate::demo::{REAL_DATA, gather};
 pub(super) enum Size {
     /// Four to six seconds.
     Seconds,
-    /// As much as can be run under a simulator that is fifty times slower; where the load comes in
-    /// rounds, fewer of them.
+    /// Fewer rounds, for a simulator that is fifty times slower.
     Small,
 }
 
@@ -27,8 +26,10 @@ pub(super) struct Load {
     pub(super) name: &'static str,
     /// The program that must be on the search path.
     pub(super) needs: &'static str,
-    /// How much of it, for both sizes.
-    amounts: [u32; 2],
+    /// How much of it takes some seconds.
+    amount: u32,
+    /// Of a load in rounds that are all alike, how many make the small one.
+    small: Option<u32>,
     words: fn(&Folders, u32) -> Result<Vec<String>>,
 }
 
@@ -41,39 +42,39 @@ struct Folders {
 
 /// All of them.
 pub(super) const LOADS: [Load; 10] = [
-    load("python3", "python3", [400, 6], |at, n| {
+    load("python3", "python3", 400, Some(40), |at, n| {
         Ok(vec![
             "python3".into(),
             at.fixture("bench.py"),
             n.to_string(),
         ])
     }),
-    load("sqlite3", "sqlite3", [10, 1], sqlite),
-    load("cc1", "gcc", [450, 25], |at, n| {
+    load("sqlite3", "sqlite3", 14, Some(1), sqlite),
+    load("cc1", "gcc", 450, None, |at, n| {
         let words = ["gcc", "-O2", "-S", "-o", "/dev/null"].map(str::to_owned);
         Ok([&words[..], &[c_file(at, n)?]].concat())
     }),
-    load("xz", "xz", [10, 1], |at, n| {
+    load("xz", "xz", 24, Some(1), |at, n| {
         let data = at.own.join("data");
         gather(REAL_DATA, &data, 700_000)?;
         let words = ["xz", "-6", "-T1", "-k", "-c"].map(str::to_owned);
         Ok([&words[..], &vec![text(&data); n as usize]].concat())
     }),
-    load("node", "node", [330, 10], |at, n| {
+    load("node", "node", 330, None, |at, n| {
         Ok(vec!["node".into(), at.fixture("bench.js"), n.to_string()])
     }),
-    load("git", "git", [4, 1], git),
-    load("perl", "perl", [200, 4], |at, n| {
+    load("git", "git", 4, None, git),
+    load("perl", "perl", 200, Some(12), |at, n| {
         Ok(vec!["perl".into(), at.fixture("bench.pl"), n.to_string()])
     }),
-    load("lua", "lua5.4", [280, 5], |at, n| {
+    load("lua", "lua5.4", 280, Some(5), |at, n| {
         Ok(vec![
             "lua5.4".into(),
             at.fixture("bench.lua"),
             n.to_string(),
         ])
     }),
-    load("tcc", "tcc", [250, 4], |at, n| {
+    load("tcc", "tcc", 250, Some(4), |at, n| {
         // Processes of some hundredths of a second each.
         let file = c_file(at, 1400)?;
         let output = text(&at.own.join("tcc.o"));
@@ -81,7 +82,7 @@ pub(super) const LOADS: [Load; 10] = [
             "i=0; while [ $i -lt {n} ]; do tcc -c -o {output} {file}; i=$((i + 1)); done"
         )))
     }),
-    load("povray", "povray", [540, 80], |at, n| {
+    load("povray", "povray", 720, None, |at, n| {
         let words = ["povray", "-D", "-GA", "-F", "+WT1", "+A0.3"].map(str::to_owned);
         let size = [format!("+W{n}"), format!("+H{}", n * 3 / 4)];
         Ok([
@@ -96,13 +97,15 @@ pub(super) const LOADS: [Load; 10] = [
 const fn load(
     name: &'static str,
     needs: &'static str,
-    amounts: [u32; 2],
+    amount: u32,
+    small: Option<u32>,
     words: fn(&Folders, u32) -> Result<Vec<String>>,
 ) -> Load {
     Load {
         name,
         needs,
-        amounts,
+        amount,
+        small,
         words,
     }
 }
@@ -117,17 +120,16 @@ impl Load {
             fixtures: root().join("tests/fixtures/yield"),
             own: folder.to_owned(),
         };
-        let [seconds, small] = self.amounts;
         let amount = match size {
-            Size::Seconds => seconds,
-            Size::Small => small,
+            Size::Seconds => self.amount,
+            Size::Small => self.small.context("it has no rounds")?,
         };
         (self.words)(&folders, amount).with_context(|| format!("the load of {}", self.name))
     }
 
     /// Whether the small load does what the other one does, only less often.
     pub(super) fn has_rounds(&self) -> bool {
-        !["cc1", "git", "node", "povray"].contains(&self.name)
+        self.small.is_some()
     }
 
     /// Why it cannot be run here; `None` if it can.
@@ -175,16 +177,12 @@ fn sqlite(at: &Folders, times: u32) -> Result<Vec<String>> {
 
 /// Reads and packs the project's own history. Nothing is written to the repository.
 fn git(_: &Folders, times: u32) -> Result<Vec<String>> {
-    let commits = if times > 1 { 100_000 } else { 30 };
     let git = format!("git -C {}", text(root()));
-    let log = format!("{git} log -p --stat --no-ext-diff -n {commits}");
+    let log = format!("{git} log -p --stat --no-ext-diff");
     let pack = "pack-objects --all --stdout --threads=1 --no-reuse-delta --no-reuse-object -q";
-    let pack = match times {
-        1 => String::new(),
-        _ => format!("; {git} {pack} </dev/null >/dev/null"),
-    };
     Ok(shell(&format!(
-        "i=0; while [ $i -lt {times} ]; do {log} >/dev/null{pack}; i=$((i + 1)); done"
+        "i=0; while [ $i -lt {times} ]; do {log} >/dev/null; \
+         {git} {pack} </dev/null >/dev/null; i=$((i + 1)); done"
     )))
 }
 
@@ -228,15 +226,15 @@ fn c_text(functions: u32) -> String {
 mod tests {
     use super::*;
 
-    /// Every load can be written, in both sizes, and its names are distinct.
+    /// Every load can be written, the small one where it has rounds; names are distinct.
     #[test]
     fn loads() {
         let folder = std::env::temp_dir().join(format!("vcpi-yield-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for load in LOADS.iter().filter(|load| load.name != "xz") {
-            for size in [Size::Seconds, Size::Small] {
-                assert!(!load.prepare(&folder, size).unwrap().is_empty());
-            }
+            assert!(!load.prepare(&folder, Size::Seconds).unwrap().is_empty());
+            let small = load.prepare(&folder, Size::Small);
+            assert_eq!(small.is_ok(), load.has_rounds());
         }
         std::fs::remove_dir_all(&folder).unwrap();
         let names: std::collections::BTreeSet<_> = LOADS.iter().map(|load| load.name).collect();
