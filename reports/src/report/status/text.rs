@@ -12,7 +12,7 @@ const TABLES_FULL: &str =
     "the collector's tables were full: flush more often, or give them more memory";
 
 /// What counters say that their names do not.
-const MEANINGS: [(&str, &str); 24] = [
+const MEANINGS: [(&str, &str); 25] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -20,6 +20,10 @@ const MEANINGS: [(&str, &str); 24] = [
     (
         "windows_thinned_early",
         "of these, more than should have been: the handler had yet to be told of a larger share",
+    ),
+    (
+        "windows_for_values",
+        "began behind stalls: their values count, branches and calls do not",
     ),
     (
         "ring_records",
