@@ -2,9 +2,10 @@
 //!
 //! A window is accepted with the product of two probabilities.
 //!
-//! The first undoes the pull of stalls ([`crate::blocks`]). It is for shares of executions. Windows that
-//! are long enough to tell these by what comes back ([`crate::tables`]) are all kept, since shares of
-//! time need all of them; there the coin decides only whether branches and calls count. Where a capture plan would be evaluated
+//! The first undoes the pull of stalls ([`crate::blocks`]). It is for shares of executions.
+//! Windows that are long enough to tell these by what comes back ([`crate::tables`]) are all kept,
+//! since shares of time need all of them; there the coin decides only whether branches and calls
+//! count. Where a capture plan would be evaluated
 //! for a window, the interrupt's handler throws a coin for it: with a share somewhat above the
 //! probability ([`crate::plans`]), since the handler cannot be told anew at each sample. A second
 //! coin is thrown here, and the two are one of that probability.

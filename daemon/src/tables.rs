@@ -368,14 +368,14 @@ impl Tables {
         samples
     }
 
-    /// Whether events that come back within a window are counted apart, as those of executions. Then
-    /// first events are those of time, for which all windows count.
+    /// Whether events that come back within a window are counted apart, as those of executions.
+    /// Then first events are those of time, for which all windows count.
     pub(crate) fn tells_executions(&self) -> bool {
         self.long != 0
     }
 
-    /// A window begins; says whether its branches and calls count. Those are of executions, and have
-    /// no counts of time beside them.
+    /// A window begins; says whether its branches and calls count. Those are of executions, and
+    /// have no counts of time beside them.
     pub(crate) fn begin_window(&mut self, for_ways: bool) {
         self.for_ways = for_ways;
         if !for_ways {

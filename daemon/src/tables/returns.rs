@@ -6,8 +6,8 @@
 //! Applications, volume II, chapter I.4). So first events are shares of time. The stretch from
 //! there to the next event is met because it is the next one, however long it takes: later events
 //! are shares of executions. Both are kept apart where windows are long enough for it. All such
-//! windows count for both: refusing those behind stalls would make shares of time wrong by up to 35
-//! points, and later events have forgotten where the window began (`docs/decisions/thinning.md`).
+//! windows count for both. Refusing those behind stalls would make shares of time wrong by up to
+//! 35 points; later events have forgotten where the window began (`docs/decisions/thinning.md`).
 //!
 //! Two things must be undone or told:
 //!
