@@ -101,9 +101,13 @@ pub(super) fn of(rows: &[Row]) -> String {
             least,
             most,
         ] = row.figures();
+        let slowdown = match slower.is_nan() {
+            true => "not measured".to_owned(),
+            false => format!("{slower:.1} % ({least:.1}, {most:.1})"),
+        };
         text += &format!(
             "| {} | {} | {:.1} | {samples:.0} | {windows:.0} | {length:.1} | {dest:.2} | {values:.0} \
-             | {calls:.0} | {us:.1} | {ns:.1} | {slower:.1} % ({least:.1}, {most:.1}) | {:.0} |\n",
+             | {calls:.0} | {us:.1} | {ns:.1} | {slowdown} | {:.0} |\n",
             row.program,
             row.build,
             row.mean(|run| run.program),
@@ -121,9 +125,14 @@ pub(super) fn of(rows: &[Row]) -> String {
             geometric(&figures.collect::<Vec<_>>())
         };
         let slower: Vec<f64> = of_build.iter().map(|row| median(&row.ratios)).collect();
+        let slower = 100.0 * (geometric(&slower) - 1.0);
+        let slowdown = match slower.is_nan() {
+            true => "not measured".to_owned(),
+            false => format!("{slower:.1} %"),
+        };
         text += &format!(
             "| geometric mean | {build} | | {:.0} | {:.0} | {:.1} | {:.2} | {:.0} | {:.0} | {:.1} \
-             | {:.1} | {:.1} % | |\n",
+             | {:.1} | {slowdown} | |\n",
             mean(0),
             mean(1),
             mean(2),
@@ -132,7 +141,6 @@ pub(super) fn of(rows: &[Row]) -> String {
             mean(5),
             mean(6),
             mean(7),
-            100.0 * (geometric(&slower) - 1.0),
         );
     }
     text += "\nEnds of windows:\n\n";
