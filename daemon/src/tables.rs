@@ -131,6 +131,8 @@ pub(crate) struct Tables {
     lists: usize,
     /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
     pub(crate) evenness: f64,
+    /// Whether branches and calls of the present window count.
+    for_ways: bool,
     /// Instructions of a window, if those that return within one are counted apart; else 0.
     long: u32,
 }
@@ -168,6 +170,7 @@ impl Tables {
             budget,
             lists: 0,
             evenness: 1.0,
+            for_ways: true,
             long: returns::long(window),
         }
     }
@@ -330,6 +333,21 @@ impl Tables {
         samples
     }
 
+    /// Whether events that come back within a window are counted apart, as those of executions.
+    /// Then first events are those of time, for which all windows count.
+    pub(crate) fn tells_executions(&self) -> bool {
+        self.long != 0
+    }
+
+    /// A window begins; says whether its branches and calls count. Those are of executions, and
+    /// have no counts of time beside them.
+    pub(crate) fn begin_window(&mut self, for_ways: bool) {
+        self.for_ways = for_ways;
+        if !for_ways {
+            self.count("run", "windows_for_values", 1);
+        }
+    }
+
     /// Counts a call of what is there, if that is known, and returns its index.
     pub(crate) fn add_call(
         &mut self,
@@ -342,7 +360,7 @@ impl Tables {
         let unknown = id.is_none() && callee.is_some();
         if unknown || self.is_over_full() && !self.calls.contains_key(&key) {
             self.lost.count(Loss::TableFullCalls, 1);
-        } else {
+        } else if self.for_ways {
             *self.calls.entry(key).or_insert(0) += 1;
         }
         id

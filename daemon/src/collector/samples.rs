@@ -345,6 +345,9 @@ impl Collector {
         if sample.time < self.late {
             return self.lost(Loss::ValuesOfLateSamples, 1);
         }
+        // Where later events are counted apart, no window is refused for its start.
+        let keeps_all = self.tables.tells_executions();
+        let asked = if keeps_all { 1.0 } else { probability };
         let basis = capture
             .zip(brought.as_ref())
             .map(|(capture, brought)| Basis {
@@ -363,13 +366,13 @@ impl Collector {
                 view: &view,
                 brought,
                 bases: [capture.fs_base, capture.gs_base].map(|base| base.is_some()),
-                probability,
+                probability: asked,
             });
         let share = capture.map_or(1.0, |capture| capture.share.part());
         let by_handler =
             capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Thinned { .. }));
         // The handler does not know the interval.
-        let accepted = probability * self.acceptance.of_interval(sample.period);
+        let accepted = asked * self.acceptance.of_interval(sample.period);
         if let Some(thinned) = self.acceptance.thinned(accepted, share, by_handler) {
             let tally = &mut self.tables.tally;
             tally.windows_thinned += 1;
@@ -381,6 +384,8 @@ impl Collector {
             }
             return;
         }
+        let for_ways = !keeps_all || self.acceptance.draw(probability);
+        self.tables.begin_window(for_ways);
         self.windows += 1;
         self.callers.clear();
         self.callers.push(caller);

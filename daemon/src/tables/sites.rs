@@ -263,6 +263,9 @@ impl Tables {
 
     /// Counts a direction of a conditional branch.
     pub(crate) fn add_branch(&mut self, site: SiteId, taken: Option<bool>) {
+        if !self.for_ways {
+            return;
+        }
         let Some(site) = self.sites.get_mut(site.0 as usize) else {
             return;
         };
