@@ -4,7 +4,7 @@ mod samples;
 mod waiting;
 
 use hotlist::{Config, Generator};
-use interpreter::{Capture, DecodeCache, Registers, State};
+use interpreter::{Capture, DecodeCache, Processor, Registers, State};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 
@@ -48,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) clock_offset: i64,
     /// Mean interval of clocks whose intervals stay in force for many samples, in the clock's unit.
     pub(crate) mean_interval: Option<u64>,
+    /// What the processor has, by the kernel's names.
+    pub(crate) processor: String,
 }
 
 #[cfg(test)]
@@ -66,6 +68,7 @@ impl Settings {
             per_process: true,
             clock_offset: 0,
             mean_interval: None,
+            processor: crate::procfs::processor_flags().unwrap_or_default(),
         }
     }
 }
@@ -134,6 +137,8 @@ impl Collector {
         let kernel = Kernel::read();
         let acceptance = Acceptance::new(settings.seed, settings.mean_interval);
         let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
+        let mut cache = DecodeCache::new(DECODED);
+        cache.set_processor(Processor::with_flags(&settings.processor));
         Self {
             tables: empty_tables(&settings, &acceptance),
             coins: Generator::new(settings.seed),
@@ -146,7 +151,7 @@ impl Collector {
             kernel_image,
             kernel_space,
             blocks: Blocks::default(),
-            cache: DecodeCache::new(DECODED),
+            cache,
             recent: Recent::new(),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
             plans: None,

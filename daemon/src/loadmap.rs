@@ -15,6 +15,7 @@ use crate::mapping::{
 use crate::memory::{Room, of_map};
 use crate::pages::{MAX_ALL_VERDICTS, Pages};
 use crate::procfs::Credentials;
+use crate::signals::Signals;
 use crate::vmas::{LookRooms, Vmas};
 
 /// Identifies a process between two execs for as long as the collector runs.
@@ -37,6 +38,7 @@ pub(crate) struct Process {
     credentials_at: Option<u64>,
     pub(crate) pages: Pages,
     pub(crate) vmas: Vmas,
+    pub(crate) signals: Signals,
     /// Text of programs that anonymous memory took the place of.
     texts: Vec<Mapping>,
     /// How many threads it has, where that is known: of those whose birth was told.
@@ -82,6 +84,7 @@ impl Process {
             credentials_at: None,
             pages: Pages::new(pid, &rooms.verdicts),
             vmas: Vmas::new(pid, &rooms.looks),
+            signals: Signals::default(),
             texts: Vec::new(),
             threads: None,
             exited: None,

@@ -56,6 +56,9 @@ pub(crate) struct Header {
     pub(crate) clock_offset: i64,
     /// The collector's own process.
     pub(crate) own_pid: u32,
+    /// What the processor has, by the kernel's names. Older recordings do not say.
+    #[serde(default)]
+    pub(crate) processor: String,
 }
 
 /// One thing that went into the collector.
@@ -306,6 +309,7 @@ mod tests {
             allow_secrets: false,
             clock_offset: -5,
             own_pid: 7,
+            processor: "sse2 avx2".to_owned(),
         }
     }
 

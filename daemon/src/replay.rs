@@ -92,6 +92,7 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
         allow_secrets: header.allow_secrets,
         clock_offset: header.clock_offset,
         mean_interval: (header.clock != "timer").then_some(header.period),
+        processor: header.processor.clone(),
     })
 }
 

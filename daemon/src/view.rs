@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use interpreter::{BaseWriters, StopReason};
+use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::elf;
 use crate::flow::{Exit, Leads};
@@ -12,6 +12,7 @@ use crate::loadmap::Process;
 use crate::mapping::{Mapping, Maps, Spot};
 use crate::pages::Pages;
 use crate::procfs::PageState;
+use crate::signals::Signals;
 use crate::tables::Pc;
 use crate::vmas::{Region, Vmas};
 use crate::witness::Evidence;
@@ -24,6 +25,7 @@ pub(crate) struct View<'a> {
     pub(crate) pages: RefCell<&'a mut Pages>,
     /// What was seen of its mappings.
     pub(crate) vmas: RefCell<&'a mut Vmas>,
+    signals: RefCell<&'a mut Signals>,
     /// Who is asked about pages.
     pub(crate) host: RefCell<&'a mut Host>,
     pub(crate) pid: sampler::Pid,
@@ -80,6 +82,7 @@ impl<'a> View<'a> {
             images: RefCell::new(images),
             pages: RefCell::new(&mut process.pages),
             vmas: RefCell::new(&mut process.vmas),
+            signals: RefCell::new(&mut process.signals),
             host: RefCell::new(host),
             pid: process.pid,
             time,
@@ -235,6 +238,13 @@ impl View<'_> {
     /// What the kernel had mapped around an address when it was asked last.
     pub(crate) fn last_region(&self, address: u64) -> Option<Region> {
         self.vmas.borrow().last(address)
+    }
+
+    /// Which exceptions the process has handlers for, as far as can be found out now.
+    pub(crate) fn handlers(&self) -> Handlers {
+        let mut signals = self.signals.borrow_mut();
+        let mut host = self.host.borrow_mut();
+        signals.at(self.pid, self.time, self.stack, &mut host)
     }
 
     /// State of a page that the evidence does not cover.

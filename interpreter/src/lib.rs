@@ -75,6 +75,7 @@ mod effects;
 mod event;
 mod exceptions;
 mod exec;
+mod handlers;
 mod machine;
 mod memory;
 mod operand;
@@ -82,6 +83,7 @@ mod overlay;
 mod parameter;
 mod path;
 mod plan;
+mod processor;
 mod rflags;
 mod stop;
 mod treatment;
@@ -93,6 +95,7 @@ pub use bases::{BaseWriters, CODE_AROUND};
 pub use cache::{DecodeCache, Held};
 pub use decode::{Decoded, MAX_BYTES, Support};
 pub use exceptions::{EXCEPTIONS, Exception, Fate};
+pub use handlers::Handlers;
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use plan::{
@@ -101,6 +104,7 @@ pub use plan::{
     PlanCache, PlanError, PlanKey, Planned, Planner, Request, ReturnAddress, Snapshot, Source,
     Sources, Step, evaluate, is_nowhere,
 };
+pub use processor::Processor;
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
 pub use vector::Vector;

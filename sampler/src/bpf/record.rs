@@ -8,7 +8,7 @@ use crate::block::Part;
 use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
-    ProcessKey, RawSample, Registers, Share, TaskIdentity, Tid, UserRegisters,
+    ProcessKey, RawSample, Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters,
 };
 
 /// Bytes before the tail.
@@ -30,6 +30,11 @@ const PLACEMENT: u16 = 1024;
 const SECOND_LOOK: u16 = 2048;
 const CODE_CHANGES: u16 = 4096;
 const STACK_CHANGES: u16 = 8192;
+
+const HANDLERS_KNOWN: u8 = 1;
+const HANDLERS_ACCESS: u8 = 2;
+const HANDLERS_FLOAT: u8 = 4;
+const HANDLERS_KEYS: u8 = 8;
 
 /// Reads fields one after the other.
 struct Fields<'a>(&'a [u8]);
@@ -215,7 +220,9 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
     let _missed = head.u32()?;
     let stack_bytes = usize::from(head.u16()?);
-    let changes = 8 * usize::from(head.u16()?);
+    // Older recordings have more room for the first, and nothing of the second.
+    let changes = 8 * usize::from(head.u8()?);
+    let handlers = head.u8()?;
     let share = Share(head.u32()?);
     let has = |flag| flags & flag != 0;
 
@@ -293,6 +300,11 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
             changes: bytes.clone().slice(changes_start..tail_end),
         },
         second_look: has(SECOND_LOOK),
+        handlers: (handlers & HANDLERS_KNOWN != 0).then_some(SignalHandlers {
+            access: handlers & HANDLERS_ACCESS != 0,
+            float: handlers & HANDLERS_FLOAT != 0,
+            keys: handlers & HANDLERS_KEYS != 0,
+        }),
     };
     Some(RawSample {
         time,
