@@ -198,6 +198,8 @@ struct Tree {
     incomplete: bool,
     /// Where something shared was mapped, or may be yet.
     shared: Vec<Range<u64>>,
+    /// Something shared was mapped, which may lie elsewhere by now.
+    has_shared: bool,
     /// What code was mapped at any time.
     code: CodeSeen,
 }
@@ -259,6 +261,7 @@ impl Clone for Tree {
             room: self.room.clone(),
             incomplete: self.incomplete,
             shared: self.shared.clone(),
+            has_shared: self.has_shared,
             code: self.code.clone(),
         }
     }
@@ -281,6 +284,7 @@ impl Maps {
             room: room.clone(),
             incomplete: false,
             shared: Vec::new(),
+            has_shared: false,
             code: CodeSeen::default(),
         };
         Self {
@@ -331,6 +335,7 @@ impl Maps {
         let before = tree.mappings.len();
         let mut new = clear(&mut tree.mappings, new);
         tree.code.add(&new);
+        tree.has_shared |= new.shared;
         if new.exposed && tree.shared.len() < SHARED_RANGES {
             tree.shared.push(new.start..new.end);
         } else if new.exposed {
@@ -409,6 +414,21 @@ impl Maps {
     pub(crate) fn may_be_shared(&self, address: u64) -> bool {
         let mut shared = self.tree.shared.iter();
         self.tree.incomplete || shared.any(|range| range.contains(&address))
+    }
+
+    /// Whether something shared was mapped: nothing tells where it was moved to since.
+    pub(crate) fn has_shared(&self) -> bool {
+        self.tree.has_shared || self.is_unsure()
+    }
+
+    /// Whether private pages of a file lie there that is no program's: what others write to the file
+    /// shows in those that were not written here. (A program's file is not written while it runs.)
+    pub(crate) fn is_data_file(&self, address: u64) -> bool {
+        let Some(mapping) = self.find(address).filter(|mapping| mapping.is_file()) else {
+            return false;
+        };
+        let mut code = self.tree.code.of_files.iter();
+        !mapping.executable && !code.any(|code| code.image == mapping.image)
     }
 
     /// The code that was mapped at any time; `None` if some of it may not be known.

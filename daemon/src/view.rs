@@ -247,6 +247,20 @@ impl View<'_> {
         signals.at(self.pid, self.time, self.stack, &mut host)
     }
 
+    /// Whether somebody else may write at an address although only one thread uses this address
+    /// space: by the kernel's records, to a file that is mapped there, or because something shared may
+    /// have been moved there, which these do not tell.
+    pub(crate) fn may_be_shared(&self, address: u64) -> bool {
+        if self.maps.may_be_shared(address) || self.maps.is_data_file(address) {
+            return true;
+        }
+        if self.is_kernel() || !self.maps.has_shared() {
+            return false;
+        }
+        let region = self.region(address).or_else(|| self.last_region(address));
+        !matches!(region, Some(Region::Mapped(vma)) if !vma.shared)
+    }
+
     /// State of a page that the evidence does not cover.
     fn page_now(&self, address: u64) -> PageState {
         let look = || {
