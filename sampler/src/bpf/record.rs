@@ -82,9 +82,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Where the head has the PC, the process, and what was interrupted.
+/// Where the head has the PC, the process, its flags, and what was interrupted.
 const IP: usize = 16;
 const TGID: usize = 80;
+const FLAGS: usize = 136;
 const CONTEXT: usize = 140;
 /// Where it has what became of the plan, how many samples found no room since the one before,
 /// and how many bytes of stack there are.
@@ -131,7 +132,8 @@ impl Packed {
             pid: Pid(field(TGID).u32()?),
             cpu,
             mode: mode_of(context_of(head[CONTEXT])?),
-            has_stack: field(STACK_BYTES).u16()? > 0,
+            // One that changed meanwhile is left out.
+            has_stack: field(STACK_BYTES).u16()? > 0 && field(FLAGS).u16()? & STACK_CHANGES == 0,
             lacks_plan: head[PLAN] == MISSING,
             bytes,
         };
@@ -276,7 +278,8 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     let mut memory = tail_start..stack_start;
     let (mut code, mut stack) = (code, stack_start..changes_start);
     if has(CODE_CHANGES) {
-        memory.end -= usize::from(code).next_multiple_of(8);
+        let bytes = usize::from(code).next_multiple_of(8);
+        memory.end = memory.end.checked_sub(bytes)?;
         code = 0;
     }
     if has(STACK_CHANGES) {
