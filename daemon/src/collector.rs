@@ -303,7 +303,13 @@ impl Collector {
             } => self.waiting.has(*pid),
             // Of threads nothing depends.
             Record::Fork { pid, ppid, .. } => pid != ppid && self.waiting.has(*pid),
-            Record::Exit { pid, tid, .. } => pid.0 == tid.0 && self.waiting.has(*pid),
+            Record::Exit { pid, tid, time, .. } => {
+                let is_leader = pid.0 == tid.0;
+                if is_leader && let Some(process) = self.loadmap.get(*pid) {
+                    process.ends = Some(*time);
+                }
+                is_leader && self.waiting.has(*pid)
+            }
             _ => false,
         }
     }
@@ -352,7 +358,7 @@ impl Collector {
             // What its bytes give away cannot be told, so they are not written down.
             return self.take(record, evidence);
         }
-        let noted = raw::Entry::Record(self.without_secrets(record.clone()), evidence);
+        let noted = raw::Entry::of(self.without_secrets(record.clone()), evidence);
         self.take(record, evidence);
         self.note(&noted);
     }

@@ -45,6 +45,8 @@ pub(crate) struct Process {
     threads: Option<u32>,
     /// When its first thread ended.
     exited: Option<u64>,
+    /// The same, known before that is taken notice of: what waits of the process is looked at first.
+    pub(crate) ends: Option<u64>,
 }
 
 /// How old credentials may be before they are read again: a process may change them at any
@@ -88,6 +90,7 @@ impl Process {
             texts: Vec::new(),
             threads: None,
             exited: None,
+            ends: None,
         }
     }
 

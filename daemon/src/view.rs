@@ -31,6 +31,8 @@ pub(crate) struct View<'a> {
     pub(crate) pid: sampler::Pid,
     /// Time of the sample.
     pub(crate) time: u64,
+    /// When the process ends, if that is known yet.
+    pub(crate) ends: Option<u64>,
     /// Whether values of denied images may be captured.
     pub(crate) allow_secrets: bool,
     /// What was seen of its pages when it arrived.
@@ -86,6 +88,7 @@ impl<'a> View<'a> {
             host: RefCell::new(host),
             pid: process.pid,
             time,
+            ends: process.ends,
             allow_secrets: false,
             evidence: None,
             stack: None,

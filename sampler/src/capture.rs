@@ -252,7 +252,9 @@ pub struct Capture {
     /// that were not the same, and code or a stack that were not are left out. Without a second look
     /// nobody else has the memory, but for what the process shares with others.
     pub second_look: bool,
-    /// Which exceptions the program has handlers for; `None`: not known, as in the kernel.
+    /// Which exceptions the program has handlers for; `None`: not known, as in the kernel. It is not
+    /// among what is serialized, which has no room for it in older forms.
+    #[serde(skip)]
     pub handlers: Option<SignalHandlers>,
     /// Memory as it was read.
     pub(crate) memory: Memory,

@@ -488,9 +488,18 @@ fn handlers(view: &View<'_>, capture: Option<&Capture>) -> Handlers {
     if view.is_kernel() {
         return Handlers::NONE;
     }
+    let soon = view.time..view.time.saturating_add(FATAL);
+    if view.ends.is_some_and(|end| soon.contains(&end)) {
+        // It may have ended by an exception that nothing handled, right behind the sample.
+        return Handlers::UNKNOWN;
+    }
     let found = capture.and_then(|capture| capture.handlers);
     found.map_or_else(|| view.handlers(), of_program)
 }
+
+/// How long a process may take to end by an exception, in nanoseconds: it may be kept waiting before,
+/// and write a core file behind.
+const FATAL: u64 = 1_000_000_000;
 
 /// The access tag of a thread, as of the interrupt.
 fn subject_of(task: &TaskIdentity) -> Subject {

@@ -42,6 +42,7 @@ const OF_CLOCKS: &[(&str, Test)] = &[
     ("stores that no operand names", moving::writes),
     ("exceptions that a program handles", moving::raised),
     ("exceptions that a program asks for", moving::asked),
+    ("processes that end by an exception", moving::deaths),
     ("another shared object at the same address", moving::objects),
     ("code that is written and written anew", moving::jit),
     ("an exec in a loop at the same addresses", moving::exec),

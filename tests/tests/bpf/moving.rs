@@ -91,6 +91,12 @@ pub(crate) fn asked_by_ring(bench: &Bench) -> Result<Completion, Failed> {
     by_engine("ring", &time, bench, "asked", &[])
 }
 
+/// Of processes that end by an exception without a handler, nothing is told that stands behind it, though
+/// they are gone when their samples are looked at.
+pub(crate) fn deaths(bench: &Bench) -> Result<Completion, Failed> {
+    one_program_for(&seconds(samples(4 * SAMPLES)?), bench, "deaths", &[])
+}
+
 /// A value loaded from a page is one that the page held, whether or not the page was there.
 pub(crate) fn pages(bench: &Bench) -> Result<Completion, Failed> {
     let file = bench.path("pages.file");
