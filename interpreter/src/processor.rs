@@ -53,8 +53,8 @@ enum Need {
     Unknown,
 }
 
-/// By the names that kernels give to what they show. Tiles (AMX) are there for programs that have asked
-/// for them, which no flag tells.
+/// By the kernel's names. Tiles (AMX) are there for programs that have asked for them, which no flag
+/// tells.
 fn need(feature: CpuidFeature) -> Need {
     use CpuidFeature as F;
     let name = match feature {
