@@ -23,7 +23,8 @@ impl Processor {
         Self { names: None }
     }
 
-    /// From the kernel's list of flags (`/proc/cpuinfo`), which lacks what the kernel has turned off.
+    /// From the kernel's list of flags (`/proc/cpuinfo`), which lacks what the kernel has turned
+    /// off.
     pub fn with_flags(flags: &str) -> Self {
         let names = flags.split_whitespace().map(str::to_owned).collect();
         Self {
@@ -53,8 +54,8 @@ enum Need {
     Unknown,
 }
 
-/// By the kernel's names. Tiles (AMX) are there for programs that have asked for them, which no flag
-/// tells.
+/// By the kernel's names. Tiles (AMX) are there for programs that have asked for them, which no
+/// flag tells.
 fn need(feature: CpuidFeature) -> Need {
     use CpuidFeature as F;
     let name = match feature {
@@ -171,12 +172,12 @@ mod tests {
         processor.lacks(&Decoder::new(64, code, DecoderOptions::NONE).decode())
     }
 
-    /// What all processors have needs no flag; of what an instruction needs, everything must be there;
-    /// what no flag tells of is not there.
+    /// What all processors have needs no flag; of what an instruction needs, everything must be
+    /// there; what no flag tells of is not there.
     #[test]
     fn what_is_there() {
         let old = Processor::with_flags("sse sse2 lm avx512f");
-        // mov rax, rdi; addsd xmm0, xmm1; endbr64; rdsspq rax; prefetchw [rdi] is a hint that needs one
+        // mov rax, rdi; addsd xmm0, xmm1; endbr64; rdsspq rax; prefetchw [rdi]
         assert_eq!(lacks(&old, &[0x48, 0x89, 0xf8]), None);
         assert_eq!(lacks(&old, &[0xf2, 0x0f, 0x58, 0xc1]), None);
         assert_eq!(lacks(&old, &[0xf3, 0x0f, 0x1e, 0xfa]), None);
@@ -185,7 +186,7 @@ mod tests {
             lacks(&old, &[0x0f, 0x0d, 0x0f]),
             Some(CpuidFeature::PREFETCHW)
         );
-        // lzcnt eax, edi; vpaddd ymm0, ymm1, ymm2; vpaddd zmm0, zmm1, zmm2; the same of ymm, with VL
+        // lzcnt eax, edi; vpaddd ymm0, ymm1, ymm2; vpaddd zmm0, zmm1, zmm2; of ymm, with VL
         assert_eq!(
             lacks(&old, &[0xf3, 0x0f, 0xbd, 0xc7]),
             Some(CpuidFeature::LZCNT)
