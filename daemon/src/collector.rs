@@ -4,7 +4,7 @@ mod samples;
 mod waiting;
 
 use hotlist::{Config, Generator};
-use interpreter::{Capture, DecodeCache, Registers, State, Traces};
+use interpreter::{Capture, DecodeCache, Processor, Registers, State, Traces};
 use profiledb::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) clock_offset: i64,
     /// Mean interval of clocks whose intervals stay in force for many samples, in the clock's unit.
     pub(crate) mean_interval: Option<u64>,
+    /// What the processor has, by the kernel's names.
+    pub(crate) processor: String,
 }
 
 #[cfg(test)]
@@ -67,6 +69,7 @@ impl Settings {
             per_process: true,
             clock_offset: 0,
             mean_interval: None,
+            processor: crate::procfs::processor_flags().unwrap_or_default(),
         }
     }
 }
@@ -137,6 +140,8 @@ impl Collector {
         let kernel = Kernel::read();
         let acceptance = Acceptance::new(settings.seed, settings.mean_interval);
         let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
+        let mut cache = DecodeCache::new(DECODED);
+        cache.set_processor(Processor::with_flags(&settings.processor));
         Self {
             tables: empty_tables(&settings, &acceptance),
             coins: Generator::new(settings.seed),
@@ -149,7 +154,7 @@ impl Collector {
             kernel_image,
             kernel_space,
             blocks: Blocks::default(),
-            cache: DecodeCache::new(DECODED),
+            cache,
             recent: Recent::new(),
             traces: Traces::new(INSTRUCTIONS),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
@@ -302,7 +307,13 @@ impl Collector {
             } => self.waiting.has(*pid),
             // Of threads nothing depends.
             Record::Fork { pid, ppid, .. } => pid != ppid && self.waiting.has(*pid),
-            Record::Exit { pid, tid, .. } => pid.0 == tid.0 && self.waiting.has(*pid),
+            Record::Exit { pid, tid, time, .. } => {
+                let is_leader = pid.0 == tid.0;
+                if is_leader && let Some(process) = self.loadmap.get(*pid) {
+                    process.ends = Some(*time);
+                }
+                is_leader && self.waiting.has(*pid)
+            }
             _ => false,
         }
     }
@@ -351,7 +362,7 @@ impl Collector {
             // What its bytes give away cannot be told, so they are not written down.
             return self.take(record, evidence);
         }
-        let noted = raw::Entry::Record(self.without_secrets(record.clone()), evidence);
+        let noted = raw::Entry::of(self.without_secrets(record.clone()), evidence);
         self.take(record, evidence);
         self.note(&noted);
     }

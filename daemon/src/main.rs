@@ -49,6 +49,7 @@ mod rules;
 mod saver;
 mod serve;
 mod session;
+mod signals;
 mod store;
 mod sysctl;
 mod tables;

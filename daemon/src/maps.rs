@@ -40,6 +40,8 @@ struct Tree {
     incomplete: bool,
     /// Where others may write.
     exposed: Exposed,
+    /// Something shared was mapped, which may lie elsewhere by now.
+    has_shared: bool,
     /// What code was mapped at any time.
     code: CodeSeen,
 }
@@ -52,6 +54,7 @@ impl Clone for Tree {
             room: self.room.clone(),
             incomplete: self.incomplete,
             exposed: self.exposed.clone(),
+            has_shared: self.has_shared,
             code: self.code.clone(),
         }
     }
@@ -74,6 +77,7 @@ impl Maps {
             room: room.clone(),
             incomplete: false,
             exposed: Exposed::default(),
+            has_shared: false,
             code: CodeSeen::default(),
         };
         Self {
@@ -125,6 +129,7 @@ impl Maps {
         let mut new = clear(&mut tree.mappings, new);
         tree.code.add(&new);
         tree.exposed.add(&new);
+        tree.has_shared |= new.shared;
         if tree.room.is_full() {
             tree.incomplete = true;
         } else {
@@ -197,6 +202,21 @@ impl Maps {
     /// space.
     pub(crate) fn may_be_exposed(&self, address: u64) -> bool {
         self.tree.incomplete || self.tree.exposed.contains(address)
+    }
+
+    /// Whether something shared was mapped: nothing tells where it was moved to since.
+    pub(crate) fn has_shared(&self) -> bool {
+        self.tree.has_shared || self.is_unsure()
+    }
+
+    /// Whether private pages of a file lie there that is no program's: what others write to the file
+    /// shows in those that were not written here. (A program's file is not written while it runs.)
+    pub(crate) fn is_data_file(&self, address: u64) -> bool {
+        let Some(mapping) = self.find(address).filter(|mapping| mapping.is_file()) else {
+            return false;
+        };
+        let mut code = self.tree.code.of_files.iter();
+        !mapping.executable && !code.any(|code| code.image == mapping.image)
     }
 
     /// The code that was mapped at any time; `None` if some of it may not be known.

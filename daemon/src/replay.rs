@@ -9,7 +9,7 @@ use crate::choices;
 use crate::collector::{Collector, Settings};
 use crate::kernel::Kernel;
 use crate::output;
-use crate::raw::{Entry, Header, Reader};
+use crate::raw::{Entry, Header, Reader, with_handlers};
 use crate::store::{CANNOT_WRITE, Store, wall_now};
 
 /// Runs a replay; returns the exit status.
@@ -58,6 +58,9 @@ fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Re
         };
         match entry {
             Entry::Record(record, evidence) => collector.record(record, evidence),
+            Entry::Handled(record, evidence, handlers) => {
+                collector.record(with_handlers(record, handlers), evidence);
+            }
             Entry::Scan(pid, now) => collector.loadmap.scan(pid, now, &mut collector.images),
             Entry::Flush => {
                 store.flush(collector, &|| true)?;
@@ -92,6 +95,7 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
         allow_secrets: header.allow_secrets,
         clock_offset: header.clock_offset,
         mean_interval: (header.clock != "timer").then_some(header.period),
+        processor: header.processor.clone(),
     })
 }
 

@@ -10,6 +10,7 @@ use crate::effects::Effects;
 use crate::exec::{dispatch, system, vector};
 use crate::machine::{Flow, Machine};
 use crate::operand::{Operands, Part};
+use crate::processor::Processor;
 use crate::stop::StopReason;
 use crate::trace::Kind;
 use crate::treatment::{self, Treatment};
@@ -98,6 +99,16 @@ impl Decoded {
             DecoderError::NoMoreBytes => Err(StopReason::TruncatedCode),
             _ => Err(StopReason::Undecodable),
         }
+    }
+
+    /// The same on a processor that may not have it.
+    #[must_use]
+    pub fn on(mut self, processor: &Processor) -> Self {
+        let stops = matches!(self.action, Action::Stop(_));
+        if !stops && processor.lacks(&self.instruction).is_some() {
+            (self.handler, self.action) = stop(StopReason::NoSuchInstruction);
+        }
+        self
     }
 
     /// No instruction at all.

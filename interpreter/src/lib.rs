@@ -77,6 +77,7 @@ mod effects;
 mod event;
 mod exceptions;
 mod exec;
+mod handlers;
 mod machine;
 mod memory;
 mod operand;
@@ -84,6 +85,7 @@ mod overlay;
 mod parameter;
 mod path;
 mod plan;
+mod processor;
 mod rflags;
 mod stop;
 mod trace;
@@ -96,6 +98,7 @@ pub use bases::{BaseWriters, CODE_AROUND};
 pub use cache::{DecodeCache, Held};
 pub use decode::{Decoded, MAX_BYTES, Support};
 pub use exceptions::{EXCEPTIONS, Exception, Fate};
+pub use handlers::Handlers;
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use plan::{
@@ -104,6 +107,7 @@ pub use plan::{
     PlanCache, PlanError, PlanKey, Planned, Planner, Request, ReturnAddress, Snapshot, Source,
     Sources, Step, evaluate, is_nowhere,
 };
+pub use processor::Processor;
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
 pub use trace::Traces;

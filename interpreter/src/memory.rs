@@ -11,6 +11,7 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {
         let Some(address) = address else {
             self.sink.load(self.pc, None, width.bytes(), false);
+            self.check_unknown()?;
             return Ok(Word::unknown(width));
         };
         check_canonical(address)?;
@@ -61,6 +62,9 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
         bytes: u64,
         access: Access,
     ) -> Result<bool, StopReason> {
+        if self.registers.handlers.keys {
+            self.check_unknown()?;
+        }
         match self.memory.check(address, bytes, access) {
             Verdict::Allowed { first, last } => {
                 let allowed = match access {
@@ -73,13 +77,22 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
                 };
                 Ok(true)
             }
-            Verdict::Unverified => Ok(false),
+            Verdict::Unverified => self.check_unknown().map(|()| false),
             Verdict::Faults => Err(StopReason::FaultingInstruction),
             Verdict::MayFault => Err(StopReason::MayFault),
         }
     }
 
-    /// Checks that a range can be loaded from, if it is known where it lies.
+    /// An access of which it is not known whether it goes through.
+    #[inline]
+    pub(crate) fn check_unknown(&self) -> Result<(), StopReason> {
+        match self.registers.handlers.access {
+            true => Err(StopReason::MayFault),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that a range can be loaded from.
     pub(crate) fn check_loads(
         &mut self,
         address: Option<u64>,
@@ -87,7 +100,8 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     ) -> Result<(), StopReason> {
         match address {
             Some(address) if bytes > 0 => self.check(address, bytes, Access::Load).map(|_| ()),
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => self.check_unknown(),
         }
     }
 
@@ -156,6 +170,7 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
         let Some(address) = address else {
             let known = value.truncate(width).all();
             self.sink.store(self.pc, None, width.bytes(), known);
+            self.check_unknown()?;
             self.overlay.store_anywhere();
             return Ok(());
         };
@@ -208,7 +223,10 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
                     self.overlay.forget_aliases(address, last, self.memory);
                 }
             }
-            None => self.overlay.store_anywhere(),
+            None => {
+                self.check_unknown()?;
+                self.overlay.store_anywhere();
+            }
         }
         Ok(())
     }

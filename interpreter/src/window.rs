@@ -4,6 +4,7 @@ use iced_x86::{Mnemonic, OpKind, Register};
 
 use crate::decode::{Decoded, MAX_BYTES};
 use crate::event::Events;
+use crate::handlers::Handlers;
 use crate::machine::{Flow, Machine, RCX, RDI, RDX, RSI, check_canonical};
 use crate::overlay::Overlay;
 use crate::parameter::{Capture, Parameter};
@@ -53,6 +54,8 @@ pub struct Registers {
     pub single_step: bool,
     /// The alignment check flag, in a program: an access that is not aligned raises an exception.
     pub alignment_checked: bool,
+    /// The exceptions that the program may have handlers for.
+    pub handlers: Handlers,
 }
 
 /// The trap flag of RFLAGS.
@@ -66,7 +69,7 @@ fn is_alignment_checked(rip: u64, rflags: u64) -> bool {
 
 impl Registers {
     /// Registers as an interrupt shows them: the general ones and the flags are known, the segment
-    /// bases and what vector instructions work with are not. `gpr` in the
+    /// bases and what vector instructions work with are not. The program has no handlers. `gpr` in the
     /// processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
     pub fn from_sample(gpr: [u64; 16], rip: u64, rflags: u64) -> Self {
         Self {
@@ -80,6 +83,7 @@ impl Registers {
             mxcsr: None,
             single_step: rflags & TRAP != 0,
             alignment_checked: is_alignment_checked(rip, rflags),
+            handlers: Handlers::NONE,
         }
     }
 
@@ -93,6 +97,7 @@ impl Registers {
         self.masks = [Word::UNKNOWN; 8];
         self.single_step = rflags & TRAP != 0;
         self.alignment_checked = is_alignment_checked(rip, rflags);
+        self.handlers = Handlers::NONE;
         for vector in self.vectors.iter_mut().filter(|v| v.known_bytes() != 0) {
             *vector = Vector::UNKNOWN;
         }
@@ -178,7 +183,8 @@ pub enum Verdict {
         /// The highest address.
         last: u64,
     },
-    /// It goes through as far as is known. What is stored is unknown from then on.
+    /// It goes through as far as is known. What is stored is unknown from then on. Where the program
+    /// has a [handler](Handlers) for what does not go through, the window ends.
     Unverified,
     /// It raises an exception.
     Faults,

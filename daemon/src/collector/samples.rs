@@ -1,6 +1,6 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
-use interpreter::{StopReason, Window};
+use interpreter::{Handlers, StopReason, Window};
 use profiledb::{Loss, Subject};
 use sampler::{
     Capture, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters,
@@ -15,6 +15,7 @@ use crate::devices::has_devices;
 use crate::images::{Identity, UNKNOWN};
 use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
+use crate::signals::of_program;
 use crate::tables::{Owner, Pc};
 use crate::view::View;
 use crate::window::{Brought, Recorder, SampleMemory, Ways};
@@ -426,6 +427,7 @@ impl Collector {
         let start = &mut self.state.registers;
         start.set_sample(registers.gpr, registers.ip, registers.flags);
         (start.fs_base, start.gs_base) = bases(&view, capture);
+        start.handlers = handlers(&view, capture);
         if let Some(brought) = &brought {
             brought.pieces().open();
         }
@@ -485,6 +487,25 @@ fn bases(view: &View<'_>, capture: Option<&Capture>) -> (Option<u64>, Option<u64
         gs_base.filter(|_| !writers.gs),
     )
 }
+
+/// Which exceptions the program has handlers for: as the interrupt found them, else as they are found
+/// now. The kernel has its own.
+fn handlers(view: &View<'_>, capture: Option<&Capture>) -> Handlers {
+    if view.is_kernel() {
+        return Handlers::NONE;
+    }
+    let soon = view.time..view.time.saturating_add(FATAL);
+    if view.ends.is_some_and(|end| soon.contains(&end)) {
+        // It may have ended by an exception that nothing handled, right behind the sample.
+        return Handlers::UNKNOWN;
+    }
+    let found = capture.and_then(|capture| capture.handlers);
+    found.map_or_else(|| view.handlers(), of_program)
+}
+
+/// How long a process may take to end by an exception, in nanoseconds: it may be kept waiting before,
+/// and write a core file behind.
+const FATAL: u64 = 1_000_000_000;
 
 /// The access tag of a thread, as of the interrupt.
 fn subject_of(task: &TaskIdentity) -> Subject {

@@ -41,6 +41,8 @@ const OF_CLOCKS: &[(&str, Test)] = &[
     ("stores and loads through two pointers", moving::alias),
     ("stores that no operand names", moving::writes),
     ("exceptions that a program handles", moving::raised),
+    ("exceptions that a program asks for", moving::asked),
+    ("processes that end by an exception", moving::deaths),
     ("another shared object at the same address", moving::objects),
     ("code that is written and written anew", moving::jit),
     ("an exec in a loop at the same addresses", moving::exec),
@@ -76,6 +78,11 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         "accesses that raise exceptions, engine ring",
         Clock::CpuClock,
         mapped::faults_by_ring,
+    ),
+    (
+        "exceptions that a program asks for, engine ring",
+        Clock::CpuClock,
+        moving::asked_by_ring,
     ),
     (
         "a compile of many files is attributed to what ran",
