@@ -85,6 +85,7 @@ mod plan;
 mod rflags;
 mod stop;
 mod treatment;
+mod uops;
 mod vector;
 mod window;
 mod word;
@@ -103,6 +104,7 @@ pub use plan::{
 };
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
+pub use uops::{Translation, Translator, Uop};
 pub use vector::Vector;
 pub use window::{
     Access, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers,
