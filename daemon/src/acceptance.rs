@@ -2,7 +2,10 @@
 //!
 //! A window is accepted with the product of two probabilities.
 //!
-//! The first undoes the pull of stalls ([`crate::blocks`]). Where a capture plan would be evaluated
+//! The first undoes the pull of stalls ([`crate::blocks`]). It is for shares of executions.
+//! Windows that are long enough to tell these by what comes back ([`crate::tables`]) are all kept,
+//! since shares of time need all of them; there the coin decides only whether branches and calls
+//! count. Where a capture plan would be evaluated
 //! for a window, the interrupt's handler throws a coin for it: with a share somewhat above the
 //! probability ([`crate::plans`]), since the handler cannot be told anew at each sample. A second
 //! coin is thrown here, and the two are one of that probability.
@@ -71,6 +74,11 @@ impl Acceptance {
             0 => 1.0,
             longest => (interval as f64 / longest as f64).min(1.0),
         }
+    }
+
+    /// Whether a window that is kept for its values counts for branches and calls, too.
+    pub(crate) fn draw(&mut self, probability: f64) -> bool {
+        probability >= 1.0 || self.coins.random::<f64>() < probability
     }
 
     /// Whether a window is not accepted, so that it is with this probability in all. The handler has

@@ -6,6 +6,10 @@
 //! process is gone), the last one that was had must do. Where it cannot be believed (the process
 //! unmaps and maps again at that place), a page that was read at the interrupt was mapped.
 //!
+//! Where it "goes through" though nobody was ever asked, or what is stored is unknown, the window ends
+//! if the program has a handler for what does not go through ([`interpreter::Handlers`]): without one,
+//! such an access ends the process.
+//!
 //! Pages that are not present yet, and those that are copied when they are written, are mapped: the
 //! thread notices nothing of it. Beyond the end of its file, a mapping counts as nothing mapped.
 //!
@@ -22,11 +26,12 @@
 //! | no right | anything else | faults | faults |
 //! | nothing | right | goes through | goes through |
 //! | nothing | no right, or nothing | faults | faults |
-//! | nothing | never any | goes through | what is stored is unknown |
+//! | nothing | never any | window ends | window ends |
 //!
 //! Protection keys: which key a mapping has, and which keys a thread may use, is not known. What was
-//! read at the interrupt could be read; a change of keys (`wrpkru`) ends the window. A mapping that
-//! may only be executed may have such a key, so nothing is known of loads from it.
+//! read at the interrupt could be read; a change of keys (`wrpkru`) ends the window. A program that has
+//! keys, and a handler, has no other access that is known to go through. A mapping that may only be
+//! executed may have such a key, so nothing is known of loads from it.
 
 use interpreter::{Access, CodeMemory, Verdict};
 use sampler::Vma;
@@ -131,7 +136,9 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
                 (Some(Evidence::Stack), _) | (Some(_), Access::Load) => of_page,
                 // Nobody has mapped the first page but by a record.
                 _ if page == 0 => Part::Faults,
-                _ => unverified,
+                (Some(_), Access::Store) => unverified,
+                // Nothing vouches for it: the process may have ended by this very access.
+                (None, _) => Part::MayFault,
             },
         };
     };
@@ -428,7 +435,7 @@ mod tests {
         assert_eq!(judge(None, vma(RW)), [Part::Allowed(0x1000, 0x27ff); 2]);
         assert_eq!(judge(None, vma(NONE)), [Part::Faults; 2]);
         assert_eq!(judge(None, Some(FREE)), [Part::Faults; 2]);
-        assert_eq!(judge(None, None), [unverified; 2]);
+        assert_eq!(judge(None, None), [Part::MayFault; 2]);
         assert_eq!(before(vma(RW)), Part::Once(0x1000, 0x1fff));
         assert_eq!(before(vma(NONE)), Part::MayFault);
         assert_eq!(before(Some(FREE)), Part::MayFault);

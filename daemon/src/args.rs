@@ -105,9 +105,9 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, conflicts_with = "pid")]
     pub(crate) all: bool,
 
-    /// Profile this running process and what it starts from now on; may be repeated. With CMD,
-    /// for as long as that runs.
-    #[arg(short, long, value_name = "PID")]
+    /// Profile this running process and what it starts from now on; several with commas between
+    /// them, or with this option for each. With CMD, for as long as that runs.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
     pub(crate) pid: Vec<u32>,
 
     /// Of these, only threads in this control group (a folder of the cgroup file system) or below.

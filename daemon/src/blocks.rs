@@ -4,7 +4,8 @@
 //! over-represented, and with them the value that causes the stall. All instructions of a basic
 //! block are executed equally often; so a window that starts at PC s is accepted for values with
 //! probability min(1, m / c(s)), where c(s) counts the cycle samples at s and m is their mean
-//! over the instructions of its basic block. Cycles always count.
+//! over the instructions of its basic block. Cycles always count. Of windows of 64 instructions or
+//! more, values always count too, and the probability is that for branches and calls.
 //!
 //! Both counts start at one sample an instruction: with the first few samples of a block, m / c
 //! says nothing yet, and would turn away nearly all of them.

@@ -306,7 +306,7 @@ fn reports() -> Vec<Finding> {
         pages,
         works(
             "call graph",
-            "by the unwind rules of the images, else by the frame pointer",
+            "by the unwind rules of the images, else by the code itself",
         ),
         names,
     ]

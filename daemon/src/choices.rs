@@ -14,6 +14,7 @@ use crate::affordable::{Affordable, MANY};
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
 use crate::kernel::{self, Kernel};
+use crate::procfs;
 use crate::raw;
 use crate::session::{RING_PAGES, batch_bytes};
 use crate::store::wall_now;
@@ -189,6 +190,7 @@ impl Choices {
             programs: PROGRAMS,
             clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
             mean_interval: (self.clock != Clock::Timer).then_some(self.period),
+            processor: procfs::processor_flags().unwrap_or_default(),
         }
     }
 
@@ -265,6 +267,7 @@ impl Choices {
             allow_secrets: settings.allow_secrets,
             clock_offset: settings.clock_offset,
             own_pid: std::process::id(),
+            processor: settings.processor.clone(),
         }
     }
 

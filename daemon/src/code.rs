@@ -8,7 +8,7 @@ use std::ops::Range;
 use interpreter::{Code, DecodeCache, Fetched, Held, MAX_BYTES, StopReason};
 
 use self::recent::Instruction;
-pub(crate) use self::recent::Recent;
+pub(crate) use self::recent::{INSTRUCTIONS, Recent};
 use crate::images::ImageId;
 use crate::tables::Pc;
 use crate::view::View;
@@ -26,6 +26,8 @@ pub(crate) struct ProcessCode<'a, 'b, 'v> {
     /// Code was wanted that had not been read there.
     missed: bool,
     run: Run<'b>,
+    /// What was fetched last is remembered.
+    keeps: bool,
     /// Addresses of which no code was read.
     bare: Range<u64>,
     /// The mapping of the last instruction, which a window may see.
@@ -70,6 +72,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             brought,
             missed: false,
             run: Run::default(),
+            keeps: false,
             bare: 0..brought.map_or(u64::MAX, |_| 0),
             open: Open {
                 start: 0,
@@ -233,9 +236,10 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         self.recent.check(self.cache);
         let (held, number) = found?;
         let bias = self.open.bias;
+        self.keeps = false;
         if let (Some(number), Some(brought)) = (number, self.brought) {
             let found = Instruction { pc, bias, held };
-            self.recent.add(found, number, brought.pieces());
+            self.keeps = self.recent.add(found, number, brought.pieces());
         }
         Ok(Fetched {
             instruction: self.cache.get(held),
@@ -261,6 +265,7 @@ impl Code for ProcessCode<'_, '_, '_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
         if let Some(Instruction { bias, held, .. }) = self.recent.find(pc) {
             self.behind = Some(held);
+            self.keeps = true;
             return Ok(Fetched {
                 instruction: self.cache.get(held),
                 bias,
@@ -268,5 +273,20 @@ impl Code for ProcessCode<'_, '_, '_> {
             });
         }
         self.fetch_slowly(pc)
+    }
+
+    #[inline]
+    fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    #[inline]
+    fn repeats(&self) -> bool {
+        self.recent.repeats()
+    }
+
+    #[inline]
+    fn epoch(&self) -> u64 {
+        self.recent.epoch()
     }
 }

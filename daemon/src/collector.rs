@@ -4,14 +4,15 @@ mod samples;
 mod waiting;
 
 use hotlist::{Config, Generator};
-use interpreter::{Capture, DecodeCache, Registers, State};
+use interpreter::{Capture, DecodeCache, Processor, Registers, State, Traces};
+use profiledb::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 
 use self::waiting::Waiting;
 use crate::acceptance::Acceptance;
 use crate::blocks::Blocks;
-use crate::code::Recent;
+use crate::code::{INSTRUCTIONS, Recent};
 use crate::devices::has_devices;
 use crate::files::Files;
 use crate::host::Host;
@@ -49,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) clock_offset: i64,
     /// Mean interval of clocks whose intervals stay in force for many samples, in the clock's unit.
     pub(crate) mean_interval: Option<u64>,
+    /// What the processor has, by the kernel's names.
+    pub(crate) processor: String,
 }
 
 #[cfg(test)]
@@ -67,6 +70,7 @@ impl Settings {
             per_process: true,
             clock_offset: 0,
             mean_interval: None,
+            processor: crate::procfs::processor_flags().unwrap_or_default(),
         }
     }
 }
@@ -85,6 +89,8 @@ pub(crate) struct Collector {
     pub(crate) cache: DecodeCache,
     /// What windows ran through lately.
     recent: Recent,
+    /// The same instructions in the form that they run in.
+    traces: Traces,
     /// What windows work on, kept from one to the next.
     state: State,
     pub(crate) tables: Tables,
@@ -137,6 +143,8 @@ impl Collector {
         let kernel = Kernel::read();
         let acceptance = Acceptance::new(settings.seed, settings.mean_interval);
         let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
+        let mut cache = DecodeCache::new(DECODED);
+        cache.set_processor(Processor::with_flags(&settings.processor));
         Self {
             tables: empty_tables(&settings, &acceptance),
             coins: Generator::new(settings.seed),
@@ -149,8 +157,9 @@ impl Collector {
             kernel_image,
             kernel_space,
             blocks: Blocks::default(),
-            cache: DecodeCache::new(DECODED),
+            cache,
             recent: Recent::new(),
+            traces: Traces::new(INSTRUCTIONS),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
             plans: None,
             translations: None,
@@ -235,10 +244,10 @@ impl Collector {
         for (name, n) in counted.unwrap_or_default() {
             self.tables.count("handler", name, n);
             if name == "cycles_lost" {
-                self.lost("samples_without_room", n);
+                self.lost(Loss::SamplesWithoutRoom, n);
             }
         }
-        self.totals.lost += self.tables.losses();
+        self.totals.lost += self.tables.lost.total();
         self.acceptance.begin();
         let empty = empty_tables(&self.settings, &self.acceptance);
         std::mem::replace(&mut self.tables, empty)
@@ -305,7 +314,13 @@ impl Collector {
             } => self.waiting.has(*pid),
             // Of threads nothing depends.
             Record::Fork { pid, ppid, .. } => pid != ppid && self.waiting.has(*pid),
-            Record::Exit { pid, tid, .. } => pid.0 == tid.0 && self.waiting.has(*pid),
+            Record::Exit { pid, tid, time, .. } => {
+                let is_leader = pid.0 == tid.0;
+                if is_leader && let Some(process) = self.loadmap.get(*pid) {
+                    process.ends = Some(*time);
+                }
+                is_leader && self.waiting.has(*pid)
+            }
             _ => false,
         }
     }
@@ -354,7 +369,7 @@ impl Collector {
             // What its bytes give away cannot be told, so they are not written down.
             return self.take(record, evidence);
         }
-        let noted = raw::Entry::Record(self.without_secrets(record.clone()), evidence);
+        let noted = raw::Entry::of(self.without_secrets(record.clone()), evidence);
         self.take(record, evidence);
         self.note(&noted);
     }
@@ -443,9 +458,9 @@ impl Collector {
             Record::Unthrottle { .. } => self.tables.count("throttle", "unthrottled", 1),
             Record::Lost { count, .. } => {
                 self.loadmap.records_lost();
-                self.lost("ring_records", count);
+                self.lost(Loss::RingRecords, count);
             }
-            Record::LostSamples { count, .. } => self.lost("ring_samples", count),
+            Record::LostSamples { count, .. } => self.lost(Loss::RingSamples, count),
         }
     }
 
@@ -474,8 +489,8 @@ impl Collector {
     }
 
     /// Counts a loss.
-    pub(crate) fn lost(&mut self, name: &'static str, count: u64) {
-        self.tables.count("lost", name, count);
+    pub(crate) fn lost(&mut self, loss: Loss, count: u64) {
+        self.tables.lost.count(loss, count);
     }
 }
 
@@ -487,6 +502,5 @@ fn empty_tables(settings: &Settings, acceptance: &Acceptance) -> Tables {
         settings.window,
     );
     tables.evenness = acceptance.evenness();
-    tables.declare_losses();
     tables
 }

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 
 use sampler::Pid;
 
-use crate::mapping::Maps;
+use crate::maps::Maps;
 
 /// Whether memory of a device may be mapped in this process; also true where that cannot be told.
 pub(crate) fn has_devices(pid: Pid, maps: &Maps) -> bool {

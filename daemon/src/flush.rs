@@ -8,8 +8,8 @@ use std::io;
 use hotlist::{Config, Hotlist};
 use interpreter::DecodeCache;
 use profiledb::{
-    Error, Flush, Image, ImageId as ImageRow, ImageKind, NewHotlist, PcId as PcRow, ProcessId,
-    Writer,
+    Error, Flush, Image, ImageId as ImageRow, ImageKind, LOST, Loss, NewHotlist, PcId as PcRow,
+    ProcessId, Writer,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,6 +18,7 @@ use crate::elf::{self, Named};
 use crate::images::{ImageId, Images, NamedCode};
 use crate::kernel::{Kernel, KernelNames};
 use crate::loadmap::ProcessId as Process;
+use crate::lost::Lost;
 use crate::memory::of_vec;
 use crate::tables::{Owner, PcId, Tables};
 
@@ -71,11 +72,11 @@ impl Snapshot {
         snapshot
     }
 
-    /// What goes if it is never written: its samples, and what it tells of losses, by name.
-    pub(crate) fn losses(&self) -> (u64, Vec<(&'static str, u64)>) {
+    /// What goes if it is never written: its samples, and what it tells of losses.
+    pub(crate) fn losses(&self) -> (u64, &Lost) {
         let counters = self.tables.counters();
         let samples = counters.get(&("run", "samples")).copied();
-        (samples.unwrap_or(0), self.tables.each_loss().collect())
+        (samples.unwrap_or(0), &self.tables.lost)
     }
 
     /// Bytes that it holds, roughly.
@@ -220,7 +221,7 @@ impl Snapshot {
             }
         }
         if rejected > 0 {
-            flush.counter("lost", "rejected_profiles", rejected)?;
+            flush.counter(LOST, Loss::RejectedProfiles.name(), rejected)?;
         }
         for ((kind, name), value) in tables.counters() {
             flush.counter(kind, name, value)?;
@@ -304,7 +305,7 @@ impl Snapshot {
             }
         }
         if nameless > 0 {
-            flush.counter("lost", "names_of_images", nameless)?;
+            flush.counter(LOST, Loss::NamesOfImages.name(), nameless)?;
         }
         Ok(())
     }

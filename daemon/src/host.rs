@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
-use sampler::Pid;
+use sampler::{Pid, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
 use crate::procfs::{self, Credentials, MapsLine, PageState};
@@ -21,6 +21,7 @@ pub(crate) enum Question {
     Page(u64),
     /// What lies around this address.
     Region(u64),
+    Handlers,
 }
 
 /// What was answered; `None`: there was no such process.
@@ -33,6 +34,8 @@ pub(crate) enum Answer {
     Page(u64, PageState),
     /// The address, and what lies around it, if that can be told.
     Region(u64, Option<Look>),
+    /// The handlers of exceptions, and the time before they were looked at.
+    Handlers(Option<(SignalHandlers, u64)>),
 }
 
 /// Where answers come from.
@@ -115,6 +118,19 @@ impl Host {
         }
     }
 
+    /// The handlers of a process; `live` looks at them.
+    pub(crate) fn handlers(
+        &mut self,
+        pid: Pid,
+        live: impl FnOnce() -> Option<(SignalHandlers, u64)>,
+    ) -> Option<(SignalHandlers, u64)> {
+        let live = || Answer::Handlers(live());
+        match self.ask(pid, Question::Handlers, live) {
+            Some(Answer::Handlers(found)) => found,
+            _ => None,
+        }
+    }
+
     /// What was answered since the last time, if that is kept.
     pub(crate) fn take_noted(&mut self) -> Vec<(Pid, Answer)> {
         match self {
@@ -158,6 +174,7 @@ impl Answer {
             Answer::Credentials(_) => Question::Credentials,
             Answer::Page(page, _) => Question::Page(*page),
             Answer::Region(address, _) => Question::Region(*address),
+            Answer::Handlers(_) => Question::Handlers,
         }
     }
 }

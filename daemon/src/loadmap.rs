@@ -9,12 +9,12 @@ use sampler::{Mmap, Pid};
 
 use crate::host::Host;
 use crate::images::{ImageId, Images};
-use crate::mapping::{
-    MAPPING_BYTES, Mapping, Maps, is_data, is_heap, mapping_of_line, mapping_of_record, rights,
-};
+use crate::mapping::{Mapping, is_data, is_heap, mapping_of_line, mapping_of_record, rights};
+use crate::maps::{MAPPING_BYTES, Maps};
 use crate::memory::{Room, of_map};
 use crate::pages::{MAX_ALL_VERDICTS, Pages};
 use crate::procfs::Credentials;
+use crate::signals::Signals;
 use crate::vmas::{LookRooms, Vmas};
 
 /// Identifies a process between two execs for as long as the collector runs.
@@ -37,12 +37,15 @@ pub(crate) struct Process {
     credentials_at: Option<u64>,
     pub(crate) pages: Pages,
     pub(crate) vmas: Vmas,
+    pub(crate) signals: Signals,
     /// Text of programs that anonymous memory took the place of.
     texts: Vec<Mapping>,
     /// How many threads it has, where that is known: of those whose birth was told.
     threads: Option<u32>,
     /// When its first thread ended.
     exited: Option<u64>,
+    /// The same, known before that is taken notice of: what waits of the process is looked at first.
+    pub(crate) ends: Option<u64>,
 }
 
 /// How old credentials may be before they are read again: a process may change them at any
@@ -82,9 +85,11 @@ impl Process {
             credentials_at: None,
             pages: Pages::new(pid, &rooms.verdicts),
             vmas: Vmas::new(pid, &rooms.looks),
+            signals: Signals::default(),
             texts: Vec::new(),
             threads: None,
             exited: None,
+            ends: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
-use sampler::Pid;
+use sampler::{Pid, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
 /// Real and effective ids of a process.
@@ -52,6 +52,35 @@ fn parse_credentials(status: &str, owner: u32) -> Option<Credentials> {
         egid,
         owner,
     })
+}
+
+/// Which exceptions have handlers, from the `SigCgt:` and `TracerPid:` lines of `/proc/PID/status`.
+fn parse_handlers(status: &str) -> Option<SignalHandlers> {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.map(str::trim)
+    };
+    let caught = u64::from_str_radix(field("SigCgt:")?, 16).ok()?;
+    let is_traced = field("TracerPid:")? != "0";
+    let has = |signal: i32| is_traced || caught >> (signal - 1) & 1 != 0;
+    Some(SignalHandlers {
+        access: has(libc::SIGSEGV) || has(libc::SIGBUS),
+        float: has(libc::SIGFPE),
+        // Nothing tells.
+        keys: false,
+    })
+}
+
+/// Which exceptions a live process has handlers for.
+pub(crate) fn handlers(pid: Pid) -> Option<SignalHandlers> {
+    parse_handlers(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+/// What the processor has, by the kernel's names.
+pub(crate) fn processor_flags() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags"))?;
+    Some(flags.split_once(':')?.1.trim().to_owned())
 }
 
 /// Start time in clock ticks since boot: field 22 of `/proc/PID/stat`, counted behind the
@@ -318,6 +347,22 @@ mod tests {
         };
         assert_eq!(parse_credentials(status, 9), Some(expected));
         assert_eq!(parse_credentials("Uid:\t1\n", 9), None);
+    }
+
+    /// Caught are the signals whose bits are set; a tracer may handle all of them.
+    #[test]
+    fn handlers_from_status() {
+        let status = |tracer: &str, caught: &str| {
+            let found = parse_handlers(&format!("TracerPid:\t{tracer}\nSigCgt:\t{caught}\n"))?;
+            Some((found.access, found.float))
+        };
+        assert_eq!(status("0", "0000000000000000"), Some((false, false)));
+        assert_eq!(status("0", "0000000000000400"), Some((true, false)));
+        assert_eq!(status("0", "0000000000000040"), Some((true, false)));
+        assert_eq!(status("0", "0000000000000080"), Some((false, true)));
+        assert_eq!(status("7", "0000000000000000"), Some((true, true)));
+        assert_eq!(status("0", "x"), None);
+        assert!(processor_flags().is_some_and(|flags| flags.contains("sse2")));
     }
 
     /// The soft limit is the first; there may be none.

@@ -18,13 +18,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use sampler::{Pid, Record};
+use sampler::{Pid, Record, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
 use crate::host::Answer;
 use crate::witness::Evidence;
 
-const MAGIC: &[u8; 8] = b"VCPIRAW\x06";
+const MAGIC: &[u8; 8] = b"VCPIRAW\x07";
+/// The version before, which has less: it is read as well.
+const MAGIC_BEFORE: &[u8; 8] = b"VCPIRAW\x06";
 /// What it begins with in all versions.
 const MAGIC_OF_ALL: &[u8] = b"VCPIRAW";
 /// The longest entry: far more than any record needs.
@@ -56,6 +58,33 @@ pub(crate) struct Header {
     pub(crate) clock_offset: i64,
     /// The collector's own process.
     pub(crate) own_pid: u32,
+    /// What the processor has, by the kernel's names. Older recordings do not say.
+    #[serde(default)]
+    pub(crate) processor: String,
+}
+
+impl Entry {
+    /// A record, with all that is known of it.
+    pub(crate) fn of(record: Record, evidence: Option<Evidence>) -> Self {
+        let capture = match &record {
+            Record::Sample(sample) => sample.capture.as_ref(),
+            _ => None,
+        };
+        match capture.and_then(|capture| capture.handlers) {
+            Some(handlers) => Self::Handled(record, evidence, handlers),
+            None => Self::Record(record, evidence),
+        }
+    }
+}
+
+/// Puts into a sample what its record had no room for.
+pub(crate) fn with_handlers(mut record: Record, handlers: SignalHandlers) -> Record {
+    if let Record::Sample(sample) = &mut record
+        && let Some(capture) = &mut sample.capture
+    {
+        capture.handlers = Some(handlers);
+    }
+    record
 }
 
 /// One thing that went into the collector.
@@ -69,6 +98,8 @@ pub(crate) enum Entry {
     Flush,
     /// Nothing comes any more: the collector ended in good order.
     End,
+    /// A sample with what its record has no room for: which exceptions the program had handlers for.
+    Handled(Record, Option<Evidence>, SignalHandlers),
 }
 
 /// Writes a recording.
@@ -201,7 +232,7 @@ impl Reader {
             }
             read => read.with_context(foreign)?,
         }
-        if &magic != MAGIC {
+        if &magic != MAGIC && &magic != MAGIC_BEFORE {
             let is_of_another = magic.starts_with(MAGIC_OF_ALL);
             match is_of_another {
                 true => bail!(
@@ -306,6 +337,7 @@ mod tests {
             allow_secrets: false,
             clock_offset: -5,
             own_pid: 7,
+            processor: "sse2 avx2".to_owned(),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::processors::Processors;
 use crate::procfs;
 use crate::raw;
 use crate::session::{Driver, Session, TICK, queue};
-use crate::store::{Saved, Store};
+use crate::store::{CANNOT_WRITE, Saved, Store};
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -178,8 +178,7 @@ fn open_files(
             "{} is both the database (-o) and the raw recording (--raw): name two files",
             path.display()
         )),
-        _ => Writer::create_epoch(&args.output, &choices.epoch(args))
-            .context("cannot write the database"),
+        _ => Writer::create_epoch(&args.output, &choices.epoch(args)).context(CANNOT_WRITE),
     };
     if let (Err(_), Some(path)) = (&writer, &args.raw) {
         // Its header is all that it has; should it stay, the next recording says so.
@@ -422,6 +421,12 @@ fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool
             },
             args.output.display()
         );
+        if totals.lost * 100 > totals.samples {
+            eprintln!(
+                "vcpid: `vcpi status -i {}` says what was lost, and what to do",
+                args.output.display()
+            );
+        }
         let affordable = choices.affordable.as_ref();
         if let Some(advice) = affordable.and_then(|rate| rate.advice(totals.samples)) {
             eprintln!("vcpid: {advice}");

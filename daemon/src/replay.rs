@@ -1,7 +1,7 @@
 //! `vcpid replay`: a raw recording through the collector again.
 
 use anyhow::{Context, Result};
-use profiledb::{Epoch, Writer};
+use profiledb::{Epoch, Loss, Writer};
 use sampler::Pid;
 
 use crate::args::{ContextArg, ReplayArgs};
@@ -9,15 +9,15 @@ use crate::choices;
 use crate::collector::{Collector, Settings};
 use crate::kernel::Kernel;
 use crate::output;
-use crate::raw::{Entry, Header, Reader};
-use crate::store::{Store, wall_now};
+use crate::raw::{Entry, Header, Reader, with_handlers};
+use crate::store::{CANNOT_WRITE, Store, wall_now};
 
 /// Runs a replay; returns the exit status.
 pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     let (mut reader, header) = Reader::open(&args.raw)?;
     let settings = settings(args, &header)?;
-    let writer = Writer::create_epoch(&args.output, &epoch(&settings, &header))
-        .context("cannot write the database")?;
+    let writer =
+        Writer::create_epoch(&args.output, &epoch(&settings, &header)).context(CANNOT_WRITE)?;
     let mut store = Store::new(writer)?;
     let mut collector = Collector::new(settings);
     let kernel = Kernel::of_recording(header.kernel_text, header.kernel_build_id.as_deref());
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     // What could be read before the damage is good, and is said not to be all: here, and to whoever reads
     // the database.
     if read.is_err() {
-        collector.lost("rest_of_a_damaged_recording", 1);
+        collector.lost(Loss::RestOfADamagedRecording, 1);
     }
     store.flush(&mut collector, &|| true)?;
     store.end()?;
@@ -58,6 +58,9 @@ fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Re
         };
         match entry {
             Entry::Record(record, evidence) => collector.record(record, evidence),
+            Entry::Handled(record, evidence, handlers) => {
+                collector.record(with_handlers(record, handlers), evidence);
+            }
             Entry::Scan(pid, now) => collector.loadmap.scan(pid, now, &mut collector.images),
             Entry::Flush => {
                 store.flush(collector, &|| true)?;
@@ -92,6 +95,7 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
         allow_secrets: header.allow_secrets,
         clock_offset: header.clock_offset,
         mean_interval: (header.clock != "timer").then_some(header.period),
+        processor: header.processor.clone(),
     })
 }
 

@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use profiledb::{Error, Writer};
 
+use crate::checkpointer;
 use crate::flush::Snapshot;
 use crate::kernel::KernelNames;
-use crate::merging;
-use crate::session::TICK;
 use crate::threads::Threads;
+
+/// How often who waits for the thread is asked whether to wait on.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How a snapshot is written.
 type Write = fn(&Snapshot, &mut Writer, &mut KernelNames) -> Result<(), Error>;
@@ -29,7 +31,7 @@ enum Job {
     End {
         writer: Box<Writer>,
         ended: i64,
-        merge: Option<Arc<merging::Shared>>,
+        merge: Option<Arc<checkpointer::Shared>>,
         report: SyncSender<Result<(), Error>>,
     },
 }
@@ -141,7 +143,7 @@ impl Saver {
         &mut self,
         writer: Writer,
         ended: i64,
-        merge: Option<Arc<merging::Shared>>,
+        merge: Option<Arc<checkpointer::Shared>>,
     ) -> Receiver<Result<(), Error>> {
         let (report, ending) = sync_channel(1);
         let job = Job::End {
@@ -168,7 +170,7 @@ impl Saver {
     /// Waits for that, as long as `patient` says.
     pub(crate) fn wait(&mut self, patient: &dyn Fn() -> bool) -> Option<Done> {
         while self.busy && patient() {
-            let ended = self.done.recv_timeout(TICK);
+            let ended = self.done.recv_timeout(LOOK);
             self.busy = matches!(ended, Err(RecvTimeoutError::Timeout));
             if let Ok(done) = ended {
                 return Some(done);
@@ -178,11 +180,15 @@ impl Saver {
     }
 }
 
-fn end(mut writer: Writer, ended: i64, merge: Option<Arc<merging::Shared>>) -> Result<(), Error> {
+fn end(
+    mut writer: Writer,
+    ended: i64,
+    merge: Option<Arc<checkpointer::Shared>>,
+) -> Result<(), Error> {
     let noted = writer.end_epoch(ended);
     let closed = match merge {
-        Some(merging) => {
-            merging.await_idle();
+        Some(checkpointer) => {
+            checkpointer.await_idle();
             writer.close()
         }
         None => writer.leave(),

@@ -1,13 +1,14 @@
 //! The loop of a collection: batches in, tables out, whoever drives it.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use profiledb::Loss;
 use sampler::{Batch, Pid, Record};
 
 use crate::collector::Collector;
+use crate::lost::Lost;
 use crate::merge::Merge;
 use crate::nap::Nap;
 use crate::raw::Entry;
@@ -204,12 +205,10 @@ impl Session {
         self.run_waiting(driver)
     }
 
-    /// All losses of this collection so far, by name.
-    pub(crate) fn losses(&self) -> BTreeMap<&'static str, u64> {
+    /// All losses of this collection so far.
+    pub(crate) fn losses(&self) -> Lost {
         let mut losses = self.store.losses().clone();
-        for (name, count) in self.collector.tables.each_loss() {
-            *losses.entry(name).or_default() += count;
-        }
+        losses.add(&self.collector.tables.lost);
         losses
     }
 
@@ -275,7 +274,7 @@ impl Session {
         let tables = &mut self.collector.tables;
         tables.count("interval", "redraws", batch.intervals.len() as u64);
         tables.count("interval", "inherited_samples", batch.inherited);
-        self.collector.lost("malformed_records", batch.malformed);
+        self.collector.lost(Loss::MalformedRecords, batch.malformed);
         self.merge.push(batch);
     }
 
@@ -366,14 +365,15 @@ impl Session {
         while let Some((record, _)) = self.merge.pop() {
             left += interrupts(&record);
         }
-        self.collector.lost("samples_at_the_end", left);
+        self.collector.lost(Loss::SamplesAtTheEnd, left);
     }
 
     /// Counts what no batch could tell.
     pub(crate) fn close_sampling(&mut self, stats: &sampler::Stats) {
-        self.collector.lost("readers_failed", stats.readers_failed);
         self.collector
-            .lost("undelivered_records", stats.undelivered);
+            .lost(Loss::ReadersFailed, stats.readers_failed);
+        self.collector
+            .lost(Loss::UndeliveredRecords, stats.undelivered);
         if let Some(counted) = stats.counted {
             self.count_unsampled(counted, stats.lost + stats.lost_samples);
         }
@@ -393,7 +393,7 @@ impl Session {
         let told = totals.weight.saturating_add(lost.saturating_mul(mean));
         let unsampled = counted.saturating_sub(told) / mean.max(1);
         totals.unsampled = unsampled;
-        self.collector.lost("samples_of_short_tasks", unsampled);
+        self.collector.lost(Loss::SamplesOfShortTasks, unsampled);
     }
 
     /// Begins to save what was collected; nothing is being saved.

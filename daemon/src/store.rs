@@ -1,33 +1,36 @@
 //! The database of a running collection, and what could not be written to it yet.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use profiledb::{Error, Writer};
+use profiledb::{Error, Loss, Writer};
 
+use crate::checkpointer::Checkpointer;
 use crate::collector::{Collector, Totals};
 use crate::flush::Snapshot;
-use crate::merging::Merging;
+use crate::lost::Lost;
 use crate::output::count;
 use crate::saver::{Done, Saver};
 use crate::tables::Tables;
 
+/// What `-o` names cannot be had.
+pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";
+
 /// The database and what could not be written to it yet.
 pub(crate) struct Store {
     saver: Saver,
-    merging: Merging,
+    checkpointer: Checkpointer,
     /// Not here while something is being written.
     writer: Option<Writer>,
     /// What could not be written.
     pending: Option<Snapshot>,
     /// What never will be: samples, and counts of losses by name.
-    unsaved: (u64, Vec<(&'static str, u64)>),
+    unsaved: (u64, Lost),
     /// All losses that were ever handed over, by name.
-    losses: BTreeMap<&'static str, u64>,
+    losses: Lost,
     /// Bytes of what is being written, or could not be.
     saving_bytes: usize,
     /// When the present interval began, by both clocks: the wall's may be set meanwhile.
@@ -57,11 +60,11 @@ impl Store {
     pub(crate) fn closed() -> Result<Self> {
         Ok(Self {
             saver: Saver::start()?,
-            merging: Merging::start()?,
+            checkpointer: Checkpointer::start()?,
             writer: None,
             pending: None,
-            unsaved: (0, Vec::new()),
-            losses: BTreeMap::new(),
+            unsaved: (0, Lost::default()),
+            losses: Lost::default(),
             saving_bytes: 0,
             started: wall_now(),
             since: Instant::now(),
@@ -101,25 +104,22 @@ impl Store {
 
     /// Counts what was to be written and never will be.
     pub(crate) fn count_unsaved(&mut self, collector: &mut Collector) {
-        let (samples, losses) = std::mem::take(&mut self.unsaved);
-        collector.lost("unsaved_samples", samples);
-        for (name, count) in losses {
-            collector.tables.count("lost", name, count);
-            // It is there already.
-            collector.totals.lost = collector.totals.lost.saturating_sub(count);
-            let handed = self.losses.entry(name).or_default();
-            *handed = handed.saturating_sub(count);
-        }
+        let (samples, lost) = std::mem::take(&mut self.unsaved);
+        collector.lost(Loss::UnsavedSamples, samples);
+        collector.tables.lost.add(&lost);
+        // It is there already.
+        collector.totals.lost = collector.totals.lost.saturating_sub(lost.total());
+        self.losses.take_off(&lost);
     }
 
-    /// All losses that were ever handed over, by name.
-    pub(crate) fn losses(&self) -> &BTreeMap<&'static str, u64> {
+    /// All losses that were ever handed over.
+    pub(crate) fn losses(&self) -> &Lost {
         &self.losses
     }
 
     /// Processor time that writing has taken.
     pub(crate) fn saving_time(&self) -> Duration {
-        self.saver.cpu_time() + self.merging.cpu_time()
+        self.saver.cpu_time() + self.checkpointer.cpu_time()
     }
 
     /// Counts what collecting has cost since the last time.
@@ -151,8 +151,8 @@ impl Store {
             self.pending = Some(snapshot);
             return Err(anyhow!("the database is closed"));
         };
-        if self.merging.is_behind(writer.path()) {
-            self.merging.want(writer.path());
+        if self.checkpointer.is_behind(writer.path()) {
+            self.checkpointer.want(writer.path());
             (self.writer, self.pending) = (Some(writer), Some(snapshot));
             return Err(anyhow!("the disk does not keep up"));
         }
@@ -171,9 +171,7 @@ impl Store {
         let ended = started.saturating_add(elapsed);
         (self.started, self.since) = (ended, Instant::now());
         let snapshot = Snapshot::take(collector, started, ended);
-        for (name, count) in snapshot.losses().1 {
-            *self.losses.entry(name).or_default() += count;
-        }
+        self.losses.add(snapshot.losses().1);
         snapshot
     }
 
@@ -203,7 +201,7 @@ impl Store {
             took,
         } = done;
         if matches!(result, Ok(Ok(()))) {
-            self.merging.want(writer.path());
+            self.checkpointer.want(writer.path());
         }
         self.writer = Some(writer);
         let totals = snapshot.totals;
@@ -211,7 +209,7 @@ impl Store {
             self.saving_bytes = 0;
             let (samples, losses) = snapshot.losses();
             self.unsaved.0 += samples;
-            self.unsaved.1.extend(losses);
+            self.unsaved.1.add(losses);
             return Err(anyhow!(
                 "what was to be saved cannot be, by a defect of this program: {} of it are lost",
                 count(samples, "sample")
@@ -267,8 +265,8 @@ impl Store {
     /// merged if it must be, or the disk is quick.
     pub(crate) fn begin_end(&mut self, must_merge: bool) -> Option<Receiver<Result<(), Error>>> {
         let writer = self.writer.take()?;
-        let merge = must_merge || !self.merging.is_slow();
-        let merge = merge.then(|| self.merging.shared());
+        let merge = must_merge || !self.checkpointer.is_slow();
+        let merge = merge.then(|| self.checkpointer.shared());
         // Where the last interval ended: the clock may have been set since the first began.
         Some(self.saver.end(writer, self.started, merge))
     }
@@ -330,7 +328,7 @@ mod tests {
             ..Store::new(writer).unwrap()
         };
         collector.tables.count("run", "samples", 5);
-        collector.lost("ring_samples", 2);
+        collector.lost(Loss::RingSamples, 2);
         let error = store.flush(&mut collector, &|| true).unwrap_err();
         assert!(error.to_string().contains("5 samples of it"), "{error}");
         assert!(store.is_open() && !store.is_failing());
@@ -343,7 +341,7 @@ mod tests {
         let saved = store.flush(&mut collector, &|| true).unwrap();
         assert_eq!(saved.totals.lost, 7);
         store.count_unsaved(&mut collector);
-        assert_eq!(collector.tables.losses(), 0);
+        assert_eq!(collector.tables.lost.total(), 0);
         store.end().unwrap();
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use hotlist::{Config, Hotlist};
 use interpreter::Parameter;
-use profiledb::Subject;
+use profiledb::{LOST, Loss, Subject};
 use rustc_hash::FxHashMap;
 
 use self::returns::Returns;
@@ -20,6 +20,7 @@ pub(crate) use self::sites::{Moment, SiteId};
 use self::tally::Tally;
 use crate::images::ImageId;
 use crate::loadmap::ProcessId;
+use crate::lost::Lost;
 
 /// An instruction: image and ELF virtual address (process address for anonymous memory).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,33 +125,17 @@ pub(crate) struct Tables {
     pub(crate) tally: Tally,
     /// By the places of the names, which is all that counting has to look at.
     counts: FxHashMap<[usize; 2], (&'static str, &'static str, u64)>,
+    pub(crate) lost: Lost,
     config: Config,
     budget: usize,
     lists: usize,
     /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
     pub(crate) evenness: f64,
+    /// Whether branches and calls of the present window count.
+    for_ways: bool,
     /// Instructions of a window, if those that return within one are counted apart; else 0.
     long: u32,
 }
-
-/// Everything that can be lost.
-const LOSSES: [&str; 15] = [
-    "malformed_records",
-    "readers_failed",
-    "ring_records",
-    "ring_samples",
-    "samples_of_short_tasks",
-    "samples_without_room",
-    "table_full_calls",
-    "table_full_samples",
-    "table_full_sites",
-    "table_full_values",
-    "undelivered_records",
-    "unmapped_pc_samples",
-    "values_of_late_samples",
-    "values_of_samples_without_room",
-    "windows_of_gone_processes",
-];
 
 /// Rough sizes of a table entry with its share of the hash table, in bytes.
 const LIST_BYTES: usize = 608;
@@ -180,10 +165,12 @@ impl Tables {
             calls: FxHashMap::default(),
             tally: Tally::default(),
             counts: FxHashMap::default(),
+            lost: Lost::default(),
             config,
             budget,
             lists: 0,
             evenness: 1.0,
+            for_ways: true,
             long: returns::long(window),
         }
     }
@@ -213,45 +200,26 @@ impl Tables {
 
     /// Adds to a counter; `kind` and `name` as in the table `counter` of the database.
     pub(crate) fn count(&mut self, kind: &'static str, name: &'static str, n: u64) {
-        if n > 0 {
-            self.declare(kind, name, n);
+        if n == 0 {
+            return;
         }
-    }
-
-    fn declare(&mut self, kind: &'static str, name: &'static str, n: u64) {
         let places = [kind.as_ptr().addr(), name.as_ptr().addr()];
         let counter = self.counts.entry(places).or_insert((kind, name, 0));
         counter.2 = counter.2.saturating_add(n);
     }
 
-    /// Counts zero of everything that can be lost, so that a reader sees what was watched.
-    pub(crate) fn declare_losses(&mut self) {
-        for name in LOSSES {
-            self.declare("lost", name, 0);
-        }
-    }
-
-    /// All counters, by kind and name.
+    /// All counters, by kind and name. Losses are there even if there were none, so that a reader
+    /// sees what was watched.
     pub(crate) fn counters(&self) -> BTreeMap<(&'static str, &'static str), u64> {
         let mut counters = BTreeMap::new();
         // The same words may stand in several places.
         let often = self.tally.each().into_iter().filter(|(.., n)| *n > 0);
-        for (kind, name, n) in often.chain(self.counts.values().copied()) {
+        let lost = self.lost.each().map(|(loss, n)| (LOST, loss.name(), n));
+        for (kind, name, n) in often.chain(self.counts.values().copied()).chain(lost) {
             let counter = counters.entry((kind, name)).or_insert(0_u64);
             *counter = counter.saturating_add(n);
         }
         counters
-    }
-
-    /// Everything lost since the last flush.
-    pub(crate) fn losses(&self) -> u64 {
-        self.each_loss().map(|(_, count)| count).sum()
-    }
-
-    /// That by name, of which each may come several times.
-    pub(crate) fn each_loss(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let lost = self.counts.values().filter(|(kind, ..)| *kind == "lost");
-        lost.map(|&(_, name, count)| (name, count))
     }
 
     /// The index of a PC; `None` if there is no room.
@@ -322,7 +290,7 @@ impl Tables {
             None => match self.new_cycles(key) {
                 Some(cycles) => cycles,
                 None => {
-                    self.count("lost", "table_full_samples", samples);
+                    self.lost.count(Loss::TableFullSamples, samples);
                     return None;
                 }
             },
@@ -365,6 +333,21 @@ impl Tables {
         samples
     }
 
+    /// Whether events that come back within a window are counted apart, as those of executions.
+    /// Then first events are those of time, for which all windows count.
+    pub(crate) fn tells_executions(&self) -> bool {
+        self.long != 0
+    }
+
+    /// A window begins; says whether its branches and calls count. Those are of executions, and
+    /// have no counts of time beside them.
+    pub(crate) fn begin_window(&mut self, for_ways: bool) {
+        self.for_ways = for_ways;
+        if !for_ways {
+            self.count("run", "windows_for_values", 1);
+        }
+    }
+
     /// Counts a call of what is there, if that is known, and returns its index.
     pub(crate) fn add_call(
         &mut self,
@@ -376,8 +359,8 @@ impl Tables {
         let key = (owner, site, id);
         let unknown = id.is_none() && callee.is_some();
         if unknown || self.is_over_full() && !self.calls.contains_key(&key) {
-            self.count("lost", "table_full_calls", 1);
-        } else {
+            self.lost.count(Loss::TableFullCalls, 1);
+        } else if self.for_ways {
             *self.calls.entry(key).or_insert(0) += 1;
         }
         id

@@ -159,11 +159,7 @@ impl Translations {
             bytes: [0; 512],
             len: 0,
         };
-        let mut fetch = |address: u64, visit: &mut dyn FnMut(&Decoded)| {
-            if let Some(decoded) = code.decode(address) {
-                visit(&decoded);
-            }
-        };
+        let mut fetch = |address| code.decode(address);
         let made = self
             .translator
             .translate(at.address, self.next, AT_ONCE, &known, &mut fetch);

@@ -2,16 +2,18 @@
 
 use std::cell::{Cell, RefCell};
 
-use interpreter::{BaseWriters, StopReason};
+use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::elf;
 use crate::flow::{Exit, Leads};
 use crate::host::Host;
 use crate::images::{ImageId, Images, Others};
 use crate::loadmap::Process;
-use crate::mapping::{Mapping, Maps, Spot};
+use crate::mapping::{Mapping, Spot};
+use crate::maps::Maps;
 use crate::pages::Pages;
 use crate::procfs::PageState;
+use crate::signals::Signals;
 use crate::tables::Pc;
 use crate::vmas::{Region, Vmas};
 use crate::witness::Evidence;
@@ -24,11 +26,14 @@ pub(crate) struct View<'a> {
     pub(crate) pages: RefCell<&'a mut Pages>,
     /// What was seen of its mappings.
     pub(crate) vmas: RefCell<&'a mut Vmas>,
+    signals: RefCell<&'a mut Signals>,
     /// Who is asked about pages.
     pub(crate) host: RefCell<&'a mut Host>,
     pub(crate) pid: sampler::Pid,
     /// Time of the sample.
     pub(crate) time: u64,
+    /// When the process ends, if that is known yet.
+    pub(crate) ends: Option<u64>,
     /// Whether values of denied images may be captured.
     pub(crate) allow_secrets: bool,
     /// What was seen of its pages when it arrived.
@@ -80,9 +85,11 @@ impl<'a> View<'a> {
             images: RefCell::new(images),
             pages: RefCell::new(&mut process.pages),
             vmas: RefCell::new(&mut process.vmas),
+            signals: RefCell::new(&mut process.signals),
             host: RefCell::new(host),
             pid: process.pid,
             time,
+            ends: process.ends,
             allow_secrets: false,
             evidence: None,
             stack: None,
@@ -235,6 +242,27 @@ impl View<'_> {
     /// What the kernel had mapped around an address when it was asked last.
     pub(crate) fn last_region(&self, address: u64) -> Option<Region> {
         self.vmas.borrow().last(address)
+    }
+
+    /// Which exceptions the process has handlers for, as far as can be found out now.
+    pub(crate) fn handlers(&self) -> Handlers {
+        let mut signals = self.signals.borrow_mut();
+        let mut host = self.host.borrow_mut();
+        signals.at(self.pid, self.time, self.stack, &mut host)
+    }
+
+    /// Whether somebody else may write at an address although only one thread uses this address
+    /// space: by the kernel's records, to a file that is mapped there, or because something shared may
+    /// have been moved there, which these do not tell.
+    pub(crate) fn may_be_exposed(&self, address: u64) -> bool {
+        if self.maps.may_be_exposed(address) || self.maps.is_data_file(address) {
+            return true;
+        }
+        if self.is_kernel() || !self.maps.has_shared() {
+            return false;
+        }
+        let region = self.region(address).or_else(|| self.last_region(address));
+        !matches!(region, Some(Region::Mapped(vma)) if !vma.shared)
     }
 
     /// State of a page that the evidence does not cover.

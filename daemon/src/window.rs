@@ -76,7 +76,7 @@ impl SampleMemory<'_, '_> {
     /// What was read in the interrupt besides the stack.
     fn brought(&mut self, address: u64, len: usize) -> Option<&[u8]> {
         let brought = self.brought?;
-        if !brought.capture.second_look && self.view.maps.may_be_shared(address) {
+        if !brought.capture.second_look && self.view.may_be_exposed(address) {
             self.seen_once = true;
             return brought.pieces().bytes_seen_once(address, len);
         }
@@ -88,7 +88,7 @@ impl SampleMemory<'_, '_> {
         let Some(brought) = self.brought else {
             return false;
         };
-        let seen_once = !brought.capture.second_look && self.view.maps.may_be_shared(address);
+        let seen_once = !brought.capture.second_look && self.view.may_be_exposed(address);
         !seen_once && brought.pieces().across(address, bytes)
     }
 

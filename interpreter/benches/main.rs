@@ -1,5 +1,6 @@
 //! How long windows and plans take.
 
+mod long;
 mod real;
 
 use std::hint::black_box;
@@ -206,6 +207,12 @@ fn list(kind: &str, libraries: &[Library], starts: &[Vec<u64>]) {
     }
 }
 
+/// The time in the middle.
+fn middle(mut each: Vec<Duration>) -> Duration {
+    each.sort_unstable();
+    each.get(each.len() / 2).copied().unwrap_or_default()
+}
+
 /// The time of one call, the best of twenty hundreds.
 fn best(mut run: impl FnMut() -> u64) -> Duration {
     let hundred = (0..20).map(|_| {
@@ -284,5 +291,5 @@ fn plan(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, window, libraries, plan, real_plans);
+criterion_group!(benches, long::windows, window, libraries, plan, real_plans);
 criterion_main!(benches);

@@ -1,16 +1,25 @@
 //! Windows of functions of the machine's own libraries.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use interpreter::{
     Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, State, StopReason, Window,
 };
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::elf::PF_X;
+use object::{Object, ObjectSegment, ObjectSymbol, Segment, SegmentFlags, SymbolKind};
 
 /// Where libraries lie whose functions everything uses.
 const LIBRARIES: [&str; 2] = [
     "/lib/x86_64-linux-gnu/libc.so.6",
     "/lib/x86_64-linux-gnu/libm.so.6",
+];
+/// Those of programs that compute in loops of integers, where the machine has them.
+const PROGRAMS: [&str; 4] = [
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/x86_64-linux-gnu/liblzma.so.5",
+    "/lib/x86_64-linux-gnu/libsqlite3.so.0",
+    "/lib/x86_64-linux-gnu/libpython3.11.so.1.0",
 ];
 /// Instructions into a function at which windows start.
 const STARTS: std::ops::Range<u32> = 0..24;
@@ -27,6 +36,8 @@ pub(crate) struct Library {
     pub(crate) path: &'static str,
     segments: Rc<Segments>,
     functions: Vec<u64>,
+    /// Where code lies.
+    code: Vec<Range<u64>>,
     cache: DecodeCache,
 }
 
@@ -36,9 +47,20 @@ impl Library {
         LIBRARIES.into_iter().filter_map(Self::new).collect()
     }
 
+    /// Those of programs that this machine has.
+    pub(crate) fn of_programs() -> Vec<Self> {
+        PROGRAMS.into_iter().filter_map(Self::new).collect()
+    }
+
     fn new(path: &'static str) -> Option<Self> {
         let file = std::fs::read(path).ok()?;
         let file = object::File::parse(&*file).ok()?;
+        let is_code = |s: &Segment<'_, '_>| match s.flags() {
+            SegmentFlags::Elf { p_flags, .. } => p_flags.contains(PF_X),
+            _ => false,
+        };
+        let code = file.segments().filter(is_code);
+        let code = code.map(|s| s.address()..s.address() + s.size()).collect();
         let segments = file.segments();
         let segments = segments.filter_map(|s| Some((s.address(), s.data().ok()?.to_vec())));
         let functions = file.dynamic_symbols();
@@ -50,6 +72,7 @@ impl Library {
             path,
             segments: Rc::new(segments.collect()),
             functions,
+            code,
             cache: DecodeCache::new(1 << 16),
         })
     }
@@ -84,6 +107,19 @@ impl Library {
         starts.dedup();
         // From all over the library.
         let step = starts.len().div_ceil(WINDOWS).max(1);
+        starts.into_iter().step_by(step).collect()
+    }
+
+    /// Starts of windows of any code that run so many instructions, at most so many of them.
+    pub(crate) fn long_starts(&mut self, instructions: u32, count: usize) -> Vec<u64> {
+        let mut starts = self.functions.clone();
+        starts.retain(|start| {
+            let mut pcs = Pcs(Vec::new());
+            let end = run(self, *start, instructions, &mut pcs);
+            let is_code = |pc: &u64| self.code.iter().any(|range| range.contains(pc));
+            end.is_some() && pcs.0.iter().all(is_code)
+        });
+        let step = starts.len().div_ceil(count).max(1);
         starts.into_iter().step_by(step).collect()
     }
 
@@ -135,6 +171,10 @@ impl Code for Library {
             bias: 0,
             mark: 0,
         })
+    }
+
+    fn keeps(&self) -> bool {
+        true
     }
 }
 

@@ -43,12 +43,6 @@ impl Machine<'_> {
         self.set_register(register, value);
     }
 
-    /// Part of an implicit register, by its number.
-    #[inline]
-    pub(crate) fn part(&self, number: usize, width: Width) -> Word {
-        self.registers.gpr[number & 15].truncate(width)
-    }
-
     /// Writes part of an implicit register and reports it.
     pub(crate) fn write_part(
         &mut self,

@@ -7,6 +7,7 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use crate::decode::{Decoded, HOT_BYTES, MAX_BYTES};
+use crate::processor::Processor;
 use crate::stop::StopReason;
 
 /// What an instruction is kept under.
@@ -126,6 +127,8 @@ pub struct DecodeCache {
     turn: usize,
     /// How often an instruction that was held gave way.
     given_up: u64,
+    /// What instructions there are.
+    processor: Processor,
 }
 
 impl DecodeCache {
@@ -151,7 +154,14 @@ impl DecodeCache {
             browsing: false,
             turn: 0,
             given_up: 0,
+            processor: Processor::with_everything(),
         }
+    }
+
+    /// Windows are to end before instructions that this processor does not have. What was decoded
+    /// before is left as it is.
+    pub fn set_processor(&mut self, processor: Processor) {
+        self.processor = processor;
     }
 
     /// The instruction at an image address. If it is not cached, `read` fills in the code from
@@ -187,7 +197,8 @@ impl DecodeCache {
         let key = Key::new(space, address, IMAGE);
         let mut bytes = [0; MAX_BYTES];
         let len = read(&mut bytes)?.min(bytes.len());
-        Ok(Held(self.put(key, Decoded::new(&bytes[..len], address)?)))
+        let decoded = Decoded::new(&bytes[..len], address)?.on(&self.processor);
+        Ok(Held(self.put(key, decoded)))
     }
 
     /// The same, but only what is held.
@@ -265,7 +276,7 @@ impl DecodeCache {
     #[cold]
     #[inline(never)]
     fn decode_sampled(&mut self, key: Key, code: &[u8]) -> Result<Held, StopReason> {
-        let decoded = Decoded::new(code, key.address)?;
+        let decoded = Decoded::new(code, key.address)?.on(&self.processor);
         let len = decoded.len();
         let index = self.put(key, decoded);
         self.entries[index].bytes[..len].copy_from_slice(&code[..len]);

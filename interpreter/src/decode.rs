@@ -10,7 +10,9 @@ use crate::effects::Effects;
 use crate::exec::{dispatch, system, vector};
 use crate::machine::{Flow, Machine};
 use crate::operand::{Operands, Part};
+use crate::processor::Processor;
 use crate::stop::StopReason;
+use crate::trace::Kind;
 use crate::treatment::{self, Treatment};
 
 /// Bytes of the longest instruction.
@@ -70,6 +72,8 @@ pub struct Decoded {
     instruction: Instruction,
     /// Number of the base register whose value is one.
     pub(crate) base: Option<u8>,
+    /// How it is prepared for traces.
+    pub(crate) prepared: Kind,
     pub(crate) action: Action,
 }
 
@@ -88,12 +92,23 @@ impl Decoded {
                 let stops = matches!(decoded.action, Action::Stop(_));
                 if !stops && treatment::depends_on_processor(&instruction, bytes) {
                     (decoded.handler, decoded.action) = stop(StopReason::Unsupported);
+                    decoded.prepared = Kind::General;
                 }
                 Ok(decoded)
             }
             DecoderError::NoMoreBytes => Err(StopReason::TruncatedCode),
             _ => Err(StopReason::Undecodable),
         }
+    }
+
+    /// The same on a processor that may not have it.
+    #[must_use]
+    pub fn on(mut self, processor: &Processor) -> Self {
+        let stops = matches!(self.action, Action::Stop(_));
+        if !stops && processor.lacks(&self.instruction).is_some() {
+            (self.handler, self.action) = stop(StopReason::NoSuchInstruction);
+        }
+        self
     }
 
     /// No instruction at all.
@@ -107,7 +122,12 @@ impl Decoded {
         let (handler, action) = action(&instruction, &operands);
         let parts = [operands.address.base, operands.address.index];
         let from_register = parts.iter().any(|part| matches!(part, Part::Register(_)));
+        let prepared = match action {
+            Action::Run => Kind::of(&instruction, &operands),
+            _ => Kind::General,
+        };
         Self {
+            prepared,
             instruction,
             operands,
             handler,

@@ -66,8 +66,8 @@ exceptions! {
         ["traps_and_invalid_codes"];
     "5" "#BR" CannotHappen "bound is no instruction of 64-bit mode; at those of bounds registers the window ends, since processors differ."
         ["traps_and_invalid_codes"];
-    "6" "#UD" EndsIfCertain "ud0, ud1, ud2 and what the decoder refuses end the window. An instruction that not all processors have is taken to be there: programs ask before they use one."
-        ["traps_and_invalid_codes"];
+    "6" "#UD" Ends "ud0, ud1, ud2 and what the decoder refuses end the window. So does an instruction that the processor does not say it has, or that programs have to ask for (tiles)."
+        ["traps_and_invalid_codes" "instructions_that_are_not_there"];
     "7" "#NM" GoesOn "The kernel keeps the floating-point unit on, and makes room for tiles when they are first used."
         ["unfollowed_units_are_unknown"];
     "8" "#DF" CannotHappen "The machine stops."
@@ -80,19 +80,20 @@ exceptions! {
         ["segment_faults" "segment_bases"];
     "12" "#SS" Ends "Segments have no limits; a stack address that is not canonical ends the window as any other."
         ["addresses_that_raise" "non_canonical_addresses"];
-    "13" "#GP" Ends "Addresses that are not canonical, operands that must be aligned and are not, privileged instructions and reserved bits end the window. Where the address is not known it goes on."
+    "13" "#GP" Ends "Addresses that are not canonical, operands that must be aligned and are not, privileged instructions and reserved bits end the window. Where the address is not known it goes on, unless the program has a handler for SIGSEGV or SIGBUS."
         ["addresses_that_raise" "operands_that_must_be_aligned" "unaligned_accesses_fault"
-         "masked_accesses_that_are_not_aligned" "areas_of_state_that_raise_exceptions"];
-    "14" "#PF" EndsIfCertain "The host says which accesses must fault; pages that are only not there yet, or copied when written, are the kernel's and do not."
-        ["non_canonical_addresses"];
-    "16" "#MF" GoesOn "x87 is not followed: no sample says if an exception is pending or unmasked, and all results are unknown."
-        ["unfollowed_units_are_unknown"];
+         "masked_accesses_that_are_not_aligned" "areas_of_state_that_raise_exceptions"
+         "unknown_accesses_with_a_handler"];
+    "14" "#PF" EndsIfCertain "The host says which accesses must fault; pages that are only not there yet, or copied when written, are the kernel's and do not. Where the program has a handler for SIGSEGV or SIGBUS, every access ends the window of which it is not known that it goes through."
+        ["non_canonical_addresses" "unknown_accesses_with_a_handler"];
+    "16" "#MF" GoesOn "x87 is not followed: no sample says if an exception is pending or unmasked, and all results are unknown. Where the program has a handler for SIGFPE, each instruction of x87 or MMX ends the window."
+        ["unfollowed_units_are_unknown" "floats_with_a_handler"];
     "17" "#AC" Ends "A program that has alignment checked has no windows, and popf that asks for it ends one. A lock across two cache lines, which some kernels are told of, goes on afterwards."
         ["alignment_checks" "flags_that_interrupt"];
     "18" "#MC" GoesOn "The kernel handles it, or the thread ends."
         ["interrupts_change_nothing"];
-    "19" "#XM" EndsIfCertain "MXCSR says what is masked, and no sample has it. Known operands that raise anything but an inexact result end the window, and so does any arithmetic with an MXCSR that is known to unmask. With unknown operands, or where a result is inexact, it goes on: exceptions are then taken to be masked, as they are unless a program asks."
-        ["float_exceptions" "unmasked_float_exceptions"];
+    "19" "#XM" EndsIfCertain "MXCSR says what is masked, and no sample has it. Known operands that raise anything but an inexact result end the window, and so does any arithmetic with an MXCSR that is known to unmask. With unknown operands, or where a result is inexact, it goes on if the program has no handler for SIGFPE: such an exception would end it. Where it has one, all arithmetic ends the window unless MXCSR is known."
+        ["float_exceptions" "unmasked_float_exceptions" "floats_with_a_handler"];
     "20" "#VE" GoesOn "The guest's kernel handles it."
         ["interrupts_change_nothing"];
     "21" "#CP" GoesOn "A return address that is not the shadow stack's ends the program. Instructions that change the shadow stack end the window."

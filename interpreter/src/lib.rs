@@ -25,7 +25,8 @@
 //!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
 //! executing it is one call through a function pointer, for common instructions to a handler that was
-//! compiled for the width and the places of their operands.
+//! compiled for the width and the places of their operands. Windows that go where others went run
+//! from prepared [`Traces`], without fetching.
 //!
 //! ```
 //! use interpreter::*;
@@ -70,11 +71,13 @@
 mod access;
 mod bases;
 mod cache;
+mod condition;
 mod decode;
 mod effects;
 mod event;
 mod exceptions;
 mod exec;
+mod handlers;
 mod machine;
 mod memory;
 mod operand;
@@ -82,8 +85,10 @@ mod overlay;
 mod parameter;
 mod path;
 mod plan;
+mod processor;
 mod rflags;
 mod stop;
+mod trace;
 mod treatment;
 mod uops;
 mod vector;
@@ -94,6 +99,7 @@ pub use bases::{BaseWriters, CODE_AROUND};
 pub use cache::{DecodeCache, Held};
 pub use decode::{Decoded, MAX_BYTES, Support};
 pub use exceptions::{EXCEPTIONS, Exception, Fate};
+pub use handlers::Handlers;
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use plan::{
@@ -102,8 +108,10 @@ pub use plan::{
     PlanCache, PlanError, PlanKey, Planned, Planner, Request, ReturnAddress, Snapshot, Source,
     Sources, Step, evaluate, is_nowhere,
 };
+pub use processor::Processor;
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
+pub use trace::Traces;
 pub use uops::{Translation, Translator, Uop};
 pub use vector::Vector;
 pub use window::{

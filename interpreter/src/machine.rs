@@ -42,12 +42,13 @@ pub(crate) enum Flow {
     Return(Option<u64>),
 }
 
-/// What instructions work on.
-pub(crate) struct Machine<'a> {
+/// What instructions work on. Handlers know nothing of the types of memory and sink; what is
+/// compiled for these calls them directly.
+pub(crate) struct Machine<'a, M: ?Sized = dyn Memory + 'a, S: ?Sized = dyn Sink + 'a> {
     pub(crate) registers: &'a mut Registers,
     pub(crate) overlay: &'a mut Overlay,
-    pub(crate) memory: &'a mut dyn Memory,
-    pub(crate) sink: &'a mut dyn Sink,
+    pub(crate) memory: &'a mut M,
+    pub(crate) sink: &'a mut S,
     pub(crate) events: &'a mut Events,
     pub(crate) capture: Capture,
     /// The kinds captured at an instruction, and at one that compares.
@@ -85,11 +86,11 @@ impl Allowed {
     }
 }
 
-impl<'a> Machine<'a> {
+impl<'a, M: Memory + ?Sized, S: Sink + ?Sized> Machine<'a, M, S> {
     pub(crate) fn new(
         state: &'a mut State,
-        memory: &'a mut dyn Memory,
-        sink: &'a mut dyn Sink,
+        memory: &'a mut M,
+        sink: &'a mut S,
         capture: Capture,
     ) -> Self {
         let State {
@@ -119,6 +120,51 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Whether the window may have stored to any of these bytes of code.
+    #[inline]
+    pub(crate) fn has_written(&mut self, pc: u64, bytes: usize) -> bool {
+        self.overlay.touches(pc, bytes, self.memory)
+    }
+
+    pub(crate) fn flags(&mut self) -> &mut Flags {
+        &mut self.registers.rflags
+    }
+
+    /// Part of an implicit register, by its number.
+    #[inline]
+    pub(crate) fn part(&self, number: usize, width: Width) -> Word {
+        self.registers.gpr[number & 15].truncate(width)
+    }
+}
+
+impl<M: Memory, S: Sink> Machine<'_, M, S> {
+    /// Lets a handler, or what else knows nothing of the types, work on the machine.
+    #[inline]
+    pub(crate) fn lend<R>(&mut self, work: impl FnOnce(&mut Machine<'_>) -> R) -> R {
+        let mut lent = Machine {
+            registers: &mut *self.registers,
+            overlay: &mut *self.overlay,
+            memory: &mut *self.memory as &mut dyn Memory,
+            sink: &mut *self.sink as &mut dyn Sink,
+            events: &mut *self.events,
+            capture: self.capture,
+            captures: self.captures,
+            bias: self.bias,
+            pc: self.pc,
+            address: self.address,
+            readable: self.readable,
+            writable: self.writable,
+        };
+        let result = work(&mut lent);
+        let Machine {
+            readable, writable, ..
+        } = lent;
+        (self.readable, self.writable) = (readable, writable);
+        result
+    }
+}
+
+impl Machine<'_> {
     /// Begins the instruction at a process address.
     #[inline]
     pub(crate) fn begin(
@@ -141,12 +187,6 @@ impl<'a> Machine<'a> {
             self.find_address(decoded);
         }
         Ok(())
-    }
-
-    /// Whether the window may have stored to any of these bytes of code.
-    #[inline]
-    pub(crate) fn has_written(&mut self, pc: u64, bytes: usize) -> bool {
-        self.overlay.touches(pc, bytes, self.memory)
     }
 
     /// Works out where the explicit memory operand lies.
@@ -173,10 +213,6 @@ impl<'a> Machine<'a> {
 
     pub(crate) fn sink(&mut self) -> &mut dyn Sink {
         self.sink
-    }
-
-    pub(crate) fn flags(&mut self) -> &mut Flags {
-        &mut self.registers.rflags
     }
 
     /// Holds a value event back until the instruction is done, if its kind is captured.
@@ -259,9 +295,7 @@ impl<'a> Machine<'a> {
         match form.index {
             Part::Register(number) => {
                 let value = self.registers.gpr[usize::from(number & 15)];
-                // A scaled prefix of known bytes stays known: the shift goes up.
-                let scaled = Word::low_known(value.known_bits() << form.scale, value.prefix());
-                address = address.wrapping_add(scaled);
+                address = address.wrapping_add(value.scaled_up(form.scale));
             }
             Part::Nothing => {}
             Part::Al => address = address.wrapping_add(self.part(RAX, Width::B8)),

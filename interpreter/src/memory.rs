@@ -2,15 +2,16 @@
 
 use crate::machine::{Allowed, Machine, check_canonical};
 use crate::stop::StopReason;
-use crate::window::{Access, Verdict};
+use crate::window::{Access, Memory, Sink, Verdict};
 use crate::word::{Width, Word};
 
-impl Machine<'_> {
+impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     /// Loads from a linear address; what cannot be read is unknown.
     #[inline]
     pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {
         let Some(address) = address else {
             self.sink.load(self.pc, None, width.bytes(), false);
+            self.check_unknown()?;
             return Ok(Word::unknown(width));
         };
         check_canonical(address)?;
@@ -27,14 +28,29 @@ impl Machine<'_> {
     fn load_at<const BYTES: usize>(&mut self, address: u64) -> Result<Word, StopReason> {
         let width = const { Width::from_bytes(BYTES).expect("an operand's width") };
         let value = self.load_known(address, width);
-        let known = value.all().is_some();
-        let bytes = width.bytes();
         // What was read at the interrupt can be read.
-        if !known && !self.readable.has(address, bytes) {
+        if value.all().is_none() {
+            self.check_load(address, width)?;
+        }
+        let known = value.all().is_some();
+        self.sink.load(self.pc, Some(address), width.bytes(), known);
+        Ok(value)
+    }
+
+    /// A load of what the host does not know, nor the window has stored.
+    #[inline(never)]
+    pub(crate) fn unread(&mut self, address: u64, width: Width) -> Result<Word, StopReason> {
+        self.check_load(address, width)?;
+        self.sink.load(self.pc, Some(address), width.bytes(), false);
+        Ok(Word::unknown(width))
+    }
+
+    fn check_load(&mut self, address: u64, width: Width) -> Result<(), StopReason> {
+        let bytes = width.bytes();
+        if !self.readable.has(address, bytes) {
             self.check(address, u64::from(bytes), Access::Load)?;
         }
-        self.sink.load(self.pc, Some(address), bytes, known);
-        Ok(value)
+        Ok(())
     }
 
     /// Checks an access at a known address that is canonical. Of a store: whether it certainly goes
@@ -46,6 +62,9 @@ impl Machine<'_> {
         bytes: u64,
         access: Access,
     ) -> Result<bool, StopReason> {
+        if self.registers.handlers.keys {
+            self.check_unknown()?;
+        }
         match self.memory.check(address, bytes, access) {
             Verdict::Allowed { first, last } => {
                 let allowed = match access {
@@ -58,13 +77,22 @@ impl Machine<'_> {
                 };
                 Ok(true)
             }
-            Verdict::Unverified => Ok(false),
+            Verdict::Unverified => self.check_unknown().map(|()| false),
             Verdict::Faults => Err(StopReason::FaultingInstruction),
             Verdict::MayFault => Err(StopReason::MayFault),
         }
     }
 
-    /// Checks that a range can be loaded from, if it is known where it lies.
+    /// An access of which it is not known whether it goes through.
+    #[inline]
+    pub(crate) fn check_unknown(&self) -> Result<(), StopReason> {
+        match self.registers.handlers.access {
+            true => Err(StopReason::MayFault),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that a range can be loaded from.
     pub(crate) fn check_loads(
         &mut self,
         address: Option<u64>,
@@ -72,7 +100,8 @@ impl Machine<'_> {
     ) -> Result<(), StopReason> {
         match address {
             Some(address) if bytes > 0 => self.check(address, bytes, Access::Load).map(|_| ()),
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => self.check_unknown(),
         }
     }
 
@@ -141,6 +170,7 @@ impl Machine<'_> {
         let Some(address) = address else {
             let known = value.truncate(width).all();
             self.sink.store(self.pc, None, width.bytes(), known);
+            self.check_unknown()?;
             self.overlay.store_anywhere();
             return Ok(());
         };
@@ -193,7 +223,10 @@ impl Machine<'_> {
                     self.overlay.forget_aliases(address, last, self.memory);
                 }
             }
-            None => self.overlay.store_anywhere(),
+            None => {
+                self.check_unknown()?;
+                self.overlay.store_anywhere();
+            }
         }
         Ok(())
     }

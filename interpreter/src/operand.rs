@@ -122,6 +122,15 @@ pub(crate) struct Address {
     pub(crate) is_sum: bool,
 }
 
+impl Address {
+    /// It is such a sum, but a segment's base may belong to it.
+    pub(crate) fn is_sum_in_segment(&self) -> bool {
+        !self.is_narrow
+            && !matches!(self.base, Part::Al | Part::Unknown)
+            && matches!(self.index, Part::Nothing | Part::Register(_))
+    }
+}
+
 /// All operands of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operands {
@@ -245,15 +254,14 @@ fn address(instruction: &Instruction) -> Address {
         base == Register::EIP || base.is_gpr32() || index.is_gpr32()
     };
     let (base, index) = (part(base), part(index));
-    Address {
+    let mut address = Address {
         base,
         index,
         scale: instruction.memory_index_scale().trailing_zeros() as u8,
         is_narrow,
         segment,
-        is_sum: !is_narrow
-            && !matches!(segment, Register::FS | Register::GS)
-            && !matches!(base, Part::Al | Part::Unknown)
-            && matches!(index, Part::Nothing | Part::Register(_)),
-    }
+        is_sum: false,
+    };
+    address.is_sum = !matches!(segment, Register::FS | Register::GS) && address.is_sum_in_segment();
+    address
 }

@@ -44,7 +44,7 @@ pub(crate) struct Overlay {
     len: usize,
     /// By the bit that a chunk falls to in `marks`, where the newest of them is held; of a bit that
     /// is not set, anywhere.
-    places: [u8; CHUNKS],
+    places: [u8; MARKS],
     /// The chunk to give up next when all are taken.
     victim: usize,
     holes: [Hole; HOLES],
@@ -53,19 +53,42 @@ pub(crate) struct Overlay {
     all_unknown: bool,
     /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
     /// there are holes.
-    marks: u64,
+    marks: Marks,
     /// Those of the chunks alone, and those of these to which more than one chunk fell.
-    taken: u64,
-    crowded: u64,
-    /// Start of a page that nothing was stored to, if `clear_bytes` is not zero: code is mostly in the
-    /// page of the instruction before, and what is stored is not.
+    taken: Marks,
+    crowded: Marks,
+    /// One of `marks` is set.
+    any: bool,
+    /// Bits that the pages of chunks fall to; all of them where there are holes.
+    pages: u64,
+    /// Pages that nothing was stored to, each with [`CLEAR`] set: code is mostly in the page of an
+    /// instruction before, and what is stored is not.
+    clear_pages: [u64; CLEAR_PAGES],
+    /// The one of them that was asked for last.
     clear_page: u64,
-    /// How many bytes of it an instruction may begin at without reaching into the next page.
-    clear_bytes: u64,
 }
 
 /// Bytes that are looked at at once for whether code was stored to.
 const PAGE: u64 = 4096;
+/// Of so many pages it is known at once.
+const CLEAR_PAGES: usize = 8;
+/// What tells a page from none, and from an instruction in two.
+const CLEAR: u64 = 1;
+const NO_PAGE: u64 = 2;
+
+/// What a page is noted by that nothing was stored to. An instruction that may reach into the next
+/// page has a tag that no page is noted by.
+pub(crate) fn page_tag(pc: u64) -> u64 {
+    if pc % PAGE > PAGE - MAX_BYTES as u64 {
+        return NO_PAGE;
+    }
+    pc & !(PAGE - 1) | CLEAR
+}
+
+/// Where it is noted that the page of an address is clear.
+fn clear_place(address: u64) -> usize {
+    (address / PAGE) as usize % CLEAR_PAGES
+}
 
 /// One bit per byte: the `count` bytes from `first` on, within 8.
 fn byte_set(first: u32, count: u32) -> u8 {
@@ -82,14 +105,34 @@ fn meet(a: u64, b: u64) -> bool {
     a != b && (a ^ b).is_multiple_of(PAGE)
 }
 
-/// Number of the bit that the chunk of a byte falls to.
-fn place(address: u64) -> usize {
-    (address >> 3 & 63) as usize
+/// The bit that the page of an address falls to.
+fn page_bit(address: u64) -> u64 {
+    1 << (address / PAGE % 64)
 }
 
-/// The bit of the chunk that a byte lies in.
-fn mark(address: u64) -> u64 {
-    1 << place(address)
+/// One bit for each of the chunks of a page.
+type Marks = [u64; MARK_WORDS];
+
+const MARKS: usize = PAGE as usize / 8;
+const MARK_WORDS: usize = MARKS / 64;
+
+/// Number of the bit that the chunk of a byte falls to.
+#[inline(always)]
+fn place(address: u64) -> usize {
+    (address >> 3) as usize % MARKS
+}
+
+/// Whether the bit of the chunk that a byte lies in is set.
+#[inline(always)]
+fn has(marks: &Marks, address: u64) -> bool {
+    let place = place(address);
+    marks[place / 64] >> (place % 64) & 1 != 0
+}
+
+#[inline(always)]
+fn add(marks: &mut Marks, address: u64) {
+    let place = place(address);
+    marks[place / 64] |= 1 << (place % 64);
 }
 
 impl Overlay {
@@ -101,16 +144,18 @@ impl Overlay {
                 stored: 0,
             }; CHUNKS],
             len: 0,
-            places: [0; CHUNKS],
+            places: [0; MARKS],
             victim: 0,
             holes: [Hole { first: 0, last: 0 }; HOLES],
             hole_len: 0,
             all_unknown: false,
-            marks: 0,
-            taken: 0,
-            crowded: 0,
+            marks: [0; MARK_WORDS],
+            taken: [0; MARK_WORDS],
+            crowded: [0; MARK_WORDS],
+            any: false,
+            pages: 0,
+            clear_pages: [0; CLEAR_PAGES],
             clear_page: 0,
-            clear_bytes: 0,
         }
     }
 
@@ -120,8 +165,14 @@ impl Overlay {
         self.victim = 0;
         self.hole_len = 0;
         self.all_unknown = false;
-        (self.marks, self.taken, self.crowded) = (0, 0, 0);
-        self.clear_bytes = 0;
+        if self.any {
+            (self.marks, self.taken) = ([0; MARK_WORDS], [0; MARK_WORDS]);
+            self.crowded = [0; MARK_WORDS];
+            self.any = false;
+            self.pages = 0;
+        }
+        self.clear_pages = [0; CLEAR_PAGES];
+        self.clear_page = 0;
     }
 
     /// Whether a load of the `width` at `address` takes everything from the memory of the interrupt:
@@ -130,7 +181,7 @@ impl Overlay {
     pub(crate) fn is_clear(&self, address: u64, width: Width) -> bool {
         // So many bytes lie in two chunks at most, which may be those at both ends of memory.
         let last = address.wrapping_add(u64::from(width.bytes()) - 1);
-        self.marks & (mark(address) | mark(last)) == 0 && !self.all_unknown
+        !has(&self.marks, address) && !has(&self.marks, last) && !self.all_unknown
     }
 
     /// What a load of the `width` at `address` yields if the window stored all its bytes, and they lie
@@ -148,7 +199,12 @@ impl Overlay {
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
     /// interrupt, and what is known of these. `memory` knows what is mapped twice.
-    pub(crate) fn load(&self, address: u64, width: Width, memory: &mut dyn Memory) -> (u8, Word) {
+    pub(crate) fn load<M: Memory + ?Sized>(
+        &self,
+        address: u64,
+        width: Width,
+        memory: &mut M,
+    ) -> (u8, Word) {
         let bytes = width.bytes();
         let last = address.wrapping_add(u64::from(bytes) - 1);
         let mut covered = self.unknown_bytes(address, bytes);
@@ -188,7 +244,7 @@ impl Overlay {
 
     /// Which bytes of the set, counted from `address` on, may have been stored to through another
     /// address.
-    fn aliased_bytes(&self, address: u64, set: u8, memory: &mut dyn Memory) -> u8 {
+    fn aliased_bytes<M: Memory + ?Sized>(&self, address: u64, set: u8, memory: &mut M) -> u8 {
         let mut aliased = 0;
         for i in (0..8u32).filter(|i| set >> i & 1 != 0) {
             let byte = address.wrapping_add(u64::from(i));
@@ -200,7 +256,7 @@ impl Overlay {
     }
 
     /// Whether a byte may have been stored to through another address.
-    fn is_aliased(&self, byte: u64, memory: &mut dyn Memory) -> bool {
+    fn is_aliased<M: Memory + ?Sized>(&self, byte: u64, memory: &mut M) -> bool {
         let chunks = self.chunks[..self.len].iter();
         let mut meeting = chunks
             .filter(|chunk| meet(chunk.base, byte & !7) && chunk.stored >> (byte & 7) & 1 != 0);
@@ -213,8 +269,19 @@ impl Overlay {
     /// Takes from the chunks what a store to these bytes may have overwritten through another
     /// address.
     #[inline(never)]
-    pub(crate) fn forget_aliases(&mut self, first: u64, last: u64, memory: &mut dyn Memory) {
+    pub(crate) fn forget_aliases<M: Memory + ?Sized>(
+        &mut self,
+        first: u64,
+        last: u64,
+        memory: &mut M,
+    ) {
         for chunk in &mut self.chunks[..self.len] {
+            // Most chunks lie at other offsets in their pages than all that is stored.
+            let before = first.wrapping_sub(chunk.base) % PAGE;
+            let behind = chunk.base.wrapping_sub(first) % PAGE;
+            if before > 7 && behind > last - first {
+                continue;
+            }
             let mut hit = 0;
             for i in (0..8u32).filter(|i| chunk.stored >> i & 1 != 0) {
                 let byte = chunk.base.wrapping_add(u64::from(i));
@@ -233,7 +300,7 @@ impl Overlay {
     #[inline]
     pub(crate) fn is_crowded(&self, address: u64, width: Width) -> bool {
         let last = address.wrapping_add(u64::from(width.bytes()) - 1);
-        self.crowded & (mark(address) | mark(last)) != 0
+        has(&self.crowded, address) || has(&self.crowded, last)
     }
 
     /// The bytes from `address` on (at most 8) that lie in unknown memory, chunks aside.
@@ -253,24 +320,44 @@ impl Overlay {
         set
     }
 
+    /// Whether it is known already that nothing was stored to the page of a [tag](page_tag).
+    #[inline(always)]
+    pub(crate) fn is_clear_page(&self, tag: u64) -> bool {
+        self.clear_page == tag
+    }
+
     /// Whether the window may have stored to any of these bytes of an instruction. `memory` knows
     /// which stores change code.
     #[inline]
-    pub(crate) fn touches(&mut self, address: u64, bytes: usize, memory: &mut dyn Memory) -> bool {
-        let is_clear = address.wrapping_sub(self.clear_page) < self.clear_bytes;
-        !is_clear && self.touches_in_page(address, bytes as u64, memory)
+    pub(crate) fn touches<M: Memory + ?Sized>(
+        &mut self,
+        address: u64,
+        bytes: usize,
+        memory: &mut M,
+    ) -> bool {
+        let tag = page_tag(address);
+        if self.clear_pages[clear_place(address)] == tag {
+            self.clear_page = tag;
+            return false;
+        }
+        self.touches_in_page(address, bytes as u64, memory)
     }
 
     /// The same where nothing is known of the page yet.
     #[cold]
     #[inline(never)]
-    fn touches_in_page(&mut self, address: u64, bytes: u64, memory: &mut dyn Memory) -> bool {
+    fn touches_in_page<M: Memory + ?Sized>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        memory: &mut M,
+    ) -> bool {
         let last = address.saturating_add(bytes.saturating_sub(1));
         let page = address & !(PAGE - 1);
         let end = page | (PAGE - 1);
-        if self.marks == 0 && !self.all_unknown {
+        if !self.any && !self.all_unknown {
             // Nothing was stored. The first store looks at it anew.
-            (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+            self.clear_pages[clear_place(page)] = page | CLEAR;
             return false;
         }
         // An instruction is in two pages at most.
@@ -287,10 +374,11 @@ impl Overlay {
             let mut all = (0..bytes).map(|i| address.wrapping_add(i));
             return self.holds(address, last) || all.any(|byte| self.is_aliased(byte, memory));
         }
-        if self.holds(page, end.max(last)) {
+        let is_near = self.pages & (page_bit(page) | page_bit(last)) != 0;
+        if is_near && self.holds(page, end.max(last)) {
             return self.holds(address, last);
         }
-        (self.clear_page, self.clear_bytes) = (page, PAGE - MAX_BYTES as u64 + 1);
+        self.clear_pages[clear_place(page)] = page | CLEAR;
         false
     }
 
@@ -327,19 +415,24 @@ impl Overlay {
     /// Stores the bytes of a word that are in the set `stored`, and all ones in `mask`.
     #[inline]
     fn store_chunk(&mut self, base: u64, value: Word, stored: u8, mask: u64) {
-        let index = match self.find(base) {
-            Some(index) => index,
-            None => self.new_chunk(base),
-        };
-        let chunk = &mut self.chunks[index];
-        chunk.value = chunk.value.with_masked(stored, mask, value);
-        chunk.stored |= stored;
+        match self.find(base) {
+            Some(index) => {
+                let chunk = &mut self.chunks[index];
+                chunk.value = chunk.value.with_masked(stored, mask, value);
+                chunk.stored |= stored;
+            }
+            None => self.add_chunk(Chunk {
+                base,
+                value: Word::UNKNOWN.with_masked(stored, mask, value),
+                stored,
+            }),
+        }
     }
 
     /// Where the chunk of that base is held.
     #[inline]
     fn find(&self, base: u64) -> Option<usize> {
-        if self.marks & mark(base) == 0 {
+        if !has(&self.marks, base) {
             return None;
         }
         let held = &self.chunks[..self.len];
@@ -351,10 +444,10 @@ impl Overlay {
         }
     }
 
-    /// Makes a chunk that nothing is stored in yet, and says where; the oldest place is given up when
-    /// there is none.
+    /// Adds a chunk of a base that none has; the oldest place is given up when there is none.
     #[inline(never)]
-    fn new_chunk(&mut self, base: u64) -> usize {
+    fn add_chunk(&mut self, chunk: Chunk) {
+        let base = chunk.base;
         let index = if self.len < CHUNKS {
             self.len += 1;
             self.len - 1
@@ -368,20 +461,22 @@ impl Overlay {
             });
             index
         };
-        self.crowded |= self.taken & mark(base);
-        if self.taken == 0 || base.wrapping_sub(self.clear_page) < PAGE {
-            self.clear_bytes = 0;
+        if has(&self.taken, base) {
+            add(&mut self.crowded, base);
         }
-        self.taken |= mark(base);
-        self.marks |= mark(base);
+        let clear = &mut self.clear_pages;
+        if self.len <= 1 {
+            (*clear, self.clear_page) = ([0; CLEAR_PAGES], 0);
+        } else if clear[clear_place(base)] == base & !(PAGE - 1) | CLEAR {
+            (clear[clear_place(base)], self.clear_page) = (0, 0);
+        }
+        add(&mut self.taken, base);
+        add(&mut self.marks, base);
+        self.any = true;
+        self.pages |= page_bit(base);
         // There are 64.
         self.places[place(base)] = index as u8;
-        self.chunks[index] = Chunk {
-            base,
-            value: Word::UNKNOWN,
-            stored: 0,
-        };
-        index
+        self.chunks[index] = chunk;
     }
 
     /// Unknown bytes are stored to a range. A range that wraps makes all memory unknown.
@@ -407,8 +502,11 @@ impl Overlay {
     }
 
     fn add_hole(&mut self, hole: Hole) {
-        self.marks = u64::MAX;
-        self.clear_bytes = 0;
+        self.marks = [u64::MAX; MARK_WORDS];
+        self.pages = u64::MAX;
+        self.any = true;
+        self.clear_pages = [0; CLEAR_PAGES];
+        self.clear_page = 0;
         for old in &mut self.holes[..self.hole_len] {
             let apart =
                 hole.first > old.last.saturating_add(1) || old.first > hole.last.saturating_add(1);

@@ -4,6 +4,7 @@
 
 use iced_x86::ConditionCode;
 
+use crate::condition::{CONDITIONS, Condition};
 use crate::word::{Width, Word};
 
 /// One flag of RFLAGS.
@@ -114,6 +115,18 @@ impl Flags {
     /// Whether a condition holds; combinations use what decides them.
     #[inline]
     pub(crate) fn condition(self, condition: ConditionCode) -> Option<bool> {
+        let Condition { needs, holds } = CONDITIONS[condition as usize];
+        if self.known & needs != needs {
+            return self.partial_condition(condition);
+        }
+        // CF, PF, ZF, SF and OF side by side.
+        let state = self.bits & 1 | self.bits >> 1 & 2 | self.bits >> 4 & 12 | self.bits >> 7 & 16;
+        Some(holds >> state & 1 != 0)
+    }
+
+    /// The same where not all of its flags are known.
+    #[inline(never)]
+    pub(crate) fn partial_condition(self, condition: ConditionCode) -> Option<bool> {
         use ConditionCode as C;
         let flag = |flag| self.get(flag);
         let or = |a: Option<bool>, b: Option<bool>| match (a, b) {

@@ -37,12 +37,13 @@ stop_reasons! {
     FarTransfer, "far_transfer", "A far branch, an interrupt return or a load of a segment register was reached.";
     Transaction, "transaction", "A transactional-memory instruction was reached.";
     FaultingInstruction, "faulting_instruction", "The instruction would raise an exception (division by zero, ud2, memory that may not be accessed so, and the like).";
-    MayFault, "may_fault", "Whether the instruction raises an exception was unknown (memory of which it is not known how it may be accessed, division by an unknown number, popf of unknown flags).";
+    MayFault, "may_fault", "Whether the instruction raises an exception was unknown (memory of which it is not known how it may be accessed, division by an unknown number, popf of unknown flags; where the program has handlers, any unknown address).";
     FloatException, "float_exception", "A floating-point instruction would raise an exception if the program asked for it.";
     SingleStep, "single_step", "The thread is single-stepped: an exception follows each instruction.";
     AlignmentChecked, "alignment_checked", "The thread has alignment checked: whatever is not aligned raises an exception.";
     RepTooLong, "rep_too_long", "A repeated string instruction runs longer than the interpreter follows.";
     Unsupported, "unsupported", "The interpreter does not know the instruction.";
+    NoSuchInstruction, "no_such_instruction", "The processor does not say that it has the instruction.";
     Undecodable, "undecodable", "The bytes at the PC are no valid instruction.";
     TruncatedCode, "truncated_code", "The instruction runs past the code that could be read.";
     NotMapped, "not_mapped", "No executable mapping is known at the PC.";

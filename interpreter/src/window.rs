@@ -4,6 +4,7 @@ use iced_x86::{Mnemonic, OpKind, Register};
 
 use crate::decode::{Decoded, MAX_BYTES};
 use crate::event::Events;
+use crate::handlers::Handlers;
 use crate::machine::{Flow, Machine, RCX, RDI, RDX, RSI, check_canonical};
 use crate::overlay::Overlay;
 use crate::parameter::{Capture, Parameter};
@@ -53,6 +54,8 @@ pub struct Registers {
     pub single_step: bool,
     /// The alignment check flag, in a program: an access that is not aligned raises an exception.
     pub alignment_checked: bool,
+    /// The exceptions that the program may have handlers for.
+    pub handlers: Handlers,
 }
 
 /// The trap flag of RFLAGS.
@@ -66,7 +69,7 @@ fn is_alignment_checked(rip: u64, rflags: u64) -> bool {
 
 impl Registers {
     /// Registers as an interrupt shows them: the general ones and the flags are known, the segment
-    /// bases and what vector instructions work with are not. `gpr` in the
+    /// bases and what vector instructions work with are not. The program has no handlers. `gpr` in the
     /// processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
     pub fn from_sample(gpr: [u64; 16], rip: u64, rflags: u64) -> Self {
         Self {
@@ -80,6 +83,7 @@ impl Registers {
             mxcsr: None,
             single_step: rflags & TRAP != 0,
             alignment_checked: is_alignment_checked(rip, rflags),
+            handlers: Handlers::NONE,
         }
     }
 
@@ -93,6 +97,7 @@ impl Registers {
         self.masks = [Word::UNKNOWN; 8];
         self.single_step = rflags & TRAP != 0;
         self.alignment_checked = is_alignment_checked(rip, rflags);
+        self.handlers = Handlers::NONE;
         for vector in self.vectors.iter_mut().filter(|v| v.known_bytes() != 0) {
             *vector = Vector::UNKNOWN;
         }
@@ -178,7 +183,8 @@ pub enum Verdict {
         /// The highest address.
         last: u64,
     },
-    /// It goes through as far as is known. What is stored is unknown from then on.
+    /// It goes through as far as is known. What is stored is unknown from then on. Where the program
+    /// has a [handler](Handlers) for what does not go through, the window ends.
     Unverified,
     /// It raises an exception.
     Faults,
@@ -204,6 +210,24 @@ pub trait Code {
     /// # Errors
     /// Why there is none; the window ends with that reason.
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason>;
+
+    /// Whether what was fetched last stays what is fetched at its address, with its bias and mark,
+    /// in every window until the [epoch](Self::epoch) is another: then it is kept in
+    /// [`Traces`](crate::Traces) and run again without being fetched.
+    fn keeps(&self) -> bool {
+        false
+    }
+
+    /// Whether what is fetched from now on is worth being kept: other windows go the same way.
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    /// Changes when something that was kept is perhaps no longer what is fetched. A number is not
+    /// used a second time.
+    fn epoch(&self) -> u64 {
+        0
+    }
 }
 
 /// An instruction and where its image lies.
@@ -344,7 +368,7 @@ impl Window {
         memory: &mut dyn Memory,
         sink: &mut dyn Sink,
     ) -> End {
-        let mut machine = Machine::new(state, memory, sink, self.capture);
+        let mut machine: Machine<'_> = Machine::new(state, memory, sink, self.capture);
         let mut instructions = 0;
         let registers = &machine.registers;
         let (mut max, mut end) = (self.max_instructions, StopReason::Complete);
@@ -388,6 +412,19 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
         bias,
         mark,
     } = code.fetch(pc)?;
+    let next = pc.wrapping_add(instruction.len() as u64);
+    let done = execute(machine, instruction, (pc, bias, mark));
+    go_on(machine, code, next, done)
+}
+
+/// Runs the handler of an instruction at a process address, with bias and mark, and tells its
+/// values.
+#[inline]
+pub(crate) fn execute(
+    machine: &mut Machine<'_>,
+    instruction: &Decoded,
+    (pc, bias, mark): (u64, u64, u32),
+) -> Result<Flow, StopReason> {
     machine.begin(instruction, pc, bias, mark)?;
     let done = (instruction.handler)(machine, instruction);
     if done.is_ok() {
@@ -396,7 +433,18 @@ fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(),
     if instruction.fences {
         machine.memory.fence();
     }
-    let next = pc.wrapping_add(instruction.len() as u64);
+    done
+}
+
+/// Goes where an instruction leads that was run.
+#[inline]
+pub(crate) fn go_on<C: Code + ?Sized>(
+    machine: &mut Machine<'_>,
+    code: &mut C,
+    next: u64,
+    done: Result<Flow, StopReason>,
+) -> Result<(), StopReason> {
+    let pc = machine.pc;
     machine.registers.rip = match &done {
         Ok(Flow::Next) => next,
         Ok(Flow::Branch { taken, target }) => {
@@ -433,7 +481,7 @@ fn leave<C: Code + ?Sized>(
         Flow::Call { target, indirect } => {
             // The stub is looked at in the state after the call: its return address is stored.
             let end = target.map(|target| follow_stubs(machine, code, target));
-            let call = call(machine, pc, end, indirect);
+            let call = call(machine.registers, machine.capture, pc, end, indirect);
             machine.sink().call(&call);
             let target = target.ok_or(StopReason::UnknownTarget)?;
             if indirect {
@@ -453,8 +501,13 @@ fn leave<C: Code + ?Sized>(
 
 /// A call or jump, with the argument registers of the calling convention.
 #[inline]
-fn call(machine: &Machine<'_>, site: u64, target: Option<u64>, indirect: bool) -> Call {
-    let registers = &machine.registers;
+pub(crate) fn call(
+    registers: &Registers,
+    capture: Capture,
+    site: u64,
+    target: Option<u64>,
+    indirect: bool,
+) -> Call {
     let mut call = Call {
         site,
         target,
@@ -463,10 +516,10 @@ fn call(machine: &Machine<'_>, site: u64, target: Option<u64>, indirect: bool) -
         others: [None; 8],
         vector_arguments: [Word::UNKNOWN; 8],
     };
-    if machine.capture.meets(Capture::ARGS) {
+    if capture.meets(Capture::ARGS) {
         call.arguments = [RDI, RSI, RDX, RCX, 8, 9].map(|i| registers.gpr[i].get(8));
         call.others = OTHER_ARGUMENTS.map(|register| registers.gpr[register.number()].get(8));
-        if machine.capture.meets(Capture::VECTOR) {
+        if capture.meets(Capture::VECTOR) {
             call.vector_arguments = std::array::from_fn(|i| registers.vectors[i].word(0));
         }
     }
@@ -475,13 +528,18 @@ fn call(machine: &Machine<'_>, site: u64, target: Option<u64>, indirect: bool) -
 
 /// Reports a jump; returns its target.
 fn jump(machine: &mut Machine<'_>, site: u64, target: u64, indirect: bool) -> u64 {
-    let call = call(machine, site, Some(target), indirect);
+    let (registers, capture) = (&*machine.registers, machine.capture);
+    let call = call(registers, capture, site, Some(target), indirect);
     machine.sink().jump(&call);
     target
 }
 
 /// Where a call to `target` ends up when it leads to stubs that only jump on.
-fn follow_stubs<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C, target: u64) -> u64 {
+pub(crate) fn follow_stubs<C: Code + ?Sized>(
+    machine: &mut Machine<'_>,
+    code: &mut C,
+    target: u64,
+) -> u64 {
     let mut end = target;
     for _ in 0..MAX_STUBS {
         match stub_target(machine, code, end) {

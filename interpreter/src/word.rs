@@ -321,6 +321,12 @@ impl Word {
         }
     }
 
+    /// This word moved up by `scale` bits (at most 3), as an index is: a prefix of known bytes stays
+    /// known.
+    pub(crate) fn scaled_up(self, scale: u8) -> Self {
+        Self::low_known(self.known_bits() << (scale & 3), self.prefix())
+    }
+
     /// Bit `index` (below 64), if its byte is known.
     #[inline]
     pub(crate) fn bit(self, index: u32) -> Option<bool> {

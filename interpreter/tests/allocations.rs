@@ -3,7 +3,7 @@
 use allocation_counter::measure;
 use interpreter::{
     Capture, Code, DecodeCache, Fetched, Memory, Parameter, Plan, Planner, Registers, Request,
-    Sink, Snapshot, Sources, State, StopReason, Window, evaluate,
+    Sink, Snapshot, Sources, State, StopReason, Traces, Window, evaluate,
 };
 
 const START: u64 = 0x40_1000;
@@ -48,6 +48,10 @@ impl Code for Cached {
             bias: 0,
             mark: 0,
         })
+    }
+
+    fn keeps(&self) -> bool {
+        true
     }
 }
 
@@ -101,6 +105,16 @@ fn windows() {
                 }
             });
             assert_eq!(counted.count_total, 0, "{capture}");
+            let mut traces = Traces::new(64);
+            let counted = measure(|| {
+                let mut state = State::new(start.clone());
+                for _ in 0..10 {
+                    state.registers.set_sample(gpr(), START, 0);
+                    let (code, traces) = (&mut code, &mut traces);
+                    window.run_traced(&mut state, traces, code, &mut Constant, &mut count);
+                }
+            });
+            assert_eq!(counted.count_total, 0, "{capture}, by traces");
             assert_eq!(end.map(|end| end.instructions), Some(16));
             assert_eq!(count.0 > 0, capture != Capture::NONE);
         }

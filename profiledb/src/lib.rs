@@ -21,6 +21,7 @@ mod flush;
 mod intern;
 mod lists;
 mod log;
+mod loss;
 mod open;
 mod profile;
 mod read;
@@ -32,7 +33,8 @@ mod writer;
 pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};
-pub use log::{Merged as MergedLog, log_bytes, merge_log};
+pub use log::{Checkpoint, checkpoint, log_bytes};
+pub use loss::{Cause, LOST, Loss, Unit};
 pub use profile::{
     BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Pc, Profile,
     SymbolRow,

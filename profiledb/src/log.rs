@@ -14,21 +14,21 @@ use rusqlite::{Connection, OpenFlags};
 use crate::Error;
 use crate::open::{harden, wal_of};
 
-/// How much of a log was merged.
+/// How much of a log a checkpoint merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Merged {
+pub enum Checkpoint {
     /// All of it: the next flush begins it anew.
-    All,
+    Whole,
     /// A part: a reader needs the rest, or the writer has added to it meanwhile.
     Part,
 }
 
-/// Merges the log of a database that its writer has open, as far as that is possible without waiting
+/// Makes a checkpoint: merges the log of a database that its writer has open, as far as that is possible without waiting
 /// for anybody but the disk. The writer may go on writing.
 ///
 /// # Errors
 /// Those of the database.
-pub fn merge_log(path: &Path) -> Result<Merged, Error> {
+pub fn checkpoint(path: &Path) -> Result<Checkpoint, Error> {
     let failed = |e| Error::sqlite(path, e);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
@@ -43,9 +43,9 @@ pub fn merge_log(path: &Path) -> Result<Merged, Error> {
         .map_err(failed)?;
     conn.close().map_err(|(_, e)| failed(e))?;
     Ok(if merged >= frames {
-        Merged::All
+        Checkpoint::Whole
     } else {
-        Merged::Part
+        Checkpoint::Part
     })
 }
 

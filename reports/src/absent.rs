@@ -68,6 +68,10 @@ pub(crate) fn explain(
                  process was",
             );
         }
+    } else if !filter.pids.is_empty() {
+        text.push_str("; `vcpi top --by process` names the processes that were sampled");
+    } else if asked.is_empty() {
+        text.push_str("; `vcpi status` tells how it was recorded");
     }
     Failure::Nothing(text)
 }

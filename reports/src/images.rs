@@ -67,8 +67,11 @@ pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
     };
     let sentence = |name: &String| {
         let near = near(profile, name).join(", ");
-        let hint = if near.is_empty() { "" } else { "; near it: " };
-        format!("no image named {name} in this profile{hint}{near}")
+        let hint = match near.is_empty() {
+            true => "`vcpi top --by image` names those that are".to_owned(),
+            false => format!("near it: {near}"),
+        };
+        format!("no image named {name} in this profile; {hint}")
     };
     let absent = names.iter().filter(|name| !is_there(name));
     absent.map(sentence).collect()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Zoned;
-use profiledb::{Filter, Profile};
+use profiledb::{Filter, Profile, ReadError};
 use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Selection};
 
 use crate::args::{Common, Report};
@@ -118,13 +118,13 @@ pub(crate) fn load(
                 [] => wanted.kinds,
                 _ => Kinds::default(),
             };
-            read(paths, filter, kinds)
+            read(paths, filter, kinds).map_err(|error| cannot_read(&error))
         }
         Source::Service(socket) => ask(socket, filter, report, common),
     }
 }
 
-fn read(paths: &[PathBuf], filter: &Filter, kinds: Kinds) -> Result<Loaded, Failure> {
+fn read(paths: &[PathBuf], filter: &Filter, kinds: Kinds) -> Result<Loaded, ReadError> {
     let kinds = profiledb::view::Kinds {
         cycles: kinds.cycles,
         values: kinds.values,
@@ -132,8 +132,7 @@ fn read(paths: &[PathBuf], filter: &Filter, kinds: Kinds) -> Result<Loaded, Fail
         calls: kinds.calls,
         counters: kinds.counters,
     };
-    let (profile, left_out) =
-        Profile::load_kinds(paths, filter, kinds).map_err(|error| Failure::Input(chain(&error)))?;
+    let (profile, left_out) = Profile::load_kinds(paths, filter, kinds)?;
     let left_out = left_out.iter().map(|error| chain(error)).collect();
     Ok(Loaded { profile, left_out })
 }
@@ -180,7 +179,8 @@ fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loade
         ClientError::Store(error) => no_place(error),
         error => failed(error),
     })?;
-    let mut loaded = read(&[place.path().to_owned()], filter, Kinds::default())?;
+    let loaded = read(&[place.path().to_owned()], filter, Kinds::default());
+    let mut loaded = loaded.map_err(|error| Failure::Input(chain(&error)))?;
     loaded.left_out.extend(received.notes);
     Ok(loaded)
 }
@@ -193,6 +193,33 @@ fn say_waiting(socket: &Path, left: Duration) {
         socket.display(),
         left.as_secs()
     ));
+}
+
+/// Why a file that was named, or is here, gives no profile, and what to do.
+fn cannot_read(error: &ReadError) -> Failure {
+    use std::io::ErrorKind;
+    let to_do = match error {
+        ReadError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            "read it as its owner or as root; of what the service collected it shows everybody \
+             what is theirs"
+        }
+        ReadError::Io { source, .. } if source.kind() != ErrorKind::NotFound => "",
+        ReadError::Io { .. } | ReadError::NotADatabase { .. } | ReadError::NoDatabase { .. } => {
+            TO_DO
+        }
+        ReadError::Corrupt { .. } => {
+            "if it is a copy, copy it again (a database that is being written has files with -wal \
+             and -shm behind its name, which belong to it); else record anew"
+        }
+        // The others say it themselves.
+        _ => "",
+    };
+    let mut text = chain(error);
+    if !to_do.is_empty() {
+        text.push('\n');
+        text.push_str(to_do);
+    }
+    Failure::Input(text)
 }
 
 /// That nobody answers at a socket, and what to do if it was our own idea to ask there.

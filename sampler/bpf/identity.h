@@ -161,6 +161,32 @@ static inline u64 permitted(const struct cred *cred)
 	return cred->cap_permitted.val;
 }
 
+/* Whether a signal has a handler of the program's. The number is a constant: how large the kernel's
+ * entries are is only put right in the address of a whole path. */
+#define HAS_HANDLER(signals, number)                                                               \
+	((u64)(signals)->action[(number) - 1].sa.sa_handler > LAST_NO_HANDLER)
+
+/* Which exceptions the program may handle and go on. What traces it may have it go on, too. */
+static inline u8 handlers_of(struct task_struct *task)
+{
+	struct sighand_struct *signals = task->sighand;
+	struct mm_struct *mm = task->mm;
+	u8 found = HANDLERS_KNOWN;
+
+	if (!signals)
+		return 0;
+	if (task->ptrace)
+		found |= HANDLERS_ACCESS | HANDLERS_FLOAT;
+	if (HAS_HANDLER(signals, SIGNAL_SEGV) || HAS_HANDLER(signals, SIGNAL_BUS))
+		found |= HANDLERS_ACCESS;
+	if (HAS_HANDLER(signals, SIGNAL_FPE))
+		found |= HANDLERS_FLOAT;
+	if (mm && bpf_core_field_exists(mm->context.pkey_allocation_map) &&
+	    mm->context.pkey_allocation_map & ~FIRST_KEYS)
+		found |= HANDLERS_KEYS;
+	return found;
+}
+
 static inline void identify(struct record *record, struct task_struct *task)
 {
 	const struct cred *cred = task->real_cred;
@@ -173,6 +199,9 @@ static inline void identify(struct record *record, struct task_struct *task)
 	record->egid = cred->egid.val;
 	if (permitted(cred))
 		record->flags |= RECORD_PRIVILEGED;
+	record->handlers = 0;
+	if (record->context == CONTEXT_USER)
+		record->handlers = handlers_of(task);
 	if (task->flags & TASK_IS_KERNEL_THREAD)
 		record->flags |= RECORD_KERNEL_THREAD;
 	else if (dumpable(task->mm))

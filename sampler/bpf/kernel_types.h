@@ -51,6 +51,18 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+};
+
 struct signal_struct {
 	atomic_t live;
 	struct pid *pids[4];
@@ -103,8 +115,13 @@ struct mm_struct___bitmap {
 	mm_flags_t flags;
 };
 
+typedef struct {
+	u16 pkey_allocation_map;
+} mm_context_t;
+
 struct mm_struct {
 	atomic_t mm_users;
+	mm_context_t context;
 };
 
 struct kernfs_node {
@@ -134,6 +151,7 @@ struct thread_struct {
 
 struct task_struct {
 	unsigned int flags;
+	unsigned int ptrace;
 	int prio;
 	unsigned int policy;
 	int pid;
@@ -146,6 +164,7 @@ struct task_struct {
 	const struct cred *real_cred;
 	char comm[16];
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
 	sigset_t blocked;
 	struct sigpending pending;
 	u64 self_exec_id;
@@ -168,6 +187,17 @@ struct task_struct {
 
 /* Bits of task_struct.flags. */
 #define TASK_IS_KERNEL_THREAD 0x00200000
+
+/* Signals that exceptions are told by. */
+#define SIGNAL_BUS 7
+#define SIGNAL_FPE 8
+#define SIGNAL_SEGV 11
+
+/* sa_handler, if it is no handler: 0 (the default) or 1 (to be ignored). */
+#define LAST_NO_HANDLER 1
+
+/* The key that every program has for all its memory. */
+#define FIRST_KEYS 1
 
 /* The low bits of mm_struct.flags: who may dump its memory. */
 #define DUMPABLE_MASK 3

@@ -147,7 +147,13 @@ static inline int is_base(u64 base, u32 selector)
 
 /* The bases of FS and GS as the kernel has them: as the thread's last switch or system call left
  * them. User code can change both without the kernel's knowledge. Whoever takes them for those of
- * the moment has to know that the process has no such code. */
+ * the moment has to know that the process has no such code.
+ *
+ * A new program begins with both at zero: exec clears what is read here, then the registers. A thread
+ * that is switched away between the two keeps the old ones here until it is switched the next time.
+ * That is a dozen instructions without a point to sleep at, so only a fully preemptible kernel can do
+ * it. In truth the base is zero then, which no program addresses by, until it asks for another one:
+ * that one is here at once. */
 static inline u32 find_bases(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;

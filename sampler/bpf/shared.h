@@ -381,6 +381,15 @@ struct counters {
 #define RECORD_CODE_CHANGES 4096
 #define RECORD_STACK_CHANGES 8192
 
+/* record.handlers */
+#define HANDLERS_KNOWN 1
+/* The program has a handler for SIGSEGV or SIGBUS, or is traced. */
+#define HANDLERS_ACCESS 2
+/* The same of SIGFPE. */
+#define HANDLERS_FLOAT 4
+/* It has protection keys. */
+#define HANDLERS_KEYS 8
+
 /* A piece that was another one at the second look: its number, and which of its words were. */
 #define CHANGE_PIECE_SHIFT 32
 
@@ -409,7 +418,8 @@ struct record {
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
 	u16 stack_bytes;
-	u16 changes;
+	u8 changes;
+	u8 handlers;
 	/* As the plan had it; SHARE_ALL if there is none. */
 	u32 share;
 };

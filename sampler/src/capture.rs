@@ -73,6 +73,17 @@ pub struct TaskIdentity {
     pub placement: Option<Placement>,
 }
 
+/// Which exceptions a program may handle and go on elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalHandlers {
+    /// It has a handler for SIGSEGV or SIGBUS, or is traced.
+    pub access: bool,
+    /// It has one for SIGFPE, or is traced.
+    pub float: bool,
+    /// It has protection keys.
+    pub keys: bool,
+}
+
 /// Where a thread was among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
@@ -264,6 +275,10 @@ pub struct Capture {
     /// that were not the same, and code or a stack that were not are left out. Without a second look
     /// nobody else has the memory, but for what the process shares with others.
     pub second_look: bool,
+    /// Which exceptions the program has handlers for; `None`: not known, as in the kernel. It is not
+    /// among what is serialized, which has no room for it in older forms.
+    #[serde(skip)]
+    pub handlers: Option<SignalHandlers>,
     /// Memory as it was read.
     pub(crate) memory: Memory,
 }
@@ -356,6 +371,7 @@ impl Capture {
                 changes: Part::default(),
             },
             second_look: false,
+            handlers: None,
         }
     }
 

@@ -10,3 +10,19 @@ pub mod coverage;
 pub mod fixture;
 pub mod programs;
 pub mod shares;
+
+use std::str::FromStr;
+
+use anyhow::{Context, Result};
+
+/// A variable of the environment, which says what a test is to run.
+///
+/// # Errors
+/// It is set and cannot be read so.
+pub fn variable<T: FromStr>(name: &str) -> Result<Option<T>> {
+    let Ok(text) = std::env::var(name) else {
+        return Ok(None);
+    };
+    let value = text.parse().ok();
+    value.map(Some).with_context(|| format!("{name}={text}"))
+}

@@ -20,13 +20,16 @@ use vcpi_tests::programs::{Programs, root};
 
 /// Greatest allowed difference from the share of executions, in points.
 const MAX_POINTS: f64 = 3.0;
+/// The same from the share of time, which is measured by a clock on a shared machine.
+const MAX_POINTS_OF_TIME: f64 = 12.0;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 6] = [
         ("executions with more instructions", more_instructions),
         ("executions that wait for memory", waiting_for_memory),
         ("executions that divide for longer", dividing),
+        ("time that the rare value takes", times),
         (
             "executions that depend on each other are not claimed",
             lasting,
@@ -61,6 +64,23 @@ fn dividing() -> TestResult {
         return skipped();
     };
     held(truth, list, "dividing")?;
+    done()
+}
+
+/// First events tell which part of the time goes by with a value, however seldom it comes.
+fn times() -> TestResult {
+    let Some((truth, list)) = recorded()? else {
+        return skipped();
+    };
+    for function in ["rounds", "missing", "dividing"] {
+        let value = truth[function]["value"].as_str().ok_or("no value")?;
+        let true_time = truth["time"][function].as_f64().ok_or("no time")?;
+        let time = share(list, function, value, "time");
+        ensure(
+            time.is_some_and(|time| (time - true_time).abs() <= MAX_POINTS_OF_TIME),
+            || format!("{function}: {time:?} % of the time, {true_time:.1} % in truth"),
+        )?;
+    }
     done()
 }
 
@@ -177,9 +197,12 @@ fn make() -> Result<Option<(Value, Value)>, Failed> {
         .output()?;
     ensure(compiled.status.success(), || text(&compiled))?;
     let database = folder.path().join("bases.db");
-    let Some(truth) = record(&programs, &program, &database, "20")? else {
+    let Some(mut truth) = record(&programs, &program, &database, "20")? else {
         return Ok(None);
     };
+    let times = Command::new(&program).arg("--times").output()?;
+    ensure(times.status.success(), || text(&times))?;
+    truth["time"] = serde_json::from_slice(&times.stdout)?;
     let mut rows = Vec::new();
     for function in ["rounds", "missing", "dividing", "lasting"] {
         let list = programs.report(&database, &["list", function]);

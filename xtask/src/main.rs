@@ -1,5 +1,5 @@
-//! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | coverage |
-//! soak | kernels | ci | deb | check-layers | setup`.
+//! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | yield |
+//! coverage | soak | kernels | ci | deb | check-layers | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -18,6 +18,7 @@ mod process;
 mod setup;
 mod soak;
 mod test;
+mod yields;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,16 @@ enum Command {
     Test,
     /// Set up, build, and measure what profiling costs, next to perf.
     Bench(bench::Options),
+    /// Set up, build, and print what recordings of real programs bring and take.
+    Yield(yields::Options),
+    /// Runs a command and writes its processor time to a file.
+    #[command(name = "__timed", hide = true)]
+    Timed {
+        /// Where to.
+        file: std::path::PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
     /// Set up, build, and measure how often the printed intervals hold the truth.
     Coverage(coverage::Options),
     /// Set up, build, and print what the service takes of this machine over time (root).
@@ -100,6 +111,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo => demo::run()?,
         Command::Test => return test::run(),
         Command::Bench(options) => bench::run(&options)?,
+        Command::Yield(options) => yields::run(&options)?,
+        Command::Timed { file, command } => return yields::timed(&file, &command),
         Command::Coverage(options) => coverage::run(&options)?,
         Command::Soak { minutes, rate } => soak::run(minutes, rate)?,
         Command::Kernels { images } => kernels::run(&images)?,

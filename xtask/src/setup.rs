@@ -16,6 +16,8 @@ pub(crate) enum Need {
     Demo,
     /// Testing and measuring, against perf among others.
     Test,
+    /// Recording real programs, and counting exactly what they do.
+    Yield,
     /// Trying other kernels under emulation.
     Kernels,
 }
@@ -72,6 +74,11 @@ const TOOLS: &[Tool] = &[
         Need::Test,
     ),
     tool("debootstrap", Evidence::Program("debootstrap"), Need::Test),
+    tool("git", Evidence::Program("git"), Need::Yield),
+    tool("lua5.4", Evidence::Program("lua5.4"), Need::Yield),
+    tool("tcc", Evidence::Program("tcc"), Need::Yield),
+    tool("povray", Evidence::Program("povray"), Need::Yield),
+    tool("valgrind", Evidence::Program("valgrind"), Need::Yield),
     tool(
         "qemu-system-x86",
         Evidence::Program("qemu-system-x86_64"),

@@ -9,9 +9,9 @@
 use interpreter::{DecodeCache, Held, Pieces};
 
 /// Instructions that are remembered; of a longer way, the rest is looked up each time.
-const INSTRUCTIONS: usize = 256;
+pub(crate) const INSTRUCTIONS: usize = 1024;
 /// A power of two.
-const PLACES: usize = 512;
+const PLACES: usize = 2048;
 
 /// Instructions that windows of one process found in the pieces of code that came with them.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct Recent {
     bytes: Vec<u8>,
     /// Another window begins where this one does: it is worth to remember what this one finds.
     has_next: bool,
+    /// How often everything was forgotten.
+    epoch: u64,
 }
 
 /// An instruction that was found.
@@ -64,6 +66,7 @@ impl Recent {
             seen: 0,
             bytes: Vec::new(),
             has_next: false,
+            epoch: 0,
         }
     }
 
@@ -78,6 +81,19 @@ impl Recent {
         self.pieces.clear();
         self.bytes.clear();
         (self.next, self.seen) = (0, 0);
+        self.epoch += 1;
+    }
+
+    /// As long as this number is the same, what was remembered is what is found.
+    #[inline]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether it is worth to remember what is found.
+    #[inline]
+    pub(super) fn repeats(&self) -> bool {
+        self.has_next
     }
 
     /// A window of a process begins, with these pieces.
@@ -120,16 +136,18 @@ impl Recent {
         Some(found)
     }
 
-    /// Remembers an instruction that was found in the piece of a number, if that may be of use.
-    pub(super) fn add(&mut self, found: Instruction, number: usize, pieces: &Pieces<'_>) {
+    /// Remembers an instruction that was found in the piece of a number, if that may be of use;
+    /// whether it does.
+    pub(super) fn add(&mut self, found: Instruction, number: usize, pieces: &Pieces<'_>) -> bool {
         let at = self.instructions.len();
         if !self.has_next || at >= INSTRUCTIONS || !self.has_seen(number, pieces) {
-            return;
+            return false;
         }
         // The cast is exact: they are few.
         self.places[place(found.pc)] = at as u16;
         self.instructions.push(found);
         self.next = at + 1;
+        true
     }
 
     /// After the cache was asked for others: what it gave up is no longer remembered.
@@ -289,19 +307,20 @@ mod tests {
     /// Of a way longer than there is room for, the rest is looked up each time.
     #[test]
     fn bounded() {
-        let (mut recent, mut cache) = (Recent::new(), DecodeCache::new(1024));
-        let code = [0x90; 512];
+        let (mut recent, mut cache) = (Recent::new(), DecodeCache::new(4 * INSTRUCTIONS));
+        let code = [0x90; 2 * INSTRUCTIONS];
         let pieces = pieces(0, &code);
         recent.has_next(true);
         recent.begin(PROCESS, &cache, Some(&pieces));
-        for pc in BIAS..BIAS + 512 {
+        for pc in BIAS..BIAS + code.len() as u64 {
             let (number, code) = pieces.numbered_code(pc);
             let held = cache.hold_sampled(SPACE, pc - BIAS, code).expect("a nop");
             let bias = BIAS;
             recent.add(Instruction { pc, bias, held }, number, &pieces);
         }
         recent.begin(PROCESS, &cache, Some(&pieces));
-        let found = (BIAS..BIAS + 512).filter(|pc| recent.find(*pc).is_some());
+        let all = BIAS..BIAS + code.len() as u64;
+        let found = all.filter(|pc| recent.find(*pc).is_some());
         assert_eq!(found.count(), INSTRUCTIONS);
     }
 }

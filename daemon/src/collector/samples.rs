@@ -1,7 +1,7 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
-use interpreter::{StopReason, Window};
-use profiledb::Subject;
+use interpreter::{Handlers, StopReason, Window};
+use profiledb::{Loss, Subject};
 use sampler::{
     Capture, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters,
     WayEnd,
@@ -16,6 +16,7 @@ use crate::devices::has_devices;
 use crate::images::{Identity, UNKNOWN};
 use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
+use crate::signals::of_program;
 use crate::tables::{Owner, Pc};
 use crate::translations::Translations;
 use crate::view::View;
@@ -120,7 +121,7 @@ impl Collector {
             Record::Sample(sample) => self.sample(&sample, evidence, probability),
             Record::Packed(packed) => match packed.unpack() {
                 Some(sample) => self.sample(&sample, evidence, probability),
-                None => self.lost("malformed_records", 1),
+                None => self.lost(Loss::MalformedRecords, 1),
             },
             _ => {}
         }
@@ -172,7 +173,7 @@ impl Collector {
             None => self.loadmap.credentials(pid, time).map(nearly),
         };
         let Some(process) = self.loadmap.get(pid) else {
-            self.lost("process_table_full", samples);
+            self.lost(Loss::ProcessTableFull, samples);
             return None;
         };
         let subject = Subject {
@@ -186,7 +187,7 @@ impl Collector {
         };
         let owner = self.tables.owner(process.id, subject, || process.row());
         if owner.is_none() {
-            self.lost("table_full_samples", samples);
+            self.lost(Loss::TableFullSamples, samples);
         }
         owner
     }
@@ -202,7 +203,7 @@ impl Collector {
         let tally = &mut self.tables.tally;
         tally.samples = tally.samples.saturating_add(cycles.samples);
         tally.interval_sum = tally.interval_sum.saturating_add(cycles.weight);
-        self.lost("values_of_samples_without_room", cycles.samples);
+        self.lost(Loss::ValuesOfSamplesWithoutRoom, cycles.samples);
         let kernel = cycles.mode != Mode::User;
         let Some(owner) = self.owner(pid, cycles.time, None, kernel, cycles.samples) else {
             return;
@@ -227,7 +228,7 @@ impl Collector {
     /// A PC, or the address itself where nothing is known to be mapped.
     fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> Pc {
         pc.unwrap_or_else(|| {
-            self.tables.count("lost", "unmapped_pc_samples", 1);
+            self.tables.lost.count(Loss::UnmappedPcSamples, 1);
             let image = self.images.intern(Identity::Anon, UNKNOWN);
             Pc { image, address }
         })
@@ -240,7 +241,7 @@ impl Collector {
     /// A window without values, because nothing can tell any more whether its pages are pristine.
     fn process_gone(&mut self) {
         self.totals.gone += 1;
-        self.lost("windows_of_gone_processes", 1);
+        self.lost(Loss::WindowsOfGoneProcesses, 1);
     }
 
     /// Attributes a sample, and runs the window that starts there.
@@ -345,8 +346,11 @@ impl Collector {
             return self.stop(StopReason::NotDumpable);
         }
         if sample.time < self.late {
-            return self.lost("values_of_late_samples", 1);
+            return self.lost(Loss::ValuesOfLateSamples, 1);
         }
+        // Where later events are counted apart, no window is refused for its start.
+        let keeps_all = self.tables.tells_executions();
+        let asked = if keeps_all { 1.0 } else { probability };
         let basis = capture
             .zip(brought.as_ref())
             .map(|(capture, brought)| Basis {
@@ -365,7 +369,7 @@ impl Collector {
                 view: &view,
                 brought,
                 bases: [capture.fs_base, capture.gs_base].map(|base| base.is_some()),
-                probability,
+                probability: asked,
             });
         let translated =
             basis.is_some() && self.translations.is_some() && Translations::takes(&view, &located);
@@ -385,7 +389,7 @@ impl Collector {
         let by_handler =
             capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Thinned { .. }));
         // The handler does not know the interval.
-        let accepted = probability * self.acceptance.of_interval(sample.period);
+        let accepted = asked * self.acceptance.of_interval(sample.period);
         if let Some(thinned) = self.acceptance.thinned(accepted, share, by_handler) {
             let tally = &mut self.tables.tally;
             tally.windows_thinned += 1;
@@ -399,6 +403,8 @@ impl Collector {
             }
             return;
         }
+        let for_ways = !keeps_all || self.acceptance.draw(probability);
+        self.tables.begin_window(for_ways);
         self.windows += 1;
         self.callers.clear();
         self.callers.push(caller);
@@ -439,10 +445,12 @@ impl Collector {
         let start = &mut self.state.registers;
         start.set_sample(registers.gpr, registers.ip, registers.flags);
         (start.fs_base, start.gs_base) = bases(&view, capture);
+        start.handlers = handlers(&view, capture);
         if let Some(brought) = &brought {
             brought.pieces().open();
         }
-        let outcome = window.run_on(&mut self.state, &mut code, &mut memory, &mut recorder);
+        let (state, traces) = (&mut self.state, &mut self.traces);
+        let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut recorder);
         let missed = code.missed();
         recorder.settle_jump();
         let Recorder {
@@ -512,6 +520,25 @@ fn bases(view: &View<'_>, capture: Option<&Capture>) -> (Option<u64>, Option<u64
         gs_base.filter(|_| !writers.gs),
     )
 }
+
+/// Which exceptions the program has handlers for: as the interrupt found them, else as they are found
+/// now. The kernel has its own.
+fn handlers(view: &View<'_>, capture: Option<&Capture>) -> Handlers {
+    if view.is_kernel() {
+        return Handlers::NONE;
+    }
+    let soon = view.time..view.time.saturating_add(FATAL);
+    if view.ends.is_some_and(|end| soon.contains(&end)) {
+        // It may have ended by an exception that nothing handled, right behind the sample.
+        return Handlers::UNKNOWN;
+    }
+    let found = capture.and_then(|capture| capture.handlers);
+    found.map_or_else(|| view.handlers(), of_program)
+}
+
+/// How long a process may take to end by an exception, in nanoseconds: it may be kept waiting before,
+/// and write a core file behind.
+const FATAL: u64 = 1_000_000_000;
 
 /// The access tag of a thread, as of the interrupt.
 fn subject_of(task: &TaskIdentity) -> Subject {

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::{ImageId, Images, State};
 use crate::elf::{Contents, Elf, PAGE};
-use crate::mapping::CodeOfFile;
+use crate::maps::CodeOfFile;
 
 /// Pages that are searched at a time: the windows that wait for the outcome go on without.
 const PAGES_AT_ONCE: u64 = 256;

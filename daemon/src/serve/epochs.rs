@@ -121,7 +121,8 @@ impl Epochs {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => self.lock = Some(lock),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => bail!(Refusal(format!(
-                "{}: another service writes there",
+                "{}: another service writes there: end that one, or give this one a directory of \
+                 its own (`directory` under [database])",
                 path.display()
             ))),
             Err((_, errno)) => {

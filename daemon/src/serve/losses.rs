@@ -1,7 +1,11 @@
 //! What of the last minute's samples was lost, and whether that is so much that it is a trouble.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use profiledb::{Cause, Unit};
+
+use crate::lost::Lost;
 
 /// So much time is looked at.
 const SPREAD: Duration = Duration::from_secs(60);
@@ -13,48 +17,28 @@ const OVER: f64 = 0.025;
 /// Of fewer samples nothing is concluded: on an idle machine a few are soon a large part.
 const ENOUGH: u64 = 200;
 
-/// Why samples, or what they would have told, are lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// They found no room in the kernel's buffers.
-    Buffers,
-    /// There was no room in the tables, for samples or for their values.
-    Tables,
-    /// Their processes ended before the look that values need.
-    Processes,
-    /// Nothing was known to be mapped where they were taken.
-    Mappings,
-}
-
-const CAUSES: [Cause; 4] = [
-    Cause::Buffers,
-    Cause::Tables,
-    Cause::Processes,
-    Cause::Mappings,
-];
-
-impl Cause {
-    /// What happens, and what helps.
-    fn words(self) -> &'static str {
-        match self {
-            Cause::Buffers => {
-                "they come faster than they are taken, since vcpid gets too little processor time \
-                 (Nice= and CPUWeight= of its unit say how much) or waits for a slow disk; a lower \
-                 `rate` under [sampling] helps in both cases"
-            }
-            Cause::Tables => {
-                "there is no room in the tables, because saving fails or takes too long, or because \
-                 `memory_mib` under [collection] is too little"
-            }
-            Cause::Processes => {
-                "their processes end before what their values need is looked at, as the engine ring \
-                 must; the engine bpf needs no such look"
-            }
-            Cause::Mappings => {
-                "nothing is known to be mapped where they are taken: the clock timer does not always \
-                 see where, and `programs_mib` under [collection] limits what is known of programs"
-            }
-        }
+/// What happens where a cause is a trouble of its own, and what helps a service; of the others
+/// another trouble tells.
+fn words(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Time => Some(
+            "they come faster than they are taken, since vcpid gets too little processor time \
+             (Nice= and CPUWeight= of its unit say how much) or waits for a slow disk; a lower \
+             `rate` under [sampling] helps in both cases",
+        ),
+        Cause::Tables => Some(
+            "there is no room in the tables, because saving fails or takes too long, or because \
+             `memory_mib` under [collection] is too little",
+        ),
+        Cause::Processes => Some(
+            "their processes end before what their values need is looked at, as the engine ring \
+             must; the engine bpf needs no such look",
+        ),
+        Cause::Mappings => Some(
+            "nothing is known to be mapped where they are taken: the clock timer does not always \
+             see where, and `programs_mib` under [collection] limits what is known of programs",
+        ),
+        Cause::Saving | Cause::Input | Cause::Defect => None,
     }
 }
 
@@ -67,31 +51,24 @@ pub(super) struct Counted {
     pub(super) values: u64,
     /// Of the samples those that found no room in the kernel.
     pub(super) without_room: u64,
-    /// All losses by their names in the database.
-    pub(super) lost: BTreeMap<&'static str, u64>,
+    pub(super) lost: Lost,
 }
 
 impl Counted {
-    fn lost(&self, names: &[&str]) -> u64 {
-        let counts = names.iter().filter_map(|name| self.lost.get(name));
-        counts.sum()
-    }
-
-    /// What was lost by a cause, and of how much.
+    /// What was lost by a cause, and of how much: samples, and values.
     fn losses(&self, cause: Cause) -> [(u64, u64); 2] {
-        let of_samples = |names| (self.lost(names), self.samples);
-        match cause {
-            Cause::Buffers => [(self.without_room, self.samples), (0, 0)],
-            Cause::Tables => {
-                let values = self.lost(&["table_full_values", "table_full_sites"]);
-                [
-                    of_samples(&["table_full_samples", "process_table_full"]),
-                    (values, self.values + values),
-                ]
-            }
-            Cause::Processes => [of_samples(&["windows_of_gone_processes"]), (0, 0)],
-            Cause::Mappings => [of_samples(&["unmapped_pc_samples"]), (0, 0)],
-        }
+        let lost = |units: &[Unit]| -> u64 {
+            let of_cause = self.lost.each().filter(|(loss, _)| loss.cause() == cause);
+            let counted = of_cause.filter(|(loss, _)| units.contains(&loss.unit()));
+            counted.map(|(_, count)| count).sum()
+        };
+        let samples = match cause {
+            // What the kernel counts is known sooner than what the collector is told.
+            Cause::Time => self.without_room,
+            _ => lost(&[Unit::Samples, Unit::Windows]),
+        };
+        let values = lost(&[Unit::Values]);
+        [(samples, self.samples), (values, self.values + values)]
     }
 
     /// The share that a cause took since an earlier moment.
@@ -114,8 +91,8 @@ impl Counted {
 pub(super) struct Losses {
     /// The looks of that time, the oldest from its beginning.
     looks: VecDeque<Counted>,
-    shares: [f64; CAUSES.len()],
-    large: [bool; CAUSES.len()],
+    shares: [f64; Cause::ALL.len()],
+    large: [bool; Cause::ALL.len()],
 }
 
 impl Losses {
@@ -132,9 +109,12 @@ impl Losses {
             self.looks.pop_front();
         }
         if let Some(before) = self.looks.front() {
-            for ((cause, share), large) in CAUSES.iter().zip(&mut self.shares).zip(&mut self.large)
-            {
-                *share = now.share_since(before, *cause);
+            let entries = self.shares.iter_mut().zip(&mut self.large);
+            for (cause, (share, large)) in Cause::ALL.into_iter().zip(entries) {
+                if words(cause).is_none() {
+                    continue;
+                }
+                *share = now.share_since(before, cause);
                 *large = *share >= if *large { OVER } else { LARGE };
             }
         }
@@ -143,8 +123,9 @@ impl Losses {
 
     /// Why so much is lost, if it is; the same words for as long as it lasts.
     pub(super) fn trouble(&self) -> Option<String> {
-        let large = CAUSES.iter().zip(self.large).filter(|(_, large)| *large);
-        let words: Vec<_> = large.map(|(cause, _)| cause.words()).collect();
+        let large = Cause::ALL.into_iter().zip(self.large);
+        let large = large.filter(|(_, large)| *large);
+        let words: Vec<_> = large.filter_map(|(cause, _)| words(cause)).collect();
         (!words.is_empty()).then(|| {
             format!(
                 "many samples, or their values, are lost: {}",
@@ -169,6 +150,8 @@ impl Losses {
 
 #[cfg(test)]
 mod tests {
+    use profiledb::Loss;
+
     use super::*;
 
     /// Looks every five seconds, with a thousand samples between them, of which so many are lost.
@@ -184,7 +167,7 @@ mod tests {
                 samples: 0,
                 values: 0,
                 without_room: 0,
-                lost: BTreeMap::new(),
+                lost: Lost::default(),
             };
             let losses = Losses::default();
             Self { now, losses }
@@ -194,8 +177,7 @@ mod tests {
             self.now.at += Duration::from_secs(5);
             self.now.samples += samples;
             self.now.without_room += without_room;
-            let name = "windows_of_gone_processes";
-            *self.now.lost.entry(name).or_default() += gone;
+            self.now.lost.count(Loss::WindowsOfGoneProcesses, gone);
             self.losses.look(self.now.clone());
             self.losses.trouble()
         }
@@ -240,9 +222,9 @@ mod tests {
         let mut machine = Machine::new();
         machine.look(0, 0, 0);
         machine.now.values += 9000;
-        machine.now.lost.insert("table_full_values", 400);
+        machine.now.lost.count(Loss::TableFullValues, 400);
         assert_eq!(machine.look(1000, 0, 0), None);
-        machine.now.lost.insert("table_full_values", 1400);
+        machine.now.lost.count(Loss::TableFullValues, 1000);
         let said = machine.look(1000, 0, 0).unwrap();
         assert!(said.contains("memory_mib"), "{said}");
     }

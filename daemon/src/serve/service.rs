@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use profiledb::Loss;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use super::epochs::{Due, Epochs};
@@ -200,7 +201,7 @@ impl Service {
         session.scan(procfs::all_pids());
         let unsaved = self.figures.take_unsaved();
         if unsaved > 0 {
-            session.collector.lost("unsaved_samples", unsaved);
+            session.collector.lost(Loss::UnsavedSamples, unsaved);
         }
         self.govern(&sampling, &mut session);
         self.sampling = Some(sampling);

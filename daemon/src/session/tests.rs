@@ -154,7 +154,7 @@ fn samples_wait() {
     let one = counted[0].0;
     let expected = [(one, 4, 1), (one, 8, 2), (one + 1, 8, 1), (one + 2, 8, 1)];
     assert_eq!(counted, expected);
-    assert_eq!(tables.losses(), 1, "the last has nothing mapped");
+    assert_eq!(tables.lost.total(), 1, "the last has nothing mapped");
 }
 
 /// What waits is looked at first where a record changes what it sees, and for no others: data that is

@@ -5,7 +5,9 @@
 //! time (the inspection paradox; W. Feller, An Introduction to Probability Theory and Its
 //! Applications, volume II, chapter I.4). So first events are shares of time. The stretch from
 //! there to the next event is met because it is the next one, however long it takes: later events
-//! are shares of executions. Both are kept apart where windows are long enough for it.
+//! are shares of executions. Both are kept apart where windows are long enough for it. All such
+//! windows count for both. Refusing those behind stalls would make shares of time wrong by up to
+//! 35 points; later events have forgotten where the window began (`docs/decisions/thinning.md`).
 //!
 //! Two things must be undone or told:
 //!
@@ -25,6 +27,7 @@
 //! and shares of time are all that is told.
 
 use hotlist::{Generator, Hotlist};
+use profiledb::Loss;
 
 use super::sites::Moment;
 use super::{NONE, Tables};
@@ -155,7 +158,7 @@ impl Tables {
         if profile.returns == NONE {
             let new = u32::try_from(self.returns.len()).ok();
             let Some(new) = new.filter(|new| !is_full && *new != NONE) else {
-                self.count("lost", "table_full_values", 1);
+                self.lost.count(Loss::TableFullValues, 1);
                 return;
             };
             profile.returns = new;
@@ -339,6 +342,44 @@ mod tests {
             false => stretch(2, 40, 100),
         });
         assert!(known < 0.5, "{known}");
+    }
+
+    /// A window behind a stall counts for values; its branches and calls do not count.
+    #[test]
+    fn windows_for_values() {
+        let mut tables = Tables::new(Config::default().precise(), 1 << 20, WINDOW);
+        let process = || Process {
+            pid: 1,
+            started: 0,
+            execs: 0,
+            comm: String::new(),
+        };
+        let owner = tables.owner(ProcessId(1), Subject::default(), process);
+        let owner = owner.expect("room");
+        let pc = Pc {
+            image: ImageId(0),
+            address: 0x10,
+        };
+        let site = tables.site(owner, pc).expect("room");
+        let at = tables.pc_of(site).expect("it is there");
+        let mut coins = Generator::new(7);
+        for window in 1..=3 {
+            tables.begin_window(window == 2);
+            let mut place = tables.place(site, None).expect("it is there");
+            let moment = Moment {
+                caller: None,
+                window,
+                depth: 1,
+                time: window,
+            };
+            tables.add_value(&mut place, Parameter::Arg(0), Some(5), moment, &mut coins);
+            tables.add_branch(site, Some(true));
+            tables.add_call(owner, at, Some(pc));
+        }
+        assert_eq!(tables.profiles[0].windows, 3);
+        assert_eq!(tables.directions(owner, pc), Some((1, 0)));
+        assert_eq!(tables.calls.values().sum::<u64>(), 1);
+        assert_eq!(tables.counters()[&("run", "windows_for_values")], 2);
     }
 
     /// In short windows all events are of one kind.

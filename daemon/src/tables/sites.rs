@@ -2,6 +2,7 @@
 
 use hotlist::{Generator, Hotlist};
 use interpreter::Parameter;
+use profiledb::Loss;
 
 use super::{Directions, NONE, Owner, Pc, PcId, ProfileKey, Tables, ValueProfile};
 
@@ -97,7 +98,7 @@ impl Tables {
             return Some(id);
         }
         if self.is_over_full() {
-            self.count("lost", "table_full_sites", 1);
+            self.lost.count(Loss::TableFullSites, 1);
             return None;
         }
         let id = SiteId(u32::try_from(self.sites.len()).ok()?);
@@ -188,7 +189,7 @@ impl Tables {
             return Some(profile);
         }
         if self.is_over_full() {
-            self.count("lost", "table_full_values", 1);
+            self.lost.count(Loss::TableFullValues, 1);
             return None;
         }
         let new = u32::try_from(self.profiles.len()).ok();
@@ -262,6 +263,9 @@ impl Tables {
 
     /// Counts a direction of a conditional branch.
     pub(crate) fn add_branch(&mut self, site: SiteId, taken: Option<bool>) {
+        if !self.for_ways {
+            return;
+        }
         let Some(site) = self.sites.get_mut(site.0 as usize) else {
             return;
         };

@@ -92,7 +92,6 @@ pub(crate) fn handler(instruction: &Instruction, operands: &Operands) -> Option<
         | M::Sets => mov::setcc,
         M::Nop
         | M::Reservednop
-        | M::Fnop
         | M::Pause
         | M::Endbr64
         | M::Endbr32
@@ -109,8 +108,8 @@ pub(crate) fn handler(instruction: &Instruction, operands: &Operands) -> Option<
         | M::Prefetchit0
         | M::Prefetchit1
         | M::Cldemote
-        | M::Serialize
-        | M::Wait => mov::nop,
+        | M::Serialize => mov::nop,
+        M::Fnop | M::Wait => mov::wait,
         M::Clflush | M::Clflushopt | M::Clwb => mov::flush_line,
 
         M::Cbw => convert::cbw,

@@ -93,10 +93,19 @@ pub(super) fn xlat(m: &mut Machine<'_>, d: &Decoded) -> Done {
     Ok(Flow::Next)
 }
 
-/// Nothing that is kept changes, but the address has to be one.
+/// Nothing that is kept changes, but the line has to be one that can be loaded from.
 pub(super) fn flush_line(m: &mut Machine<'_>, _: &Decoded) -> Done {
     m.address().map_or(Ok(()), check_canonical)?;
+    m.check_loads(m.address(), 1)?;
     Ok(Flow::Next)
+}
+
+/// What waits for x87: an exception that it owes is raised here.
+pub(super) fn wait(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    match m.registers.handlers.float {
+        true => Err(StopReason::FloatException),
+        false => Ok(Flow::Next),
+    }
 }
 
 /// Nothing that is kept changes.

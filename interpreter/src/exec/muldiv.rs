@@ -2,6 +2,7 @@
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, RDX};
+use crate::rflags::Flags;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
@@ -98,10 +99,17 @@ pub(super) fn imul(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let (first, second) = if operands == 2 { (0, 1) } else { (1, 2) };
     let a = m.read(d, first)?;
     let b = m.read_as(d, second, width)?;
-    let Product { low, overflow, .. } = product(width, a, b, true);
-    m.flags().multiply(overflow);
+    let low = multiplied(m.flags(), width, a, b);
     m.write(d, 0, low)?;
     Ok(Flow::Next)
+}
+
+/// The lower half of a signed product, and its flags.
+#[inline]
+pub(crate) fn multiplied(flags: &mut Flags, width: Width, a: Word, b: Word) -> Word {
+    let Product { low, overflow, .. } = product(width, a, b, true);
+    flags.multiply(overflow);
+    low
 }
 
 /// `mulx`: rdx times the source, high half to the first operand, low half to the second; of equal

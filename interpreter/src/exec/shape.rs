@@ -16,31 +16,31 @@ type Done = Result<Flow, StopReason>;
 /// What an instruction of two operands does with them. These are constants wherever a handler is
 /// compiled.
 #[derive(Clone, Copy)]
-pub(super) struct Binary {
+pub(crate) struct Binary {
     /// An operand combined with itself is as zero with zero, whatever it is.
-    self_cancels: bool,
+    pub(crate) self_cancels: bool,
     /// The first operand is written; else only flags are wanted.
-    writes: bool,
+    pub(crate) writes: bool,
 }
 
 impl Binary {
     /// As `add`.
-    pub(super) const PLAIN: Self = Self {
+    pub(crate) const PLAIN: Self = Self {
         self_cancels: false,
         writes: true,
     };
     /// As `sub`.
-    pub(super) const SELF_CANCELS: Self = Self {
+    pub(crate) const SELF_CANCELS: Self = Self {
         self_cancels: true,
         writes: true,
     };
     /// As `cmp`.
-    pub(super) const COMPARES: Self = Self {
+    pub(crate) const COMPARES: Self = Self {
         self_cancels: true,
         writes: false,
     };
     /// As `test`.
-    pub(super) const TESTS: Self = Self {
+    pub(crate) const TESTS: Self = Self {
         self_cancels: false,
         writes: false,
     };

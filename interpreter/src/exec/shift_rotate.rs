@@ -14,7 +14,7 @@ fn count_mask(width: Width) -> u64 {
     if width == Width::B64 { 63 } else { 31 }
 }
 
-const SHIFT: [Flag; 6] = [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
+pub(crate) const SHIFT: [Flag; 6] = [Flag::Cf, Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
 const ROTATE: [Flag; 2] = [Flag::Cf, Flag::Of];
 
 /// Reads the operand and the count, applies, writes.
@@ -51,21 +51,34 @@ fn shift_of_any(
     let place = d.operands.place(0, width);
     let a = m.read_in(d, place)?;
     let count = m.read_in(d, d.operands.place(1, Width::B8))?.all();
-    let result = match count {
-        Some(count) => apply(m.flags(), width, a, (count & count_mask(width)) as u32),
+    let result = shifted(m.flags(), width, flags, a, count, apply);
+    m.write_in(d, place, result)?;
+    Ok(Flow::Next)
+}
+
+/// What an operand becomes. An unknown count leaves the result and the flags of `changed` unknown.
+#[inline(always)]
+pub(crate) fn shifted(
+    flags: &mut Flags,
+    width: Width,
+    changed: &[Flag],
+    a: Word,
+    count: Option<u64>,
+    apply: impl FnOnce(&mut Flags, Width, Word, u32) -> Word,
+) -> Word {
+    match count {
+        Some(count) => apply(flags, width, a, (count & count_mask(width)) as u32),
         None => {
-            m.flags().forget(flags);
+            flags.forget(changed);
             // However far it is moved, zero is zero; with a carry shifted in it may not be.
-            let zero = flags.len() > ROTATE.len() && a.is_zero() == Some(true);
+            let zero = changed.len() > ROTATE.len() && a.is_zero() == Some(true);
             if zero {
                 Word::ZERO
             } else {
                 Word::unknown(width)
             }
         }
-    };
-    m.write_in(d, place, result)?;
-    Ok(Flow::Next)
+    }
 }
 
 fn rotation(

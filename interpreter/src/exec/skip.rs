@@ -1,7 +1,8 @@
 //! Instructions that are not interpreted: where they store, and when they raise an exception.
 
-use iced_x86::{EncodingKind, Mnemonic, OpKind};
+use iced_x86::{CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind};
 
+use super::state::is_masked;
 use super::vector;
 use crate::decode::Decoded;
 use crate::effects::{Effects, Place, pointer};
@@ -12,18 +13,28 @@ use crate::vector::HALF;
 use crate::window::Access;
 use crate::word::Width;
 
-/// An error if the instruction raises an exception whatever it computes.
+/// An error if the instruction raises an exception whatever it computes, or may raise one that the
+/// program has a handler for.
 pub(crate) fn check(m: &Machine<'_>, d: &Decoded) -> Result<(), StopReason> {
     let instruction = d.instruction();
     // Both read a register of the system by its number.
     let greatest = match instruction.mnemonic() {
-        Mnemonic::Rdpkru => 0,
-        Mnemonic::Xgetbv => 1,
-        _ => u64::MAX,
+        Mnemonic::Rdpkru => Some(0),
+        Mnemonic::Xgetbv => Some(1),
+        _ => None,
     };
-    let selected = m.part(RCX, Width::B32).all();
-    if selected.is_some_and(|selected| selected > greatest) {
-        return Err(StopReason::FaultingInstruction);
+    match greatest.zip(m.part(RCX, Width::B32).all()) {
+        Some((greatest, selected)) if selected > greatest => {
+            return Err(StopReason::FaultingInstruction);
+        }
+        None if greatest.is_some() => m.check_unknown()?,
+        _ => {}
+    }
+    if may_be_refused(instruction) {
+        m.check_unknown()?;
+    }
+    if m.registers.handlers.float && may_raise(m, instruction) {
+        return Err(StopReason::FloatException);
     }
     let in_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
     let bytes = instruction.memory_size().size();
@@ -31,6 +42,36 @@ pub(crate) fn check(m: &Machine<'_>, d: &Decoded) -> Result<(), StopReason> {
         vector::check_alignment(m, d, bytes)?;
     }
     Ok(())
+}
+
+/// Whether programs can have the kernel keep this from them (or have to ask for it).
+fn may_be_refused(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    matches!(
+        instruction.mnemonic(),
+        M::Cpuid | M::Rdtsc | M::Rdtscp | M::Rdpmc | M::Rdpru
+    )
+}
+
+/// Whether a floating-point exception may come of it: one that waits since an earlier instruction of
+/// x87, or its own. All vector instructions that are not interpreted are taken for arithmetic.
+fn may_raise(m: &Machine<'_>, instruction: &Instruction) -> bool {
+    use CpuidFeature as F;
+    let of_x87 = instruction.cpuid_features().iter().any(|feature| {
+        matches!(
+            feature,
+            F::FPU | F::FPU287 | F::FPU387 | F::MMX | F::D3NOW | F::D3NOWEXT
+        )
+    });
+    let registers = (0..instruction.op_count())
+        .filter(|i| instruction.op_kind(*i) == OpKind::Register)
+        .map(|i| instruction.op_register(i));
+    let (mut has_mmx, mut has_vectors) = (false, false);
+    for register in registers {
+        has_mmx |= register.is_mm();
+        has_vectors |= register.is_vector_register();
+    }
+    of_x87 || has_mmx || has_vectors && !m.registers.mxcsr.is_some_and(is_masked)
 }
 
 /// Makes the memory unknown that the instruction stores to.
@@ -54,6 +95,7 @@ pub(crate) fn store(m: &mut Machine<'_>, d: &Decoded, effects: &Effects) -> Resu
 fn load(m: &mut Machine<'_>, effects: &Effects) -> Result<(), StopReason> {
     match m.address() {
         Some(address) if effects.loaded => m.check(address, 1, Access::Load).map(|_| ()),
+        None if effects.loaded => m.check_unknown(),
         _ => Ok(()),
     }
 }

@@ -6,6 +6,7 @@ use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RBP, RSP};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
+use crate::window::{Memory, Sink};
 use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
@@ -13,10 +14,10 @@ type Done = Result<Flow, StopReason>;
 /// The deepest nesting of frames; of a level the bits above are ignored.
 const MAX_LEVEL: u8 = 31;
 
-impl Machine<'_> {
+impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     /// Pushes the low `width` of a word.
     #[inline]
-    pub(super) fn push(&mut self, width: Width, value: Word) -> Result<(), StopReason> {
+    pub(crate) fn push(&mut self, width: Width, value: Word) -> Result<(), StopReason> {
         let down = Word::known(u64::from(width.bytes()).wrapping_neg());
         let rsp = self.registers.gpr[RSP].wrapping_add(down);
         self.store(rsp.all(), width, value)?;
@@ -26,7 +27,7 @@ impl Machine<'_> {
 
     /// Pops an operand of that width.
     #[inline]
-    pub(super) fn pop(&mut self, width: Width) -> Result<Word, StopReason> {
+    pub(crate) fn pop(&mut self, width: Width) -> Result<Word, StopReason> {
         let rsp = self.registers.gpr[RSP];
         let value = self.load(rsp.all(), width)?;
         self.registers.gpr[RSP] = rsp.wrapping_add(Word::known(u64::from(width.bytes())));

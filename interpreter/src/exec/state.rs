@@ -81,6 +81,12 @@ pub(super) fn xsave(m: &mut Machine<'_>, _: &Decoded) -> Done {
 /// not.
 const MISALIGNED: u64 = 1 << 17;
 
+/// Whether a value of MXCSR masks all exceptions.
+pub(super) fn is_masked(mxcsr: u32) -> bool {
+    const MASKS: u32 = 0x1f80;
+    mxcsr & MASKS == MASKS
+}
+
 /// A value of MXCSR with bits that mean nothing raises an exception.
 pub(super) fn check_mxcsr(known_bits: u64) -> Result<(), StopReason> {
     match known_bits & !0xffff {
@@ -90,15 +96,24 @@ pub(super) fn check_mxcsr(known_bits: u64) -> Result<(), StopReason> {
     }
 }
 
-pub(super) fn fxrstor(m: &mut Machine<'_>, d: &Decoded) -> Done {
+pub(super) fn fxrstor(m: &mut Machine<'_>, _: &Decoded) -> Done {
     check_alignment(m, 16)?;
     let at = m.address().map(|address| address.wrapping_add(MXCSR));
-    check_mxcsr(m.load(at, Width::B32)?.known_bits())?;
-    restore(m, d)
+    let mxcsr = m.load(at, Width::B32)?;
+    check_mxcsr(mxcsr.known_bits())?;
+    if mxcsr.all().is_none() {
+        m.check_unknown()?;
+    }
+    forget(m)
 }
 
-/// `xrstor`.
+/// `xrstor`: what it restores is not looked at, and may be nothing that can be restored.
 pub(super) fn restore(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    m.check_unknown()?;
+    forget(m)
+}
+
+fn forget(m: &mut Machine<'_>) -> Done {
     m.registers.vectors = [Vector::UNKNOWN; 32];
     m.registers.masks = [Word::UNKNOWN; 8];
     m.registers.mxcsr = None;

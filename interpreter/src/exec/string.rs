@@ -147,13 +147,14 @@ fn store_unknown(m: &mut Machine<'_>, setup: &Setup, count: Option<u64>) -> Resu
 /// Checks that what a known number of elements loads can be loaded, where they are not loaded one by
 /// one.
 fn check_loads(m: &mut Machine<'_>, setup: &Setup, count: Option<u64>) -> Result<(), StopReason> {
-    if let (Some(at), Some(count), Some(_)) = (setup.at(m, RSI), count, setup.step)
-        && count > 0
-    {
-        let (low, bytes) = range(setup, at, count)?;
-        m.check_loads(Some(low), bytes)?;
+    match (setup.at(m, RSI), count, setup.step) {
+        (_, Some(0), _) => Ok(()),
+        (Some(at), Some(count), Some(_)) => {
+            let (low, bytes) = range(setup, at, count)?;
+            m.check_loads(Some(low), bytes)
+        }
+        _ => m.check_unknown(),
     }
-    Ok(())
 }
 
 /// `movs`: copies from rsi to rdi.
@@ -296,7 +297,7 @@ fn compare(
     // `repe` goes on while equal, `repne` while not.
     let go_on = d.instruction().has_repe_prefix();
     let Some(count) = count.filter(|_| setup.step.is_some()) else {
-        return Ok(give_up(m, setup, pointers));
+        return give_up(m, setup, pointers);
     };
     let mut left = count;
     while left > 0 {
@@ -317,7 +318,7 @@ fn compare(
             Some(equal) if equal == go_on => {}
             Some(_) => break,
             None if left == 0 => break,
-            None => return Ok(give_up(m, setup, pointers)),
+            None => return give_up(m, setup, pointers),
         }
     }
     if count == 0 {
@@ -328,12 +329,13 @@ fn compare(
     Ok(Flow::Next)
 }
 
-/// Where a repetition ends is unknown: so is all that it changes.
-fn give_up(m: &mut Machine<'_>, setup: &Setup, pointers: &[usize]) -> Flow {
+/// Where a repetition ends is unknown: so is all that it changes, and whether all of it can be loaded.
+fn give_up(m: &mut Machine<'_>, setup: &Setup, pointers: &[usize]) -> Done {
+    m.check_unknown()?;
     for &pointer in pointers {
         setup.advance(m, pointer, None);
     }
     setup.set_count(m, None);
     m.flags().forget_arithmetic();
-    Flow::Next
+    Ok(Flow::Next)
 }

@@ -141,8 +141,9 @@ fn read_base(m: &mut Machine<'_>, d: &Decoded, segment: Register) -> Done {
 
 fn write_base(m: &mut Machine<'_>, d: &Decoded, segment: Register) -> Done {
     let value = m.read(d, 0)?.all();
-    if let Some(value) = value {
-        check_canonical(value)?;
+    match value {
+        Some(value) => check_canonical(value)?,
+        None => m.check_unknown()?,
     }
     if let Some(base) = base(m, segment) {
         *base = value;

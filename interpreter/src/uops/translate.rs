@@ -61,7 +61,7 @@ impl Translator {
         first: u32,
         most: usize,
         known: &dyn Fn(u64) -> Option<u32>,
-        fetch: &mut dyn FnMut(u64, &mut dyn FnMut(&Decoded)),
+        fetch: &mut dyn FnMut(u64) -> Option<Decoded>,
     ) -> Translation {
         let mut walk = Walk {
             first,
@@ -94,7 +94,7 @@ impl Translator {
         walk: &mut Walk<'_>,
         start: u64,
         most: usize,
-        fetch: &mut dyn FnMut(u64, &mut dyn FnMut(&Decoded)),
+        fetch: &mut dyn FnMut(u64) -> Option<Decoded>,
     ) {
         walk.emitter.flags = None;
         let mut at = start;
@@ -106,17 +106,14 @@ impl Translator {
             if walk.order.len() >= 2 * most {
                 return walk.go(at);
             }
-            let mut fetched = None;
-            fetch(at, &mut |decoded: &Decoded| {
-                fetched = Some((*decoded.instruction(), decoded.support()));
-            });
             let begins = walk.next_number();
-            let Some((i, support)) = fetched else {
+            let Some(decoded) = fetch(at) else {
                 return walk.emitter.end();
             };
+            let i = *decoded.instruction();
             walk.starts.insert(at, begins);
             walk.order.push((at, begins));
-            if let Support::Stops(_) = support {
+            if let Support::Stops(_) = decoded.support() {
                 return walk.emitter.end();
             }
             let next = at.wrapping_add(i.len() as u64);

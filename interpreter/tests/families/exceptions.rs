@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use iced_x86::Register;
-use interpreter::{Decoded, EXCEPTIONS, Flag, StopReason, Vector};
+use interpreter::{
+    DecodeCache, Decoded, EXCEPTIONS, Flag, Handlers, Processor, Registers, StopReason, Support,
+    Vector,
+};
 
 use crate::lab::{Lab, START};
 
@@ -372,6 +375,156 @@ fn unmasked_float_exceptions() {
     };
     assert_eq!(lab(0x1f80), (StopReason::NotMapped, 2));
     assert_eq!(lab(0x1d80), (StopReason::FloatException, 1));
+}
+
+/// Where the program has a handler for accesses that do not go through, a window ends at each of which
+/// that is not known: at an unknown address, of an unknown lane or number of elements, of an unknown
+/// state, and where the kernel may be asked to refuse the instruction. Without it goes on.
+#[test]
+fn unknown_accesses_with_a_handler() {
+    let unknown = Register::RBX;
+    let cases: [&[u8]; 15] = [
+        &[0x48, 0x8b, 0x03],                   // mov rax, [rbx]
+        &[0x48, 0x89, 0x03],                   // mov [rbx], rax
+        &[0x48, 0x83, 0x03, 1],                // add qword [rbx], 1
+        &[0x0f, 0x28, 0x03],                   // movaps xmm0, [rbx]
+        &[0x0f, 0x53, 0x03],                   // rcpps xmm0, [rbx]
+        &[0xd9, 0x03],                         // fld dword [rbx]
+        &[0x0f, 0xae, 0x03],                   // fxsave [rbx]
+        &[0x48, 0x87, 0xde, 0xa4],             // xchg rsi, rbx; movsb
+        &[0x48, 0x87, 0xd9, 0xf3, 0xa4],       // xchg rcx, rbx; rep movsb
+        &[0x48, 0x87, 0xd9, 0xf3, 0xae],       // xchg rcx, rbx; repe scasb
+        &[0xc4, 0xe2, 0x75, 0x8c, 0x06],       // vpmaskmovd ymm0, ymm1, [rsi]
+        &[0xc4, 0xe2, 0x75, 0x90, 0x04, 0x16], // vpgatherdd ymm0, [rsi+ymm2], ymm1
+        &[0x0f, 0xae, 0x3b],                   // clflush [rbx]
+        &[0x0f, 0x31],                         // rdtsc
+        &[0xf3, 0x48, 0x0f, 0xae, 0xd3],       // wrfsbase rbx
+    ];
+    let access = Handlers {
+        access: true,
+        ..Handlers::NONE
+    };
+    for code in cases {
+        let mut lab = Lab::new()
+            .reg(Register::RSI, 0x5000)
+            .reg(Register::RDI, 0x6000)
+            .hide(unknown)
+            .bytes(code);
+        assert_eq!(lab.run().outcome.stop, StopReason::NotMapped, "{code:x?}");
+        lab.registers.handlers = access;
+        assert_eq!(lab.run().outcome.stop, StopReason::MayFault, "{code:x?}");
+    }
+    // A known address is the host's to judge; nothing is repeated no times.
+    let known = |code: &[u8], handlers: Handlers| {
+        let mut lab = Lab::new()
+            .reg(Register::RBX, 0x5000)
+            .reg(Register::RCX, 0)
+            .hide(Register::RSI)
+            .bytes(code);
+        lab.registers.handlers = handlers;
+        lab.run().outcome.stop
+    };
+    let (store, move_none) = ([0x48, 0x89, 0x03], [0xf3, 0xa4]);
+    assert_eq!(known(&store, access), StopReason::NotMapped);
+    assert_eq!(known(&move_none, access), StopReason::NotMapped);
+    // With protection keys no store is known to go through, and of loads those that were read.
+    let keys = Handlers {
+        keys: true,
+        ..access
+    };
+    assert_eq!(known(&store, keys), StopReason::MayFault);
+    assert_eq!(known(&[0x48, 0x8b, 0x03], keys), StopReason::MayFault);
+    let mut read = Lab::new()
+        .reg(Register::RBX, 0x5000)
+        .memory(0x5000, &[1; 8])
+        .bytes(&[0x48, 0x8b, 0x03]);
+    read.registers.handlers = keys;
+    assert_eq!(read.run().outcome.stop, StopReason::NotMapped);
+}
+
+/// Where the program has a handler for floating-point exceptions, all arithmetic ends the window unless
+/// MXCSR is known to mask them, and so do the instructions of x87 and MMX. Without it goes on.
+#[test]
+fn floats_with_a_handler() {
+    let float = Handlers {
+        float: true,
+        ..Handlers::NONE
+    };
+    let end = |code: &[u8], handlers: Handlers, mxcsr: Option<u32>| {
+        let mut lab = Lab::new().bytes(code);
+        lab.registers.handlers = handlers;
+        lab.registers.mxcsr = mxcsr;
+        lab.run().outcome.stop
+    };
+    let unpack = [0x0f, 0x5a, 0xc1]; // cvtps2pd xmm0, xmm1
+    let not_followed = [0x66, 0x0f, 0x2d, 0xc1]; // cvtpd2pi mm0, xmm1
+    let approximate = [0x0f, 0x53, 0xc1]; // rcpps xmm0, xmm1
+    for code in [&DIVSD[..], &COMISD, &CVTTSD2SI, &unpack, &approximate] {
+        assert_eq!(end(code, Handlers::NONE, None), StopReason::NotMapped);
+        assert_eq!(end(code, float, None), StopReason::FloatException);
+        assert_eq!(end(code, float, Some(0x1f80)), StopReason::NotMapped);
+        assert_eq!(end(code, float, Some(0x1d80)), StopReason::FloatException);
+    }
+    // fld1; fdivp; fwait; fnop; emms; movd mm0, eax
+    let of_x87: [&[u8]; 6] = [
+        &[0xd9, 0xe8],
+        &[0xde, 0xf9],
+        &[0x9b],
+        &[0xd9, 0xd0],
+        &[0x0f, 0x77],
+        &[0x0f, 0x6e, 0xc0],
+    ];
+    for code in of_x87.into_iter().chain([&not_followed[..]]) {
+        assert_eq!(end(code, Handlers::NONE, None), StopReason::NotMapped);
+        assert_eq!(
+            end(code, float, Some(0x1f80)),
+            StopReason::FloatException,
+            "{code:x?}"
+        );
+    }
+    // What raises none: movaps xmm0, xmm1; pxor xmm0, xmm1; vaddsd with exceptions suppressed
+    let suppressed = [0x62, 0xf1, 0xff, 0x18, 0x58, 0xc1];
+    let silent: [&[u8]; 3] = [&[0x0f, 0x28, 0xc1], &[0x66, 0x0f, 0xef, 0xc1], &suppressed];
+    for code in silent {
+        assert_eq!(end(code, float, None), StopReason::NotMapped);
+    }
+    // A sample brings no handlers by itself.
+    let sample = Registers::from_sample([0; 16], START, 0);
+    assert_eq!(sample.handlers, Handlers::NONE);
+}
+
+/// A window ends before an instruction that the processor does not say it has, wherever its code comes
+/// from.
+#[test]
+fn instructions_that_are_not_there() {
+    let lzcnt = [0xf3, 0x0f, 0xbd, 0xc7];
+    let support = |processor: &Processor, code: &[u8]| {
+        let decoded = Decoded::new(code, 0).expect("an instruction");
+        decoded.on(processor).support()
+    };
+    let (old, new) = (
+        Processor::with_flags("lm"),
+        Processor::with_flags("lm abm avx2"),
+    );
+    let absent = Support::Stops(StopReason::NoSuchInstruction);
+    assert_eq!(support(&old, &lzcnt), absent);
+    assert_eq!(support(&new, &lzcnt), Support::Interpreted);
+    // vpaddd ymm0, ymm1, ymm2; mov eax, edi
+    assert_eq!(support(&old, &[0xc5, 0xf5, 0xfe, 0xc2]), absent);
+    assert_eq!(support(&old, &[0x89, 0xf8]), Support::Interpreted);
+    // What stops anyway does so for its own reason: ud2.
+    let ud2 = Support::Stops(StopReason::FaultingInstruction);
+    assert_eq!(support(&old, &[0x0f, 0x0b]), ud2);
+    let mut cache = DecodeCache::new(4);
+    cache.set_processor(old);
+    let held = cache.get_sampled(1, 0, &lzcnt).expect("it is decoded");
+    assert_eq!(held.support(), absent);
+    let read = |bytes: &mut [u8; 15]| {
+        bytes[..4].copy_from_slice(&lzcnt);
+        Ok(15)
+    };
+    let held = cache.get_or_decode(2, 0, read).expect("it is decoded");
+    assert_eq!(held.support(), absent);
 }
 
 /// An interrupt, a fault that the kernel serves, or a signal whose handler returns is no event of

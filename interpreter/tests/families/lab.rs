@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::traced;
+
 use iced_x86::{Code, Encoder, Instruction, Register};
 use interpreter::{
     Call, Capture, Code as CodeSource, Decoded, Fetched, Flag, Flags, Memory, Outcome, Parameter,
@@ -201,6 +203,15 @@ impl Lab {
             &mut Bytes(&self.memory),
             &mut recorder,
         );
+        // Without the kinds that only handlers tell, most instructions are prepared.
+        for capture in [self.capture, Capture::default()] {
+            traced::compare(
+                Window { capture, ..window },
+                &self.registers,
+                &mut Instructions(&self.code),
+                &mut Bytes(&self.memory),
+            );
+        }
         After {
             outcome,
             told: recorder.0,

@@ -14,5 +14,7 @@ mod muldiv;
 mod shift_rotate;
 mod string;
 mod system;
+#[path = "../common/traced.rs"]
+mod traced;
 mod vector;
 mod window;

@@ -2,10 +2,14 @@
 //! a promise broken. The fuzzer's targets include this file.
 
 use interpreter::{
-    Arms, Capture, Code, DecodeCache, Ending, Evaluated, Fetched, Flag, Flags, Limits,
-    MAX_STEP_BYTES, Memory, Outcome, Parameter, Path, Plan, Planned, Planner, Registers, Request,
-    ReturnAddress, Sink, Snapshot, Sources, StopReason, Vector, Window, Word, evaluate,
+    Access, Arms, Capture, Code, CodeMemory, DecodeCache, Ending, Evaluated, Fetched, Flag, Flags,
+    Limits, MAX_STEP_BYTES, Memory, Outcome, Parameter, Path, Plan, Planned, Planner, Registers,
+    Request, ReturnAddress, Sink, Snapshot, Sources, StopReason, Vector, Verdict, Window, Word,
+    evaluate,
 };
+
+#[path = "../common/traced.rs"]
+mod traced;
 
 /// Numbers from bytes; zeros from their end on.
 struct Bytes<'a>(&'a [u8]);
@@ -294,6 +298,51 @@ pub(crate) fn window(data: &[u8]) {
     let with_all = run(&more, &all);
     let with_part = run(&less, &part);
     check_claims(&with_part, &with_all);
+    for (registers, process) in [(&more, &all), (&less, &part)] {
+        let mut code = Cached {
+            process,
+            cache: &mut cache,
+            sampled,
+        };
+        traced::compare(window, registers, &mut code, &mut &*process);
+        traced::compare(window, registers, &mut code, &mut Strict(process));
+    }
+}
+
+/// A process of whose pages some are not there, or nobody knows, or are mapped twice, and whose code
+/// is what its stores make of it.
+struct Strict<'a>(&'a Process<'a>);
+
+impl Memory for Strict<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        self.0.read(address, bytes)
+    }
+
+    fn may_alias(&mut self, first: u64, last: u64, other: u64) -> bool {
+        let page = mix(self.0.seed ^ other >> 12 ^ first >> 12);
+        first % 4096 <= other % 4096 && last > first && page.is_multiple_of(2)
+    }
+
+    fn check(&mut self, address: u64, bytes: u64, access: Access) -> Verdict {
+        let page = address & !0xfff;
+        match mix(page ^ bytes ^ access as u64) % 16 {
+            0 => Verdict::MayFault,
+            1 => Verdict::Faults,
+            2..5 => Verdict::Unverified,
+            _ => Verdict::Allowed {
+                first: page,
+                last: page | 0xfff,
+            },
+        }
+    }
+
+    fn code_memory(&mut self, _: u64) -> CodeMemory {
+        match self.0.seed % 3 {
+            0 => CodeMemory::Fixed,
+            1 => CodeMemory::Writable,
+            _ => CodeMemory::Shared,
+        }
+    }
 }
 
 /// Any code and any limits: a plan keeps to them, survives being written, can be evaluated, and a

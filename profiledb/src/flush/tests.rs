@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::{Epoch, Filter, Profile};
+use crate::{Epoch, Filter, Image, ImageKind, Process, Profile, Subject};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

@@ -39,7 +39,7 @@ impl View<'_> {
         let names: BTreeSet<&str> = self.names_of(&parts).collect();
         match names.len() {
             0 => Err(Failure::Nothing(format!(
-                "no function {name:?} in this profile"
+                "no function {name:?} in this profile; `vcpi top` names those that are"
             ))),
             1 => Ok(parts),
             _ => Err(self.ambiguous(&format!("{name:?} is part of"), "names", &parts)),

@@ -96,6 +96,8 @@ fn images_near_a_name() {
     assert!(errors(&output).contains("no image named libgone in this profile"));
     let output = fixture.run(&["top", "--image", "weather"]);
     assert!(!errors(&output).contains("near"), "{}", errors(&output));
+    let said = errors(&output);
+    assert!(said.contains("vcpi top --by image"), "{said}");
 }
 
 /// What was not collected is said in the words of the question.

@@ -33,6 +33,9 @@ fn functions_by_part_and_address() {
     let output = fixture.run(&["list", "h"]);
     assert_eq!(code(&output), 1);
     assert!(errors(&output).contains("hotter"), "{}", errors(&output));
+    let output = fixture.run(&["list", "no such one"]);
+    assert_eq!(code(&output), 1);
+    assert!(errors(&output).contains("vcpi top"), "{}", errors(&output));
     // A whole name is not ambiguous because another begins with it.
     assert_eq!(json(&fixture, &["list", "hot"])[0]["function"], "hot");
 }

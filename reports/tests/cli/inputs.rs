@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::Fixture;
+use crate::common::{Fixture, epoch};
 use crate::{code, errors, json, samples};
 
 /// A report goes to stdout with 0, and the source that was read is named on stderr.
@@ -26,8 +26,19 @@ fn unreadable_inputs() {
     std::fs::write(&foreign, "no database at all").expect("writes");
     for input in ["missing.db", "foreign.db", "fixture", "/dev/null"] {
         let output = fixture.run(&["-i", input, "top"]);
-        assert_eq!(code(&output), 3, "{input}: {}", errors(&output));
+        let said = errors(&output);
+        assert_eq!(code(&output), 3, "{input}: {said}");
         assert!(output.stdout.is_empty(), "{input}");
+        assert!(said.contains("vcpid record"), "{input}: {said}");
+    }
+    // Of a database that is cut short it is said that it is a bad copy.
+    let whole = std::fs::read(fixture.database()).expect("reads");
+    for bytes in [whole.len() / 2, 8192] {
+        std::fs::write(fixture.dir().join("cut.db"), &whole[..bytes]).expect("writes");
+        let output = fixture.run(&["-i", "cut.db", "top"]);
+        let said = errors(&output);
+        assert_eq!(code(&output), 3, "{bytes}: {said}");
+        assert!(said.contains("copy it again"), "{bytes}: {said}");
     }
     let empty = tempfile::tempdir().expect("a temporary directory");
     let output = Command::new(env!("CARGO_BIN_EXE_vcpi"))
@@ -86,6 +97,23 @@ fn damaged_among_others() {
     std::fs::remove_file(fixture.database()).expect("removes");
     let others = fixture.run(&["-i", ".", "top"]);
     assert_eq!(code(&others), 3, "{}", errors(&others));
+}
+
+/// A recording without a sample says where to look for the reason.
+#[test]
+fn nothing_collected() {
+    let fixture = Fixture::new();
+    let path = fixture.dir().join("nothing.db");
+    let epoch = epoch(0, "sleep", "bpf");
+    let writer = profiledb::Writer::create_epoch(&path, &epoch).expect("creates");
+    writer.close().expect("closes");
+    let output = fixture.run(&["-i", "nothing.db", "top"]);
+    assert_eq!(code(&output), 1);
+    assert!(
+        errors(&output).contains("nothing was collected; `vcpi status`"),
+        "{}",
+        errors(&output)
+    );
 }
 
 /// A socket on which nobody answers is an input that cannot be read, and stands alone.

@@ -8,7 +8,8 @@ use crate::block::Part;
 use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
-    ProcessKey, RawSample, Registers, Share, TaskIdentity, Tid, UserRegisters, WayEnd,
+    ProcessKey, RawSample, Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters,
+    WayEnd,
 };
 
 /// Bytes before the tail.
@@ -30,6 +31,11 @@ const PLACEMENT: u16 = 1024;
 const SECOND_LOOK: u16 = 2048;
 const CODE_CHANGES: u16 = 4096;
 const STACK_CHANGES: u16 = 8192;
+
+const HANDLERS_KNOWN: u8 = 1;
+const HANDLERS_ACCESS: u8 = 2;
+const HANDLERS_FLOAT: u8 = 4;
+const HANDLERS_KEYS: u8 = 8;
 
 /// Reads fields one after the other.
 struct Fields<'a>(&'a [u8]);
@@ -77,9 +83,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Where the head has the PC, the process, and what was interrupted.
+/// Where the head has the PC, the process, its flags, and what was interrupted.
 const IP: usize = 16;
 const TGID: usize = 80;
+const FLAGS: usize = 136;
 const CONTEXT: usize = 140;
 /// Where it has what became of the plan, how many samples found no room since the one before,
 /// and how many bytes of stack there are.
@@ -128,7 +135,8 @@ impl Packed {
             pid: Pid(field(TGID).u32()?),
             cpu,
             mode: mode_of(context_of(head[CONTEXT])?),
-            has_stack: field(STACK_BYTES).u16()? > 0,
+            // One that changed meanwhile is left out.
+            has_stack: field(STACK_BYTES).u16()? > 0 && field(FLAGS).u16()? & STACK_CHANGES == 0,
             lacks_plan: head[PLAN] == MISSING,
             bytes,
         };
@@ -217,7 +225,9 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
     let _missed = head.u32()?;
     let stack_bytes = usize::from(head.u16()?);
-    let changes = 8 * usize::from(head.u16()?);
+    // Older recordings have more room for the first, and nothing of the second.
+    let changes = 8 * usize::from(head.u8()?);
+    let handlers = head.u8()?;
     let share = Share(head.u32()?);
     let has = |flag| flags & flag != 0;
 
@@ -271,7 +281,8 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     let mut memory = tail_start..stack_start;
     let (mut code, mut stack) = (code, stack_start..changes_start);
     if has(CODE_CHANGES) {
-        memory.end -= usize::from(code).next_multiple_of(8);
+        let bytes = usize::from(code).next_multiple_of(8);
+        memory.end = memory.end.checked_sub(bytes)?;
         code = 0;
     }
     if has(STACK_CHANGES) {
@@ -295,6 +306,11 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
             changes: bytes.clone().slice(changes_start..tail_end),
         },
         second_look: has(SECOND_LOOK),
+        handlers: (handlers & HANDLERS_KNOWN != 0).then_some(SignalHandlers {
+            access: handlers & HANDLERS_ACCESS != 0,
+            float: handlers & HANDLERS_FLOAT != 0,
+            keys: handlers & HANDLERS_KEYS != 0,
+        }),
     };
     Some(RawSample {
         time,

@@ -1,6 +1,5 @@
 //! A folder to work in, the programs under test, and fixtures compiled and recorded there.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
@@ -9,6 +8,7 @@ use libtest_mimic::Failed;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags};
 use vcpi_tests::programs::{Programs, root};
+use vcpi_tests::variable;
 
 /// Samples per second of processor time.
 pub(crate) const RATE: u32 = 10_000;
@@ -38,6 +38,8 @@ pub(crate) struct Bench {
     folder: Rc<tempfile::TempDir>,
     pub(crate) programs: Programs,
     clock: Clock,
+    /// Instructions of a window, if not as many as usual.
+    window: Option<u32>,
 }
 
 impl Bench {
@@ -46,7 +48,16 @@ impl Bench {
             folder: Rc::new(tempfile::tempdir()?),
             programs: Programs::find().map_err(|error| format!("{error:#}"))?,
             clock,
+            window: None,
         })
+    }
+
+    /// The same with windows of so many instructions.
+    pub(crate) fn with_window(self, instructions: u32) -> Self {
+        Self {
+            window: Some(instructions),
+            ..self
+        }
     }
 
     /// The same with another clock.
@@ -90,6 +101,9 @@ impl Bench {
             .args(["--rate", &rate.to_string(), "-o"])
             .arg(self.path(database))
             .stdin(Stdio::null());
+        if let Some(window) = self.window {
+            command.args(["--window", &window.to_string()]);
+        }
         command
     }
 
@@ -155,12 +169,8 @@ pub(crate) fn succeeded(output: &Output) -> Result<(), Failed> {
 
 /// Samples that a test takes: this many, or what the environment asks for.
 pub(crate) fn samples(usual: u32) -> Result<u32, Failed> {
-    match env::var(SAMPLES) {
-        Ok(text) => Ok(text
-            .parse()
-            .map_err(|_| format!("{SAMPLES} is no number"))?),
-        Err(_) => Ok(usual),
-    }
+    let asked = variable(SAMPLES).map_err(|error| format!("{error:#}"))?;
+    Ok(asked.unwrap_or(usual))
 }
 
 /// Processor time in which so many samples are taken, for a fixture's command line.

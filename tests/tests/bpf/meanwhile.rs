@@ -16,8 +16,9 @@ fn time() -> Result<String, Failed> {
     Ok(seconds(samples(4 * SAMPLES)? / 4))
 }
 
-/// Words that others write are seen as the thread could see them: written by another thread, by
-/// another process of one thread, and on the own stack.
+/// Words that others write are seen as the thread could see them: written by another thread; by
+/// another process of one thread, also where they were moved, or are mapped privately from the file
+/// that it writes; and on the own stack.
 pub(crate) fn order(bench: &Bench) -> Result<Completion, Failed> {
     if !std::is_x86_feature_detected!("avx2") {
         return Ok(Completion::ignored_with("needs a processor with AVX2"));
@@ -25,7 +26,7 @@ pub(crate) fn order(bench: &Bench) -> Result<Completion, Failed> {
     let program = bench.compile("order.c", "order", &["-mavx2"])?;
     let checks = checks::of_image(&program)?;
     let time = time()?;
-    for how in ["threads", "processes", "stack"] {
+    for how in ["threads", "processes", "moved", "file", "stack"] {
         bench.watch(&program, &[&time, how], "order.db")?;
         let mut verdict = Verdict::default();
         let database = bench.open("order.db")?;

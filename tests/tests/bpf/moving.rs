@@ -41,9 +41,19 @@ fn one_program_for(
     name: &str,
     more: &[&str],
 ) -> Result<Completion, Failed> {
-    let program = bench.compile(&format!("{name}.c"), name, &[])?;
+    by_engine("bpf", time, bench, name, more)
+}
+
+fn by_engine(
+    engine: &str,
+    time: &str,
+    bench: &Bench,
+    name: &str,
+    more: &[&str],
+) -> Result<Completion, Failed> {
+    let program = bench.compile(&format!("{name}.c"), name, &["-lm"])?;
     let arguments: Vec<&str> = std::iter::once(time).chain(more.iter().copied()).collect();
-    bench.watch(&program, &arguments, "moving.db")?;
+    bench.watch_with(engine, &program, &arguments, "moving.db")?;
     let checks = checks::of_image(&program)?;
     judged(bench, name, &[(Place::File(&program), &checks)])
 }
@@ -67,6 +77,24 @@ pub(crate) fn writes(bench: &Bench) -> Result<Completion, Failed> {
 pub(crate) fn raised(bench: &Bench) -> Result<Completion, Failed> {
     // Nearly all of its time is the kernel's.
     one_program_for(&seconds(samples(6 * SAMPLES)?), bench, "raised", &[])
+}
+
+/// The same where what raises the exception is in no sample: MXCSR, the control word of x87, what the
+/// processor lacks, an address in a vector register.
+pub(crate) fn asked(bench: &Bench) -> Result<Completion, Failed> {
+    one_program_for(&seconds(samples(6 * SAMPLES)?), bench, "asked", &[])
+}
+
+/// The same where the collector looks for handlers itself.
+pub(crate) fn asked_by_ring(bench: &Bench) -> Result<Completion, Failed> {
+    let time = seconds(samples(6 * SAMPLES)?);
+    by_engine("ring", &time, bench, "asked", &[])
+}
+
+/// Of processes that end by an exception without a handler, nothing is told that stands behind it, though
+/// they are gone when their samples are looked at.
+pub(crate) fn deaths(bench: &Bench) -> Result<Completion, Failed> {
+    one_program_for(&seconds(samples(4 * SAMPLES)?), bench, "deaths", &[])
 }
 
 /// A value loaded from a page is one that the page held, whether or not the page was there.

@@ -15,7 +15,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::SeedableRng as _;
 
 use crate::host::{compile, read_made_up};
 
@@ -271,11 +271,7 @@ fn ways_are_those_of_the_interpreter() {
         (registers[16], registers[17]) = (start, 0x202);
         let salt = random.random();
         let Translation { uops, starts } =
-            translator.translate(start, 1, 3000, &|_| None, &mut |at, visit| {
-                if let Some(decoded) = text.decode(at) {
-                    visit(&decoded);
-                }
-            });
+            translator.translate(start, 1, 3000, &|_| None, &mut |at| text.decode(at));
         let mut bytes = vec![[0; 16]];
         bytes.extend(uops.iter().map(|uop| uop.to_bytes()));
         let end = text.start + text.bytes.len() as u64;

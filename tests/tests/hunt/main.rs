@@ -26,6 +26,8 @@ mod judge;
 mod kinds;
 mod layout;
 mod program;
+#[path = "../common/registers.rs"]
+mod registers;
 mod relations;
 mod run;
 mod steps;
@@ -34,9 +36,10 @@ mod trace;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use vcpi_tests::programs::Programs;
+use vcpi_tests::variable;
 
 use crate::codes::Codes;
 use crate::features::Features;
@@ -65,14 +68,6 @@ impl Request {
     fn is_whole(&self) -> bool {
         self.kind.is_empty() && self.programs == u64::MAX
     }
-}
-
-fn variable<T: std::str::FromStr>(name: &str) -> Result<Option<T>> {
-    let Ok(text) = std::env::var(name) else {
-        return Ok(None);
-    };
-    let value = text.parse().ok();
-    value.map(Some).with_context(|| format!("{name}={text}"))
 }
 
 fn main() -> Result<ExitCode> {

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
+use crate::registers::general;
+
 /// Numbers of the runtime's dump.
 const MAGIC: u64 = 0x0031_746e_7568;
 const HEADER: usize = 64;
@@ -150,7 +152,7 @@ fn value(before: &State, after: &State, parameter: &str) -> Option<u64> {
         "ret" => Some(before.gpr[0]),
         "vret" => word(before, 0, 0),
         "ea" => address(before, after),
-        "base" => general(before, instruction.memory_base()),
+        "base" => general(&before.gpr, instruction.memory_base()),
         _ => {
             if let Some(i) = parameter.strip_prefix("varg") {
                 return word(before, i.parse().ok()?, 0);
@@ -167,7 +169,7 @@ fn value(before: &State, after: &State, parameter: &str) -> Option<u64> {
 /// `eax`, `xmm3.f64[0]`, `zmm17.u64[7]`.
 fn result(after: &State, parameter: &str) -> Option<u64> {
     let Some((register, lane)) = parameter.split_once('.') else {
-        return general(after, named(parameter)?);
+        return general(&after.gpr, named(parameter)?);
     };
     let number = register.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let number: usize = number.parse().ok()?;
@@ -210,19 +212,6 @@ fn named(name: &str) -> Option<Register> {
     found.next()
 }
 
-fn general(state: &State, register: Register) -> Option<u64> {
-    if !register.is_gpr() {
-        return None;
-    }
-    let value = state.gpr[register.full_register().number() & 15];
-    let high = matches!(
-        register,
-        Register::AH | Register::BH | Register::CH | Register::DH
-    );
-    let value = if high { value >> 8 } else { value };
-    Some(value & u64::MAX >> (64 - 8 * register.size()))
-}
-
 /// The linear address of the explicit memory operand.
 fn address(before: &State, after: &State) -> Option<u64> {
     let instruction = &before.instruction;
@@ -245,6 +234,6 @@ fn address(before: &State, after: &State) -> Option<u64> {
         Register::FS => Some(before.fs),
         Register::GS => Some(before.gs),
         _ if register.is_segment_register() => Some(0),
-        _ => general(from, register),
+        _ => general(&from.gpr, register),
     })
 }

@@ -5,6 +5,7 @@ use interpreter::Parameter;
 
 use crate::generate::Case;
 use crate::native::{DATA, DATA_BYTES, SEGMENT_BASES, Slot, State};
+use crate::registers::general;
 
 /// Whether a branch was taken.
 pub(crate) fn is_taken(case: &Case, slot: &Slot) -> bool {
@@ -22,13 +23,13 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
         load(data, address.wrapping_add(8 * u64::from(i)), bytes)
     };
     match parameter {
-        Parameter::Dest(register) => general(after, register),
+        Parameter::Dest(register) => general(&after.gpr, register),
         Parameter::Single(register) => Some(word(after, register, 0)? & u64::from(u32::MAX)),
         Parameter::Double(register) => word(after, register, 0),
         Parameter::DestWord(register, i) => word(after, register, i),
         Parameter::Taken => Some(is_taken(case, slot).into()),
         Parameter::Ea => address(case, before, after),
-        Parameter::Base => general(before, instruction.memory_base()),
+        Parameter::Base => general(&before.gpr, instruction.memory_base()),
         Parameter::Mem => memory(&slot.data_after, 0),
         Parameter::MemWord(i) => memory(&slot.data_after, i),
         Parameter::Load | Parameter::Old => memory(&slot.data_before, 0),
@@ -37,7 +38,7 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
         Parameter::Ret => Some(before.gpr[0]),
         Parameter::VectorRet => word(before, Register::XMM0, 0),
         Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {
-            OpKind::Register => general(before, instruction.op_register(u32::from(i))),
+            OpKind::Register => general(&before.gpr, instruction.op_register(u32::from(i))),
             _ => None,
         },
         // Calls are reported by themselves.
@@ -52,20 +53,6 @@ fn load(data: &[u8; DATA_BYTES], address: u64, bytes: usize) -> Option<u64> {
     let from = data.get(at..at.checked_add(bytes)?)?;
     word.get_mut(..bytes)?.copy_from_slice(from);
     Some(u64::from_le_bytes(word))
-}
-
-/// The value of a general register, in its width.
-fn general(state: &State, register: Register) -> Option<u64> {
-    if !register.is_gpr() {
-        return None;
-    }
-    let value = state.gpr[register.full_register().number() & 15];
-    let high = matches!(
-        register,
-        Register::AH | Register::BH | Register::CH | Register::DH
-    );
-    let value = if high { value >> 8 } else { value };
-    Some(value & u64::MAX >> (64 - 8 * register.size()))
 }
 
 /// 64 bits of a vector register.
@@ -91,7 +78,7 @@ fn address(case: &Case, before: &State, after: &State) -> Option<u64> {
     // Of the segment's base only at the end: an offset may wrap before.
     let offset = instruction.virtual_address(operand, 0, |register, _, _| match register {
         _ if register.is_segment_register() => Some(0),
-        _ => general(from, register),
+        _ => general(&from.gpr, register),
     })?;
     let bias = match instruction.memory_base() {
         Register::RIP | Register::EIP => case.bias,
@@ -125,7 +112,7 @@ fn bit_string(instruction: &Instruction, before: &State) -> u64 {
         return 0;
     }
     let bits = 8 * instruction.memory_size().size();
-    let Some(offset) = general(before, instruction.op1_register()) else {
+    let Some(offset) = general(&before.gpr, instruction.op1_register()) else {
         return 0;
     };
     let signed = (offset << (64 - bits)).cast_signed() >> (64 - bits);

@@ -2,7 +2,7 @@
 
 use interpreter::{
     Capture, Code, Decoded, Fetched, Flag, Flags, Memory, Outcome, Parameter, Registers, Sink,
-    StopReason, Vector, Window, Word,
+    StopReason, Traces, Vector, Window, Word,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -56,11 +56,13 @@ pub(crate) fn load_after(case: &Case, slot: &Slot, level: Level, hide: Hide, at:
 
 fn run(case: &Case, slot: &Slot, level: Level, hide: Hide, then: Option<&Decoded>) -> Said {
     let registers = told(&slot.before, case.entry, level, hide);
-    let window = |capture, listener: &mut Listener| {
+    let mut traces = Traces::new(4);
+    let mut window = |capture, traced: bool, listener: &mut Listener| {
         let mut code = Program {
             case,
             then,
             done: false,
+            keeps: false,
         };
         let mut memory = Page {
             data: &slot.data_before,
@@ -70,13 +72,30 @@ fn run(case: &Case, slot: &Slot, level: Level, hide: Hide, then: Option<&Decoded
             max_instructions: 1 + u32::from(then.is_some()),
             capture,
         };
-        window.run(&registers, &mut code, &mut memory, listener)
+        if !traced {
+            return window.run(&registers, &mut code, &mut memory, listener);
+        }
+        let mut state = interpreter::State::new(registers.clone());
+        let end = window.run_traced(&mut state, &mut traces, &mut code, &mut memory, listener);
+        Outcome {
+            instructions: end.instructions,
+            stop: end.stop,
+            registers: state.registers,
+        }
     };
     let mut listener = Listener::default();
-    let outcome = window(Capture::all(), &mut listener);
+    let outcome = window(Capture::all(), false, &mut listener);
     // Operands that nobody wants to be told are read in other ways.
-    let usual = window(Capture::default(), &mut Listener::default());
+    let mut told = Listener::default();
+    let usual = window(Capture::default(), false, &mut told);
     assert_eq!(usual, outcome, "what is told changes what is done");
+    // The first window makes the trace that the second one follows.
+    for _ in 0..2 {
+        let mut by_trace = Listener::default();
+        let traced = window(Capture::default(), true, &mut by_trace);
+        assert_eq!(traced, usual, "a trace does what handlers do not");
+        assert_eq!(by_trace, told, "a trace tells what handlers do not");
+    }
     listener.address(Some(outcome.registers.rip));
     Said {
         outcome,
@@ -152,12 +171,15 @@ struct Program<'a> {
     case: &'a Case,
     then: Option<&'a Decoded>,
     done: bool,
+    /// The instruction of the case was fetched last.
+    keeps: bool,
 }
 
 impl Code for Program<'_> {
     fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
         let first = !std::mem::replace(&mut self.done, true);
-        if first && pc == self.case.entry {
+        self.keeps = first && pc == self.case.entry;
+        if self.keeps {
             return Ok(Fetched {
                 instruction: &self.case.decoded,
                 bias: self.case.bias,
@@ -170,6 +192,10 @@ impl Code for Program<'_> {
             bias: 0,
             mark: 0,
         })
+    }
+
+    fn keeps(&self) -> bool {
+        self.keeps
     }
 }
 
@@ -200,7 +226,7 @@ impl Memory for Page<'_> {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, PartialEq, Debug)]
 struct Listener {
     values: Vec<(Parameter, Option<u64>)>,
     branch: Option<Option<bool>>,

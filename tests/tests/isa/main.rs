@@ -19,6 +19,8 @@ mod generate;
 mod interpret;
 mod native;
 mod operands;
+#[path = "../common/registers.rs"]
+mod registers;
 mod report;
 mod trampoline;
 mod tune;
@@ -29,6 +31,7 @@ use iced_x86::Code;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use vcpi_tests::variable;
 
 use crate::compare::judge;
 use crate::features::Features;
@@ -56,14 +59,6 @@ struct Request {
     seed: u64,
     /// Beginning of the instructions' names.
     code: String,
-}
-
-fn variable<T: std::str::FromStr>(name: &str) -> Result<Option<T>> {
-    let Ok(text) = std::env::var(name) else {
-        return Ok(None);
-    };
-    let value = text.parse().ok();
-    value.map(Some).with_context(|| format!("{name}={text}"))
 }
 
 fn main() -> Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use anyhow::{Context as _, Result};
-use interpreter::{Capture, Decoded, Outcome, Registers, StopReason, Support, Window};
+use interpreter::{Capture, Decoded, Outcome, Registers, StopReason, Support, Traces, Window};
 use nix::libc::user_regs_struct;
 
 use crate::planned::PlanWatch;
@@ -108,6 +108,29 @@ impl Scene<'_> {
         };
         let mut seen = Recorder::default();
         let outcome = window(instructions).run(registers, &mut code, &mut memory, &mut seen);
+        // Traces say the same: those that this window makes, and that the next one follows.
+        let mut traces = Traces::new(256);
+        let mut told = Recorder::default();
+        let window = Window {
+            capture: Capture::default(),
+            ..window(instructions)
+        };
+        let by_handlers = window.run(registers, &mut code, &mut memory, &mut told);
+        assert_eq!(by_handlers, outcome, "what is told changes what is done");
+        for _ in 0..2 {
+            let (mut traced, mut state) = (
+                Recorder::default(),
+                interpreter::State::new(registers.clone()),
+            );
+            let (code, memory) = (&mut code, &mut memory);
+            let end = window.run_traced(&mut state, &mut traces, code, memory, &mut traced);
+            assert_eq!(traced.instructions, told.instructions, "told by traces");
+            assert_eq!(
+                (end.instructions, end.stop),
+                (outcome.instructions, outcome.stop)
+            );
+            assert_eq!(state.registers, outcome.registers, "left by traces");
+        }
         (seen, outcome)
     }
 

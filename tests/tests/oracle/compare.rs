@@ -68,32 +68,32 @@ impl Watch {
             );
         }
         if let Some(call) = claims.call {
-            let real = [
-                before.general.rdi,
-                before.general.rsi,
-                before.general.rdx,
-                before.general.rcx,
-                before.general.r8,
-                before.general.r9,
+            let general = &before.general;
+            let arguments = [
+                general.rdi,
+                general.rsi,
+                general.rdx,
+                general.rcx,
+                general.r8,
+                general.r9,
             ];
-            for (claimed, real) in call.arguments.into_iter().zip(real) {
-                if let Some(claimed) = claimed {
-                    self.expect(pc, || "argument".into(), claimed, Some(real));
-                }
-            }
-            let real = [
-                before.general.rax,
-                before.general.rbx,
-                before.general.r10,
-                before.general.r11,
-                before.general.r12,
-                before.general.r13,
-                before.general.r14,
-                before.general.r15,
+            let others = [
+                general.rax,
+                general.rbx,
+                general.r10,
+                general.r11,
+                general.r12,
+                general.r13,
+                general.r14,
+                general.r15,
             ];
-            for (claimed, real) in call.others.into_iter().zip(real) {
+            let arguments = call.arguments.into_iter().zip(arguments);
+            let others = call.others.into_iter().zip(others);
+            let named = arguments.map(|both| ("argument", both));
+            for (name, (claimed, real)) in named.chain(others.map(|both| ("other argument", both)))
+            {
                 if let Some(claimed) = claimed {
-                    self.expect(pc, || "other argument".into(), claimed, Some(real));
+                    self.expect(pc, || name.into(), claimed, Some(real));
                 }
             }
             for (i, claimed) in call.vector_arguments.into_iter().enumerate() {

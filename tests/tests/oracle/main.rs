@@ -33,9 +33,10 @@ mod view;
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
+use vcpi_tests::variable;
 
 use crate::check::Extent;
-use crate::programs::{Program, programs, variable};
+use crate::programs::{Program, programs};
 use crate::tracee::Start;
 
 /// How a program is watched unless the environment says otherwise.
@@ -52,7 +53,7 @@ const FIXTURE: Extent = Extent {
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let folder = tempfile::tempdir()?;
-    let wanted = variable("VCPI_ORACLE_STEPS").map(|steps| Extent { steps, stride: 1 });
+    let wanted = variable("VCPI_ORACLE_STEPS")?.map(|steps| Extent { steps, stride: 1 });
     let extent = wanted.unwrap_or(PROGRAM);
     let mut trials: Vec<_> = programs(folder.path())?
         .into_iter()

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use vcpi_tests::variable;
 
 use crate::tracee::Start;
 
@@ -12,11 +13,6 @@ pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) command: Vec<String>,
     pub(crate) start: Start,
-}
-
-/// A variable of the environment, if it is set and can be read so.
-pub(crate) fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
-    std::env::var(name).ok()?.parse().ok()
 }
 
 fn program(name: &str, command: &[&str], start: Start) -> Program {
@@ -28,20 +24,22 @@ fn program(name: &str, command: &[&str], start: Start) -> Program {
 }
 
 /// The command that the environment names.
-fn named() -> Option<Program> {
-    let command = variable::<String>("VCPI_ORACLE_COMMAND")?;
+fn named() -> Result<Option<Program>> {
+    let Some(command) = variable::<String>("VCPI_ORACLE_COMMAND")? else {
+        return Ok(None);
+    };
     let words: Vec<_> = command.split_whitespace().collect();
-    let start = match (variable("VCPI_ORACLE_FILE"), variable("VCPI_ORACLE_SKIP")) {
+    let start = match (variable("VCPI_ORACLE_FILE")?, variable("VCPI_ORACLE_SKIP")?) {
         (Some(file), Some(calls)) => Start::Opened(file, calls),
         (Some(file), None) => Start::EndOf(file),
         (None, calls) => Start::Calls(calls.unwrap_or(0)),
     };
-    Some(program("command", &words, start))
+    Ok(Some(program("command", &words, start)))
 }
 
 /// The programs; their input lies in `folder`.
 pub(crate) fn programs(folder: &Path) -> Result<Vec<Program>> {
-    if let Some(named) = named() {
+    if let Some(named) = named()? {
         return Ok(vec![named]);
     }
     let path = |name: &str| -> Result<String> {

@@ -93,10 +93,15 @@ impl Code for TraceeCode<'_> {
             None => Err(StopReason::NotMapped),
         }
     }
+
+    /// The process stands still.
+    fn keeps(&self) -> bool {
+        true
+    }
 }
 
 /// What the interpreter says of one instruction.
-#[derive(Default)]
+#[derive(Default, PartialEq, Debug)]
 pub(crate) struct Claims {
     pub(crate) pc: u64,
     pub(crate) values: Vec<(Parameter, Option<u64>)>,

@@ -116,6 +116,17 @@ pub(crate) fn attached_process() -> TestResult {
     let output = bench.record(&["-p", "4194303"]).output()?;
     ensure(output.status.code() == Some(125), || text(&output))?;
     ensure(text(&output).contains("4194303"), || text(&output))?;
+    // Of several, whatever stands between them, the first that is not there is named.
+    for several in [
+        &["-p", "4194302,4194303"][..],
+        &["-p", "4194302", "-p", "4194303"],
+    ] {
+        let output = bench.record(several).output()?;
+        ensure(output.status.code() == Some(125), || text(&output))?;
+        ensure(text(&output).contains("no process 4194302"), || {
+            text(&output)
+        })?;
+    }
     done()
 }
 

@@ -36,6 +36,7 @@ pub(crate) fn foreign_files() -> TestResult {
         fs::write(bench.path("db"), &contents)?;
         let output = bench.record(&["--", "touch"]).arg(&marker).output()?;
         ensure(output.status.code() == Some(125), || text(&output))?;
+        ensure(text(&output).contains("(-o "), || text(&output))?;
         ensure(fs::read(bench.path("db"))? == contents, || {
             "the file was changed".to_owned()
         })?;

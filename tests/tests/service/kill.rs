@@ -1,6 +1,5 @@
 //! Services that are killed.
 
-use std::env;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,6 +7,7 @@ use libtest_mimic::Failed;
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use vcpi_tests::variable;
 
 use crate::bench::{Bench, Burner, ensure_whole, query};
 use crate::common::ensure;
@@ -21,10 +21,8 @@ const ROUNDS_VARIABLE: &str = "VCPI_KILL_ROUNDS";
 /// every flush that was reported: what is lost was collected since. How long that was at worst is
 /// printed; it is an interval and the time of a flush, on a machine that has the time for both.
 pub(crate) fn rounds() -> TestResult {
-    let rounds = match env::var(ROUNDS_VARIABLE) {
-        Ok(number) => number.parse()?,
-        Err(_) => ROUNDS,
-    };
+    let asked = variable(ROUNDS_VARIABLE).map_err(|error| format!("{error:#}"))?;
+    let rounds = asked.unwrap_or(ROUNDS);
     let bench = Bench::new()?;
     let _burner = Burner::start()?;
     // Many samples make long flushes.

@@ -1,9 +1,11 @@
 //! The governor's looks at what profiling costs, and what comes of them.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use profiledb::Loss;
+
 use super::{BUDGET, LOSSES, Service};
+use crate::lost::Lost;
 use crate::serve::governor::{Change, Governor, STEP, Spent};
 use crate::serve::losses::Counted;
 use crate::serve::peers::Peers;
@@ -26,9 +28,8 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    fn so_far(sampling: &Sampling, session: &Session, lost: &BTreeMap<&'static str, u64>) -> Self {
-        let in_rings = ["ring_samples", "ring_records"];
-        let in_rings: u64 = in_rings.iter().filter_map(|name| lost.get(name)).sum();
+    fn so_far(sampling: &Sampling, session: &Session, lost: &Lost) -> Self {
+        let in_rings = lost.of(Loss::RingSamples) + lost.of(Loss::RingRecords);
         let (samples, without_room) = match sampling.handled() {
             Some(handled) => (handled.samples, handled.without_room),
             None => (session.collector.totals.samples + in_rings, in_rings),
@@ -183,15 +184,11 @@ impl Service {
             .give_up_values_before(sampler::clock_now());
         self.is_relieved = true;
         let tables = &mut session.collector.tables;
-        tables.count("overhead", "rate_lowered", 1);
         tables.count("overhead", "rate_lowered_for_room", 1);
-        self.figures.changed(change);
-        set_period(sampling, session, governor.mean());
-        tracing::info!(
-            "the rate was lowered to what can be taken, since {:.0} % of the samples found no room: {}",
-            share * 100.0,
-            rate(sampling, governor)
-        );
+        let percent = share * 100.0;
+        let why =
+            format!("to what can be taken, since {percent:.0} % of the samples found no room");
+        change_rate(sampling, session, governor, &mut self.figures, change, &why);
     }
 
     /// Counts what was spent since the last time, and has the governor see whether that is right.
@@ -215,14 +212,11 @@ impl Service {
         let Some(change) = change else {
             return;
         };
-        let (counter, word) = match change {
-            Change::Lower(_) => ("rate_lowered", "lowered to keep within the budget"),
-            Change::Raise(_) => ("rate_raised", "raised"),
+        let why = match change {
+            Change::Lower(_) => "to keep within the budget",
+            Change::Raise(_) => "as the budget allows",
         };
-        session.collector.tables.count("overhead", counter, 1);
-        self.figures.changed(change);
-        set_period(sampling, session, governor.mean());
-        tracing::info!("the rate was {word}: {}", rate(sampling, governor));
+        change_rate(sampling, session, governor, &mut self.figures, change, why);
     }
 
     /// Counts what was spent since the last time.
@@ -274,6 +268,25 @@ fn begin_at(
         "sampling begins at a lower rate to keep within the budget: {}",
         rate(sampling, governor)
     );
+}
+
+/// Has sampling go on at the rate that the governor changed to, counts that, and says so.
+fn change_rate(
+    sampling: &Sampling,
+    session: &mut Session,
+    governor: &Governor,
+    figures: &mut Figures,
+    change: Change,
+    why: &str,
+) {
+    let (counter, word) = match change {
+        Change::Lower(_) => ("rate_lowered", "lowered"),
+        Change::Raise(_) => ("rate_raised", "raised"),
+    };
+    session.collector.tables.count("overhead", counter, 1);
+    figures.changed(change);
+    set_period(sampling, session, governor.mean());
+    tracing::info!("the rate was {word} {why}: {}", rate(sampling, governor));
 }
 
 /// The rate that is used, and the configured one.

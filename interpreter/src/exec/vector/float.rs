@@ -20,8 +20,8 @@ use crate::word::{Width, Word};
 /// Has the instruction work in the modes of the moment, or in a rounding that it names itself.
 ///
 /// An error if it raises an exception that the program can have asked for: MXCSR, which says so, is
-/// mostly not known. An inexact result does not count: every other one is, and no program that is
-/// meant to go on asks for that.
+/// mostly not known. Where the program may have a handler, any operation may raise one then. Where it
+/// has none, an inexact result does not count: every other one is, and the program is to go on.
 pub(super) fn in_mode<T>(
     m: &mut Machine<'_>,
     d: &Decoded,
@@ -46,6 +46,9 @@ pub(super) fn in_mode<T>(
             },
         )
     } else {
+        if m.registers.handlers.float && m.registers.mxcsr.is_none() {
+            return Err(StopReason::FloatException);
+        }
         let mode = Mode::of(m.registers.mxcsr, &raised);
         work(m, mode)
     }?;
@@ -58,7 +61,10 @@ pub(super) fn in_mode<T>(
 /// `ldmxcsr`.
 pub(super) fn load_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let value = m.read(d, 0)?.get(4).and_then(|v| u32::try_from(v).ok());
-    check_mxcsr(value.unwrap_or_default().into())?;
+    match value {
+        Some(value) => check_mxcsr(value.into())?,
+        None => m.check_unknown()?,
+    }
     m.registers.mxcsr = value;
     Ok(Flow::Next)
 }

@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 
+use crate::exec::state::is_masked;
 use crate::vector::Lane;
 
 /// How results are rounded.
@@ -47,13 +48,11 @@ pub(super) struct Mode<'a> {
 impl<'a> Mode<'a> {
     /// Flush-to-zero, denormals-are-zero.
     const FLUSH: u32 = 1 << 15 | 1 << 6;
-    /// The exceptions that are masked.
-    const MASKS: u32 = 0x1f80;
 
     /// The modes in a value of MXCSR. What an operation raises is noted in `raised`. If MXCSR is known,
     /// and has all exceptions masked, none is; if it has not, whatever works with it may raise one.
     pub(super) fn of(mxcsr: Option<u32>, raised: &'a Cell<bool>) -> Self {
-        let masked = mxcsr.map(|bits| bits & Self::MASKS == Self::MASKS);
+        let masked = mxcsr.map(is_masked);
         if masked == Some(false) {
             raised.set(true);
         }

@@ -37,7 +37,10 @@ fn load_lanes<L: Lane>(m: &mut Machine<'_>, d: &Decoded) -> Done {
         match chosen::<L>(&mask, i) {
             Some(false) => {}
             Some(true) => result.set_lane(i, Vector::from_word(m.load(at, width)?).lane::<L>(0)),
-            None => result.set_lane::<L>(i, None),
+            None => {
+                m.check_unknown()?;
+                result.set_lane::<L>(i, None);
+            }
         }
     }
     write(m, d, 0, &result)
@@ -120,7 +123,10 @@ fn gather<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Don
         let lane = match chosen::<L>(&mask, i) {
             Some(false) => old.lane::<L>(i),
             Some(true) => Vector::from_word(m.load(address, width)?).lane(0),
-            None => None,
+            None => {
+                m.check_unknown()?;
+                None
+            }
         };
         result.set_lane(i, lane);
     }

@@ -2,17 +2,15 @@
 
 use std::cmp::Reverse;
 
+use profiledb::Loss;
 use serde_json::{Map, Value};
 
 use super::{Counters, Figures, SHARES, Status};
 use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
-const TABLES_FULL: &str =
-    "the collector's tables were full: flush more often, or give them more memory";
-
-/// What counters say that their names do not.
-const MEANINGS: [(&str, &str); 24] = [
+/// What counters say that their names do not; losses say it themselves.
+const MEANINGS: [(&str, &str); 15] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -22,45 +20,20 @@ const MEANINGS: [(&str, &str); 24] = [
         "of these, more than should have been: the handler had yet to be told of a larger share",
     ),
     (
-        "ring_records",
-        "no room in the kernel's ring; news of programs may be among them",
+        "windows_for_values",
+        "began behind stalls: their values count, branches and calls do not",
     ),
     (
-        "ring_samples",
-        "no room in the kernel's ring; or, with the clock timer, an interrupt that came too late or \
-         could not tell whom it found",
+        "ways",
+        "followed through translated code, instead of a plan",
     ),
     (
-        "samples_of_short_tasks",
-        "time of tasks that ended before an interval was over, in samples: the engine bpf has it",
+        "ways_unknown",
+        "of these, ended at a branch that depends on what the handler does not know",
     ),
     (
-        "samples_without_room",
-        "neither the handler's buffer nor its tables of cycles had room: sample less often",
-    ),
-    (
-        "values_of_samples_without_room",
-        "the handler's buffer was full: their cycles count, values and callers are missing",
-    ),
-    (
-        "values_of_late_samples",
-        "the collector got too little processor time to look at them: their cycles and callers count",
-    ),
-    (
-        "windows_of_gone_processes",
-        "the process had ended before its pages could be looked at; cycles count",
-    ),
-    (
-        "unmapped_pc_samples",
-        "nothing is known to be mapped there; they are in the profile without a name",
-    ),
-    ("table_full_values", TABLES_FULL),
-    ("table_full_sites", TABLES_FULL),
-    ("table_full_calls", TABLES_FULL),
-    ("table_full_samples", TABLES_FULL),
-    (
-        "rest_of_a_damaged_recording",
-        "what follows the damage, however much that was",
+        "ways_without_entry",
+        "of these, ended at code that was not translated yet",
     ),
     (
         "plans_missing",
@@ -124,7 +97,7 @@ impl Rows {
 
     fn plain(&mut self, name: &str, value: Option<u64>, last: Option<u64>) {
         let value = value.map_or_else(|| NOT_SHOWN.to_owned(), count);
-        let meaning = meaning(name).map(str::to_owned);
+        let meaning = meaning(name);
         self.row(name, value, last.map(count), meaning);
     }
 
@@ -155,7 +128,7 @@ impl Rows {
                     percent(as_float(*value), as_float(whole))
                 )),
                 false if *value == 0 => None,
-                false => meaning(name).map(str::to_owned),
+                false => meaning(name),
             };
             let last = last.map(|last| count(last.get(name).copied().unwrap_or(0)));
             self.row(name, count(*value), last, beside);
@@ -239,9 +212,17 @@ pub(super) fn text(status: &Status, out: &mut String) {
     rows.table.print(out);
 }
 
-fn meaning(name: &str) -> Option<&'static str> {
+/// What a counter says that its name does not, and what to do about it.
+fn meaning(name: &str) -> Option<String> {
+    if let Some(loss) = Loss::named(name) {
+        let meaning = loss.meaning();
+        return Some(match loss.cause().remedy() {
+            Some(remedy) => format!("{meaning}: {remedy}"),
+            None => meaning.to_owned(),
+        });
+    }
     let found = MEANINGS.iter().find(|(of, _)| *of == name);
-    found.map(|(_, meaning)| *meaning)
+    found.map(|(_, meaning)| (*meaning).to_owned())
 }
 
 fn of_map(counters: Option<&Counters>, name: &str) -> u64 {
@@ -266,5 +247,24 @@ fn cell(name: &str, value: &Value) -> String {
             Some(number) => count(number),
             None => other.to_string(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loss says what happened, and what to do where something helps; no other counter has the
+    /// name of a loss.
+    #[test]
+    fn meanings() {
+        for loss in Loss::ALL {
+            let said = meaning(loss.name()).expect("a meaning");
+            assert!(said.starts_with(loss.meaning()), "{said}");
+            assert!(said.ends_with(loss.cause().remedy().unwrap_or_default()));
+        }
+        let stands_twice = |(name, _): &&(&str, _)| Loss::named(name).is_some();
+        assert_eq!(MEANINGS.iter().find(stands_twice), None);
+        assert_eq!(meaning("samples"), None);
     }
 }

@@ -1,5 +1,5 @@
-//! The thread that merges a database's log into it, which is to wait for the disk. Commits do not:
-//! they go into the log meanwhile.
+//! The thread that makes checkpoints: it merges a database's write-ahead log into it, and waits for
+//! the disk. Commits do not wait: they go into the log meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use profiledb::{MergedLog, log_bytes, merge_log};
+use profiledb::{Checkpoint, checkpoint, log_bytes};
 
 use crate::threads::Threads;
 
@@ -17,7 +17,7 @@ const MOST_LOG: u64 = 256 << 20;
 const SLOW: Duration = Duration::from_secs(1);
 
 /// The thread, which ends when this is dropped.
-pub(crate) struct Merging {
+pub(crate) struct Checkpointer {
     wanted: SyncSender<PathBuf>,
     shared: Arc<Shared>,
     thread: Threads,
@@ -43,7 +43,7 @@ struct State {
     took: Duration,
 }
 
-impl Merging {
+impl Checkpointer {
     /// # Errors
     /// The system allows no more threads.
     pub(crate) fn start() -> Result<Self> {
@@ -51,7 +51,7 @@ impl Merging {
         let (shared, thread) = (Arc::default(), Threads::default());
         let own = Arc::clone(&shared);
         thread
-            .spawn("merging", move || work(&to_do, &own))
+            .spawn("checkpointer", move || work(&to_do, &own))
             .context("cannot start a thread")?;
         Ok(Self {
             wanted,
@@ -111,8 +111,8 @@ fn work(to_do: &Receiver<PathBuf>, shared: &Shared) {
     for path in to_do {
         let begun = Instant::now();
         shared.lock().since = Some(begun);
-        let merged = merge_log(&path);
-        if let Err(error) = &merged {
+        let made = checkpoint(&path);
+        if let Err(error) = &made {
             // Whoever writes next finds out more about it.
             tracing::debug!(%error, "a log is not merged");
         }
@@ -122,7 +122,7 @@ fn work(to_do: &Receiver<PathBuf>, shared: &Shared) {
         if state.waiting == 0 {
             shared.idle.notify_all();
         }
-        state.all = state.waiting == 0 && matches!(merged, Ok(MergedLog::All));
+        state.all = state.waiting == 0 && matches!(made, Ok(Checkpoint::Whole));
         state.took = begun.elapsed();
     }
 }

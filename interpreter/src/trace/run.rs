@@ -1,0 +1,472 @@
+//! A window along prepared instructions.
+
+use super::form::{BY_HANDLERS, Kind, Op};
+use super::store::Traces;
+use super::work::{Places, width};
+use crate::exec::muldiv::multiplied;
+use crate::exec::shape::Binary;
+use crate::machine::{Flow, Machine, RAX, check_canonical};
+use crate::parameter::{Capture, Parameter};
+use crate::rflags::{Flag, Flags};
+use crate::stop::StopReason;
+use crate::window::{
+    Call, Code, End, Fetched, Memory, Sink, State, Window, call, execute, follow_stubs, go_on,
+};
+use crate::word::{Width, Word};
+
+impl Window {
+    /// As [`run_on`](Self::run_on), through instructions that windows before it left prepared.
+    /// Calls the host's memory and sink directly. Tells the same, and leaves the same in the
+    /// state. Allocates nothing.
+    #[inline(never)]
+    pub fn run_traced<C: Code, M: Memory, S: Sink>(
+        &self,
+        state: &mut State,
+        traces: &mut Traces,
+        code: &mut C,
+        memory: &mut M,
+        sink: &mut S,
+    ) -> End {
+        let registers = &state.registers;
+        let watched = registers.single_step || registers.alignment_checked;
+        if watched || BY_HANDLERS.meets(self.capture) {
+            return self.run_on(state, code, memory, sink);
+        }
+        traces.begin(code.epoch(), self.capture);
+        if traces.is_empty() && !code.repeats() {
+            return self.run_on(state, code, memory, sink);
+        }
+        let mut machine = Machine::new(state, memory, sink, self.capture);
+        let (mut instructions, mut likely) = (0, 0);
+        let stop = loop {
+            if instructions >= self.max_instructions {
+                break StopReason::Complete;
+            }
+            let found = traces.find(machine.registers.rip, likely);
+            let done = match found {
+                Some((index, op)) if op.kind != Kind::General => {
+                    let most = self.max_instructions - instructions;
+                    let row = machine.follow(traces, code, index, most);
+                    instructions += row.instructions;
+                    likely = row.last + 1;
+                    if row.strayed
+                        && let Some(to) = traces.link(row.last, machine.registers.rip)
+                    {
+                        likely = to;
+                    }
+                    row.done
+                }
+                _ => {
+                    let (index, is_new) = match found {
+                        Some((index, _)) => (index, false),
+                        None => (traces.len(), true),
+                    };
+                    likely = index + 1;
+                    let done = machine.lend(|machine| general(machine, traces, code, is_new));
+                    instructions += u32::from(done.is_ok());
+                    done
+                }
+            };
+            if let Err(reason) = done {
+                break reason;
+            }
+        };
+        End { instructions, stop }
+    }
+}
+
+/// How far a row of prepared instructions was followed.
+struct Row {
+    /// Instructions that were interpreted to their end.
+    instructions: u32,
+    /// Where the last one's op is.
+    last: usize,
+    /// It led to another place than the last time.
+    strayed: bool,
+    done: Result<(), StopReason>,
+}
+
+/// One instruction that is fetched and interpreted by its handler. `is_new`: it is to be prepared.
+#[inline(never)]
+fn general<C: Code>(
+    machine: &mut Machine<'_>,
+    traces: &mut Traces,
+    code: &mut C,
+    is_new: bool,
+) -> Result<(), StopReason> {
+    let pc = machine.registers.rip;
+    let is_new = is_new && code.repeats();
+    let Fetched {
+        instruction,
+        bias,
+        mark,
+    } = code.fetch(pc)?;
+    let prepared = is_new.then(|| Op::new(instruction, (pc, bias, mark), machine.capture));
+    let next = pc.wrapping_add(instruction.len() as u64);
+    let done = execute(machine, instruction, (pc, bias, mark));
+    traces.check(code.epoch());
+    if let Some(op) = prepared
+        && code.keeps()
+    {
+        traces.add(op);
+    }
+    let done = go_on(machine, code, next, done);
+    traces.check(code.epoch());
+    done
+}
+
+impl<M: Memory, S: Sink> Machine<'_, M, S> {
+    /// Runs the instructions of the row from an index on: to one that is its handler's, that no op
+    /// is known behind, or that ends the window; at most so many.
+    #[inline(always)]
+    fn follow<C: Code>(&mut self, traces: &Traces, code: &mut C, index: usize, most: u32) -> Row {
+        let ops = traces.row();
+        let (mut at, mut last, mut instructions) = (index, index, 0);
+        let (mut strayed, mut done) = (false, Ok(()));
+        while let Some(op) = ops.get(at) {
+            if instructions == most || op.kind == Kind::General {
+                self.registers.rip = op.pc;
+                break;
+            }
+            last = at;
+            let went = match self.run_prepared(op, traces, code) {
+                Ok(went) => went,
+                Err(reason) => {
+                    self.registers.rip = op.pc;
+                    done = Err(reason);
+                    break;
+                }
+            };
+            instructions += 1;
+            let to = match went {
+                None if op.continues => {
+                    at += 1;
+                    continue;
+                }
+                None if op.kind == Kind::Jcc => {
+                    self.registers.rip = op.next();
+                    break;
+                }
+                None => op.next(),
+                Some(to) => to,
+            };
+            at = op.link as usize;
+            strayed = ops.get(at).is_none_or(|op| op.pc != to);
+            if strayed {
+                self.registers.rip = to;
+                break;
+            }
+        }
+        Row {
+            instructions,
+            last,
+            strayed,
+            done,
+        }
+    }
+
+    /// Runs a prepared instruction and tells its values; where it leads, if not to the next one.
+    #[inline(always)]
+    fn run_prepared<C: Code>(
+        &mut self,
+        op: &Op,
+        traces: &Traces,
+        code: &mut C,
+    ) -> Result<Option<u64>, StopReason> {
+        self.pc = op.pc;
+        self.sink.reached(op.pc, op.mark);
+        if !self.overlay.is_clear_page(op.page) && self.has_written(op.pc, usize::from(op.len)) {
+            return Err(StopReason::PageWritten);
+        }
+        if op.kind < Kind::Jcc {
+            match op.width {
+                Width::B64 => self.run_plain::<8>(op)?,
+                Width::B32 => self.run_plain::<4>(op)?,
+                _ => self.run_plain::<0>(op)?,
+            }
+            return Ok(None);
+        }
+        if op.kind == Kind::Jcc {
+            return self.branch(op);
+        }
+        let flow = self.transfer(op)?;
+        self.depart(op, &flow, traces, code).map(Some)
+    }
+
+    /// Runs an instruction that the next one follows. `W` is the width of its operation in bytes;
+    /// 0: the record says it.
+    #[inline(always)]
+    fn run_plain<const W: usize>(&mut self, op: &Op) -> Result<(), StopReason> {
+        self.address = if op.has_address { self.sum(op) } else { None };
+        let loaded = match op.loads {
+            true => self.fetch_operand::<W>(op)?,
+            false => Word::ZERO,
+        };
+        self.compute::<W>(op, loaded)?;
+        match (op.tells_address, op.tells_written) {
+            (false, false) => {}
+            (true, false) => self.tell(op, &[(Parameter::Ea, self.address)]),
+            (false, true) => self.tell(op, &[self.written::<W>(op)]),
+            (true, true) => {
+                self.tell(op, &[(Parameter::Ea, self.address), self.written::<W>(op)]);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, op: &Op, events: &[(Parameter, Option<u64>)]) {
+        self.sink.values(op.pc, events);
+    }
+
+    #[inline(always)]
+    fn written<const W: usize>(&self, op: &Op) -> (Parameter, Option<u64>) {
+        let value = self.part(usize::from(op.a), width::<W>(op)).all();
+        (Parameter::Dest(op.written), value)
+    }
+
+    /// Instructions that the next one follows.
+    #[inline(always)]
+    fn compute<const W: usize>(&mut self, op: &Op, loaded: Word) -> Result<(), StopReason> {
+        use Kind as K;
+        let [rx, rm, mx] = [Places::RX, Places::RM, Places::MX].map(|places| (places, loaded));
+        let add = |flags: &mut Flags, width, a, b| flags.add(width, a, b, Some(false));
+        let sub = |flags: &mut Flags, width, a, b| flags.sub(width, a, b, Some(false));
+        match op.kind {
+            K::Nop => Ok(()),
+            K::MovRX => self.moving::<W>(op, rx, |value| value),
+            K::MovRM => self.moving::<W>(op, rm, |value| value),
+            K::MovMX => self.moving::<W>(op, mx, |value| value),
+            K::MovzxRX => self.moving::<W>(op, rx, |value| value),
+            K::MovzxRM => self.moving::<W>(op, rm, |value| value),
+            K::MovsxRX => {
+                self.moving::<W>(op, rx, |value| value.sign_extend(op.from, width::<W>(op)))
+            }
+            K::MovsxRM => {
+                self.moving::<W>(op, rm, |value| value.sign_extend(op.from, width::<W>(op)))
+            }
+            K::Lea => {
+                let offset = match self.address {
+                    Some(address) => Word::known(address),
+                    None => self.partial_sum(op),
+                };
+                self.put::<W>(op, offset.truncate(width::<W>(op)));
+                Ok(())
+            }
+            K::AddRX => self.binary::<W>(op, rx, Binary::PLAIN, add),
+            K::AddRM => self.binary::<W>(op, rm, Binary::PLAIN, add),
+            K::AddMX => self.binary::<W>(op, mx, Binary::PLAIN, add),
+            K::SubRX => self.binary::<W>(op, rx, Binary::SELF_CANCELS, sub),
+            K::SubRM => self.binary::<W>(op, rm, Binary::SELF_CANCELS, sub),
+            K::SubMX => self.binary::<W>(op, mx, Binary::SELF_CANCELS, sub),
+            K::AdcRX => self.binary::<W>(op, rx, Binary::PLAIN, with_carry(Flags::add)),
+            K::AdcRM => self.binary::<W>(op, rm, Binary::PLAIN, with_carry(Flags::add)),
+            K::SbbRX => self.binary::<W>(op, rx, Binary::SELF_CANCELS, with_carry(Flags::sub)),
+            K::SbbRM => self.binary::<W>(op, rm, Binary::SELF_CANCELS, with_carry(Flags::sub)),
+            K::CmpRX => self.binary::<W>(op, rx, Binary::COMPARES, sub),
+            K::CmpRM => self.binary::<W>(op, rm, Binary::COMPARES, sub),
+            K::CmpMX => self.binary::<W>(op, mx, Binary::COMPARES, sub),
+            K::AndRX => self.logic::<W>(op, rx, Binary::PLAIN, |a, b| a & b),
+            K::AndRM => self.logic::<W>(op, rm, Binary::PLAIN, |a, b| a & b),
+            K::AndMX => self.logic::<W>(op, mx, Binary::PLAIN, |a, b| a & b),
+            K::OrRX => self.logic::<W>(op, rx, Binary::PLAIN, |a, b| a | b),
+            K::OrRM => self.logic::<W>(op, rm, Binary::PLAIN, |a, b| a | b),
+            K::OrMX => self.logic::<W>(op, mx, Binary::PLAIN, |a, b| a | b),
+            K::XorRX => self.logic::<W>(op, rx, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::XorRM => self.logic::<W>(op, rm, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::XorMX => self.logic::<W>(op, mx, Binary::SELF_CANCELS, |a, b| a ^ b),
+            K::TestRX => self.logic::<W>(op, rx, Binary::TESTS, |a, b| a & b),
+            K::TestMX => self.logic::<W>(op, mx, Binary::TESTS, |a, b| a & b),
+            K::Shl => self.shift::<W>(op, Flags::shl),
+            K::Shr => self.shift::<W>(op, Flags::shr),
+            K::Sar => self.shift::<W>(op, Flags::sar),
+            K::Inc => self.unary::<W>(op, Flags::inc),
+            K::Dec => self.unary::<W>(op, Flags::dec),
+            K::Neg => self.unary::<W>(op, Flags::neg),
+            K::Not => self.unary::<W>(op, |_, width, a| (!a).truncate(width)),
+            K::ImulRX => self.binary::<W>(op, rx, Binary::PLAIN, multiplied),
+            K::ImulRM => self.binary::<W>(op, rm, Binary::PLAIN, multiplied),
+            K::ImulRRI => self.multiply::<W>(op, rx),
+            K::ImulRMI => self.multiply::<W>(op, rm),
+            K::CmovRX => self.moving_if::<W>(op, rx),
+            K::CmovRM => self.moving_if::<W>(op, rm),
+            K::Setcc => {
+                let holds = self.registers.rflags.condition(op.condition);
+                self.put::<W>(op, Word::of(Width::B8, holds.map(u64::from)));
+                Ok(())
+            }
+            K::VectorRM => self.load_vector(op),
+            K::VectorMR => self.store_vector(op),
+            K::VectorRR => {
+                let from = &self.registers.vectors[usize::from(op.b & 15)];
+                let halves = [from.word(0), from.word(1)];
+                self.put_vector(op, halves);
+                Ok(())
+            }
+            K::VectorZero => {
+                self.put_vector(op, [Word::ZERO; 2]);
+                Ok(())
+            }
+            K::Push => {
+                let value = self.source(op, Width::B64);
+                self.push(Width::B64, value)
+            }
+            K::Pop => {
+                let value = self.pop(Width::B64)?;
+                self.put::<W>(op, value);
+                Ok(())
+            }
+            K::General
+            | K::Jcc
+            | K::Jmp
+            | K::JmpR
+            | K::JmpM
+            | K::Call
+            | K::CallR
+            | K::CallM
+            | K::Ret => Err(StopReason::Unsupported),
+        }
+    }
+
+    /// A conditional branch.
+    #[inline(always)]
+    fn branch(&mut self, op: &Op) -> Result<Option<u64>, StopReason> {
+        let taken = self.registers.rflags.condition(op.condition);
+        if self.capture.meets(Capture::BRANCH) {
+            self.tell(op, &[(Parameter::Taken, taken.map(u64::from))]);
+        }
+        self.sink.branch(op.pc, taken);
+        let taken = taken.ok_or(StopReason::UnknownBranch)?;
+        Ok(taken.then_some(op.immediate))
+    }
+
+    /// Jumps, calls and returns.
+    #[inline(never)]
+    fn transfer(&mut self, op: &Op) -> Result<Flow, StopReason> {
+        let flow = match op.kind {
+            Kind::Jmp => return Ok(Flow::Jump(op.immediate)),
+            Kind::Ret => {
+                let to = self.pop(Width::B64)?.all();
+                to.map_or(Ok(()), check_canonical)?;
+                self.tell_returned(op);
+                return Ok(Flow::Return(to));
+            }
+            Kind::Call => {
+                self.push(Width::B64, Word::known(op.next()))?;
+                return Ok(Flow::Call {
+                    target: Some(op.immediate),
+                    indirect: false,
+                });
+            }
+            _ => {
+                let target = match op.kind {
+                    Kind::JmpM | Kind::CallM => {
+                        self.address = self.sum(op);
+                        self.load(self.address, Width::B64)?.all()
+                    }
+                    _ => self.part(usize::from(op.a), Width::B64).all(),
+                };
+                target.map_or(Ok(()), check_canonical)?;
+                match op.kind {
+                    Kind::CallM | Kind::CallR => {
+                        self.push(Width::B64, Word::known(op.next()))?;
+                        Flow::Call {
+                            target,
+                            indirect: true,
+                        }
+                    }
+                    _ => Flow::JumpIndirect(target),
+                }
+            }
+        };
+        let target = match flow {
+            Flow::Call { target, .. } | Flow::JumpIndirect(target) => target,
+            _ => None,
+        };
+        let ea = (Parameter::Ea, self.address);
+        let to = (Parameter::Target, target);
+        match (op.tells_address, self.capture.meets(Capture::TARGET)) {
+            (true, true) => self.tell(op, &[ea, to]),
+            (true, false) => self.tell(op, &[ea]),
+            (false, true) => self.tell(op, &[to]),
+            (false, false) => {}
+        }
+        Ok(flow)
+    }
+
+    fn tell_returned(&mut self, op: &Op) {
+        let value = (Parameter::Ret, self.registers.gpr[RAX].all());
+        let vector = self.registers.vectors[0].word(0).all();
+        let vector = (Parameter::VectorRet, vector);
+        let wanted = [Capture::RET, Capture::VECTOR].map(|kind| self.capture.meets(kind));
+        match wanted {
+            [true, true] => self.tell(op, &[value, vector]),
+            [true, false] => self.tell(op, &[value]),
+            [false, true] => self.tell(op, &[vector]),
+            [false, false] => {}
+        }
+    }
+
+    /// Goes where a prepared instruction leads, and tells that.
+    #[inline(never)]
+    fn depart<C: Code>(
+        &mut self,
+        op: &Op,
+        flow: &Flow,
+        traces: &Traces,
+        code: &mut C,
+    ) -> Result<u64, StopReason> {
+        let unknown = StopReason::UnknownTarget;
+        let to = match *flow {
+            Flow::Next | Flow::Branch { .. } => op.next(),
+            Flow::Jump(target) => {
+                let jump = self.call_of(op, Some(target), false);
+                self.sink.jump(&jump);
+                target
+            }
+            Flow::JumpIndirect(target) => {
+                let target = target.ok_or(unknown)?;
+                self.sink.went(op.pc, target);
+                let jump = self.call_of(op, Some(target), true);
+                self.sink.jump(&jump);
+                target
+            }
+            Flow::Call { target, indirect } => {
+                let end = target.map(|target| match traces.is_no_stub(target) {
+                    true => target,
+                    false => self.lend(|machine| follow_stubs(machine, code, target)),
+                });
+                let call = self.call_of(op, end, indirect);
+                self.sink.call(&call);
+                let target = target.ok_or(unknown)?;
+                if indirect {
+                    self.sink.went(op.pc, target);
+                }
+                target
+            }
+            Flow::Return(target) => {
+                let target = target.ok_or(unknown)?;
+                self.sink.returned(op.pc);
+                self.sink.went(op.pc, target);
+                target
+            }
+        };
+        Ok(to)
+    }
+
+    #[inline(always)]
+    fn call_of(&self, op: &Op, target: Option<u64>, indirect: bool) -> Call {
+        call(self.registers, self.capture, op.pc, target, indirect)
+    }
+}
+
+/// An operation that takes the carry in, too.
+#[inline(always)]
+fn with_carry(
+    apply: impl Fn(&mut Flags, Width, Word, Word, Option<bool>) -> Word,
+) -> impl FnOnce(&mut Flags, Width, Word, Word) -> Word {
+    move |flags, width, a, b| {
+        let carry = flags.get(Flag::Cf);
+        apply(flags, width, a, b, carry)
+    }
+}

@@ -1,0 +1,163 @@
+//! Prepared traces: what is fetched once, and when it is fetched again.
+
+#[path = "common/traced.rs"]
+mod traced;
+
+use interpreter::{
+    Capture, Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, State, StopReason, Traces,
+    Window,
+};
+
+const START: u64 = 0x40_1000;
+
+/// Pushes, a call and its return, a load, arithmetic, a store, a vector, a branch back.
+const LOOP: &[u8] = &[
+    0x55, // push rbp
+    0x48, 0x89, 0xe5, // mov rbp, rsp
+    0xe8, 0x18, 0, 0, 0, // call the ret
+    0x8b, 0x04, 0x8f, // mov eax, [rdi+rcx*4]
+    0x48, 0x83, 0xc1, 0x01, // add rcx, 1
+    0x89, 0x44, 0x8f, 0x40, // mov [rdi+rcx*4+64], eax
+    0x0f, 0x10, 0x07, // movups xmm0, [rdi]
+    0x66, 0x0f, 0xef, 0xc9, // pxor xmm1, xmm1
+    0x5d, // pop rbp
+    0x48, 0x39, 0xd9, // cmp rcx, rbx
+    0x75, 0xdf, // jne to the start
+    0xc3, // ret
+];
+
+/// Code that is decoded anew each time it is fetched.
+struct Program {
+    code: Vec<u8>,
+    decoded: Option<Decoded>,
+    fetched: u32,
+    epoch: u64,
+    repeats: bool,
+}
+
+impl Program {
+    fn new(code: &[u8]) -> Self {
+        Self {
+            code: code.to_vec(),
+            decoded: None,
+            fetched: 0,
+            epoch: 0,
+            repeats: true,
+        }
+    }
+}
+
+impl Code for Program {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        self.fetched += 1;
+        let at = usize::try_from(pc.wrapping_sub(START)).ok();
+        let code = at.and_then(|at| self.code.get(at..));
+        let decoded = Decoded::new(code.ok_or(StopReason::NotMapped)?, pc)?;
+        Ok(Fetched {
+            instruction: self.decoded.insert(decoded),
+            bias: 0,
+            mark: 0,
+        })
+    }
+
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+struct Threes;
+
+impl Memory for Threes {
+    fn read(&mut self, _: u64, bytes: &mut [u8]) -> bool {
+        bytes.fill(3);
+        true
+    }
+}
+
+struct Ignore;
+
+impl Sink for Ignore {
+    fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
+}
+
+fn registers() -> Registers {
+    let gpr = std::array::from_fn(|i| 0x7000_0000 + 0x1238 * i as u64);
+    Registers::from_sample(gpr, START, 0)
+}
+
+const WINDOW: Window = Window {
+    max_instructions: 100,
+    capture: Capture::NONE,
+};
+
+/// A window of this code, and the instructions that it fetched.
+fn run(traces: &mut Traces, program: &mut Program) -> (State, u32) {
+    program.fetched = 0;
+    let mut state = State::new(registers());
+    let end = WINDOW.run_traced(&mut state, traces, program, &mut Threes, &mut Ignore);
+    assert_eq!((end.instructions, end.stop), (100, StopReason::Complete));
+    (state, program.fetched)
+}
+
+/// A loop is fetched once; the windows that follow its trace tell and leave what handlers do.
+#[test]
+fn followed_without_fetching() {
+    let mut program = Program::new(LOOP);
+    for capture in [Capture::NONE, Capture::default()] {
+        let window = Window { capture, ..WINDOW };
+        let (fetched, instructions) =
+            traced::compare(window, &registers(), &mut program, &mut Threes);
+        assert_eq!((fetched, instructions), (0, 100), "{capture}");
+    }
+}
+
+/// In another epoch all is fetched again: what the code has become since is what runs.
+#[test]
+fn epochs() {
+    let (mut traces, mut program) = (Traces::new(64), Program::new(LOOP));
+    assert!(run(&mut traces, &mut program).1 > 0);
+    let (before, fetched) = run(&mut traces, &mut program);
+    assert_eq!(fetched, 0);
+    // The immediate of the addition.
+    program.code[15] = 2;
+    program.epoch = 1;
+    let (after, fetched) = run(&mut traces, &mut program);
+    assert!(fetched > 0);
+    let rcx = |state: &State| state.registers.gpr[1].known_bits() - registers().gpr[1].known_bits();
+    assert_eq!(rcx(&after), 2 * rcx(&before));
+}
+
+/// Of a way that no other window goes nothing is prepared.
+#[test]
+fn only_what_repeats() {
+    let (mut traces, mut program) = (Traces::new(64), Program::new(LOOP));
+    program.repeats = false;
+    run(&mut traces, &mut program);
+    assert!(traces.is_empty());
+}
+
+/// Traces take the memory that they were made with, whatever comes by. What finds no room is
+/// fetched each time.
+#[test]
+fn bounded() {
+    let mut traces = Traces::new(4);
+    let bytes = traces.bytes();
+    let mut program = Program::new(LOOP);
+    run(&mut traces, &mut program);
+    assert_eq!((traces.len(), traces.bytes()), (4, bytes));
+    let (state, fetched) = run(&mut traces, &mut program);
+    assert!(fetched > 0);
+    let mut unbounded = Traces::new(64);
+    assert_eq!(
+        state.registers,
+        run(&mut unbounded, &mut program).0.registers
+    );
+}
