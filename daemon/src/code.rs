@@ -180,8 +180,12 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         if !code.is_empty() {
             match self.cache.hold_sampled(image.0, address, code) {
                 Ok(held) => return Ok((held, Some(number))),
-                // It goes on behind what was read.
-                Err(StopReason::TruncatedCode) => {}
+                // It goes on in another piece, or behind what was read.
+                Err(StopReason::TruncatedCode) => {
+                    if let Some(held) = self.across(pc) {
+                        return Ok((held, None));
+                    }
+                }
                 Err(reason) => return Err(reason),
             }
         }
@@ -211,6 +215,15 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             self.view.is_pristine(last, &end.mapping)?;
         }
         Ok((held, None))
+    }
+
+    /// An instruction that two pieces have parts of.
+    fn across(&mut self, pc: u64) -> Option<Held> {
+        let Open { image, bias, .. } = self.open;
+        let (code, len) = self.brought?.pieces().code_across(pc);
+        let code = code.get(..len)?;
+        let address = pc.wrapping_sub(bias);
+        self.cache.hold_sampled(image.0, address, code).ok()
     }
 
     /// An instruction that is not one of the recent ones.

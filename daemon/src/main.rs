@@ -54,6 +54,7 @@ mod store;
 mod sysctl;
 mod tables;
 mod threads;
+mod translations;
 mod unwind;
 mod view;
 mod views;

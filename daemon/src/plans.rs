@@ -344,6 +344,7 @@ impl Plans {
             }
             PlanOutcome::Complete { tag } | PlanOutcome::Failed { tag, .. } => tag,
             PlanOutcome::Thinned { .. }
+            | PlanOutcome::Followed { .. }
             | PlanOutcome::MemoryDenied
             | PlanOutcome::ValuesDenied
             | PlanOutcome::NotDumpable => return false,

@@ -83,6 +83,15 @@ impl SampleMemory<'_, '_> {
         brought.pieces().bytes(address, len)
     }
 
+    /// What was read in two pieces.
+    fn across(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        let Some(brought) = self.brought else {
+            return false;
+        };
+        let seen_once = !brought.capture.second_look && self.view.may_be_exposed(address);
+        !seen_once && brought.pieces().across(address, bytes)
+    }
+
     /// The copy of the stack, which was made behind all pieces.
     fn copied(&self, address: u64, len: usize) -> Option<&[u8]> {
         let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
@@ -107,6 +116,9 @@ impl Memory for SampleMemory<'_, '_> {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
         if let Some(held) = self.brought(address, bytes.len()) {
             bytes.copy_from_slice(held);
+            return true;
+        }
+        if self.across(address, bytes) {
             return true;
         }
         if let Some(held) = self.copied(address, bytes.len()) {

@@ -26,6 +26,9 @@ _Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
  * is not copied where it might not. */
 #define TAIL_SPARE (MAX_STACK_BYTES / 8 + 8)
 
+/* Words of the tail that are left for what comes behind the pieces. */
+#define CHANGES_SPARE 160
+
 /* Of a piece's head, the bits that hold its address. */
 #define HEAD_ADDRESS_BITS 57
 
@@ -35,6 +38,46 @@ _Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
 
 /* What a plan for the kernel's code may read: the image, the current stack, RAM. */
 #define ALLOWED_RANGES (2 + RAM_RANGES)
+
+/* A line of memory that a way has read: where its words are in the tail; 0: it was not to be had. */
+struct line {
+	u64 line;
+	u32 serial, at;
+};
+
+/* What a way has stored to a word of memory. */
+struct stored {
+	u64 word, value;
+	u32 serial;
+	/* Which of its bytes were stored, and which of these are known: a bit each. */
+	u8 bytes, known;
+	u16 reserved;
+};
+
+/* The way that a thread goes, as far as it is followed. */
+struct way {
+	u64 words[SOURCES_OF_WAY];
+	/* Which of them are known: a bit each. */
+	u64 known;
+	/* Of the sample: what bears another number is of an earlier one. */
+	u32 serial;
+	/* The next micro-operation. */
+	u32 at;
+	u32 end, failures, read, followed;
+	/* The last comparison, or the register of flags. */
+	u32 flags_size;
+	u64 flags_a, flags_b;
+	/* Where code was wanted that is not translated. */
+	u64 pc;
+	/* The page that was gone to last, of which image it is, and its bias. */
+	u64 page, image, bias;
+	/* The row of the first instruction. */
+	struct row row;
+	/* Others may write what it reads, although only one thread uses the address space. */
+	u32 again;
+	struct line lines[LINES];
+	struct stored stored[STORED];
+};
 
 /* What one CPU works on: one sample at a time. */
 struct work {
@@ -62,6 +105,7 @@ struct work {
 	 * none, otherwise one more than the number of denials by then. */
 	struct process_key seen;
 	u64 seen_at;
+	struct way way;
 	/* What goes into the buffer. The interrupted registers are at the head of the record's tail,
 	 * but not counted among its words before the end. */
 	struct record record;

@@ -276,6 +276,38 @@ static inline void follow_plan(struct work *work, struct task_struct *task,
 		add_code(work, CODE_BYTES_PLANNED);
 }
 
+/* Follows the way of the thread through translated code, and brings what it loads. */
+static inline void capture_way(struct work *work, struct task_struct *task, u32 at)
+{
+	struct record *record = &work->record;
+	struct way *way = &work->way;
+	u64 bias = way->bias;
+	u32 bases;
+	int called_from = 0;
+
+	work->row = way->row;
+	if (settings.frames)
+		called_from = walk(work);
+	work->pieces = record->tail_words;
+	bases = find_bases(work, task);
+	follow_way(work, at, bias, settings.most_uops, bases);
+	work->pieces_end = record->tail_words;
+	record->plan = PLAN_FOLLOWED;
+	record->plan_step = way->end;
+	/* Where it would have gone on, in two halves. */
+	record->plan_tag = (u32)way->pc;
+	record->share = (u32)(way->pc >> 32);
+	count(COUNT_WAYS);
+	if (way->end >= WAY_UNKNOWN && way->end <= WAY_END)
+		count(COUNT_WAYS + within(way->end, 7));
+	add_to(COUNT_UOPS, way->followed);
+	add_to(COUNT_LINES, way->read);
+	if (!called_from)
+		add_stack(work, STACK_BYTES_PLANNED);
+	if (way->again || is_written_meanwhile(work, task, 0))
+		look_again(work);
+}
+
 /* Frames, code and the pieces of the plan for the place, if there is one; of the kernel no frames. */
 static inline void capture_memory(struct work *work, struct task_struct *task,
 				  const struct place_key *key, const struct found_plan *plan)
@@ -287,6 +319,18 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 	int called_from = 0;
 
 	work->row.kind = ROW_NONE;
+	if (!work->kernel && settings.most_uops) {
+		u64 bias;
+		u32 at;
+
+		work->way.page = 0;
+		work->way.again = 0;
+		at = find_entry(work, record->ip, &bias);
+		if (at) {
+			capture_way(work, task, at);
+			return;
+		}
+	}
 	if (value) {
 		record->plan_tag = plan->tag;
 		record->share = value->share;

@@ -54,7 +54,7 @@ SUBPROGRAM u32 look_at_pieces(struct work *work)
 	if (!work)
 		return 0;
 	at = work->pieces;
-	for (index = 0; index < MAX_STEPS; index++) {
+	for (index = 0; index < MAX_LINES; index++) {
 		u64 head, address;
 		u32 size, mask, used;
 

@@ -137,6 +137,24 @@ pub enum PlanFailure {
     Malformed,
 }
 
+/// Why the way of a thread through translated code was followed no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum WayEnd {
+    /// It was as long as was asked for, or failed to read too often.
+    Length,
+    /// Where it goes depends on what is not known.
+    Unknown,
+    /// It went to code that is not translated.
+    NotTranslated {
+        /// Its process address.
+        pc: u64,
+    },
+    /// There was no room for what it reads.
+    Full,
+    /// It came to an instruction that is not followed.
+    NotFollowed,
+}
+
 /// What became of the plan for the interrupted PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PlanOutcome {
@@ -168,6 +186,11 @@ pub enum PlanOutcome {
     ValuesDenied,
     /// The process's memory may not be dumped by its user; as [`PlanOutcome::ValuesDenied`].
     NotDumpable,
+    /// The code is translated, and was followed instead of a plan.
+    Followed {
+        /// Why no further.
+        end: WayEnd,
+    },
 }
 
 /// How many of the samples at a PC have its plan evaluated, above none and up to all. Which ones is

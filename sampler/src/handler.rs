@@ -4,7 +4,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use crate::bpf::{Maps, Plans, layout};
+use crate::bpf::{Maps, Plans, Translations, layout};
 use crate::{Error, ProcessKey, Share};
 
 /// What an unwind row says of the caller's rbp.
@@ -145,6 +145,47 @@ impl Handler {
         // Whatever was half done, the handler reads it as any other plan.
         self.maps
             .plans
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives translated code: a micro-operation, in the wire form that crate interpreter writes, and
+    /// its number.
+    pub fn put_uops(&self, first: u32, uops: &[[u8; 16]]) {
+        let translations = self.translations();
+        for (at, uop) in (first..layout::UOPS).zip(uops) {
+            translations.put_uop(at, uop);
+        }
+    }
+
+    /// Says with which micro-operation the instruction at an address of an image (numbered by the
+    /// caller, below 2^24) begins, and its unwind row.
+    pub fn put_entry(&self, image: u32, address: u64, at: u32, row: Option<Row>) {
+        self.translations().put_entry(image, address, at, row);
+    }
+
+    /// Says that a page of code in a process is of an image, whose address 0 lies at `bias`; `again`:
+    /// others may write what it loads, although only one thread uses the address space.
+    pub fn put_space(&self, key: ProcessKey, page: u64, image: u32, bias: u64, again: bool) {
+        self.translations().put_space(key, page, image, bias, again);
+    }
+
+    /// Takes back what was said of a page.
+    pub fn remove_space(&self, key: ProcessKey, page: u64) {
+        self.translations().remove_space(key, page);
+    }
+
+    /// Takes back where translated instructions begin, all of them.
+    pub fn clear_entries(&self) {
+        self.translations().clear_entries();
+    }
+
+    /// How many micro-operations there is room for.
+    pub const UOPS: u32 = layout::UOPS;
+
+    fn translations(&self) -> MutexGuard<'_, Translations> {
+        self.maps
+            .translations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

@@ -70,7 +70,7 @@ mod types;
 pub use bpf::Packed;
 pub use capture::{
     Capture, Change, Context, Frame, FrameSource, FramesEnd, Placement, PlanFailure, PlanOutcome,
-    ProcessKey, Share, SignalHandlers, TaskIdentity,
+    ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,
 };
 pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
 pub use cpus::online as online_cpus;

@@ -28,6 +28,18 @@ pub struct Pieces<'a> {
     torn: Cell<u64>,
     /// However short a piece is, it was read at once.
     whole: bool,
+    /// By the lowest bits of a line's number one more than that of the piece which is that line.
+    lines: [u8; LINES],
+}
+
+/// Bytes of a line, as the handler reads memory on a thread's way.
+const LINE: u64 = 64;
+/// Slots for lines: a power of two.
+const LINES: usize = 128;
+
+fn slot_of(address: u64) -> usize {
+    // The cast keeps the bits that count.
+    (address / LINE) as usize % LINES
 }
 
 /// A piece that was another one at the second look.
@@ -57,6 +69,7 @@ impl Default for Pieces<'_> {
             next: Cell::new(0),
             torn: Cell::new(0),
             whole: false,
+            lines: [0; LINES],
         }
     }
 }
@@ -72,6 +85,10 @@ impl<'a> Pieces<'a> {
         }
         *piece = (address, bytes);
         self.count += 1;
+        if address.is_multiple_of(LINE) && bytes.len() as u64 == LINE {
+            // There are fewer than 256.
+            self.lines[slot_of(address)] = self.count as u8;
+        }
         true
     }
 
@@ -136,6 +153,14 @@ impl<'a> Pieces<'a> {
     }
 
     fn longest(&self, address: u64) -> &'a [u8] {
+        let line = usize::from(self.lines[slot_of(address)]).wrapping_sub(1);
+        let found = self.pieces[..self.count].get(line);
+        if let Some(code) = found.and_then(|piece| rest(piece, address))
+            && code.len() >= ENOUGH
+        {
+            self.last.set(line);
+            return code;
+        }
         let mut longest: &[u8] = &[];
         for (index, piece) in self.pieces[..self.count].iter().enumerate() {
             if let Some(rest) = rest(piece, address)
@@ -183,6 +208,39 @@ impl<'a> Pieces<'a> {
         }
     }
 
+    /// What a load finds that two pieces have, one behind the other, of which neither changes.
+    pub fn across(&self, address: u64, bytes: &mut [u8]) -> bool {
+        let first = (LINE - address % LINE) as usize;
+        let Some((low, high)) = bytes.split_at_mut_checked(first) else {
+            return false;
+        };
+        let beyond = address.wrapping_add(first as u64);
+        let (Some(a), Some(b)) = (self.find(address, low.len()), self.find(beyond, high.len()))
+        else {
+            return false;
+        };
+        low.copy_from_slice(a.1);
+        high.copy_from_slice(b.1);
+        self.next.set(self.next.get().max(a.0.max(b.0) + 1));
+        true
+    }
+
+    /// The code from an address on that two pieces have, one behind the other: up to 16 bytes, and
+    /// how many.
+    pub fn code_across(&self, address: u64) -> ([u8; ENOUGH], usize) {
+        let mut code = [0; ENOUGH];
+        let first = self.code(address);
+        let mut len = first.len().min(ENOUGH);
+        code[..len].copy_from_slice(&first[..len]);
+        if len > 0 && len < ENOUGH {
+            let more = self.code(address.wrapping_add(len as u64));
+            let count = more.len().min(ENOUGH - len);
+            code[len..len + count].copy_from_slice(&more[..count]);
+            len += count;
+        }
+        (code, len)
+    }
+
     /// The same where others may write, and nobody has looked a second time.
     pub fn bytes_seen_once(&self, address: u64, len: usize) -> Option<&'a [u8]> {
         let (number, bytes) = self.find(address, len)?;
@@ -199,6 +257,11 @@ impl<'a> Pieces<'a> {
             room.is_some_and(|room| offset(piece) <= room as u64)
         };
         let pieces = &self.pieces[..self.count];
+        let line = usize::from(self.lines[slot_of(address)]).wrapping_sub(1);
+        if let Some(piece) = pieces.get(line).filter(|piece| has(piece)) {
+            let start = offset(piece) as usize;
+            return Some((line, piece.1.get(start..start + len)?));
+        }
         let (before, from) = pieces.split_at(self.data.get().min(self.count));
         let number = match from.iter().position(has) {
             Some(behind) => before.len() + behind,

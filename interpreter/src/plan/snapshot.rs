@@ -1,13 +1,15 @@
 //! What a plan brings back, and the evaluation of plans that the handler's is measured by.
 
 use super::pieces::rest;
-use super::wire::{MAX_STEP_BYTES, MAX_STEPS, Plan, Source, is_nowhere};
+use super::wire::{MAX_STEP_BYTES, Plan, Source, is_nowhere};
 use crate::window::Memory;
 
 /// Bytes that a snapshot can hold.
 pub const MAX_SNAPSHOT_BYTES: usize = 1024;
 /// Pieces that a snapshot can hold: those of a plan, and a few that the handler adds itself.
-pub const MAX_PIECES: usize = MAX_STEPS + 4;
+pub const MAX_PIECES: usize = MAX_LINES + 4;
+/// Lines of memory that the handler brings of a way that it follows.
+const MAX_LINES: usize = 96;
 
 #[derive(Clone, Copy, Debug)]
 struct Record {

@@ -16,10 +16,18 @@ pub(crate) const CYCLES_KEY_BYTES: u32 = 32;
 /// Bytes of its values.
 pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 /// Bytes of a row.
-const ROW_BYTES: usize = 12;
+pub(crate) const ROW_BYTES: usize = 12;
+/// Micro-operations of a sample at most.
+const MAX_UOPS: u32 = 1024;
+/// Slots of the maps of translated code, powers of two.
+pub(crate) const UOPS: u32 = 1 << 18;
+/// As above.
+pub(crate) const ENTRIES: u32 = 1 << 17;
+/// As above.
+pub(crate) const SPACES: u32 = 1 << 16;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 40] = [
+pub(crate) const COUNTERS: [&str; 47] = [
     "walks_outermost",
     "walks_no_row",
     "walks_unknown_register",
@@ -60,6 +68,13 @@ pub(crate) const COUNTERS: [&str; 40] = [
     "pieces_changed",
     "code_changed",
     "stack_changed",
+    "ways",
+    "ways_unknown",
+    "ways_without_entry",
+    "ways_full",
+    "ways_ended",
+    "uops",
+    "lines",
 ];
 
 /// Of those the ones that say of samples of the clock `timer` that nothing came of them.
@@ -84,10 +99,14 @@ pub(crate) struct Settings {
     comm: [u8; 16],
     stack_bytes: u32,
     last_plan: u32,
+    last_uop: u32,
+    last_entry: u32,
+    last_space: u32,
+    most_uops: u32,
     kernel: KernelMemory,
 }
 
-const _: () = assert!(size_of::<Settings>() == 192);
+const _: () = assert!(size_of::<Settings>() == 208);
 
 impl Settings {
     const SELECT_TARGETS: u64 = 1;
@@ -124,6 +143,10 @@ impl Settings {
             comm,
             stack_bytes: config.stack_bytes,
             last_plan: plan_slots(options.plans) - 1,
+            last_uop: UOPS - 1,
+            last_entry: ENTRIES - 1,
+            last_space: SPACES - 1,
+            most_uops: options.uops.min(MAX_UOPS),
             kernel,
         }
     }
@@ -138,7 +161,15 @@ impl Settings {
             put.bytes(&half.to_ne_bytes());
         }
         put.bytes(&self.comm);
-        for half in [self.stack_bytes, self.last_plan] {
+        let halves = [
+            self.stack_bytes,
+            self.last_plan,
+            self.last_uop,
+            self.last_entry,
+            self.last_space,
+            self.most_uops,
+        ];
+        for half in halves {
             put.bytes(&half.to_ne_bytes());
         }
         let KernelMemory {
@@ -199,7 +230,7 @@ pub(crate) fn place(key: ProcessKey, address: u64) -> [u8; PLACE_BYTES] {
 }
 
 /// `struct row`.
-fn row(row: Option<Row>) -> [u8; ROW_BYTES] {
+pub(crate) fn row(row: Option<Row>) -> [u8; ROW_BYTES] {
     let (kind, register, rbp, cfa_words, cfa_offset): (u8, u8, _, i8, i32) = match row {
         None => (0, 0, CallerRbp::Same, 0, 0),
         Some(Row::Outermost) => (2, 0, CallerRbp::Same, 0, 0),

@@ -9,6 +9,7 @@ use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
     ProcessKey, RawSample, Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters,
+    WayEnd,
 };
 
 /// Bytes before the tail.
@@ -95,6 +96,8 @@ const STACK_BYTES: usize = 152;
 
 /// What became of the plan where there was none.
 const MISSING: u8 = 0;
+/// The way itself was followed.
+const FOLLOWED: u8 = 11;
 
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
@@ -290,8 +293,8 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     }
     let capture = Capture {
         task,
-        plan: outcome(plan, tag, step)?,
-        share,
+        plan: outcome(plan, tag, step, share)?,
+        share: if plan == FOLLOWED { Share::ALL } else { share },
         frames_end: end_of_frames(frames_end)?,
         system_call: has(SYSTEM_CALL).then_some(system_call),
         fs_base: has(FS_BASE).then_some(fs_base),
@@ -376,7 +379,7 @@ fn end_of_frames(number: u8) -> Option<FramesEnd> {
     })
 }
 
-fn outcome(number: u8, tag: u32, step: u8) -> Option<PlanOutcome> {
+fn outcome(number: u8, tag: u32, step: u8, share: Share) -> Option<PlanOutcome> {
     let cause = match number {
         MISSING => return Some(PlanOutcome::Missing),
         1 => return Some(PlanOutcome::Complete { tag }),
@@ -389,6 +392,18 @@ fn outcome(number: u8, tag: u32, step: u8) -> Option<PlanOutcome> {
         8 => return Some(PlanOutcome::ValuesDenied),
         9 => return Some(PlanOutcome::NotDumpable),
         10 => return Some(PlanOutcome::Thinned { tag }),
+        FOLLOWED => {
+            let pc = u64::from(share.0) << 32 | u64::from(tag);
+            let end = match step {
+                0 => WayEnd::Length,
+                1 => WayEnd::Unknown,
+                2 => WayEnd::NotTranslated { pc },
+                3 => WayEnd::Full,
+                4 => WayEnd::NotFollowed,
+                _ => return None,
+            };
+            return Some(PlanOutcome::Followed { end });
+        }
         _ => return None,
     };
     Some(PlanOutcome::Failed { tag, step, cause })

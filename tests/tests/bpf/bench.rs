@@ -38,6 +38,8 @@ pub(crate) struct Bench {
     folder: Rc<tempfile::TempDir>,
     pub(crate) programs: Programs,
     clock: Clock,
+    /// Instructions of a window, if not as many as usual.
+    window: Option<u32>,
 }
 
 impl Bench {
@@ -46,7 +48,16 @@ impl Bench {
             folder: Rc::new(tempfile::tempdir()?),
             programs: Programs::find().map_err(|error| format!("{error:#}"))?,
             clock,
+            window: None,
         })
+    }
+
+    /// The same with windows of so many instructions.
+    pub(crate) fn with_window(self, instructions: u32) -> Self {
+        Self {
+            window: Some(instructions),
+            ..self
+        }
     }
 
     /// The same with another clock.
@@ -90,6 +101,9 @@ impl Bench {
             .args(["--rate", &rate.to_string(), "-o"])
             .arg(self.path(database))
             .stdin(Stdio::null());
+        if let Some(window) = self.window {
+            command.args(["--window", &window.to_string()]);
+        }
         command
     }
 

@@ -252,7 +252,9 @@ fn profiles(
     let mut profiles = Vec::new();
     for profile in rows {
         let profile = profile?;
+        // What is of executions is kept apart, by this prefix.
         let parameter = profile.parameter.as_str();
+        let parameter = parameter.strip_prefix("x:").unwrap_or(parameter);
         let of_return = parameter == "ret";
         let of_address = ["ea", "base", "taken", "target"].contains(&parameter);
         let argument = parameter.starts_with("arg");

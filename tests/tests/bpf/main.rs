@@ -52,6 +52,21 @@ const OF_CLOCKS: &[(&str, Test)] = &[
     ("callers are those that perf finds", callers::against_perf),
 ];
 
+/// Those that run with long windows, too, for which the handler follows the thread's way.
+const OF_LONG_WINDOWS: &[&str] = &[
+    "loads of every kind have their true values",
+    "fields that another thread writes are whole",
+    "words that others write are seen in order",
+    "stores and loads through two pointers",
+    "stores that no operand names",
+    "another shared object at the same address",
+    "code that is written and written anew",
+    "memory that is mapped twice",
+    "accesses that raise exceptions",
+];
+/// Instructions of these.
+const LONG_WINDOW: u32 = 200;
+
 /// Those that need one clock, or say themselves which.
 const OTHERS: &[(&str, Clock, Test)] = &[
     (
@@ -102,22 +117,34 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(1);
     let clocks = [Clock::CpuClock, Clock::Timer];
     let missing = clocks.map(|clock| (clock, missing(clock)));
-    let trial = |name: String, clock, test: Test| {
+    let trial = |name: String, clock, window: Option<u32>, test: Test| {
         let found = missing.iter().find(|(of, _)| *of == clock);
         let missing = found.and_then(|(_, missing)| missing.clone());
         Trial::ignorable_test(name, move || match missing {
             Some(reason) => Ok(Completion::ignored_with(reason)),
-            None => test(&Bench::new(clock)?),
+            None => {
+                let bench = Bench::new(clock)?;
+                match window {
+                    Some(window) => test(&bench.with_window(window)),
+                    None => test(&bench),
+                }
+            }
         })
     };
     let mut tests = Vec::new();
     for clock in clocks {
         for &(name, test) in OF_CLOCKS {
-            tests.push(trial(format!("{name} ({})", clock.name()), clock, test));
+            let title = format!("{name} ({})", clock.name());
+            tests.push(trial(title, clock, None, test));
         }
     }
+    let long = |(name, _): &&(&str, Test)| OF_LONG_WINDOWS.contains(name);
+    for &(name, test) in OF_CLOCKS.iter().filter(long) {
+        let title = format!("{name} (windows of {LONG_WINDOW})");
+        tests.push(trial(title, Clock::CpuClock, Some(LONG_WINDOW), test));
+    }
     for &(name, clock, test) in OTHERS {
-        tests.push(trial(name.to_owned(), clock, test));
+        tests.push(trial(name.to_owned(), clock, None, test));
     }
     libtest_mimic::run(&arguments, tests).exit_code()
 }

@@ -11,7 +11,7 @@ use interpreter::{Plan, Sources};
 /// Rows that a case has at most.
 const MOST_ROWS: usize = 16;
 /// Words of a tail at most.
-const TAIL_WORDS: usize = 512;
+const TAIL_WORDS: usize = 1024;
 /// Reads that a result reports.
 const MOST_READS: usize = 256;
 /// Where a case has its number of frames.

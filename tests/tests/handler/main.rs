@@ -6,6 +6,7 @@
 
 mod host;
 mod origin;
+mod ways;
 
 use std::cell::Cell;
 
@@ -229,7 +230,7 @@ fn hostile_plans_read_user_memory_only() {
                     .ask(&Case::plan(salt, false, &sources, &bytes))
                     .unwrap();
                 only_user_memory(&got.reads)?;
-                prop_assert!(got.reads.len() <= MAX_STEPS && got.tail.len() <= 512);
+                prop_assert!(got.reads.len() <= MAX_STEPS && got.tail.len() <= 1024);
                 let total: usize = got.pieces().iter().map(|(_, piece)| piece.len()).sum();
                 prop_assert!(total <= 1024 && got.step < 32);
                 Ok(())

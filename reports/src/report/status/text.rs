@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 12] = [
+const MEANINGS: [(&str, &str); 15] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -22,6 +22,18 @@ const MEANINGS: [(&str, &str); 12] = [
     (
         "windows_for_values",
         "began behind stalls: their values count, branches and calls do not",
+    ),
+    (
+        "ways",
+        "followed through translated code, instead of a plan",
+    ),
+    (
+        "ways_unknown",
+        "of these, ended at a branch that depends on what the handler does not know",
+    ),
+    (
+        "ways_without_entry",
+        "of these, ended at code that was not translated yet",
     ),
     (
         "plans_missing",
