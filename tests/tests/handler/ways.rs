@@ -14,8 +14,8 @@ use interpreter::{
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use rand::rngs::StdRng;
 use rand::SeedableRng as _;
+use rand::rngs::StdRng;
 
 use crate::host::{compile, read_made_up};
 

@@ -111,7 +111,7 @@ impl Judge<'_> {
                 id: row.get(0)?,
                 pid,
                 address: pc,
-                parameter: row.get(5)?,
+                parameter: without_base(row.get(5)?),
                 reached: row.get(6)?,
                 unknown: row.get(7)?,
                 p: row.get(8)?,
@@ -249,5 +249,13 @@ impl Judge<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// A parameter without the prefix that tells events of executions from those of time.
+fn without_base(parameter: String) -> String {
+    match parameter.strip_prefix("x:") {
+        Some(rest) => rest.to_owned(),
+        None => parameter,
     }
 }

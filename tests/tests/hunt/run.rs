@@ -15,6 +15,9 @@ use crate::kinds::Kind;
 use crate::program::{Machine, Source, generate};
 use crate::trace::Trace;
 
+/// Instructions of a window: as many as usual, and many.
+const WINDOW: u32 = 16;
+const LONG_WINDOW: u32 = 200;
 /// Samples per second of processor time.
 const RATE: u32 = 6000;
 /// Seconds of processor time that each thread of a program runs for.
@@ -55,7 +58,9 @@ impl Range {
         } else {
             generate(kind, seed, &self.machine)
         };
-        let result = self.recorded(&folder, &source);
+        // Every other program has long windows, for which the handler follows the thread's way.
+        let window = if seed % 2 == 1 { LONG_WINDOW } else { WINDOW };
+        let result = self.recorded(&folder, &source, window);
         let mut outcome = result.with_context(|| format!("see {}", folder.display()))?;
         outcome.about = source.about;
         if outcome.verdict.findings.is_empty() && !keep {
@@ -66,12 +71,12 @@ impl Range {
         Ok(outcome)
     }
 
-    fn recorded(&self, folder: &Path, source: &Source) -> Result<Outcome> {
+    fn recorded(&self, folder: &Path, source: &Source, window: u32) -> Result<Outcome> {
         let program = compile(folder, source)?;
         let mut verdict = Verdict::default();
         let _lock = self.locked()?;
         for engine in &self.engines {
-            let mut one = self.engine(folder, &program, engine, source.related)?;
+            let mut one = self.engine(folder, &program, (engine, window), source.related)?;
             for finding in &mut one.findings {
                 finding.text = format!("{engine}: {}", finding.text);
             }
@@ -88,7 +93,7 @@ impl Range {
         &self,
         folder: &Path,
         program: &Path,
-        engine: &str,
+        (engine, window): (&str, u32),
         related: bool,
     ) -> Result<Verdict> {
         let (database, traces) = (folder.join(format!("{engine}.db")), folder.join(engine));
@@ -103,6 +108,7 @@ impl Range {
         } else {
             Command::new(&self.programs.vcpid)
                 .args(["record", "-q", "--engine", engine, "--capture", CAPTURE])
+                .args(["--window", &window.to_string()])
                 .args(["--rate", &RATE.to_string(), "--clock", "cpu-clock", "-o"])
                 .arg(&database)
                 .arg("--")
