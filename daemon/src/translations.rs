@@ -20,6 +20,9 @@ use crate::view::{Located, View};
 pub(crate) const SHORTEST_FOLLOWED: u32 = 64;
 /// Instructions that are translated at one go.
 const AT_ONCE: usize = 2000;
+/// Translated instructions that are remembered, about as many as the handler has entries for. Not all
+/// of them take a micro-operation.
+const MOST_INSTRUCTIONS: usize = 1 << 17;
 /// Images in processes that are remembered. When there are more, all are forgotten: they are told anew.
 const MAX_SPACES: usize = 1 << 14;
 const PAGE: u64 = 4096;
@@ -114,6 +117,27 @@ impl Translations {
         self.tell(process, &located, again);
     }
 
+    /// Tells once more what is known of an instruction that the handler did not find: it may have given
+    /// way to others, or was told since.
+    pub(crate) fn remind(&mut self, process: ProcessKey, address: u64, view: &View<'_>) {
+        let Some(located) = view.locate(address) else {
+            return;
+        };
+        let Pc { image, address: at } = located.pc;
+        let (Some(number), Some(space)) = (
+            self.numbers.get(&located.pc),
+            self.spaces.get(&(process, image)),
+        ) else {
+            return;
+        };
+        let page = address & !(PAGE - 1);
+        let Space { bias, again, .. } = *space;
+        self.handler.put_space(process, page, image.0, bias, again);
+        let mut images = view.images.borrow_mut();
+        let row = images.unwind(image).and_then(|rules| rules.row(at));
+        self.handler.put_entry(image.0, at, *number, row);
+    }
+
     /// Tells where the translated pages of an image lie in a process, as far as it was not told.
     fn tell(&mut self, process: ProcessKey, located: &Located, again: bool) {
         let image = located.pc.image;
@@ -142,7 +166,8 @@ impl Translations {
 
     fn translate(&mut self, at: Pc, view: &View<'_>, tables: &mut Tables) {
         let most = AT_ONCE as u32 * MOST_OF_ONE;
-        if self.next.saturating_add(2 * most) >= Handler::UOPS {
+        let is_full = self.next.saturating_add(2 * most) >= Handler::UOPS;
+        if is_full || self.numbers.len() >= MOST_INSTRUCTIONS {
             self.handler.clear_entries();
             self.numbers.clear();
             self.pages.clear();

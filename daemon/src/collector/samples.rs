@@ -377,11 +377,15 @@ impl Collector {
             && translated
         {
             let process = basis.start.process;
-            translations.want(process, sample.ip, &view, false, &mut self.tables);
-            if let PlanOutcome::Followed {
-                end: WayEnd::NotTranslated { pc },
-            } = basis.outcome
-            {
+            let lacked = match basis.outcome {
+                PlanOutcome::Missing => Some(sample.ip),
+                PlanOutcome::Followed {
+                    end: WayEnd::NotTranslated { pc },
+                } => Some(pc),
+                _ => None,
+            };
+            if let Some(pc) = lacked {
+                translations.remind(process, pc, &view);
                 translations.want(process, pc, &view, false, &mut self.tables);
             }
         }
