@@ -158,8 +158,9 @@ pub trait Memory {
         CodeMemory::Fixed
     }
 
-    /// An instruction was interpreted that has let others see all that the window stored before it
-    /// and in it: what they write from now on may be another thing than they did write.
+    /// An instruction is about to be interpreted that lets others see all that the window stored before
+    /// it and in it: what they write from then on may be another thing than they did write. A locked
+    /// one loads and stores at one moment, so that holds of its own load, too.
     fn fence(&mut self) {}
 }
 
@@ -425,13 +426,15 @@ pub(crate) fn execute(
     instruction: &Decoded,
     (pc, bias, mark): (u64, u64, u32),
 ) -> Result<Flow, StopReason> {
+    // What a locked instruction loads it stores to at once: had the word been another one's since, that
+    // one would have met the store.
+    if instruction.fences {
+        machine.memory.fence();
+    }
     machine.begin(instruction, pc, bias, mark)?;
     let done = (instruction.handler)(machine, instruction);
     if done.is_ok() {
         machine.events.deliver(pc, machine.sink);
-    }
-    if instruction.fences {
-        machine.memory.fence();
     }
     done
 }

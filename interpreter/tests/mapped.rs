@@ -182,6 +182,44 @@ fn orders_of_stores() {
     assert_eq!(known(views, &thrice, RCX), None);
 }
 
+/// Memory of which nothing is known any more once others may have met what the window stores.
+struct UntilFenced(bool);
+
+impl Memory for UntilFenced {
+    fn read(&mut self, _: u64, bytes: &mut [u8]) -> bool {
+        bytes.fill(0);
+        !self.0
+    }
+
+    fn fence(&mut self) {
+        self.0 = true;
+    }
+}
+
+/// A locked instruction loads and stores at one moment: its own load is behind its fence.
+#[test]
+fn locks_load_behind_their_fence() {
+    // Exchanges with memory, with and without a prefix, and locked additions; then plain ones.
+    let locked: [&[u8]; 3] = [
+        &[0x87, 0x07],
+        &[0xf0, 0x87, 0x07],
+        &[0xf0, 0x0f, 0xc1, 0x07],
+    ];
+    let plain: [&[u8]; 2] = [&[0x8b, 0x07], &[0x0f, 0xc1, 0x07]];
+    let loaded = |program: &[u8]| {
+        let mut registers = [0; 16];
+        registers[RDI] = ONE;
+        let registers = Registers::from_sample(registers, START, 0);
+        let mut code = Program::new(&[program]);
+        let mut memory = UntilFenced(false);
+        let mut events = Events::default();
+        let outcome = Window::default().run(&registers, &mut code, &mut memory, &mut events);
+        outcome.registers.gpr[RAX].get(4)
+    };
+    assert_eq!(locked.map(loaded), [None; 3]);
+    assert_eq!(plain.map(loaded), [Some(0); 2]);
+}
+
 /// What lies elsewhere in the page, in private pages, or beside what was stored keeps its value.
 #[test]
 fn what_is_kept() {

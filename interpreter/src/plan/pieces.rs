@@ -124,7 +124,8 @@ impl<'a> Pieces<'a> {
     }
 
     /// No load from here on finds a word that changes: an instruction that locks memory, or waits for
-    /// all stores, has let others see what the window stored, and what they do then is not known.
+    /// all stores, lets others see what the window stores, and what they do then is not known. Its own
+    /// load is the first: whoever changed the word behind it would have met its store.
     pub fn close(&self) {
         self.next.set(usize::MAX);
     }
