@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Pid, ProcessKey};
 
 use crate::images::ImageId;
-use crate::memory::of_map;
+use crate::memory::{of_map, of_set};
 use crate::tables::{Pc, Tables};
 use crate::view::{Located, View};
 
@@ -81,7 +81,9 @@ impl Translations {
 
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        of_map(&self.numbers) + of_map(&self.spaces)
+        let of_pages = |pages: &Pages| of_set(&pages.all) + 8 * pages.order.capacity();
+        let pages: usize = self.pages.values().map(of_pages).sum();
+        of_map(&self.numbers) + of_map(&self.spaces) + of_map(&self.pages) + pages
     }
 
     /// Whether code there is translated, or will be once it is wanted.

@@ -168,16 +168,16 @@ pub(crate) fn compile(source: &str) -> Result<(tempfile::TempDir, PathBuf)> {
     Ok((folder, program))
 }
 
-/// The running code.
-pub(crate) struct Host {
+/// Code that was compiled, and answers each question on its input on its output.
+pub(crate) struct Pipes {
     child: RefCell<(Child, ChildStdin, ChildStdout)>,
     _folder: tempfile::TempDir,
 }
 
-impl Host {
-    /// Compiles the code and starts it.
-    pub(crate) fn start() -> Result<Self> {
-        let (folder, program) = compile("host.c")?;
+impl Pipes {
+    /// Compiles a file of this folder, and starts it.
+    pub(crate) fn start(source: &str) -> Result<Self> {
+        let (folder, program) = compile(source)?;
         let mut child = Command::new(&program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -190,12 +190,37 @@ impl Host {
         })
     }
 
+    /// Its answer, of so many bytes.
+    pub(crate) fn ask(&self, question: &[u8], answer: usize) -> Result<Vec<u8>> {
+        let (_, input, output) = &mut *self.child.borrow_mut();
+        input.write_all(question)?;
+        let mut bytes = vec![0; answer];
+        output.read_exact(&mut bytes).context("no answer")?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        let (child, ..) = self.child.get_mut();
+        // It may have ended by itself; then there is nothing to do.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// The running code.
+pub(crate) struct Host(Pipes);
+
+impl Host {
+    /// Compiles the code and starts it.
+    pub(crate) fn start() -> Result<Self> {
+        Ok(Self(Pipes::start("host.c")?))
+    }
+
     /// Asks one case.
     pub(crate) fn ask(&self, case: &Case) -> Result<Answer> {
-        let (_, input, output) = &mut *self.child.borrow_mut();
-        input.write_all(&case.0)?;
-        let mut bytes = vec![0; RESULT];
-        output.read_exact(&mut bytes)?;
+        let bytes = self.0.ask(&case.0, RESULT)?;
         let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
         let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
         let (tail, reads) = (half(8) as usize, half(12) as usize);
@@ -222,15 +247,6 @@ impl Host {
                 })
                 .collect(),
         })
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let (child, ..) = self.child.get_mut();
-        // It may have ended by itself; then there is nothing to do.
-        let _ = child.kill();
-        let _ = child.wait();
     }
 }
 

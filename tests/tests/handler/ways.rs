@@ -1,10 +1,7 @@
 //! The handler's way through translated code: that it reads what the thread would load, by the
 //! interpreter, and that no micro-operation makes it read what it may not.
 
-use std::cell::RefCell;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use interpreter::{
@@ -17,7 +14,7 @@ use proptest::test_runner::{Config, TestRunner};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use crate::host::{compile, read_made_up};
+use crate::host::{Pipes, read_made_up};
 
 /// Reads that a result reports.
 const MOST_READS: usize = 256;
@@ -26,10 +23,7 @@ const RESULT: usize = 16 + 8 * MOST_READS;
 /// Lines that a way reads at most, and each of them once more.
 const MOST_LINES: usize = 2 * 96;
 
-struct Host {
-    child: RefCell<(Child, ChildStdin, ChildStdout)>,
-    _folder: tempfile::TempDir,
-}
+struct Host(Pipes);
 
 /// What the code is asked.
 #[derive(Debug)]
@@ -55,17 +49,7 @@ struct Answer {
 
 impl Host {
     fn start() -> Result<Self> {
-        let (folder, program) = compile("ways.c")?;
-        let mut child = Command::new(&program)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let input = child.stdin.take().context("no input")?;
-        let output = child.stdout.take().context("no output")?;
-        Ok(Self {
-            child: RefCell::new((child, input, output)),
-            _folder: folder,
-        })
+        Ok(Self(Pipes::start("ways.c")?))
     }
 
     fn ask(&self, case: &Case<'_>) -> Result<Answer> {
@@ -83,10 +67,7 @@ impl Host {
             bytes.extend(address.to_ne_bytes());
             bytes.extend(u64::from(*at).to_ne_bytes());
         }
-        let (_, input, output) = &mut *self.child.borrow_mut();
-        input.write_all(&bytes)?;
-        let mut bytes = vec![0; RESULT];
-        output.read_exact(&mut bytes).context("no answer")?;
+        let bytes = self.0.ask(&bytes, RESULT)?;
         let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
         let count = half(12) as usize;
         let reads = bytes[16..].chunks_exact(8).take(count);
@@ -98,15 +79,6 @@ impl Host {
             reads: reads.map(word).collect(),
             count,
         })
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let (child, ..) = self.child.get_mut();
-        // It may have ended by itself; then there is nothing to do.
-        let _ = child.kill();
-        let _ = child.wait();
     }
 }
 
