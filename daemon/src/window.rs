@@ -76,7 +76,7 @@ impl SampleMemory<'_, '_> {
     /// What was read in the interrupt besides the stack.
     fn brought(&mut self, address: u64, len: usize) -> Option<&[u8]> {
         let brought = self.brought?;
-        if !brought.capture.second_look && self.view.may_be_exposed(address) {
+        if self.is_seen_once(brought, address, len) {
             self.seen_once = true;
             return brought.pieces().bytes_seen_once(address, len);
         }
@@ -88,8 +88,17 @@ impl SampleMemory<'_, '_> {
         let Some(brought) = self.brought else {
             return false;
         };
-        let seen_once = !brought.capture.second_look && self.view.may_be_exposed(address);
-        !seen_once && brought.pieces().across(address, bytes)
+        Pieces::are_apart(address, bytes.len())
+            && !self.is_seen_once(brought, address, bytes.len())
+            && brought.pieces().across(address, bytes)
+    }
+
+    /// Whether others may write some of these bytes, and nobody has looked a second time.
+    fn is_seen_once(&self, brought: &Brought<'_>, address: u64, len: usize) -> bool {
+        let last = address.saturating_add((len as u64).saturating_sub(1));
+        !brought.capture.second_look
+            && (self.view.may_be_exposed(address)
+                || last / 4096 != address / 4096 && self.view.may_be_exposed(last))
     }
 
     /// The copy of the stack, which was made behind all pieces.

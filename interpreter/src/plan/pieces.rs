@@ -209,6 +209,11 @@ impl<'a> Pieces<'a> {
         }
     }
 
+    /// Whether so many bytes from an address on lie in two lines.
+    pub fn are_apart(address: u64, len: usize) -> bool {
+        address % LINE + len as u64 > LINE
+    }
+
     /// What a load finds that two pieces have, one behind the other, of which neither changes.
     pub fn across(&self, address: u64, bytes: &mut [u8]) -> bool {
         let first = (LINE - address % LINE) as usize;
