@@ -56,25 +56,30 @@ struct stored {
 
 /* The way that a thread goes, as far as it is followed. */
 struct way {
-	u64 words[SOURCES_OF_WAY];
+	/* The general registers, and what way.h names. */
+	u64 words[32];
 	/* Which of them are known: a bit each. */
-	u64 known;
+	u32 known;
 	/* Of the sample: what bears another number is of an earlier one. */
 	u32 serial;
-	/* The next micro-operation. */
-	u32 at;
-	u32 end, failures, read, followed;
+	u32 end, failures, read, followed, guesses, decoded;
 	/* The last comparison, or the register of flags. */
-	u32 flags_size;
-	u64 flags_a, flags_b;
-	/* Where code was wanted that is not translated. */
-	u64 pc;
-	/* The page that was gone to last, of which image it is, and its bias. */
-	u64 page, image, bias;
-	/* The row of the first instruction. */
-	struct row row;
-	/* Others may write what it reads, although only one thread uses the address space. */
-	u32 again;
+	u32 flags_size, flags_carry, flags_sum;
+	/* Masks of vectors that are known: a bit each. */
+	u32 mask_known;
+	u64 flags_a, flags_b, flags_result;
+	/* What was loaded last. */
+	u64 loaded;
+	/* The next instruction, its bytes, and the line of code that was looked at last. */
+	u64 pc, code[2], code_line;
+	u32 code_at;
+	/* Whether the process is known, and that others may write what it reads, although only one thread
+	 * uses the address space. */
+	u32 met, again;
+	u64 vectors[32][8];
+	/* Which words of them are known. */
+	u64 vector_known[4];
+	u64 masks[8];
 	struct line lines[LINES];
 	struct stored stored[STORED];
 };
@@ -421,7 +426,7 @@ SUBPROGRAM int walk_step(struct work *work)
 		return FRAMES_UNREADABLE;
 	if (work->first && work->row.kind != ROW_NONE)
 		row = work->row;
-	else if (!find_row(work, work->pc, &row))
+	else if (!find_row(work, work->first ? work->pc | ROW_OF_START : work->pc, &row))
 		return walk_by_pointer(work);
 	if (row.kind == ROW_OUTERMOST)
 		return FRAMES_OUTERMOST | 256;

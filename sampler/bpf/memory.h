@@ -276,21 +276,23 @@ static inline void follow_plan(struct work *work, struct task_struct *task,
 		add_code(work, CODE_BYTES_PLANNED);
 }
 
-/* Follows the way of the thread through translated code, and brings what it loads. */
-static inline void capture_way(struct work *work, struct task_struct *task, u32 at)
+/* Follows the way of the thread, and brings the code that it runs and what it loads. */
+static inline void capture_way(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
 	struct way *way = &work->way;
-	u64 bias = way->bias;
-	u32 bases;
+	u32 bases = 0;
 	int called_from = 0;
 
-	work->row = way->row;
-	if (settings.frames)
-		called_from = walk(work);
+	if (work->kernel) {
+		allow_kernel_memory(work, task);
+	} else {
+		if (settings.frames)
+			called_from = walk(work);
+		bases = find_bases(work, task);
+	}
 	work->pieces = record->tail_words;
-	bases = find_bases(work, task);
-	follow_way(work, at, bias, settings.most_uops, bases);
+	follow_way(work, settings.most_followed, bases);
 	work->pieces_end = record->tail_words;
 	record->plan = PLAN_FOLLOWED;
 	record->plan_step = way->end;
@@ -300,7 +302,9 @@ static inline void capture_way(struct work *work, struct task_struct *task, u32 
 	count(COUNT_WAYS);
 	if (way->end >= WAY_UNKNOWN && way->end <= WAY_END)
 		count(COUNT_WAYS + within(way->end, 7));
-	add_to(COUNT_UOPS, way->followed);
+	add_to(COUNT_FOLLOWED, way->followed);
+	add_to(COUNT_DECODED, way->decoded);
+	add_to(COUNT_GUESSES, way->guesses);
 	add_to(COUNT_LINES, way->read);
 	if (!called_from)
 		add_stack(work, STACK_BYTES_PLANNED);
@@ -319,17 +323,10 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 	int called_from = 0;
 
 	work->row.kind = ROW_NONE;
-	if (!work->kernel && settings.most_uops) {
-		u64 bias;
-		u32 at;
-
-		work->way.page = 0;
-		work->way.again = 0;
-		at = find_entry(work, record->ip, &bias);
-		if (at) {
-			capture_way(work, task, at);
-			return;
-		}
+	if (settings.most_followed) {
+		find_process(work);
+		capture_way(work, task);
+		return;
 	}
 	if (value) {
 		record->plan_tag = plan->tag;

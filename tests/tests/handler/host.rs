@@ -190,6 +190,12 @@ impl Pipes {
         })
     }
 
+    /// Tells it something that it does not answer to.
+    pub(crate) fn tell(&self, bytes: &[u8]) -> Result<()> {
+        let (_, input, _) = &mut *self.child.borrow_mut();
+        Ok(input.write_all(bytes)?)
+    }
+
     /// Its answer, of so many bytes.
     pub(crate) fn ask(&self, question: &[u8], answer: usize) -> Result<Vec<u8>> {
         let (_, input, output) = &mut *self.child.borrow_mut();

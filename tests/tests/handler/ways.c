@@ -1,10 +1,10 @@
 /*
- * The handler's way through translated code, outside of the kernel, as host.c has its plans: each
- * case is a head with micro-operations and entries behind it. Memory is made up as there, but for the
- * code, which can be read.
+ * The handler's way outside of the kernel, as host.c has its plans. First comes the code that can be
+ * read: its address, its length, its bytes; then cases. Other memory is made up as there.
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef uint8_t u8;
@@ -12,29 +12,28 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int8_t s8;
+typedef int16_t s16;
 typedef int32_t s32;
 typedef int64_t s64;
 
 #include "shared.h"
 
 #define MOST_READS 256
-#define MOST_UOPS 65536
-#define MOST_ENTRIES 32768
+
+static struct {
+	u64 address, bytes;
+} code;
+
+static u8 *text;
 
 static struct {
 	u64 salt;
 	u64 registers[REGISTER_WORDS];
-	u64 bias, fs_base, gs_base;
-	struct range code;
-	u32 bases, at, most, uops, entries, reserved;
+	u64 fs_base, gs_base;
+	/* Of an instruction that is only decoded. */
+	u8 bytes[16];
+	u32 bases, most, decodes, reserved;
 } given;
-
-static struct {
-	u64 address;
-	u64 at;
-} entry[MOST_ENTRIES];
-
-static struct uop uop[MOST_UOPS];
 
 static struct {
 	u32 end, failures, followed, reads;
@@ -57,12 +56,15 @@ static long read_user(void *to, u32 size, u64 address)
 		result.read[result.reads] = address;
 	result.reads++;
 	memset(to, 0, size);
-	if (address >= given.code.start && address < given.code.end)
-		return 0;
 	for (index = 0; index < size; index++) {
 		u64 at = address + index;
-		u64 word = mixed(at >> 3 ^ given.salt);
+		u64 word;
 
+		if (at - code.address < code.bytes) {
+			bytes[index] = text[at - code.address];
+			continue;
+		}
+		word = mixed(at >> 3 ^ given.salt);
 		if ((mixed(at >> 12 ^ given.salt) & 7) == 0)
 			return -14;
 		if (word & 0x700)
@@ -90,39 +92,58 @@ static int find_row(struct work *work, u64 address, struct row *row)
 	return 0;
 }
 
-static const struct uop *uop_at(u32 index)
+struct insn;
+static struct insn *insn_at(u32 index);
+
+static struct fork forks[FORKS];
+
+static struct fork *fork_at(u32 index)
 {
-	return index < given.uops ? &uop[index] : 0;
+	return &forks[index];
 }
 
-static u32 find_entry(struct work *work, u64 address, u64 *bias)
+static int may_read(struct work *work, u64 address)
 {
-	u32 index;
-
 	(void)work;
-	for (index = 0; index < given.entries; index++)
-		if (entry[index].address == address) {
-			*bias = given.bias;
-			return (u32)entry[index].at;
-		}
-	return 0;
+	(void)address;
+	return 1;
 }
 
 #define SUBPROGRAM
 #include "capture.h"
 #include "second_look.h"
-#include "uops.h"
+#include "way.h"
+
+static struct insn insns[INSNS];
+
+static struct insn *insn_at(u32 index)
+{
+	return &insns[index];
+}
 
 static struct work work;
 
 int main(void)
 {
+	if (fread(&code, sizeof(code), 1, stdin) != 1)
+		return 1;
+	text = malloc(code.bytes + 1);
+	if (!text || fread(text, 1, code.bytes, stdin) != code.bytes)
+		return 1;
 	while (fread(&given, sizeof(given), 1, stdin) == 1) {
-		if (given.uops > MOST_UOPS || given.entries > MOST_ENTRIES ||
-		    fread(uop, sizeof(*uop), given.uops, stdin) != given.uops ||
-		    fread(entry, sizeof(*entry), given.entries, stdin) != given.entries)
-			return 1;
 		memset(&result, 0, sizeof(result));
+		if (given.decodes) {
+			struct insn insn;
+
+			memcpy(work.way.code, given.bytes, 16);
+			result.end = decode_insn(&work, &insn);
+			result.failures = insn.kind;
+			result.followed = insn.flags & OPERAND_MEMORY ? insn.displacement : 0;
+			result.reads = (u32)insn.value;
+			fwrite(&result, sizeof(result), 1, stdout);
+			fflush(stdout);
+			continue;
+		}
 		memset(&work.record, 0, sizeof(work.record));
 		memcpy(work.registers, given.registers, sizeof(work.registers));
 		work.record.ip = given.registers[REGISTER_IP];
@@ -130,7 +151,7 @@ int main(void)
 		work.record.gs_base = given.gs_base;
 		work.kernel = 0;
 		work.pieces = 0;
-		follow_way(&work, given.at, given.bias, given.most, given.bases);
+		follow_way(&work, given.most, given.bases);
 		work.pieces_end = work.record.tail_words;
 		look_at_pieces(&work);
 		result.end = work.way.end;
