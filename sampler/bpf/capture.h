@@ -54,6 +54,14 @@ struct stored {
 	u16 reserved;
 };
 
+/* An instruction in the making. It lies in memory that the verifier knows nothing of, so that it need
+ * not tell apart what it may be. */
+struct decoding {
+	u32 at;
+	u8 rex, prefix, opcode, map, vex, mod, digit, evex_byte;
+	u32 reserved;
+};
+
 /* The way that a thread goes, as far as it is followed. */
 struct way {
 	/* The general registers, and what way.h names. */
@@ -72,6 +80,7 @@ struct way {
 	u64 loaded;
 	/* The next instruction, its bytes, and the line of code that was looked at last. */
 	u64 pc, code[2], code_line;
+	struct decoding decoding;
 	u32 code_at;
 	/* Whether the process is known, and that others may write what it reads, although only one thread
 	 * uses the address space. */

@@ -247,15 +247,9 @@ static const struct opcode two_bytes[256] = {
 	[0xd0 ... 0xfe] = { KIND_VECTOR, HAS_OPERAND },
 };
 
-/* An instruction in the making. */
-struct decoding {
-	u32 at;
-	u8 rex, prefix, lock, opcode, map, vex, mod, digit, length_bits, evex_byte;
-};
-
 static inline u32 byte_at(const u8 *code, u32 at)
 {
-	return code[at & 15];
+	return code[within(at, 15)];
 }
 
 static inline s32 word_at(const u8 *code, u32 at)
@@ -574,7 +568,7 @@ static inline int is_bmi(const struct insn *insn, const struct decoding *d)
  * Its length is 0 where that is none that is known. */
 SUBPROGRAM int decode_insn(struct work *work, struct insn *insn)
 {
-	struct decoding d = {};
+	struct decoding *d;
 	struct opcode of = {};
 	const u8 *code;
 	u32 index, immediate = 0;
@@ -582,6 +576,8 @@ SUBPROGRAM int decode_insn(struct work *work, struct insn *insn)
 	if (!work || !insn)
 		return 0;
 	code = (const u8 *)work->way.code;
+	d = &work->way.decoding;
+	*d = (struct decoding){};
 	insn->length = 0;
 	insn->kind = KIND_END;
 	insn->op = 0;
@@ -596,14 +592,14 @@ SUBPROGRAM int decode_insn(struct work *work, struct insn *insn)
 	insn->size = 0;
 	insn->width = 0;
 	for (index = 0; index < 6; index++) {
-		u32 byte = byte_at(code, d.at);
+		u32 byte = byte_at(code, d->at);
 
 		if (byte == 0x66)
-			d.prefix |= 1;
+			d->prefix |= 1;
 		else if (byte == 0xf3)
-			d.prefix = (d.prefix & 1) | 2;
+			d->prefix = (d->prefix & 1) | 2;
 		else if (byte == 0xf2)
-			d.prefix = (d.prefix & 1) | 4;
+			d->prefix = (d->prefix & 1) | 4;
 		else if (byte == 0x64)
 			insn->segment = WORD_FS_BASE;
 		else if (byte == 0x65)
@@ -611,70 +607,70 @@ SUBPROGRAM int decode_insn(struct work *work, struct insn *insn)
 		else if (byte != 0xf0 && byte != 0x2e && byte != 0x36 && byte != 0x3e &&
 			 byte != 0x26)
 			break;
-		d.at++;
+		d->at++;
 	}
-	if ((byte_at(code, d.at) & 0xf0) == 0x40)
-		d.rex = byte_at(code, d.at++);
-	d.opcode = byte_at(code, d.at);
-	if (d.opcode == 0xc4 || d.opcode == 0xc5 || d.opcode == 0x62) {
-		decode_vex(insn, &d, code);
+	if ((byte_at(code, d->at) & 0xf0) == 0x40)
+		d->rex = byte_at(code, d->at++);
+	d->opcode = byte_at(code, d->at);
+	if (d->opcode == 0xc4 || d->opcode == 0xc5 || d->opcode == 0x62) {
+		decode_vex(insn, d, code);
 	} else {
-		d.at++;
-		if (d.opcode == 0x0f) {
-			d.map = 1;
-			d.opcode = byte_at(code, d.at++);
-			if (d.opcode == 0x38 || d.opcode == 0x3a) {
-				d.map = d.opcode == 0x38 ? 2 : 3;
-				d.opcode = byte_at(code, d.at++);
+		d->at++;
+		if (d->opcode == 0x0f) {
+			d->map = 1;
+			d->opcode = byte_at(code, d->at++);
+			if (d->opcode == 0x38 || d->opcode == 0x3a) {
+				d->map = d->opcode == 0x38 ? 2 : 3;
+				d->opcode = byte_at(code, d->at++);
 			}
 		}
-		if (d.rex & 8)
+		if (d->rex & 8)
 			insn->flags |= OPERAND_WIDE;
-		if (d.prefix & 2)
+		if (d->prefix & 2)
 			insn->flags |= OPERAND_REPEATED;
-		if (d.prefix & 4)
+		if (d->prefix & 4)
 			insn->flags |= OPERAND_REPEATED_UNEQUAL;
 	}
-	if (d.map == 0)
-		of = one_byte[d.opcode];
-	else if (d.map == 1)
-		of = two_bytes[d.opcode];
-	else if (d.map == 2 || d.map == 3)
-		of = (struct opcode){ KIND_VECTOR, d.map == 3 ? HAS_OPERAND | HAS_BYTE : HAS_OPERAND };
+	if (d->map == 0)
+		of = one_byte[d->opcode];
+	else if (d->map == 1)
+		of = two_bytes[d->opcode];
+	else if (d->map == 2 || d->map == 3)
+		of = (struct opcode){ KIND_VECTOR, d->map == 3 ? HAS_OPERAND | HAS_BYTE : HAS_OPERAND };
 	insn->kind = of.kind;
-	if (d.vex) {
-		insn->kind = is_bmi(insn, &d) ? KIND_BMI : KIND_VECTOR;
+	if (d->vex) {
+		insn->kind = is_bmi(insn, d) ? KIND_BMI : KIND_VECTOR;
 		/* Masks' own instructions lie where others are without VEX. */
-		if (d.map == 1 && ((d.opcode & 0xf0) == 0x40 || (d.opcode & 0xf0) == 0x90))
+		if (d->map == 1 && ((d->opcode & 0xf0) == 0x40 || (d->opcode & 0xf0) == 0x90))
 			of.parts = HAS_OPERAND;
-		else if (!of.kind || !d.map || d.map > 3)
+		else if (!of.kind || !d->map || d->map > 3)
 			insn->kind = KIND_END;
-	} else if (d.map == 2 && d.opcode >= 0xf0) {
+	} else if (d->map == 2 && d->opcode >= 0xf0) {
 		/* movbe; what is left (crc32, adcx) is not followed. */
-		insn->kind = !(d.prefix & 4) && d.opcode <= 0xf1 ? KIND_SWAP : KIND_OTHER;
+		insn->kind = !(d->prefix & 4) && d->opcode <= 0xf1 ? KIND_SWAP : KIND_OTHER;
 	}
 	if (of.parts & HAS_OPERAND)
-		decode_operand(insn, &d, code);
+		decode_operand(insn, d, code);
 	else
-		decode_short(insn, &d);
+		decode_short(insn, d);
 	if (insn->kind == KIND_GROUP)
-		decode_group(insn, &d, &of);
+		decode_group(insn, d, &of);
 	else if (insn->kind != KIND_VECTOR && insn->kind != KIND_BMI)
-		decode_kind(insn, &d);
+		decode_kind(insn, d);
 	if (of.parts & TO_REGISTER)
 		insn->flags |= OPERAND_TO_REGISTER;
 	if (insn->kind == KIND_VECTOR || insn->kind == KIND_BMI) {
-		if (!d.vex) {
+		if (!d->vex) {
 			insn->size = 16;
-			insn->opcode = d.opcode;
+			insn->opcode = d->opcode;
 			insn->beside = insn->reg;
-			insn->map = d.map | (d.prefix & 4 ? 3 : d.prefix & 2 ? 2 : d.prefix) << 4;
+			insn->map = d->map | (d->prefix & 4 ? 3 : d->prefix & 2 ? 2 : d->prefix) << 4;
 			/* Without VEX, whole registers stay as they are above. */
 			insn->width = 1;
 		} else if (insn->flags & OPERAND_EVEX) {
-			insn->reg |= ~d.evex_byte & 0x10;
-			if (d.mod == 3)
-				insn->rm |= ~d.evex_byte >> 2 & 0x10;
+			insn->reg |= ~d->evex_byte & 0x10;
+			if (d->mod == 3)
+				insn->rm |= ~d->evex_byte >> 2 & 0x10;
 		}
 		if (insn->kind == KIND_BMI)
 			insn->size = insn->flags & OPERAND_WIDE ? 8 : 4;
@@ -682,67 +678,67 @@ SUBPROGRAM int decode_insn(struct work *work, struct insn *insn)
 		insn->size = 4;
 		if (of.parts & OF_BYTES)
 			insn->size = 1;
-		else if (d.rex & 8 || of.parts & OF_WORDS)
+		else if (d->rex & 8 || of.parts & OF_WORDS)
 			insn->size = 8;
-		else if (d.prefix & 1)
+		else if (d->prefix & 1)
 			insn->size = 2;
 		insn->width = insn->size;
 	}
 	if (insn->kind == KIND_MOVE) {
-		if (d.map == 0 && d.opcode == 0x63) {
+		if (d->map == 0 && d->opcode == 0x63) {
 			insn->width = 4;
 			insn->flags |= OPERAND_SIGNED;
-		} else if (d.map == 1 && d.opcode != 0xc3) {
-			insn->width = d.opcode & 1 ? 2 : 1;
-			if (d.opcode >= 0xbe)
+		} else if (d->map == 1 && d->opcode != 0xc3) {
+			insn->width = d->opcode & 1 ? 2 : 1;
+			if (d->opcode >= 0xbe)
 				insn->flags |= OPERAND_SIGNED;
 		}
 	}
-	if (insn->kind == KIND_SWAP && d.map == 2) {
+	if (insn->kind == KIND_SWAP && d->map == 2) {
 		insn->op = 1;
-		if (d.opcode == 0xf0)
+		if (d->opcode == 0xf0)
 			insn->flags |= OPERAND_TO_REGISTER;
 	}
 	if (insn->kind == KIND_FLOAT_STACK) {
-		insn->op = d.opcode;
-		insn->width = insn->flags & OPERAND_MEMORY ? float_stack_bytes(d.opcode, d.digit) :
-							     d.digit;
+		insn->op = d->opcode;
+		insn->width = insn->flags & OPERAND_MEMORY ? float_stack_bytes(d->opcode, d->digit) :
+							     d->digit;
 	}
 	if (insn->width == 1 && !(insn->flags & OPERAND_MEMORY) && insn->kind != KIND_VECTOR)
-		insn->rm = byte_register(insn->rm, d.rex);
+		insn->rm = byte_register(insn->rm, d->rex);
 	if (insn->size == 1)
-		insn->reg = byte_register(insn->reg, d.rex);
+		insn->reg = byte_register(insn->reg, d->rex);
 	if (of.parts & HAS_BYTE) {
-		insn->value = (s8)byte_at(code, d.at);
+		insn->value = (s8)byte_at(code, d->at);
 		immediate = 1;
 	} else if (of.parts & HAS_SHORT) {
-		insn->value = (s32)(byte_at(code, d.at) | byte_at(code, d.at + 1) << 8);
+		insn->value = (s32)(byte_at(code, d->at) | byte_at(code, d->at + 1) << 8);
 		immediate = 2;
 	} else if (of.parts & HAS_WORD) {
 		immediate = 4;
-		insn->value = word_at(code, d.at);
-		if (d.map == 0 && (d.opcode & 0xf8) == 0xb8 && d.rex & 8) {
+		insn->value = word_at(code, d->at);
+		if (d->map == 0 && (d->opcode & 0xf8) == 0xb8 && d->rex & 8) {
 			insn->kind = KIND_CONSTANT;
-			insn->displacement = word_at(code, d.at + 4);
+			insn->displacement = word_at(code, d->at + 4);
 			immediate = 8;
-		} else if (d.prefix & 1 && !(d.rex & 8) && !(of.parts & OF_WORDS)) {
+		} else if (d->prefix & 1 && !(d->rex & 8) && !(of.parts & OF_WORDS)) {
 			immediate = 2;
 			insn->value = (s16)insn->value;
 		}
-	} else if (insn->kind == KIND_SHIFT && d.opcode <= 0xd1) {
+	} else if (insn->kind == KIND_SHIFT && d->opcode <= 0xd1) {
 		insn->value = 1;
 		insn->flags |= OPERAND_IMMEDIATE;
 	}
 	if (immediate)
 		insn->flags |= OPERAND_IMMEDIATE;
-	d.at += immediate;
+	d->at += immediate;
 	/* The stack and the program counter in parts; what AMD had for a while. */
-	if ((d.prefix & 1 && !(d.rex & 8) && !d.vex &&
+	if ((d->prefix & 1 && !(d->rex & 8) && !d->vex &&
 	     (of.parts & OF_WORDS || insn->kind == KIND_RETURN || insn->kind == KIND_JUMP ||
 	      insn->kind == KIND_JUMP_IF)) ||
-	    (d.map == 1 && d.opcode == 0x78 && !d.vex && d.prefix))
+	    (d->map == 1 && d->opcode == 0x78 && !d->vex && d->prefix))
 		insn->kind = KIND_END;
-	insn->length = d.at > 15 ? 0 : d.at;
+	insn->length = d->at > 15 ? 0 : d->at;
 	return insn->length;
 }
 

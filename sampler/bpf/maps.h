@@ -27,7 +27,7 @@ struct plans_map {
 struct insns_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, INSNS);
-	__type(key, u32);
+	__uint(key_size, sizeof(u32));
 	__uint(value_size, INSN_BYTES);
 } insns SEC(".maps");
 

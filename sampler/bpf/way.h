@@ -775,10 +775,10 @@ static inline void do_string(struct work *work, const struct insn *insn)
 	struct way *way = &work->way;
 	u32 size = bytes_of(insn->size);
 	u32 what = insn->op >> 1 & 7;
-	u64 from = way->words[6], to = way->words[7], count = 1, value, other;
+	u64 from = way->words[6], to = way->words[7], count = 1, value = 0, other;
 	int reads_from = what == 2 || what == 3 || what == 6;
 	int writes = what == 2 || what == 5;
-	int known, moves_from = reads_from, moves_to = what != 6;
+	int known = 0, moves_from = reads_from, moves_to = what != 6;
 	u32 index;
 
 	if (insn->flags & (OPERAND_REPEATED | OPERAND_REPEATED_UNEQUAL)) {
