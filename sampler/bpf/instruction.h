@@ -89,25 +89,40 @@
 #define WORDS 32
 #define SECOND_BYTE 0x40
 
-/* A decoded instruction. */
+/* A decoded instruction: half a line of the processor's cache, since each that is followed brings one. */
 struct insn {
-	/* Its bytes, as they lie in memory: the first eight, and of the next eight its own. */
-	u64 first, second, own;
-	u8 length, kind, op, size;
+	/* The first eight of its bytes, as they lie in memory. */
+	u64 first;
+	u8 length, kind;
+	union {
+		/* Of what kind, more closely; of vectors the opcode. */
+		u8 op, opcode;
+	};
+	u8 size;
 	/* Words; vector registers by their number. */
 	u8 reg, rm, base, index;
-	u8 scale, segment, flags, width;
+	/* How far the index is shifted, and the segment's word. */
+	u8 scale, segment;
+	u8 flags, width;
 	s32 displacement;
 	s32 value;
-	/* Of vectors: the opcode, its map (1 to 3) and prefix (0: none, 1: 66, 2: f3, 3: f2; in the upper
-	 * half), the register beside the others, and the mask (bit 7: zeros elsewhere; bit 6: one
-	 * element for all). Of others: words that are not known any more, a bit each. */
 	union {
+		/* Of vectors: the map (1 to 3) and prefix (0: none, 1: 66, 2: f3, 3: f2; in the upper
+		 * half), and the register beside the others. */
 		struct {
-			u8 opcode, map, beside, mask;
+			u8 map, beside;
 		};
-		u32 forgotten;
+		/* Of others: words that are not known any more, a bit each. */
+		u16 forgotten;
 	};
+	union {
+		/* Of vectors the mask (bit 7: zeros elsewhere; bit 6: one element for all). */
+		u8 mask;
+		/* Of branches what they did before: way.h. */
+		u8 taken;
+	};
+	/* Of its bytes behind the eighth. */
+	u8 check;
 };
 
 _Static_assert(sizeof(struct insn) == INSN_BYTES, "insn");
@@ -578,19 +593,9 @@ SUBPROGRAM int decode_insn(struct work *work, struct insn *insn)
 	code = (const u8 *)work->way.code;
 	d = &work->way.decoding;
 	*d = (struct decoding){};
-	insn->length = 0;
-	insn->kind = KIND_END;
-	insn->op = 0;
-	insn->reg = 0;
-	insn->rm = 0;
-	insn->scale = 0;
+	/* All is 0: KIND_END. */
+	__builtin_memset(insn, 0, sizeof(*insn));
 	insn->segment = WORD_NONE;
-	insn->flags = 0;
-	insn->displacement = 0;
-	insn->value = 0;
-	insn->forgotten = 0;
-	insn->size = 0;
-	insn->width = 0;
 	for (index = 0; index < 6; index++) {
 		u32 byte = byte_at(code, d->at);
 

@@ -143,18 +143,18 @@ static inline u64 numbers_of(const struct place_key *key)
 /* Slots, powers of two. */
 #define LINES 128
 #define STORED 128
-/* Decoded instructions, and branches that are remembered: powers of two. */
-#define INSNS 16384
-#define INSN_BYTES 48
-#define FORKS 16384
+/* Decoded instructions, of each line of code beside one another, and indirect branches that are
+ * remembered: powers of two. */
+#define INSNS 131072
+#define INSNS_OF_LINE 64
+#define INSN_BYTES 32
+#define FORKS 4096
 
-/* What a branch did where that was known: whether it was taken, in two bits (2 to 5; 0: never), and
- * where it led to, if it is indirect. */
+/* Where an indirect branch led to. */
 struct fork {
 	/* Behind the branch. */
 	u64 pc;
 	u64 target;
-	u32 taken, reserved;
 };
 
 static inline u64 mixed_word(u64 word)
@@ -389,7 +389,7 @@ _Static_assert(sizeof(struct plan_value) == 576, "plan_value");
 _Static_assert(__builtin_offsetof(struct plan_value, plan.step) == 64, "a plan's first line");
 _Static_assert(sizeof(struct record) == 160, "record");
 _Static_assert(sizeof(struct settings) == 200, "settings");
-_Static_assert(sizeof(struct fork) == 24, "fork");
+_Static_assert(sizeof(struct fork) == 16, "fork");
 _Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");
 
 #endif

@@ -1067,26 +1067,12 @@ static inline void do_float_stack(struct work *work, const struct insn *insn)
 		forget_flags(way);
 }
 
-/* What a branch does is noted where it is known, and looked up where it is not. */
-static inline struct fork *fork_of(u64 pc)
-{
-	u64 mixed = mixed_word(pc);
-	struct fork *fork = fork_at((u32)mixed & (FORKS - 1));
-
-	if (fork && fork->pc != pc) {
-		fork->target = 0;
-		fork->taken = 0;
-		fork->pc = pc;
-	}
-	return fork;
-}
-
-/* Whether a branch is taken; 1 if the way ends there. */
-static inline int branch(struct work *work, const struct insn *insn, int taken)
+/* Whether a branch is taken; 1 if the way ends there. What it does is noted with the instruction where
+ * that is known, and looked up where it is not. */
+static inline int branch(struct work *work, struct insn *insn, int taken)
 {
 	struct way *way = &work->way;
-	u64 target = way->pc + (s64)insn->value;
-	struct fork *fork = fork_of(way->pc);
+	u32 before = insn->taken;
 
 	if (taken < 0) {
 		if (way->guesses++ >= MAX_GUESSES) {
@@ -1094,20 +1080,18 @@ static inline int branch(struct work *work, const struct insn *insn, int taken)
 			return 1;
 		}
 		/* Of a loop that was not met, the body. */
-		taken = insn->value < 0;
-		if (fork && fork->taken)
-			taken = fork->taken > 3;
-	} else if (fork && !way->guesses) {
+		taken = before ? before > 3 : insn->value < 0;
+	} else if (!way->guesses) {
 		/* Two bits, as processors have them: 2 to 5. */
-		if (!fork->taken)
-			fork->taken = taken ? 4 : 3;
-		else if (taken && fork->taken < 5)
-			fork->taken++;
-		else if (!taken && fork->taken > 2)
-			fork->taken--;
+		if (!before)
+			insn->taken = taken ? 4 : 3;
+		else if (taken && before < 5)
+			insn->taken = before + 1;
+		else if (!taken && before > 2)
+			insn->taken = before - 1;
 	}
 	if (taken)
-		way->pc = target;
+		way->pc += (s64)insn->value;
 	return 0;
 }
 
@@ -1115,15 +1099,24 @@ static inline int branch(struct work *work, const struct insn *insn, int taken)
 static inline int go_to(struct work *work, u64 target, int known)
 {
 	struct way *way = &work->way;
-	struct fork *fork = fork_of(way->pc);
+	struct fork *fork;
 
+	/* One of a few is noted: it costs a line of the cache. */
+	if (known && (way->guesses || (way->words[WORD_PC] ^ way->serial) & 7)) {
+		way->pc = target;
+		return 0;
+	}
+	fork = fork_at((u32)mixed_word(way->pc) & (FORKS - 1));
 	if (!known) {
-		if (!fork || !fork->target || way->guesses++ >= MAX_GUESSES) {
+		if (!fork || fork->pc != way->pc || way->guesses++ >= MAX_GUESSES) {
 			way->end = WAY_UNKNOWN;
 			return 1;
 		}
-		target = fork->target;
-	} else if (fork && !way->guesses) {
+		way->pc = fork->target;
+		return 0;
+	}
+	if (fork) {
+		fork->pc = way->pc;
 		fork->target = target;
 	}
 	way->pc = target;
@@ -1164,29 +1157,52 @@ static inline int fetch_code(struct work *work, u64 pc, u32 wanted)
 	return 0;
 }
 
-/* The decoded instruction at way->code: as it was found before, or now. */
-static inline struct insn *find_insn(struct work *work, int again)
+/* Of bytes behind the eighth, as far as `length` goes. */
+static inline u32 check_of(u64 second, u32 length)
+{
+	u64 own;
+
+	if (length <= 8)
+		return 0;
+	own = low_bytes(second, length - 8) * 0x9e3779b97f4a7c15ULL;
+	return own >> 56;
+}
+
+/* Where the decoded instruction at an address has its place: near those of its neighbours, since each
+ * page and each line of such places that is looked at is one more that is in no cache. */
+static inline u32 place_of(u64 pc)
+{
+	u32 line = (u32)mixed_word(pc >> 12) + (u32)(pc >> 6 & 63);
+
+	return (line * INSNS_OF_LINE + (u32)(pc & (INSNS_OF_LINE - 1))) & (INSNS - 1);
+}
+
+static inline int goes_beyond_line(const struct insn *insn, u64 pc)
+{
+	return insn->length + (pc & 63) > 64;
+}
+
+/* The next instruction: decoded before, or now. Null, if its code is not to be had. */
+static inline struct insn *find_insn(struct work *work)
 {
 	struct way *way = &work->way;
-	u64 first = way->code[0], second = way->code[1];
-	struct insn *insn = insn_at((u32)mixed_word(first) & (INSNS - 1));
-	u32 length;
+	struct insn *insn = insn_at(place_of(way->pc));
 
-	if (!insn)
+	if (!insn || fetch_code(work, way->pc, goes_beyond_line(insn, way->pc) ? 16 : 1))
 		return 0;
-	if (!again && insn->first == first && (second & insn->own) == insn->second)
+	if (insn->first == way->code[0] && insn->check == (u8)check_of(way->code[1], insn->length))
 		return insn;
 	/* Others may look at it meanwhile. */
-	insn->first = 0;
-	insn->second = ~0ULL;
-	insn->own = 0;
-	length = decode_insn(work, insn);
+	insn->first = ~way->code[0];
+	decode_insn(work, insn);
+	if (goes_beyond_line(insn, way->pc)) {
+		if (fetch_code(work, way->pc, 16))
+			return 0;
+		decode_insn(work, insn);
+	}
 	way->decoded++;
-	insn->own = length > 8 ? (1ULL << ((8 * length) & 63)) - 1 : 0;
-	if (length >= 16)
-		insn->own = ~0ULL;
-	insn->second = second & insn->own;
-	insn->first = first;
+	insn->check = check_of(way->code[1], insn->length);
+	insn->first = way->code[0];
 	return insn;
 }
 
@@ -1251,20 +1267,12 @@ SUBPROGRAM int follow_insn(struct work *work)
 	if (!work)
 		return 1;
 	way = &work->way;
-	if (fetch_code(work, way->pc, 1)) {
+	insn = find_insn(work);
+	if (!insn) {
 		way->end = WAY_NO_CODE;
 		return 1;
 	}
-	insn = find_insn(work, 0);
-	if (insn && insn->length + (way->pc & 63) > 64) {
-		/* It goes on in the next line. */
-		if (fetch_code(work, way->pc, 16)) {
-			way->end = WAY_NO_CODE;
-			return 1;
-		}
-		insn = find_insn(work, 0);
-	}
-	if (!insn || !insn->length) {
+	if (!insn->length) {
 		way->end = WAY_END;
 		return 1;
 	}
