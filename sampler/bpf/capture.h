@@ -36,6 +36,9 @@ _Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
 #define FARTHEST_BY_ROW (1ULL << 30)
 #define FARTHEST_BY_POINTER (1ULL << 18)
 
+/* Calls are at most eight deep in the kernel's machine. */
+#define INLINE inline __attribute__((always_inline))
+
 /* What a plan for the kernel's code may read: the image, the current stack, RAM. */
 #define ALLOWED_RANGES (2 + RAM_RANGES)
 
@@ -43,6 +46,12 @@ _Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
 struct line {
 	u64 line;
 	u32 serial, at;
+};
+
+/* Whether a page of an unknown process is RAM. */
+struct page {
+	u64 page;
+	u32 serial, is_ram;
 };
 
 /* What a way has stored to a word of memory. */
@@ -89,6 +98,7 @@ struct way {
 	/* Which words of them are known. */
 	u64 vector_known[4];
 	u64 masks[8];
+	struct page pages[PAGES];
 	struct line lines[LINES];
 	struct stored stored[STORED];
 };
@@ -113,6 +123,10 @@ struct work {
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
 	struct range allowed[ALLOWED_RANGES];
+	/* Where the kernel maps all RAM, 0 where that is not known; and of the process the uppermost table
+	 * of its pages, and how many levels of them there are. */
+	u64 direct_map, tables;
+	u32 levels, reserved;
 	/* On its way from a pointer to a number. */
 	u64 address;
 	/* The process that was last found to be sampled, and with its memory; and when: 0 if there is
@@ -203,7 +217,7 @@ static inline int is_nowhere(u64 address)
 }
 
 /* Whether a plan for the kernel's code may read there: elsewhere may be devices. */
-static inline int is_allowed(const struct work *work, u64 address, u32 size)
+static INLINE int is_allowed(const struct work *work, u64 address, u32 size)
 {
 	u32 index;
 

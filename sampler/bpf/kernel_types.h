@@ -120,8 +120,13 @@ typedef struct {
 	u16 pkey_allocation_map;
 } mm_context_t;
 
+typedef struct {
+	unsigned long pgd;
+} pgd_t;
+
 struct mm_struct {
 	atomic_t mm_users;
+	pgd_t *pgd;
 	mm_context_t context;
 };
 

@@ -147,13 +147,7 @@ static inline struct insn *insn_at(u32 index)
 	return bpf_map_lookup_elem(&insns, &index);
 }
 
-/* Whether memory of the process may be read. */
-static inline int may_read(struct work *work, u64 address)
-{
-	(void)work;
-	(void)address;
-	return 1;
-}
+static inline int may_read(struct work *work, u64 address);
 
 static inline struct fork *fork_at(u32 index)
 {
@@ -164,6 +158,7 @@ static inline struct fork *fork_at(u32 index)
 #include "capture.h"
 #include "second_look.h"
 #include "way.h"
+#include "tables.h"
 
 struct works_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -171,6 +166,12 @@ struct works_map {
 	__type(key, u32);
 	__type(value, struct work);
 } works SEC(".maps");
+
+/* Whether memory of the process may be read. */
+static INLINE int may_read(struct work *work, u64 address)
+{
+	return work->way.met || may_read_page(work, address);
+}
 
 static inline void name_process(const struct record *record, struct process_key *key)
 {

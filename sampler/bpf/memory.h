@@ -133,6 +133,7 @@ static inline void allow_kernel_memory(struct work *work, struct task_struct *ta
 		known |= at >= range->start && at < range->end;
 	}
 	/* The task lies in RAM. Where it does not, the base is not what it was taken for. */
+	work->direct_map = known ? base : 0;
 	if (known)
 		return;
 	for (index = 0; index < RAM_RANGES; index++)
@@ -276,8 +277,17 @@ static inline void follow_plan(struct work *work, struct task_struct *task,
 		add_code(work, CODE_BYTES_PLANNED);
 }
 
+/* The address of the uppermost table of a process's pages. As user_registers_at. */
+static inline u64 tables_of(struct work *work, struct task_struct *task)
+{
+	volatile u64 *address = &work->address;
+
+	*address = (u64)task->mm->pgd;
+	return *address;
+}
+
 /* Follows the way of the thread, and brings the code that it runs and what it loads. */
-static inline void capture_way(struct work *work, struct task_struct *task)
+static INLINE void capture_way(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
 	struct way *way = &work->way;
@@ -287,6 +297,11 @@ static inline void capture_way(struct work *work, struct task_struct *task)
 	if (work->kernel) {
 		allow_kernel_memory(work, task);
 	} else {
+		if (!way->met) {
+			allow_kernel_memory(work, task);
+			work->tables = tables_of(work, task);
+			work->levels = settings.levels;
+		}
 		if (settings.frames)
 			called_from = walk(work);
 		bases = find_bases(work, task);

@@ -143,6 +143,7 @@ static inline u64 numbers_of(const struct place_key *key)
 /* Slots, powers of two. */
 #define LINES 128
 #define STORED 128
+#define PAGES 16
 /* Decoded instructions, of each line of code beside one another, and indirect branches that are
  * remembered: powers of two. */
 #define INSNS 131072
@@ -201,7 +202,9 @@ struct settings {
 	/* The number of the last plan: one less than a power of two. */
 	u32 last_plan;
 	/* Instructions of a way at most; 0: none are followed. */
-	u32 most_followed, reserved;
+	u32 most_followed;
+	/* Of page tables. */
+	u32 levels;
 	/* The kernel's image. */
 	struct range image;
 	/* Where the kernel maps all RAM, or where it keeps that address; 0: not known. */

@@ -24,7 +24,7 @@ static inline u32 line_slot(u64 line)
 	return (u32)(line >> 6 ^ line >> 12) & (LINES - 1);
 }
 
-static inline int read_line(struct work *work, u32 used, u64 line)
+static INLINE int read_line(struct work *work, u32 used, u64 line)
 {
 	void *to = &work->tail[within(used + 1, TAIL_WORDS - 1)];
 
@@ -91,7 +91,7 @@ static inline u64 extended(u64 word, u32 size)
 }
 
 /* Up to eight bytes of memory, into way->loaded; whether they are known. */
-static inline int read_word(struct work *work, u64 address, u32 size)
+static INLINE int read_word(struct work *work, u64 address, u32 size)
 {
 	u32 offset = address & 63;
 	u32 shift = 8 * (offset & 7);
@@ -277,7 +277,7 @@ static inline void put(struct work *work, const struct insn *insn, const struct 
 
 /* The flags: of a comparison of two operands, of a sum, or as a register has them. A result that is
  * tested is compared with 0. */
-static __attribute__((always_inline)) inline void set_flags(struct way *way, u64 a, u64 b, u64 result, u32 size, u32 carry)
+static INLINE void set_flags(struct way *way, u64 a, u64 b, u64 result, u32 size, u32 carry)
 {
 	way->flags_a = low_bytes(a, size);
 	way->flags_b = low_bytes(b, size);
@@ -1383,7 +1383,7 @@ SUBPROGRAM int follow_insn(struct work *work)
 }
 
 /* Follows the way from the interrupted registers on, as far as `most` instructions. */
-static inline void follow_way(struct work *work, u32 most, u32 bases)
+static INLINE void follow_way(struct work *work, u32 most, u32 bases)
 {
 	struct way *way = &work->way;
 	u32 index;

@@ -1,6 +1,6 @@
 //! What is shared with the handler, byte for byte: `bpf/shared.h` in Rust.
 
-use super::kernel::KernelMemory;
+use super::kernel::{self, KernelMemory};
 use crate::{CallerRbp, Config, Denial, GivenPlan, Pid, ProcessKey, Row, Target};
 
 /// Bytes of a plan in the wire form.
@@ -96,7 +96,7 @@ pub(crate) struct Settings {
     stack_bytes: u32,
     last_plan: u32,
     most_followed: u32,
-    reserved: u32,
+    levels: u32,
     kernel: KernelMemory,
 }
 
@@ -111,7 +111,7 @@ impl Settings {
     const CAPTURE_PLACEMENT: u64 = 32;
 
     /// What the handler is told; `own` is the process that it leaves out.
-    pub(crate) fn new(config: &Config, own: Option<Pid>, kernel: KernelMemory) -> Settings {
+    pub(crate) fn new(config: &Config, own: Option<Pid>, memory: KernelMemory) -> Settings {
         let options = &config.bpf;
         let filter = &options.filter;
         let targets = config.target != Target::System;
@@ -138,8 +138,8 @@ impl Settings {
             stack_bytes: config.stack_bytes,
             last_plan: plan_slots(options.plans) - 1,
             most_followed: options.followed.min(MAX_FOLLOWED),
-            reserved: 0,
-            kernel,
+            levels: kernel::table_levels(),
+            kernel: memory,
         }
     }
 
@@ -157,7 +157,7 @@ impl Settings {
             self.stack_bytes,
             self.last_plan,
             self.most_followed,
-            self.reserved,
+            self.levels,
         ];
         for half in halves {
             put.bytes(&half.to_ne_bytes());
