@@ -294,11 +294,8 @@ static INLINE void capture_way(struct work *work, struct task_struct *task)
 	u32 bases = 0;
 	int called_from = 0;
 
-	if (work->kernel) {
-		allow_kernel_memory(work, task);
-	} else {
+	if (!work->kernel) {
 		if (!way->met) {
-			allow_kernel_memory(work, task);
 			work->tables = tables_of(work, task);
 			work->levels = settings.levels;
 		}
@@ -340,8 +337,12 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 	work->row.kind = ROW_NONE;
 	if (settings.most_followed) {
 		find_process(work);
-		capture_way(work, task);
-		return;
+		if (work->kernel || !work->way.met)
+			allow_kernel_memory(work, task);
+		if (work->kernel || work->way.met || work->direct_map) {
+			capture_way(work, task);
+			return;
+		}
 	}
 	if (value) {
 		record->plan_tag = plan->tag;

@@ -256,7 +256,7 @@ impl Host {
     }
 }
 
-const fn mixed(word: u64) -> u64 {
+pub(crate) const fn mixed(word: u64) -> u64 {
     let word = (word ^ word >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word ^ word >> 32

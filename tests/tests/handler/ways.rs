@@ -12,7 +12,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
-use crate::host::{Pipes, read_made_up};
+use crate::host::{Pipes, mixed, read_made_up};
 
 /// Reads that a result reports.
 const MOST_READS: usize = 256;
@@ -35,6 +35,8 @@ struct Case {
     /// To be decoded only.
     bytes: Option<[u8; 16]>,
     most: u32,
+    /// A page is looked up in page tables of so many levels, instead of following a way.
+    levels: u32,
 }
 
 /// Of a case that is decoded only: length, kind, displacement, immediate operand.
@@ -66,7 +68,7 @@ impl Host {
         words.extend([0x5555_0000_0000, 0]);
         bytes.extend(words.into_iter().flat_map(u64::to_ne_bytes));
         bytes.extend(case.bytes.unwrap_or_default());
-        for half in [1, case.most, u32::from(case.bytes.is_some()), 0] {
+        for half in [1, case.most, u32::from(case.bytes.is_some()), case.levels] {
             bytes.extend(half.to_ne_bytes());
         }
         let bytes = self.0.ask(&bytes, RESULT)?;
@@ -117,6 +119,74 @@ impl Text {
         let rest = self.bytes.get(offset..)?;
         Decoded::new(&rest[..rest.len().min(15)], at).ok()
     }
+}
+
+/// An entry of a page table, as `ways.c` makes it up.
+fn table_entry(salt: u64, address: u64) -> u64 {
+    let mut word = mixed(address ^ salt);
+    word = word & 0x1fff_ffff | if word & 0x7000_0000_0000 != 0 { 0 } else { 0x40_0000_0000 };
+    if word >> 20 & 3 != 0 {
+        word &= !0x80;
+    }
+    word | u64::from(word & 0x6000 != 0)
+}
+
+/// Page tables are walked as the processor walks them, and nothing but RAM is read for it: a page
+/// that lies elsewhere, or a table that does, is not taken for memory.
+#[test]
+fn pages_that_are_ram() {
+    const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+    const RAM: u64 = 0x1f00_0000;
+    let text = Text {
+        start: 0,
+        bytes: Vec::new(),
+        functions: Vec::new(),
+    };
+    let host = Host::start(&text).unwrap();
+    let mut random = StdRng::seed_from_u64(3);
+    let (mut found, mut large, mut refused) = (0, 0, 0);
+    for _ in 0..20_000 {
+        let (salt, page) = (random.random(), random.random_range(0x1000..0x7fff_ffff_f000_u64));
+        let levels = random.random_range(4..6);
+        let top = DIRECT_MAP + random.random_range(0..RAM >> 12) * 4096;
+        let mut registers = [0; 20];
+        registers[..4].copy_from_slice(&[DIRECT_MAP, top, RAM, page]);
+        let case = Case {
+            salt,
+            registers,
+            levels,
+            ..Case::default()
+        };
+        let got = host.ask(&case).unwrap();
+        let mut table = Some(top);
+        let mut expected = false;
+        let mut reads = Vec::new();
+        for level in (0..levels).rev() {
+            let Some(at) = table else { break };
+            let shift = 12 + 9 * level;
+            let entry_at = at + (page >> shift & 511) * 8;
+            reads.push(entry_at);
+            let entry = table_entry(salt, entry_at);
+            let address = entry & 0x000f_ffff_ffff_f000;
+            if entry & 1 == 0 {
+                table = None;
+            } else if level == 0 || level <= 2 && entry & 0x80 != 0 {
+                let inside = (1 << shift) - 1;
+                let physical = address & !inside | page & inside;
+                expected = physical + 64 <= RAM;
+                large += u32::from(expected && level > 0);
+                table = None;
+            } else {
+                table = (address + 4096 <= RAM).then_some(DIRECT_MAP + address);
+            }
+        }
+        assert_eq!(got.end != 0, expected, "{page:x} by {registers:x?}");
+        assert_eq!(got.reads, reads);
+        found += u32::from(expected);
+        refused += u32::from(!expected);
+    }
+    println!("{found} found, {large} of them large, {refused} refused");
+    assert!(found > 1000 && large > 100 && refused > 1000);
 }
 
 /// What iced makes of the bytes, if it is an instruction.
@@ -263,6 +333,7 @@ fn hostile_code_reads_user_memory_only() {
             salt: random.random(),
             registers,
             bytes: None,
+            levels: 0,
             most: random.random_range(0..2000),
         };
         let got = host.ask(&case).unwrap();
@@ -340,6 +411,7 @@ fn ways_are_those_of_the_interpreter() {
             salt,
             registers,
             bytes: None,
+            levels: 0,
             most: 60,
         };
         let got = host.ask(&case).unwrap();
