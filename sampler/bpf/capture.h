@@ -73,6 +73,10 @@ struct lanes {
 	/* Bytes that the second operand has where they are less than a word, and whether a general
 	 * register holds them; words that are not read, since a mask leaves them out: a bit each. */
 	u32 low, general, left_out;
+	/* One more than the register (0: none) of which one word is known only as far as a mask lets
+	 * bytes through; the same of the result. */
+	u32 kept_of, kept_next, kept_word;
+	u64 kept;
 	/* The result is to be written; it is of the lowest element only. */
 	u32 writes, scalar;
 	/* What is done, with how many bits, and whether the result hangs on both operands. */

@@ -16,6 +16,17 @@ static __attribute__((always_inline)) inline void store_across(struct work *work
 		store_word(work, address + 8 - above, above, value >> (64 - 8 * above), known);
 }
 
+/* Those bytes of a word that a mask lets through. */
+static __attribute__((always_inline)) inline void store_kept(struct work *work, u64 address,
+							     u64 value, u64 keep, int known)
+{
+	u32 byte;
+
+	for (byte = 0; byte < 8; byte++)
+		if (keep >> 8 * byte & 1)
+			store_word(work, address + byte, 1, value >> 8 * byte, known);
+}
+
 /* Whole registers to memory or registers. */
 static inline void store_whole(struct work *work, struct insn *insn, u32 first, u32 words)
 {
@@ -37,17 +48,19 @@ static inline void store_whole(struct work *work, struct insn *insn, u32 first, 
 	if (!address_of(way, insn, &address))
 		return;
 	for (word = 0; word < 8; word++) {
-		u64 keep;
-		int whole;
+		u64 keep, value;
+		int has;
 
 		if (word >= words)
 			break;
+		value = vector_word(way, insn->reg, first + word);
+		has = known >> ((first + word) & 7) & 1;
 		keep = kept_bytes(work, insn, word, lanes->element);
-		whole = !is_masked(insn) || (tested && keep == ~0ULL);
-		if (whole || !tested || keep)
-			store_across(work, address + 8 * word,
-				     vector_word(way, insn->reg, first + word),
-				     whole && known >> ((first + word) & 7) & 1);
+		if (!is_masked(insn) || !tested || keep == ~0ULL)
+			store_across(work, address + 8 * word, value,
+				     has && (tested || !is_masked(insn)));
+		else if (keep)
+			store_kept(work, address + 8 * word, value, keep, has);
 	}
 }
 

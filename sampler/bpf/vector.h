@@ -21,6 +21,8 @@ static inline void set_known_words(struct way *way, u32 number, u32 known)
 	u32 shift = 8 * (number & 7);
 
 	*of = (*of & ~(0xffULL << shift)) | (u64)(known & 0xff) << shift;
+	if (way->lanes.kept_of == number + 1)
+		way->lanes.kept_of = 0;
 }
 
 static inline u64 vector_word(const struct way *way, u32 number, u32 word)
@@ -44,6 +46,7 @@ static inline void begin_vectors(struct way *way)
 	for (index = 0; index < 4; index++)
 		way->vector_known[index] = 0;
 	way->mask_known = 0;
+	way->lanes.kept_of = 0;
 }
 
 static inline u32 words_of(const struct insn *insn)
@@ -296,8 +299,14 @@ SUBPROGRAM int mask_word(struct work *work, struct insn *insn, u32 word)
 		known = 0;
 	else if (keep == ~0ULL)
 		known = lanes->made_known & bit;
-	else if (keep)
+	else if (keep) {
+		if (lanes->made_known & bit && !known) {
+			lanes->kept_next = lanes->to + 1;
+			lanes->kept_word = word;
+			lanes->kept = keep;
+		}
 		known &= lanes->made_known;
+	}
 	lanes->made_known = (lanes->made_known & ~bit) | known;
 	return 0;
 }
@@ -314,6 +323,7 @@ SUBPROGRAM int write_vector(struct work *work, struct insn *insn)
 	way = &work->way;
 	lanes = &way->lanes;
 	to = lanes->to & 31;
+	lanes->kept_next = 0;
 	if (is_masked(insn)) {
 		for (word = 0; word < 8; word++)
 			mask_word(work, insn, word);
@@ -330,6 +340,8 @@ SUBPROGRAM int write_vector(struct work *work, struct insn *insn)
 		return 0;
 	}
 	set_known_words(way, to, lanes->made_known | ~all);
+	if (lanes->kept_next)
+		lanes->kept_of = lanes->kept_next;
 	for (word = 0; word < 8; word++)
 		if (word >= lanes->words)
 			way->vectors[to][word] = 0;
@@ -361,7 +373,12 @@ SUBPROGRAM int compare_word(struct work *work, struct insn *insn, u32 word)
 	}
 	a = gathered(compare_words(lanes->how, a, b, element), element);
 	lanes->count |= a << (8 / element * word & 63);
-	if (is_masked(insn) && !kept_bytes(work, insn, word, element))
+	if (!is_masked(insn))
+		return 0;
+	a = kept_bytes(work, insn, word, element);
+	/* Of a word that was loaded with a mask, only what that let through counts here, too. */
+	if (!a || (lanes->kept_of == insn->beside + 1U && lanes->kept_word == word &&
+		   !(a & ~lanes->kept) && lanes->b_known >> word & 1))
 		lanes->made_known |= 1U << word;
 	return 0;
 }
