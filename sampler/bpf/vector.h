@@ -125,7 +125,7 @@ static inline u32 words_read(const struct insn *insn, const struct lanes *lanes)
 		return lanes->words * extended_part(insn) / lanes->element;
 	if (action >= WIDE_REPEAT_LANE && action <= WIDE_INSERT_HALF)
 		return action & 1 ? 4 : 2;
-	if (action <= LANE_LAST || action == MOVE_TEST || (action >= FLOAT_ADD && !lanes->scalar))
+	if (action <= LANE_LAST || action == MOVE_TEST || action == MOVE_TEXT || (action >= FLOAT_ADD && !lanes->scalar))
 		return lanes->words;
 	return 0;
 }
@@ -546,6 +546,7 @@ SUBPROGRAM int follow_lanes(struct work *work, struct insn *insn)
 
 #include "move.h"
 #include "mask.h"
+#include "text.h"
 
 /* Of which only is followed what it reads, and that it writes. */
 SUBPROGRAM int follow_other_vector(struct work *work, struct insn *insn)
@@ -662,6 +663,8 @@ SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 		follow_join(work, insn);
 	else if (action <= LANE_LAST)
 		follow_lanes(work, insn);
+	else if (action == MOVE_TEXT)
+		follow_text(work, insn);
 	else if (action <= MOVE_LAST)
 		follow_move(work, insn);
 	else if (action <= WIDE_LAST)

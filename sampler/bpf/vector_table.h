@@ -70,7 +70,8 @@
 #define MOVE_PART_TO 60
 #define MOVE_ZEROS 61
 #define MOVE_TEST 62
-#define MOVE_LAST 62
+#define MOVE_TEXT 63
+#define MOVE_LAST 63
 /* What makes a whole register of less, or less of one. */
 #define WIDE_REPEAT 64
 #define WIDE_REPEAT_GENERAL 65
@@ -259,6 +260,7 @@ static const struct vector_action vector_actions[4096] = {
 	AT(1, PREFIX_66, 0xc5) = { MOVE_PART_TO, 2 },
 	AT(1, PREFIX_NONE, 0x77) = { MOVE_ZEROS, 8 },
 	AT(2, PREFIX_66, 0x17) = { MOVE_TEST, 8 },
+	AT(3, PREFIX_66, 0x63) = { MOVE_TEXT, 1 },
 
 	AT(2, PREFIX_66, 0x78) = { WIDE_REPEAT, 1 },
 	AT(2, PREFIX_66, 0x79) = { WIDE_REPEAT, 2 },
