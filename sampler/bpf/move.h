@@ -377,6 +377,25 @@ SUBPROGRAM int follow_wide(struct work *work, struct insn *insn)
 					       lanes->a_known >> word) & 1) << word;
 		}
 		break;
+	case WIDE_PERMUTE:
+		for (word = 0; word < 8; word++) {
+			u32 from = (word & 4) + (insn->value >> 2 * (word & 3) & 3);
+
+			lanes->made[word] = lanes->b[from & 7];
+			lanes->made_known |= (lanes->b_known >> (from & 7) & 1) << word;
+		}
+		break;
+	case WIDE_LANES:
+		read_beside(way, insn);
+		for (word = 0; word < 4; word++) {
+			u32 how = insn->value >> 2 * (word & 2), from = (how & 1) * 2 + (word & 1);
+			u32 known = (how & 2 ? lanes->b_known : lanes->a_known) >> from & 1;
+
+			lanes->made[word] = how & 8 ? 0 : how & 2 ? lanes->b[from & 3] :
+							  lanes->a[from & 3];
+			lanes->made_known |= (how & 8 ? 1 : known) << word;
+		}
+		break;
 	case WIDE_EXTRACT:
 	case WIDE_EXTRACT_HALF:
 		store_whole(work, insn, first, part);

@@ -41,7 +41,7 @@ SUBPROGRAM int float_simple(struct work *work, u32 action)
 		lanes->result = float_whole(lanes->y, lanes->how);
 	} else if (action == FLOAT_TO_GENERAL) {
 		lanes->result = float_whole(lanes->y, 0);
-	} else if (action == FLOAT_OF_GENERAL) {
+	} else if (action == FLOAT_OF_GENERAL || action == FLOAT_OF_PARTS) {
 		float_of_integer(lanes, (s64)lanes->y);
 	}
 	return 0;
@@ -81,7 +81,8 @@ SUBPROGRAM int float_join(struct work *work)
 	single = lanes->element == 4;
 	lanes->rounds = 0;
 	lanes->result_known = 0;
-	if ((single && action != FLOAT_NARROW && action != FLOAT_OF_GENERAL) ||
+	if ((single && action != FLOAT_NARROW && action != FLOAT_OF_GENERAL &&
+	     action != FLOAT_OF_PARTS) ||
 	    action == FLOAT_WIDEN)
 		float_widen(work);
 	if (action == FLOAT_COMPARE) {
@@ -91,7 +92,7 @@ SUBPROGRAM int float_join(struct work *work)
 				      lanes->how < 8;
 		return 0;
 	}
-	if (action != FLOAT_OF_GENERAL &&
+	if (action != FLOAT_OF_GENERAL && action != FLOAT_OF_PARTS &&
 	    (!is_plain(lanes->x) || !is_plain(lanes->y) || !is_plain(lanes->z)))
 		return 0;
 	if (action == FLOAT_ADD || action == FLOAT_SUB) {
@@ -214,6 +215,38 @@ static inline void to_general(struct work *work, struct insn *insn)
 	    lanes->b_known & lanes->result_known);
 }
 
+/* Elements that become larger or smaller, or were integers. */
+static inline void convert_floats(struct work *work)
+{
+	struct lanes *lanes = &work->way.lanes;
+	u32 action = lanes->action, source = action == FLOAT_NARROW ? 8 : 4, index;
+	u32 count = action == FLOAT_NARROW ? lanes->words : lanes->words * 8 / lanes->element;
+
+	lanes->made_known = 0xff;
+	for (index = 0; index < 8; index++)
+		lanes->made[index] = 0;
+	for (index = 0; index < 16; index++) {
+		u32 from = index * source >> 3 & 7, to = index * lanes->element >> 3 & 7;
+		u32 half = index & 1 ? 32 : 0;
+
+		if (index >= count)
+			break;
+		lanes->x = 0;
+		lanes->y = lanes->b[from];
+		lanes->z = 0;
+		if (source == 4)
+			lanes->y = (u32)(lanes->y >> half);
+		if (action == FLOAT_OF_PARTS)
+			lanes->y = extended(lanes->y, 4);
+		float_join(work);
+		lanes->made[to] |= lanes->element == 4 ? lanes->result << half : lanes->result;
+		if (!lanes->result_known || !(lanes->b_known >> from & 1))
+			lanes->made_known &= ~(1U << to);
+	}
+	if (action == FLOAT_NARROW)
+		lanes->words = 2;
+}
+
 /* One word of elements. */
 static inline void join_float_word(struct work *work, u32 word, u32 single)
 {
@@ -273,6 +306,12 @@ SUBPROGRAM int follow_float(struct work *work, struct insn *insn)
 		join_scalar(work, insn);
 		return 0;
 	}
+	lanes->writes = 1;
+	if (lanes->action == FLOAT_WIDEN || lanes->action == FLOAT_NARROW ||
+	    lanes->action == FLOAT_OF_PARTS) {
+		convert_floats(work);
+		return 0;
+	}
 	read_beside(way, insn);
 	lanes->made_known = lanes->b_known;
 	if (lanes->action != FLOAT_ROOT && lanes->action != FLOAT_ROUND)
@@ -291,7 +330,6 @@ SUBPROGRAM int follow_float(struct work *work, struct insn *insn)
 		if (lanes->made_known >> word & 1)
 			join_float_word(work, word, lanes->element == 4);
 	}
-	lanes->writes = 1;
 	return 0;
 }
 

@@ -121,10 +121,15 @@ static inline u32 words_read(const struct insn *insn, const struct lanes *lanes)
 
 	if (action == JOIN_SHIFT_BY)
 		return 2;
-	if (action >= WIDE_EXTEND && action <= WIDE_LAST)
+	if (action == WIDE_EXTEND || action == WIDE_EXTEND_SIGNED)
 		return lanes->words * extended_part(insn) / lanes->element;
 	if (action >= WIDE_REPEAT_LANE && action <= WIDE_INSERT_HALF)
 		return action & 1 ? 4 : 2;
+	if (!lanes->scalar && (action == FLOAT_WIDEN ||
+			       (action == FLOAT_OF_PARTS && lanes->element == 8)))
+		return lanes->words / 2;
+	if (action == WIDE_PERMUTE || action == WIDE_LANES)
+		return lanes->words;
 	if (action <= LANE_LAST || action == MOVE_TEST || action == MOVE_TEXT || (action >= FLOAT_ADD && !lanes->scalar))
 		return lanes->words;
 	return 0;
@@ -412,6 +417,12 @@ static inline void compare_to_mask(struct work *work, struct insn *insn)
 	set_mask(way, insn->reg, lanes->count, known);
 }
 
+/* The register whose top bits choose. */
+static inline u32 chooser_of(const struct insn *insn)
+{
+	return insn->width ? 0 : insn->value >> 4 & 15;
+}
+
 /* Which words of the result are known: of most those that are in both operands. */
 static inline void find_known(struct way *way, const struct insn *insn)
 {
@@ -427,6 +438,8 @@ static inline void find_known(struct way *way, const struct insn *insn)
 	else if (action == JOIN_LOGIC)
 		lanes->made_known = table == 0 || table == 0xff ? 0xff :
 				    lanes->made_known & known_words(way, insn->reg);
+	else if (action == JOIN_CHOOSE)
+		lanes->made_known &= known_words(way, chooser_of(insn));
 	else if (same && (action == JOIN_XOR || action == JOIN_SUB || action == JOIN_AND_NOT ||
 			  action == JOIN_EQUAL || action == JOIN_GREATER ||
 			  action == JOIN_SUB_DOWN))
@@ -454,6 +467,14 @@ SUBPROGRAM int join_word(struct work *work, struct insn *insn, u32 word)
 	else if (lanes->action == JOIN_LOGIC)
 		lanes->made[word] = by_table(insn->value, vector_word(&work->way, insn->reg, word),
 					     a, b);
+	else if (lanes->action == JOIN_BLEND)
+		lanes->made[word] = chosen(spread((u32)(insn->value & 0xff) >>
+						  (lanes->element == 2 ? 4 * (word & 1) :
+						   8 / lanes->element * word), lanes->element),
+					   b, a);
+	else if (lanes->action == JOIN_CHOOSE)
+		lanes->made[word] = chosen(filled(vector_word(&work->way, chooser_of(insn), word) &
+						  tops_of(lanes->element), lanes->element), b, a);
 	else
 		lanes->made[word] = join_words(lanes->action, a, b, lanes->element);
 	/* Zeros are zeros, whatever they meet. */
@@ -477,7 +498,7 @@ SUBPROGRAM int follow_join(struct work *work, struct insn *insn)
 	action = lanes->action;
 	read_beside(way, insn);
 	find_known(way, insn);
-	if (action >= JOIN_COMPARE || ((action == JOIN_EQUAL || action == JOIN_GREATER) &&
+	if ((action >= JOIN_COMPARE && action <= JOIN_TEST_NOT) || ((action == JOIN_EQUAL || action == JOIN_GREATER) &&
 				       is_evex(insn))) {
 		if (is_evex(insn))
 			compare_to_mask(work, insn);
@@ -642,6 +663,14 @@ SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 	action = of.action;
 	if (action == JOIN_SHIFT && of.element == 8 && (insn->reg & 3) == 3)
 		action = LANE_ALIGN_BY;
+	/* Of others with the same opcode only what they read and write. */
+	if ((action == WIDE_REPEAT && (insn->map & 15) == 1 && insn->size != 16) ||
+	    (is_evex(insn) && (action == JOIN_CHOOSE || action == JOIN_BLEND ||
+			       action == WIDE_LANES || (action >= FLOAT_ADD && !(of.element & SCALAR) &&
+			       (action == FLOAT_WIDEN || action == FLOAT_NARROW ||
+				action == FLOAT_OF_PARTS)))) ||
+	    (action == JOIN_CHOOSE && insn->width != ((insn->map & 15) == 2)))
+		action = 0;
 	lanes->action = action;
 	lanes->element = element_bytes(insn, of.element);
 	if ((action == MOVE_PART || action == MOVE_PART_STORE) && !of.element &&

@@ -40,7 +40,10 @@
 #define JOIN_COMPARE_SIGNED 23
 #define JOIN_TEST 24
 #define JOIN_TEST_NOT 25
-#define JOIN_LAST 25
+/* By bits of a constant, and by top bits of a third register. */
+#define JOIN_BLEND 26
+#define JOIN_CHOOSE 27
+#define JOIN_LAST 27
 /* By lanes of sixteen bytes. */
 #define LANE_LOW 32
 #define LANE_HIGH 33
@@ -83,7 +86,9 @@
 #define WIDE_EXTRACT_HALF 71
 #define WIDE_EXTEND 72
 #define WIDE_EXTEND_SIGNED 73
-#define WIDE_LAST 73
+#define WIDE_PERMUTE 74
+#define WIDE_LANES 75
+#define WIDE_LAST 75
 /* Masks' own. */
 #define MASK_JOIN 80
 #define MASK_LOAD 81
@@ -110,6 +115,7 @@
 #define FLOAT_WIDEN 109
 #define FLOAT_NARROW 110
 #define FLOAT_FUSED 111
+#define FLOAT_OF_PARTS 112
 
 /* Of the element: 4, or 8 with W of EVEX; 1, or 2 with it; not of the form for scalars, which have the
  * bit 16. */
@@ -208,6 +214,17 @@ static const struct vector_action vector_actions[4096] = {
 	AT(2, PREFIX_F3, 0x26) = { JOIN_TEST_NOT, BY_WIDE_BYTES },
 	AT(2, PREFIX_F3, 0x27) = { JOIN_TEST_NOT, BY_WIDE },
 
+	AT(3, PREFIX_66, 0x0e) = { JOIN_BLEND, 2 },
+	AT(3, PREFIX_66, 0x02) = { JOIN_BLEND, 4 },
+	AT(3, PREFIX_66, 0x0c) = { JOIN_BLEND, 4 },
+	AT(3, PREFIX_66, 0x0d) = { JOIN_BLEND, 8 },
+	AT(2, PREFIX_66, 0x10) = { JOIN_CHOOSE, 1 },
+	AT(2, PREFIX_66, 0x14) = { JOIN_CHOOSE, 4 },
+	AT(2, PREFIX_66, 0x15) = { JOIN_CHOOSE, 8 },
+	AT(3, PREFIX_66, 0x4c) = { JOIN_CHOOSE, 1 },
+	AT(3, PREFIX_66, 0x4a) = { JOIN_CHOOSE, 4 },
+	AT(3, PREFIX_66, 0x4b) = { JOIN_CHOOSE, 8 },
+
 	AT(1, PREFIX_66, 0x60) = { LANE_LOW, 1 },
 	AT(1, PREFIX_66, 0x61) = { LANE_LOW, 2 },
 	AT(1, PREFIX_66, 0x62) = { LANE_LOW, 4 },
@@ -268,6 +285,11 @@ static const struct vector_action vector_actions[4096] = {
 	AT(2, PREFIX_66, 0x59) = { WIDE_REPEAT, 8 },
 	AT(2, PREFIX_66, 0x18) = { WIDE_REPEAT, 4 },
 	AT(2, PREFIX_66, 0x19) = { WIDE_REPEAT, 8 },
+	AT(1, PREFIX_F2, 0x12) = { WIDE_REPEAT, 8 },
+	AT(3, PREFIX_66, 0x00) = { WIDE_PERMUTE, 8 },
+	AT(3, PREFIX_66, 0x01) = { WIDE_PERMUTE, 8 },
+	AT(3, PREFIX_66, 0x06) = { WIDE_LANES, 8 },
+	AT(3, PREFIX_66, 0x46) = { WIDE_LANES, 8 },
 	AT(2, PREFIX_66, 0x7a) = { WIDE_REPEAT_GENERAL, 1 },
 	AT(2, PREFIX_66, 0x7b) = { WIDE_REPEAT_GENERAL, 2 },
 	AT(2, PREFIX_66, 0x7c) = { WIDE_REPEAT_GENERAL, BY_WIDE },
@@ -330,6 +352,10 @@ static const struct vector_action vector_actions[4096] = {
 	AT(1, PREFIX_F2, 0x2c) = { FLOAT_TO_GENERAL_CUT, SCALAR | 8 },
 	AT(1, PREFIX_F3, 0x2d) = { FLOAT_TO_GENERAL, SCALAR | 4 },
 	AT(1, PREFIX_F2, 0x2d) = { FLOAT_TO_GENERAL, SCALAR | 8 },
+	AT(1, PREFIX_NONE, 0x5a) = { FLOAT_WIDEN, 8 },
+	AT(1, PREFIX_66, 0x5a) = { FLOAT_NARROW, 4 },
+	AT(1, PREFIX_F3, 0xe6) = { FLOAT_OF_PARTS, 8 },
+	AT(1, PREFIX_NONE, 0x5b) = { FLOAT_OF_PARTS, 4 },
 	AT(1, PREFIX_F3, 0x5a) = { FLOAT_WIDEN, SCALAR | 8 },
 	AT(1, PREFIX_F2, 0x5a) = { FLOAT_NARROW, SCALAR | 4 },
 	AT(2, PREFIX_66, 0x99) = { FLOAT_FUSED, SCALAR | 8 },
