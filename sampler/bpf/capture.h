@@ -70,6 +70,8 @@ struct lanes {
 	/* Words that are joined, those that the second operand has, and the register that the result
 	 * goes to. */
 	u32 words, read, to, element;
+	/* The first word of a register that is stored. */
+	u32 first, stores;
 	/* Bytes that the second operand has where they are less than a word, and whether a general
 	 * register holds them; words that are not read, since a mask leaves them out: a bit each. */
 	u32 low, general, left_out;

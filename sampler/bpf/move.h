@@ -27,41 +27,62 @@ static __attribute__((always_inline)) inline void store_kept(struct work *work, 
 			store_word(work, address + byte, 1, value >> 8 * byte, known);
 }
 
-/* Whole registers to memory or registers. */
-static inline void store_whole(struct work *work, struct insn *insn, u32 first, u32 words)
+/* One word of a register, from lanes.first on, to memory: as far as the mask lets it. */
+SUBPROGRAM int store_vector_word(struct work *work, struct insn *insn, u64 address, u32 word)
 {
-	struct way *way = &work->way;
-	struct lanes *lanes = &way->lanes;
-	u32 word, known = known_words(way, insn->reg);
-	u64 address = 0;
-	int tested = is_masked(insn) && mask_is_known(way, insn->mask);
+	struct lanes *lanes;
+	struct way *way;
+	u64 keep, value;
+	int known, tested;
 
-	if (!(insn->flags & OPERAND_MEMORY)) {
-		for (word = 0; word < 8; word++)
-			lanes->made[word] = vector_word(way, insn->reg, first + word);
-		lanes->made_known = known >> (first & 7);
-		lanes->to = insn->rm;
-		lanes->words = words;
-		lanes->writes = 1;
-		return;
-	}
-	if (!address_of(way, insn, &address))
-		return;
+	if (!work || !insn)
+		return 0;
+	way = &work->way;
+	lanes = &way->lanes;
+	value = vector_word(way, insn->reg, lanes->first + word);
+	known = known_words(way, insn->reg) >> ((lanes->first + word) & 7) & 1;
+	tested = !is_masked(insn) || mask_is_known(way, insn->mask);
+	keep = kept_bytes(work, insn, word, lanes->element);
+	if (!tested || keep == ~0ULL)
+		store_across(work, address + 8 * word, value, known && tested);
+	else if (keep)
+		store_kept(work, address + 8 * word, value, keep, known);
+	return 0;
+}
+
+/* Stores lanes.words words of a register. */
+SUBPROGRAM int store_vector(struct work *work, struct insn *insn)
+{
+	u64 address;
+	u32 word;
+
+	if (!work || !insn || !address_of(&work->way, insn, &address))
+		return 0;
 	for (word = 0; word < 8; word++) {
-		u64 keep, value;
-		int has;
-
-		if (word >= words)
+		if (word >= work->way.lanes.words)
 			break;
-		value = vector_word(way, insn->reg, first + word);
-		has = known >> ((first + word) & 7) & 1;
-		keep = kept_bytes(work, insn, word, lanes->element);
-		if (!is_masked(insn) || !tested || keep == ~0ULL)
-			store_across(work, address + 8 * word, value,
-				     has && (tested || !is_masked(insn)));
-		else if (keep)
-			store_kept(work, address + 8 * word, value, keep, has);
+		store_vector_word(work, insn, address, word);
 	}
+	return 0;
+}
+
+/* Whole registers, or a part from a word on, to memory or registers: the result is left for both. */
+static inline void store_whole(struct way *way, const struct insn *insn, u32 first, u32 words)
+{
+	struct lanes *lanes = &way->lanes;
+	u32 word;
+
+	lanes->first = first;
+	lanes->words = words;
+	if (insn->flags & OPERAND_MEMORY) {
+		lanes->stores = 1;
+		return;
+	}
+	for (word = 0; word < 8; word++)
+		lanes->made[word] = vector_word(way, insn->reg, first + word);
+	lanes->made_known = known_words(way, insn->reg) >> (first & 7);
+	lanes->to = insn->rm;
+	lanes->writes = 1;
 }
 
 /* Writes the lowest sixteen bytes of register lanes.to; with VEX those above become zero. */
@@ -233,7 +254,7 @@ SUBPROGRAM int follow_move(struct work *work, struct insn *insn)
 	to = insn->reg;
 	switch (action) {
 	case MOVE_STORE:
-		store_whole(work, insn, 0, lanes->words);
+		store_whole(way, insn, 0, lanes->words);
 		break;
 	case MOVE_LOW:
 		if (insn->flags & OPERAND_MEMORY)
@@ -398,7 +419,7 @@ SUBPROGRAM int follow_wide(struct work *work, struct insn *insn)
 		break;
 	case WIDE_EXTRACT:
 	case WIDE_EXTRACT_HALF:
-		store_whole(work, insn, first, part);
+		store_whole(way, insn, first, part);
 		return 0;
 	default:
 		part = extended_part(insn);

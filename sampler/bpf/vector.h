@@ -140,6 +140,7 @@ SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 	lanes->words = words_of(insn);
 	lanes->to = insn->reg;
 	lanes->writes = 0;
+	lanes->stores = 0;
 	lanes->scalar = of.element & SCALAR;
 	if (action == FLOAT_FUSED)
 		lanes->element = insn->flags & OPERAND_WIDE ? 8 : 4;
@@ -165,6 +166,8 @@ SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 		follow_mask(work, insn);
 	if (lanes->writes)
 		write_vector(work, insn);
+	else if (lanes->stores)
+		store_vector(work, insn);
 	return 0;
 }
 
