@@ -70,8 +70,11 @@ struct lanes {
 	/* Words that are joined, those that the second operand has, and the register that the result
 	 * goes to. */
 	u32 words, read, to, element;
-	/* The first word of a register that is stored. */
+	/* The first word of a register that is stored; whether it is (1), or what is not known (2). */
 	u32 first, stores;
+	/* Of the operand in memory, if that is known. */
+	u64 address;
+	u32 placed, unused;
 	/* Bytes that the second operand has where they are less than a word, and whether a general
 	 * register holds them; words that are not read, since a mask leaves them out: a bit each. */
 	u32 low, general, left_out;

@@ -219,7 +219,20 @@ SUBPROGRAM int follow_lanes(struct work *work, struct insn *insn)
 	for (at = 0; at < 8; at += 2) {
 		if (at >= lanes->words)
 			break;
-		join_lane(work, lanes->action, at, imm);
+		if (lanes->action == LANE_LOW || lanes->action == LANE_HIGH)
+			zip_lane(work, at, lanes->action == LANE_HIGH);
+		else if (lanes->action == LANE_BYTES)
+			shuffle_lane(work, at);
+		else if (lanes->action == LANE_ALIGN || lanes->action == LANE_ALIGN_BY)
+			align_lane(work, at, imm);
+		else if (lanes->action == LANE_OF_BOTH && lanes->element == 8)
+			choose_lane(work, at, imm);
+		else if (lanes->action == LANE_QUARTERS || lanes->action == LANE_OF_BOTH)
+			order_lane(work, at, imm);
+		else if (lanes->action == LANE_PACK || lanes->action == LANE_PACK_SIGNED)
+			pack_lane(work, at);
+		else
+			order_half(work, at, imm);
 	}
 	lanes->writes = 1;
 	return 0;

@@ -285,99 +285,155 @@ static inline u64 shuffled(u64 low, u64 high, u64 by)
 	return result;
 }
 
-/* Two words of a lane from those of the operands, as LANE_... says; `imm` is the constant. */
-SUBPROGRAM int join_lane(struct work *work, u32 how, u32 at, u32 imm)
+static inline void leave_lane(struct lanes *lanes, u32 at, u64 low, u64 high, u32 known)
+{
+	lanes->made[at & 7] = low;
+	lanes->made[(at + 1) & 7] = high;
+	lanes->made_known = (lanes->made_known & ~(3U << at)) | known << at;
+}
+
+/* Of two elements each, one of them low, half of both operands' elements. */
+SUBPROGRAM int zip_lane(struct work *work, u32 at, u32 upper)
 {
 	struct lanes *lanes;
-	u64 a[2], b[2], low, high;
-	u32 element, a_known, b_known, known = 0, index;
+	u64 a, b;
+	u32 known;
 
 	if (!work)
 		return 0;
 	lanes = &work->way.lanes;
-	element = lanes->element;
 	at &= 6;
-	a[0] = lanes->a[at];
-	a[1] = lanes->a[at + 1];
-	b[0] = lanes->b[at];
-	b[1] = lanes->b[at + 1];
-	a_known = lanes->a_known >> at & 3;
-	b_known = lanes->b_known >> at & 3;
-	low = b[0];
-	high = b[1];
-	switch (how) {
-	case LANE_LOW:
-	case LANE_HIGH:
-		index = how == LANE_HIGH;
-		a[0] = index ? a[1] : a[0];
-		b[0] = index ? b[1] : b[0];
-		known = (a_known & b_known) >> index & 1 ? 3 : 0;
-		if (element == 8) {
-			low = a[0];
-			high = b[0];
-			known = (a_known >> index & 1) | (b_known >> index & 1) << 1;
-			break;
-		}
-		low = zipped((u32)a[0], (u32)b[0], element);
-		high = zipped(a[0] >> 32, b[0] >> 32, element);
-		break;
-	case LANE_BYTES:
-		known = a_known == 3 ? b_known : 0;
-		low = shuffled(a[0], a[1], b[0]);
-		high = shuffled(a[0], a[1], b[1]);
-		break;
-	case LANE_ALIGN:
-	case LANE_ALIGN_BY:
-		lanes->row[0] = b[0];
-		lanes->row[1] = b[1];
-		lanes->row[2] = a[0];
-		lanes->row[3] = a[1];
-		lanes->row_known = b_known | a_known << 2;
-		lanes->made_known &= ~(3U << at);
-		take_row(lanes, at, imm & 0xff);
+	upper &= 1;
+	a = lanes->a[at + upper];
+	b = lanes->b[at + upper];
+	known = (lanes->a_known >> (at + upper) & 1) | (lanes->b_known >> (at + upper) & 1) << 1;
+	if (lanes->element == 8)
+		leave_lane(lanes, at, a, b, known);
+	else
+		leave_lane(lanes, at, zipped((u32)a, (u32)b, lanes->element),
+			   zipped(a >> 32, b >> 32, lanes->element), known == 3 ? 3 : 0);
+	return 0;
+}
+
+SUBPROGRAM int shuffle_lane(struct work *work, u32 at)
+{
+	struct lanes *lanes;
+	u64 low;
+
+	if (!work)
 		return 0;
-	case LANE_QUARTERS:
-		known = b_known == 3 ? 3 : 0;
-		low = element_of(b[0], b[1], imm & 3, 4) |
-		      element_of(b[0], b[1], imm >> 2 & 3, 4) << 32;
-		high = element_of(b[0], b[1], imm >> 4 & 3, 4) |
-		       element_of(b[0], b[1], imm >> 6 & 3, 4) << 32;
-		break;
-	case LANE_EIGHTHS_LOW:
-	case LANE_EIGHTHS_HIGH:
-		known = b_known;
-		a[0] = how == LANE_EIGHTHS_HIGH ? b[1] : b[0];
-		a[1] = 0;
-		for (index = 0; index < 4; index++)
-			a[1] |= element_of(a[0], 0, imm >> 2 * index & 3, 2) << 16 * index;
-		if (how == LANE_EIGHTHS_HIGH)
-			high = a[1];
-		else
-			low = a[1];
-		break;
-	case LANE_OF_BOTH:
-		if (element == 8) {
-			imm = imm >> at;
-			low = imm & 1 ? a[1] : a[0];
-			high = imm & 2 ? b[1] : b[0];
-			known = (a_known >> (imm & 1) & 1) | (b_known >> (imm >> 1 & 1) & 1) << 1;
-			break;
-		}
-		known = (a_known == 3) | (b_known == 3) << 1;
-		low = element_of(a[0], a[1], imm & 3, 4) |
-		      element_of(a[0], a[1], imm >> 2 & 3, 4) << 32;
-		high = element_of(b[0], b[1], imm >> 4 & 3, 4) |
-		       element_of(b[0], b[1], imm >> 6 & 3, 4) << 32;
-		break;
-	default:
-		known = (a_known == 3) | (b_known == 3) << 1;
-		low = packed_words(a[0], a[1], element, how == LANE_PACK_SIGNED);
-		high = packed_words(b[0], b[1], element, how == LANE_PACK_SIGNED);
-		break;
+	lanes = &work->way.lanes;
+	at &= 6;
+	low = shuffled(lanes->a[at], lanes->a[at + 1], lanes->b[at]);
+	leave_lane(lanes, at, low, shuffled(lanes->a[at], lanes->a[at + 1], lanes->b[at + 1]),
+		   (lanes->a_known >> at & 3) == 3 ? lanes->b_known >> at & 3 : 0);
+	return 0;
+}
+
+/* Sixteen bytes of both operands in a row. */
+SUBPROGRAM int align_lane(struct work *work, u32 at, u32 from)
+{
+	struct lanes *lanes;
+
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
+	at &= 6;
+	lanes->row[0] = lanes->b[at];
+	lanes->row[1] = lanes->b[at + 1];
+	lanes->row[2] = lanes->a[at];
+	lanes->row[3] = lanes->a[at + 1];
+	lanes->row_known = (lanes->b_known >> at & 3) | (lanes->a_known >> at & 3) << 2;
+	lanes->made_known &= ~(3U << at);
+	take_row(lanes, at, from & 0xff);
+	return 0;
+}
+
+/* Elements of four bytes, by two bits of a constant each; the lower two of the first operand if there
+ * are two. */
+SUBPROGRAM int order_lane(struct work *work, u32 at, u32 imm)
+{
+	struct lanes *lanes;
+	u64 low, high;
+	u32 known;
+
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
+	at &= 6;
+	known = (lanes->b_known >> at & 3) == 3 ? 3 : 0;
+	low = lanes->b[at];
+	high = lanes->b[at + 1];
+	if (lanes->action == LANE_OF_BOTH) {
+		low = lanes->a[at];
+		high = lanes->a[at + 1];
+		known = (known & 2) | ((lanes->a_known >> at & 3) == 3);
 	}
-	lanes->made[at] = low;
-	lanes->made[at + 1] = high;
+	lanes->made[at] = element_of(low, high, imm & 3, 4) |
+			  element_of(low, high, imm >> 2 & 3, 4) << 32;
+	low = lanes->b[at];
+	high = lanes->b[at + 1];
+	lanes->made[at + 1] = element_of(low, high, imm >> 4 & 3, 4) |
+			      element_of(low, high, imm >> 6 & 3, 4) << 32;
 	lanes->made_known = (lanes->made_known & ~(3U << at)) | known << at;
+	return 0;
+}
+
+/* Elements of eight bytes, one of each operand. */
+SUBPROGRAM int choose_lane(struct work *work, u32 at, u32 imm)
+{
+	struct lanes *lanes;
+	u32 one, other;
+
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
+	at &= 6;
+	one = at + (imm >> at & 1);
+	other = at + (imm >> (at + 1) & 1);
+	leave_lane(lanes, at, lanes->a[one & 7], lanes->b[other & 7],
+		   (lanes->a_known >> one & 1) | (lanes->b_known >> other & 1) << 1);
+	return 0;
+}
+
+/* Elements of two bytes of one half. */
+SUBPROGRAM int order_half(struct work *work, u32 at, u32 imm)
+{
+	struct lanes *lanes;
+	u64 from, half = 0;
+	u32 index;
+
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
+	at &= 6;
+	lanes->made[at] = lanes->b[at];
+	lanes->made[at + 1] = lanes->b[at + 1];
+	lanes->made_known = lanes->b_known;
+	if (lanes->action == LANE_EIGHTHS_HIGH)
+		at++;
+	from = lanes->b[at & 7];
+	for (index = 0; index < 4; index++)
+		half |= element_of(from, 0, imm >> 2 * index & 3, 2) << 16 * index;
+	lanes->made[at & 7] = half;
+	return 0;
+}
+
+SUBPROGRAM int pack_lane(struct work *work, u32 at)
+{
+	struct lanes *lanes;
+	u64 low;
+	int is_signed;
+
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
+	at &= 6;
+	is_signed = lanes->action == LANE_PACK_SIGNED;
+	low = packed_words(lanes->a[at], lanes->a[at + 1], lanes->element, is_signed);
+	leave_lane(lanes, at, low,
+		   packed_words(lanes->b[at], lanes->b[at + 1], lanes->element, is_signed),
+		   ((lanes->a_known >> at & 3) == 3) | ((lanes->b_known >> at & 3) == 3) << 1);
 	return 0;
 }
 

@@ -4,21 +4,6 @@
 #ifndef VCPI_MASK_H
 #define VCPI_MASK_H
 
-/* Bytes of a mask: by the prefix and W; of those that move from and to general registers otherwise. */
-static inline u32 mask_bytes(const struct insn *insn, u32 action)
-{
-	u32 prefix = insn->map >> 4;
-	int wide = insn->flags & OPERAND_WIDE;
-
-	if (action == MASK_SHIFT)
-		return insn->opcode & 1 ? (wide ? 8 : 4) : wide ? 2 : 1;
-	if (action == MASK_GENERAL || action == MASK_GENERAL_STORE)
-		return prefix == PREFIX_F2 ? (wide ? 8 : 4) : prefix == PREFIX_66 ? 1 : 2;
-	if (wide)
-		return prefix == PREFIX_66 ? 4 : 8;
-	return prefix == PREFIX_66 ? 1 : 2;
-}
-
 /* Two masks joined. */
 static inline void join_masks(struct way *way, const struct insn *insn, u32 size)
 {
@@ -71,16 +56,15 @@ static inline void join_masks(struct way *way, const struct insn *insn, u32 size
 SUBPROGRAM int follow_mask(struct work *work, struct insn *insn)
 {
 	struct way *way;
-	u64 address, a, b, value = 0;
+	u64 a, b, value = 0;
 	u32 size, count, action;
-	int known = 0, memory;
+	int known = 0;
 
 	if (!work || !insn)
 		return 0;
 	way = &work->way;
 	action = way->lanes.action;
 	size = mask_bytes(insn, action);
-	memory = insn->flags & OPERAND_MEMORY;
 	a = low_bytes(way->masks[insn->reg & 7], size);
 	b = low_bytes(way->masks[insn->rm & 7], size);
 	switch (action) {
@@ -88,17 +72,15 @@ SUBPROGRAM int follow_mask(struct work *work, struct insn *insn)
 		join_masks(way, insn, size);
 		break;
 	case MASK_LOAD:
-		value = b;
-		known = mask_is_known(way, insn->rm);
-		if (memory) {
-			known = address_of(way, insn, &address) && load_word(work, address, size);
-			value = way->loaded;
-		}
-		set_mask(way, insn->reg, value, known);
+		if (insn->flags & OPERAND_MEMORY)
+			set_mask(way, insn->reg, way->lanes.b[0], way->lanes.b_known & 1);
+		else
+			set_mask(way, insn->reg, b, mask_is_known(way, insn->rm));
 		break;
 	case MASK_STORE:
-		if (memory && address_of(way, insn, &address))
-			store_word(work, address, size, a, mask_is_known(way, insn->reg));
+		if (way->lanes.placed)
+			store_word(work, way->lanes.address, size, a,
+				   mask_is_known(way, insn->reg));
 		break;
 	case MASK_GENERAL:
 		set_mask(way, insn->reg, get(way, insn->rm & 15, size),

@@ -27,8 +27,9 @@ static __attribute__((always_inline)) inline void store_kept(struct work *work, 
 			store_word(work, address + byte, 1, value >> 8 * byte, known);
 }
 
-/* One word of a register, from lanes.first on, to memory: as far as the mask lets it. */
-SUBPROGRAM int store_vector_word(struct work *work, struct insn *insn, u64 address, u32 word)
+/* One word of a register, from lanes.first on, to memory: as far as the mask lets it; or something that
+ * is not known. */
+SUBPROGRAM int store_vector_word(struct work *work, struct insn *insn, u32 word)
 {
 	struct lanes *lanes;
 	struct way *way;
@@ -41,28 +42,14 @@ SUBPROGRAM int store_vector_word(struct work *work, struct insn *insn, u64 addre
 	lanes = &way->lanes;
 	value = vector_word(way, insn->reg, lanes->first + word);
 	known = known_words(way, insn->reg) >> ((lanes->first + word) & 7) & 1;
+	if (lanes->stores == 2)
+		known = 0;
 	tested = !is_masked(insn) || mask_is_known(way, insn->mask);
-	keep = kept_bytes(work, insn, word, lanes->element);
+	keep = lanes->stores == 2 ? ~0ULL : kept_bytes(work, insn, word, lanes->element);
 	if (!tested || keep == ~0ULL)
-		store_across(work, address + 8 * word, value, known && tested);
+		store_across(work, lanes->address + 8 * word, value, known && tested);
 	else if (keep)
-		store_kept(work, address + 8 * word, value, keep, known);
-	return 0;
-}
-
-/* Stores lanes.words words of a register. */
-SUBPROGRAM int store_vector(struct work *work, struct insn *insn)
-{
-	u64 address;
-	u32 word;
-
-	if (!work || !insn || !address_of(&work->way, insn, &address))
-		return 0;
-	for (word = 0; word < 8; word++) {
-		if (word >= work->way.lanes.words)
-			break;
-		store_vector_word(work, insn, address, word);
-	}
+		store_kept(work, lanes->address + 8 * word, value, keep, known);
 	return 0;
 }
 
@@ -127,7 +114,8 @@ static inline void move_part(struct work *work, const struct insn *insn, u32 act
 {
 	struct way *way = &work->way;
 	u32 bit = 8 * size * (insn->value & 0xff) & 127, word = bit >> 6;
-	u64 value, address, part, mask = low_bytes(~0ULL, size);
+	struct lanes *lanes = &way->lanes;
+	u64 value, part, mask = low_bytes(~0ULL, size);
 	u32 known;
 
 	bit &= 63;
@@ -149,8 +137,8 @@ static inline void move_part(struct work *work, const struct insn *insn, u32 act
 		set(way, insn->reg & 15, value, 8, known);
 	else if (!(insn->flags & OPERAND_MEMORY))
 		set(way, insn->rm & 15, value, 8, known);
-	else if (address_of(way, insn, &address))
-		store_word(work, address, size, value, known);
+	else if (lanes->placed)
+		store_word(work, lanes->address, size, value, known);
 }
 
 /* Upper and lower halves of sixteen bytes, and those that are doubled. */
@@ -239,7 +227,7 @@ SUBPROGRAM int follow_move(struct work *work, struct insn *insn)
 	struct lanes *lanes;
 	struct way *way;
 	u32 size, to, action;
-	u64 value, address;
+	u64 value;
 	int known;
 
 	if (!work || !insn)
@@ -267,8 +255,8 @@ SUBPROGRAM int follow_move(struct work *work, struct insn *insn)
 		value = low_bytes(vector_word(way, to, 0), size);
 		known = known_words(way, to) & 1 && !is_masked(insn);
 		if (insn->flags & OPERAND_MEMORY) {
-			if (address_of(way, insn, &address))
-				store_word(work, address, size, value, known);
+			if (lanes->placed)
+				store_word(work, lanes->address, size, value, known);
 		} else if (action == MOVE_GENERAL_STORE) {
 			set(way, insn->rm & 15, value, 8, known);
 		} else {
@@ -286,8 +274,8 @@ SUBPROGRAM int follow_move(struct work *work, struct insn *insn)
 		if (!(insn->flags & OPERAND_MEMORY)) {
 			lanes->to = insn->rm;
 			write_low(way, insn, value, 0, known ? 3 : 2);
-		} else if (address_of(way, insn, &address)) {
-			store_across(work, address, value, known);
+		} else if (lanes->placed) {
+			store_across(work, lanes->address, value, known);
 		}
 		break;
 	case MOVE_HALF:
@@ -296,8 +284,8 @@ SUBPROGRAM int follow_move(struct work *work, struct insn *insn)
 	case MOVE_HALF_STORE:
 		value = vector_word(way, to, insn->opcode >> 2 & 1);
 		known = known_words(way, to) >> (insn->opcode >> 2 & 1) & 1;
-		if (insn->flags & OPERAND_MEMORY && address_of(way, insn, &address))
-			store_across(work, address, value, known);
+		if (insn->flags & OPERAND_MEMORY && lanes->placed)
+			store_across(work, lanes->address, value, known);
 		break;
 	case MOVE_TOPS:
 		move_tops(way, insn, size);

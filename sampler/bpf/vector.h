@@ -24,7 +24,6 @@ SUBPROGRAM int follow_other_vector(struct work *work, struct insn *insn)
 	struct way *way;
 	u32 map, prefix, opcode;
 	int stores = 0, general = 0;
-	u64 address;
 
 	if (!work || !insn)
 		return 0;
@@ -53,8 +52,10 @@ SUBPROGRAM int follow_other_vector(struct work *work, struct insn *insn)
 		if (opcode == 0x2e || opcode == 0x2f || (opcode & 0xfe) == 0x98)
 			forget_flags(way);
 		/* What is stored at rdi. */
-		if (opcode == 0xf7 && is_known(way, 7))
-			blur(work, way->words[7], 16);
+		if (opcode == 0xf7 && is_known(way, 7)) {
+			way->lanes.address = way->words[7];
+			way->lanes.stores = 2;
+		}
 	} else if (map == 2) {
 		stores = is_evex(insn) && prefix == PREFIX_F3 &&
 			 ((opcode & 0xe8) == 0x20 || (opcode & 0xe8) == 0x00) && opcode >= 0x10;
@@ -74,12 +75,10 @@ SUBPROGRAM int follow_other_vector(struct work *work, struct insn *insn)
 	if (is_evex(insn) || (map == 1 && (opcode & 0xf0) == 0x40) || opcode == 0x90 ||
 	    opcode == 0x92 || (opcode & 0xfc) == 0x30 || opcode == 0x68)
 		way->mask_known &= ~(3U << (insn->reg & 6));
-	if (insn->flags & OPERAND_MEMORY && address_of(way, insn, &address)) {
-		if (stores)
-			blur(work, address, insn->size);
-		else
-			touch_bytes(work, address, insn->size);
-	}
+	if (way->lanes.placed && stores)
+		way->lanes.stores = 2;
+	else if (way->lanes.placed)
+		touch_bytes(work, way->lanes.address, insn->size);
 	/* Shifts write what only VEX names. */
 	if (map == 1 && opcode >= 0x71 && opcode <= 0x73) {
 		set_known_words(way, insn->beside, 0);
@@ -116,11 +115,60 @@ static inline int is_another(const struct insn *insn, u32 action, u32 scalar)
 			    action == FLOAT_OF_PARTS));
 }
 
+/* Reads the operand `rm`, of lanes.read words or of lanes.low bytes, into lanes.b. */
+static inline void read_operand(struct work *work, struct insn *insn)
+{
+	struct lanes *lanes = &work->way.lanes;
+
+	if (!(insn->flags & OPERAND_MEMORY)) {
+		read_registers(work, insn);
+		return;
+	}
+	if (!lanes->placed)
+		return;
+	if (is_evex(insn) && insn->mask & 0x40 && lanes->read)
+		lanes->low = lanes->element == 8 ? 8 : 4;
+	if (lanes->low) {
+		read_element(work);
+		return;
+	}
+	if (is_masked(insn))
+		find_left_out(work, insn);
+	else
+		lanes->left_out = 0;
+	if (lanes->address & 7)
+		read_unaligned(work);
+	else
+		read_aligned(work);
+}
+
+static inline void follow_action(struct work *work, struct insn *insn)
+{
+	u32 action = work->way.lanes.action;
+
+	if (!action)
+		follow_other_vector(work, insn);
+	else if (action <= JOIN_LAST)
+		follow_join(work, insn);
+	else if (action <= LANE_LAST)
+		follow_lanes(work, insn);
+	else if (action == MOVE_TEXT)
+		follow_text(work, insn);
+	else if (action <= MOVE_LAST)
+		follow_move(work, insn);
+	else if (action <= WIDE_LAST)
+		follow_wide(work, insn);
+	else if (action >= FLOAT_ADD)
+		follow_float(work, insn);
+	else if (!insn->width && !is_evex(insn))
+		follow_mask(work, insn);
+}
+
 SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 {
 	struct vector_action of;
 	struct lanes *lanes;
-	u32 action;
+	u32 action, word;
 
 	if (!work || !insn)
 		return 0;
@@ -141,33 +189,24 @@ SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 	lanes->to = insn->reg;
 	lanes->writes = 0;
 	lanes->stores = 0;
+	lanes->first = 0;
 	lanes->scalar = of.element & SCALAR;
 	if (action == FLOAT_FUSED)
 		lanes->element = insn->flags & OPERAND_WIDE ? 8 : 4;
 	lanes->read = words_read(insn, lanes);
 	lanes->low = bytes_read(insn, lanes);
+	lanes->b_known = 0;
+	lanes->placed = insn->flags & OPERAND_MEMORY && address_of(&work->way, insn, &lanes->address);
 	if (action && (lanes->read || lanes->low))
-		read_vector(work, insn);
-	if (!action)
-		follow_other_vector(work, insn);
-	else if (action <= JOIN_LAST)
-		follow_join(work, insn);
-	else if (action <= LANE_LAST)
-		follow_lanes(work, insn);
-	else if (action == MOVE_TEXT)
-		follow_text(work, insn);
-	else if (action <= MOVE_LAST)
-		follow_move(work, insn);
-	else if (action <= WIDE_LAST)
-		follow_wide(work, insn);
-	else if (action >= FLOAT_ADD)
-		follow_float(work, insn);
-	else if (!insn->width && !is_evex(insn))
-		follow_mask(work, insn);
+		read_operand(work, insn);
+	follow_action(work, insn);
 	if (lanes->writes)
 		write_vector(work, insn);
-	else if (lanes->stores)
-		store_vector(work, insn);
+	for (word = 0; word < 8; word++) {
+		if (!lanes->stores || word >= lanes->words)
+			break;
+		store_vector_word(work, insn, word);
+	}
 	return 0;
 }
 

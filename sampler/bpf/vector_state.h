@@ -130,6 +130,21 @@ static inline u32 words_read(const struct insn *insn, const struct lanes *lanes)
 	return 0;
 }
 
+/* Bytes of a mask: by the prefix and W; of those that move from and to general registers otherwise. */
+static inline u32 mask_bytes(const struct insn *insn, u32 action)
+{
+	u32 prefix = insn->map >> 4;
+	int wide = insn->flags & OPERAND_WIDE;
+
+	if (action == MASK_SHIFT)
+		return insn->opcode & 1 ? (wide ? 8 : 4) : wide ? 2 : 1;
+	if (action == MASK_GENERAL || action == MASK_GENERAL_STORE)
+		return prefix == PREFIX_F2 ? (wide ? 8 : 4) : prefix == PREFIX_66 ? 1 : 2;
+	if (wide)
+		return prefix == PREFIX_66 ? 4 : 8;
+	return prefix == PREFIX_66 ? 1 : 2;
+}
+
 /* How many bytes it has, where it has no more than a word. */
 static inline u32 bytes_read(const struct insn *insn, struct lanes *lanes)
 {
@@ -137,6 +152,8 @@ static inline u32 bytes_read(const struct insn *insn, struct lanes *lanes)
 
 	lanes->general = action == MOVE_GENERAL || action == MOVE_PART ||
 			 action == WIDE_REPEAT_GENERAL || action == FLOAT_OF_GENERAL;
+	if (lanes->read)
+		return 0;
 	if (action == MOVE_GENERAL || action == FLOAT_OF_GENERAL)
 		return insn->flags & OPERAND_WIDE ? 8 : 4;
 	if (action == MOVE_PART || action == MOVE_LOW)
@@ -147,121 +164,124 @@ static inline u32 bytes_read(const struct insn *insn, struct lanes *lanes)
 		return lanes->element;
 	if (action == WIDE_EXTEND || action == WIDE_EXTEND_SIGNED)
 		return lanes->words * extended_part(insn) * (8 / lanes->element);
+	if (action == MASK_LOAD)
+		return mask_bytes(insn, action);
 	if (action >= FLOAT_ADD)
 		return action == FLOAT_WIDEN ? 4 : action == FLOAT_NARROW ? 8 : lanes->element;
 	return 0;
 }
 
-/* The operand `rm`'s lowest bytes, into lanes.b: of memory, a general or a vector register. */
-static inline void read_low(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	struct lanes *lanes = &way->lanes;
-	u64 address;
-
-	lanes->b[0] = 0;
-	if (insn->flags & OPERAND_MEMORY) {
-		if (address_of(way, insn, &address) && load_word(work, address, lanes->low)) {
-			lanes->b[0] = way->loaded;
-			lanes->b_known = 1;
-		}
-	} else if (lanes->general) {
-		lanes->b[0] = low_bytes(way->words[insn->rm & 15], lanes->low);
-		lanes->b_known = is_known(way, insn->rm & 15);
-	} else {
-		lanes->b[0] = low_bytes(vector_word(way, insn->rm, 0), lanes->low);
-		lanes->b_known = known_words(way, insn->rm) & 1;
-	}
-}
-
 /* Words that the mask of an instruction leaves out, if its elements are those of its memory. */
-static inline void find_left_out(struct work *work, struct insn *insn)
+SUBPROGRAM int find_left_out(struct work *work, struct insn *insn)
 {
-	struct lanes *lanes = &work->way.lanes;
+	struct lanes *lanes;
 	u32 word;
 
+	if (!work || !insn)
+		return 0;
+	lanes = &work->way.lanes;
 	lanes->left_out = 0;
 	if (!is_masked(insn) || !mask_is_known(&work->way, insn->mask) ||
 	    (lanes->action > JOIN_LAST && lanes->action < FLOAT_ADD) || lanes->action == JOIN_SHIFT_BY)
-		return;
+		return 0;
 	for (word = 0; word < 8; word++)
 		if (!kept_bytes(work, insn, word, lanes->element))
 			lanes->left_out |= 1U << word;
+	return 0;
 }
 
 /* Words that lie across those of memory: each of them is loaded once, as it may have been stored. */
-static __attribute__((always_inline)) inline void read_unaligned(struct work *work, u64 address)
+SUBPROGRAM int read_unaligned(struct work *work)
 {
-	struct way *way = &work->way;
-	struct lanes *lanes = &way->lanes;
-	u32 shift = 8 * (address & 7), word, bit;
+	struct lanes *lanes;
+	u32 word;
 
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
 	lanes->made_known = 0;
 	for (word = 0; word < 9; word++) {
 		if (word > lanes->read)
 			break;
-		way->loaded = 0;
-		bit = 1U << word;
+		work->way.loaded = 0;
 		/* Neither of those that it is a part of is wanted. */
 		if ((lanes->left_out >> word & 1 || word == lanes->read) &&
 		    (!word || lanes->left_out << 1 >> word & 1))
-			lanes->made_known |= bit;
-		else if (load_word(work, (address & ~7ULL) + 8 * word, 8))
-			lanes->made_known |= bit;
+			lanes->made_known |= 1U << word;
+		else if (load_word(work, (lanes->address & ~7ULL) + 8 * word, 8))
+			lanes->made_known |= 1U << word;
 		if (word < 8)
-			lanes->b[word] = way->loaded >> shift;
+			lanes->b[word] = work->way.loaded >> 8 * (lanes->address & 7);
 		if (word)
-			lanes->b[word - 1] |= way->loaded << (64 - shift);
+			lanes->b[word - 1] |= work->way.loaded << (64 - 8 * (lanes->address & 7));
 	}
 	lanes->b_known = lanes->made_known & lanes->made_known >> 1;
+	return 0;
 }
 
-/* Reads the operand `rm`, of lanes.read words or of lanes.low bytes, into lanes.b. */
-SUBPROGRAM int read_vector(struct work *work, struct insn *insn)
+/* Words of memory into lanes.b. */
+SUBPROGRAM int read_aligned(struct work *work)
+{
+	struct lanes *lanes;
+	u32 word;
+
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
+	for (word = 0; word < 8; word++) {
+		if (word >= lanes->read)
+			break;
+		work->way.loaded = 0;
+		if (lanes->left_out >> word & 1 || load_word(work, lanes->address + 8 * word, 8))
+			lanes->b_known |= 1U << word;
+		lanes->b[word] = work->way.loaded;
+	}
+	return 0;
+}
+
+/* Less than a word of memory, or one element for all of them. */
+SUBPROGRAM int read_element(struct work *work)
+{
+	struct lanes *lanes;
+	u32 word;
+
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
+	work->way.loaded = 0;
+	if (load_word(work, lanes->address, lanes->low))
+		lanes->b_known = 1;
+	lanes->b[0] = work->way.loaded;
+	if (!lanes->read)
+		return 0;
+	lanes->b_known *= 0xff;
+	lanes->b[0] = repeated(lanes->b[0], lanes->low);
+	for (word = 1; word < 8; word++)
+		lanes->b[word] = lanes->b[0];
+	return 0;
+}
+
+/* Registers, or their lowest bytes, into lanes.b. */
+SUBPROGRAM int read_registers(struct work *work, struct insn *insn)
 {
 	struct lanes *lanes;
 	struct way *way;
-	u64 address;
 	u32 word;
 
 	if (!work || !insn)
 		return 0;
 	way = &work->way;
 	lanes = &way->lanes;
-	lanes->b_known = 0;
-	if (!lanes->read) {
-		read_low(work, insn);
-		return 0;
-	}
-	if (!(insn->flags & OPERAND_MEMORY)) {
+	if (lanes->read) {
 		for (word = 0; word < 8; word++)
 			lanes->b[word] = vector_word(way, insn->rm, word);
 		lanes->b_known = known_words(way, insn->rm);
-		return 0;
-	}
-	if (!address_of(way, insn, &address))
-		return 0;
-	if (is_evex(insn) && insn->mask & 0x40) {
-		u32 size = lanes->element == 8 ? 8 : 4;
-
-		if (load_word(work, address, size))
-			lanes->b_known = 0xff;
-		for (word = 0; word < 8; word++)
-			lanes->b[word] = repeated(way->loaded, size);
-		return 0;
-	}
-	find_left_out(work, insn);
-	if (address & 7) {
-		read_unaligned(work, address);
-		return 0;
-	}
-	for (word = 0; word < 8; word++) {
-		if (word >= lanes->read)
-			break;
-		way->loaded = 0;
-		if (lanes->left_out >> word & 1 || load_word(work, address + 8 * word, 8))
-			lanes->b_known |= 1U << word;
-		lanes->b[word] = way->loaded;
+	} else if (lanes->general) {
+		lanes->b[0] = low_bytes(way->words[insn->rm & 15], lanes->low);
+		lanes->b_known = is_known(way, insn->rm & 15);
+	} else {
+		lanes->b[0] = low_bytes(vector_word(way, insn->rm, 0), lanes->low);
+		lanes->b_known = known_words(way, insn->rm) & 1;
 	}
 	return 0;
 }
