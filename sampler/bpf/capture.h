@@ -71,6 +71,40 @@ struct decoding {
 	u32 reserved;
 };
 
+/* The operands of a vector's instruction, and what comes of them; which of their words are known, a
+ * bit each. */
+struct lanes {
+	u64 a[8], b[8], made[8];
+	u32 a_known, b_known, made_known;
+	/* Words that are joined, those that the second operand has, and the register that the result
+	 * goes to. */
+	u32 words, read, to, element;
+	/* The first word of a register that is stored; whether it is (1), or what is not known (2). */
+	u32 first, stores;
+	/* Of the operand in memory, if that is known. */
+	u64 address;
+	u32 placed, unused;
+	/* Bytes that the second operand has where they are less than a word, and whether a general
+	 * register holds them; words that are not read, since a mask leaves them out: a bit each. */
+	u32 low, general, left_out;
+	/* One more than the register (0: none) of which one word is known only as far as a mask lets
+	 * bytes through; the same of the result. */
+	u32 kept_of, kept_next, kept_word;
+	u64 kept;
+	/* The result is to be written; it is of the lowest element only. */
+	u32 writes, scalar;
+	/* What is done, with how many bits, and whether the result hangs on both operands. */
+	u32 action, how, more;
+	u64 count;
+	/* Words in a row, of which a part is taken. */
+	u64 row[6];
+	u32 row_known;
+	/* Floating point numbers that are joined; the result, or what it is made of before it is
+	 * rounded: its sign, the exponent of bit 62, and the bits. */
+	u64 x, y, z, result, sign, exponent, mantissa;
+	u32 rounds, result_known;
+};
+
 /* The way that a thread goes, as far as it is followed. */
 struct way {
 	/* The general registers, and what way.h names. */
@@ -99,6 +133,7 @@ struct way {
 	u64 vector_known[4];
 	u64 masks[8];
 	struct page pages[PAGES];
+	struct lanes lanes;
 	struct line lines[LINES];
 	struct stored stored[STORED];
 };

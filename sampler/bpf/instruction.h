@@ -297,6 +297,8 @@ static inline u32 evex_unit(const struct insn *insn, const struct decoding *d)
 		     (d->opcode >= 0x51 && d->opcode <= 0x5f && d->opcode != 0x5b) ||
 		     d->opcode == 0xc2) && prefix >= 2)
 			return d->opcode == 0x2a ? element : prefix == 2 ? 4 : 8;
+		if (d->opcode == 0xc4)
+			return 2;
 		if (d->opcode == 0x2e || d->opcode == 0x2f || d->opcode == 0x6e ||
 		    d->opcode == 0xd6 || (d->opcode == 0x7e && prefix == 1))
 			return element;
@@ -314,6 +316,10 @@ static inline u32 evex_unit(const struct insn *insn, const struct decoding *d)
 		    d->opcode == 0x43 || d->opcode == 0x2d || d->opcode == 0x4d ||
 		    d->opcode == 0x4f || d->opcode == 0xcb || d->opcode == 0xcd)
 			return element;
+		if (d->opcode >= 0x88 && d->opcode <= 0x8b)
+			return element;
+		if (d->opcode == 0x62 || d->opcode == 0x63)
+			return element >> 2;
 		if (d->opcode == 0x78 || d->opcode == 0x7a)
 			return 1;
 		if (d->opcode == 0x79 || d->opcode == 0x7b)
@@ -327,22 +333,26 @@ static inline u32 evex_unit(const struct insn *insn, const struct decoding *d)
 		if (d->opcode == 0x1b || d->opcode == 0x5b)
 			return 32;
 		/* Those that extend: of a half, a quarter, an eighth; and those that cut. */
-		if ((d->opcode & 0xe8) == 0x20) {
+		if ((d->opcode & 0xc8) == 0 && d->opcode >= (prefix == 1 ? 0x20 : 0x10)) {
 			u32 kind = d->opcode & 7;
 			u32 shift = kind == 1 || kind == 4 ? 2 : kind == 2 ? 3 : 1;
 
-			if (prefix == 1 ? kind <= 5 : kind <= 5 && d->opcode < 0x38)
+			if (kind <= 5 && (prefix == 1 || prefix == 2))
 				return insn->size >> shift;
 		}
 		return insn->size;
 	}
 	/* Parts of vectors. */
+	if (d->opcode == 0x1d)
+		return insn->size >> 1;
 	if (d->opcode == 0x14 || d->opcode == 0x20)
 		return 1;
 	if (d->opcode == 0x15)
 		return 2;
-	if (d->opcode == 0x16 || d->opcode == 0x17 || d->opcode == 0x21 || d->opcode == 0x22)
+	if (d->opcode == 0x16 || d->opcode == 0x22)
 		return element;
+	if (d->opcode == 0x17 || d->opcode == 0x21)
+		return 4;
 	if (d->opcode == 0x18 || d->opcode == 0x19 || d->opcode == 0x38 || d->opcode == 0x39)
 		return 16;
 	if (d->opcode == 0x1a || d->opcode == 0x1b || d->opcode == 0x3a || d->opcode == 0x3b)

@@ -1,298 +1,211 @@
 /*
- * Instructions of vector registers, as far as a way follows them: moves, and what finds bytes in them.
- * Part of way.h, as instruction.h.
+ * Instructions of vector registers, as far as a way follows them. vector_table.h says what is made of
+ * each: most join their operands' elements (join.h), others move (move.h), join masks (mask.h), search
+ * text (text.h) or calculate with floating point numbers (scalar.h). Of what is left only what it
+ * reads and that it writes is followed. Part of way.h, as instruction.h.
+ *
+ * What an instruction reads is in lanes.b before it is joined, and the result is written behind that,
+ * since calls of subprograms may be nested eight times at most.
  */
 #ifndef VCPI_VECTOR_H
 #define VCPI_VECTOR_H
 
-/* insn->map: the map in the lower half, the prefix in the upper one. */
-#define IN_MAP(map, prefix) ((map) | (prefix) << 4)
-#define PREFIX_NONE 0
-#define PREFIX_66 1
-#define PREFIX_F3 2
-#define PREFIX_F2 3
-
-static inline int word_is_known(const struct way *way, u32 number, u32 word)
-{
-	u32 bit = ((number & 31) << 3) + (word & 7);
-
-	return way->vector_known[bit >> 6 & 3] >> (bit & 63) & 1;
-}
-
-static inline u64 vector_word(const struct way *way, u32 number, u32 word)
-{
-	return way->vectors[number & 31][word & 7];
-}
-
-static inline void set_vector_word(struct way *way, u32 number, u32 word, u64 value, int known)
-{
-	u32 bit = ((number & 31) << 3) + (word & 7);
-	u64 *of = &way->vector_known[bit >> 6 & 3];
-	u64 mask = 1ULL << (bit & 63);
-
-	way->vectors[number & 31][word & 7] = value;
-	*of = known ? *of | mask : *of & ~mask;
-}
-
-/* The words of a register from `from` on are zero, as behind what VEX encodes. */
-static inline void clear_above(struct way *way, const struct insn *insn, u32 number, u32 from)
-{
-	u32 word;
-
-	if (insn->width)
-		return;
-	for (word = 2; word < 8; word++)
-		if (word >= from)
-			set_vector_word(way, number, word, 0, 1);
-}
-
-static inline void forget_vector(struct way *way, u32 number)
-{
-	u32 first = (number & 31) << 3;
-
-	way->vector_known[first >> 6 & 3] &= ~(0xffULL << (first & 63));
-}
-
-/* None is known at first, and no mask. */
-static inline void begin_vectors(struct way *way)
-{
-	u32 index;
-
-	for (index = 0; index < 4; index++)
-		way->vector_known[index] = 0;
-	way->mask_known = 0;
-}
-
-static inline u32 words_of(const struct insn *insn)
-{
-	return insn->size == 64 ? 8 : insn->size == 32 ? 4 : 2;
-}
-
-/* Whole registers from and to memory or registers. With a mask the elements are not told apart. */
-static inline void move_whole(struct work *work, const struct insn *insn, int stores)
-{
-	struct way *way = &work->way;
-	u32 words = words_of(insn), word;
-	int masked = insn->flags & OPERAND_EVEX && insn->mask & 7;
-	u64 address = 0, value;
-	int placed = 0, known;
-
-	if (insn->flags & OPERAND_MEMORY) {
-		placed = address_of(way, insn, &address);
-		if (!placed && stores)
-			return;
-	}
-	for (word = 0; word < 8; word++) {
-		if (word >= words)
-			break;
-		if (stores) {
-			value = vector_word(way, insn->reg, word);
-			known = word_is_known(way, insn->reg, word) && !masked;
-			if (insn->flags & OPERAND_MEMORY)
-				store_word(work, address + 8 * word, 8, value, known);
-			else
-				set_vector_word(way, insn->rm, word, value, known);
-			continue;
-		}
-		value = 0;
-		if (insn->flags & OPERAND_MEMORY) {
-			known = placed && load_word(work, address + 8 * word, 8);
-			value = known ? way->loaded : 0;
-		} else {
-			value = vector_word(way, insn->rm, word);
-			known = word_is_known(way, insn->rm, word);
-		}
-		set_vector_word(way, insn->reg, word, value, known && !masked);
-	}
-	if (!stores)
-		clear_above(way, insn, insn->reg, words);
-	else if (!(insn->flags & OPERAND_MEMORY))
-		clear_above(way, insn, insn->rm, words);
-}
-
-/* The lowest bytes, from and to memory or registers of either kind. */
-static inline void move_low(struct work *work, const struct insn *insn, u32 size, int stores,
-			    int general)
-{
-	struct way *way = &work->way;
-	u64 address, value = 0;
-	int known;
-
-	if (stores) {
-		value = low_bytes(vector_word(way, insn->reg, 0), size);
-		known = word_is_known(way, insn->reg, 0);
-		if (insn->flags & OPERAND_MEMORY) {
-			if (address_of(way, insn, &address))
-				store_word(work, address, size, value, known);
-		} else if (general) {
-			set(way, insn->rm & 15, value, size, known);
-		} else {
-			set_vector_word(way, insn->rm, 0, value, known && size == 8);
-		}
-		return;
-	}
-	if (insn->flags & OPERAND_MEMORY) {
-		known = address_of(way, insn, &address) && load_word(work, address, size);
-		value = known ? way->loaded : 0;
-	} else if (general) {
-		value = get(way, insn->rm & 15, size);
-		known = is_known(way, insn->rm & 15);
-	} else {
-		/* Into the lowest bytes of what there is. */
-		known = word_is_known(way, insn->rm, 0);
-		value = vector_word(way, insn->rm, 0);
-		set_vector_word(way, insn->reg, 0, value, known && size == 8);
-		return;
-	}
-	set_vector_word(way, insn->reg, 0, value, known);
-	set_vector_word(way, insn->reg, 1, 0, 1);
-	clear_above(way, insn, insn->reg, 2);
-}
+#include "vector_table.h"
+#include "lanes.h"
+#include "vector_state.h"
+#include "join.h"
+#include "move.h"
+#include "mask.h"
+#include "text.h"
 
 /* Of which only is followed what it reads, and that it writes. */
-static inline void do_other_vector(struct work *work, const struct insn *insn)
+SUBPROGRAM int follow_other_vector(struct work *work, struct insn *insn)
 {
-	struct way *way = &work->way;
-	u32 map = insn->map & 15, prefix = insn->map >> 4, opcode = insn->opcode;
+	struct way *way;
+	u32 map, prefix, opcode;
 	int stores = 0, general = 0;
-	u64 address;
 
+	if (!work || !insn)
+		return 0;
+	way = &work->way;
+	map = insn->map & 15;
+	prefix = insn->map >> 4;
+	opcode = insn->opcode;
 	/* Addresses that are vectors. */
 	if (map == 2 && ((opcode & 0xfc) == 0x90 || (opcode & 0xfc) == 0xa0 ||
 			 (opcode & 0xfe) == 0xc6)) {
-		forget_vector(way, insn->reg);
-		return;
+		set_known_words(way, insn->reg, 0);
+		set_known_words(way, insn->beside, 0);
+		way->mask_known &= ~(1U << (insn->mask & 7));
+		return 0;
 	}
 	if (map == 1) {
 		stores = opcode == 0x11 || opcode == 0x13 || opcode == 0x17 || opcode == 0x29 ||
-			 opcode == 0x2b || opcode == 0x7f || opcode == 0xd6 || opcode == 0xe7 ||
-			 opcode == 0x91 || (opcode == 0x7e && prefix != PREFIX_F3);
+			 opcode == 0x2b || opcode == 0x7f || opcode == 0xe7 || opcode == 0x91 ||
+			 opcode == 0xae ||
+			 (opcode == 0xd6 && prefix <= PREFIX_66) ||
+			 (opcode == 0x7e && prefix != PREFIX_F3);
 		general = opcode == 0xd7 || opcode == 0x50 || opcode == 0x2c || opcode == 0x2d ||
 			  opcode == 0x93 || opcode == 0xc5 ||
-			  ((opcode == 0x78 || opcode == 0x79) && prefix >= PREFIX_F3);
+			  ((opcode == 0x78 || opcode == 0x79) && prefix >= PREFIX_F3 &&
+			   is_evex(insn));
 		if (opcode == 0x2e || opcode == 0x2f || (opcode & 0xfe) == 0x98)
 			forget_flags(way);
-		if (opcode >= 0x41 && opcode <= 0x4b) {
-			way->mask_known &= ~(1U << (insn->reg & 7));
-			return;
+		/* What is stored at rdi. */
+		if (opcode == 0xf7 && is_known(way, 7)) {
+			way->lanes.address = way->words[7];
+			way->lanes.stores = 2;
 		}
-		if (opcode == 0x90 || opcode == 0x92 || (opcode == 0xc2 && insn->flags & OPERAND_EVEX) ||
-		    ((opcode & 0xfc) == 0x74 && insn->flags & OPERAND_EVEX) ||
-		    ((opcode & 0xfc) == 0x64 && insn->flags & OPERAND_EVEX))
-			way->mask_known &= ~(1U << (insn->reg & 7));
 	} else if (map == 2) {
-		stores = insn->flags & OPERAND_EVEX && prefix == PREFIX_F3 &&
+		stores = is_evex(insn) && prefix == PREFIX_F3 &&
 			 ((opcode & 0xe8) == 0x20 || (opcode & 0xe8) == 0x00) && opcode >= 0x10;
+		stores = stores || opcode == 0x2e || opcode == 0x2f || opcode == 0x8e ||
+			 opcode == 0x63 || opcode == 0x8a || opcode == 0x8b;
 		if (opcode == 0x17 || opcode == 0x0e || opcode == 0x0f)
 			forget_flags(way);
-		if (insn->flags & OPERAND_EVEX)
-			way->mask_known &= ~(1U << (insn->reg & 7));
 	} else {
 		stores = (opcode >= 0x14 && opcode <= 0x17) || opcode == 0x19 || opcode == 0x1b ||
 			 opcode == 0x39 || opcode == 0x3b || opcode == 0x1d;
 		if (opcode >= 0x60 && opcode <= 0x63) {
 			forget_flags(way);
 			forget(way, RCX);
+			set_known_words(way, 0, 0);
 		}
-		if (insn->flags & OPERAND_EVEX || (opcode & 0xfc) == 0x30)
-			way->mask_known &= ~(1U << (insn->reg & 7));
 	}
-	if (insn->flags & OPERAND_MEMORY && address_of(way, insn, &address)) {
-		if (stores)
-			blur(work, address, insn->size);
-		else
-			touch_bytes(work, address, insn->size);
+	if (is_evex(insn) || (map == 1 && (opcode & 0xf0) == 0x40) || opcode == 0x90 ||
+	    opcode == 0x92 || (opcode & 0xfc) == 0x30 || opcode == 0x68)
+		way->mask_known &= ~(3U << (insn->reg & 6));
+	if (way->lanes.placed && stores)
+		way->lanes.stores = 2;
+	else if (way->lanes.placed)
+		touch_bytes(work, way->lanes.address, insn->size);
+	/* Shifts write what only VEX names. */
+	if (map == 1 && opcode >= 0x71 && opcode <= 0x73) {
+		set_known_words(way, insn->beside, 0);
+		set_known_words(way, insn->rm, 0);
 	}
 	if (general)
 		forget(way, insn->reg);
 	else if (!stores)
-		forget_vector(way, insn->reg);
+		set_known_words(way, insn->reg, 0);
 	else if (!(insn->flags & OPERAND_MEMORY)) {
-		forget_vector(way, insn->rm);
+		set_known_words(way, insn->rm, 0);
 		forget(way, insn->rm);
 	}
+	return 0;
+}
+
+#include "scalar.h"
+
+/* Whether the instruction only has the opcode of the action, or has a form of it that is rare. */
+static inline int is_another(const struct insn *insn, u32 action, u32 scalar)
+{
+	u32 map = insn->map & 15;
+
+	/* Halves of sixteen bytes are doubled each for itself. */
+	if (action == WIDE_REPEAT)
+		return map == 1 && insn->size != 16;
+	/* Without VEX the first register chooses, with it a fourth one. */
+	if (action == JOIN_CHOOSE && insn->width != (map == 2))
+		return 1;
+	if (!is_evex(insn))
+		return 0;
+	return action == JOIN_CHOOSE || action == JOIN_BLEND || action == WIDE_LANES ||
+	       (!scalar && (action == FLOAT_WIDEN || action == FLOAT_NARROW ||
+			    action == FLOAT_OF_PARTS));
+}
+
+/* Reads the operand `rm`, of lanes.read words or of lanes.low bytes, into lanes.b. */
+static inline void read_operand(struct work *work, struct insn *insn)
+{
+	struct lanes *lanes = &work->way.lanes;
+
+	if (!(insn->flags & OPERAND_MEMORY)) {
+		read_registers(work, insn);
+		return;
+	}
+	if (!lanes->placed)
+		return;
+	if (is_evex(insn) && insn->mask & 0x40 && lanes->read)
+		lanes->low = lanes->element == 8 ? 8 : 4;
+	if (lanes->low) {
+		read_element(work);
+		return;
+	}
+	if (is_masked(insn))
+		find_left_out(work, insn);
+	else
+		lanes->left_out = 0;
+	if (lanes->address & 7)
+		read_unaligned(work);
+	else
+		read_aligned(work);
+}
+
+static inline void follow_action(struct work *work, struct insn *insn)
+{
+	u32 action = work->way.lanes.action;
+
+	if (!action)
+		follow_other_vector(work, insn);
+	else if (action <= JOIN_LAST)
+		follow_join(work, insn);
+	else if (action <= LANE_LAST)
+		follow_lanes(work, insn);
+	else if (action == MOVE_TEXT)
+		follow_text(work, insn);
+	else if (action <= MOVE_LAST)
+		follow_move(work, insn);
+	else if (action <= WIDE_LAST)
+		follow_wide(work, insn);
+	else if (action >= FLOAT_ADD)
+		follow_float(work, insn);
+	else if (!insn->width && !is_evex(insn))
+		follow_mask(work, insn);
 }
 
 SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 {
-	struct way *way;
-	u32 same, size, word;
+	struct vector_action of;
+	struct lanes *lanes;
+	u32 action, word;
 
 	if (!work || !insn)
 		return 0;
-	way = &work->way;
-	/* Of both that are joined, the same register. */
-	same = !(insn->flags & OPERAND_MEMORY) && insn->rm == insn->beside;
-	size = insn->flags & OPERAND_WIDE ? 8 : 4;
-	switch (insn->map << 8 | insn->opcode) {
-	case IN_MAP(1, PREFIX_NONE) << 8 | 0x10:
-	case IN_MAP(1, PREFIX_66) << 8 | 0x10:
-	case IN_MAP(1, PREFIX_NONE) << 8 | 0x28:
-	case IN_MAP(1, PREFIX_66) << 8 | 0x28:
-	case IN_MAP(1, PREFIX_66) << 8 | 0x6f:
-	case IN_MAP(1, PREFIX_F3) << 8 | 0x6f:
-	case IN_MAP(1, PREFIX_F2) << 8 | 0x6f:
-	case IN_MAP(1, PREFIX_F2) << 8 | 0xf0:
-		move_whole(work, insn, 0);
-		break;
-	case IN_MAP(1, PREFIX_NONE) << 8 | 0x11:
-	case IN_MAP(1, PREFIX_66) << 8 | 0x11:
-	case IN_MAP(1, PREFIX_NONE) << 8 | 0x29:
-	case IN_MAP(1, PREFIX_66) << 8 | 0x29:
-	case IN_MAP(1, PREFIX_66) << 8 | 0x7f:
-	case IN_MAP(1, PREFIX_F3) << 8 | 0x7f:
-	case IN_MAP(1, PREFIX_F2) << 8 | 0x7f:
-	case IN_MAP(1, PREFIX_NONE) << 8 | 0x2b:
-	case IN_MAP(1, PREFIX_66) << 8 | 0x2b:
-	case IN_MAP(1, PREFIX_66) << 8 | 0xe7:
-		move_whole(work, insn, 1);
-		break;
-	case IN_MAP(1, PREFIX_F3) << 8 | 0x10:
-		move_low(work, insn, 4, 0, 0);
-		break;
-	case IN_MAP(1, PREFIX_F2) << 8 | 0x10:
-		move_low(work, insn, 8, 0, 0);
-		break;
-	case IN_MAP(1, PREFIX_F3) << 8 | 0x11:
-		move_low(work, insn, 4, 1, 0);
-		break;
-	case IN_MAP(1, PREFIX_F2) << 8 | 0x11:
-	case IN_MAP(1, PREFIX_66) << 8 | 0xd6:
-		move_low(work, insn, 8, 1, 0);
-		break;
-	case IN_MAP(1, PREFIX_66) << 8 | 0x6e:
-		move_low(work, insn, size, 0, 1);
-		break;
-	case IN_MAP(1, PREFIX_66) << 8 | 0x7e:
-		move_low(work, insn, size, 1, 1);
-		break;
-	case IN_MAP(1, PREFIX_F3) << 8 | 0x7e:
-		if (!(insn->flags & OPERAND_MEMORY)) {
-			set_vector_word(way, insn->reg, 0, vector_word(way, insn->rm, 0),
-					word_is_known(way, insn->rm, 0));
-			set_vector_word(way, insn->reg, 1, 0, 1);
-			clear_above(way, insn, insn->reg, 2);
+	lanes = &work->way.lanes;
+	of = vector_actions[within((((insn->map & 3) - 1) << 10) | (u32)(insn->map >> 4 & 3) << 8 |
+				   insn->opcode, 4095)];
+	action = of.action;
+	if (action == JOIN_SHIFT && of.element == 8 && (insn->reg & 3) == 3)
+		action = LANE_ALIGN_BY;
+	if (is_another(insn, action, of.element & SCALAR))
+		action = 0;
+	lanes->action = action;
+	lanes->element = element_bytes(insn, of.element);
+	if ((action == MOVE_PART || action == MOVE_PART_STORE) && !of.element &&
+	    insn->flags & OPERAND_WIDE)
+		lanes->element = 8;
+	lanes->words = words_of(insn);
+	lanes->to = insn->reg;
+	lanes->writes = 0;
+	lanes->stores = 0;
+	lanes->first = 0;
+	lanes->scalar = of.element & SCALAR;
+	if (action == FLOAT_FUSED)
+		lanes->element = insn->flags & OPERAND_WIDE ? 8 : 4;
+	lanes->read = words_read(insn, lanes);
+	lanes->low = bytes_read(insn, lanes);
+	lanes->b_known = 0;
+	lanes->placed = insn->flags & OPERAND_MEMORY && address_of(&work->way, insn, &lanes->address);
+	if (action && (lanes->read || lanes->low))
+		read_operand(work, insn);
+	follow_action(work, insn);
+	if (lanes->writes)
+		write_vector(work, insn);
+	for (word = 0; word < 8; word++) {
+		if (!lanes->stores || word >= lanes->words)
 			break;
-		}
-		move_low(work, insn, 8, 0, 0);
-		break;
-	case IN_MAP(1, PREFIX_66) << 8 | 0xef:
-	case IN_MAP(1, PREFIX_NONE) << 8 | 0x57:
-	case IN_MAP(1, PREFIX_66) << 8 | 0x57:
-		if (!same) {
-			do_other_vector(work, insn);
-			break;
-		}
-		for (word = 0; word < 8; word++)
-			if (word < words_of(insn) || !insn->width)
-				set_vector_word(way, insn->reg, word, 0, 1);
-		break;
-	case IN_MAP(1, PREFIX_NONE) << 8 | 0x77:
-		/* Upper halves, or the coprocessor's registers. */
-		break;
-	default:
-		do_other_vector(work, insn);
-		break;
+		store_vector_word(work, insn, word);
 	}
 	return 0;
 }

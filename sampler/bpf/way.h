@@ -1170,7 +1170,7 @@ static inline u32 check_of(u64 second, u32 length)
 
 /* Where the decoded instruction at an address has its place: near those of its neighbours, since each
  * page and each line of such places that is looked at is one more that is in no cache. */
-static inline u32 place_of(u64 pc)
+static inline u32 place_of_insn(u64 pc)
 {
 	u32 line = (u32)mixed_word(pc >> 12) + (u32)(pc >> 6 & 63);
 
@@ -1186,7 +1186,7 @@ static inline int goes_beyond_line(const struct insn *insn, u64 pc)
 static inline struct insn *find_insn(struct work *work)
 {
 	struct way *way = &work->way;
-	struct insn *insn = insn_at(place_of(way->pc));
+	struct insn *insn = insn_at(place_of_insn(way->pc));
 
 	if (!insn || fetch_code(work, way->pc, goes_beyond_line(insn, way->pc) ? 16 : 1))
 		return 0;
