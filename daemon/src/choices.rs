@@ -19,7 +19,6 @@ use crate::raw;
 use crate::session::{RING_PAGES, batch_bytes};
 use crate::store::wall_now;
 use crate::sysctl::{Places, Raised};
-use crate::translations::SHORTEST_FOLLOWED;
 
 /// How many times as many samples a reader waits for under the engine `bpf`: its samples bring what
 /// has to be looked at soon under the other one.
@@ -148,7 +147,7 @@ impl Choices {
         config.batch_bytes = batch_bytes(config.wake_up_samples);
         config.bpf.not_dumpable = args.allow_secrets;
         config.bpf.frames = args.frames;
-        config.bpf.uops = uops(args.window);
+        config.bpf.followed = followed(args.window);
         // Nothing else keeps it.
         config.bpf.placement = args.raw.is_some();
         config.bpf.filter = self.filter(args)?;
@@ -384,12 +383,15 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
     Ok(raised)
 }
 
-/// Micro-operations that windows of so many instructions are read ahead with: most instructions take
-/// one or two. Short windows go by plans, which know both arms of a branch.
-fn uops(window: u32) -> u32 {
+/// Windows of so many instructions or more are read ahead by following the thread. Short windows go by
+/// plans, which know both arms of a branch.
+pub(crate) const SHORTEST_FOLLOWED: u32 = 64;
+
+/// Instructions that the handler follows for windows of so many.
+fn followed(window: u32) -> u32 {
     match window {
         ..SHORTEST_FOLLOWED => 0,
-        _ => window.saturating_mul(2).saturating_add(16),
+        _ => window,
     }
 }
 

@@ -25,7 +25,6 @@ use crate::merge::Merged;
 use crate::plans::Plans;
 use crate::raw;
 use crate::tables::{PcId, Tables};
-use crate::translations::{SHORTEST_FOLLOWED, Translations};
 use crate::view::View;
 use crate::witness::Evidence;
 
@@ -98,8 +97,6 @@ pub(crate) struct Collector {
     acceptance: Acceptance,
     /// Where the engine takes capture plans.
     plans: Option<Plans>,
-    /// Code that its handler follows.
-    translations: Option<Translations>,
     /// Where all that is taken is written down, if it is.
     raw: Option<raw::Writer>,
     /// Samples that have come.
@@ -162,7 +159,6 @@ impl Collector {
             traces: Traces::new(INSTRUCTIONS),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
             plans: None,
-            translations: None,
             raw: None,
             waiting: Waiting::default(),
             own_pid: Pid(std::process::id()),
@@ -201,8 +197,6 @@ impl Collector {
 
     /// Gives plans to this handler from now on.
     pub(crate) fn serve(&mut self, handler: Handler) {
-        let follows = self.settings.window >= SHORTEST_FOLLOWED;
-        self.translations = follows.then(|| Translations::new(handler.clone()));
         let mut plans = Plans::new(handler, self.settings.window);
         plans.meet(ProcessKey::default(), || false);
         self.plans = Some(plans);
@@ -215,8 +209,7 @@ impl Collector {
 
     /// Plans made so far.
     pub(crate) fn plans_made(&self) -> u64 {
-        let translated = self.translations.as_ref().map_or(0, |of| of.made);
-        translated + self.plans.as_ref().map_or(0, Plans::made)
+        self.plans.as_ref().map_or(0, Plans::made)
     }
 
     /// Empty tables in place of the full ones, which are returned.
@@ -446,9 +439,6 @@ impl Collector {
                     && is_leader
                 {
                     plans.exited(pid);
-                    if let Some(translations) = &mut self.translations {
-                        translations.exited(pid);
-                    }
                 }
             }
             Record::Throttle { .. } => {
@@ -483,8 +473,7 @@ impl Collector {
         Memory {
             programs: images + self.files.bytes() + self.loadmap.bytes(),
             code: pages + self.cache.bytes() + self.blocks.bytes(),
-            plans: self.plans.as_ref().map_or(0, Plans::bytes)
-                + self.translations.as_ref().map_or(0, Translations::bytes),
+            plans: self.plans.as_ref().map_or(0, Plans::bytes),
         }
     }
 

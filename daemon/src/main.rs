@@ -54,7 +54,6 @@ mod store;
 mod sysctl;
 mod tables;
 mod threads;
-mod translations;
 mod unwind;
 mod view;
 mod views;

@@ -68,6 +68,8 @@ struct OfProcess {
     destinations: FxHashMap<u64, Destinations>,
     /// Its memory is kept back.
     denied: bool,
+    /// All that it loads is read a second time.
+    looks_again: bool,
 }
 
 /// Plans and rows for the handler.
@@ -168,6 +170,10 @@ impl Plans {
         }
         self.processes.insert(process, OfProcess::default());
         self.look_for_devices(pid, has_devices);
+        if self.processes.get(&process).is_some_and(|of| !of.denied) {
+            // Where the handler is not told, it looks at each page itself.
+            let _ = self.handler.meet(process, false);
+        }
     }
 
     /// Takes notice of a process that has mapped what may be a device.
@@ -461,6 +467,33 @@ impl Plans {
         if let Some(row) = row_at(view, located.pc) {
             // A row that is refused leaves the frame pointer to go by.
             let _ = self.handler.put_row(process, return_address, row);
+        }
+    }
+
+    /// Gives the unwind row of an interrupted PC, for the samples that come there without a plan.
+    pub(crate) fn give_row_of_start(&mut self, basis: &Basis<'_, '_>) {
+        let Start { process, pc } = basis.start;
+        let Some(of_process) = self.processes.get_mut(&process) else {
+            return;
+        };
+        // The PC itself may be a return address, too.
+        if !of_process.rows.insert(pc | Handler::START) {
+            return;
+        }
+        self.entries += 1;
+        if let Some(row) = row_of_start(basis.view, basis.image_pc) {
+            // As above.
+            let _ = self.handler.put_row(process, pc | Handler::START, row);
+        }
+    }
+
+    /// Has all that a process loads read a second time from now on: others may write it.
+    pub(crate) fn look_twice(&mut self, process: ProcessKey) {
+        if let Some(of_process) = self.processes.get_mut(&process)
+            && !of_process.denied
+            && !std::mem::replace(&mut of_process.looks_again, true)
+        {
+            let _ = self.handler.meet(process, true);
         }
     }
 }

@@ -90,7 +90,6 @@ mod rflags;
 mod stop;
 mod trace;
 mod treatment;
-mod uops;
 mod vector;
 mod window;
 mod word;
@@ -112,7 +111,6 @@ pub use processor::Processor;
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;
 pub use trace::Traces;
-pub use uops::{Translation, Translator, Uop};
 pub use vector::Vector;
 pub use window::{
     Access, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers,

@@ -36,6 +36,9 @@ _Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
 #define FARTHEST_BY_ROW (1ULL << 30)
 #define FARTHEST_BY_POINTER (1ULL << 18)
 
+/* Calls are at most eight deep in the kernel's machine. */
+#define INLINE inline __attribute__((always_inline))
+
 /* What a plan for the kernel's code may read: the image, the current stack, RAM. */
 #define ALLOWED_RANGES (2 + RAM_RANGES)
 
@@ -43,6 +46,12 @@ _Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
 struct line {
 	u64 line;
 	u32 serial, at;
+};
+
+/* Whether a page of an unknown process is RAM. */
+struct page {
+	u64 page;
+	u32 serial, is_ram;
 };
 
 /* What a way has stored to a word of memory. */
@@ -54,27 +63,77 @@ struct stored {
 	u16 reserved;
 };
 
+/* An instruction in the making. It lies in memory that the verifier knows nothing of, so that it need
+ * not tell apart what it may be. */
+struct decoding {
+	u32 at;
+	u8 rex, prefix, opcode, map, vex, mod, digit, evex_byte;
+	u32 reserved;
+};
+
+/* The operands of a vector's instruction, and what comes of them; which of their words are known, a
+ * bit each. */
+struct lanes {
+	u64 a[8], b[8], made[8];
+	u32 a_known, b_known, made_known;
+	/* Words that are joined, those that the second operand has, and the register that the result
+	 * goes to. */
+	u32 words, read, to, element;
+	/* The first word of a register that is stored; whether it is (1), or what is not known (2). */
+	u32 first, stores;
+	/* Of the operand in memory, if that is known. */
+	u64 address;
+	u32 placed, unused;
+	/* Bytes that the second operand has where they are less than a word, and whether a general
+	 * register holds them; words that are not read, since a mask leaves them out: a bit each. */
+	u32 low, general, left_out;
+	/* One more than the register (0: none) of which one word is known only as far as a mask lets
+	 * bytes through; the same of the result. */
+	u32 kept_of, kept_next, kept_word;
+	u64 kept;
+	/* The result is to be written; it is of the lowest element only. */
+	u32 writes, scalar;
+	/* What is done, with how many bits, and whether the result hangs on both operands. */
+	u32 action, how, more;
+	u64 count;
+	/* Words in a row, of which a part is taken. */
+	u64 row[6];
+	u32 row_known;
+	/* Floating point numbers that are joined; the result, or what it is made of before it is
+	 * rounded: its sign, the exponent of bit 62, and the bits. */
+	u64 x, y, z, result, sign, exponent, mantissa;
+	u32 rounds, result_known;
+};
+
 /* The way that a thread goes, as far as it is followed. */
 struct way {
-	u64 words[SOURCES_OF_WAY];
+	/* The general registers, and what way.h names. */
+	u64 words[32];
 	/* Which of them are known: a bit each. */
-	u64 known;
+	u32 known;
 	/* Of the sample: what bears another number is of an earlier one. */
 	u32 serial;
-	/* The next micro-operation. */
-	u32 at;
-	u32 end, failures, read, followed;
+	u32 end, failures, read, followed, guesses, decoded;
 	/* The last comparison, or the register of flags. */
-	u32 flags_size;
-	u64 flags_a, flags_b;
-	/* Where code was wanted that is not translated. */
-	u64 pc;
-	/* The page that was gone to last, of which image it is, and its bias. */
-	u64 page, image, bias;
-	/* The row of the first instruction. */
-	struct row row;
-	/* Others may write what it reads, although only one thread uses the address space. */
-	u32 again;
+	u32 flags_size, flags_carry, flags_sum;
+	/* Masks of vectors that are known: a bit each. */
+	u32 mask_known;
+	u64 flags_a, flags_b, flags_result;
+	/* What was loaded last. */
+	u64 loaded;
+	/* The next instruction, its bytes, and the line of code that was looked at last. */
+	u64 pc, code[2], code_line;
+	struct decoding decoding;
+	u32 code_at;
+	/* Whether the process is known, and that others may write what it reads, although only one thread
+	 * uses the address space. */
+	u32 met, again;
+	u64 vectors[32][8];
+	/* Which words of them are known. */
+	u64 vector_known[4];
+	u64 masks[8];
+	struct page pages[PAGES];
+	struct lanes lanes;
 	struct line lines[LINES];
 	struct stored stored[STORED];
 };
@@ -99,6 +158,10 @@ struct work {
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
 	struct range allowed[ALLOWED_RANGES];
+	/* Where the kernel maps all RAM, 0 where that is not known; and of the process the uppermost table
+	 * of its pages, and how many levels of them there are. */
+	u64 direct_map, tables;
+	u32 levels, reserved;
 	/* On its way from a pointer to a number. */
 	u64 address;
 	/* The process that was last found to be sampled, and with its memory; and when: 0 if there is
@@ -189,7 +252,7 @@ static inline int is_nowhere(u64 address)
 }
 
 /* Whether a plan for the kernel's code may read there: elsewhere may be devices. */
-static inline int is_allowed(const struct work *work, u64 address, u32 size)
+static INLINE int is_allowed(const struct work *work, u64 address, u32 size)
 {
 	u32 index;
 
@@ -421,7 +484,7 @@ SUBPROGRAM int walk_step(struct work *work)
 		return FRAMES_UNREADABLE;
 	if (work->first && work->row.kind != ROW_NONE)
 		row = work->row;
-	else if (!find_row(work, work->pc, &row))
+	else if (!find_row(work, work->first ? work->pc | ROW_OF_START : work->pc, &row))
 		return walk_by_pointer(work);
 	if (row.kind == ROW_OUTERMOST)
 		return FRAMES_OUTERMOST | 256;

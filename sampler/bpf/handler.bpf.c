@@ -6,7 +6,7 @@
  * which the thread left user mode), says who the thread is, walks over the frames of its stack, and
  * evaluates the plan for the PC: the code that follows, and the loads that it will make, as far as
  * their addresses follow from the registers. Without a plan it copies the code at the PC. For long
- * windows it follows the way of the thread instead, through translated code (uops.h). All of it goes
+ * windows it follows the way of the thread instead, (way.h). All of it goes
  * into one record of the CPU's own ring buffer. Where that is full, the sample is added to a table of
  * cycles, so that only its values are lost.
  *

@@ -16,6 +16,7 @@ typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
 typedef __s8 s8;
+typedef __s16 s16;
 typedef __s32 s32;
 typedef __s64 s64;
 
@@ -119,8 +120,13 @@ typedef struct {
 	u16 pkey_allocation_map;
 } mm_context_t;
 
+typedef struct {
+	unsigned long pgd;
+} pgd_t;
+
 struct mm_struct {
 	atomic_t mm_users;
+	pgd_t *pgd;
 	mm_context_t context;
 };
 

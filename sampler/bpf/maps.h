@@ -22,30 +22,22 @@ struct plans_map {
 	__type(value, struct plan_value);
 } plans SEC(".maps");
 
-/* Translated code, which all processes of an image share. */
-struct uops_map {
+/* Decoded instructions. What stands there is advice, as what stands in the next one: it may be written
+ * on one CPU while another reads. */
+struct insns_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << 18);
-	__type(key, u32);
-	__type(value, struct uop);
-} uops SEC(".maps");
+	__uint(max_entries, INSNS);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, INSN_BYTES);
+} insns SEC(".maps");
 
-struct entries_map {
+/* What branches did before. */
+struct forks_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << 17);
+	__uint(max_entries, FORKS);
 	__type(key, u32);
-	__type(value, struct entry);
-} entries SEC(".maps");
-
-struct spaces_map {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << 14);
-	__type(key, u32);
-	__type(value, struct space);
-} spaces SEC(".maps");
+	__type(value, struct fork);
+} forks SEC(".maps");
 
 struct rows_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -53,6 +45,14 @@ struct rows_map {
 	__type(key, struct place_key);
 	__type(value, struct row_value);
 } rows SEC(".maps");
+
+/* Processes that the collector knows: they have no devices in their memory. */
+struct met_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct process_key);
+	__type(value, u32);
+} met SEC(".maps");
 
 struct denials_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -139,19 +139,26 @@ static inline long read_kernel(void *to, u32 size, u64 address)
 
 struct work;
 static int find_row(struct work *work, u64 address, struct row *row);
-static inline u32 find_entry(struct work *work, u64 address, u64 *bias);
 
-static inline const struct uop *uop_at(u32 index)
+struct insn;
+
+static inline struct insn *insn_at(u32 index)
 {
-	u32 key = index & settings.last_uop;
+	return bpf_map_lookup_elem(&insns, &index);
+}
 
-	return bpf_map_lookup_elem(&uops, &key);
+static inline int may_read(struct work *work, u64 address);
+
+static inline struct fork *fork_at(u32 index)
+{
+	return bpf_map_lookup_elem(&forks, &index);
 }
 
 #define SUBPROGRAM __attribute__((noinline))
 #include "capture.h"
 #include "second_look.h"
-#include "uops.h"
+#include "way.h"
+#include "tables.h"
 
 struct works_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -159,6 +166,12 @@ struct works_map {
 	__type(key, u32);
 	__type(value, struct work);
 } works SEC(".maps");
+
+/* Whether memory of the process may be read. */
+static INLINE int may_read(struct work *work, u64 address)
+{
+	return work->way.met || may_read_page(work, address);
+}
 
 static inline void name_process(const struct record *record, struct process_key *key)
 {
@@ -242,59 +255,16 @@ static int find_row(struct work *work, u64 address, struct row *row)
 	return same_place(&value->key, &key);
 }
 
-/* Of which image the page of code is that an address lies in, in the process of the sample. */
-static inline int find_space(struct work *work, u64 page)
+/* What the collector knows of the process. */
+static inline void find_process(struct work *work)
 {
-	struct way *way = &work->way;
-	struct process_key process;
-	u64 mixed;
-	u32 index;
+	struct process_key key;
+	u32 *known;
 
-	name_process(&work->record, &process);
-	mixed = mixed_word(page ^ process.start_time ^ (u64)process.exec_count << 40 ^
-			   (u64)process.tgid << 20);
-	for (index = 0; index < PROBES; index++) {
-		u32 key = ((u32)mixed + index) & settings.last_space;
-		const struct space *space = bpf_map_lookup_elem(&spaces, &key);
-
-		if (!space)
-			return 0;
-		if (space->page != page || !same_process(&space->process, &process))
-			continue;
-		way->page = page;
-		way->image = space->image & SPACE_IMAGE;
-		way->again |= (u32)(space->image >> 63);
-		way->bias = space->bias;
-		return 1;
-	}
-	return 0;
-}
-
-/* Where the translation of the instruction at an address begins, and what its addresses in the image
- * are away from those in the process. */
-static inline u32 find_entry(struct work *work, u64 address, u64 *bias)
-{
-	struct way *way = &work->way;
-	u64 wanted, mixed;
-	u32 index;
-
-	if ((address & ~4095ULL) != way->page && !find_space(work, address & ~4095ULL))
-		return 0;
-	*bias = way->bias;
-	wanted = way->image << 40 | ((address - way->bias) & ((1ULL << 40) - 1));
-	mixed = mixed_word(wanted);
-	for (index = 0; index < PROBES; index++) {
-		u32 key = ((u32)mixed + index) & settings.last_entry;
-		const struct entry *entry = bpf_map_lookup_elem(&entries, &key);
-
-		if (!entry)
-			return 0;
-		if (entry->key != wanted)
-			continue;
-		way->row = entry->row;
-		return entry->at;
-	}
-	return 0;
+	name_process(&work->record, &key);
+	known = work->kernel ? 0 : bpf_map_lookup_elem(&met, &key);
+	work->way.met = known != 0;
+	work->way.again = known ? *known : 0;
 }
 
 #endif

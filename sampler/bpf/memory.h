@@ -133,6 +133,7 @@ static inline void allow_kernel_memory(struct work *work, struct task_struct *ta
 		known |= at >= range->start && at < range->end;
 	}
 	/* The task lies in RAM. Where it does not, the base is not what it was taken for. */
+	work->direct_map = known ? base : 0;
 	if (known)
 		return;
 	for (index = 0; index < RAM_RANGES; index++)
@@ -276,21 +277,34 @@ static inline void follow_plan(struct work *work, struct task_struct *task,
 		add_code(work, CODE_BYTES_PLANNED);
 }
 
-/* Follows the way of the thread through translated code, and brings what it loads. */
-static inline void capture_way(struct work *work, struct task_struct *task, u32 at)
+/* The address of the uppermost table of a process's pages. As user_registers_at. */
+static inline u64 tables_of(struct work *work, struct task_struct *task)
+{
+	volatile u64 *address = &work->address;
+
+	*address = (u64)task->mm->pgd;
+	return *address;
+}
+
+/* Follows the way of the thread, and brings the code that it runs and what it loads. */
+static INLINE void capture_way(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
 	struct way *way = &work->way;
-	u64 bias = way->bias;
-	u32 bases;
+	u32 bases = 0;
 	int called_from = 0;
 
-	work->row = way->row;
-	if (settings.frames)
-		called_from = walk(work);
+	if (!work->kernel) {
+		if (!way->met) {
+			work->tables = tables_of(work, task);
+			work->levels = settings.levels;
+		}
+		if (settings.frames)
+			called_from = walk(work);
+		bases = find_bases(work, task);
+	}
 	work->pieces = record->tail_words;
-	bases = find_bases(work, task);
-	follow_way(work, at, bias, settings.most_uops, bases);
+	follow_way(work, settings.most_followed, bases);
 	work->pieces_end = record->tail_words;
 	record->plan = PLAN_FOLLOWED;
 	record->plan_step = way->end;
@@ -300,7 +314,9 @@ static inline void capture_way(struct work *work, struct task_struct *task, u32 
 	count(COUNT_WAYS);
 	if (way->end >= WAY_UNKNOWN && way->end <= WAY_END)
 		count(COUNT_WAYS + within(way->end, 7));
-	add_to(COUNT_UOPS, way->followed);
+	add_to(COUNT_FOLLOWED, way->followed);
+	add_to(COUNT_DECODED, way->decoded);
+	add_to(COUNT_GUESSES, way->guesses);
 	add_to(COUNT_LINES, way->read);
 	if (!called_from)
 		add_stack(work, STACK_BYTES_PLANNED);
@@ -319,15 +335,12 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 	int called_from = 0;
 
 	work->row.kind = ROW_NONE;
-	if (!work->kernel && settings.most_uops) {
-		u64 bias;
-		u32 at;
-
-		work->way.page = 0;
-		work->way.again = 0;
-		at = find_entry(work, record->ip, &bias);
-		if (at) {
-			capture_way(work, task, at);
+	if (settings.most_followed) {
+		find_process(work);
+		if (work->kernel || !work->way.met)
+			allow_kernel_memory(work, task);
+		if (work->kernel || work->way.met || work->direct_map) {
+			capture_way(work, task);
 			return;
 		}
 	}

@@ -9,9 +9,17 @@
 #include "memory.h"
 #include "registers.h"
 
-/* A sample without a plan is worth as much to wake up for as so many others: something is to be
- * learned from it, and programs that run for a second have values only if that is soon. */
+/* A sample without a plan, or of a process that is not known, is worth as much to wake up for as so
+ * many others: something is to be learned from it, and programs that run for a second have values only
+ * if that is soon. */
 #define WORTH_OF_NEWS 8
+
+static inline int is_news(const struct work *work)
+{
+	u8 plan = work->record.plan;
+
+	return plan == PLAN_MISSING || (plan == PLAN_FOLLOWED && !work->kernel && !work->way.met);
+}
 
 /* Puts the record into this CPU's buffer; 0 if it found room. */
 static inline int deliver(struct work *work)
@@ -28,7 +36,7 @@ static inline int deliver(struct work *work)
 		words += REGISTER_WORDS;
 	work->record.tail_words = words;
 	size = sizeof(struct record) + 8 * words;
-	work->since_wake_up += work->record.plan == PLAN_MISSING ? WORTH_OF_NEWS : 1;
+	work->since_wake_up += is_news(work) ? WORTH_OF_NEWS : 1;
 	/* Each record has a head of 8 bytes. */
 	work->bytes_since_wake_up += size + 8;
 	if (work->since_wake_up >= settings.wake_up_samples ||

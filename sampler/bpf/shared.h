@@ -42,6 +42,9 @@ struct place_key {
 	u64 address;
 };
 
+/* A bit of an address that a row is of: it was interrupted there, and did not return there. */
+#define ROW_OF_START (1ULL << 63)
+
 /* Row.kind */
 #define ROW_NONE 0
 #define ROW_FRAME 1
@@ -119,62 +122,6 @@ static inline u64 numbers_of(const struct place_key *key)
 	return mixed ^ mixed >> 32;
 }
 
-/* A micro-operation, as crate interpreter writes it (uops/wire.rs explains it). */
-struct uop {
-	u8 code, to, a, b;
-	u8 scale, size, width, flags;
-	s32 value;
-	u32 target;
-};
-
-#define UOP_END 0
-#define UOP_MOVE 1
-#define UOP_ADD 2
-#define UOP_SUB 3
-#define UOP_AND 4
-#define UOP_OR 5
-#define UOP_XOR 6
-#define UOP_MUL 7
-#define UOP_SHL 8
-#define UOP_SHR 9
-#define UOP_SAR 10
-#define UOP_ROL 11
-#define UOP_SIGNED 12
-#define UOP_DIV 13
-#define UOP_REM 14
-#define UOP_LOAD 16
-#define UOP_STORE 17
-#define UOP_TOUCH 18
-#define UOP_BLUR 19
-#define UOP_ADDRESS 20
-#define UOP_CONSTANT 21
-#define UOP_MOVE_IF 22
-#define UOP_SET_IF 23
-#define UOP_JUMP_IF 24
-#define UOP_JUMP 25
-#define UOP_JUMP_IF_ZERO 26
-#define UOP_GO 27
-#define UOP_GO_TO 28
-#define UOP_FORGET 29
-
-/* uop.flags */
-#define UOP_IMMEDIATE 1
-#define UOP_NO_RESULT 2
-#define UOP_WHOLE 4
-#define UOP_SIGN 8
-#define UOP_SETS 0x70
-#define UOP_SETS_COMPARED 0x10
-#define UOP_SETS_RESULT 0x20
-#define UOP_SETS_CARRY 0x30
-#define UOP_SETS_BIT 0x40
-
-/* Words of a way: the general registers, these, and from 32 on two for each vector register. */
-#define SOURCES_OF_WAY 64
-#define WAY_BIAS 16
-#define WAY_FS_BASE 17
-#define WAY_GS_BASE 18
-#define WAY_NONE 19
-
 /* way.flags_size, else the bytes of the operands that were compared. */
 #define FLAGS_UNKNOWN 0
 #define FLAGS_OF_REGISTER 16
@@ -182,41 +129,34 @@ struct uop {
 /* way.end, and record.plan_step with PLAN_FOLLOWED: why a way ended. */
 #define WAY_GOES_ON 0
 #define WAY_UNKNOWN 1
-#define WAY_NO_ENTRY 2
+#define WAY_NO_CODE 2
 #define WAY_FULL 3
 #define WAY_END 4
 
-/* Micro-operations of a way, and lines that it reads, at most. */
-#define MAX_UOPS 1024
+/* Instructions of a way, and lines that it reads, at most. */
+#define MAX_FOLLOWED 1024
 #define MAX_LINES 96
 /* A way that fails so often to read is a wrong one. */
 #define MAX_FAILURES 4
+/* Branches that depend on what is not known, and are followed all the same. */
+#define MAX_GUESSES 16
 /* Slots, powers of two. */
 #define LINES 128
-#define STORED 64
+#define STORED 128
+#define PAGES 16
+/* Decoded instructions, of each line of code beside one another, and indirect branches that are
+ * remembered: powers of two. */
+#define INSNS 131072
+#define INSNS_OF_LINE 64
+#define INSN_BYTES 32
+#define FORKS 4096
 
-/* Of the map of spaces: a page of code in a process, and of which image it is. */
-struct space {
-	struct process_key process;
-	/* The page's address; 0: the slot is free. */
-	u64 page;
-	u64 bias;
-	/* The number of the image; the highest bit says that all is to be read a second time. */
-	u64 image;
+/* Where an indirect branch led to. */
+struct fork {
+	/* Behind the branch. */
+	u64 pc;
+	u64 target;
 };
-
-#define SPACE_IMAGE 0xffffff
-
-/* Of the map of entries: where the translation of an instruction begins. */
-struct entry {
-	/* image << 40 | its address in the image; 0: the slot is free. */
-	u64 key;
-	u32 at;
-	struct row row;
-};
-
-/* Slots of the maps of spaces and of entries that one may be in: this one and those behind it. */
-#define PROBES 4
 
 static inline u64 mixed_word(u64 word)
 {
@@ -261,10 +201,10 @@ struct settings {
 	u32 stack_bytes;
 	/* The number of the last plan: one less than a power of two. */
 	u32 last_plan;
-	/* The numbers of the last micro-operation, entry and space, likewise. */
-	u32 last_uop, last_entry, last_space;
-	/* Micro-operations of a way at most; 0: none are followed. */
-	u32 most_uops;
+	/* Instructions of a way at most; 0: none are followed. */
+	u32 most_followed;
+	/* Of page tables. */
+	u32 levels;
 	/* The kernel's image. */
 	struct range image;
 	/* Where the kernel maps all RAM, or where it keeps that address; 0: not known. */
@@ -321,10 +261,12 @@ enum counter {
 	COUNT_STACK_CHANGED,
 	COUNT_WAYS,
 	COUNT_WAYS_UNKNOWN,
-	COUNT_WAYS_NO_ENTRY,
+	COUNT_WAYS_NO_CODE,
 	COUNT_WAYS_FULL,
 	COUNT_WAYS_END,
-	COUNT_UOPS,
+	COUNT_FOLLOWED,
+	COUNT_DECODED,
+	COUNT_GUESSES,
 	COUNT_LINES,
 	COUNTERS,
 };
@@ -449,10 +391,8 @@ _Static_assert(sizeof(struct plan) == 520, "plan");
 _Static_assert(sizeof(struct plan_value) == 576, "plan_value");
 _Static_assert(__builtin_offsetof(struct plan_value, plan.step) == 64, "a plan's first line");
 _Static_assert(sizeof(struct record) == 160, "record");
-_Static_assert(sizeof(struct settings) == 208, "settings");
-_Static_assert(sizeof(struct uop) == 16, "uop");
-_Static_assert(sizeof(struct space) == 40, "space");
-_Static_assert(sizeof(struct entry) == 24, "entry");
+_Static_assert(sizeof(struct settings) == 200, "settings");
+_Static_assert(sizeof(struct fork) == 16, "fork");
 _Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");
 
 #endif

@@ -17,12 +17,10 @@ pub(crate) mod layout;
 mod plans;
 pub(crate) mod record;
 mod timer;
-mod translations;
 mod verifier;
 
 pub(crate) use plans::Plans;
 pub use record::Packed;
-pub(crate) use translations::Translations;
 
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
 #[repr(C, align(8))]
@@ -40,7 +38,7 @@ const FOLLOWERS: [&str; 3] = ["on_fork", "on_exec", "on_exit"];
 /// The maps that are written while sampling goes on.
 pub(crate) struct Maps {
     pub(crate) plans: Mutex<Plans>,
-    pub(crate) translations: Mutex<Translations>,
+    pub(crate) met: MapHandle,
     pub(crate) rows: MapHandle,
     pub(crate) denials: MapHandle,
     pub(crate) denial_count: MapHandle,
@@ -153,11 +151,7 @@ impl Bpf {
         let mut bpf = Bpf {
             maps: Arc::new(Maps {
                 plans: Mutex::new(Plans::map(&handle("plans")?)?),
-                translations: Mutex::new(Translations::map(
-                    &handle("uops")?,
-                    &handle("entries")?,
-                    &handle("spaces")?,
-                )?),
+                met: handle("met")?,
                 rows: handle("rows")?,
                 denials: handle("denials")?,
                 denial_count: handle("denial_count")?,
@@ -321,9 +315,6 @@ fn prepare(
         let sized = match name.to_str() {
             Some(".rodata.settings") => map.set_initial_value(&settings),
             Some("plans") => map.set_max_entries(layout::plan_slots(plans)),
-            Some("uops") => map.set_max_entries(layout::UOPS),
-            Some("entries") => map.set_max_entries(layout::ENTRIES),
-            Some("spaces") => map.set_max_entries(layout::SPACES),
             Some("rows") => map.set_max_entries(rows),
             Some("buffers" | "sides") => map.set_max_entries(cpus),
             Some("timers" | "mean_interval") if !timer => map.set_autocreate(false),

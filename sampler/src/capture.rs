@@ -137,15 +137,15 @@ pub enum PlanFailure {
     Malformed,
 }
 
-/// Why the way of a thread through translated code was followed no further.
+/// Why the way of a thread was followed no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum WayEnd {
     /// It was as long as was asked for, or failed to read too often.
     Length,
     /// Where it goes depends on what is not known.
     Unknown,
-    /// It went to code that is not translated.
-    NotTranslated {
+    /// It went to where no code is to be had.
+    NoCode {
         /// Its process address.
         pc: u64,
     },
@@ -186,7 +186,7 @@ pub enum PlanOutcome {
     ValuesDenied,
     /// The process's memory may not be dumped by its user; as [`PlanOutcome::ValuesDenied`].
     NotDumpable,
-    /// The code is translated, and was followed instead of a plan.
+    /// The thread's way was followed instead of a plan.
     Followed {
         /// Why no further.
         end: WayEnd,

@@ -76,9 +76,9 @@ pub struct BpfOptions {
     pub frames: u32,
     /// Each CPU's buffer in bytes: a power of two, of whole pages.
     pub buffer_bytes: u32,
-    /// Micro-operations that the handler follows in translated code, at most 1024; 0: it does not
-    /// look for any.
-    pub uops: u32,
+    /// Instructions that the handler follows from the interrupted one on, at most 1024; 0: it goes
+    /// by plans instead.
+    pub followed: u32,
     /// PCs of each CPU whose cycles are counted while its buffer is full.
     pub overflow_entries: u32,
     /// Values of processes whose memory may not be dumped by their users are captured, too.
@@ -97,7 +97,7 @@ impl Default for BpfOptions {
             rows: 65_536,
             frames: 16,
             buffer_bytes: 1 << 20,
-            uops: 0,
+            followed: 0,
             overflow_entries: 4096,
             not_dumpable: false,
             placement: false,

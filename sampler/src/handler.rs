@@ -4,7 +4,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use crate::bpf::{Maps, Plans, Translations, layout};
+use crate::bpf::{Maps, Plans, layout};
 use crate::{Error, ProcessKey, Share};
 
 /// What an unwind row says of the caller's rbp.
@@ -149,49 +149,28 @@ impl Handler {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives translated code: a micro-operation, in the wire form that crate interpreter writes, and
-    /// its number.
-    pub fn put_uops(&self, first: u32, uops: &[[u8; 16]]) {
-        let translations = self.translations();
-        for (at, uop) in (first..layout::UOPS).zip(uops) {
-            translations.put_uop(at, uop);
-        }
+    /// Says that a process is known: that it has no devices in its memory, unless it is
+    /// [denied](Self::deny), so that reading needs no further look; `again`: others may write what it
+    /// loads, although only one thread uses the address space, so all is read a second time.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn meet(&self, key: ProcessKey, again: bool) -> Result<(), Error> {
+        let value = u32::from(again).to_ne_bytes();
+        put(
+            &self.maps.met,
+            &layout::process(key),
+            &value,
+            "tell the handler of a process",
+        )
     }
 
-    /// Says with which micro-operation the instruction at an address of an image (numbered by the
-    /// caller, below 2^24) begins, and its unwind row.
-    pub fn put_entry(&self, image: u32, address: u64, at: u32, row: Option<Row>) {
-        self.translations().put_entry(image, address, at, row);
-    }
+    /// A bit of an address that is given a row: it is that of an interrupted PC, not of a return
+    /// address.
+    pub const START: u64 = 1 << 63;
 
-    /// Says that a page of code in a process is of an image, whose address 0 lies at `bias`; `again`:
-    /// others may write what it loads, although only one thread uses the address space.
-    pub fn put_space(&self, key: ProcessKey, page: u64, image: u32, bias: u64, again: bool) {
-        self.translations().put_space(key, page, image, bias, again);
-    }
-
-    /// Takes back what was said of a page.
-    pub fn remove_space(&self, key: ProcessKey, page: u64) {
-        self.translations().remove_space(key, page);
-    }
-
-    /// Takes back where translated instructions begin, all of them.
-    pub fn clear_entries(&self) {
-        self.translations().clear_entries();
-    }
-
-    /// How many micro-operations there is room for.
-    pub const UOPS: u32 = layout::UOPS;
-
-    fn translations(&self) -> MutexGuard<'_, Translations> {
-        self.maps
-            .translations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives the unwind row of a return address (the row of the call before it), or of a PC that
-    /// has no plan.
+    /// Gives the unwind row of a return address (the row of the call before it), or, with
+    /// [`Handler::START`], of a PC that has no plan.
     ///
     /// # Errors
     /// The kernel's refusal.

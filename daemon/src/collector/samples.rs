@@ -4,7 +4,6 @@ use interpreter::{Handlers, StopReason, Window};
 use profiledb::{Loss, Subject};
 use sampler::{
     Capture, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters,
-    WayEnd,
 };
 
 use super::waiting::Arrival;
@@ -18,7 +17,6 @@ use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
 use crate::signals::of_program;
 use crate::tables::{Owner, Pc};
-use crate::translations::Translations;
 use crate::view::View;
 use crate::window::{Brought, Recorder, SampleMemory, Ways};
 use crate::witness::Evidence;
@@ -371,23 +369,13 @@ impl Collector {
                 bases: [capture.fs_base, capture.gs_base].map(|base| base.is_some()),
                 probability: asked,
             });
-        let translated =
-            basis.is_some() && self.translations.is_some() && Translations::takes(&view, &located);
-        if let (Some(translations), Some(basis)) = (&mut self.translations, &basis)
-            && translated
+        let followed = capture
+            .is_some_and(|capture| matches!(capture.plan, PlanOutcome::Followed { .. }));
+        if let (Some(plans), Some(basis)) = (&mut self.plans, &basis)
+            && followed
+            && !kernel
         {
-            let process = basis.start.process;
-            let lacked = match basis.outcome {
-                PlanOutcome::Missing => Some(sample.ip),
-                PlanOutcome::Followed {
-                    end: WayEnd::NotTranslated { pc },
-                } => Some(pc),
-                _ => None,
-            };
-            if let Some(pc) = lacked {
-                translations.remind(process, pc, &view);
-                translations.want(process, pc, &view, false, &mut self.tables);
-            }
+            plans.give_row_of_start(basis);
         }
         let share = capture.map_or(1.0, |capture| capture.share.part());
         let by_handler =
@@ -400,7 +388,7 @@ impl Collector {
             tally.windows_thinned_early += u64::from(thinned == Thinned::Early);
             // Its values do not count, but the next one's may.
             if let (Some(plans), Some(basis)) = (&mut self.plans, basis)
-                && !translated
+                && !followed
             {
                 let (lacked, went) = (Lacked::default(), Ways::default());
                 plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
@@ -483,22 +471,14 @@ impl Collector {
         if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
             return self.process_gone();
         }
-        if let (Some(translations), Some(basis)) = (&mut self.translations, &basis)
-            && translated
-        {
-            let process = basis.start.process;
-            let again = memory.seen_once;
-            if again {
-                translations.want(process, sample.ip, &view, true, &mut self.tables);
+        let Some((plans, basis)) = self.plans.as_mut().zip(basis) else {
+            return;
+        };
+        if followed {
+            if memory.seen_once {
+                plans.look_twice(basis.start.process);
             }
-            for (_, to) in went.iter() {
-                translations.want(process, *to, &view, again, &mut self.tables);
-            }
-            if outcome.stop != StopReason::Complete {
-                let at = self.state.registers.rip;
-                translations.want(process, at, &view, again, &mut self.tables);
-            }
-        } else if let (Some(plans), Some(basis)) = (&mut self.plans, basis) {
+        } else {
             let lacked = Lacked {
                 code: missed,
                 memory: unread,

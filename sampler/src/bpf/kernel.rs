@@ -61,6 +61,14 @@ impl KernelMemory {
     }
 }
 
+/// Levels of the processor's page tables: five where the kernel uses so many.
+pub(crate) fn table_levels() -> u32 {
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut flags = cpus.lines().filter_map(|line| line.strip_prefix("flags"));
+    let has_five = flags.next().is_some_and(|flags| flags.split(' ').any(|flag| flag == "la57"));
+    if has_five { 5 } else { 4 }
+}
+
 /// The image and the map of RAM, from lines of an address, a kind, and a name.
 fn symbols(mut lines: impl BufRead) -> KernelMemory {
     let (mut text, mut etext, mut end, mut base_at) = (0, 0, 0, 0);

@@ -1,6 +1,6 @@
 //! What is shared with the handler, byte for byte: `bpf/shared.h` in Rust.
 
-use super::kernel::KernelMemory;
+use super::kernel::{self, KernelMemory};
 use crate::{CallerRbp, Config, Denial, GivenPlan, Pid, ProcessKey, Row, Target};
 
 /// Bytes of a plan in the wire form.
@@ -17,17 +17,11 @@ pub(crate) const CYCLES_KEY_BYTES: u32 = 32;
 pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 /// Bytes of a row.
 pub(crate) const ROW_BYTES: usize = 12;
-/// Micro-operations of a sample at most.
-const MAX_UOPS: u32 = 1024;
-/// Slots of the maps of translated code, powers of two.
-pub(crate) const UOPS: u32 = 1 << 18;
-/// As above.
-pub(crate) const ENTRIES: u32 = 1 << 17;
-/// As above.
-pub(crate) const SPACES: u32 = 1 << 16;
+/// Instructions that the handler follows of a sample at most.
+const MAX_FOLLOWED: u32 = 1024;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 47] = [
+pub(crate) const COUNTERS: [&str; 49] = [
     "walks_outermost",
     "walks_no_row",
     "walks_unknown_register",
@@ -70,10 +64,12 @@ pub(crate) const COUNTERS: [&str; 47] = [
     "stack_changed",
     "ways",
     "ways_unknown",
-    "ways_without_entry",
+    "ways_without_code",
     "ways_full",
     "ways_ended",
-    "uops",
+    "followed",
+    "decoded",
+    "guesses",
     "lines",
 ];
 
@@ -99,14 +95,12 @@ pub(crate) struct Settings {
     comm: [u8; 16],
     stack_bytes: u32,
     last_plan: u32,
-    last_uop: u32,
-    last_entry: u32,
-    last_space: u32,
-    most_uops: u32,
+    most_followed: u32,
+    levels: u32,
     kernel: KernelMemory,
 }
 
-const _: () = assert!(size_of::<Settings>() == 208);
+const _: () = assert!(size_of::<Settings>() == 200);
 
 impl Settings {
     const SELECT_TARGETS: u64 = 1;
@@ -117,7 +111,7 @@ impl Settings {
     const CAPTURE_PLACEMENT: u64 = 32;
 
     /// What the handler is told; `own` is the process that it leaves out.
-    pub(crate) fn new(config: &Config, own: Option<Pid>, kernel: KernelMemory) -> Settings {
+    pub(crate) fn new(config: &Config, own: Option<Pid>, memory: KernelMemory) -> Settings {
         let options = &config.bpf;
         let filter = &options.filter;
         let targets = config.target != Target::System;
@@ -143,11 +137,9 @@ impl Settings {
             comm,
             stack_bytes: config.stack_bytes,
             last_plan: plan_slots(options.plans) - 1,
-            last_uop: UOPS - 1,
-            last_entry: ENTRIES - 1,
-            last_space: SPACES - 1,
-            most_uops: options.uops.min(MAX_UOPS),
-            kernel,
+            most_followed: options.followed.min(MAX_FOLLOWED),
+            levels: kernel::table_levels(),
+            kernel: memory,
         }
     }
 
@@ -164,10 +156,8 @@ impl Settings {
         let halves = [
             self.stack_bytes,
             self.last_plan,
-            self.last_uop,
-            self.last_entry,
-            self.last_space,
-            self.most_uops,
+            self.most_followed,
+            self.levels,
         ];
         for half in halves {
             put.bytes(&half.to_ne_bytes());

@@ -397,7 +397,7 @@ fn outcome(number: u8, tag: u32, step: u8, share: Share) -> Option<PlanOutcome> 
             let end = match step {
                 0 => WayEnd::Length,
                 1 => WayEnd::Unknown,
-                2 => WayEnd::NotTranslated { pc },
+                2 => WayEnd::NoCode { pc },
                 3 => WayEnd::Full,
                 4 => WayEnd::NotFollowed,
                 _ => return None,

@@ -190,6 +190,12 @@ impl Pipes {
         })
     }
 
+    /// Tells it something that it does not answer to.
+    pub(crate) fn tell(&self, bytes: &[u8]) -> Result<()> {
+        let (_, input, _) = &mut *self.child.borrow_mut();
+        Ok(input.write_all(bytes)?)
+    }
+
     /// Its answer, of so many bytes.
     pub(crate) fn ask(&self, question: &[u8], answer: usize) -> Result<Vec<u8>> {
         let (_, input, output) = &mut *self.child.borrow_mut();
@@ -250,7 +256,7 @@ impl Host {
     }
 }
 
-const fn mixed(word: u64) -> u64 {
+pub(crate) const fn mixed(word: u64) -> u64 {
     let word = (word ^ word >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word ^ word >> 32

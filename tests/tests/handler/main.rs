@@ -6,6 +6,7 @@
 
 mod host;
 mod origin;
+mod vectors;
 mod ways;
 
 use std::cell::Cell;

@@ -1,10 +1,10 @@
 /*
- * The handler's way through translated code, outside of the kernel, as host.c has its plans: each
- * case is a head with micro-operations and entries behind it. Memory is made up as there, but for the
- * code, which can be read.
+ * The handler's way outside of the kernel, as host.c has its plans. First comes the code that can be
+ * read: its address, its length, its bytes; then cases. Other memory is made up as there.
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef uint8_t u8;
@@ -12,29 +12,30 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int8_t s8;
+typedef int16_t s16;
 typedef int32_t s32;
 typedef int64_t s64;
 
 #include "shared.h"
 
 #define MOST_READS 256
-#define MOST_UOPS 65536
-#define MOST_ENTRIES 32768
+
+static struct {
+	u64 address, bytes;
+} code;
+
+static u8 *text;
 
 static struct {
 	u64 salt;
 	u64 registers[REGISTER_WORDS];
-	u64 bias, fs_base, gs_base;
-	struct range code;
-	u32 bases, at, most, uops, entries, reserved;
+	u64 fs_base, gs_base;
+	/* Of an instruction that is only decoded. */
+	u8 bytes[16];
+	u32 bases, most, decodes;
+	/* Of page tables; 0: a way is followed. */
+	u32 levels;
 } given;
-
-static struct {
-	u64 address;
-	u64 at;
-} entry[MOST_ENTRIES];
-
-static struct uop uop[MOST_UOPS];
 
 static struct {
 	u32 end, failures, followed, reads;
@@ -57,12 +58,15 @@ static long read_user(void *to, u32 size, u64 address)
 		result.read[result.reads] = address;
 	result.reads++;
 	memset(to, 0, size);
-	if (address >= given.code.start && address < given.code.end)
-		return 0;
 	for (index = 0; index < size; index++) {
 		u64 at = address + index;
-		u64 word = mixed(at >> 3 ^ given.salt);
+		u64 word;
 
+		if (at - code.address < code.bytes) {
+			bytes[index] = text[at - code.address];
+			continue;
+		}
+		word = mixed(at >> 3 ^ given.salt);
 		if ((mixed(at >> 12 ^ given.salt) & 7) == 0)
 			return -14;
 		if (word & 0x700)
@@ -72,12 +76,21 @@ static long read_user(void *to, u32 size, u64 address)
 	return 0;
 }
 
+/* An entry of a page table: what it holds follows from where it lies. */
 static long read_kernel(void *to, u32 size, u64 address)
 {
-	(void)to;
+	u64 word = mixed(address ^ given.salt);
+
 	(void)size;
-	(void)address;
-	return -14;
+	if (result.reads < MOST_READS)
+		result.read[result.reads] = address;
+	result.reads++;
+	/* Mostly present, mostly in RAM, sometimes a page. */
+	word = (word & 0x1fffffff) | (word & 0x700000000000 ? 0 : 0x4000000000);
+	word &= word >> 20 & 3 ? ~0x80ULL : ~0ULL;
+	word |= word & 0x6000 ? 1 : 0;
+	memcpy(to, &word, sizeof(word));
+	return 0;
 }
 
 struct work;
@@ -90,39 +103,71 @@ static int find_row(struct work *work, u64 address, struct row *row)
 	return 0;
 }
 
-static const struct uop *uop_at(u32 index)
+struct insn;
+static struct insn *insn_at(u32 index);
+
+static struct fork forks[FORKS];
+
+static struct fork *fork_at(u32 index)
 {
-	return index < given.uops ? &uop[index] : 0;
+	return &forks[index];
 }
 
-static u32 find_entry(struct work *work, u64 address, u64 *bias)
+static int may_read(struct work *work, u64 address)
 {
-	u32 index;
-
 	(void)work;
-	for (index = 0; index < given.entries; index++)
-		if (entry[index].address == address) {
-			*bias = given.bias;
-			return (u32)entry[index].at;
-		}
-	return 0;
+	(void)address;
+	return 1;
 }
 
 #define SUBPROGRAM
 #include "capture.h"
 #include "second_look.h"
-#include "uops.h"
+#include "way.h"
+#include "tables.h"
+
+static struct insn insns[INSNS];
+
+static struct insn *insn_at(u32 index)
+{
+	return &insns[index];
+}
 
 static struct work work;
 
 int main(void)
 {
+	if (fread(&code, sizeof(code), 1, stdin) != 1)
+		return 1;
+	text = malloc(code.bytes + 1);
+	if (!text || fread(text, 1, code.bytes, stdin) != code.bytes)
+		return 1;
 	while (fread(&given, sizeof(given), 1, stdin) == 1) {
-		if (given.uops > MOST_UOPS || given.entries > MOST_ENTRIES ||
-		    fread(uop, sizeof(*uop), given.uops, stdin) != given.uops ||
-		    fread(entry, sizeof(*entry), given.entries, stdin) != given.entries)
-			return 1;
 		memset(&result, 0, sizeof(result));
+		if (given.decodes) {
+			struct insn insn;
+
+			memcpy(work.way.code, given.bytes, 16);
+			result.end = decode_insn(&work, &insn);
+			result.failures = insn.kind;
+			result.followed = insn.flags & OPERAND_MEMORY ? insn.displacement : 0;
+			result.reads = (u32)insn.value;
+			fwrite(&result, sizeof(result), 1, stdout);
+			fflush(stdout);
+			continue;
+		}
+		if (given.levels) {
+			work.levels = given.levels;
+			work.direct_map = given.registers[0];
+			work.tables = given.registers[1];
+			memset(work.allowed, 0, sizeof(work.allowed));
+			work.allowed[2].start = work.direct_map;
+			work.allowed[2].end = work.direct_map + given.registers[2];
+			result.end = (u32)is_ram(&work, given.registers[3]);
+			fwrite(&result, sizeof(result), 1, stdout);
+			fflush(stdout);
+			continue;
+		}
 		memset(&work.record, 0, sizeof(work.record));
 		memcpy(work.registers, given.registers, sizeof(work.registers));
 		work.record.ip = given.registers[REGISTER_IP];
@@ -130,7 +175,7 @@ int main(void)
 		work.record.gs_base = given.gs_base;
 		work.kernel = 0;
 		work.pieces = 0;
-		follow_way(&work, given.at, given.bias, given.most, given.bases);
+		follow_way(&work, given.most, given.bases);
 		work.pieces_end = work.record.tail_words;
 		look_at_pieces(&work);
 		result.end = work.way.end;

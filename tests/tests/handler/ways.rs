@@ -1,42 +1,45 @@
-//! The handler's way through translated code: that it reads what the thread would load, by the
-//! interpreter, and that no micro-operation makes it read what it may not.
+//! The handler's way through code: that it decodes as iced does, that it reads what the thread would
+//! load, by the interpreter, and that no code makes it read what it may not.
 
 use std::fs;
 
 use anyhow::{Context as _, Result};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use interpreter::{
-    Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, StopReason, Translation,
-    Translator, Window,
+    Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, StopReason, Window,
 };
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
-use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
-use crate::host::{Pipes, read_made_up};
+use crate::host::{Pipes, mixed, read_made_up};
 
 /// Reads that a result reports.
 const MOST_READS: usize = 256;
 /// Bytes of a result.
 const RESULT: usize = 16 + 8 * MOST_READS;
-/// Lines that a way reads at most, and each of them once more.
-const MOST_LINES: usize = 2 * 96;
+/// Lines that a way reads at most, and each of them once more; and those that it fails to read.
+const MOST_LINES: usize = 2 * 96 + 8;
+
+/// Kinds of instructions, as `sampler/bpf/instruction.h` numbers them.
+const END: u32 = 0;
+const JUMPS: [u32; 4] = [13, 14, 15, 16];
 
 struct Host(Pipes);
 
 /// What the code is asked.
-#[derive(Debug)]
-struct Case<'a> {
+#[derive(Debug, Default)]
+struct Case {
     salt: u64,
     registers: [u64; 20],
-    code: std::ops::Range<u64>,
-    at: u32,
+    /// To be decoded only.
+    bytes: Option<[u8; 16]>,
     most: u32,
-    uops: &'a [[u8; 16]],
-    entries: &'a [(u64, u32)],
+    /// A page is looked up in page tables of so many levels, instead of following a way.
+    levels: u32,
 }
 
+/// Of a case that is decoded only: length, kind, displacement, immediate operand.
 #[derive(Debug)]
 struct Answer {
     end: u32,
@@ -44,105 +47,43 @@ struct Answer {
     followed: u32,
     reads: Vec<u64>,
     /// How many there were.
-    count: usize,
+    count: u32,
 }
 
 impl Host {
-    fn start() -> Result<Self> {
-        Ok(Self(Pipes::start("ways.c")?))
+    /// With code that can be read.
+    fn start(text: &Text) -> Result<Self> {
+        let host = Self(Pipes::start("ways.c")?);
+        let mut bytes = Vec::from(text.start.to_ne_bytes());
+        bytes.extend((text.bytes.len() as u64).to_ne_bytes());
+        bytes.extend(&text.bytes);
+        host.0.tell(&bytes)?;
+        Ok(host)
     }
 
-    fn ask(&self, case: &Case<'_>) -> Result<Answer> {
+    fn ask(&self, case: &Case) -> Result<Answer> {
         let mut bytes = Vec::new();
         let mut words = vec![case.salt];
         words.extend(case.registers);
-        words.extend([0, 0x5555_0000_0000, 0, case.code.start, case.code.end]);
+        words.extend([0x5555_0000_0000, 0]);
         bytes.extend(words.into_iter().flat_map(u64::to_ne_bytes));
-        let counts = [case.uops.len() as u32, case.entries.len() as u32];
-        for half in [1, case.at, case.most, counts[0], counts[1], 0] {
+        bytes.extend(case.bytes.unwrap_or_default());
+        for half in [1, case.most, u32::from(case.bytes.is_some()), case.levels] {
             bytes.extend(half.to_ne_bytes());
-        }
-        bytes.extend(case.uops.iter().flatten());
-        for (address, at) in case.entries {
-            bytes.extend(address.to_ne_bytes());
-            bytes.extend(u64::from(*at).to_ne_bytes());
         }
         let bytes = self.0.ask(&bytes, RESULT)?;
         let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-        let count = half(12) as usize;
-        let reads = bytes[16..].chunks_exact(8).take(count);
+        let count = half(12);
+        let reads = bytes[16..].chunks_exact(8);
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap());
         Ok(Answer {
             end: half(0),
             failures: half(4),
             followed: half(8),
-            reads: reads.map(word).collect(),
+            reads: reads.map(word).take(count as usize).collect(),
             count,
         })
     }
-}
-
-/// Whatever the micro-operations are, the way ends in time, and reads whole lines of user memory, no
-/// more than there is room for.
-#[test]
-fn hostile_uops_read_user_memory_only() {
-    let host = Host::start().unwrap();
-    let register = prop_oneof![
-        4 => 0x5555_0000_0000_u64..0x5555_0001_0000,
-        1 => 0_u64..0x2000,
-        1 => 0x00ff_ffff_ffff_f000_u64..0x0100_0000_0000_1000,
-        1 => any::<u64>(),
-    ];
-    let uop = (prop::array::uniform16(any::<u8>()), 0_u8..30, 0_u8..24).prop_map(
-        |(mut bytes, code, small)| {
-            // Mostly operations that there are, and operands that are known.
-            if bytes[15] < 240 {
-                bytes[0] = code;
-                bytes[2] = small;
-                bytes[3] = if bytes[3] & 1 == 0 { 19 } else { bytes[3] & 15 };
-                let sign = if bytes[11] & 1 == 0 { 0 } else { 0xff };
-                bytes[9..12].fill(sign);
-                bytes[13..16].fill(0);
-            }
-            bytes
-        },
-    );
-    let uops = prop::collection::vec(uop, 1..200);
-    let config = Config {
-        cases: 20_000,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let read = std::cell::Cell::new(0);
-    TestRunner::new(config)
-        .run(
-            &(
-                prop::array::uniform20(register),
-                uops,
-                any::<u64>(),
-                0_u32..2000,
-            ),
-            |(registers, uops, salt, most)| {
-                let case = Case {
-                    salt,
-                    registers,
-                    code: 0..0,
-                    at: 0,
-                    most,
-                    uops: &uops,
-                    entries: &[(0x5555_0000_0010, 3)],
-                };
-                let got = host.ask(&case).unwrap();
-                prop_assert!(got.count <= MOST_LINES && got.followed <= 1024, "{got:?}");
-                for address in &got.reads {
-                    prop_assert!(address % 64 == 0 && address >> 56 == 0, "{address:x}");
-                }
-                read.set(read.get() + got.count);
-                Ok(())
-            },
-        )
-        .unwrap();
-    assert!(read.get() > 20_000, "only {} reads", read.get());
 }
 
 /// The code of this very program.
@@ -178,6 +119,231 @@ impl Text {
         let rest = self.bytes.get(offset..)?;
         Decoded::new(&rest[..rest.len().min(15)], at).ok()
     }
+}
+
+/// An entry of a page table, as `ways.c` makes it up.
+fn table_entry(salt: u64, address: u64) -> u64 {
+    let mut word = mixed(address ^ salt);
+    word = word & 0x1fff_ffff | if word & 0x7000_0000_0000 != 0 { 0 } else { 0x40_0000_0000 };
+    if word >> 20 & 3 != 0 {
+        word &= !0x80;
+    }
+    word | u64::from(word & 0x6000 != 0)
+}
+
+/// Page tables are walked as the processor walks them, and nothing but RAM is read for it: a page
+/// that lies elsewhere, or a table that does, is not taken for memory.
+#[test]
+fn pages_that_are_ram() {
+    const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+    const RAM: u64 = 0x1f00_0000;
+    let text = Text {
+        start: 0,
+        bytes: Vec::new(),
+        functions: Vec::new(),
+    };
+    let host = Host::start(&text).unwrap();
+    let mut random = StdRng::seed_from_u64(3);
+    let (mut found, mut large, mut refused) = (0, 0, 0);
+    for _ in 0..20_000 {
+        let (salt, page) = (random.random(), random.random_range(0x1000..0x7fff_ffff_f000_u64));
+        let levels = random.random_range(4..6);
+        let top = DIRECT_MAP + random.random_range(0..RAM >> 12) * 4096;
+        let mut registers = [0; 20];
+        registers[..4].copy_from_slice(&[DIRECT_MAP, top, RAM, page]);
+        let case = Case {
+            salt,
+            registers,
+            levels,
+            ..Case::default()
+        };
+        let got = host.ask(&case).unwrap();
+        let mut table = Some(top);
+        let mut expected = false;
+        let mut reads = Vec::new();
+        for level in (0..levels).rev() {
+            let Some(at) = table else { break };
+            let shift = 12 + 9 * level;
+            let entry_at = at + (page >> shift & 511) * 8;
+            reads.push(entry_at);
+            let entry = table_entry(salt, entry_at);
+            let address = entry & 0x000f_ffff_ffff_f000;
+            if entry & 1 == 0 {
+                table = None;
+            } else if level == 0 || level <= 2 && entry & 0x80 != 0 {
+                let inside = (1 << shift) - 1;
+                let physical = address & !inside | page & inside;
+                expected = physical + 64 <= RAM;
+                large += u32::from(expected && level > 0);
+                table = None;
+            } else {
+                table = (address + 4096 <= RAM).then_some(DIRECT_MAP + address);
+            }
+        }
+        assert_eq!(got.end != 0, expected, "{page:x} by {registers:x?}");
+        assert_eq!(got.reads, reads);
+        found += u32::from(expected);
+        refused += u32::from(!expected);
+    }
+    println!("{found} found, {large} of them large, {refused} refused");
+    assert!(found > 1000 && large > 100 && refused > 1000);
+}
+
+/// What iced makes of the bytes, if it is an instruction.
+fn by_iced(bytes: &[u8; 16]) -> Option<Instruction> {
+    let mut decoder = Decoder::with_ip(64, &bytes[..15], 0x40_0000, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    (!instruction.is_invalid()).then_some(instruction)
+}
+
+/// Whether the handler decodes an instruction as iced does, where it takes it for one that is
+/// followed: its length, where it leads, its displacement. What is wrong, if anything is.
+fn difference(host: &Host, bytes: [u8; 16], i: &Instruction) -> (u32, Option<String>) {
+    let case = Case {
+        bytes: Some(bytes),
+        ..Case::default()
+    };
+    let got = host.ask(&case).unwrap();
+    let kind = got.failures;
+    if kind == END {
+        return (kind, None);
+    }
+    let wrong = |what: &str| Some(format!("{what} of {i} ({bytes:02x?}): {got:x?}"));
+    if got.end as usize != i.len() {
+        return (kind, wrong("length"));
+    }
+    let branches = matches!(
+        i.flow_control(),
+        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::Call
+    );
+    if branches != JUMPS.contains(&kind) {
+        return (kind, wrong("kind"));
+    }
+    if branches && i.op0_kind() == OpKind::NearBranch64 {
+        let to = i.next_ip().wrapping_add_signed(i64::from(got.count.cast_signed()));
+        if to != i.near_branch64() {
+            return (kind, wrong("target"));
+        }
+    }
+    let memory = i.op_kinds().any(|kind| kind == OpKind::Memory);
+    let mut displacement = i.memory_displacement64();
+    if i.memory_base() == Register::RIP {
+        displacement = displacement.wrapping_sub(i.next_ip());
+    }
+    // The cast keeps what is encoded. What is not followed has none that matters.
+    if memory && kind > 2 && displacement as u32 != got.followed {
+        return (kind, wrong("displacement"));
+    }
+    (kind, None)
+}
+
+/// All instructions of this very program are decoded as iced decodes them, and hardly any ends a way.
+#[test]
+fn instructions_of_a_program() {
+    let text = Text::own().unwrap();
+    let host = Host::start(&text).unwrap();
+    let (mut all, mut ends) = (0, 0);
+    for start in text.functions.iter().step_by(7) {
+        let mut at = *start;
+        for _ in 0..60 {
+            let Some(decoded) = text.decode(at) else { break };
+            let i = decoded.instruction();
+            let mut bytes = [0; 16];
+            let from = (at - text.start) as usize;
+            let rest = &text.bytes[from..(from + i.len()).min(text.bytes.len())];
+            bytes[..rest.len()].copy_from_slice(rest);
+            let mut here = *i;
+            if let Some(found) = by_iced(&bytes) {
+                here = found;
+            }
+            let (kind, wrong) = difference(&host, bytes, &here);
+            assert!(wrong.is_none(), "{wrong:?}");
+            all += 1;
+            // Where a program breaks off, so does the way.
+            ends += u32::from(kind == END && i.flow_control() == FlowControl::Next);
+            at += i.len() as u64;
+        }
+    }
+    println!("{all} instructions, {ends} ends");
+    assert!(all > 10_000 && ends * 200 < all, "{ends} of {all}");
+}
+
+/// So are random bytes that iced takes for an instruction, with prefixes and escapes of all kinds.
+#[test]
+fn instructions_at_random() {
+    let text = Text::own().unwrap();
+    let host = Host::start(&text).unwrap();
+    let mut random = StdRng::seed_from_u64(5);
+    let (mut all, mut followed) = (0, 0);
+    let mut wrongs = Vec::new();
+    while all < 100_000 {
+        let mut bytes = [0; 16];
+        random.fill_bytes(&mut bytes);
+        match random.random_range(0..10) {
+            0 => bytes[0] = 0x0f,
+            1 => bytes[0] = 0xc5,
+            2 => (bytes[0], bytes[1]) = (0xc4, bytes[1] & 0xe0 | (1 + bytes[1] % 3)),
+            3 => {
+                bytes[0] = 0x62;
+                bytes[1] = bytes[1] & 0xf0 | (1 + bytes[1] % 3);
+                bytes[2] |= 4;
+            }
+            4 => bytes[0] = 0x40 | bytes[0] & 15,
+            5 => (bytes[0], bytes[1]) = (0x40 | bytes[0] & 15, 0x0f),
+            6 => (bytes[0], bytes[1]) = (0x66, 0x0f),
+            7 => (bytes[0], bytes[1]) = (if bytes[0] & 1 == 0 { 0xf2 } else { 0xf3 }, 0x0f),
+            _ => {}
+        }
+        let Some(i) = by_iced(&bytes) else { continue };
+        all += 1;
+        let (kind, wrong) = difference(&host, bytes, &i);
+        followed += u32::from(kind != END);
+        wrongs.extend(wrong);
+    }
+    println!("{followed} of {all} followed, {} wrong", wrongs.len());
+    for wrong in wrongs.iter().take(40) {
+        println!("{wrong}");
+    }
+    assert!(wrongs.is_empty() && followed * 10 > all * 7);
+}
+
+/// Whatever the code is and the registers are, the way ends in time, and reads whole lines of user
+/// memory, no more than there is room for.
+#[test]
+fn hostile_code_reads_user_memory_only() {
+    let text = Text::own().unwrap();
+    let host = Host::start(&text).unwrap();
+    let mut random = StdRng::seed_from_u64(9);
+    let mut read = 0;
+    for round in 0..20_000_u32 {
+        let mut registers = [0; 20];
+        for register in &mut registers {
+            *register = match random.random_range(0..8) {
+                0 => random.random_range(0..0x2000),
+                1 => random.random_range(0x00ff_ffff_ffff_f000_u64..0x0100_0000_0000_1000),
+                2 => random.random(),
+                _ => random.random_range(0x5555_0000_0000..0x5555_0001_0000),
+            };
+        }
+        // Code that is made up, or any byte of a program's.
+        if round % 4 != 0 {
+            registers[16] = text.start + random.random_range(0..text.bytes.len() as u64);
+        }
+        let case = Case {
+            salt: random.random(),
+            registers,
+            bytes: None,
+            levels: 0,
+            most: random.random_range(0..2000),
+        };
+        let got = host.ask(&case).unwrap();
+        assert!(got.count as usize <= MOST_LINES && got.followed <= 1024, "{got:?}");
+        for address in &got.reads {
+            assert!(address % 64 == 0 && address >> 56 == 0, "{address:x}");
+        }
+        read += got.count;
+    }
+    assert!(read > 20_000, "only {read} reads");
 }
 
 struct Interpreted<'a> {
@@ -229,12 +395,11 @@ impl Sink for Loads {
 /// interpreter loads on it: from any function of this program, in memory that is made up.
 #[test]
 fn ways_are_those_of_the_interpreter() {
-    let host = Host::start().unwrap();
     let text = Text::own().unwrap();
-    let mut translator = Translator::default();
+    let host = Host::start(&text).unwrap();
     let mut random = StdRng::seed_from_u64(11);
     let (mut wanted, mut had, mut ways, mut ended) = (0, 0, 0, [0; 5]);
-    for _ in 0..3000 {
+    for _ in 0..6000 {
         let start = text.functions[random.random_range(0..text.functions.len())];
         let mut registers = [0_u64; 20];
         for register in &mut registers[..16] {
@@ -242,19 +407,12 @@ fn ways_are_those_of_the_interpreter() {
         }
         (registers[16], registers[17]) = (start, 0x202);
         let salt = random.random();
-        let Translation { uops, starts } =
-            translator.translate(start, 1, 3000, &|_| None, &mut |at| text.decode(at));
-        let mut bytes = vec![[0; 16]];
-        bytes.extend(uops.iter().map(|uop| uop.to_bytes()));
-        let end = text.start + text.bytes.len() as u64;
         let case = Case {
             salt,
             registers,
-            code: text.start..end,
-            at: 1,
-            most: 120,
-            uops: &bytes,
-            entries: &starts,
+            bytes: None,
+            levels: 0,
+            most: 60,
         };
         let got = host.ask(&case).unwrap();
         ended[got.end as usize % 5] += 1;
@@ -263,7 +421,7 @@ fn ways_are_those_of_the_interpreter() {
         from.fs_base = Some(0x5555_0000_0000);
         let mut loads = Loads::default();
         let window = Window {
-            max_instructions: 30,
+            max_instructions: 60,
             ..Window::default()
         };
         let mut code = Interpreted {
@@ -276,7 +434,8 @@ fn ways_are_those_of_the_interpreter() {
             continue;
         }
         ways += 1;
-        // What lies in an unreadable neighbourhood of the code is not data.
+        // Code that is read as data is had in any case.
+        let end = text.start + text.bytes.len() as u64;
         for load in loads.0.iter().filter(|at| !(text.start..end).contains(at)) {
             wanted += 1;
             had += usize::from(got.reads.contains(&(load & !63)));
