@@ -52,6 +52,7 @@ pub(crate) struct Choices {
     warning: Option<String>,
     pub(crate) seed: u64,
     cycles_per_unit: f64,
+    units_per_second: f64,
 }
 
 impl Choices {
@@ -103,6 +104,7 @@ impl Choices {
             warning: warning.flatten(),
             seed,
             cycles_per_unit,
+            units_per_second: per_second,
         })
     }
 
@@ -192,6 +194,11 @@ impl Choices {
             mean_interval: (self.clock != Clock::Timer).then_some(self.period),
             processor: procfs::processor_flags().unwrap_or_default(),
         }
+    }
+
+    /// Samples a second and CPU, with this mean interval in the clock's unit.
+    pub(crate) fn per_second(&self, mean: u64) -> f64 {
+        self.units_per_second / mean.max(1) as f64
     }
 
     pub(crate) fn unit(&self) -> &'static str {

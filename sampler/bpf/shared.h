@@ -326,6 +326,8 @@ enum counter {
 	COUNT_WAYS_END,
 	COUNT_UOPS,
 	COUNT_LINES,
+	/* Nanoseconds from the first look at the clock to the end of each sample. */
+	COUNT_HANDLER_NS,
 	COUNTERS,
 };
 

@@ -1,8 +1,10 @@
 //! The governor: keeps what profiling costs within its budget, by the rate of samples.
 //!
-//! Cost is the processor time of this process (which reads, interprets and writes) and the
-//! interrupts, each of which costs what a loop loses by it (`Sampler::interrupt_cost`). Every [`STEP`] it is
-//! looked at, over the looks since the last change and at most [`LOOKS`]; what flushes cost is
+//! Cost is the processor time of this process (which reads, interprets and writes), the time of the
+//! handler, which it counts, and the interrupts, each of which costs what a loop loses by it
+//! (`Sampler::interrupt_cost`; that loop's interrupts end before the handler's work). Long windows
+//! are in the first two. What gives way is the rate and not the window: an instruction of a window
+//! costs a hundredth of a sample (`docs/decisions/windows.md`). Every [`STEP`] cost is looked at, over the looks since the last change and at most [`LOOKS`]; what flushes cost is
 //! spread over the time between them (`flushes`). Above the budget the mean interval grows in
 //! proportion; below [`LOW`] of it, it shrinks towards what would cost [`AIM`] of it. Between the
 //! two nothing changes. It is not waited so long where all of the last [`FEW_LOOKS`] looks say the
@@ -71,6 +73,19 @@ pub(super) struct Spent {
     pub(super) collector: Duration,
     /// Interrupts, all CPUs together, whatever became of their samples.
     pub(super) interrupts: u64,
+    /// The handler's time for those of which it made samples, all CPUs together.
+    pub(super) handler: Duration,
+}
+
+/// What an interrupt takes on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Each {
+    /// Of the interrupted program, without the handler.
+    pub(super) interrupt: Duration,
+    /// In the handler.
+    pub(super) handler: Duration,
+    /// In this process, without flushes.
+    pub(super) collector: Duration,
 }
 
 /// A change of the mean interval.
@@ -143,7 +158,8 @@ impl Governor {
     /// processors go on being as busy.
     pub(super) fn begin(&mut self, trial: Spent) {
         let each = (self.cost + GUESS).as_secs_f64();
-        let share = trial.interrupts as f64 * each / trial.machine.as_secs_f64();
+        let spent = trial.interrupts as f64 * each + trial.handler.as_secs_f64();
+        let share = spent / trial.machine.as_secs_f64();
         let ratio = share / self.budget;
         if ratio > 1.0 {
             self.resume((self.shortest as f64 * ratio / AIM).round() as u64);
@@ -179,7 +195,32 @@ impl Governor {
 
     /// Seconds that were spent.
     fn spent(&self, spent: &Spent) -> f64 {
-        spent.collector.as_secs_f64() + spent.interrupts as f64 * self.cost.as_secs_f64()
+        let interrupts = spent.interrupts as f64 * self.cost.as_secs_f64();
+        spent.collector.as_secs_f64() + spent.handler.as_secs_f64() + interrupts
+    }
+
+    /// What an interrupt takes at present; `None` before the first look, and where there were none.
+    pub(super) fn each(&self) -> Option<Each> {
+        let sum = |of: fn(&Spent) -> Duration| self.looks.iter().map(of).sum::<Duration>();
+        let interrupts: u64 = self.looks.iter().map(|spent| spent.interrupts).sum();
+        let mean = |time: Duration| {
+            let mean = time.as_nanos().checked_div(u128::from(interrupts))?;
+            Some(Duration::from_nanos(u64::try_from(mean).ok()?))
+        };
+        Some(Each {
+            interrupt: self.cost,
+            handler: mean(sum(|spent| spent.handler))?,
+            collector: mean(sum(|spent| spent.collector))?,
+        })
+    }
+
+    /// Why the rate is what it is.
+    pub(super) fn why(&self) -> &'static str {
+        match (self.is_lowered(), self.is_overrun()) {
+            (false, _) => "as configured",
+            (true, true) => "lowered, since samples found no room",
+            (true, false) => "lowered to keep within the budget",
+        }
     }
 
     /// Takes note of a flush: what it took of each processor, and how long after the one before it

@@ -27,7 +27,7 @@ pub(crate) const ENTRIES: u32 = 1 << 17;
 pub(crate) const SPACES: u32 = 1 << 16;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 47] = [
+pub(crate) const COUNTERS: [&str; 48] = [
     "walks_outermost",
     "walks_no_row",
     "walks_unknown_register",
@@ -75,6 +75,7 @@ pub(crate) const COUNTERS: [&str; 47] = [
     "ways_ended",
     "uops",
     "lines",
+    "handler_ns",
 ];
 
 /// Of those the ones that say of samples of the clock `timer` that nothing came of them.
