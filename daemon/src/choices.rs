@@ -10,7 +10,7 @@ use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Target};
 
-use crate::affordable::{Affordable, MANY};
+use crate::affordable::{Affordable, MANY, Work};
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
 use crate::kernel::{self, Kernel};
@@ -71,18 +71,6 @@ impl Choices {
         };
         // The rate is at most 1e5, so the period fits easily.
         let period_of = |rate: u32| (per_second / f64::from(rate)).round() as u64;
-        let (period, affordable) = match (args.period, args.rate) {
-            (Some(period), _) => (period, None),
-            (None, Some(rate)) => (period_of(rate), None),
-            (None, None) => {
-                let affordable = Affordable::here(clock, cost);
-                (period_of(affordable.rate), Some(affordable))
-            }
-        };
-        let rate = per_second / period.max(1) as f64;
-        let many = affordable.is_none() && rate > f64::from(MANY);
-        let warning = many.then(|| Affordable::here(clock, cost).warning(rate.round() as u32));
-        let seed = args.seed.unwrap_or_else(rand::random);
         // The clock timer has been found to work with bpf.
         let may_do_without = args.engine == EngineArg::Auto && clock != Clock::Timer;
         let no_bpf = may_do_without
@@ -93,6 +81,20 @@ impl Choices {
             EngineArg::Auto | EngineArg::Bpf => Engine::Bpf,
             EngineArg::Ring => Engine::Ring,
         };
+        let work = Work::of(engine, args.window);
+        let (period, affordable) = match (args.period, args.rate) {
+            (Some(period), _) => (period, None),
+            (None, Some(rate)) => (period_of(rate), None),
+            (None, None) => {
+                let affordable = Affordable::here(clock, cost, work);
+                (period_of(affordable.rate), Some(affordable))
+            }
+        };
+        let rate = per_second / period.max(1) as f64;
+        let many = affordable.is_none() && rate > f64::from(MANY);
+        let warning =
+            many.then(|| Affordable::here(clock, cost, work).warning(rate.round() as u32));
+        let seed = args.seed.unwrap_or_else(rand::random);
         Ok(Self {
             engine,
             no_bpf,

@@ -140,9 +140,9 @@ fn begins_with_long_windows() {
         per_sample: 1e-3,
         fixed: 0.5,
     };
-    let mut governor = Governor::new(0.05, 1_000_000, COST);
+    let mut governor = Governor::new(0.065, 1_000_000, COST);
     governor.begin(machine.spent(1_000_000));
-    // 10, 40 and 50 us of each ms are 10 %.
+    // 10, 70 and 50 us of each ms are 13 %.
     assert_eq!(governor.mean(), 2_352_941);
 }
 
@@ -176,13 +176,13 @@ fn raises() {
 /// else with one that keeps within the budget, whatever the start itself had cost.
 #[test]
 fn begins() {
-    // 10 and 40 us of each ms are 5 %.
+    // 10 and 70 us of each ms are 8 %.
     for (busy, budget, mean) in [
         (1.0, 1.0, 1_000_000),
-        (1.0, 0.05, 1_000_000),
-        (1.0, 0.025, 2_352_941),
+        (1.0, 0.08, 1_000_000),
+        (1.0, 0.04, 2_352_941),
         (0.1, 0.01, 1_000_000),
-        (1.0, 0.001, 58_823_529),
+        (1.0, 0.001, 94_117_647),
         (0.0, 0.001, 1_000_000),
     ] {
         let machine = Machine {
