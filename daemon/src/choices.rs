@@ -25,11 +25,12 @@ use crate::translations::SHORTEST_FOLLOWED;
 /// has to be looked at soon under the other one.
 const PATIENCE: u32 = 32;
 
-/// What a sample takes of a buffer at most, as a rule, in bytes.
-const SAMPLE_BYTES: u32 = 768;
+/// What a sample takes of a buffer at most, as a rule, in bytes: of short windows, and of long ones.
+const SAMPLE_BYTES: [u32; 2] = [768, 4096];
 
-/// How large buffers are at least and at most.
-const BUFFERS: [u32; 2] = [1 << 20, 4 << 20];
+/// How large buffers are at least, and at most for short windows and for long ones.
+const LEAST_BUFFER: u32 = 1 << 20;
+const LARGEST_BUFFERS: [u32; 2] = [4 << 20, 8 << 20];
 
 /// Bytes for what is known of programs, where that is not configured.
 pub(crate) const PROGRAMS: usize = 128 << 20;
@@ -147,7 +148,8 @@ impl Choices {
         config.engine = self.engine;
         if self.engine == Engine::Bpf {
             config.wake_up_samples = config.wake_up_samples.saturating_mul(PATIENCE);
-            config.bpf.buffer_bytes = buffer_bytes(config.wake_up_samples);
+            config.bpf.buffer_bytes =
+                buffer_bytes(config.wake_up_samples, args.window >= SHORTEST_FOLLOWED);
         }
         config.batch_bytes = batch_bytes(config.wake_up_samples);
         config.bpf.not_dumpable = args.allow_secrets;
@@ -404,11 +406,12 @@ fn uops(window: u32) -> u32 {
 
 /// The size of a CPU's buffer that wakes its reader, when half of it is full, no sooner than so many
 /// samples do: a wake-up takes another interrupt of the CPU that is sampled.
-fn buffer_bytes(wake_up_samples: u32) -> u32 {
-    let [least, most] = BUFFERS;
-    let wanted = wake_up_samples.saturating_mul(2 * SAMPLE_BYTES);
+fn buffer_bytes(wake_up_samples: u32, are_long: bool) -> u32 {
+    let of = usize::from(are_long);
+    let wanted = wake_up_samples.saturating_mul(2 * SAMPLE_BYTES[of]);
     // The largest is a power of two.
-    wanted.clamp(least, most).next_power_of_two()
+    let clamped = wanted.clamp(LEAST_BUFFER, LARGEST_BUFFERS[of]);
+    clamped.next_power_of_two()
 }
 
 /// The id of a control group, by its folder.
@@ -434,7 +437,10 @@ mod tests {
     /// Buffers are powers of two that are large enough for the wake-ups that are asked for, within limits.
     #[test]
     fn sizes_of_buffers() {
-        let sizes = [1, 333, 1333, 3333, u32::MAX].map(buffer_bytes);
-        assert_eq!(sizes, [1 << 20, 1 << 20, 2 << 20, 4 << 20, 4 << 20]);
+        let sizes = |are_long| {
+            [1, 333, 1333, 3333, u32::MAX].map(|samples| buffer_bytes(samples, are_long) >> 20)
+        };
+        assert_eq!(sizes(false), [1, 1, 2, 4, 4]);
+        assert_eq!(sizes(true), [1, 4, 8, 8, 8]);
     }
 }
