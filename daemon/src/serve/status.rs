@@ -295,27 +295,33 @@ fn text(status: &Value) -> String {
             word("/lost")
         ),
         format!(
-            "overhead  {} (budget {} %); each sample: interrupt {} ns, handler {} ns, collector {} ns; \
-             rate lowered at {} of {}, then lowered {}, raised {}",
+            "overhead  {} (budget {} %), {} ns an interrupt{}; rate lowered at {} of {}, then lowered {}, raised {}",
             match status.pointer("/overhead/percent") {
                 None | Some(Value::Null) => NOT_MEASURED.to_owned(),
                 Some(percent) => format!("{percent} % of the machine"),
             },
             word("/overhead/budget_percent"),
             word("/overhead/interrupt_ns"),
-            word("/overhead/handler_ns"),
-            word("/overhead/collector_ns"),
+            match status.pointer("/overhead/handler_ns") {
+                None | Some(Value::Null) => String::new(),
+                Some(handler) => format!(
+                    ", besides {handler} in the handler and {} in the collector",
+                    word("/overhead/collector_ns")
+                ),
+            },
             word("/overhead/starts_lowered"),
             many("/starts", "start"),
             many("/overhead/lowered", "time"),
             many("/overhead/raised", "time"),
         ),
-        format!(
-            "handler   {} in all for {}, {} ns a sample",
-            seconds("/handler/ns"),
-            many("/handler/samples", "sample"),
-            word("/handler/ns_per_sample"),
-        ),
+        match status.pointer("/handler/ns_per_sample") {
+            None | Some(Value::Null) => "handler   no samples".to_owned(),
+            Some(each) => format!(
+                "handler   {} in all for {}, {each} ns a sample",
+                seconds("/handler/ns"),
+                many("/handler/samples", "sample"),
+            ),
+        },
         format!(
             "readers   {} of processor time in all, which is no part of that",
             seconds("/overhead/readers_cpu_ns"),
