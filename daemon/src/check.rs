@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use sampler::Clock;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
+use sampler::{Clock, Engine};
 use serde::Serialize;
 
-use crate::affordable::Affordable;
-use crate::args::{CheckArgs, FormatArg};
+use crate::affordable::{Affordable, Work};
+use crate::args::{CheckArgs, FormatArg, WINDOW};
 use crate::choices;
 use crate::output;
 use config::check_config;
@@ -135,7 +135,7 @@ fn timer_clock() -> Finding {
 }
 
 impl AutoClock {
-    fn new(costs: &Calibration) -> Self {
+    fn new(costs: &Calibration, engine: Engine) -> Self {
         let why = || match (&costs.cycles, &costs.cpu_clock) {
             (Err(_), _) => "no hardware cycles here".to_owned(),
             (_, Err(_)) => "no software clock here".to_owned(),
@@ -152,7 +152,7 @@ impl AutoClock {
                 };
             }
         };
-        let affordable = Affordable::here(clock, costs.cost(clock));
+        let affordable = Affordable::here(clock, costs.cost(clock), Work::of(engine, WINDOW));
         Self {
             clock: EVENTS
                 .into_iter()
@@ -211,11 +211,15 @@ impl Findings {
             ),
             Err(refusal) => fails("bpf", refusal.why, refusal.mend),
         };
+        let engine = match bpf.works {
+            true => Engine::Bpf,
+            false => Engine::Ring,
+        };
         let engines = vec![bpf, ring];
         Self {
             engines,
             clocks,
-            auto_clock: AutoClock::new(&costs),
+            auto_clock: AutoClock::new(&costs, engine),
             targets,
             reports: reports(),
             limits: limits(),

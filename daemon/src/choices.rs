@@ -10,7 +10,7 @@ use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Target};
 
-use crate::affordable::{Affordable, MANY};
+use crate::affordable::{Affordable, MANY, Work};
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
 use crate::collector::Settings;
 use crate::kernel::{self, Kernel};
@@ -24,11 +24,12 @@ use crate::sysctl::{Places, Raised};
 /// has to be looked at soon under the other one.
 const PATIENCE: u32 = 32;
 
-/// What a sample takes of a buffer at most, as a rule, in bytes.
-const SAMPLE_BYTES: u32 = 768;
+/// What a sample takes of a buffer at most, as a rule, in bytes: of short windows, and of long ones.
+const SAMPLE_BYTES: [u32; 2] = [768, 4096];
 
-/// How large buffers are at least and at most.
-const BUFFERS: [u32; 2] = [1 << 20, 4 << 20];
+/// How large buffers are at least, and at most for short windows and for long ones.
+const LEAST_BUFFER: u32 = 1 << 20;
+const LARGEST_BUFFERS: [u32; 2] = [4 << 20, 8 << 20];
 
 /// Bytes for what is known of programs, where that is not configured.
 pub(crate) const PROGRAMS: usize = 128 << 20;
@@ -51,6 +52,7 @@ pub(crate) struct Choices {
     warning: Option<String>,
     pub(crate) seed: u64,
     cycles_per_unit: f64,
+    units_per_second: f64,
 }
 
 impl Choices {
@@ -69,18 +71,6 @@ impl Choices {
         };
         // The rate is at most 1e5, so the period fits easily.
         let period_of = |rate: u32| (per_second / f64::from(rate)).round() as u64;
-        let (period, affordable) = match (args.period, args.rate) {
-            (Some(period), _) => (period, None),
-            (None, Some(rate)) => (period_of(rate), None),
-            (None, None) => {
-                let affordable = Affordable::here(clock, cost);
-                (period_of(affordable.rate), Some(affordable))
-            }
-        };
-        let rate = per_second / period.max(1) as f64;
-        let many = affordable.is_none() && rate > f64::from(MANY);
-        let warning = many.then(|| Affordable::here(clock, cost).warning(rate.round() as u32));
-        let seed = args.seed.unwrap_or_else(rand::random);
         // The clock timer has been found to work with bpf.
         let may_do_without = args.engine == EngineArg::Auto && clock != Clock::Timer;
         let no_bpf = may_do_without
@@ -91,6 +81,20 @@ impl Choices {
             EngineArg::Auto | EngineArg::Bpf => Engine::Bpf,
             EngineArg::Ring => Engine::Ring,
         };
+        let work = Work::of(engine, args.window);
+        let (period, affordable) = match (args.period, args.rate) {
+            (Some(period), _) => (period, None),
+            (None, Some(rate)) => (period_of(rate), None),
+            (None, None) => {
+                let affordable = Affordable::here(clock, cost, work);
+                (period_of(affordable.rate), Some(affordable))
+            }
+        };
+        let rate = per_second / period.max(1) as f64;
+        let many = affordable.is_none() && rate > f64::from(MANY);
+        let warning =
+            many.then(|| Affordable::here(clock, cost, work).warning(rate.round() as u32));
+        let seed = args.seed.unwrap_or_else(rand::random);
         Ok(Self {
             engine,
             no_bpf,
@@ -102,6 +106,7 @@ impl Choices {
             warning: warning.flatten(),
             seed,
             cycles_per_unit,
+            units_per_second: per_second,
         })
     }
 
@@ -142,7 +147,8 @@ impl Choices {
         config.engine = self.engine;
         if self.engine == Engine::Bpf {
             config.wake_up_samples = config.wake_up_samples.saturating_mul(PATIENCE);
-            config.bpf.buffer_bytes = buffer_bytes(config.wake_up_samples);
+            config.bpf.buffer_bytes =
+                buffer_bytes(config.wake_up_samples, args.window >= SHORTEST_FOLLOWED);
         }
         config.batch_bytes = batch_bytes(config.wake_up_samples);
         config.bpf.not_dumpable = args.allow_secrets;
@@ -191,6 +197,11 @@ impl Choices {
             mean_interval: (self.clock != Clock::Timer).then_some(self.period),
             processor: procfs::processor_flags().unwrap_or_default(),
         }
+    }
+
+    /// Samples a second and CPU, with this mean interval in the clock's unit.
+    pub(crate) fn per_second(&self, mean: u64) -> f64 {
+        self.units_per_second / mean.max(1) as f64
     }
 
     pub(crate) fn unit(&self) -> &'static str {
@@ -397,11 +408,12 @@ fn followed(window: u32) -> u32 {
 
 /// The size of a CPU's buffer that wakes its reader, when half of it is full, no sooner than so many
 /// samples do: a wake-up takes another interrupt of the CPU that is sampled.
-fn buffer_bytes(wake_up_samples: u32) -> u32 {
-    let [least, most] = BUFFERS;
-    let wanted = wake_up_samples.saturating_mul(2 * SAMPLE_BYTES);
+fn buffer_bytes(wake_up_samples: u32, are_long: bool) -> u32 {
+    let of = usize::from(are_long);
+    let wanted = wake_up_samples.saturating_mul(2 * SAMPLE_BYTES[of]);
     // The largest is a power of two.
-    wanted.clamp(least, most).next_power_of_two()
+    let clamped = wanted.clamp(LEAST_BUFFER, LARGEST_BUFFERS[of]);
+    clamped.next_power_of_two()
 }
 
 /// The id of a control group, by its folder.
@@ -427,7 +439,10 @@ mod tests {
     /// Buffers are powers of two that are large enough for the wake-ups that are asked for, within limits.
     #[test]
     fn sizes_of_buffers() {
-        let sizes = [1, 333, 1333, 3333, u32::MAX].map(buffer_bytes);
-        assert_eq!(sizes, [1 << 20, 1 << 20, 2 << 20, 4 << 20, 4 << 20]);
+        let sizes = |are_long| {
+            [1, 333, 1333, 3333, u32::MAX].map(|samples| buffer_bytes(samples, are_long) >> 20)
+        };
+        assert_eq!(sizes(false), [1, 1, 2, 4, 4]);
+        assert_eq!(sizes(true), [1, 4, 8, 8, 8]);
     }
 }

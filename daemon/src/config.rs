@@ -11,7 +11,7 @@ use profiledb::Retention;
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
+use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs, WINDOW};
 use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
 
 /// Where the configuration is unless another file is named.
@@ -53,7 +53,7 @@ impl Default for Sampling {
             clock: ClockArg::Auto,
             rate: Number(500),
             period: None,
-            window: Number(16),
+            window: Number(u64::from(WINDOW)),
             capture: Kinds::default(),
             context: ContextArg::None,
             allow_secrets: false,

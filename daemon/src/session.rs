@@ -38,6 +38,8 @@ pub(crate) fn queue(batch_bytes: usize) -> usize {
 /// So many are worth to wake up for, too: the more samples are looked at together, the more of them
 /// are of one place.
 const PIECE: usize = 16384;
+/// The same in bytes: a sample of a long window brings some 4 KiB.
+const PIECE_BYTES: usize = 32 << 20;
 
 /// Pages of each CPU's ring: 4 MiB hold some 1,700 samples with their stack copies. Users without
 /// privilege get what their allowance of locked memory permits.
@@ -234,6 +236,7 @@ impl Session {
     /// Takes batches that have come, until a piece of records waits here. What looks at the processes
     /// of samples must not be late, so that is done at every look; the collector may go on napping.
     fn receive(&mut self, batches: &Receiver<Batch>) -> Received {
+        let before = self.taken_bytes;
         loop {
             match batches.try_recv() {
                 Ok(batch) => self.take(batch),
@@ -241,10 +244,17 @@ impl Session {
                 Err(TryRecvError::Disconnected) => return Received::Last,
             }
             // One was received in any case: what waits may wait for its CPU.
-            if self.merge.len() + self.collector.waiting() >= PIECE {
+            let taken = usize::try_from(self.taken_bytes - before).unwrap_or(usize::MAX);
+            if self.is_a_piece(self.merge.len(), taken) {
                 return Received::APiece;
             }
         }
+    }
+
+    /// Whether what waits for the collector, and so many records of so many bytes, are a piece.
+    fn is_a_piece(&self, records: usize, bytes: usize) -> bool {
+        self.collector.waiting() + records >= PIECE
+            || self.collector.waiting_bytes().saturating_add(bytes) >= PIECE_BYTES
     }
 
     /// The same once there is one, or it has taken a while.
@@ -290,7 +300,7 @@ impl Session {
                 self.collector
                     .record(record, evidence.map(|evidence| *evidence));
                 self.make_room(driver)?;
-            } else if self.collector.waiting() >= PIECE {
+            } else if self.is_a_piece(0, 0) {
                 self.run_waiting(driver)?;
             }
             self.handed = self.handed.saturating_add(1);

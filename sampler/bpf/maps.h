@@ -113,7 +113,7 @@ struct sides_map {
 	__type(value, u32);
 } sides SEC(".maps");
 
-static inline void add_to(u32 which, u32 number)
+static inline void add_to(u32 which, u64 number)
 {
 	u32 zero = 0;
 	struct counters *of = bpf_map_lookup_elem(&counters, &zero);

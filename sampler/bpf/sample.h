@@ -132,10 +132,16 @@ static inline void begin_record(struct record *record, u64 period)
 	record->changes = 0;
 }
 
+/* Ends a sample, and counts what it took. In an NMI the clock may go back a little. */
 static inline void end_record(struct work *work)
 {
+	u64 now;
+
 	if (deliver(work) && keep_cycles(&work->record))
 		count(COUNT_CYCLES_LOST);
+	now = bpf_ktime_get_ns();
+	if (now > work->record.time)
+		add_to(COUNT_HANDLER_NS, now - work->record.time);
 }
 
 /* Takes the sample whose registers are in work->registers. */

@@ -268,6 +268,8 @@ enum counter {
 	COUNT_DECODED,
 	COUNT_GUESSES,
 	COUNT_LINES,
+	/* Nanoseconds from the first look at the clock to the end of each sample. */
+	COUNT_HANDLER_NS,
 	COUNTERS,
 };
 

@@ -47,7 +47,8 @@ pub fn build(folder: &Path) -> Result<PathBuf> {
 pub fn record_args(program: &Path, database: &Path, settings: Settings) -> Vec<String> {
     let mut args: Vec<String> = ["record", "-o"].map(str::to_owned).into();
     args.push(database.display().to_string());
-    args.extend(["--clock", "auto", "--rate"].map(str::to_owned));
+    // The fixture's loops are longer than such a window.
+    args.extend(["--window", "16", "--clock", "auto", "--rate"].map(str::to_owned));
     args.push(settings.rate.to_string());
     args.push("--".to_owned());
     args.push(program.display().to_string());

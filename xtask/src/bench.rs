@@ -203,7 +203,7 @@ pub(crate) struct Options {
         long,
         value_name = "N,...",
         value_delimiter = ',',
-        default_value = "16,96"
+        default_value = "16,256"
     )]
     windows: Vec<u32>,
     /// Samples per second; each of them is measured. By default 1000, 4000, 10000 and one every

@@ -129,5 +129,5 @@ fn recording() {
     let text = "[sampling]\nrate = 77\ncontext = \"caller\"\n[collection]\nmemory_mib = 5";
     let args = parse(text).unwrap().recording();
     assert!(args.all && args.context == ContextArg::Caller);
-    assert_eq!((args.rate, args.memory, args.window), (Some(77), 5, 16));
+    assert_eq!((args.rate, args.memory, args.window), (Some(77), 5, 256));
 }

@@ -17,7 +17,7 @@ enum Kind {
 use Kind::{Counter, Gauge};
 
 /// All figures.
-const METRICS: [Metric; 27] = [
+const METRICS: [Metric; 31] = [
     Metric("/samples", "samples_total", Counter, 1.0, "Samples taken."),
     Metric(
         "/value_events",
@@ -60,6 +60,34 @@ const METRICS: [Metric; 27] = [
         Gauge,
         1.0,
         "Mean interval between samples, in the clock's unit.",
+    ),
+    Metric(
+        "/sampling/rate",
+        "rate",
+        Gauge,
+        1.0,
+        "Samples per second and CPU that are to be taken.",
+    ),
+    Metric(
+        "/sampling/window",
+        "window_instructions",
+        Gauge,
+        1.0,
+        "Instructions of a window at most.",
+    ),
+    Metric(
+        "/handler/ns",
+        "handler_seconds_total",
+        Counter,
+        1e9,
+        "Time in the handler of the interrupt, for its samples.",
+    ),
+    Metric(
+        "/handler/samples",
+        "handler_samples_total",
+        Counter,
+        1.0,
+        "Samples that the handler made, whatever became of them.",
     ),
     Metric(
         "/overhead/percent",

@@ -1,16 +1,20 @@
 //! The governor: keeps what profiling costs within its budget, by the rate of samples.
 //!
-//! Cost is the processor time of this process (which reads, interprets and writes) and the
-//! interrupts, each of which costs what a loop loses by it (`Sampler::interrupt_cost`). Every [`STEP`] it is
-//! looked at, over the looks since the last change and at most [`LOOKS`]; what flushes cost is
-//! spread over the time between them (`flushes`). Above the budget the mean interval grows in
-//! proportion; below [`LOW`] of it, it shrinks towards what would cost [`AIM`] of it. Between the
-//! two nothing changes. It is not waited so long where all of the last [`FEW_LOOKS`] looks say the
+//! Cost is the processor time of this process (which reads, interprets and writes), the time of the
+//! handler, which counts it, and the interrupts, each of which costs what a loop loses by it
+//! (`Sampler::interrupt_cost`; that loop is not what is sampled, so the handler leaves it at once).
+//! What gives way is the rate and not the length of windows: a long window brings more for its cost
+//! than another interrupt does (`docs/decisions/windows.md`).
+//!
+//! Every [`STEP`] cost is looked at, over the looks since the last change and at most [`LOOKS`]; what
+//! flushes cost is spread over the time between them (`flushes`). Above the budget the mean interval
+//! grows in proportion; below [`LOW`] of it, it shrinks towards what would cost [`AIM`] of it. Between
+//! the two nothing changes. It is not waited so long where all of the last [`FEW_LOOKS`] looks say the
 //! same: that more than [`GROSS`] budgets are spent, or less than [`FAR`] of one, flushes included.
 //!
 //! A start costs much that later looks do not: reading what was sampled while it lasted, the
 //! images of all processes, plans for all that runs. So it begins with a trial of [`TRIAL`] at the
-//! configured rate, of which the interrupts alone are counted: if that many, with what the
+//! configured rate, of which the interrupts and the handler are counted: if that many, with what the
 //! collector usually spends on a sample, are too dear, the rate is lowered at once to what keeps
 //! within the budget. The first look after that is left out, and in the first minute a gross excess
 //! is acted on once.
@@ -52,8 +56,8 @@ const AIM: f64 = 0.85;
 pub(super) const TRIAL: Duration = Duration::from_secs(1);
 
 /// What the collector spends on a sample, before that is known: about what it does in the first
-/// minute on a machine where much runs at once.
-const GUESS: Duration = Duration::from_micros(40);
+/// seconds, with windows of 256 (48 to 76 us were seen).
+const GUESS: Duration = Duration::from_micros(70);
 
 /// The most that the interval changes at once, either way, and that it shrinks by after a few looks.
 const MOST_AT_ONCE: f64 = 4.0;
@@ -71,6 +75,19 @@ pub(super) struct Spent {
     pub(super) collector: Duration,
     /// Interrupts, all CPUs together, whatever became of their samples.
     pub(super) interrupts: u64,
+    /// The handler's time for those of which it made samples, all CPUs together.
+    pub(super) handler: Duration,
+}
+
+/// What an interrupt takes on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Each {
+    /// Of the interrupted program, without the handler.
+    pub(super) interrupt: Duration,
+    /// In the handler.
+    pub(super) handler: Duration,
+    /// In this process, without flushes.
+    pub(super) collector: Duration,
 }
 
 /// A change of the mean interval.
@@ -143,7 +160,8 @@ impl Governor {
     /// processors go on being as busy.
     pub(super) fn begin(&mut self, trial: Spent) {
         let each = (self.cost + GUESS).as_secs_f64();
-        let share = trial.interrupts as f64 * each / trial.machine.as_secs_f64();
+        let spent = trial.interrupts as f64 * each + trial.handler.as_secs_f64();
+        let share = spent / trial.machine.as_secs_f64();
         let ratio = share / self.budget;
         if ratio > 1.0 {
             self.resume((self.shortest as f64 * ratio / AIM).round() as u64);
@@ -179,7 +197,32 @@ impl Governor {
 
     /// Seconds that were spent.
     fn spent(&self, spent: &Spent) -> f64 {
-        spent.collector.as_secs_f64() + spent.interrupts as f64 * self.cost.as_secs_f64()
+        let interrupts = spent.interrupts as f64 * self.cost.as_secs_f64();
+        spent.collector.as_secs_f64() + spent.handler.as_secs_f64() + interrupts
+    }
+
+    /// What an interrupt takes at present; `None` before the first look, and where there were none.
+    pub(super) fn each(&self) -> Option<Each> {
+        let sum = |of: fn(&Spent) -> Duration| self.looks.iter().map(of).sum::<Duration>();
+        let interrupts: u64 = self.looks.iter().map(|spent| spent.interrupts).sum();
+        let mean = |time: Duration| {
+            let mean = time.as_nanos().checked_div(u128::from(interrupts))?;
+            Some(Duration::from_nanos(u64::try_from(mean).ok()?))
+        };
+        Some(Each {
+            interrupt: self.cost,
+            handler: mean(sum(|spent| spent.handler))?,
+            collector: mean(sum(|spent| spent.collector))?,
+        })
+    }
+
+    /// Why the rate is what it is.
+    pub(super) fn why(&self) -> &'static str {
+        match (self.is_lowered(), self.is_overrun()) {
+            (false, _) => "as configured",
+            (true, true) => "lowered, since samples found no room",
+            (true, false) => "lowered to keep within the budget",
+        }
     }
 
     /// Takes note of a flush: what it took of each processor, and how long after the one before it

@@ -35,6 +35,8 @@ pub(super) struct Handled {
     /// Those of which samples were made, and of these those that found no room in its buffers.
     pub(super) samples: u64,
     pub(super) without_room: u64,
+    /// What it took for them, all CPUs together.
+    pub(super) time: Duration,
 }
 
 /// Sampling that runs.
@@ -104,6 +106,7 @@ impl Sampling {
             interrupts: sum(&INTERRUPTS),
             samples: sum(&["samples"]),
             without_room: sum(&["buffer_full", "buffer_busy"]),
+            time: Duration::from_nanos(sum(&["handler_ns"])),
         })
     }
 

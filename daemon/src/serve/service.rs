@@ -219,6 +219,7 @@ impl Service {
         self.manager.ready();
         session.collect(&batches, self)?;
         if let Some(sampling) = self.sampling.take() {
+            self.figures.end_handler(sampling.handled());
             session.close_sampling(&sampling.running.stop());
         }
         if self.end == Some(End::Stop) {

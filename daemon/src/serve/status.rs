@@ -9,13 +9,14 @@ use super::epochs::Epochs;
 use super::governor::{Change, Governor};
 use super::journal::Troubles;
 use super::losses::Losses;
-use super::sampling::Sampling;
+use super::sampling::{Handled, Sampling};
 use super::service::LOSSES;
 use crate::collector::Totals;
 use crate::output::{self, count};
 use crate::procfs;
 use crate::session::Session;
 use crate::store::{self, Saved, wall_now};
+use crate::choices::SHORTEST_FOLLOWED;
 
 /// What is counted over the service's life.
 #[derive(Debug, Default)]
@@ -30,6 +31,8 @@ pub(super) struct Figures {
     before: Totals,
     /// What the running one has counted.
     running: Totals,
+    /// What the handlers of the collections before took for so many samples.
+    handled: (Duration, u64),
     /// Samples of the running collection that are saved.
     saved: u64,
     never_saved: u64,
@@ -59,6 +62,17 @@ impl Figures {
         self.never_saved += self.unsaved(session);
         self.running = Totals::default();
         self.saved = 0;
+    }
+
+    /// A handler ends that had counted this.
+    pub(super) fn end_handler(&mut self, handled: Option<Handled>) {
+        self.handled = self.handled(handled);
+    }
+
+    /// What the handler took for so many samples, with what the running one has counted.
+    fn handled(&self, running: Option<Handled>) -> (Duration, u64) {
+        let (time, samples) = running.map_or((Duration::ZERO, 0), |of| (of.time, of.samples));
+        (self.handled.0 + time, self.handled.1 + samples)
     }
 
     pub(super) fn changed(&mut self, change: Change) {
@@ -126,6 +140,8 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         .session
         .zip(parts.sampling)
         .map(|(session, sampling)| session.waiting_bytes(sampling.running.sent_bytes()));
+    let (time, handled) = figures.handled(parts.sampling.and_then(Sampling::handled));
+    let each = parts.governor.and_then(Governor::each);
     let troubles: Vec<_> = parts
         .troubles
         .all()
@@ -153,11 +169,22 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
             "cpus": sampling.setup.cpus.len(),
             "period": parts.governor.map(Governor::mean),
             "configured_period": sampling.choices.period,
+            "rate": parts.governor.map(|of| rounded(sampling.choices.per_second(of.mean()))),
+            "why_rate": parts.governor.map(Governor::why),
+            "window": sampling.args.window,
+            "why_window": why_window(sampling.args.window),
         })),
+        "handler": {
+            "ns": nanoseconds(time),
+            "samples": handled,
+            "ns_per_sample": time.as_nanos().checked_div(u128::from(handled)),
+        },
         "overhead": {
             "percent": parts.governor.and_then(Governor::share).map(percent),
             "budget_percent": parts.governor.map(|governor| percent(governor.budget())),
             "interrupt_ns": parts.governor.map(|governor| nanoseconds(governor.cost())),
+            "handler_ns": each.map(|each| nanoseconds(each.handler)),
+            "collector_ns": each.map(|each| nanoseconds(each.collector)),
             "cpu_ns": nanoseconds(store::cpu_time()),
             "readers_cpu_ns": nanoseconds(parts.readers),
             "starts_lowered": figures.starts_lowered,
@@ -199,6 +226,19 @@ pub(super) fn answer(mut status: Value, age: Duration) -> Answer {
     }
 }
 
+/// Why windows are as long as they are.
+fn why_window(instructions: u32) -> &'static str {
+    match instructions {
+        ..SHORTEST_FOLLOWED => "as configured; longer ones would bring more values for their cost",
+        _ => "fewer samples with long windows bring more values than more with short ones",
+    }
+}
+
+/// To a tenth.
+fn rounded(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
 /// In percent, to a thousandth.
 fn percent(share: f64) -> f64 {
     (share * 1e5).round() / 1e3
@@ -232,13 +272,19 @@ fn text(status: &Value) -> String {
         format!("vcpid {}, pid {}", word("/version"), word("/pid")),
         match status.get("sampling") {
             Some(Value::Object(_)) => format!(
-                "sampling  engine {}, clock {}, {}, a sample every {} {} (configured: {})",
+                "sampling  engine {}, clock {}, {}, a sample every {} {} (configured: {})\n\
+                 rate      {} a second and CPU, {}\n\
+                 windows   of {} at most: {}",
                 word("/sampling/engine"),
                 word("/sampling/clock"),
                 many("/sampling/cpus", "CPU"),
                 word("/sampling/period"),
                 word("/sampling/unit"),
                 word("/sampling/configured_period"),
+                word("/sampling/rate"),
+                word("/sampling/why_rate"),
+                many("/sampling/window", "instruction"),
+                word("/sampling/why_window"),
             ),
             _ => "sampling  none at present".to_owned(),
         },
@@ -249,18 +295,33 @@ fn text(status: &Value) -> String {
             word("/lost")
         ),
         format!(
-            "overhead  {} (budget {} %), {} ns an interrupt; rate lowered at {} of {}, then lowered {}, raised {}",
+            "overhead  {} (budget {} %), {} ns an interrupt{}; rate lowered at {} of {}, then lowered {}, raised {}",
             match status.pointer("/overhead/percent") {
                 None | Some(Value::Null) => NOT_MEASURED.to_owned(),
                 Some(percent) => format!("{percent} % of the machine"),
             },
             word("/overhead/budget_percent"),
             word("/overhead/interrupt_ns"),
+            match status.pointer("/overhead/handler_ns") {
+                None | Some(Value::Null) => String::new(),
+                Some(handler) => format!(
+                    ", besides {handler} in the handler and {} in the collector",
+                    word("/overhead/collector_ns")
+                ),
+            },
             word("/overhead/starts_lowered"),
             many("/starts", "start"),
             many("/overhead/lowered", "time"),
             many("/overhead/raised", "time"),
         ),
+        match status.pointer("/handler/ns_per_sample") {
+            None | Some(Value::Null) => "handler   no samples".to_owned(),
+            Some(each) => format!(
+                "handler   {} in all for {}, {each} ns a sample",
+                seconds("/handler/ns"),
+                many("/handler/samples", "sample"),
+            ),
+        },
         format!(
             "readers   {} of processor time in all, which is no part of that",
             seconds("/overhead/readers_cpu_ns"),

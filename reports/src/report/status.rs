@@ -111,6 +111,9 @@ impl Figures {
             let of_kind = kinds.entry(kind.clone()).or_default();
             of_kind.insert(name.clone(), *value);
         }
+        if let Some(handler) = kinds.get_mut("handler") {
+            each_sample(handler);
+        }
         // What was never counted is 0; what is withheld is not.
         let known = |counters| Some(counters).filter(|_| !withheld);
         let count = |value: Option<u64>| Some(value.unwrap_or(0)).filter(|_| !withheld);
@@ -132,6 +135,15 @@ impl Figures {
             overhead: overhead(&take("overhead")),
             other: Some(kinds).filter(|_| !withheld),
         }
+    }
+}
+
+/// Adds what a sample took the handler.
+fn each_sample(handler: &mut Counters) {
+    let time = handler.get("handler_ns").copied().unwrap_or(0);
+    let samples = handler.get("samples").copied().unwrap_or(0);
+    if let Some(each @ 1..) = time.checked_div(samples) {
+        handler.insert("handler_ns_per_sample".to_owned(), each);
     }
 }
 
@@ -208,7 +220,8 @@ fn overhead(counters: &Counters) -> Map<String, Value> {
     let interrupts = counters.get("interrupts_ns").map(|&ns| as_float(ns));
     let both = interrupts
         .filter(|_| capacity > 0.0)
-        .map(|interrupts| rounded(percent(get("collector_cpu_ns") + interrupts, capacity), 3));
+        .map(|interrupts| get("collector_cpu_ns") + get("handler_ns") + interrupts)
+        .map(|all| rounded(percent(all, capacity), 3));
     if let Some(both) = both {
         map.insert("cpu_percent_with_interrupts".to_owned(), json!(both));
     }

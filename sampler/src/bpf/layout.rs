@@ -21,7 +21,7 @@ pub(crate) const ROW_BYTES: usize = 12;
 const MAX_FOLLOWED: u32 = 1024;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 49] = [
+pub(crate) const COUNTERS: [&str; 50] = [
     "walks_outermost",
     "walks_no_row",
     "walks_unknown_register",
@@ -71,6 +71,7 @@ pub(crate) const COUNTERS: [&str; 49] = [
     "decoded",
     "guesses",
     "lines",
+    "handler_ns",
 ];
 
 /// Of those the ones that say of samples of the clock `timer` that nothing came of them.

@@ -15,9 +15,9 @@ use crate::kinds::Kind;
 use crate::program::{Machine, Source, generate};
 use crate::trace::Trace;
 
-/// Instructions of a window: as many as usual, and many.
+/// Instructions of a window: few, and as many as usual.
 const WINDOW: u32 = 16;
-const LONG_WINDOW: u32 = 200;
+const LONG_WINDOW: u32 = 256;
 /// Samples per second of processor time.
 const RATE: u32 = 6000;
 /// Seconds of processor time that each thread of a program runs for.

@@ -36,7 +36,9 @@ pub(crate) fn lowered() -> TestResult {
     let starts = counter("starts_lowered")?;
     ensure(starts == 1, || format!("{starts} starts at a lower rate"))?;
     let lowered = counter("rate_lowered")?;
-    let spent = counter("collector_cpu_ns")? + counter("interrupts_ns")?;
+    let handler = counter("handler_ns")?;
+    ensure(handler > 0, || "the handler took no time".to_owned())?;
+    let spent = counter("collector_cpu_ns")? + counter("interrupts_ns")? + handler;
     let budget = counter("budget_ns")?;
     ensure(lowered >= 1 && budget > 0 && spent > budget, || {
         format!("lowered {lowered} times, spent {spent} ns, budget {budget} ns")
@@ -71,6 +73,66 @@ pub(crate) fn lowered() -> TestResult {
 
 /// The mean interval of 1000 samples a second, ns.
 const CONFIGURED: i64 = 1_000_000;
+
+/// Windows are long unless configured otherwise, and what they cost in the handler is told in each
+/// form of the status, beside window, rate, and why these are what they are.
+pub(crate) fn windows() -> TestResult {
+    let bench = Bench::new()?;
+    let _burner = Burner::start()?;
+    let mut service = bench.start(&bench.configure("sampling.rate = 200")?)?;
+    let status = |form: &str| -> Result<String, Failed> {
+        let output = bench.ctl(&["status", "--format", form])?;
+        ensure(output.status.success(), || text(&output))?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    // The governor looks at what a sample takes every few seconds, and again after each change.
+    let json = loop {
+        let json: Value = serde_json::from_str(&status("json")?)?;
+        if json["overhead"]["handler_ns"].is_u64() {
+            break json;
+        }
+        service.await_flushes(1)?;
+    };
+    let (sampling, handler) = (&json["sampling"], &json["handler"]);
+    ensure(sampling["window"] == 256, || json.to_string())?;
+    let rate = sampling["rate"].as_f64();
+    ensure(rate.is_some_and(|rate| rate > 0.0 && rate < 200.1), || {
+        json.to_string()
+    })?;
+    let is_lowered = sampling["period"] != sampling["configured_period"];
+    let why = sampling["why_rate"].as_str().unwrap_or_default();
+    ensure((why == "as configured") != is_lowered, || json.to_string())?;
+    let figure = |name: &str| handler[name].as_u64().filter(|figure| *figure > 0);
+    let each = figure("ns").zip(figure("samples"));
+    ensure(
+        each.map(|(ns, samples)| ns / samples) == figure("ns_per_sample"),
+        || json.to_string(),
+    )?;
+    for (form, part) in [
+        ("text", "handler   "),
+        ("text", "rate      "),
+        ("text", "windows   of 256 instructions at most: "),
+        ("prometheus", "vcpid_handler_seconds_total "),
+        ("prometheus", "vcpid_handler_samples_total "),
+        ("prometheus", "vcpid_window_instructions 256"),
+        ("prometheus", "vcpid_rate "),
+    ] {
+        let said = status(form)?;
+        ensure(said.lines().any(|line| line.starts_with(part)), || {
+            format!("{part}: {said}")
+        })?;
+    }
+    service.stop()?;
+    // So do reports.
+    let database = &bench.databases()?[0];
+    let report = bench.programs.report(database, &["status"]);
+    let report = report.map_err(|error| format!("{error:#}"))?;
+    let each = report.pointer("/other/handler/handler_ns_per_sample");
+    ensure(each.and_then(Value::as_u64) > Some(0), || {
+        report.to_string()
+    })?;
+    done()
+}
 
 /// What readers cost is counted apart from what sampling costs, so that asking much has nobody
 /// sampled less.

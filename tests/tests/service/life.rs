@@ -222,7 +222,7 @@ pub(crate) fn reload() -> TestResult {
     service.stop()?;
     let databases = bench.databases()?;
     ensure(databases.len() == 2, || format!("{databases:?}"))?;
-    for (database, expected) in databases.iter().zip([16, 7]) {
+    for (database, expected) in databases.iter().zip([256, 7]) {
         ensure_whole(database)?;
         let window: i64 = query(database, "SELECT window FROM epoch")?;
         ensure(window == expected, || format!("window {window}"))?;

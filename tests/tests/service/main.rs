@@ -159,6 +159,10 @@ fn main() -> ExitCode {
         ),
         ("what readers cost is counted apart", cost::readers),
         (
+            "long windows, and what the handler takes for them",
+            cost::windows,
+        ),
+        (
             "samples that are lost for want of processor time are a trouble",
             cost::starved,
         ),

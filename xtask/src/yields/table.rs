@@ -33,12 +33,14 @@ impl Row {
     }
 
     /// What is compared: samples, windows and so on, in the order of [`HEAD`].
-    fn figures(&self) -> [f64; 11] {
+    fn figures(&self) -> [f64; 12] {
         let samples = self.counter("run", "user_samples");
         let all = self.counter("run", "samples");
         let windows = self.counter("run", "windows");
         let values = self.counter("run", "value_events");
         let destinations = self.counter("coverage", "user_destinations_known");
+        // None under the engine `ring`.
+        let handled = self.counter("handler", "samples").max(1.0);
         [
             samples,
             windows,
@@ -46,6 +48,7 @@ impl Row {
             destinations / samples,
             values,
             self.mean(|run| run.counts.calls),
+            self.counter("handler", "handler_ns") / 1e3 / handled,
             1e6 * self.collector() / all,
             1e9 * self.collector() / values,
             100.0 * (median(&self.ratios) - 1.0),
@@ -81,8 +84,8 @@ impl Row {
 }
 
 const HEAD: &str = "| program | build | seconds | user samples | windows | length | dest/sample | values | calls \
-     | us/sample | ns/value | slowdown (least, most) | lost |\n\
-     |---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+     | handler us | us/sample | ns/value | slowdown (least, most) | lost |\n\
+     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 /// The table of one setting, and the ends of windows below it.
 pub(super) fn of(rows: &[Row]) -> String {
@@ -95,6 +98,7 @@ pub(super) fn of(rows: &[Row]) -> String {
             dest,
             values,
             calls,
+            handler,
             us,
             ns,
             slower,
@@ -107,7 +111,7 @@ pub(super) fn of(rows: &[Row]) -> String {
         };
         text += &format!(
             "| {} | {} | {:.1} | {samples:.0} | {windows:.0} | {length:.1} | {dest:.2} | {values:.0} \
-             | {calls:.0} | {us:.1} | {ns:.1} | {slowdown} | {:.0} |\n",
+             | {calls:.0} | {handler:.1} | {us:.1} | {ns:.1} | {slowdown} | {:.0} |\n",
             row.program,
             row.build,
             row.mean(|run| run.program),
@@ -132,7 +136,7 @@ pub(super) fn of(rows: &[Row]) -> String {
         };
         text += &format!(
             "| geometric mean | {build} | | {:.0} | {:.0} | {:.1} | {:.2} | {:.0} | {:.0} | {:.1} \
-             | {:.1} | {slowdown} | |\n",
+             | {:.1} | {:.1} | {slowdown} | |\n",
             mean(0),
             mean(1),
             mean(2),
@@ -141,6 +145,7 @@ pub(super) fn of(rows: &[Row]) -> String {
             mean(5),
             mean(6),
             mean(7),
+            mean(8),
         );
     }
     text += "\nEnds of windows:\n\n";

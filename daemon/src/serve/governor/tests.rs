@@ -4,10 +4,11 @@ use super::*;
 
 const COST: Duration = Duration::from_micros(10);
 
-/// Two CPUs, of which a share is busy; each sample costs the collector something, and time that
+/// Two CPUs, of which a share is busy; each sample costs handler and collector something, and time that
 /// does not depend on samples is spent, too.
 struct Machine {
     busy: f64,
+    handler: f64,
     per_sample: f64,
     fixed: f64,
 }
@@ -22,6 +23,7 @@ impl Machine {
             machine,
             collector: Duration::from_secs_f64(collector),
             interrupts: interrupts as u64,
+            handler: Duration::from_secs_f64(interrupts * self.handler),
         }
     }
 
@@ -38,6 +40,7 @@ impl Machine {
 fn within() {
     let machine = Machine {
         busy: 1.0,
+        handler: 0.0,
         per_sample: 5e-6,
         fixed: 0.0,
     };
@@ -53,6 +56,7 @@ fn within() {
 fn lowers() {
     let machine = Machine {
         busy: 1.0,
+        handler: 0.0,
         per_sample: 40e-6,
         fixed: 0.001,
     };
@@ -65,12 +69,90 @@ fn lowers() {
     assert!(machine.run(&mut governor, 1000).is_empty());
 }
 
+/// Windows of any length keep within the budget: what they cost in the handler and in the collector
+/// is paid for with the rate, whatever part is whose.
+#[test]
+fn long_windows() {
+    for (handler, per_sample) in [
+        (1e-6, 4e-6),
+        (10e-6, 40e-6),
+        (40e-6, 10e-6),
+        (100e-6, 400e-6),
+        (1e-3, 1e-6),
+    ] {
+        let machine = Machine {
+            busy: 1.0,
+            handler,
+            per_sample,
+            fixed: 0.0005,
+        };
+        let mut governor = Governor::new(0.01, 250_000, COST);
+        governor.begin(machine.spent(250_000));
+        machine.run(&mut governor, 300);
+        // All of them, and not only what the governor takes note of.
+        let spent = machine.spent(governor.mean());
+        let interrupts = spent.interrupts as f64 * COST.as_secs_f64();
+        let all = interrupts + spent.handler.as_secs_f64() + spent.collector.as_secs_f64();
+        let share = all / spent.machine.as_secs_f64();
+        assert!(share <= 0.01, "{handler} {per_sample}: {share}");
+        assert!(
+            share >= 0.0069 || governor.mean() == 250_000,
+            "{handler}: {share}"
+        );
+        assert!(machine.run(&mut governor, 100).is_empty());
+        let each = governor.each().unwrap();
+        let is = |seen: Duration, wanted: f64| (seen.as_secs_f64() / wanted - 1.0).abs() < 0.01;
+        assert!(is(each.handler, handler), "{each:?}");
+        assert!(each.collector.as_secs_f64() > per_sample && each.interrupt == COST);
+    }
+}
+
+/// A program that comes to code whose windows get ten times as far is sampled less within a minute,
+/// and as before within three when it has left that code.
+#[test]
+fn windows_that_grow() {
+    let mut machine = Machine {
+        busy: 1.0,
+        handler: 2e-6,
+        per_sample: 5e-6,
+        fixed: 0.0,
+    };
+    let mut governor = Governor::new(0.01, 2_000_000, COST);
+    assert!(machine.run(&mut governor, 100).is_empty());
+    assert_eq!(governor.why(), "as configured");
+    (machine.handler, machine.per_sample) = (20e-6, 50e-6);
+    let changes = machine.run(&mut governor, LOOKS);
+    assert!(matches!(changes[..], [Change::Lower(_), ..]), "{changes:?}");
+    assert_eq!(governor.why(), "lowered to keep within the budget");
+    machine.run(&mut governor, 100);
+    assert!(governor.share().unwrap() <= 0.01);
+    (machine.handler, machine.per_sample) = (2e-6, 5e-6);
+    machine.run(&mut governor, 3 * LOOKS);
+    assert_eq!(governor.mean(), 2_000_000);
+}
+
+/// The handler's time of the trial counts.
+#[test]
+fn begins_with_long_windows() {
+    let machine = Machine {
+        busy: 1.0,
+        handler: 50e-6,
+        per_sample: 1e-3,
+        fixed: 0.5,
+    };
+    let mut governor = Governor::new(0.065, 1_000_000, COST);
+    governor.begin(machine.spent(1_000_000));
+    // 10, 70 and 50 us of each ms are 13 %.
+    assert_eq!(governor.mean(), 2_352_941);
+}
+
 /// When the machine becomes idle the rate goes up again, to the configured one at most; a share
 /// between the two limits does nothing.
 #[test]
 fn raises() {
     let mut machine = Machine {
         busy: 1.0,
+        handler: 0.0,
         per_sample: 40e-6,
         fixed: 0.0,
     };
@@ -94,17 +176,18 @@ fn raises() {
 /// else with one that keeps within the budget, whatever the start itself had cost.
 #[test]
 fn begins() {
-    // 10 and 40 us of each ms are 5 %.
+    // 10 and 70 us of each ms are 8 %.
     for (busy, budget, mean) in [
         (1.0, 1.0, 1_000_000),
-        (1.0, 0.05, 1_000_000),
-        (1.0, 0.025, 2_352_941),
+        (1.0, 0.08, 1_000_000),
+        (1.0, 0.04, 2_352_941),
         (0.1, 0.01, 1_000_000),
-        (1.0, 0.001, 58_823_529),
+        (1.0, 0.001, 94_117_647),
         (0.0, 0.001, 1_000_000),
     ] {
         let machine = Machine {
             busy,
+            handler: 0.0,
             per_sample: 1e-3,
             fixed: 0.5,
         };
@@ -122,6 +205,7 @@ fn begins() {
 fn bursts() {
     let machine = Machine {
         busy: 0.4,
+        handler: 0.0,
         per_sample: 5e-6,
         fixed: 0.0,
     };
@@ -136,6 +220,7 @@ fn bursts() {
     }
     let dear = Machine {
         busy: 1.0,
+        handler: 0.0,
         per_sample: 1e-4,
         fixed: 0.0,
     };
@@ -197,6 +282,7 @@ fn flushes() {
     // 0.075 % between flushes, which cost 0.7 %: in their look 8.4 %.
     let machine = Machine {
         busy: 0.1,
+        handler: 0.0,
         per_sample: 5e-6,
         fixed: 0.0,
     };
@@ -213,6 +299,7 @@ fn flushes() {
 fn starts() {
     let quiet = || Machine {
         busy: 0.2,
+        handler: 0.0,
         per_sample: 10e-6,
         fixed: 0.0005,
     };
@@ -239,6 +326,7 @@ fn starts() {
 fn goes_on() {
     let machine = Machine {
         busy: 1.0,
+        handler: 0.0,
         per_sample: 5e-4,
         fixed: 0.0,
     };
@@ -258,6 +346,7 @@ fn goes_on() {
 fn recovers() {
     let machine = Machine {
         busy: 0.1,
+        handler: 0.0,
         per_sample: 10e-6,
         fixed: 0.0003,
     };
@@ -275,6 +364,7 @@ fn recovers() {
 fn follows() {
     let machine = Machine {
         busy: 0.05,
+        handler: 0.0,
         per_sample: 30e-6,
         fixed: 0.0003,
     };
@@ -329,6 +419,7 @@ fn late_flush() {
 fn hopeless() {
     let machine = Machine {
         busy: 1.0,
+        handler: 0.0,
         per_sample: 0.0,
         fixed: 0.5,
     };
@@ -354,6 +445,7 @@ fn nothing() {
 fn overruns() {
     let machine = Machine {
         busy: 1.0,
+        handler: 0.0,
         per_sample: 1e-6,
         fixed: 0.0,
     };

@@ -57,6 +57,8 @@ pub(super) struct Mark {
     saving: Duration,
     readers: Duration,
     interrupts: u64,
+    /// The handler's time.
+    handler: Duration,
 }
 
 impl Mark {
@@ -68,6 +70,7 @@ impl Mark {
             saving: Duration::ZERO,
             readers: Duration::ZERO,
             interrupts: 0,
+            handler: Duration::ZERO,
         }
     }
 
@@ -80,6 +83,7 @@ impl Mark {
             readers: peers.cpu_time(),
             // Where nothing is counted in the kernel, what arrives is.
             interrupts: handled.map_or(session.interrupts, |handled| handled.interrupts),
+            handler: handled.map_or(Duration::ZERO, |handled| handled.time),
         }
     }
 }
@@ -113,6 +117,7 @@ impl Service {
                 machine: sampling.age() * cpus(sampling),
                 collector: Duration::ZERO,
                 interrupts: self.spent.interrupts,
+                handler: self.spent.handler,
             });
             begin_at(sampling, session, governor, &mut self.figures);
         }
@@ -233,12 +238,14 @@ impl Service {
             machine: (now.at - before.at) * cpus(sampling),
             collector: cpu.saturating_sub(saving).saturating_sub(readers),
             interrupts: now.interrupts.saturating_sub(before.interrupts),
+            handler: now.handler.saturating_sub(before.handler),
         };
         let tables = &mut session.collector.tables;
         let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(0);
         let cost = nanoseconds(governor.cost()).saturating_mul(spent.interrupts);
         tables.count("overhead", "interrupts", spent.interrupts);
         tables.count("overhead", "interrupts_ns", cost);
+        tables.count("overhead", "handler_ns", nanoseconds(spent.handler));
         let budget = spent.machine.mul_f64(governor.budget());
         tables.count("overhead", "budget_ns", nanoseconds(budget));
         tables.count("overhead", "readers_cpu_ns", nanoseconds(readers));

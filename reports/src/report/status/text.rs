@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 15] = [
+const MEANINGS: [(&str, &str); 16] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -22,6 +22,10 @@ const MEANINGS: [(&str, &str); 15] = [
     (
         "windows_for_values",
         "began behind stalls: their values count, branches and calls do not",
+    ),
+    (
+        "handler_ns",
+        "time in the handler of the interrupt, for its samples",
     ),
     (
         "ways",
