@@ -184,6 +184,17 @@ SUBPROGRAM int follow_join(struct work *work, struct insn *insn)
 	return 0;
 }
 
+static inline void pack_lane(struct work *work, u32 at)
+{
+	u32 index;
+
+	for (index = 0; index < 16; index++) {
+		if (index * work->way.lanes.element >= 16)
+			break;
+		pack_element(work, at, index);
+	}
+}
+
 /* What goes across the words of sixteen bytes. */
 SUBPROGRAM int follow_lanes(struct work *work, struct insn *insn)
 {

@@ -235,22 +235,6 @@ static inline u64 packed(u64 value, u32 element, int is_signed)
 	return low_bytes((u64)number, element);
 }
 
-static inline u64 packed_words(u64 low, u64 high, u32 element, int is_signed)
-{
-	u64 result = 0;
-	u32 index, count = 8 / element;
-
-	for (index = 0; index < 8; index++) {
-		u64 part;
-
-		if (index >= count)
-			break;
-		part = packed(element_of(low, high, index, 2 * element), element, is_signed);
-		result |= part << 8 * element * index;
-	}
-	return result;
-}
-
 /* From a byte on of the four words in a row, sixteen bytes. */
 static inline void take_row(struct lanes *lanes, u32 at, u32 from)
 {
@@ -419,21 +403,36 @@ SUBPROGRAM int order_half(struct work *work, u32 at, u32 imm)
 	return 0;
 }
 
-SUBPROGRAM int pack_lane(struct work *work, u32 at)
+/* One element of a lane that is packed: those of the first operand go to the lower half. */
+SUBPROGRAM int pack_element(struct work *work, u32 at, u32 index)
 {
 	struct lanes *lanes;
-	u64 low;
-	int is_signed;
+	u32 element, half, known, to;
+	u64 part, high;
 
 	if (!work)
 		return 0;
 	lanes = &work->way.lanes;
-	at &= 6;
-	is_signed = lanes->action == LANE_PACK_SIGNED;
-	low = packed_words(lanes->a[at], lanes->a[at + 1], lanes->element, is_signed);
-	leave_lane(lanes, at, low,
-		   packed_words(lanes->b[at], lanes->b[at + 1], lanes->element, is_signed),
-		   ((lanes->a_known >> at & 3) == 3) | ((lanes->b_known >> at & 3) == 3) << 1);
+	element = lanes->element;
+	at = within(at, 6);
+	half = index * element >> 3 & 1;
+	part = lanes->a[at];
+	high = lanes->a[at + 1];
+	known = lanes->a_known >> at & 3;
+	if (half) {
+		part = lanes->b[at];
+		high = lanes->b[at + 1];
+		known = lanes->b_known >> at & 3;
+	}
+	to = within(at + half, 7);
+	index &= 8 / element - 1;
+	part = packed(element_of(part, high, index, 2 * element), element,
+		      lanes->action == LANE_PACK_SIGNED);
+	if (!index)
+		lanes->made[to] = 0;
+	lanes->made[to] |= part << (8 * element * index & 63);
+	if (known == 3)
+		lanes->made_known |= 1U << to;
 	return 0;
 }
 
