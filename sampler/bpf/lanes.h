@@ -242,11 +242,11 @@ static inline void take_row(struct lanes *lanes, u32 at, u32 from)
 
 	for (index = 0; index < 2; index++) {
 		u32 word = first + index;
-		u64 low = word < 4 ? lanes->row[word & 3] : 0;
-		u64 high = word < 3 ? lanes->row[(word + 1) & 3] : 0;
+		u64 low = word < 4 ? lanes->row[within(word, 3)] : 0;
+		u64 high = word < 3 ? lanes->row[within(word + 1, 3)] : 0;
 		u32 known = lanes->row_known | ~15U;
 
-		lanes->made[(at + index) & 7] = shift ? low >> shift | high << (64 - shift) : low;
+		lanes->made[within(at + index, 7)] = shift ? low >> shift | high << (64 - shift) : low;
 		known = word >= 4 || ((known >> (word & 7) & 1) &&
 				     (!shift || known >> ((word + 1) & 7) & 1));
 		lanes->made_known |= known << ((at + index) & 7);
@@ -271,8 +271,9 @@ static inline u64 shuffled(u64 low, u64 high, u64 by)
 
 static inline void leave_lane(struct lanes *lanes, u32 at, u64 low, u64 high, u32 known)
 {
-	lanes->made[at & 7] = low;
-	lanes->made[(at + 1) & 7] = high;
+	at = within(at, 6);
+	lanes->made[at] = low;
+	lanes->made[at + 1] = high;
 	lanes->made_known = (lanes->made_known & ~(3U << at)) | known << at;
 }
 
@@ -286,11 +287,11 @@ SUBPROGRAM int zip_lane(struct work *work, u32 at, u32 upper)
 	if (!work)
 		return 0;
 	lanes = &work->way.lanes;
-	at &= 6;
-	upper &= 1;
-	a = lanes->a[at + upper];
-	b = lanes->b[at + upper];
-	known = (lanes->a_known >> (at + upper) & 1) | (lanes->b_known >> (at + upper) & 1) << 1;
+	at = within(at, 6);
+	upper = within(at + (upper & 1), 7);
+	a = lanes->a[upper];
+	b = lanes->b[upper];
+	known = (lanes->a_known >> upper & 1) | (lanes->b_known >> upper & 1) << 1;
 	if (lanes->element == 8)
 		leave_lane(lanes, at, a, b, known);
 	else
@@ -373,9 +374,9 @@ SUBPROGRAM int choose_lane(struct work *work, u32 at, u32 imm)
 		return 0;
 	lanes = &work->way.lanes;
 	at &= 6;
-	one = at + (imm >> at & 1);
-	other = at + (imm >> (at + 1) & 1);
-	leave_lane(lanes, at, lanes->a[one & 7], lanes->b[other & 7],
+	one = within(at + (imm >> at & 1), 7);
+	other = within(at + (imm >> (at + 1) & 1), 7);
+	leave_lane(lanes, at, lanes->a[one], lanes->b[other],
 		   (lanes->a_known >> one & 1) | (lanes->b_known >> other & 1) << 1);
 	return 0;
 }
@@ -396,10 +397,11 @@ SUBPROGRAM int order_half(struct work *work, u32 at, u32 imm)
 	lanes->made_known = lanes->b_known;
 	if (lanes->action == LANE_EIGHTHS_HIGH)
 		at++;
-	from = lanes->b[at & 7];
+	at = within(at, 7);
+	from = lanes->b[at];
 	for (index = 0; index < 4; index++)
 		half |= element_of(from, 0, imm >> 2 * index & 3, 2) << 16 * index;
-	lanes->made[at & 7] = half;
+	lanes->made[at] = half;
 	return 0;
 }
 

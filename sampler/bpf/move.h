@@ -316,7 +316,7 @@ SUBPROGRAM int extend_word(struct work *work, u32 word, u32 part, u32 size, u32 
 	word &= 7;
 	count = 8 / size;
 	bit = 8 * part * count * word;
-	of = lanes->b[bit >> 6 & 7] >> (bit & 63);
+	of = lanes->b[within(bit >> 6, 7)] >> (bit & 63);
 	for (index = 0; index < 4; index++) {
 		u64 value = low_bytes(of >> (8 * part * index & 63), part);
 
@@ -340,7 +340,7 @@ static inline void repeat_words(struct lanes *lanes, u32 first, u32 count)
 	for (word = 0; word < 8; word++) {
 		u32 from = first + (word & (count - 1));
 
-		lanes->made[word] = lanes->b[from & 7];
+		lanes->made[word] = lanes->b[within(from, 7)];
 		if (lanes->b_known >> (from & 7) & 1)
 			lanes->made_known |= 1U << word;
 	}
@@ -381,7 +381,7 @@ SUBPROGRAM int follow_wide(struct work *work, struct insn *insn)
 		for (word = 0; word < 8; word++) {
 			u32 at = word - first;
 
-			lanes->made[word] = at < part ? lanes->b[at & 3] : lanes->a[word];
+			lanes->made[word] = at < part ? lanes->b[within(at, 3)] : lanes->a[word];
 			lanes->made_known |= ((at < part ? lanes->b_known >> (at & 3) :
 					       lanes->a_known >> word) & 1) << word;
 		}
@@ -390,7 +390,7 @@ SUBPROGRAM int follow_wide(struct work *work, struct insn *insn)
 		for (word = 0; word < 8; word++) {
 			u32 from = (word & 4) + (insn->value >> 2 * (word & 3) & 3);
 
-			lanes->made[word] = lanes->b[from & 7];
+			lanes->made[word] = lanes->b[within(from, 7)];
 			lanes->made_known |= (lanes->b_known >> (from & 7) & 1) << word;
 		}
 		break;
@@ -400,8 +400,8 @@ SUBPROGRAM int follow_wide(struct work *work, struct insn *insn)
 			u32 how = insn->value >> 2 * (word & 2), from = (how & 1) * 2 + (word & 1);
 			u32 known = (how & 2 ? lanes->b_known : lanes->a_known) >> from & 1;
 
-			lanes->made[word] = how & 8 ? 0 : how & 2 ? lanes->b[from & 3] :
-							  lanes->a[from & 3];
+			lanes->made[word] = how & 8 ? 0 : how & 2 ? lanes->b[within(from, 3)] :
+							  lanes->a[within(from, 3)];
 			lanes->made_known |= (how & 8 ? 1 : known) << word;
 		}
 		break;

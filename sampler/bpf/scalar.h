@@ -219,8 +219,8 @@ static inline void to_general(struct work *work, struct insn *insn)
 static inline void convert_float(struct work *work, u32 index)
 {
 	struct lanes *lanes = &work->way.lanes;
-	u32 from = (lanes->action == FLOAT_NARROW ? index : index >> 1) & 7;
-	u32 to = index * lanes->element >> 3 & 7;
+	u32 from = within(lanes->action == FLOAT_NARROW ? index : index >> 1, 7);
+	u32 to = within(index * lanes->element >> 3, 7);
 
 	lanes->x = 0;
 	lanes->y = lanes->b[from];

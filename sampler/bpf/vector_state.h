@@ -5,6 +5,7 @@
 #ifndef VCPI_VECTOR_STATE_H
 #define VCPI_VECTOR_STATE_H
 
+/* Which words of a register are known: a bit each. */
 static inline u32 known_words(const struct way *way, u32 number)
 {
 	return way->vector_known[number >> 3 & 3] >> (8 * (number & 7)) & 0xff;
@@ -22,15 +23,7 @@ static inline void set_known_words(struct way *way, u32 number, u32 known)
 
 static inline u64 vector_word(const struct way *way, u32 number, u32 word)
 {
-	return way->vectors[number & 31][word & 7];
-}
-
-static inline void set_vector_word(struct way *way, u32 number, u32 word, u64 value, int known)
-{
-	u32 words = known_words(way, number), bit = 1U << (word & 7);
-
-	way->vectors[number & 31][word & 7] = value;
-	set_known_words(way, number, known ? words | bit : words & ~bit);
+	return way->vectors[within(number, 31)][within(word, 7)];
 }
 
 /* None is known at first, and no mask. */
