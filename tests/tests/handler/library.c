@@ -5,11 +5,13 @@
  * wrong one.
  */
 #define _GNU_SOURCE
+#include <asm/prctl.h>
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -117,7 +119,8 @@ static int follow(void *function, u64 a, u64 b, u64 c)
 	work.registers[REGISTER_FLAGS] = 0x202;
 	memset(&work.record, 0, sizeof(work.record));
 	work.record.ip = (u64)function;
-	follow_way(&work, MAX_FOLLOWED, 0);
+	syscall(SYS_arch_prctl, ARCH_GET_FS, &work.record.fs_base);
+	follow_way(&work, MAX_FOLLOWED, PLAN_NEEDS_FS_BASE);
 	sums.followed++;
 	if (work.way.pc == RETURNED && !work.way.guesses)
 		return 1;
