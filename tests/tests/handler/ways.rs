@@ -18,8 +18,9 @@ use crate::host::{Pipes, read_made_up};
 const MOST_READS: usize = 256;
 /// Bytes of a result.
 const RESULT: usize = 16 + 8 * MOST_READS;
-/// Lines that a way reads at most, and each of them once more.
-const MOST_LINES: usize = 2 * 96;
+/// Lines that a way reads at most, each of them once more, and those that cannot be read: two make a
+/// way's end likely, and the last instruction may meet some more.
+const MOST_LINES: usize = 2 * 96 + 8;
 
 /// Kinds of instructions, as `sampler/bpf/instruction.h` numbers them.
 const END: u32 = 0;
