@@ -246,7 +246,9 @@ static inline void take_row(struct lanes *lanes, u32 at, u32 from)
 		u64 high = word < 3 ? lanes->row[within(word + 1, 3)] : 0;
 		u32 known = lanes->row_known | ~15U;
 
-		lanes->made[within(at + index, 7)] = shift ? low >> shift | high << (64 - shift) : low;
+		if (shift)
+			low = low >> shift | high << (64 - shift);
+		lanes->made[within(at + index, 7)] = low;
 		known = word >= 4 || ((known >> (word & 7) & 1) &&
 				     (!shift || known >> ((word + 1) & 7) & 1));
 		lanes->made_known |= known << ((at + index) & 7);
@@ -334,8 +336,8 @@ SUBPROGRAM int align_lane(struct work *work, u32 at, u32 from)
 	return 0;
 }
 
-/* Elements of four bytes, by two bits of a constant each; the lower two of the first operand if there
- * are two. */
+/* Elements of four bytes, by two bits of a constant each; the lower two of the first operand if
+ * there are two. */
 SUBPROGRAM int order_lane(struct work *work, u32 at, u32 imm)
 {
 	struct lanes *lanes;

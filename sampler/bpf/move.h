@@ -1,6 +1,7 @@
 /*
- * Moves of vector registers, as far as a way follows them: whole ones, their parts, to and from memory
- * and general registers; and what makes a whole register of a part. Part of way.h, as instruction.h.
+ * Moves of vector registers, as far as a way follows them: whole ones, their parts, to and from
+ * memory and general registers; and what makes a whole register of a part. Part of way.h, as
+ * instruction.h.
  */
 #ifndef VCPI_MOVE_H
 #define VCPI_MOVE_H
@@ -27,8 +28,8 @@ static __attribute__((always_inline)) inline void store_kept(struct work *work, 
 			store_word(work, address + byte, 1, value >> 8 * byte, known);
 }
 
-/* One word of a register, from lanes.first on, to memory: as far as the mask lets it; or something that
- * is not known. */
+/* One word of a register, from lanes.first on, to memory: as far as the mask lets it; or something
+ * that is not known. */
 SUBPROGRAM int store_vector_word(struct work *work, struct insn *insn, u32 word)
 {
 	struct lanes *lanes;
@@ -53,7 +54,8 @@ SUBPROGRAM int store_vector_word(struct work *work, struct insn *insn, u32 word)
 	return 0;
 }
 
-/* Whole registers, or a part from a word on, to memory or registers: the result is left for both. */
+/* Whole registers, or a part from a word on, to memory or registers: the result is left for both.
+ */
 static inline void store_whole(struct way *way, const struct insn *insn, u32 first, u32 words)
 {
 	struct lanes *lanes = &way->lanes;

@@ -23,7 +23,8 @@ SUBPROGRAM u64 float_compared(u32 how, u64 a, u64 b)
 	return -(u64)(holds ^ (how >> 2 & 1));
 }
 
-/* What needs no rounding, into lanes.result: the lesser, the greater, a whole number, an integer. */
+/* What needs no rounding, into lanes.result: the lesser, the greater, a whole number, an integer.
+ */
 SUBPROGRAM int float_simple(struct work *work, u32 action)
 {
 	struct lanes *lanes;

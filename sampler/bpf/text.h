@@ -10,7 +10,8 @@ static inline u32 zero_bytes(u64 low, u64 high)
 {
 	u64 tops = tops_of(1);
 
-	return gathered(lanes_equal(low, 0, tops), 1) | gathered(lanes_equal(high, 0, tops), 1) << 8;
+	return gathered(lanes_equal(low, 0, tops), 1) |
+	       gathered(lanes_equal(high, 0, tops), 1) << 8;
 }
 
 /* Sixteen bits from the first one that is set on. */
@@ -32,8 +33,8 @@ static inline u32 equal_bytes(const struct lanes *lanes)
 	       gathered(lanes_equal(lanes->a[1], lanes->b[1], tops), 1) << 8;
 }
 
-/* Where one of the bytes of lanes.a, those that `ended` has none of, is in lanes.b; or one between two
- * of them. */
+/* Where one of the bytes of lanes.a, those that `ended` has none of, is in lanes.b; or one between
+ * two of them. */
 SUBPROGRAM int find_any(struct work *work, u32 ended, u32 ranges)
 {
 	struct lanes *lanes;

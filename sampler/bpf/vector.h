@@ -1,11 +1,11 @@
 /*
- * Instructions of vector registers, as far as a way follows them. vector_table.h says what is made of
- * each: most join their operands' elements (join.h), others move (move.h), join masks (mask.h), search
- * text (text.h) or calculate with floating point numbers (scalar.h). Of what is left only what it
- * reads and that it writes is followed. Part of way.h, as instruction.h.
+ * Instructions of vector registers, as far as a way follows them. vector_table.h says what is made
+ * of each: most join their operands' elements (join.h), others move (move.h), join masks (mask.h),
+ * search text (text.h) or calculate with floating point numbers (scalar.h). Of what is left only
+ * what it reads and that it writes is followed. Part of way.h, as instruction.h.
  *
- * What an instruction reads is in lanes.b before it is joined, and the result is written behind that,
- * since calls of subprograms may be nested eight times at most.
+ * What an instruction reads is in lanes.b before it is joined, and the result is written behind
+ * that, since calls of subprograms may be nested eight times at most.
  */
 #ifndef VCPI_VECTOR_H
 #define VCPI_VECTOR_H
@@ -204,7 +204,8 @@ SUBPROGRAM int find_action(struct work *work, struct insn *insn)
 	lanes->read = words_read(insn, lanes);
 	lanes->low = bytes_read(insn, lanes);
 	lanes->b_known = 0;
-	lanes->placed = insn->flags & OPERAND_MEMORY && address_of(&work->way, insn, &lanes->address);
+	lanes->placed = insn->flags & OPERAND_MEMORY &&
+			address_of(&work->way, insn, &lanes->address);
 	return action && (lanes->read || lanes->low);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Registers of vectors and masks, as a way has them: what of them is known, what an instruction reads
- * of them and of memory, and what a mask lets through. Part of way.h, as instruction.h.
+ * Registers of vectors and masks, as a way has them: what of them is known, what an instruction
+ * reads of them and of memory, and what a mask lets through. Part of way.h, as instruction.h.
  */
 #ifndef VCPI_VECTOR_STATE_H
 #define VCPI_VECTOR_STATE_H
@@ -118,12 +118,14 @@ static inline u32 words_read(const struct insn *insn, const struct lanes *lanes)
 		return lanes->words / 2;
 	if (action == WIDE_PERMUTE || action == WIDE_LANES)
 		return lanes->words;
-	if (action <= LANE_LAST || action == MOVE_TEST || action == MOVE_TEXT || (action >= FLOAT_ADD && !lanes->scalar))
+	if (action <= LANE_LAST || action == MOVE_TEST || action == MOVE_TEXT ||
+	    (action >= FLOAT_ADD && !lanes->scalar))
 		return lanes->words;
 	return 0;
 }
 
-/* Bytes of a mask: by the prefix and W; of those that move from and to general registers otherwise. */
+/* Bytes of a mask: by the prefix and W; of those that move from and to general registers
+ * otherwise. */
 static inline u32 mask_bytes(const struct insn *insn, u32 action)
 {
 	u32 prefix = insn->map >> 4;
@@ -175,7 +177,8 @@ SUBPROGRAM int find_left_out(struct work *work, struct insn *insn)
 	lanes = &work->way.lanes;
 	lanes->left_out = 0;
 	if (!is_masked(insn) || !mask_is_known(&work->way, insn->mask) ||
-	    (lanes->action > JOIN_LAST && lanes->action < FLOAT_ADD) || lanes->action == JOIN_SHIFT_BY)
+	    (lanes->action > JOIN_LAST && lanes->action < FLOAT_ADD) ||
+	    lanes->action == JOIN_SHIFT_BY)
 		return 0;
 	for (word = 0; word < 8; word++)
 		if (!kept_bytes(work, insn, word, lanes->element))
@@ -183,7 +186,8 @@ SUBPROGRAM int find_left_out(struct work *work, struct insn *insn)
 	return 0;
 }
 
-/* Words that lie across those of memory: each of them is loaded once, as it may have been stored. */
+/* Words that lie across those of memory: each of them is loaded once, as it may have been stored.
+ */
 SUBPROGRAM int read_unaligned(struct work *work)
 {
 	struct lanes *lanes;

@@ -1,8 +1,8 @@
 /*
- * Functions of the C library as the handler's way follows them: from a call, in this very process, to
- * the return. What the way then holds for the result is what the function gives. Prints a line for
- * each function: how often it was followed, with a right result, with one that is not known, and with a
- * wrong one.
+ * Functions of the C library as the handler's way follows them: from a call, in this very process,
+ * to the return. What the way then holds for the result is what the function gives. Prints a line
+ * for each function: how often it was followed, with a right result, with one that is not known,
+ * and with a wrong one.
  */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
@@ -209,7 +209,8 @@ static void write_to(void *library, const char *name, int sets)
 			struct stored *held = stored_at(&work, (u64)text[2] + at);
 			u32 byte;
 
-			if (held->serial != work.way.serial || held->word != ((u64)text[2] + at) >> 3)
+			if (held->serial != work.way.serial ||
+			    held->word != ((u64)text[2] + at) >> 3)
 				continue;
 			known = known && held->known == held->bytes;
 			for (byte = 0; byte < 8; byte++)

@@ -37,8 +37,8 @@ fn number(line: &str, word: &str) -> Result<u32> {
     Ok(number.parse()?)
 }
 
-/// One instruction at a time, from registers, masks and memory of which the way knows all or a part:
-/// what it holds for known afterwards, the processor has, to the last bit.
+/// One instruction at a time, from registers, masks and memory of which the way knows all or a
+/// part: what it holds for known afterwards, the processor has.
 #[test]
 fn instructions_as_the_processor_runs_them() {
     let text = output("vectors.c", &["11", DRAWN], &[]).unwrap();
@@ -51,8 +51,8 @@ fn instructions_as_the_processor_runs_them() {
     println!("{sums}");
     assert!(number(sums, "ran").unwrap() > 50_000, "{sums}");
 
-    // Where all is known before, so it is after nearly every instruction of the table. Numbers are drawn
-    // of which many are none, or too small.
+    // Where all is known before, so it is after nearly every instruction of the table. Of the
+    // numbers that are drawn many are none, or too small.
     let (mut known, mut low) = (0, Vec::new());
     for line in text.lines().filter(|line| line.starts_with("row")) {
         let action = number(line, "action").unwrap();
