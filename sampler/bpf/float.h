@@ -1,8 +1,8 @@
 /*
- * Floating point numbers, worked out with integers, since the kernel's verifier knows no others. Of
- * doubles and, by way of them, of singles: results are those of the processor, rounded to the nearest.
- * What is smaller than any normal number, infinite or no number is not known. Part of way.h, as
- * instruction.h.
+ * Floating point numbers, worked out with integers, since the kernel's verifier knows no others.
+ * Of doubles and, by way of them, of singles: results are those of the processor, rounded to the
+ * nearest. What is smaller than any normal number, infinite or no number is not known. Part of
+ * way.h, as instruction.h.
  */
 #ifndef VCPI_FLOAT_H
 #define VCPI_FLOAT_H
@@ -241,8 +241,9 @@ static inline void shift_double(u64 *high, u64 *low, u64 distance)
 	*low |= lost != 0;
 }
 
-/* The larger one of x * y and z, to which the other one is added: both as two words, in lanes.row, with
- * the exponent of bit 126; lanes.sign is the sign of the first, lanes.how whether they differ. */
+/* The larger one of x * y and z, to which the other one is added: both as two words, in lanes.row,
+ * with the exponent of bit 126; lanes.sign is the sign of the first, lanes.count not 0 if they
+ * differ. */
 SUBPROGRAM int float_align(struct work *work)
 {
 	struct lanes *lanes;

@@ -5,7 +5,8 @@
 #ifndef VCPI_JOIN_H
 #define VCPI_JOIN_H
 
-/* One word's bits of the mask that comes of a comparison of lanes.a and lanes.b, into lanes.count. */
+/* One word's bits of the mask that comes of a comparison of lanes.a and lanes.b, into lanes.count.
+ */
 SUBPROGRAM int compare_word(struct work *work, struct insn *insn, u32 word)
 {
 	struct lanes *lanes;
@@ -158,8 +159,8 @@ SUBPROGRAM int follow_join(struct work *work, struct insn *insn)
 	}
 	read_beside(way, insn);
 	find_known(way, insn);
-	if ((action >= JOIN_COMPARE && action <= JOIN_TEST_NOT) || ((action == JOIN_EQUAL || action == JOIN_GREATER) &&
-				       is_evex(insn))) {
+	if ((action >= JOIN_COMPARE && action <= JOIN_TEST_NOT) ||
+	    ((action == JOIN_EQUAL || action == JOIN_GREATER) && is_evex(insn))) {
 		if (is_evex(insn))
 			compare_to_mask(work, insn);
 		return 0;
@@ -182,6 +183,17 @@ SUBPROGRAM int follow_join(struct work *work, struct insn *insn)
 	}
 	lanes->writes = 1;
 	return 0;
+}
+
+static inline void pack_lane(struct work *work, u32 at)
+{
+	u32 index;
+
+	for (index = 0; index < 16; index++) {
+		if (index * work->way.lanes.element >= 16)
+			break;
+		pack_element(work, at, index);
+	}
 }
 
 /* What goes across the words of sixteen bytes. */

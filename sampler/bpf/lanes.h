@@ -235,22 +235,6 @@ static inline u64 packed(u64 value, u32 element, int is_signed)
 	return low_bytes((u64)number, element);
 }
 
-static inline u64 packed_words(u64 low, u64 high, u32 element, int is_signed)
-{
-	u64 result = 0;
-	u32 index, count = 8 / element;
-
-	for (index = 0; index < 8; index++) {
-		u64 part;
-
-		if (index >= count)
-			break;
-		part = packed(element_of(low, high, index, 2 * element), element, is_signed);
-		result |= part << 8 * element * index;
-	}
-	return result;
-}
-
 /* From a byte on of the four words in a row, sixteen bytes. */
 static inline void take_row(struct lanes *lanes, u32 at, u32 from)
 {
@@ -258,11 +242,13 @@ static inline void take_row(struct lanes *lanes, u32 at, u32 from)
 
 	for (index = 0; index < 2; index++) {
 		u32 word = first + index;
-		u64 low = word < 4 ? lanes->row[word & 3] : 0;
-		u64 high = word < 3 ? lanes->row[(word + 1) & 3] : 0;
+		u64 low = word < 4 ? lanes->row[within(word, 3)] : 0;
+		u64 high = word < 3 ? lanes->row[within(word + 1, 3)] : 0;
 		u32 known = lanes->row_known | ~15U;
 
-		lanes->made[(at + index) & 7] = shift ? low >> shift | high << (64 - shift) : low;
+		if (shift)
+			low = low >> shift | high << (64 - shift);
+		lanes->made[within(at + index, 7)] = low;
 		known = word >= 4 || ((known >> (word & 7) & 1) &&
 				     (!shift || known >> ((word + 1) & 7) & 1));
 		lanes->made_known |= known << ((at + index) & 7);
@@ -287,8 +273,9 @@ static inline u64 shuffled(u64 low, u64 high, u64 by)
 
 static inline void leave_lane(struct lanes *lanes, u32 at, u64 low, u64 high, u32 known)
 {
-	lanes->made[at & 7] = low;
-	lanes->made[(at + 1) & 7] = high;
+	at = within(at, 6);
+	lanes->made[at] = low;
+	lanes->made[at + 1] = high;
 	lanes->made_known = (lanes->made_known & ~(3U << at)) | known << at;
 }
 
@@ -302,11 +289,11 @@ SUBPROGRAM int zip_lane(struct work *work, u32 at, u32 upper)
 	if (!work)
 		return 0;
 	lanes = &work->way.lanes;
-	at &= 6;
-	upper &= 1;
-	a = lanes->a[at + upper];
-	b = lanes->b[at + upper];
-	known = (lanes->a_known >> (at + upper) & 1) | (lanes->b_known >> (at + upper) & 1) << 1;
+	at = within(at, 6);
+	upper = within(at + (upper & 1), 7);
+	a = lanes->a[upper];
+	b = lanes->b[upper];
+	known = (lanes->a_known >> upper & 1) | (lanes->b_known >> upper & 1) << 1;
 	if (lanes->element == 8)
 		leave_lane(lanes, at, a, b, known);
 	else
@@ -349,8 +336,8 @@ SUBPROGRAM int align_lane(struct work *work, u32 at, u32 from)
 	return 0;
 }
 
-/* Elements of four bytes, by two bits of a constant each; the lower two of the first operand if there
- * are two. */
+/* Elements of four bytes, by two bits of a constant each; the lower two of the first operand if
+ * there are two. */
 SUBPROGRAM int order_lane(struct work *work, u32 at, u32 imm)
 {
 	struct lanes *lanes;
@@ -389,9 +376,9 @@ SUBPROGRAM int choose_lane(struct work *work, u32 at, u32 imm)
 		return 0;
 	lanes = &work->way.lanes;
 	at &= 6;
-	one = at + (imm >> at & 1);
-	other = at + (imm >> (at + 1) & 1);
-	leave_lane(lanes, at, lanes->a[one & 7], lanes->b[other & 7],
+	one = within(at + (imm >> at & 1), 7);
+	other = within(at + (imm >> (at + 1) & 1), 7);
+	leave_lane(lanes, at, lanes->a[one], lanes->b[other],
 		   (lanes->a_known >> one & 1) | (lanes->b_known >> other & 1) << 1);
 	return 0;
 }
@@ -412,28 +399,44 @@ SUBPROGRAM int order_half(struct work *work, u32 at, u32 imm)
 	lanes->made_known = lanes->b_known;
 	if (lanes->action == LANE_EIGHTHS_HIGH)
 		at++;
-	from = lanes->b[at & 7];
+	at = within(at, 7);
+	from = lanes->b[at];
 	for (index = 0; index < 4; index++)
 		half |= element_of(from, 0, imm >> 2 * index & 3, 2) << 16 * index;
-	lanes->made[at & 7] = half;
+	lanes->made[at] = half;
 	return 0;
 }
 
-SUBPROGRAM int pack_lane(struct work *work, u32 at)
+/* One element of a lane that is packed: those of the first operand go to the lower half. */
+SUBPROGRAM int pack_element(struct work *work, u32 at, u32 index)
 {
 	struct lanes *lanes;
-	u64 low;
-	int is_signed;
+	u32 element, half, known, to;
+	u64 part, high;
 
 	if (!work)
 		return 0;
 	lanes = &work->way.lanes;
-	at &= 6;
-	is_signed = lanes->action == LANE_PACK_SIGNED;
-	low = packed_words(lanes->a[at], lanes->a[at + 1], lanes->element, is_signed);
-	leave_lane(lanes, at, low,
-		   packed_words(lanes->b[at], lanes->b[at + 1], lanes->element, is_signed),
-		   ((lanes->a_known >> at & 3) == 3) | ((lanes->b_known >> at & 3) == 3) << 1);
+	element = lanes->element;
+	at = within(at, 6);
+	half = index * element >> 3 & 1;
+	part = lanes->a[at];
+	high = lanes->a[at + 1];
+	known = lanes->a_known >> at & 3;
+	if (half) {
+		part = lanes->b[at];
+		high = lanes->b[at + 1];
+		known = lanes->b_known >> at & 3;
+	}
+	to = within(at + half, 7);
+	index &= 8 / element - 1;
+	part = packed(element_of(part, high, index, 2 * element), element,
+		      lanes->action == LANE_PACK_SIGNED);
+	if (!index)
+		lanes->made[to] = 0;
+	lanes->made[to] |= part << (8 * element * index & 63);
+	if (known == 3)
+		lanes->made_known |= 1U << to;
 	return 0;
 }
 

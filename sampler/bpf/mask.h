@@ -53,6 +53,20 @@ static inline void join_masks(struct way *way, const struct insn *insn, u32 size
 	set_mask(way, insn->reg, low_bytes(result, size), known);
 }
 
+SUBPROGRAM int store_mask(struct work *work, struct insn *insn)
+{
+	struct way *way;
+	u32 size;
+
+	if (!work || !insn || !work->way.lanes.placed)
+		return 0;
+	way = &work->way;
+	size = mask_bytes(insn, MASK_STORE);
+	store_word(work, way->lanes.address, size, way->masks[insn->reg & 7],
+		   mask_is_known(way, insn->reg));
+	return 0;
+}
+
 SUBPROGRAM int follow_mask(struct work *work, struct insn *insn)
 {
 	struct way *way;
@@ -76,11 +90,6 @@ SUBPROGRAM int follow_mask(struct work *work, struct insn *insn)
 			set_mask(way, insn->reg, way->lanes.b[0], way->lanes.b_known & 1);
 		else
 			set_mask(way, insn->reg, b, mask_is_known(way, insn->rm));
-		break;
-	case MASK_STORE:
-		if (way->lanes.placed)
-			store_word(work, way->lanes.address, size, a,
-				   mask_is_known(way, insn->reg));
 		break;
 	case MASK_GENERAL:
 		set_mask(way, insn->reg, get(way, insn->rm & 15, size),

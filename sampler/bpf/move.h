@@ -1,6 +1,7 @@
 /*
- * Moves of vector registers, as far as a way follows them: whole ones, their parts, to and from memory
- * and general registers; and what makes a whole register of a part. Part of way.h, as instruction.h.
+ * Moves of vector registers, as far as a way follows them: whole ones, their parts, to and from
+ * memory and general registers; and what makes a whole register of a part. Part of way.h, as
+ * instruction.h.
  */
 #ifndef VCPI_MOVE_H
 #define VCPI_MOVE_H
@@ -27,8 +28,8 @@ static __attribute__((always_inline)) inline void store_kept(struct work *work, 
 			store_word(work, address + byte, 1, value >> 8 * byte, known);
 }
 
-/* One word of a register, from lanes.first on, to memory: as far as the mask lets it; or something that
- * is not known. */
+/* One word of a register, from lanes.first on, to memory: as far as the mask lets it; or something
+ * that is not known. */
 SUBPROGRAM int store_vector_word(struct work *work, struct insn *insn, u32 word)
 {
 	struct lanes *lanes;
@@ -53,7 +54,8 @@ SUBPROGRAM int store_vector_word(struct work *work, struct insn *insn, u32 word)
 	return 0;
 }
 
-/* Whole registers, or a part from a word on, to memory or registers: the result is left for both. */
+/* Whole registers, or a part from a word on, to memory or registers: the result is left for both.
+ */
 static inline void store_whole(struct way *way, const struct insn *insn, u32 first, u32 words)
 {
 	struct lanes *lanes = &way->lanes;
@@ -316,7 +318,7 @@ SUBPROGRAM int extend_word(struct work *work, u32 word, u32 part, u32 size, u32 
 	word &= 7;
 	count = 8 / size;
 	bit = 8 * part * count * word;
-	of = lanes->b[bit >> 6 & 7] >> (bit & 63);
+	of = lanes->b[within(bit >> 6, 7)] >> (bit & 63);
 	for (index = 0; index < 4; index++) {
 		u64 value = low_bytes(of >> (8 * part * index & 63), part);
 
@@ -340,7 +342,7 @@ static inline void repeat_words(struct lanes *lanes, u32 first, u32 count)
 	for (word = 0; word < 8; word++) {
 		u32 from = first + (word & (count - 1));
 
-		lanes->made[word] = lanes->b[from & 7];
+		lanes->made[word] = lanes->b[within(from, 7)];
 		if (lanes->b_known >> (from & 7) & 1)
 			lanes->made_known |= 1U << word;
 	}
@@ -381,7 +383,7 @@ SUBPROGRAM int follow_wide(struct work *work, struct insn *insn)
 		for (word = 0; word < 8; word++) {
 			u32 at = word - first;
 
-			lanes->made[word] = at < part ? lanes->b[at & 3] : lanes->a[word];
+			lanes->made[word] = at < part ? lanes->b[within(at, 3)] : lanes->a[word];
 			lanes->made_known |= ((at < part ? lanes->b_known >> (at & 3) :
 					       lanes->a_known >> word) & 1) << word;
 		}
@@ -390,7 +392,7 @@ SUBPROGRAM int follow_wide(struct work *work, struct insn *insn)
 		for (word = 0; word < 8; word++) {
 			u32 from = (word & 4) + (insn->value >> 2 * (word & 3) & 3);
 
-			lanes->made[word] = lanes->b[from & 7];
+			lanes->made[word] = lanes->b[within(from, 7)];
 			lanes->made_known |= (lanes->b_known >> (from & 7) & 1) << word;
 		}
 		break;
@@ -400,8 +402,8 @@ SUBPROGRAM int follow_wide(struct work *work, struct insn *insn)
 			u32 how = insn->value >> 2 * (word & 2), from = (how & 1) * 2 + (word & 1);
 			u32 known = (how & 2 ? lanes->b_known : lanes->a_known) >> from & 1;
 
-			lanes->made[word] = how & 8 ? 0 : how & 2 ? lanes->b[from & 3] :
-							  lanes->a[from & 3];
+			lanes->made[word] = how & 8 ? 0 : how & 2 ? lanes->b[within(from, 3)] :
+							  lanes->a[within(from, 3)];
 			lanes->made_known |= (how & 8 ? 1 : known) << word;
 		}
 		break;

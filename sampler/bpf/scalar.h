@@ -23,7 +23,8 @@ SUBPROGRAM u64 float_compared(u32 how, u64 a, u64 b)
 	return -(u64)(holds ^ (how >> 2 & 1));
 }
 
-/* What needs no rounding, into lanes.result: the lesser, the greater, a whole number, an integer. */
+/* What needs no rounding, into lanes.result: the lesser, the greater, a whole number, an integer.
+ */
 SUBPROGRAM int float_simple(struct work *work, u32 action)
 {
 	struct lanes *lanes;
@@ -215,36 +216,54 @@ static inline void to_general(struct work *work, struct insn *insn)
 	    lanes->b_known & lanes->result_known);
 }
 
-/* Elements that become larger or smaller, or were integers. */
-static inline void convert_floats(struct work *work)
+/* One element that becomes larger or smaller, or was an integer. */
+static inline void convert_float(struct work *work, u32 index)
 {
 	struct lanes *lanes = &work->way.lanes;
-	u32 action = lanes->action, source = action == FLOAT_NARROW ? 8 : 4, index;
-	u32 count = action == FLOAT_NARROW ? lanes->words : lanes->words * 8 / lanes->element;
+	u32 from = within(lanes->action == FLOAT_NARROW ? index : index >> 1, 7);
+	u32 to = within(index * lanes->element >> 3, 7);
 
+	lanes->x = 0;
+	lanes->y = lanes->b[from];
+	lanes->z = 0;
+	if (!(lanes->b_known >> from & 1))
+		lanes->made_known &= ~(1U << to);
+	if (lanes->action != FLOAT_NARROW)
+		lanes->y = index & 1 ? lanes->y >> 32 : (u32)lanes->y;
+	if (lanes->action == FLOAT_OF_PARTS)
+		lanes->y = extended(lanes->y, 4);
+	float_join(work);
+	if (lanes->element == 4 && index & 1)
+		lanes->made[to] |= lanes->result << 32;
+	else
+		lanes->made[to] |= lanes->result;
+	if (!lanes->result_known)
+		lanes->made_known &= ~(1U << to);
+}
+
+SUBPROGRAM int convert_floats(struct work *work)
+{
+	struct lanes *lanes;
+	u32 index;
+
+	if (!work)
+		return 0;
+	lanes = &work->way.lanes;
+	lanes->writes = 1;
 	lanes->made_known = 0xff;
 	for (index = 0; index < 8; index++)
 		lanes->made[index] = 0;
+	lanes->count = lanes->words;
+	if (lanes->action == FLOAT_OF_PARTS && lanes->element == 4)
+		lanes->count *= 2;
 	for (index = 0; index < 16; index++) {
-		u32 from = index * source >> 3 & 7, to = index * lanes->element >> 3 & 7;
-		u32 half = index & 1 ? 32 : 0;
-
-		if (index >= count)
+		if (index >= lanes->count)
 			break;
-		lanes->x = 0;
-		lanes->y = lanes->b[from];
-		lanes->z = 0;
-		if (source == 4)
-			lanes->y = (u32)(lanes->y >> half);
-		if (action == FLOAT_OF_PARTS)
-			lanes->y = extended(lanes->y, 4);
-		float_join(work);
-		lanes->made[to] |= lanes->element == 4 ? lanes->result << half : lanes->result;
-		if (!lanes->result_known || !(lanes->b_known >> from & 1))
-			lanes->made_known &= ~(1U << to);
+		convert_float(work, index);
 	}
-	if (action == FLOAT_NARROW)
+	if (lanes->action == FLOAT_NARROW)
 		lanes->words = 2;
+	return 0;
 }
 
 /* One word of elements. */
@@ -279,40 +298,37 @@ static inline void join_float_word(struct work *work, u32 word, u32 single)
 		lanes->made_known &= ~(1U << word);
 }
 
+/* What there is of floating point but whole registers' elements that are joined. */
+SUBPROGRAM int follow_scalar(struct work *work, struct insn *insn)
+{
+	struct lanes *lanes;
+
+	if (!work || !insn)
+		return 0;
+	lanes = &work->way.lanes;
+	lanes->how = insn->value & 0xff;
+	if (lanes->action == FLOAT_FLAGS)
+		compare_to_flags(&work->way, insn);
+	else if (lanes->action == FLOAT_COMPARE && is_evex(insn))
+		set_mask(&work->way, insn->reg, 0, 0);
+	else if (lanes->action == FLOAT_TO_GENERAL || lanes->action == FLOAT_TO_GENERAL_CUT)
+		to_general(work, insn);
+	else if (lanes->scalar)
+		join_scalar(work, insn);
+	return 0;
+}
+
 SUBPROGRAM int follow_float(struct work *work, struct insn *insn)
 {
 	struct lanes *lanes;
-	struct way *way;
 	u32 word;
 
 	if (!work || !insn)
 		return 0;
-	way = &work->way;
-	lanes = &way->lanes;
+	lanes = &work->way.lanes;
 	lanes->how = insn->value & 0xff;
-	if (lanes->action == FLOAT_FLAGS) {
-		compare_to_flags(way, insn);
-		return 0;
-	}
-	if (lanes->action == FLOAT_COMPARE && is_evex(insn)) {
-		set_mask(way, insn->reg, 0, 0);
-		return 0;
-	}
-	if (lanes->action == FLOAT_TO_GENERAL || lanes->action == FLOAT_TO_GENERAL_CUT) {
-		to_general(work, insn);
-		return 0;
-	}
-	if (lanes->scalar) {
-		join_scalar(work, insn);
-		return 0;
-	}
 	lanes->writes = 1;
-	if (lanes->action == FLOAT_WIDEN || lanes->action == FLOAT_NARROW ||
-	    lanes->action == FLOAT_OF_PARTS) {
-		convert_floats(work);
-		return 0;
-	}
-	read_beside(way, insn);
+	read_beside(&work->way, insn);
 	lanes->made_known = lanes->b_known;
 	if (lanes->action != FLOAT_ROOT && lanes->action != FLOAT_ROUND)
 		lanes->made_known &= lanes->a_known;

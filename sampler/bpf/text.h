@@ -10,7 +10,8 @@ static inline u32 zero_bytes(u64 low, u64 high)
 {
 	u64 tops = tops_of(1);
 
-	return gathered(lanes_equal(low, 0, tops), 1) | gathered(lanes_equal(high, 0, tops), 1) << 8;
+	return gathered(lanes_equal(low, 0, tops), 1) |
+	       gathered(lanes_equal(high, 0, tops), 1) << 8;
 }
 
 /* Sixteen bits from the first one that is set on. */
@@ -32,8 +33,8 @@ static inline u32 equal_bytes(const struct lanes *lanes)
 	       gathered(lanes_equal(lanes->a[1], lanes->b[1], tops), 1) << 8;
 }
 
-/* Where one of the bytes of lanes.a, those that `ended` has none of, is in lanes.b; or one between two
- * of them. */
+/* Where one of the bytes of lanes.a, those that `ended` has none of, is in lanes.b; or one between
+ * two of them. */
 SUBPROGRAM int find_any(struct work *work, u32 ended, u32 ranges)
 {
 	struct lanes *lanes;
@@ -75,39 +76,58 @@ static inline u32 place_of(u32 bits, int last)
 	return place;
 }
 
+/* The results of a search: where the first or the last of the bits that were found is. */
+SUBPROGRAM int leave_text(struct work *work, u32 bits)
+{
+	struct lanes *lanes;
+	struct way *way;
+	u32 other;
+
+	if (!work)
+		return 0;
+	way = &work->way;
+	lanes = &way->lanes;
+	other = (u32)lanes->row[1];
+	bits &= 0xffff;
+	if (lanes->how & 0x10)
+		bits ^= lanes->how & 0x20 ? ~other & 0xffff : 0xffff;
+	set(way, RCX, place_of(bits, lanes->how & 0x40), 8, 1);
+	set_register_flags(way, other != 0, 0, bits != 0);
+	/* The sign and the overflow. */
+	way->flags_a |= (u64)(lanes->row[0] != 0) << 7 | (u64)(bits & 1) << 11;
+	return 0;
+}
+
 SUBPROGRAM int follow_text(struct work *work, struct insn *insn)
 {
 	struct lanes *lanes;
 	struct way *way;
-	u32 how, ended, other, bits;
+	u32 kind, ended, other;
 
 	if (!work || !insn)
 		return 0;
 	way = &work->way;
 	lanes = &way->lanes;
-	how = insn->value & 0xff;
+	lanes->how = insn->value & 0xff;
+	kind = lanes->how >> 2 & 3;
 	lanes->a[0] = vector_word(way, insn->reg, 0);
 	lanes->a[1] = vector_word(way, insn->reg, 1);
 	/* Signs matter to ranges only. */
-	if ((known_words(way, insn->reg) & lanes->b_known & 3) != 3 || how & 1 ||
-	    (how >> 2 & 3) == 3 || ((how >> 2 & 3) == 1 && how & 2)) {
+	if ((known_words(way, insn->reg) & lanes->b_known & 3) != 3 || lanes->how & 1 ||
+	    kind == 3 || (kind == 1 && lanes->how & 2)) {
 		forget(way, RCX);
 		forget_flags(way);
 		return 0;
 	}
 	ended = from_first(zero_bytes(lanes->a[0], lanes->a[1]));
 	other = from_first(zero_bytes(lanes->b[0], lanes->b[1]));
-	if ((how >> 2 & 3) == 2)
-		bits = (equal_bytes(lanes) & ~(ended | other)) | (ended & other);
+	lanes->row[0] = ended;
+	lanes->row[1] = other;
+	if (kind == 2)
+		ended = (equal_bytes(lanes) & ~(ended | other)) | (ended & other);
 	else
-		bits = find_any(work, ended, how >> 2 & 1) & ~other;
-	bits &= 0xffff;
-	if (how & 0x10)
-		bits ^= how & 0x20 ? ~other & 0xffff : 0xffff;
-	set(way, RCX, place_of(bits, how & 0x40), 8, 1);
-	set_register_flags(way, other != 0, 0, bits != 0);
-	/* The sign and the overflow. */
-	way->flags_a |= (u64)(ended != 0) << 7 | (u64)(bits & 1) << 11;
+		ended = find_any(work, ended, kind & 1) & ~lanes->row[1];
+	leave_text(work, ended);
 	return 0;
 }
 

@@ -1,11 +1,11 @@
 /*
- * Instructions of vector registers, as far as a way follows them. vector_table.h says what is made of
- * each: most join their operands' elements (join.h), others move (move.h), join masks (mask.h), search
- * text (text.h) or calculate with floating point numbers (scalar.h). Of what is left only what it
- * reads and that it writes is followed. Part of way.h, as instruction.h.
+ * Instructions of vector registers, as far as a way follows them. vector_table.h says what is made
+ * of each: most join their operands' elements (join.h), others move (move.h), join masks (mask.h),
+ * search text (text.h) or calculate with floating point numbers (scalar.h). Of what is left only
+ * what it reads and that it writes is followed. Part of way.h, as instruction.h.
  *
- * What an instruction reads is in lanes.b before it is joined, and the result is written behind that,
- * since calls of subprograms may be nested eight times at most.
+ * What an instruction reads is in lanes.b before it is joined, and the result is written behind
+ * that, since calls of subprograms may be nested eight times at most.
  */
 #ifndef VCPI_VECTOR_H
 #define VCPI_VECTOR_H
@@ -158,17 +158,27 @@ static inline void follow_action(struct work *work, struct insn *insn)
 		follow_move(work, insn);
 	else if (action <= WIDE_LAST)
 		follow_wide(work, insn);
+	else if (action >= FLOAT_ADD && (work->way.lanes.scalar || (action == FLOAT_COMPARE &&
+								    is_evex(insn))))
+		follow_scalar(work, insn);
+	else if (action == FLOAT_WIDEN || action == FLOAT_NARROW || action == FLOAT_OF_PARTS)
+		convert_floats(work);
 	else if (action >= FLOAT_ADD)
 		follow_float(work, insn);
-	else if (!insn->width && !is_evex(insn))
+	else if (insn->width || is_evex(insn))
+		return;
+	else if (action == MASK_STORE)
+		store_mask(work, insn);
+	else
 		follow_mask(work, insn);
 }
 
-SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
+/* What the table says of an instruction, into lanes. */
+SUBPROGRAM int find_action(struct work *work, struct insn *insn)
 {
 	struct vector_action of;
 	struct lanes *lanes;
-	u32 action, word;
+	u32 action;
 
 	if (!work || !insn)
 		return 0;
@@ -182,28 +192,36 @@ SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 		action = 0;
 	lanes->action = action;
 	lanes->element = element_bytes(insn, of.element);
-	if ((action == MOVE_PART || action == MOVE_PART_STORE) && !of.element &&
-	    insn->flags & OPERAND_WIDE)
-		lanes->element = 8;
+	if (action == FLOAT_FUSED || ((action == MOVE_PART || action == MOVE_PART_STORE) &&
+				      !of.element))
+		lanes->element = insn->flags & OPERAND_WIDE ? 8 : 4;
 	lanes->words = words_of(insn);
 	lanes->to = insn->reg;
 	lanes->writes = 0;
 	lanes->stores = 0;
 	lanes->first = 0;
 	lanes->scalar = of.element & SCALAR;
-	if (action == FLOAT_FUSED)
-		lanes->element = insn->flags & OPERAND_WIDE ? 8 : 4;
 	lanes->read = words_read(insn, lanes);
 	lanes->low = bytes_read(insn, lanes);
 	lanes->b_known = 0;
-	lanes->placed = insn->flags & OPERAND_MEMORY && address_of(&work->way, insn, &lanes->address);
-	if (action && (lanes->read || lanes->low))
+	lanes->placed = insn->flags & OPERAND_MEMORY &&
+			address_of(&work->way, insn, &lanes->address);
+	return action && (lanes->read || lanes->low);
+}
+
+SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
+{
+	u32 word;
+
+	if (!work || !insn)
+		return 0;
+	if (find_action(work, insn))
 		read_operand(work, insn);
 	follow_action(work, insn);
-	if (lanes->writes)
+	if (work->way.lanes.writes)
 		write_vector(work, insn);
 	for (word = 0; word < 8; word++) {
-		if (!lanes->stores || word >= lanes->words)
+		if (!work->way.lanes.stores || word >= work->way.lanes.words)
 			break;
 		store_vector_word(work, insn, word);
 	}

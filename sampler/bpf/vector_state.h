@@ -1,10 +1,11 @@
 /*
- * Registers of vectors and masks, as a way has them: what of them is known, what an instruction reads
- * of them and of memory, and what a mask lets through. Part of way.h, as instruction.h.
+ * Registers of vectors and masks, as a way has them: what of them is known, what an instruction
+ * reads of them and of memory, and what a mask lets through. Part of way.h, as instruction.h.
  */
 #ifndef VCPI_VECTOR_STATE_H
 #define VCPI_VECTOR_STATE_H
 
+/* Which words of a register are known: a bit each. */
 static inline u32 known_words(const struct way *way, u32 number)
 {
 	return way->vector_known[number >> 3 & 3] >> (8 * (number & 7)) & 0xff;
@@ -22,15 +23,7 @@ static inline void set_known_words(struct way *way, u32 number, u32 known)
 
 static inline u64 vector_word(const struct way *way, u32 number, u32 word)
 {
-	return way->vectors[number & 31][word & 7];
-}
-
-static inline void set_vector_word(struct way *way, u32 number, u32 word, u64 value, int known)
-{
-	u32 words = known_words(way, number), bit = 1U << (word & 7);
-
-	way->vectors[number & 31][word & 7] = value;
-	set_known_words(way, number, known ? words | bit : words & ~bit);
+	return way->vectors[within(number, 31)][within(word, 7)];
 }
 
 /* None is known at first, and no mask. */
@@ -125,12 +118,14 @@ static inline u32 words_read(const struct insn *insn, const struct lanes *lanes)
 		return lanes->words / 2;
 	if (action == WIDE_PERMUTE || action == WIDE_LANES)
 		return lanes->words;
-	if (action <= LANE_LAST || action == MOVE_TEST || action == MOVE_TEXT || (action >= FLOAT_ADD && !lanes->scalar))
+	if (action <= LANE_LAST || action == MOVE_TEST || action == MOVE_TEXT ||
+	    (action >= FLOAT_ADD && !lanes->scalar))
 		return lanes->words;
 	return 0;
 }
 
-/* Bytes of a mask: by the prefix and W; of those that move from and to general registers otherwise. */
+/* Bytes of a mask: by the prefix and W; of those that move from and to general registers
+ * otherwise. */
 static inline u32 mask_bytes(const struct insn *insn, u32 action)
 {
 	u32 prefix = insn->map >> 4;
@@ -182,7 +177,8 @@ SUBPROGRAM int find_left_out(struct work *work, struct insn *insn)
 	lanes = &work->way.lanes;
 	lanes->left_out = 0;
 	if (!is_masked(insn) || !mask_is_known(&work->way, insn->mask) ||
-	    (lanes->action > JOIN_LAST && lanes->action < FLOAT_ADD) || lanes->action == JOIN_SHIFT_BY)
+	    (lanes->action > JOIN_LAST && lanes->action < FLOAT_ADD) ||
+	    lanes->action == JOIN_SHIFT_BY)
 		return 0;
 	for (word = 0; word < 8; word++)
 		if (!kept_bytes(work, insn, word, lanes->element))
@@ -190,7 +186,8 @@ SUBPROGRAM int find_left_out(struct work *work, struct insn *insn)
 	return 0;
 }
 
-/* Words that lie across those of memory: each of them is loaded once, as it may have been stored. */
+/* Words that lie across those of memory: each of them is loaded once, as it may have been stored.
+ */
 SUBPROGRAM int read_unaligned(struct work *work)
 {
 	struct lanes *lanes;

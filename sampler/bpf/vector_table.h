@@ -117,8 +117,8 @@
 #define FLOAT_FUSED 111
 #define FLOAT_OF_PARTS 112
 
-/* Of the element: 4, or 8 with W of EVEX; 1, or 2 with it; not of the form for scalars, which have the
- * bit 16. */
+/* Of the element: 4, or 8 with W of EVEX; 1, or 2 with it; not of the form for scalars, which have
+ * the bit 16. */
 #define BY_WIDE 0
 #define BY_WIDE_BYTES 3
 #define SCALAR 16

@@ -1,15 +1,17 @@
 /*
- * Functions of the C library as the handler's way follows them: from a call, in this very process, to
- * the return. What the way then holds for the result is what the function gives. Prints a line for
- * each function: how often it was followed, with a right result, with one that is not known, and with a
- * wrong one.
+ * Functions of the C library as the handler's way follows them: from a call, in this very process,
+ * to the return. What the way then holds for the result is what the function gives. Prints a line
+ * for each function: how often it was followed, with a right result, with one that is not known,
+ * and with a wrong one.
  */
 #define _GNU_SOURCE
+#include <asm/prctl.h>
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -117,7 +119,8 @@ static int follow(void *function, u64 a, u64 b, u64 c)
 	work.registers[REGISTER_FLAGS] = 0x202;
 	memset(&work.record, 0, sizeof(work.record));
 	work.record.ip = (u64)function;
-	follow_way(&work, MAX_FOLLOWED, 0);
+	syscall(SYS_arch_prctl, ARCH_GET_FS, &work.record.fs_base);
+	follow_way(&work, MAX_FOLLOWED, PLAN_NEEDS_FS_BASE);
 	sums.followed++;
 	if (work.way.pc == RETURNED && !work.way.guesses)
 		return 1;
@@ -206,7 +209,8 @@ static void write_to(void *library, const char *name, int sets)
 			struct stored *held = stored_at(&work, (u64)text[2] + at);
 			u32 byte;
 
-			if (held->serial != work.way.serial || held->word != ((u64)text[2] + at) >> 3)
+			if (held->serial != work.way.serial ||
+			    held->word != ((u64)text[2] + at) >> 3)
 				continue;
 			known = known && held->known == held->bytes;
 			for (byte = 0; byte < 8; byte++)

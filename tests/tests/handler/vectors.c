@@ -1,8 +1,9 @@
 /*
- * Instructions of vector registers as the handler's way follows them, beside the processor itself: one
- * at random, from registers and memory at random, of which the way knows a part. What it then holds
- * for known is what the processor has. Prints, a line each: "wrong" and what was found; for each row of
- * the table how often the processor ran it with all known, and how often the way then knew all; sums.
+ * Instructions of vector registers as the handler's way follows them, beside the processor itself:
+ * one at random, from registers and memory at random, of which the way knows a part. What it then
+ * holds for known is what the processor has. Prints, a line each: "wrong" and what was found; for
+ * each row of the table how often the processor ran it with all known, and how often the way then
+ * knew all; sums.
  */
 #include <cpuid.h>
 #include <setjmp.h>
@@ -480,7 +481,8 @@ int main(int count_of, char **arguments)
 	rounds = strtoull(arguments[2], 0, 0);
 	find_layout();
 	buffer = mmap(0, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	area = aligned_alloc(64, area_bytes);
 	clean = aligned_alloc(64, area_bytes);
 	if (buffer == MAP_FAILED || code == MAP_FAILED || !clean || !area)

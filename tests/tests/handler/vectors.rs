@@ -31,23 +31,28 @@ fn output(source: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Res
 /// The number behind a word of a line.
 fn number(line: &str, word: &str) -> Result<u32> {
     let mut words = line.split(' ').skip_while(|this| *this != word);
-    let number = words.nth(1).with_context(|| format!("no {word} in {line}"))?;
+    let number = words
+        .nth(1)
+        .with_context(|| format!("no {word} in {line}"))?;
     Ok(number.parse()?)
 }
 
-/// One instruction at a time, from registers, masks and memory of which the way knows all or a part:
-/// what it holds for known afterwards, the processor has, to the last bit.
+/// One instruction at a time, from registers, masks and memory of which the way knows all or a
+/// part: what it holds for known afterwards, the processor has.
 #[test]
 fn instructions_as_the_processor_runs_them() {
     let text = output("vectors.c", &["11", DRAWN], &[]).unwrap();
-    let wrong: Vec<_> = text.lines().filter(|line| line.starts_with("wrong")).collect();
+    let wrong: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("wrong"))
+        .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     let sums = text.lines().last().unwrap();
     println!("{sums}");
     assert!(number(sums, "ran").unwrap() > 50_000, "{sums}");
 
-    // Where all is known before, so it is after nearly every instruction of the table. Numbers are drawn
-    // of which many are none, or too small.
+    // Where all is known before, so it is after nearly every instruction of the table. Of the
+    // numbers that are drawn many are none, or too small.
     let (mut known, mut low) = (0, Vec::new());
     for line in text.lines().filter(|line| line.starts_with("row")) {
         let action = number(line, "action").unwrap();
@@ -62,7 +67,10 @@ fn instructions_as_the_processor_runs_them() {
         }
     }
     println!("{known} rows");
-    assert!(known > 120 && low.len() * 20 < known, "{known} rows, {low:#?}");
+    assert!(
+        known > 120 && low.len() * 20 < known,
+        "{known} rows, {low:#?}"
+    );
 }
 
 /// Functions of the C library that search, compare, copy and calculate are followed to their return
@@ -85,7 +93,9 @@ fn functions_of_the_library() {
             rights.insert(name, number(line, "right").unwrap() * 100 / followed);
         }
         println!("{without}: {rights:?}");
-        for name in ["strlen", "strchr", "memchr", "memrchr", "memcmp", "memcpy", "memmove"] {
+        for name in [
+            "strlen", "strchr", "memchr", "memrchr", "memcmp", "memcpy", "memmove",
+        ] {
             assert!(rights[name] > 75, "{name} without {without}: {rights:?}");
         }
         for name in ["exp", "log", "pow", "sqrt", "floor"] {

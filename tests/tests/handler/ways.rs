@@ -18,7 +18,8 @@ use crate::host::{Pipes, mixed, read_made_up};
 const MOST_READS: usize = 256;
 /// Bytes of a result.
 const RESULT: usize = 16 + 8 * MOST_READS;
-/// Lines that a way reads at most, and each of them once more; and those that it fails to read.
+/// Lines that a way reads at most, each of them once more, and those that cannot be read: two make a
+/// way's end likely, and the last instruction may meet some more.
 const MOST_LINES: usize = 2 * 96 + 8;
 
 /// Kinds of instructions, as `sampler/bpf/instruction.h` numbers them.
