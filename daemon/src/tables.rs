@@ -131,6 +131,8 @@ pub(crate) struct Tables {
     lists: usize,
     /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
     pub(crate) evenness: f64,
+    /// How often the events of the present window count.
+    times: u32,
     /// Whether branches and calls of the present window count.
     for_ways: bool,
     /// Instructions of a window, if those that return within one are counted apart; else 0.
@@ -170,6 +172,7 @@ impl Tables {
             budget,
             lists: 0,
             evenness: 1.0,
+            times: 1,
             for_ways: true,
             long: returns::long(window),
         }
@@ -339,10 +342,13 @@ impl Tables {
         self.long != 0
     }
 
-    /// A window begins; says whether its branches and calls count. Those are of executions, and
-    /// have no counts of time beside them.
-    pub(crate) fn begin_window(&mut self, for_ways: bool) {
-        self.for_ways = for_ways;
+    /// A window begins, whose events count so often; says whether its branches and calls count at all.
+    /// Those are of executions, and have no counts of time beside them.
+    pub(crate) fn begin_window(&mut self, times: u32, for_ways: bool) {
+        (self.times, self.for_ways) = (times, for_ways);
+        if times > 1 {
+            self.count("run", "windows_twice", 1);
+        }
         if !for_ways {
             self.count("run", "windows_for_values", 1);
         }
@@ -361,7 +367,7 @@ impl Tables {
         if unknown || self.is_over_full() && !self.calls.contains_key(&key) {
             self.lost.count(Loss::TableFullCalls, 1);
         } else if self.for_ways {
-            *self.calls.entry(key).or_insert(0) += 1;
+            *self.calls.entry(key).or_insert(0) += u64::from(self.times);
         }
         id
     }

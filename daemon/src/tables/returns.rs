@@ -82,9 +82,9 @@ impl Returns {
         }
     }
 
-    /// Takes notice of an event at this instruction of a window.
-    pub(super) fn came_by(&mut self, depth: u32, long: u32, value: Option<u64>) {
-        self.early += u64::from(is_early(depth, long));
+    /// Takes notice of an event at this instruction of a window that counts so often.
+    pub(super) fn came_by(&mut self, depth: u32, long: u32, value: Option<u64>, times: u32) {
+        self.early += u64::from(is_early(depth, long)) * u64::from(times);
         self.last_value = value;
     }
 
@@ -164,22 +164,23 @@ impl Tables {
             profile.returns = new;
             self.lists += 1;
             let mut returns = Returns::new(Hotlist::new(&self.config));
-            returns.came_by(before, self.long, None);
+            returns.came_by(before, self.long, None, self.times);
             self.returns.push(returns);
         }
         let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
             return;
         };
-        returns.returned += u64::from(is_early(before, self.long));
+        let times = u64::from(self.times);
+        returns.returned += u64::from(is_early(before, self.long)) * times;
         let last_value = returns.last_value;
-        returns.came_by(moment.depth, self.long, value);
+        returns.came_by(moment.depth, self.long, value, self.times);
         let gap = moment.depth.saturating_sub(before);
         if coins.uniform() > acceptance(gap, self.long) {
             return;
         }
-        returns.reached += 1;
+        returns.reached += times;
         let Some(value) = value else {
-            returns.unknown += 1;
+            returns.unknown += times;
             return;
         };
         if let Some(last_value) = last_value {
@@ -191,9 +192,11 @@ impl Tables {
             returns.last_window = window;
             returns.windows += 1;
         }
-        returns
-            .list
-            .update_in_window(value, moment.time, opens, coins);
+        let list = &mut returns.list;
+        list.update_in_window(value, moment.time, opens, coins);
+        for _ in 1..times {
+            list.update_in_window(value, moment.time, false, coins);
+        }
     }
 
     /// The later events of a profile, if there are any.
@@ -364,7 +367,7 @@ mod tests {
         let at = tables.pc_of(site).expect("it is there");
         let mut coins = Generator::new(7);
         for window in 1..=3 {
-            tables.begin_window(window == 2);
+            tables.begin_window(1, window == 2);
             let mut place = tables.place(site, None).expect("it is there");
             let moment = Moment {
                 caller: None,

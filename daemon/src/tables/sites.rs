@@ -238,12 +238,13 @@ impl Tables {
             }
             profile.last_depth = moment.depth;
             if opens && let Some(returns) = self.returns.get_mut(profile.returns as usize) {
-                returns.came_by(moment.depth, self.long, value);
+                returns.came_by(moment.depth, self.long, value, self.times);
             }
         }
-        profile.reached += 1;
+        let times = self.times;
+        profile.reached += u64::from(times);
         let Some(value) = value else {
-            profile.unknown += 1;
+            profile.unknown += u64::from(times);
             if self.long != 0 {
                 profile.last_window = window;
             }
@@ -258,6 +259,10 @@ impl Tables {
             Hotlist::new(&self.config)
         });
         list.update_in_window(value, moment.time, opens, coins);
+        for _ in 1..times {
+            // To the list it is another event of the window: so intervals know of it.
+            list.update_in_window(value, moment.time, false, coins);
+        }
         next
     }
 
@@ -269,10 +274,11 @@ impl Tables {
         let Some(site) = self.sites.get_mut(site.0 as usize) else {
             return;
         };
+        let times = u64::from(self.times);
         match taken {
-            Some(true) => site.directions.taken += 1,
-            Some(false) => site.directions.not_taken += 1,
-            None => site.directions.unknown += 1,
+            Some(true) => site.directions.taken += times,
+            Some(false) => site.directions.not_taken += times,
+            None => site.directions.unknown += times,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 15] = [
+const MEANINGS: [(&str, &str); 16] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -18,6 +18,10 @@ const MEANINGS: [(&str, &str); 15] = [
     (
         "windows_thinned_early",
         "of these, more than should have been: the handler had yet to be told of a larger share",
+    ),
+    (
+        "windows_twice",
+        "had intervals longer than the mean, and count more than once",
     ),
     (
         "windows_for_values",
