@@ -4,8 +4,7 @@
 //!
 //! The first undoes the pull of stalls ([`crate::blocks`]). It is for shares of executions.
 //! Windows that are long enough to tell these by what comes back ([`crate::tables`]) are all kept,
-//! since shares of time need all of them; there the coin decides only whether branches and calls
-//! count. Where a capture plan would be evaluated
+//! since shares of time need all of them; there branches and calls count in part. Where a capture plan would be evaluated
 //! for a window, the interrupt's handler throws a coin for it: with a share somewhat above the
 //! probability ([`crate::plans`]), since the handler cannot be told anew at each sample. A second
 //! coin is thrown here, and the two are one of that probability.
@@ -88,11 +87,6 @@ impl Acceptance {
             return 1;
         }
         (means + self.coins.random::<f64>()) as u32
-    }
-
-    /// Whether a window that is kept for its values counts for branches and calls, too.
-    pub(crate) fn draw(&mut self, probability: f64) -> bool {
-        probability >= 1.0 || self.coins.random::<f64>() < probability
     }
 
     /// Whether a window is not accepted, so that it is with this probability in all. The handler has

@@ -408,9 +408,9 @@ impl Collector {
             }
             return;
         }
-        let for_ways = !keeps_all || self.acceptance.draw(probability);
         let times = self.acceptance.times(means);
-        self.tables.begin_window(times, for_ways);
+        let part = if keeps_all { probability } else { 1.0 };
+        self.tables.begin_window(times, part);
         self.windows += 1;
         self.callers.clear();
         self.callers.push(caller);

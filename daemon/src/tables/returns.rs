@@ -347,9 +347,10 @@ mod tests {
         assert!(known < 0.5, "{known}");
     }
 
-    /// A window behind a stall counts for values; its branches and calls do not count.
+    /// A window behind a stall counts for values in full; its branches and calls count in part. One of a
+    /// long interval counts twice.
     #[test]
-    fn windows_for_values() {
+    fn windows_in_part() {
         let mut tables = Tables::new(Config::default().precise(), 1 << 20, WINDOW);
         let process = || Process {
             pid: 1,
@@ -367,7 +368,10 @@ mod tests {
         let at = tables.pc_of(site).expect("it is there");
         let mut coins = Generator::new(7);
         for window in 1..=3 {
-            tables.begin_window(1, window == 2);
+            tables.begin_window(
+                if window == 3 { 2 } else { 1 },
+                if window == 2 { 1.0 } else { 0.25 },
+            );
             let mut place = tables.place(site, None).expect("it is there");
             let moment = Moment {
                 caller: None,
@@ -380,9 +384,15 @@ mod tests {
             tables.add_call(owner, at, Some(pc));
         }
         assert_eq!(tables.profiles[0].windows, 3);
-        assert_eq!(tables.directions(owner, pc), Some((1, 0)));
-        assert_eq!(tables.calls.values().sum::<u64>(), 1);
-        assert_eq!(tables.counters()[&("run", "windows_for_values")], 2);
+        assert_eq!(tables.profiles[0].reached, 4);
+        assert_eq!(tables.directions(owner, pc), Some((3, 0)));
+        let (.., branch) = tables.branches().next().expect("it was met");
+        assert_eq!(branch.weights, [1.75, 0.0, 0.0]);
+        let (.., calls) = tables.calls().next().expect("it was met");
+        assert_eq!((calls.times, calls.weight), (3, 1.75));
+        assert_eq!(calls.squares, Some(0.0625 + 1.0 + 0.25));
+        assert_eq!(tables.counters()[&("run", "windows_in_part")], 2);
+        assert_eq!(tables.counters()[&("run", "windows_twice")], 1);
     }
 
     /// In short windows all events are of one kind.

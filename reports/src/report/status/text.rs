@@ -24,8 +24,8 @@ const MEANINGS: [(&str, &str); 16] = [
         "had intervals longer than the mean, and count more than once",
     ),
     (
-        "windows_for_values",
-        "began behind stalls: their values count, branches and calls do not",
+        "windows_in_part",
+        "began behind stalls: their values count in full, branches and calls in part",
     ),
     (
         "ways",
