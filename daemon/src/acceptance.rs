@@ -63,12 +63,12 @@ impl Acceptance {
     /// How far samples come at even distances of time ([`hotlist::Draws::even`]), beside the part of
     /// them that is turned away: less the square of the coefficient of variation of intervals that
     /// are each drawn anew, uniform on 1/2 to 3/2 of the mean. Others are in force for long, and
-    /// windows stand for them, but for the coin that rounds. Of the square of the mean count, this
-    /// leaves 13/12 : 5/4 of the mean square, where 7/8 of the windows count.
+    /// windows stand for them, but for the coin that rounds: the mean square of the intervals is
+    /// 13/12 of the square of the mean, that of the counts is 5/4 of it.
     pub(crate) fn evenness(&self) -> f64 {
         match self.once {
             0 => 1.0 - 1.0 / 12.0,
-            _ => 13.0 / 12.0 / (5.0 / 4.0) / (7.0 / 8.0),
+            _ => 13.0 / 12.0 / (5.0 / 4.0),
         }
     }
 

@@ -177,20 +177,20 @@ fn record(cell: &Cell, random: &mut Generator) -> (f64, (f64, f64)) {
             list.update_in_window(value, (time * 1e9) as u64, again == 0, random);
         }
     }
-    let windows = events.len();
+    let windows: u32 = events.iter().map(|(.., times)| times).sum();
     // As vcpid tells it: what a draw at each sample, or the coin that rounds, leaves of the part that
     // comes by.
     let even = match cell.clock {
         Clock::Each => 1.0 - 1.0 / 12.0,
-        _ => 13.0 / 12.0 / (5.0 / 4.0) / (7.0 / 8.0),
-    } * windows as f64
+        _ => 13.0 / 12.0 / (5.0 / 4.0),
+    } * f64::from(windows)
         / f64::from(taken.max(1));
     let mut sum = Sum::new(Sum::<u64>::MOST);
     sum.add(&list, random);
     let samples = sum.events();
     let draws = Draws {
         samples,
-        windows: windows as u64,
+        windows: u64::from(windows),
         reached: samples,
         even,
     };

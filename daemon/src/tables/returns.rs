@@ -175,7 +175,11 @@ impl Tables {
         let last_value = returns.last_value;
         returns.came_by(moment.depth, self.long, value, self.times);
         let gap = moment.depth.saturating_sub(before);
-        if coins.uniform() > acceptance(gap, self.long) {
+        // So most windows of long intervals need not count an event twice, which would look as if
+        // it came again.
+        let accepted = f64::from(self.times) * acceptance(gap, self.long);
+        let times = accepted as u64 + u64::from(coins.uniform() <= accepted.fract());
+        if times == 0 {
             return;
         }
         returns.reached += times;
@@ -383,7 +387,7 @@ mod tests {
             tables.add_branch(site, Some(true));
             tables.add_call(owner, at, Some(pc));
         }
-        assert_eq!(tables.profiles[0].windows, 3);
+        assert_eq!(tables.profiles[0].windows, 4);
         assert_eq!(tables.profiles[0].reached, 4);
         assert_eq!(tables.directions(owner, pc), Some((3, 0)));
         let (.., branch) = tables.branches().next().expect("it was met");

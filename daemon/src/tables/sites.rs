@@ -253,7 +253,7 @@ impl Tables {
         };
         if opens {
             profile.last_window = window;
-            profile.windows += 1;
+            profile.windows += u64::from(times);
         }
         let list = profile.list.get_or_insert_with(|| {
             self.lists += 1;
