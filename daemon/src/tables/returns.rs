@@ -210,6 +210,9 @@ impl Tables {
 }
 
 #[cfg(test)]
+mod coverage;
+
+#[cfg(test)]
 mod tests {
     use hotlist::Config;
     use interpreter::Parameter;
