@@ -50,7 +50,7 @@ impl Program {
             Values::Constant => 1.0,
             Values::Two => 0.1,
             Values::Zipf => (3_f64 / 2.0).ln() / 25_f64.ln(),
-            Values::Phases if sample / PHASE % 2 == 0 => 0.05,
+            Values::Phases if (sample / PHASE).is_multiple_of(2) => 0.05,
             Values::Phases => 0.2,
         }
     }
