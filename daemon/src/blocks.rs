@@ -5,7 +5,7 @@
 //! block are executed equally often; so a window that starts at PC s is accepted for values with
 //! probability min(1, m / c(s)), where c(s) counts the cycle samples at s and m is their mean
 //! over the instructions of its basic block. Cycles always count. Of windows of 64 instructions or
-//! more, values always count too, and the probability is that for branches and calls.
+//! more, values always count too, and branches and calls count in part: as much as the probability.
 //!
 //! Both counts start at one sample an instruction: with the first few samples of a block, m / c
 //! says nothing yet, and would turn away nearly all of them.

@@ -211,13 +211,12 @@ impl Snapshot {
         }
         for (who, at, directions) in tables.branches() {
             if let (Some((process, subject)), Some(at)) = (owner(&who), pc(at)) {
-                let (taken, not_taken) = (directions.taken, directions.not_taken);
-                flush.branch(process, subject, at, taken, not_taken, directions.unknown)?;
+                flush.branch(process, subject, at, directions)?;
             }
         }
-        for ((who, site, callee), calls) in &tables.calls {
-            if let (Some((process, subject)), Some(site)) = (owner(who), pc(*site)) {
-                flush.call(process, subject, site, callee.and_then(pc), *calls)?;
+        for (who, site, callee, calls) in tables.calls() {
+            if let (Some((process, subject)), Some(site)) = (owner(&who), pc(site)) {
+                flush.call(process, subject, site, callee.and_then(pc), calls)?;
             }
         }
         if rejected > 0 {

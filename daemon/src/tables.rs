@@ -6,6 +6,7 @@
 mod returns;
 mod sites;
 mod tally;
+mod ways;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use self::returns::Returns;
 use self::sites::Site;
 pub(crate) use self::sites::{Moment, SiteId};
 use self::tally::Tally;
+use self::ways::{Branch, Calls};
 use crate::images::ImageId;
 use crate::loadmap::ProcessId;
 use crate::lost::Lost;
@@ -94,14 +96,6 @@ pub(crate) struct Cycles {
     pub(crate) weight: u64,
 }
 
-/// Directions of a branch.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Directions {
-    pub(crate) taken: u64,
-    pub(crate) not_taken: u64,
-    pub(crate) unknown: u64,
-}
-
 /// Everything collected since the last flush.
 #[derive(Debug)]
 pub(crate) struct Tables {
@@ -121,7 +115,8 @@ pub(crate) struct Tables {
     returns: Vec<Returns>,
     /// Profiles of sites that have many.
     spilled: FxHashMap<ProfileKey, u32>,
-    pub(crate) calls: FxHashMap<(Owner, PcId, Option<PcId>), u64>,
+    branches: Vec<Branch>,
+    calls: FxHashMap<(Owner, PcId, Option<PcId>), Calls>,
     pub(crate) tally: Tally,
     /// By the places of the names, which is all that counting has to look at.
     counts: FxHashMap<[usize; 2], (&'static str, &'static str, u64)>,
@@ -131,8 +126,12 @@ pub(crate) struct Tables {
     lists: usize,
     /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
     pub(crate) evenness: f64,
-    /// Whether branches and calls of the present window count.
-    for_ways: bool,
+    /// How often the events of the present window count.
+    times: u32,
+    /// What each branch and call of the present window weighs.
+    weight: u32,
+    /// The number of the present window, from 1, modulo 2^32.
+    opened: u32,
     /// Instructions of a window, if those that return within one are counted apart; else 0.
     long: u32,
 }
@@ -142,7 +141,7 @@ const LIST_BYTES: usize = 608;
 const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
 const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
 const CYCLES_BYTES: usize = 2 * size_of::<(Arrival, Cycles)>();
-const CALL_BYTES: usize = 2 * size_of::<((Owner, PcId, Option<PcId>), u64)>();
+const CALL_BYTES: usize = 2 * size_of::<((Owner, PcId, Option<PcId>), Calls)>();
 const PC_BYTES: usize = 3 * size_of::<Pc>() + 8;
 
 impl Tables {
@@ -162,6 +161,7 @@ impl Tables {
             profiles: Vec::new(),
             returns: Vec::new(),
             spilled: FxHashMap::default(),
+            branches: Vec::new(),
             calls: FxHashMap::default(),
             tally: Tally::default(),
             counts: FxHashMap::default(),
@@ -170,7 +170,9 @@ impl Tables {
             budget,
             lists: 0,
             evenness: 1.0,
-            for_ways: true,
+            times: 1,
+            weight: ways::weight(1, 1.0),
+            opened: 1,
             long: returns::long(window),
         }
     }
@@ -182,6 +184,7 @@ impl Tables {
             + self.returns.len() * 2 * size_of::<Returns>()
             + self.sites.len() * SITE_BYTES
             + self.marked.len() * size_of::<SiteId>()
+            + self.branches.len() * 2 * size_of::<Branch>()
             + self.cycles.len() * CYCLES_BYTES
             + self.calls.len() * CALL_BYTES
             + self.pcs.len() * PC_BYTES
@@ -339,30 +342,16 @@ impl Tables {
         self.long != 0
     }
 
-    /// A window begins; says whether its branches and calls count. Those are of executions, and
-    /// have no counts of time beside them.
-    pub(crate) fn begin_window(&mut self, for_ways: bool) {
-        self.for_ways = for_ways;
-        if !for_ways {
-            self.count("run", "windows_for_values", 1);
+    /// A window begins, whose events count so often. Of its branches and calls a part counts: those
+    /// are of executions, and have no counts of time beside them.
+    pub(crate) fn begin_window(&mut self, times: u32, part: f64) {
+        (self.times, self.weight) = (times, ways::weight(times, part));
+        self.opened = self.opened.wrapping_add(1);
+        if times > 1 {
+            self.count("run", "windows_twice", 1);
         }
-    }
-
-    /// Counts a call of what is there, if that is known, and returns its index.
-    pub(crate) fn add_call(
-        &mut self,
-        owner: Owner,
-        site: PcId,
-        callee: Option<Pc>,
-    ) -> Option<PcId> {
-        let id = callee.and_then(|pc| self.pc(pc));
-        let key = (owner, site, id);
-        let unknown = id.is_none() && callee.is_some();
-        if unknown || self.is_over_full() && !self.calls.contains_key(&key) {
-            self.lost.count(Loss::TableFullCalls, 1);
-        } else if self.for_ways {
-            *self.calls.entry(key).or_insert(0) += 1;
+        if part < 1.0 {
+            self.count("run", "windows_in_part", 1);
         }
-        id
     }
 }

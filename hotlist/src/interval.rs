@@ -29,6 +29,26 @@ pub fn interval(estimate: f64, samples: u64, windows: u64, reached: u64, p: f64)
     share_interval(estimate, thinning, samples, effect, reached)
 }
 
+/// A 95 % interval, in percent, of the share that weighs `part` of `all` known events, where windows
+/// have weights and all events reached weigh `reached`.
+///
+/// `squares` is the sum over windows of the square of what the known events of a window weigh
+/// together. The square of `all` over it is a number of draws that the share is worth at least: it
+/// takes the events of a window for one draw, and knows that unequal weights tell less (L. Kish,
+/// Survey Sampling, 1965, chapter 11). The interval is Wilson's for so many draws, and holds what the
+/// unknown may be as [`interval`] does.
+///
+/// Never fails: what cannot be told gives (0, 100).
+pub fn weighted_interval(part: f64, all: f64, squares: f64, reached: f64) -> (f64, f64) {
+    let draws = all * all / squares;
+    let told = part.is_finite() && all > 0.0 && draws.is_finite() && draws > 0.0;
+    if !told {
+        return (0.0, 100.0);
+    }
+    let (low, high) = wilson((part / all).clamp(0.0, 1.0), draws);
+    with_unknown((low, high), all / reached.max(all))
+}
+
 /// What the events were drawn by, for the interval of a share.
 ///
 /// Events are not independent: those of one window are neighbours in a program's execution, and
@@ -144,7 +164,11 @@ pub(crate) fn share_interval(
     let (low, high) = wilson(share, draws);
     let low = share - (share - low).hypot(spread);
     let high = share + (high - share).hypot(centre + spread.hypot(centre));
-    let known = all / reached.max(samples) as f64;
+    with_unknown((low, high), all / reached.max(samples) as f64)
+}
+
+/// An interval in percent: where a part of the events is unknown, it holds what these may be.
+fn with_unknown((low, high): (f64, f64), known: f64) -> (f64, f64) {
     let (low, high) = if known < KNOWN_ENOUGH {
         (low * known, high * known + (1.0 - known))
     } else {

@@ -196,7 +196,7 @@ mod words;
 pub use coins::{Coins, Generator, Scripted};
 pub use config::{Config, Eviction, Method};
 pub use error::Error;
-pub use interval::{Draws, interval};
+pub use interval::{Draws, interval, weighted_interval};
 pub use list::{Hotlist, Tuple};
 pub use pairs::Pairs;
 pub use parts::{Parts, PartsTuple};

@@ -1,6 +1,6 @@
 //! The intervals hold the truth as often as they say.
 
-use hotlist::{Config, Eviction, Generator, Hotlist, Method};
+use hotlist::{Config, Eviction, Generator, Hotlist, Method, weighted_interval};
 
 const RUNS: u32 = 1_000;
 
@@ -79,4 +79,45 @@ fn merged_lists() {
             assert!(held > 0.92, "{config:?} {share}: {held}");
         }
     }
+}
+
+/// Windows of unequal weights: 95 % of the intervals hold the truth where the events of a window are
+/// alike, and more where each is a draw of its own.
+#[test]
+fn weighted_windows() {
+    let mut random = Generator::new(23);
+    for share in [0.05, 0.5, 0.9] {
+        for alike in [true, false] {
+            let mut held = 0;
+            for _ in 0..RUNS {
+                let (mut part, mut all, mut squares) = (0.0, 0.0, 0.0);
+                for _ in 0..300 {
+                    // As windows behind stalls have them, twice for long intervals.
+                    let times = 1.0 + (random.next_u64() % 2) as f64;
+                    let weight = times * (0.05 + 0.95 * random.uniform());
+                    let first = random.uniform() <= share;
+                    let events = if alike { 1 + random.next_u64() % 3 } else { 12 };
+                    for _ in 0..events {
+                        let is_it = if alike {
+                            first
+                        } else {
+                            random.uniform() <= share
+                        };
+                        part += weight * f64::from(u8::from(is_it));
+                    }
+                    let of_window = weight * events as f64;
+                    all += of_window;
+                    squares += of_window * of_window;
+                }
+                let (low, high) = weighted_interval(part, all, squares, all);
+                held += u32::from(low <= 100.0 * share && 100.0 * share <= high);
+            }
+            let held = f64::from(held) / f64::from(RUNS);
+            let most = if alike { 0.98 } else { 1.0 };
+            assert!((0.92..=most).contains(&held), "{share} {alike}: {held}");
+        }
+    }
+    assert_eq!(weighted_interval(0.0, 0.0, 0.0, 0.0), (0.0, 100.0));
+    let (low, high) = weighted_interval(1.0, 2.0, 4.0, 8.0);
+    assert!(low <= 12.5 && 87.5 <= high, "{low} {high}");
 }

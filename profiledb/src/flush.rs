@@ -13,7 +13,7 @@ use self::bulk::Bulk;
 
 use crate::intern::{Caches, Generation};
 use crate::writer::{PcId, ProcessId, SubjectId, Writer};
-use crate::{Error, lists, open, to_sql};
+use crate::{Calls, Directions, Error, lists, open, to_sql};
 
 /// The hotlist of one parameter at one PC, as a flush takes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,8 +63,8 @@ struct Bulks {
     cycles: Bulk<7>,
     hotlists: Bulk<18>,
     tuples: Bulk<9>,
-    branches: Bulk<7>,
-    calls: Bulk<6>,
+    branches: Bulk<11>,
+    calls: Bulk<8>,
 }
 
 impl Bulks {
@@ -123,11 +123,17 @@ impl Bulks {
                     "taken",
                     "not_taken",
                     "unknown",
+                    "taken_weight",
+                    "not_taken_weight",
+                    "unknown_weight",
+                    "squares",
                 ],
             ),
             calls: Bulk::new(
                 "call",
-                ["flush", "process", "subject", "site", "callee", "calls"],
+                [
+                    "flush", "process", "subject", "site", "callee", "calls", "weight", "squares",
+                ],
             ),
         }
     }
@@ -251,8 +257,7 @@ impl<'w> Flush<'w> {
         Ok(())
     }
 
-    /// Adds directions of a conditional branch: how often windows saw it taken, not taken,
-    /// and going where they could not tell.
+    /// Adds directions of a conditional branch.
     ///
     /// # Errors
     /// [`Error::StaleId`], and those of the database.
@@ -261,21 +266,25 @@ impl<'w> Flush<'w> {
         process: ProcessId,
         subject: SubjectId,
         pc: PcId,
-        taken: u64,
-        not_taken: u64,
-        unknown: u64,
+        directions: impl Into<Directions>,
     ) -> Result<(), Error> {
         self.check_all(process, subject, pc, None)?;
+        let seen = directions.into();
+        let [taken, not_taken, unknown] = seen.weights;
         let row = [
-            self.row,
-            process.row,
-            subject.row,
-            pc.row,
-            to_sql(taken),
-            to_sql(not_taken),
-            to_sql(unknown),
+            Value::Integer(self.row),
+            Value::Integer(process.row),
+            Value::Integer(subject.row),
+            Value::Integer(pc.row),
+            Value::Integer(to_sql(seen.taken)),
+            Value::Integer(to_sql(seen.not_taken)),
+            Value::Integer(to_sql(seen.unknown)),
+            Value::Real(taken),
+            Value::Real(not_taken),
+            Value::Real(unknown),
+            seen.squares.into(),
         ];
-        self.add(|bulks| &mut bulks.branches, row.map(Value::Integer))
+        self.add(|bulks| &mut bulks.branches, row)
     }
 
     /// Adds calls that windows ran into; `callee` is the entry, where it is known.
@@ -288,16 +297,19 @@ impl<'w> Flush<'w> {
         subject: SubjectId,
         site: PcId,
         callee: Option<PcId>,
-        calls: u64,
+        calls: impl Into<Calls>,
     ) -> Result<(), Error> {
         self.check_all(process, subject, site, callee)?;
+        let calls = calls.into();
         let row = [
             Value::Integer(self.row),
             Value::Integer(process.row),
             Value::Integer(subject.row),
             Value::Integer(site.row),
             callee.map(|callee| callee.row).into(),
-            Value::Integer(to_sql(calls)),
+            Value::Integer(to_sql(calls.times)),
+            Value::Real(calls.weight),
+            calls.squares.into(),
         ];
         self.add(|bulks| &mut bulks.calls, row)
     }

@@ -28,6 +28,7 @@ mod read;
 mod recover;
 pub mod rows;
 pub mod view;
+mod ways;
 mod writer;
 
 pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
@@ -40,6 +41,7 @@ pub use profile::{
     SymbolRow,
 };
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
+pub use ways::{Calls, Directions};
 pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
 
 /// The parameter of a hotlist whose shares are of executions begins so; the parameter itself

@@ -30,10 +30,14 @@ const OLDEST: i64 = 2;
 const MIGRATIONS: &[&str] = &[
     include_str!("schema/0002.sql"),
     include_str!("schema/0003.sql"),
+    include_str!("schema/0004.sql"),
 ];
 
 /// The version that has what tells how sure a share is.
 const WITH_VARIANCE: i64 = 3;
+
+/// The version that has what branches and calls weigh.
+const WITH_WEIGHTS: i64 = 4;
 
 /// How long another program may hold a lock before it counts as an error.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -310,6 +314,11 @@ pub(crate) fn check_version(path: &Path, conn: &Connection) -> Result<(), Error>
 /// Whether the tables have what tells how sure a share is.
 pub(crate) fn has_variance(conn: &Connection) -> rusqlite::Result<bool> {
     number(conn, "user_version").map(|version| version >= WITH_VARIANCE)
+}
+
+/// Whether the tables have what branches and calls weigh.
+pub(crate) fn has_weights(conn: &Connection) -> rusqlite::Result<bool> {
+    number(conn, "user_version").map(|version| version >= WITH_WEIGHTS)
 }
 
 /// Applies the migrations that the file lacks, all or none.

@@ -109,7 +109,7 @@ pub struct HotlistRow {
 }
 
 /// Directions of a conditional branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BranchRow {
     /// Index of the process.
     pub process: usize,
@@ -123,10 +123,14 @@ pub struct BranchRow {
     pub not_taken: u64,
     /// Times the window could not tell.
     pub unknown: u64,
+    /// As [`Directions::weights`](crate::Directions::weights).
+    pub weights: [f64; 3],
+    /// As [`Directions::squares`](crate::Directions::squares).
+    pub squares: Option<f64>,
 }
 
 /// Calls that windows ran into.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CallRow {
     /// Index of the process.
     pub process: usize,
@@ -138,6 +142,10 @@ pub struct CallRow {
     pub callee: Option<usize>,
     /// Calls.
     pub calls: u64,
+    /// As [`Calls::weight`](crate::Calls::weight).
+    pub weight: f64,
+    /// As [`Calls::squares`](crate::Calls::squares).
+    pub squares: Option<f64>,
 }
 
 /// A function's name that no file can tell afterwards.

@@ -42,12 +42,6 @@ impl Intervals {
         }
     }
 
-    /// The longest interval that is drawn around a mean, in the clock's unit. Those below the
-    /// clock's floor are drawn as the floor, which may be longer.
-    pub fn longest(mean: u64) -> u64 {
-        (mean / 2).saturating_add(mean.saturating_sub(1)).max(1)
-    }
-
     /// Draws around this mean from now on.
     pub fn set_mean(&mut self, mean: u64) {
         if mean != self.mean {
@@ -106,7 +100,6 @@ mod tests {
         );
         assert!(all.iter().any(|interval| *interval < 510_000));
         assert!(all.iter().any(|interval| *interval > 1_490_000));
-        assert_eq!(Intervals::longest(1_000_000), 1_499_999);
         let mean = all.iter().sum::<u64>() / 10_000;
         assert!((985_000..1_015_000).contains(&mean), "{mean}");
     }
@@ -139,7 +132,6 @@ mod tests {
                 .all(|i| *i >= CPU_CLOCK_FLOOR)
         );
         for mean in [0, 1, 2, u64::MAX] {
-            assert!(Intervals::longest(mean) >= 1);
             assert!(drawn(Clock::Cycles, mean, 0, 0).iter().all(|i| *i >= 1));
         }
     }

@@ -20,6 +20,8 @@ pub struct Cell {
     pub clock: &'static str,
     /// Samples per second; `None`: what is usual.
     pub rate: Option<u32>,
+    /// Instructions of a window; `None`: what is usual.
+    pub window: Option<u32>,
     /// Threads of the fixture.
     pub threads: u32,
 }
@@ -85,6 +87,9 @@ pub fn run(
     command.args(["--engine", cell.engine, "--clock", cell.clock]);
     if let Some(rate) = cell.rate {
         command.args(["--rate", &rate.to_string()]);
+    }
+    if let Some(window) = cell.window {
+        command.args(["--window", &window.to_string()]);
     }
     let output = command
         .arg("--")

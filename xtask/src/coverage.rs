@@ -21,6 +21,12 @@ pub(crate) struct Options {
     /// Only recordings whose name has this in it, as "bpf cpu-clock 1000/s 3 threads".
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
+    /// Instructions of a window, if it is not to be the usual.
+    #[arg(long, value_name = "N")]
+    window: Option<u32>,
+    /// Measure the build that is there instead of building.
+    #[arg(long)]
+    no_build: bool,
     /// Seed of the first recording.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -38,7 +44,9 @@ const THREADS: [u32; 3] = [1, 3, 10];
 /// Sets up, builds, records, and prints a table for each kind of recording.
 pub(crate) fn run(options: &Options) -> Result<()> {
     setup::run(Need::Demo)?;
-    build()?;
+    if !options.no_build {
+        build()?;
+    }
     let programs = Programs::find()?;
     let folder = target_dir()?.join("coverage");
     let program = coverage::build(&folder)?;
@@ -55,6 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                     engine,
                     clock,
                     rate,
+                    window: options.window,
                     threads,
                 };
                 let mut kinds = Kinds::new();

@@ -381,7 +381,8 @@ impl Collector {
         let by_handler =
             capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Thinned { .. }));
         // The handler does not know the interval.
-        let accepted = asked * self.acceptance.of_interval(sample.period);
+        let means = self.acceptance.means_of(sample.period);
+        let accepted = asked * means.min(1.0);
         if let Some(thinned) = self.acceptance.thinned(accepted, share, by_handler) {
             let tally = &mut self.tables.tally;
             tally.windows_thinned += 1;
@@ -395,8 +396,9 @@ impl Collector {
             }
             return;
         }
-        let for_ways = !keeps_all || self.acceptance.draw(probability);
-        self.tables.begin_window(for_ways);
+        let times = self.acceptance.times(means);
+        let part = if keeps_all { probability } else { 1.0 };
+        self.tables.begin_window(times, part);
         self.windows += 1;
         self.callers.clear();
         self.callers.push(caller);

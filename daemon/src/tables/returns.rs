@@ -82,9 +82,9 @@ impl Returns {
         }
     }
 
-    /// Takes notice of an event at this instruction of a window.
-    pub(super) fn came_by(&mut self, depth: u32, long: u32, value: Option<u64>) {
-        self.early += u64::from(is_early(depth, long));
+    /// Takes notice of an event at this instruction of a window that counts so often.
+    pub(super) fn came_by(&mut self, depth: u32, long: u32, value: Option<u64>, times: u32) {
+        self.early += u64::from(is_early(depth, long)) * u64::from(times);
         self.last_value = value;
     }
 
@@ -164,22 +164,27 @@ impl Tables {
             profile.returns = new;
             self.lists += 1;
             let mut returns = Returns::new(Hotlist::new(&self.config));
-            returns.came_by(before, self.long, None);
+            returns.came_by(before, self.long, None, self.times);
             self.returns.push(returns);
         }
         let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
             return;
         };
-        returns.returned += u64::from(is_early(before, self.long));
+        let times = u64::from(self.times);
+        returns.returned += u64::from(is_early(before, self.long)) * times;
         let last_value = returns.last_value;
-        returns.came_by(moment.depth, self.long, value);
+        returns.came_by(moment.depth, self.long, value, self.times);
         let gap = moment.depth.saturating_sub(before);
-        if coins.uniform() > acceptance(gap, self.long) {
+        // So most windows of long intervals need not count an event twice, which would look as if
+        // it came again.
+        let accepted = f64::from(self.times) * acceptance(gap, self.long);
+        let times = accepted as u64 + u64::from(coins.uniform() <= accepted.fract());
+        if times == 0 {
             return;
         }
-        returns.reached += 1;
+        returns.reached += times;
         let Some(value) = value else {
-            returns.unknown += 1;
+            returns.unknown += times;
             return;
         };
         if let Some(last_value) = last_value {
@@ -191,9 +196,11 @@ impl Tables {
             returns.last_window = window;
             returns.windows += 1;
         }
-        returns
-            .list
-            .update_in_window(value, moment.time, opens, coins);
+        let list = &mut returns.list;
+        list.update_in_window(value, moment.time, opens, coins);
+        for _ in 1..times {
+            list.update_in_window(value, moment.time, false, coins);
+        }
     }
 
     /// The later events of a profile, if there are any.
@@ -201,6 +208,9 @@ impl Tables {
         self.returns.get(profile.returns as usize)
     }
 }
+
+#[cfg(test)]
+mod coverage;
 
 #[cfg(test)]
 mod tests {
@@ -344,9 +354,10 @@ mod tests {
         assert!(known < 0.5, "{known}");
     }
 
-    /// A window behind a stall counts for values; its branches and calls do not count.
+    /// A window behind a stall counts for values in full; its branches and calls count in part. One of a
+    /// long interval counts twice.
     #[test]
-    fn windows_for_values() {
+    fn windows_in_part() {
         let mut tables = Tables::new(Config::default().precise(), 1 << 20, WINDOW);
         let process = || Process {
             pid: 1,
@@ -364,7 +375,10 @@ mod tests {
         let at = tables.pc_of(site).expect("it is there");
         let mut coins = Generator::new(7);
         for window in 1..=3 {
-            tables.begin_window(window == 2);
+            tables.begin_window(
+                if window == 3 { 2 } else { 1 },
+                if window == 2 { 1.0 } else { 0.25 },
+            );
             let mut place = tables.place(site, None).expect("it is there");
             let moment = Moment {
                 caller: None,
@@ -376,10 +390,16 @@ mod tests {
             tables.add_branch(site, Some(true));
             tables.add_call(owner, at, Some(pc));
         }
-        assert_eq!(tables.profiles[0].windows, 3);
-        assert_eq!(tables.directions(owner, pc), Some((1, 0)));
-        assert_eq!(tables.calls.values().sum::<u64>(), 1);
-        assert_eq!(tables.counters()[&("run", "windows_for_values")], 2);
+        assert_eq!(tables.profiles[0].windows, 4);
+        assert_eq!(tables.profiles[0].reached, 4);
+        assert_eq!(tables.directions(owner, pc), Some((3, 0)));
+        let (.., branch) = tables.branches().next().expect("it was met");
+        assert_eq!(branch.weights, [1.75, 0.0, 0.0]);
+        let (.., calls) = tables.calls().next().expect("it was met");
+        assert_eq!((calls.times, calls.weight), (3, 1.75));
+        assert_eq!(calls.squares, Some(0.0625 + 1.0 + 0.25));
+        assert_eq!(tables.counters()[&("run", "windows_in_part")], 2);
+        assert_eq!(tables.counters()[&("run", "windows_twice")], 1);
     }
 
     /// In short windows all events are of one kind.

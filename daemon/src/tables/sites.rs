@@ -4,7 +4,7 @@ use hotlist::{Generator, Hotlist};
 use interpreter::Parameter;
 use profiledb::Loss;
 
-use super::{Directions, NONE, Owner, Pc, PcId, ProfileKey, Tables, ValueProfile};
+use super::{NONE, Owner, Pc, PcId, ProfileKey, Tables, ValueProfile};
 
 /// Index of a [`Site`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +18,13 @@ pub(crate) struct SiteId(pub(super) u32);
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Site {
-    owner: Owner,
+    pub(super) owner: Owner,
     pc: Pc,
-    id: PcId,
+    pub(super) id: PcId,
     /// Its profiles, each of which names the next.
     first: u32,
-    directions: Directions,
+    /// Its directions, if it is a conditional branch; else [`NONE`].
+    pub(super) branch: u32,
 }
 
 const _: () = assert!(size_of::<Site>() == 64);
@@ -107,7 +108,7 @@ impl Tables {
             pc,
             id: self.pc(pc)?,
             first: NONE,
-            directions: Directions::default(),
+            branch: NONE,
         };
         self.sites.push(site);
         self.site_ids.insert((owner, pc), id);
@@ -238,12 +239,13 @@ impl Tables {
             }
             profile.last_depth = moment.depth;
             if opens && let Some(returns) = self.returns.get_mut(profile.returns as usize) {
-                returns.came_by(moment.depth, self.long, value);
+                returns.came_by(moment.depth, self.long, value, self.times);
             }
         }
-        profile.reached += 1;
+        let times = self.times;
+        profile.reached += u64::from(times);
         let Some(value) = value else {
-            profile.unknown += 1;
+            profile.unknown += u64::from(times);
             if self.long != 0 {
                 profile.last_window = window;
             }
@@ -251,48 +253,17 @@ impl Tables {
         };
         if opens {
             profile.last_window = window;
-            profile.windows += 1;
+            profile.windows += u64::from(times);
         }
         let list = profile.list.get_or_insert_with(|| {
             self.lists += 1;
             Hotlist::new(&self.config)
         });
         list.update_in_window(value, moment.time, opens, coins);
+        for _ in 1..times {
+            // To the list it is another event of the window: so intervals know of it.
+            list.update_in_window(value, moment.time, false, coins);
+        }
         next
-    }
-
-    /// Counts a direction of a conditional branch.
-    pub(crate) fn add_branch(&mut self, site: SiteId, taken: Option<bool>) {
-        if !self.for_ways {
-            return;
-        }
-        let Some(site) = self.sites.get_mut(site.0 as usize) else {
-            return;
-        };
-        match taken {
-            Some(true) => site.directions.taken += 1,
-            Some(false) => site.directions.not_taken += 1,
-            None => site.directions.unknown += 1,
-        }
-    }
-
-    /// How often windows saw a branch taken, and not taken.
-    pub(crate) fn directions(&self, owner: Owner, pc: Pc) -> Option<(u64, u64)> {
-        let site = self.site_ids.get(&(owner, pc))?;
-        let directions = self.sites.get(site.0 as usize)?.directions;
-        Some((directions.taken, directions.not_taken))
-    }
-
-    /// The branches that windows met.
-    pub(crate) fn branches(&self) -> impl Iterator<Item = (Owner, PcId, Directions)> {
-        let met = self.sites.iter().filter(|site| {
-            let Directions {
-                taken,
-                not_taken,
-                unknown,
-            } = site.directions;
-            taken | not_taken | unknown != 0
-        });
-        met.map(|site| (site.owner, site.id, site.directions))
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use rusqlite::Row;
+
 use super::file::File;
 use super::referred::{FlushOfFile, Known, Place, Referred};
-use crate::Error;
 use crate::profile::{BranchRow, CallRow, CyclesRow, FlushCounters};
+use crate::{Error, open};
 
 impl File<'_> {
     pub(super) fn read_cycles(&mut self, referred: &mut Referred) -> Result<(), Error> {
@@ -38,13 +40,39 @@ impl File<'_> {
         })
     }
 
+    fn has_weights(&self) -> Result<bool, Error> {
+        open::has_weights(self.conn).map_err(|e| Error::sqlite(self.path, e))
+    }
+
+    /// What branches or calls weigh; `None`: nobody has said it.
+    fn weight(&self, row: &Row<'_>, column: usize) -> Result<Option<f64>, Error> {
+        let weight: Option<f64> = self.get(row, column)?;
+        match weight {
+            Some(weight) if !(0.0..f64::INFINITY).contains(&weight) => {
+                Err(self.corrupt(format!("a weight of {weight}")))
+            }
+            weight => Ok(weight),
+        }
+    }
+
     pub(super) fn read_branches(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql = "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown
-                   FROM branch NOT INDEXED ORDER BY rowid";
-        self.each(sql, |file, row| {
+        let weights = match self.has_weights()? {
+            true => "taken_weight, not_taken_weight, unknown_weight, squares",
+            false => "NULL, NULL, NULL, NULL",
+        };
+        let sql = format!(
+            "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown, {weights}
+             FROM branch NOT INDEXED ORDER BY rowid"
+        );
+        self.each(&sql, |file, row| {
             let taken = file.word(row, 5)?;
             let not_taken = file.word(row, 6)?;
             let unknown = file.word(row, 7)?;
+            let mut weights = [taken, not_taken, unknown].map(|times| times as f64);
+            for (column, weight) in (8..).zip(&mut weights) {
+                *weight = file.weight(row, column)?.unwrap_or(*weight);
+            }
+            let squares = file.weight(row, 11)?;
             if let Some(Place {
                 process,
                 subject,
@@ -59,6 +87,8 @@ impl File<'_> {
                     taken,
                     not_taken,
                     unknown,
+                    weights,
+                    squares,
                 };
                 file.builder.profile.branches.push(row);
             }
@@ -67,10 +97,18 @@ impl File<'_> {
     }
 
     pub(super) fn read_calls(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql = "SELECT flush, process, subject, site, callee, calls
-                   FROM call NOT INDEXED ORDER BY rowid";
-        self.each(sql, |file, row| {
+        let weights = match self.has_weights()? {
+            true => "weight, squares",
+            false => "NULL, NULL",
+        };
+        let sql = format!(
+            "SELECT flush, process, subject, site, callee, calls, {weights}
+             FROM call NOT INDEXED ORDER BY rowid"
+        );
+        self.each(&sql, |file, row| {
             let calls = file.word(row, 5)?;
+            let weight = file.weight(row, 6)?.unwrap_or(calls as f64);
+            let squares = file.weight(row, 7)?;
             if let Some(place) = file.place(referred, row, 0)? {
                 let Place {
                     process,
@@ -85,6 +123,8 @@ impl File<'_> {
                     site,
                     callee,
                     calls,
+                    weight,
+                    squares,
                 };
                 file.builder.profile.calls.push(row);
             }

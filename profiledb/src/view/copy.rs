@@ -256,33 +256,56 @@ impl<'a> Copy<'a> {
     }
 
     fn branches(&mut self) -> Result<(), Stop> {
-        let sql = "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown
-                   FROM branch NOT INDEXED ORDER BY rowid";
-        self.each(sql, [], |copy, row| {
+        let weights = match open::has_weights(self.source).map_err(|e| self.failed(e))? {
+            true => "taken_weight, not_taken_weight, unknown_weight, squares",
+            false => "NULL, NULL, NULL, NULL",
+        };
+        let sql = format!(
+            "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown, {weights}
+             FROM branch NOT INDEXED ORDER BY rowid"
+        );
+        self.each(&sql, [], |copy, row| {
             let Some((flush, process, subject, pc, _)) = copy.place(row)? else {
                 return Ok(());
             };
             let counts: [i64; 3] = [copy.get(row, 5)?, copy.get(row, 6)?, copy.get(row, 7)?];
+            let mut weights = [None::<f64>; 4];
+            for (column, weight) in (8..).zip(&mut weights) {
+                *weight = copy.get(row, column)?;
+            }
             copy.view.add(
-                "INSERT INTO branch (flush, process, subject, pc, taken, not_taken, unknown)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![flush, process, subject, pc, counts[0], counts[1], counts[2]],
+                "INSERT INTO branch (flush, process, subject, pc, taken, not_taken, unknown,
+                                     taken_weight, not_taken_weight, unknown_weight, squares)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                params![
+                    flush, process, subject, pc, counts[0], counts[1], counts[2], weights[0],
+                    weights[1], weights[2], weights[3],
+                ],
             )
         })
     }
 
     fn calls(&mut self) -> Result<(), Stop> {
-        let sql = "SELECT flush, process, subject, site, callee, calls
-                   FROM call NOT INDEXED ORDER BY rowid";
-        self.each(sql, [], |copy, row| {
+        let weights = match open::has_weights(self.source).map_err(|e| self.failed(e))? {
+            true => "weight, squares",
+            false => "NULL, NULL",
+        };
+        let sql = format!(
+            "SELECT flush, process, subject, site, callee, calls, {weights}
+             FROM call NOT INDEXED ORDER BY rowid"
+        );
+        self.each(&sql, [], |copy, row| {
             let Some((flush, process, subject, site, callee)) = copy.place(row)? else {
                 return Ok(());
             };
             let calls: i64 = copy.get(row, 5)?;
+            let weights: [Option<f64>; 2] = [copy.get(row, 6)?, copy.get(row, 7)?];
             copy.view.add(
-                "INSERT INTO call (flush, process, subject, site, callee, calls)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![flush, process, subject, site, callee, calls],
+                "INSERT INTO call (flush, process, subject, site, callee, calls, weight, squares)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![
+                    flush, process, subject, site, callee, calls, weights[0], weights[1]
+                ],
             )
         })
     }

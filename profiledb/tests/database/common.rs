@@ -78,7 +78,7 @@ pub(crate) fn fill(flush: &mut Flush<'_>, pid: u32, uid: u32) -> Result<(), Erro
     let site = flush.pc(library, 0x2000, None)?;
     flush.cycles(process, subject, hot, Some(site), 30, 30_000)?;
     flush.cycles(process, subject, warm, None, 10, 10_000)?;
-    flush.branch(process, subject, warm, 9, 1, 2)?;
+    flush.branch(process, subject, warm, [9, 1, 2])?;
     flush.call(process, subject, site, Some(hot), 7)?;
     flush.call(process, subject, site, None, 1)?;
     flush.symbol(library, 0x2000, 64, "caller")?;

@@ -100,6 +100,11 @@ fn forged_rows() -> Outcome {
         ("UPDATE tuple SET counted = -1 WHERE rank = 0", "tuple 0 has counts"),
         ("UPDATE tuple SET counted = 0 WHERE rank = 0", "tuple 0 has counts"),
         ("UPDATE tuple SET value = 5", "repeats the value"),
+        ("UPDATE branch SET taken_weight = -1", "a weight of -1"),
+        ("UPDATE branch SET unknown_weight = 9e999", "a weight of inf"),
+        ("UPDATE branch SET squares = -9e999", "a weight of -inf"),
+        ("UPDATE call SET weight = -0.5", "a weight of -0.5"),
+        ("UPDATE call SET squares = 9e999", "a weight of inf"),
         ("PRAGMA user_version = 0", "schema version 0"),
         ("PRAGMA user_version = -3", "schema version -3"),
     ];

@@ -226,8 +226,8 @@ fn a_day() -> Outcome {
     Ok(())
 }
 
-/// A file of the schema before has no variances and no pairs. It is read, viewed, and added to;
-/// its intervals count windows then.
+/// A file of the oldest schema has no variances, no pairs and no weights. It is read, viewed, and added
+/// to; its intervals count windows then, and branches and calls weigh one each.
 #[test]
 fn schema_before() -> Outcome {
     let dir = tempdir()?;
@@ -244,7 +244,9 @@ fn schema_before() -> Outcome {
          INSERT INTO process VALUES (1, 1, 42, 1, 0, 'x');
          INSERT INTO pc VALUES (1, 1, 16, NULL);
          INSERT INTO hotlist VALUES (1, 1, 1, 1, 1, NULL, 'rax', 110, 10, 50, 16, 1, 0.5, 0, 0);
-         INSERT INTO tuple VALUES (1, 0, 7, 1, 48, 1);",
+         INSERT INTO tuple VALUES (1, 0, 7, 1, 48, 1);
+         INSERT INTO branch VALUES (1, 1, 1, 1, 5, 4, 3);
+         INSERT INTO call VALUES (1, 1, 1, 1, NULL, 6);",
     )?;
     drop(conn);
 
@@ -273,6 +275,9 @@ fn schema_before() -> Outcome {
         };
         let interval = merged[0].list.interval(&tuple, &draws);
         assert_eq!(interval, draws.interval(50.0, 2.0));
+        let (branch, call) = (&profile.branches[0], &profile.calls[0]);
+        assert_eq!((branch.weights, branch.squares), ([5.0, 4.0, 3.0], None));
+        assert_eq!((call.weight, call.squares), (6.0, None));
     }
 
     let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
@@ -358,7 +363,7 @@ proptest! {
         let subject = flush.subject(&user(u32::MAX)).unwrap();
         let pc = flush.pc(image, address, None).unwrap();
         flush.cycles(process_id, subject, pc, Some(pc), samples, weight).unwrap();
-        flush.branch(process_id, subject, pc, taken, !taken, value).unwrap();
+        flush.branch(process_id, subject, pc, [taken, !taken, value]).unwrap();
         flush.call(process_id, subject, pc, None, weight).unwrap();
         flush.symbol(image, address, size, "name").unwrap();
         flush.counter("run", "samples", counter).unwrap();

@@ -92,8 +92,8 @@ fn populated(path: &Path) -> Result<(), Error> {
                     parts: list.to_parts(),
                 })?;
             }
-            flush.branch(process, tag, hot, 1, 2, 3)?;
-            flush.branch(process, tag, in_kernel, 1, 2, 3)?;
+            flush.branch(process, tag, hot, [1, 2, 3])?;
+            flush.branch(process, tag, in_kernel, [1, 2, 3])?;
             flush.call(process, tag, site, Some(hot), 4)?;
             flush.call(process, tag, site, Some(in_kernel), 4)?;
         }

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::common::{database, epoch, fill, library, load, process, program, user};
-use profiledb::{Error, Filter, Profile, Writer};
+use profiledb::view::{Limits, Selection, Viewer, write_view};
+use profiledb::{Calls, Directions, Error, Filter, Profile, Writer};
 use tempfile::tempdir;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -53,6 +56,52 @@ fn round_trip() -> Outcome {
         40
     );
     assert_eq!(profile.counters[&("lost".to_owned(), "ring".to_owned())], 0);
+    Ok(())
+}
+
+/// What branches and calls weigh comes back, from the file and from a view of it.
+#[test]
+fn weights() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("vcpi.db");
+    let directions = Directions {
+        taken: 9,
+        not_taken: 1,
+        unknown: 2,
+        weights: [4.5, 0.25, 2.0],
+        squares: Some(3.0625),
+    };
+    let calls = Calls {
+        times: 7,
+        weight: 0.875,
+        squares: Some(0.125),
+    };
+    let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+    let mut flush = writer.begin(0, 60)?;
+    let image = flush.image(&program())?;
+    let (process, tag) = (flush.process(&process(42))?, flush.subject(&user(1000))?);
+    let pc = flush.pc(image, 0x1193, None)?;
+    flush.branch(process, tag, pc, directions)?;
+    flush.call(process, tag, pc, None, calls)?;
+    flush.commit()?;
+    writer.close()?;
+    let view = dir.path().join("view.db");
+    fs::File::create(&view)?;
+    let limits = Limits {
+        bytes: 1 << 30,
+        until: Instant::now() + Duration::from_secs(300),
+        stop: Arc::default(),
+    };
+    let (sources, everything) = (std::slice::from_ref(&path), Selection::default());
+    write_view(sources, &view, Viewer::Privileged, &everything, &limits)?;
+    for path in [&path, &view] {
+        let profile = load(path)?;
+        let (branch, call) = (&profile.branches[0], &profile.calls[0]);
+        assert_eq!(branch.weights, directions.weights);
+        assert_eq!(branch.squares, directions.squares);
+        assert_eq!((call.calls, call.weight), (calls.times, calls.weight));
+        assert_eq!(call.squares, calls.squares);
+    }
     Ok(())
 }
 

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use hotlist::weighted_interval;
+use profiledb::BranchRow;
 use serde::Serialize;
 
-use super::{finish_rows, nothing};
+use super::{finish_rows, nothing, seen};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::names::Names;
-use crate::render::{Align, Table, count, percent};
-use crate::view::{View, as_float};
+use crate::render::{Align, Table, count, percent, rounded};
+use crate::view::View;
 
 /// One branch.
 #[derive(Debug, Serialize)]
@@ -17,39 +19,81 @@ struct Row {
     address: String,
     function: String,
     image: String,
+    /// In windows of a mean interval, as are the other two.
     taken: u64,
     not_taken: u64,
     unknown: u64,
+    /// Percent of the known that are taken, and a 95 % interval; `null` where they are not told.
+    percent: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
     #[serde(skip)]
     place: String,
 }
 
+/// What rows of one branch say together.
+#[derive(Debug)]
+struct Sum {
+    /// Times that windows came by.
+    reached: u64,
+    /// What was taken, what was not, and what is unknown weighs.
+    weights: [f64; 3],
+    squares: Option<f64>,
+}
+
+impl Sum {
+    const NONE: Sum = Sum {
+        reached: 0,
+        weights: [0.0; 3],
+        squares: Some(0.0),
+    };
+
+    fn add(&mut self, row: &BranchRow) {
+        let times = [row.taken, row.not_taken, row.unknown];
+        self.reached = times.into_iter().fold(self.reached, u64::saturating_add);
+        for (sum, weight) in self.weights.iter_mut().zip(row.weights) {
+            *sum += weight;
+        }
+        self.squares = self.squares.zip(row.squares).map(|(sum, more)| sum + more);
+    }
+
+    fn known(&self) -> f64 {
+        self.weights[0] + self.weights[1]
+    }
+
+    fn percent(&self) -> Option<f64> {
+        let known = self.known();
+        (known > 0.0).then(|| percent(self.weights[0], known))
+    }
+
+    fn interval(&self) -> Option<(f64, f64)> {
+        let known = self.known();
+        let squares = self.squares.filter(|_| known > 0.0)?;
+        let reached = known + self.weights[2];
+        Some(weighted_interval(self.weights[0], known, squares, reached))
+    }
+}
+
 /// The report.
 pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
-    let mut sums: BTreeMap<usize, (u64, u64, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
     for row in &view.profile.branches {
         if view.wants(row.pc) {
-            let sum = sums.entry(row.pc).or_default();
-            sum.0 = sum.0.saturating_add(row.taken);
-            sum.1 = sum.1.saturating_add(row.not_taken);
-            sum.2 = sum.2.saturating_add(row.unknown);
+            sums.entry(row.pc).or_insert(Sum::NONE).add(row);
         }
     }
     let mut sums: Vec<_> = sums
         .into_iter()
-        .filter(|(_, (taken, not_taken, unknown))| {
-            let reached = taken.saturating_add(*not_taken).saturating_add(*unknown);
-            reached >= view.min_samples
-        })
+        .filter(|(_, sum)| sum.reached >= view.min_samples)
         .collect();
-    sums.sort_by_key(|(pc, (taken, not_taken, _))| {
-        (std::cmp::Reverse(taken.saturating_add(*not_taken)), *pc)
-    });
+    sums.sort_by(|(pc, a), (other, b)| b.known().total_cmp(&a.known()).then(pc.cmp(other)));
     let mut rows = Vec::new();
-    for (index, (taken, not_taken, unknown)) in sums {
+    for (index, sum) in sums {
         let Some(pc) = view.profile.pcs.get(index) else {
             continue;
         };
+        let [taken, not_taken, unknown] = sum.weights.map(seen);
+        let interval = sum.interval();
         rows.push(Row {
             address: view.address(index),
             function: view.symbols.name_of(index),
@@ -57,6 +101,9 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
             taken,
             not_taken,
             unknown,
+            percent: sum.percent().map(|percent| rounded(percent, 1)),
+            low: interval.map(|(low, _)| rounded(low, 1)),
+            high: interval.map(|(_, high)| rounded(high, 1)),
             place: view.symbols.describe(pc.image, pc.address),
         });
     }
@@ -70,11 +117,13 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
 fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
         "Conditional branches that windows came by, by how often their direction was known;\n\
-         `taken%` is of the known, `unknown` could not be told. Windows begin where time is\n\
-         spent, so these are shares of windows and not of executions.\n\n",
+         `taken%` is of the known, with a 95 % interval; `unknown` could not be told. Windows begin\n\
+         where time is spent: they count by their intervals, and those behind stalls in part.\n\
+         So these are shares of windows, nearer to executions than to time.\n\n",
     );
     let mut table = Table::new(&[
         ("taken%", Align::Right),
+        ("between", Align::Right),
         ("taken", Align::Right),
         ("not taken", Align::Right),
         ("unknown", Align::Right),
@@ -83,13 +132,14 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
         ("image", Align::Left),
     ]);
     for row in rows {
-        let known = as_float(row.taken.saturating_add(row.not_taken));
+        let one = |percent: f64| format!("{percent:.1}");
+        let interval = row.low.zip(row.high);
         table.row(vec![
-            if known > 0.0 {
-                format!("{:.1}", percent(as_float(row.taken), known))
-            } else {
-                "-".to_owned()
-            },
+            row.percent.map_or_else(|| "-".to_owned(), one),
+            interval.map_or_else(
+                || "-".to_owned(),
+                |(low, high)| format!("{low:.1}-{high:.1}"),
+            ),
             count(row.taken),
             count(row.not_taken),
             count(row.unknown),
@@ -99,4 +149,45 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
         ]);
     }
     table.print(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(times: [u64; 3], weights: [f64; 3], squares: Option<f64>) -> BranchRow {
+        let [taken, not_taken, unknown] = times;
+        BranchRow {
+            process: 0,
+            subject: 0,
+            pc: 0,
+            taken,
+            not_taken,
+            unknown,
+            weights,
+            squares,
+        }
+    }
+
+    /// Shares are of what was seen weighs. There is an interval if all rows say how much their windows
+    /// tell; the times that windows came by are those of all.
+    #[test]
+    fn weights() {
+        let mut sum = Sum::NONE;
+        assert_eq!((sum.percent(), sum.interval()), (None, None));
+        sum.add(&row([50, 10, 0], [5.0, 5.0, 0.0], Some(1.0)));
+        assert_eq!((sum.reached, sum.percent()), (60, Some(50.0)));
+        let (low, high) = sum.interval().expect("it is told");
+        // As of a hundred draws.
+        assert!((low - 40.4).abs() < 0.1 && (high - 59.6).abs() < 0.1);
+        sum.add(&row([3, 0, 1], [10.0, 0.0, 1.0], None));
+        assert_eq!((sum.reached, sum.percent()), (64, Some(75.0)));
+        assert_eq!(sum.interval(), None);
+    }
+
+    /// What was seen is not nothing, however little it weighs.
+    #[test]
+    fn little() {
+        assert_eq!([0.0, 0.01, 1.4, 1.6].map(seen), [0, 1, 1, 2]);
+    }
 }

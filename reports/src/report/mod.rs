@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::args::Format;
 use crate::failure::Failure;
-use crate::render::{json, rounded};
+use crate::render::{json, rounded, whole};
 use crate::values::{Class, JsonValue};
 use crate::view::{Share, Values, View};
 
@@ -52,6 +52,11 @@ fn json_shares(values: &Values, class: Class) -> Vec<JsonShare> {
     frequent
         .map(|share| JsonShare::new(values, class, share))
         .collect()
+}
+
+/// What events weigh as a number of them: what was seen is not nothing.
+fn seen(weight: f64) -> u64 {
+    whole(weight).max(u64::from(weight > 0.0))
 }
 
 /// Where not every event enters the list (1/p above 1), what is in it by a lucky draw

@@ -6,16 +6,18 @@
 
 use std::collections::BTreeMap;
 
+use hotlist::weighted_interval;
 use iced_x86::FlowControl;
+use profiledb::CallRow;
 use serde::Serialize;
 
-use super::{JSON_VALUES, finish_rows, nothing};
+use super::{JSON_VALUES, finish_rows, nothing, seen};
 use crate::args::Format;
 use crate::code::{decode, is_indirect};
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::view::{Base, View, as_float};
+use crate::view::{Base, View};
 
 /// One indirect call or jump.
 #[derive(Debug, Serialize)]
@@ -31,6 +33,9 @@ struct Row {
     place: String,
     #[serde(skip)]
     total: u64,
+    /// Times that windows came by.
+    #[serde(skip)]
+    reached: u64,
 }
 
 /// One of its targets.
@@ -38,21 +43,47 @@ struct Row {
 struct Target {
     target: Option<String>,
     address: String,
+    /// In windows of a mean interval.
     count: u64,
     percent: f64,
+    /// A 95 % interval of the percentage; `null` where it is not told.
+    low: Option<f64>,
+    high: Option<f64>,
 }
+
+/// What rows of one site and callee say together.
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    /// Times that windows came by.
+    times: u64,
+    weight: f64,
+    squares: Option<f64>,
+}
+
+impl Sum {
+    const NONE: Sum = Sum {
+        times: 0,
+        weight: 0.0,
+        squares: Some(0.0),
+    };
+
+    fn add(&mut self, row: &CallRow) {
+        self.times = self.times.saturating_add(row.calls);
+        self.weight += row.weight;
+        self.squares = self.squares.zip(row.squares).map(|(sum, more)| sum + more);
+    }
+}
+
+/// By the callee; `None`: it is not known.
+type Callees = BTreeMap<Option<usize>, Sum>;
 
 /// The report.
 pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
-    let mut calls: BTreeMap<usize, BTreeMap<Option<usize>, u64>> = BTreeMap::new();
+    let mut calls: BTreeMap<usize, Callees> = BTreeMap::new();
     for row in &view.profile.calls {
         if view.wants(row.site) && kind(view, row.site).is_some() {
-            let sum = calls
-                .entry(row.site)
-                .or_default()
-                .entry(row.callee)
-                .or_default();
-            *sum = sum.saturating_add(row.calls);
+            let callees = calls.entry(row.site).or_default();
+            callees.entry(row.callee).or_insert(Sum::NONE).add(row);
         }
     }
     let mut rows = Vec::new();
@@ -74,6 +105,8 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
                 address: format!("0x{:x}", share.value),
                 count: whole(share.estimate),
                 percent: rounded(share.percent, 1),
+                low: Some(rounded(share.low, 1)),
+                high: Some(rounded(share.high, 1)),
             })
             .collect();
         rows.extend(row(
@@ -81,11 +114,10 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
             values.pc,
             kind,
             targets,
-            values.samples(),
-            values.unknown,
+            (values.reached, values.samples(), values.unknown),
         ));
     }
-    rows.retain(|row| row.total.saturating_add(row.unknown) >= view.min_samples);
+    rows.retain(|row| row.reached >= view.min_samples);
     rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.place.cmp(&b.place)));
     if rows.is_empty() {
         return Err(nothing("indirect calls or jumps"));
@@ -94,32 +126,42 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     finish_rows(view, rows, format, |rows, out| text(rows, names, out))
 }
 
-fn from_calls(
-    view: &mut View<'_>,
-    site: usize,
-    callees: &BTreeMap<Option<usize>, u64>,
-) -> Option<Row> {
-    let known: u64 = callees
-        .iter()
-        .filter(|(callee, _)| callee.is_some())
-        .map(|(_, calls)| *calls)
-        .fold(0, u64::saturating_add);
-    let mut targets: Vec<Target> = callees
-        .iter()
-        .filter_map(|(callee, calls)| {
+fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<Row> {
+    let told = || callees.iter().filter(|(callee, _)| callee.is_some());
+    let known: f64 = told().map(|(_, sum)| sum.weight).sum();
+    let unknown = callees.get(&None).map_or(0.0, |sum| sum.weight);
+    // What windows weigh at all callees together is not kept. The root of the sum of its squares is
+    // at most the sum of the roots of those of each callee (H. Minkowski's inequality).
+    let roots = told().map(|(_, sum)| sum.squares.map(f64::sqrt));
+    let squares = roots.sum::<Option<f64>>().map(|root| root * root);
+    let mut heaviest: Vec<_> = told().collect();
+    heaviest.sort_by(|(_, a), (_, b)| b.weight.total_cmp(&a.weight));
+    let targets: Vec<Target> = heaviest
+        .into_iter()
+        .filter_map(|(callee, sum)| {
             let pc = view.profile.pcs.get((*callee)?)?;
+            let interval = |squares| weighted_interval(sum.weight, known, squares, known + unknown);
+            let interval = squares.map(interval);
             Some(Target {
                 target: Some(view.symbols.describe(pc.image, pc.address)),
                 address: format!("0x{:x}", pc.address),
-                count: *calls,
-                percent: rounded(percent(as_float(*calls), as_float(known)), 1),
+                count: seen(sum.weight),
+                percent: rounded(percent(sum.weight, known), 1),
+                low: interval.map(|(low, _)| rounded(low, 1)),
+                high: interval.map(|(_, high)| rounded(high, 1)),
             })
         })
         .collect();
-    targets.sort_by_key(|target| std::cmp::Reverse(target.count));
-    let unknown = callees.get(&None).copied().unwrap_or(0);
     let kind = kind(view, site)?;
-    row(view, site, kind, targets, known, unknown)
+    let times = callees.values().map(|sum| sum.times);
+    let reached = times.fold(0, u64::saturating_add);
+    row(
+        view,
+        site,
+        kind,
+        targets,
+        (reached, seen(known), seen(unknown)),
+    )
 }
 
 fn row(
@@ -127,8 +169,7 @@ fn row(
     index: usize,
     kind: &'static str,
     targets: Vec<Target>,
-    total: u64,
-    unknown: u64,
+    (reached, total, unknown): (u64, u64, u64),
 ) -> Option<Row> {
     let pc = view.profile.pcs.get(index)?;
     Some(Row {
@@ -140,6 +181,7 @@ fn row(
         unknown,
         place: view.symbols.describe(pc.image, pc.address),
         total,
+        reached,
     })
 }
 
@@ -160,10 +202,12 @@ pub(super) fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
 fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
     out.push_str(
         "Indirect calls and jumps that windows came by, and where they went; percent is of the\n\
-         known targets. Windows begin where time is spent, so this is not a count of executions.\n\n",
+         known targets, with a 95 % interval. Windows begin where time is spent: they count by their\n\
+         intervals, and those behind stalls in part. So this is not a count of executions.\n\n",
     );
     let mut table = Table::new(&[
         ("percent", Align::Right),
+        ("between", Align::Right),
         ("count", Align::Right),
         ("target", Align::Left),
         ("address", Align::Right),
@@ -181,6 +225,10 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
         for target in &row.targets {
             table.row(vec![
                 format!("{:.1}", target.percent),
+                match (target.low, target.high) {
+                    (Some(low), Some(high)) => format!("{low:.1}-{high:.1}"),
+                    _ => "-".to_owned(),
+                },
                 count(target.count),
                 match &target.target {
                     Some(name) => names.shown(name),

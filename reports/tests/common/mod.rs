@@ -380,7 +380,7 @@ impl<'w> Rows<'w> {
         for (address, taken, not_taken, unknown) in [(0x102f, 10, 190, 0), (0x1014, 99, 0, 1)] {
             let pc = self.pc(address);
             self.flush
-                .branch(self.process, self.user, pc, taken, not_taken, unknown)
+                .branch(self.process, self.user, pc, [taken, not_taken, unknown])
                 .expect("branch");
         }
         for (site, callee, calls) in [

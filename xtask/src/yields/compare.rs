@@ -28,10 +28,11 @@ pub(super) struct Verdict {
 /// A target that comes nearly as often as the most frequent one is as good as that.
 const AS_GOOD: f64 = 0.95;
 
-const BRANCHES: &str = "SELECT image.path, pc.address, sum(taken), sum(not_taken) FROM branch \
+/// Whether a database has what branches and calls weigh; those of older builds count each once.
+const WEIGHS: &str = "SELECT count(*) FROM pragma_table_info('branch') WHERE name = 'taken_weight'";
+const BRANCHES: &str = "FROM branch \
     JOIN pc ON pc.id = branch.pc JOIN image ON image.id = pc.image GROUP BY 1, 2";
-const CALLS: &str = "SELECT image.path, pc.address, coalesce(i2.path, ''), \
-    coalesce(p2.address, 0), sum(calls) FROM call \
+const CALLS: &str = "FROM call \
     JOIN pc ON pc.id = call.site JOIN image ON image.id = pc.image \
     LEFT JOIN pc p2 ON p2.id = call.callee LEFT JOIN image i2 ON i2.id = p2.image \
     GROUP BY 1, 2, 3, 4";
@@ -44,19 +45,35 @@ impl Verdict {
     pub(super) fn of(database: &Path, exact: &Exact) -> Result<Self> {
         let mut files = Files::default();
         let mut verdict = Self::default();
-        verdict.judge_branches(database, exact, &mut files)?;
-        verdict.judge_targets(database, exact, &mut files)?;
+        let weighs = rows(database, WEIGHS)? == [["1"]];
+        let (taken, not_taken, calls) = match weighs {
+            true => ("taken_weight", "not_taken_weight", "weight"),
+            false => ("taken", "not_taken", "calls"),
+        };
+        let branches =
+            format!("SELECT image.path, pc.address, sum({taken}), sum({not_taken}) {BRANCHES}");
+        let calls = format!(
+            "SELECT image.path, pc.address, coalesce(i2.path, ''), \
+             coalesce(p2.address, 0), sum({calls}) {CALLS}"
+        );
+        verdict.judge_branches(rows(database, &branches)?, exact, &mut files)?;
+        verdict.judge_targets(rows(database, &calls)?, exact, &mut files)?;
         Ok(verdict)
     }
 
-    fn judge_branches(&mut self, database: &Path, exact: &Exact, files: &mut Files) -> Result<()> {
+    fn judge_branches(
+        &mut self,
+        rows: Vec<Vec<String>>,
+        exact: &Exact,
+        files: &mut Files,
+    ) -> Result<()> {
         let mut seen = HashMap::new();
-        for row in rows(database, BRANCHES)? {
-            let [path, rest @ ..] = row.as_slice() else {
+        for row in rows {
+            let [path, address, rest @ ..] = row.as_slice() else {
                 continue;
             };
-            let [address, taken, not] = numbers(rest)?;
-            seen.insert((path.clone(), address as u64), (taken as f64, not as f64));
+            let [taken, not] = weights(rest)?;
+            seen.insert((path.clone(), number(address)?), (taken, not));
         }
         let (mut all, mut met, mut error, mut wrong) = (0.0, 0.0, 0.0, 0.0);
         for (at, &executed) in &exact.executed {
@@ -79,17 +96,22 @@ impl Verdict {
         Ok(())
     }
 
-    fn judge_targets(&mut self, database: &Path, exact: &Exact, files: &mut Files) -> Result<()> {
+    fn judge_targets(
+        &mut self,
+        rows: Vec<Vec<String>>,
+        exact: &Exact,
+        files: &mut Files,
+    ) -> Result<()> {
         let mut seen: HashMap<At, HashMap<At, f64>> = HashMap::new();
-        for row in rows(database, CALLS)? {
-            let [path, address, to_path, rest @ ..] = row.as_slice() else {
+        for row in rows {
+            let [path, address, to_path, to, rest @ ..] = row.as_slice() else {
                 continue;
             };
-            let [address] = numbers(std::slice::from_ref(address))?;
-            let [to, calls] = numbers(rest)?;
+            let [calls] = weights(rest)?;
             if !to_path.is_empty() {
-                let site = seen.entry((path.clone(), address as u64)).or_default();
-                site.insert((to_path.clone(), to as u64), calls as f64);
+                let site = (path.clone(), number(address)?);
+                let site = seen.entry(site).or_default();
+                site.insert((to_path.clone(), number(to)?), calls);
             }
         }
         let (mut all, mut met, mut top, mut overlap) = (0.0, 0.0, 0.0, 0.0);
@@ -141,10 +163,16 @@ impl Verdict {
     }
 }
 
-fn numbers<const N: usize>(words: &[String]) -> Result<[i64; N]> {
-    let mut numbers = [0; N];
-    for (number, word) in numbers.iter_mut().zip(words) {
-        *number = word.parse().context("a number of the database")?;
+/// An address, which the database has as a signed number.
+fn number(word: &str) -> Result<u64> {
+    let number: i64 = word.parse().context("a number of the database")?;
+    Ok(number.cast_unsigned())
+}
+
+fn weights<const N: usize>(words: &[String]) -> Result<[f64; N]> {
+    let mut weights = [0.0; N];
+    for (weight, word) in weights.iter_mut().zip(words) {
+        *weight = word.parse().context("a weight of the database")?;
     }
-    Ok(numbers)
+    Ok(weights)
 }

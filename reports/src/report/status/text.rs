@@ -20,8 +20,12 @@ const MEANINGS: [(&str, &str); 16] = [
         "of these, more than should have been: the handler had yet to be told of a larger share",
     ),
     (
-        "windows_for_values",
-        "began behind stalls: their values count, branches and calls do not",
+        "windows_twice",
+        "had intervals longer than the mean, and count more than once",
+    ),
+    (
+        "windows_in_part",
+        "began behind stalls: their values count in full, branches and calls in part",
     ),
     (
         "handler_ns",
