@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use sampler::{Pid, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
+use crate::made::Seen;
 use crate::procfs::{self, Credentials, MapsLine, PageState};
 use crate::vmas::Look;
 
@@ -22,6 +23,8 @@ pub(crate) enum Question {
     /// What lies around this address.
     Region(u64),
     Handlers,
+    /// The code in the page at this address.
+    Code(u64),
 }
 
 /// What was answered; `None`: there was no such process.
@@ -36,6 +39,8 @@ pub(crate) enum Answer {
     Region(u64, Option<Look>),
     /// The handlers of exceptions, and the time before they were looked at.
     Handlers(Option<(SignalHandlers, u64)>),
+    /// The page, and the code that lay in it.
+    Code(u64, Option<Seen>),
 }
 
 /// Where answers come from.
@@ -131,6 +136,20 @@ impl Host {
         }
     }
 
+    /// The code in a page of a process; `live` looks at it.
+    pub(crate) fn code(
+        &mut self,
+        pid: Pid,
+        page: u64,
+        live: impl FnOnce() -> Option<Seen>,
+    ) -> Option<Seen> {
+        let live = || Answer::Code(page, live());
+        match self.ask(pid, Question::Code(page), live) {
+            Some(Answer::Code(_, seen)) => seen,
+            _ => None,
+        }
+    }
+
     /// What was answered since the last time, if that is kept.
     pub(crate) fn take_noted(&mut self) -> Vec<(Pid, Answer)> {
         match self {
@@ -175,6 +194,7 @@ impl Answer {
             Answer::Page(page, _) => Question::Page(*page),
             Answer::Region(address, _) => Question::Region(*address),
             Answer::Handlers(_) => Question::Handlers,
+            Answer::Code(page, _) => Question::Code(*page),
         }
     }
 }

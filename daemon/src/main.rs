@@ -31,6 +31,7 @@ mod images;
 mod kernel;
 mod loadmap;
 mod lost;
+mod made;
 mod mapping;
 mod maps;
 mod memory;

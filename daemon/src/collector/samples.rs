@@ -274,6 +274,9 @@ impl Collector {
             };
         let mut view = View::of(process, host, &mut self.images, sample.time);
         view.allow_secrets = self.settings.allow_secrets;
+        view.allow_memory = !secret
+            && !kernel
+            && capture.is_none_or(|capture| capture.plan != PlanOutcome::MemoryDenied);
         view.evidence = evidence;
         view.pc = sample.ip;
         let stack_read =

@@ -75,6 +75,11 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         code::callers,
     ),
     (
+        "callers in code that is made at run time",
+        Clock::CpuClock,
+        code::made,
+    ),
+    (
         "arguments in the registers of other languages",
         Clock::CpuClock,
         code::languages,
