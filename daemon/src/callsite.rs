@@ -121,7 +121,11 @@ impl Interrupted<'_, '_, '_> {
     /// Whether code that the process makes is what the interrupt met at the PC, as far as it brought
     /// that.
     fn is_as_seen(&self) -> bool {
-        let Some(brought) = self.memory.brought.filter(|_| self.view.is_made(self.pc.image)) else {
+        let Some(brought) = self
+            .memory
+            .brought
+            .filter(|_| self.view.is_made(self.pc.image))
+        else {
             return true;
         };
         let (_, code) = brought.pieces().numbered_code(self.registers.ip);
@@ -142,9 +146,7 @@ impl Interrupted<'_, '_, '_> {
         for exit in &exits {
             let slot = exit.slot(&self.registers.gpr);
             let held = match self.by_row() {
-                Some(to) if exits.len() == 1 && self.view.was_told(self.pc, exit) => {
-                    Held::Word(to)
-                }
+                Some(to) if exits.len() == 1 && self.view.was_told(self.pc, exit) => Held::Word(to),
                 _ => self.word(slot),
             };
             match held {

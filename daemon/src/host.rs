@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use sampler::{Pid, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
+use crate::guards::Marks;
 use crate::made::Seen;
 use crate::procfs::{self, Credentials, MapsLine, PageState};
 use crate::vmas::Look;
@@ -25,6 +26,7 @@ pub(crate) enum Question {
     Handlers,
     /// The code in the page at this address.
     Code(u64),
+    Guards,
 }
 
 /// What was answered; `None`: there was no such process.
@@ -41,6 +43,9 @@ pub(crate) enum Answer {
     Handlers(Option<(SignalHandlers, u64)>),
     /// The page, and the code that lay in it.
     Code(u64, Option<Seen>),
+    /// Pages that may raise exceptions, the time before they were looked for, and that of the next
+    /// look.
+    Guards(Option<(Marks, u64, u64)>),
 }
 
 /// Where answers come from.
@@ -150,6 +155,19 @@ impl Host {
         }
     }
 
+    /// Pages of a process that may raise exceptions; `live` looks for them.
+    pub(crate) fn guards(
+        &mut self,
+        pid: Pid,
+        live: impl FnOnce() -> Option<(Marks, u64, u64)>,
+    ) -> Option<(Marks, u64, u64)> {
+        let live = || Answer::Guards(live());
+        match self.ask(pid, Question::Guards, live) {
+            Some(Answer::Guards(found)) => found,
+            _ => None,
+        }
+    }
+
     /// What was answered since the last time, if that is kept.
     pub(crate) fn take_noted(&mut self) -> Vec<(Pid, Answer)> {
         match self {
@@ -195,6 +213,7 @@ impl Answer {
             Answer::Region(address, _) => Question::Region(*address),
             Answer::Handlers(_) => Question::Handlers,
             Answer::Code(page, _) => Question::Code(*page),
+            Answer::Guards(_) => Question::Guards,
         }
     }
 }

@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
 
+use crate::guards::Guards;
 use crate::host::Host;
-use crate::made::{MadeCode, MadeRooms};
 use crate::images::{ImageId, Images};
+use crate::made::{MadeCode, MadeRooms};
 use crate::mapping::{Mapping, is_data, is_heap, mapping_of_line, mapping_of_record, rights};
 use crate::maps::{MAPPING_BYTES, Maps};
 use crate::memory::{Room, of_map};
@@ -39,6 +40,7 @@ pub(crate) struct Process {
     pub(crate) pages: Pages,
     pub(crate) vmas: Vmas,
     pub(crate) signals: Signals,
+    pub(crate) guards: Guards,
     /// What was seen of the code that it makes.
     pub(crate) made: MadeCode,
     /// Text of programs that anonymous memory took the place of.
@@ -89,6 +91,7 @@ impl Process {
             pages: Pages::new(pid, &rooms.verdicts),
             vmas: Vmas::new(pid, &rooms.looks),
             signals: Signals::default(),
+            guards: Guards::default(),
             made: MadeCode::new(pid, &rooms.made),
             texts: Vec::new(),
             threads: None,
@@ -210,7 +213,8 @@ impl Loadmap {
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
         let one = |process: &Process| {
-            let seen = process.pages.bytes() + process.vmas.bytes() + process.made.bytes();
+            let seen = process.pages.bytes() + process.vmas.bytes();
+            let seen = seen + process.made.bytes() + process.guards.bytes();
             process.comm.capacity() + process.maps.bytes() + seen
         };
         of_map(&self.processes) + self.processes.values().map(one).sum::<usize>()

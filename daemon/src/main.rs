@@ -26,6 +26,7 @@ mod files;
 mod flow;
 mod flush;
 mod grants;
+mod guards;
 mod host;
 mod images;
 mod kernel;

@@ -6,6 +6,7 @@ use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::elf;
 use crate::flow::{Exit, Leads};
+use crate::guards::{Guarded, Guards};
 use crate::host::Host;
 use crate::images::{ImageId, Images, Others};
 use crate::loadmap::Process;
@@ -29,6 +30,9 @@ pub(crate) struct View<'a> {
     pub(crate) vmas: RefCell<&'a mut Vmas>,
     signals: RefCell<&'a mut Signals>,
     made: RefCell<&'a mut MadeCode>,
+    guards: RefCell<&'a mut Guards>,
+    /// Whether the program may go on behind an access that faults.
+    pub(crate) handles_faults: Cell<bool>,
     /// Who is asked about pages.
     pub(crate) host: RefCell<&'a mut Host>,
     pub(crate) pid: sampler::Pid,
@@ -91,6 +95,8 @@ impl<'a> View<'a> {
             vmas: RefCell::new(&mut process.vmas),
             signals: RefCell::new(&mut process.signals),
             made: RefCell::new(&mut process.made),
+            guards: RefCell::new(&mut process.guards),
+            handles_faults: Cell::new(false),
             host: RefCell::new(host),
             pid: process.pid,
             time,
@@ -255,6 +261,16 @@ impl View<'_> {
         let mut signals = self.signals.borrow_mut();
         let mut host = self.host.borrow_mut();
         signals.at(self.pid, self.time, self.stack, &mut host)
+    }
+
+    /// What an access between two addresses may meet, where the program may go on behind that.
+    pub(crate) fn guarded(&self, first: u64, last: u64) -> Guarded {
+        if !self.handles_faults.get() {
+            return Guarded::No;
+        }
+        let mut guards = self.guards.borrow_mut();
+        let mut host = self.host.borrow_mut();
+        guards.at((first, last), (self.pid, self.time), self.stack, &mut host)
     }
 
     /// Whether somebody else may write at an address although only one thread uses this address

@@ -453,6 +453,7 @@ impl Collector {
         start.set_sample(registers.gpr, registers.ip, registers.flags);
         (start.fs_base, start.gs_base) = bases(&view, capture);
         start.handlers = handlers(&view, capture);
+        view.handles_faults.set(start.handlers.access);
         if let Some(brought) = &brought {
             brought.pieces().open();
         }
