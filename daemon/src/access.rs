@@ -28,10 +28,10 @@
 //! | nothing | no right, or nothing | faults | faults |
 //! | nothing | never any | window ends | window ends |
 //!
-//! Guard regions, and `userfaultfd` with SIGBUS, make pages fault that their mapping allows to access.
-//! Where a process has some ([`Guards`](crate::guards::Guards)), and a handler, no access is known to
-//! go through but to pages that were read at the interrupt; by `userfaultfd`, no store but to the
-//! top of the stack.
+//! Guard regions, and `userfaultfd` with SIGBUS, make pages fault that their mapping allows to
+//! access. Where a process has some ([`Guards`](crate::guards::Guards)), and a handler, no access
+//! is known to go through but to pages that were read at the interrupt; by `userfaultfd`, no store
+//! but to the top of the stack.
 //!
 //! Protection keys: which key a mapping has, and which keys a thread may use, is not known. What was
 //! read at the interrupt could be read; a change of keys (`wrpkru`) ends the window. A program that has

@@ -118,8 +118,8 @@ impl Interrupted<'_, '_, '_> {
         call_before(self.view, to).map(|call| call.site)
     }
 
-    /// Whether code that the process makes is what the interrupt met at the PC, as far as it brought
-    /// that.
+    /// Whether code that the process makes is what the interrupt met at the PC, as far as it
+    /// brought that.
     fn is_as_seen(&self) -> bool {
         let Some(brought) = self
             .memory

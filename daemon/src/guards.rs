@@ -4,8 +4,8 @@
 //! Neither makes a record. So a process that handles SIGSEGV or SIGBUS is looked at: its page table
 //! has marks for guard regions, and the descriptors that it has open say what they are. A look is
 //! good for samples before it. Where a guard region was seen once, its whole mapping may have some
-//! until the program ends, since they come and go without notice; a descriptor stands for all memory.
-//! What comes and goes between two looks is not seen.
+//! until the program ends, since they come and go without notice; a descriptor stands for all
+//! memory. What comes and goes between two looks is not seen.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -58,8 +58,8 @@ pub(crate) enum Guarded {
 }
 
 impl Guards {
-    /// What an access between two addresses may meet, for a sample of that time. `stack` is the stack
-    /// pointer of a sample of the process whose stack could be read.
+    /// What an access between two addresses may meet, for a sample of that time. `stack` is the
+    /// stack pointer of a sample of the process whose stack could be read.
     pub(crate) fn at(
         &mut self,
         (first, last): (u64, u64),
@@ -193,8 +193,8 @@ mod tests {
         guards.at((address, address + 7), (Pid(7), time), Some(0), host)
     }
 
-    /// What was seen once in a mapping may be there until the program ends; a look serves earlier samples,
-    /// and while none may be made the last one counts. Before the first, anything may be.
+    /// What was seen once in a mapping may be there until the program ends; a look serves earlier
+    /// samples, and while none may be made the last one counts. Before the first, anything may be.
     #[test]
     fn looks() {
         let mut host = Host::Replayed(FxHashMap::default());

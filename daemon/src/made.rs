@@ -1,8 +1,8 @@
 //! Code that a process makes, as it lay in memory at the moment of a sample.
 //!
 //! No file vouches for such code, and an interrupt brings a few bytes of it. So the collector reads
-//! its pages from the process: when a sample wants one first, and again for later samples. A line of
-//! 64 bytes that two looks found the same held these bytes at all samples between both. What has
+//! its pages from the process: when a sample wants one first, and again for later samples. A line
+//! of 64 bytes that two looks found the same held these bytes at all samples between both. What has
 //! changed, or was looked at once only, is not known.
 //!
 //! A line could be changed and changed back between two looks. So a line of which code was seen to

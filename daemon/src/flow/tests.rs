@@ -87,7 +87,8 @@ impl Text for Loose {
 }
 
 /// Where a call may be one that never comes back, what lies behind it is not the function's own way
-/// out: all exits are told, and that of the frame pointer. A way without calls is the function's own.
+/// out: all exits are told, and that of the frame pointer. A way without calls is the function's
+/// own.
 #[test]
 fn calls_that_never_come_back() {
     // call; jne behind; call; add rsp,16; ret; behind: ret

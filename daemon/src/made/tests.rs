@@ -148,8 +148,8 @@ fn leads_and_mappings() {
     assert_eq!(bench.exits(BEHIND, 200), []);
 }
 
-/// What the handler was told counts if it was one exit all the time. There is room for so many pages
-/// and answers; who drops them gives it back.
+/// What the handler was told counts if it was one exit all the time. There is room for so many
+/// pages and answers; who drops them gives it back.
 #[test]
 fn told_rows_and_room() {
     let mut bench = Bench::new();

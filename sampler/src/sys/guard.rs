@@ -44,8 +44,8 @@ const MAX_REGIONS: usize = 64;
 /// what is too much.
 const ENDS: [u64; 2] = [(1 << 56) - 4096, (1 << 47) - 4096];
 
-/// The guard regions of a process: first address, and address behind the last. `pagemap` is its open
-/// `/proc/PID/pagemap`. `None`: there are more than are told apart.
+/// The guard regions of a process: first address, and address behind the last. `pagemap` is its
+/// open `/proc/PID/pagemap`. `None`: there are more than are told apart.
 ///
 /// # Errors
 /// `ENOTTY` or `EINVAL`: the kernel cannot tell. `ESRCH`: the address space is gone.
@@ -73,8 +73,8 @@ fn scan(pagemap: BorrowedFd<'_>, end: u64) -> io::Result<Option<Vec<(u64, u64)>>
         return_mask: GUARD,
         ..Scan::default()
     };
-    // SAFETY: `scan` has the size that it states; the kernel writes to it, and to as many regions as
-    // it states, which outlive the call.
+    // SAFETY: `scan` has the size that it states; the kernel writes to it, and to as many regions
+    // as it states, which outlive the call.
     let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
     let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
     let regions = regions.iter().take(count);
@@ -91,8 +91,8 @@ mod tests {
 
     const GUARD_INSTALL: libc::c_int = 102;
 
-    /// A guard region of this very process is found; where the kernel makes none, or cannot tell, it
-    /// says so.
+    /// A guard region of this very process is found; where the kernel makes none, or cannot tell,
+    /// it says so.
     #[test]
     fn own_guard_regions() {
         let length = 8 * 4096;
