@@ -28,6 +28,11 @@
 //! | nothing | no right, or nothing | faults | faults |
 //! | nothing | never any | window ends | window ends |
 //!
+//! Guard regions, and `userfaultfd` with SIGBUS, make pages fault that their mapping allows to
+//! access. Where a process has some ([`Guards`](crate::guards::Guards)), and a handler, no access
+//! is known to go through but to pages that were read at the interrupt; by `userfaultfd`, no store
+//! but to the top of the stack.
+//!
 //! Protection keys: which key a mapping has, and which keys a thread may use, is not known. What was
 //! read at the interrupt could be read; a change of keys (`wrpkru`) ends the window. A program that has
 //! keys, and a handler, has no other access that is known to go through. A mapping that may only be
@@ -36,6 +41,7 @@
 use interpreter::{Access, CodeMemory, Verdict};
 use sampler::Vma;
 
+use crate::guards::Guarded;
 use crate::mapping::Mapping;
 use crate::view::View;
 use crate::vmas::Region;
@@ -179,6 +185,15 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
     }
 }
 
+/// Whether what was seen of a page at the interrupt vouches for an access that may meet that.
+fn vouches(evidence: Option<Evidence>, access: Access, guarded: Guarded) -> bool {
+    match (evidence, access, guarded) {
+        (None, ..) => false,
+        (Some(Evidence::Read), Access::Store, Guarded::ByUser) => false,
+        (Some(_), ..) => true,
+    }
+}
+
 /// All parts of an access together, and whether that holds for earlier samples, too; `part` judges
 /// that which begins at an address.
 fn together(address: u64, bytes: u64, mut part: impl FnMut(u64) -> Part) -> (Verdict, bool) {
@@ -229,10 +244,41 @@ impl View<'_> {
         if address.saturating_add(bytes - 1) >= UPPER_HALF {
             return Verdict::Faults;
         }
+        let guarded = self.guarded(address, address + (bytes - 1));
+        if guarded != Guarded::No {
+            let verdict = self.judged(address, bytes, access, &evidence).0;
+            let pages = (address & !(PAGE - 1)..=address + (bytes - 1)).step_by(PAGE as usize);
+            let mut pages = pages.take(MAX_PARTS);
+            let is_seen = pages.all(|page| vouches(evidence(page), access, guarded));
+            return match verdict {
+                Verdict::Allowed { .. } if !is_seen => Verdict::Unverified,
+                // What holds here says nothing of other pages.
+                Verdict::Allowed { .. } => Verdict::Allowed {
+                    first: address,
+                    last: address + (bytes - 1),
+                },
+                verdict => verdict,
+            };
+        }
         if let Some((first, last)) = self.maps.grants().find(address, bytes, access, self.time) {
             return Verdict::Allowed { first, last };
         }
-        let verdict = together(address, bytes, |at| {
+        let verdict = self.judged(address, bytes, access, &evidence);
+        if let (Verdict::Allowed { first, last }, true) = verdict {
+            self.maps.grants().add(first, last, access, self.time);
+        }
+        verdict.0
+    }
+
+    /// What the mappings say of an access, and whether that holds for earlier samples, too.
+    fn judged(
+        &self,
+        address: u64,
+        bytes: u64,
+        access: Access,
+        evidence: &impl Fn(u64) -> Option<Evidence>,
+    ) -> (Verdict, bool) {
+        together(address, bytes, |at| {
             let record = self.maps.find(at);
             let known = Known {
                 address: at,
@@ -242,11 +288,7 @@ impl View<'_> {
                 unmapped: self.maps.views().may_be_unmapped(at, self.time),
             };
             judge(known, access, self)
-        });
-        if let (Verdict::Allowed { first, last }, true) = verdict {
-            self.maps.grants().add(first, last, access, self.time);
-        }
-        verdict.0
+        })
     }
 
     /// Whether a store to one of the bytes from `first` to `last` may change that at `other`, which is

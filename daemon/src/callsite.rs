@@ -20,6 +20,8 @@ const MAX_CALL: usize = 9;
 /// Words at the top of the stack that are tried where the code does not say where the return
 /// address lies.
 const TOP_WORDS: u64 = 4;
+/// Bytes of code at a PC that are compared with what is known.
+const MOST_SEEN: usize = 64;
 /// Number of rsp among the general registers.
 const RSP: usize = 4;
 /// Number of rbp.
@@ -116,19 +118,43 @@ impl Interrupted<'_, '_, '_> {
         call_before(self.view, to).map(|call| call.site)
     }
 
+    /// Whether code that the process makes is what the interrupt met at the PC, as far as it
+    /// brought that.
+    fn is_as_seen(&self) -> bool {
+        let Some(brought) = self
+            .memory
+            .brought
+            .filter(|_| self.view.is_made(self.pc.image))
+        else {
+            return true;
+        };
+        let (_, code) = brought.pieces().numbered_code(self.registers.ip);
+        let mut known = [0; MOST_SEEN];
+        let known = &mut known[..code.len().min(MOST_SEEN)];
+        let read = self.view.read_made(self.registers.ip, known);
+        known[..read] == code[..read]
+    }
+
     /// The call site by the code at the PC.
     fn by_code(&self) -> (Option<Pc>, bool) {
+        if !self.is_as_seen() {
+            return (None, false);
+        }
         let exits = self.view.exits(self.pc);
         let mut beyond = false;
         let mut possible = Vec::new();
         for exit in &exits {
             let slot = exit.slot(&self.registers.gpr);
             let held = match self.by_row() {
-                Some(to) if exits.len() == 1 => Held::Word(to),
+                Some(to) if exits.len() == 1 && self.view.was_told(self.pc, exit) => Held::Word(to),
                 _ => self.word(slot),
             };
             match held {
-                Held::Word(to) => possible.extend(self.candidate(slot, to)),
+                Held::Word(to) => {
+                    let candidate = self.candidate(slot, to);
+                    // Two exits may name one slot.
+                    possible.extend(candidate.filter(|found| !possible.contains(found)));
+                }
                 Held::Beyond => beyond = true,
                 Held::Unknown => {}
             }
@@ -186,17 +212,23 @@ impl Interrupted<'_, '_, '_> {
 /// The call instruction before a return address, if there is one.
 pub(crate) fn call_before(view: &View<'_>, return_address: u64) -> Option<Call> {
     let located = view.locate(return_address.wrapping_sub(1))?;
-    if !located.mapping.executable || located.mapping.is_anon() {
+    if !located.mapping.executable {
         return None;
     }
     let (image, bias) = (located.pc.image, located.bias);
     let behind = return_address.wrapping_sub(bias);
+    let start = behind.wrapping_sub(MAX_CALL as u64);
+    let mut code = [0; MAX_CALL];
+    if located.mapping.is_anon() {
+        let is_known = view.is_made(image) && view.read_made(start, &mut code) == MAX_CALL;
+        let (address, target) = is_known.then(|| call_at_end(&code, start)).flatten()?;
+        let site = Pc { image, address };
+        return Some(Call { site, target });
+    }
     let mut images = view.images.borrow_mut();
     if let Some(known) = images.calls.get(image, behind) {
         return known;
     }
-    let start = behind.wrapping_sub(MAX_CALL as u64);
-    let mut code = [0; MAX_CALL];
     if images.read(image, start, &mut code) != MAX_CALL {
         return None;
     }

@@ -270,10 +270,20 @@ impl Collector {
         }
     }
 
-    /// Looks for new names of code that processes make at run time, some times a second.
+    /// Looks for new names of code that processes make at run time, and at the code, some times a
+    /// second.
     pub(crate) fn look_at_generated(&mut self) {
         if self.images.has_generated() && self.loadmap.host.is_live() {
-            self.images.look_at_generated(None, sampler::clock_now());
+            let now = sampler::clock_now();
+            self.images.look_at_generated(None, now);
+            // What is noted follows from samples alone.
+            if matches!(self.loadmap.host, Host::Live) {
+                for pid in self.images.makers() {
+                    if let Some(process) = self.loadmap.get(pid) {
+                        process.made.look_again(now);
+                    }
+                }
+            }
         }
     }
 

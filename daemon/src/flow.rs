@@ -24,7 +24,7 @@ use crate::images::ImageId;
 use crate::memory::of_map;
 
 /// Instructions that are looked at to find a return.
-const MAX_STEPS_OUT: u32 = 512;
+const MAX_STEPS_OUT: u32 = 2048;
 /// Instructions that are looked at to find whether a call leads to a place.
 const MAX_STEPS_TO: u32 = 1024;
 /// Calls on a way to a return.
@@ -38,6 +38,11 @@ const MAX_BYTES: usize = 15;
 
 /// The code of one image, by its ELF addresses.
 pub(crate) trait Text {
+    /// So many calls more than the fewest are followed over, for other exits. Where nothing tells
+    /// where functions end, a call that never comes back leads on into what lies behind, which
+    /// may be nearer than the function's own return.
+    const MORE_CALLS: u32 = 0;
+
     /// Reads code, and says how many bytes of it there are.
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> usize;
 
@@ -289,10 +294,11 @@ impl<'a, T: Text> Walk<'a, T> {
 }
 
 /// The exits from an instruction that has no unwind rules, with the fewest calls before them.
-fn exits(text: &mut impl Text, pc: u64) -> Vec<Exit> {
+pub(crate) fn exits<T: Text>(text: &mut T, pc: u64) -> Vec<Exit> {
     let mut found = Vec::new();
     let mut walk = Walk::new(text, pc, MAX_STEPS_OUT);
-    for _ in 0..=MAX_CALLS {
+    let mut most = MAX_CALLS;
+    for calls in 0..=MAX_CALLS {
         while let Some(way) = walk.take() {
             if let Some(exit) = exit(&mut walk, way)
                 && !found.contains(&exit)
@@ -303,7 +309,10 @@ fn exits(text: &mut impl Text, pc: u64) -> Vec<Exit> {
                 return Vec::new();
             }
         }
-        if !found.is_empty() || walk.left == 0 || !walk.take_calls() {
+        if !found.is_empty() && most == MAX_CALLS {
+            most = calls + more_calls::<T>(calls, &mut found);
+        }
+        if calls >= most || walk.left == 0 || !walk.take_calls() {
             break;
         }
     }
@@ -319,6 +328,23 @@ fn exits(text: &mut impl Text, pc: u64) -> Vec<Exit> {
         }
     }
     slots
+}
+
+/// How many calls more than these are followed over. A way without a call is one of the function
+/// itself. Others may not be: then the frame pointer is no worse a witness.
+fn more_calls<T: Text>(calls: u32, found: &mut Vec<Exit>) -> u32 {
+    if calls == 0 || T::MORE_CALLS == 0 {
+        return 0;
+    }
+    let framed = Exit {
+        register: 5,
+        offset: 8,
+        rbp: Symbol::Word(5, 0),
+    };
+    if !found.contains(&framed) {
+        found.push(framed);
+    }
+    T::MORE_CALLS
 }
 
 /// Follows a way by one instruction; the exit if it is one.
@@ -346,7 +372,7 @@ fn exit_of(state: &State) -> Option<Exit> {
 }
 
 /// Whether the code from `target` on comes by `pc`, or out of the image if there is none.
-fn leads(text: &mut impl Text, target: u64, pc: Option<u64>) -> Leads {
+pub(crate) fn leads(text: &mut impl Text, target: u64, pc: Option<u64>) -> Leads {
     let mut ways = Vec::new();
     let mut perhaps = false;
     let mut walk = Walk::new(text, target, MAX_STEPS_TO);

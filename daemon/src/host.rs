@@ -7,6 +7,8 @@ use rustc_hash::FxHashMap;
 use sampler::{Pid, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
+use crate::guards::Marks;
+use crate::made::Seen;
 use crate::procfs::{self, Credentials, MapsLine, PageState};
 use crate::vmas::Look;
 
@@ -22,6 +24,9 @@ pub(crate) enum Question {
     /// What lies around this address.
     Region(u64),
     Handlers,
+    /// The code in the page at this address.
+    Code(u64),
+    Guards,
 }
 
 /// What was answered; `None`: there was no such process.
@@ -36,6 +41,11 @@ pub(crate) enum Answer {
     Region(u64, Option<Look>),
     /// The handlers of exceptions, and the time before they were looked at.
     Handlers(Option<(SignalHandlers, u64)>),
+    /// The page, and the code that lay in it.
+    Code(u64, Option<Seen>),
+    /// Pages that may raise exceptions, the time before they were looked for, and that of the next
+    /// look.
+    Guards(Option<(Marks, u64, u64)>),
 }
 
 /// Where answers come from.
@@ -131,6 +141,33 @@ impl Host {
         }
     }
 
+    /// The code in a page of a process; `live` looks at it.
+    pub(crate) fn code(
+        &mut self,
+        pid: Pid,
+        page: u64,
+        live: impl FnOnce() -> Option<Seen>,
+    ) -> Option<Seen> {
+        let live = || Answer::Code(page, live());
+        match self.ask(pid, Question::Code(page), live) {
+            Some(Answer::Code(_, seen)) => seen,
+            _ => None,
+        }
+    }
+
+    /// Pages of a process that may raise exceptions; `live` looks for them.
+    pub(crate) fn guards(
+        &mut self,
+        pid: Pid,
+        live: impl FnOnce() -> Option<(Marks, u64, u64)>,
+    ) -> Option<(Marks, u64, u64)> {
+        let live = || Answer::Guards(live());
+        match self.ask(pid, Question::Guards, live) {
+            Some(Answer::Guards(found)) => found,
+            _ => None,
+        }
+    }
+
     /// What was answered since the last time, if that is kept.
     pub(crate) fn take_noted(&mut self) -> Vec<(Pid, Answer)> {
         match self {
@@ -175,6 +212,8 @@ impl Answer {
             Answer::Page(page, _) => Question::Page(*page),
             Answer::Region(address, _) => Question::Region(*address),
             Answer::Handlers(_) => Question::Handlers,
+            Answer::Code(page, _) => Question::Code(*page),
+            Answer::Guards(_) => Question::Guards,
         }
     }
 }

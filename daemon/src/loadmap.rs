@@ -7,8 +7,10 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
 
+use crate::guards::Guards;
 use crate::host::Host;
 use crate::images::{ImageId, Images};
+use crate::made::{MadeCode, MadeRooms};
 use crate::mapping::{Mapping, is_data, is_heap, mapping_of_line, mapping_of_record, rights};
 use crate::maps::{MAPPING_BYTES, Maps};
 use crate::memory::{Room, of_map};
@@ -38,6 +40,9 @@ pub(crate) struct Process {
     pub(crate) pages: Pages,
     pub(crate) vmas: Vmas,
     pub(crate) signals: Signals,
+    pub(crate) guards: Guards,
+    /// What was seen of the code that it makes.
+    pub(crate) made: MadeCode,
     /// Text of programs that anonymous memory took the place of.
     texts: Vec<Mapping>,
     /// How many threads it has, where that is known: of those whose birth was told.
@@ -86,6 +91,8 @@ impl Process {
             pages: Pages::new(pid, &rooms.verdicts),
             vmas: Vmas::new(pid, &rooms.looks),
             signals: Signals::default(),
+            guards: Guards::default(),
+            made: MadeCode::new(pid, &rooms.made),
             texts: Vec::new(),
             threads: None,
             exited: None,
@@ -131,6 +138,7 @@ struct Rooms {
     mappings: Room,
     verdicts: Room,
     looks: LookRooms,
+    made: MadeRooms,
 }
 
 impl Rooms {
@@ -139,6 +147,7 @@ impl Rooms {
             mappings: Room::new(mappings),
             verdicts: Room::new(MAX_ALL_VERDICTS),
             looks: LookRooms::new(),
+            made: MadeRooms::new(),
         }
     }
 }
@@ -205,6 +214,7 @@ impl Loadmap {
     pub(crate) fn bytes(&self) -> usize {
         let one = |process: &Process| {
             let seen = process.pages.bytes() + process.vmas.bytes();
+            let seen = seen + process.made.bytes() + process.guards.bytes();
             process.comm.capacity() + process.maps.bytes() + seen
         };
         of_map(&self.processes) + self.processes.values().map(one).sum::<usize>()
@@ -409,6 +419,7 @@ impl Loadmap {
         let path = mmap.path.to_string_lossy();
         let mapping = moved_or_generated(mapping, process, live, images, &path);
         process.pages.forget(mapping.start, mapping.end);
+        process.made.forget(mapping.start, mapping.end);
         let kept = process.maps.insert(mapping);
         self.mappings_dropped += u64::from(!kept);
         true

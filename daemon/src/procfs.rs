@@ -228,6 +228,11 @@ impl Pagemap {
         File::open(format!("/proc/{pid}/pagemap")).ok().map(Self)
     }
 
+    /// What is open.
+    pub(crate) fn file(&self) -> &File {
+        &self.0
+    }
+
     /// State of the page at `address`.
     pub(crate) fn page(&self, address: u64) -> PageState {
         let mut entry = [0; 8];

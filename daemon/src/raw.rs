@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 use crate::host::Answer;
 use crate::witness::Evidence;
 
-const MAGIC: &[u8; 8] = b"VCPIRAW\x07";
+const MAGIC: &[u8; 8] = b"VCPIRAW\x08";
 /// The version before, which has less: it is read as well.
-const MAGIC_BEFORE: &[u8; 8] = b"VCPIRAW\x06";
+const MAGIC_BEFORE: &[u8; 8] = b"VCPIRAW\x07";
 /// What it begins with in all versions.
 const MAGIC_OF_ALL: &[u8] = b"VCPIRAW";
 /// The longest entry: far more than any record needs.

@@ -6,9 +6,11 @@ use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::elf;
 use crate::flow::{Exit, Leads};
+use crate::guards::{Guarded, Guards};
 use crate::host::Host;
 use crate::images::{ImageId, Images, Others};
 use crate::loadmap::Process;
+use crate::made::{Asker, MadeCode};
 use crate::mapping::{Mapping, Spot};
 use crate::maps::Maps;
 use crate::pages::Pages;
@@ -27,6 +29,10 @@ pub(crate) struct View<'a> {
     /// What was seen of its mappings.
     pub(crate) vmas: RefCell<&'a mut Vmas>,
     signals: RefCell<&'a mut Signals>,
+    made: RefCell<&'a mut MadeCode>,
+    guards: RefCell<&'a mut Guards>,
+    /// Whether the program may go on behind an access that faults.
+    pub(crate) handles_faults: Cell<bool>,
     /// Who is asked about pages.
     pub(crate) host: RefCell<&'a mut Host>,
     pub(crate) pid: sampler::Pid,
@@ -36,6 +42,8 @@ pub(crate) struct View<'a> {
     pub(crate) ends: Option<u64>,
     /// Whether values of denied images may be captured.
     pub(crate) allow_secrets: bool,
+    /// Whether its memory may be read.
+    pub(crate) allow_memory: bool,
     /// What was seen of its pages when it arrived.
     pub(crate) evidence: Option<Evidence>,
     /// Stack pointer, if the interrupt could read there.
@@ -86,11 +94,15 @@ impl<'a> View<'a> {
             pages: RefCell::new(&mut process.pages),
             vmas: RefCell::new(&mut process.vmas),
             signals: RefCell::new(&mut process.signals),
+            made: RefCell::new(&mut process.made),
+            guards: RefCell::new(&mut process.guards),
+            handles_faults: Cell::new(false),
             host: RefCell::new(host),
             pid: process.pid,
             time,
             ends: process.ends,
             allow_secrets: false,
+            allow_memory: false,
             evidence: None,
             stack: None,
             pc: 0,
@@ -251,6 +263,16 @@ impl View<'_> {
         signals.at(self.pid, self.time, self.stack, &mut host)
     }
 
+    /// What an access between two addresses may meet, where the program may go on behind that.
+    pub(crate) fn guarded(&self, first: u64, last: u64) -> Guarded {
+        if !self.handles_faults.get() {
+            return Guarded::No;
+        }
+        let mut guards = self.guards.borrow_mut();
+        let mut host = self.host.borrow_mut();
+        guards.at((first, last), (self.pid, self.time), self.stack, &mut host)
+    }
+
     /// Whether somebody else may write at an address although only one thread uses this address
     /// space: by the kernel's records, to a file that is mapped there, or because something shared may
     /// have been moved there, which these do not tell.
@@ -335,6 +357,10 @@ impl View<'_> {
 
     /// The slots that the return address may lie in, by the code at a PC without unwind rules.
     pub(crate) fn exits(&self, pc: Pc) -> Vec<Exit> {
+        if self.is_made(pc.image) {
+            let exits = self.of_made(|made, asker| made.exits(pc.address, asker));
+            return exits.unwrap_or_default();
+        }
         let mut images = self.images.borrow_mut();
         images.by_flow(pc.image, |flows, text| {
             flows.exits(pc.image, pc.address, text).to_vec()
@@ -343,6 +369,19 @@ impl View<'_> {
 
     /// Whether a call to an address of an image leads to a PC.
     pub(crate) fn leads(&self, image: ImageId, target: u64, pc: Pc) -> Leads {
+        if self.is_made(image) {
+            // Code that a process makes may call that of a file.
+            let Some(located) = self.locate(target) else {
+                return Leads::Perhaps;
+            };
+            let Pc { image, address } = located.pc;
+            if !self.is_made(image) {
+                return self.leads(image, address, pc);
+            }
+            let pc = self.is_made(pc.image).then_some(pc.address);
+            let leads = self.of_made(|made, asker| made.leads(target, pc, asker));
+            return leads.unwrap_or(Leads::Perhaps);
+        }
         let mut images = self.images.borrow_mut();
         images.by_flow(image, |flows, text| {
             if image == pc.image {
@@ -351,6 +390,42 @@ impl View<'_> {
                 flows.leaves(image, target, text).clone()
             }
         })
+    }
+
+    /// Whether this is an image of code that the process makes.
+    pub(crate) fn is_made(&self, image: ImageId) -> bool {
+        self.images.borrow().is_made(image)
+    }
+
+    /// Takes note of an exit that the handler is told of; false if it is not to be.
+    pub(crate) fn tell(&self, pc: Pc, exit: &Exit) -> bool {
+        !self.is_made(pc.image) || self.made.borrow_mut().tell(pc.address, exit)
+    }
+
+    /// Whether the handler goes by this exit, if it goes by any.
+    pub(crate) fn was_told(&self, pc: Pc, exit: &Exit) -> bool {
+        !self.is_made(pc.image) || self.made.borrow().was_told(pc.address, exit)
+    }
+
+    /// Reads code that the process makes, as of the sample; how many bytes of it there are.
+    pub(crate) fn read_made(&self, address: u64, bytes: &mut [u8]) -> usize {
+        let read = self.of_made(|made, asker| made.read(address, bytes, asker));
+        read.unwrap_or(0)
+    }
+
+    /// What code that the process makes says, if its memory may be read.
+    fn of_made<T>(&self, ask: impl FnOnce(&mut MadeCode, &mut Asker<'_>) -> T) -> Option<T> {
+        let mut made = self.made.borrow_mut();
+        let mut host = self.host.borrow_mut();
+        let images = self.images.borrow();
+        let mut asker = Asker {
+            maps: self.maps,
+            images: &images,
+            host: &mut host,
+            time: self.time,
+            stack: self.stack,
+        };
+        self.allow_memory.then(|| ask(&mut made, &mut asker))
     }
 
     fn function(&self, pc: Pc) -> Option<(u64, u64)> {

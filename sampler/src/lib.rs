@@ -79,7 +79,9 @@ pub use handler::{CallerRbp, Counters, Denial, GivenPlan, Handler, Row};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;
-pub use sys::{Vma, clock_now, hasten, is_main_stack, lower_priority, peer_groups, vma_from};
+pub use sys::{
+    Vma, clock_now, guard_regions, hasten, is_main_stack, lower_priority, peer_groups, vma_from,
+};
 pub use types::{
     Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
 };

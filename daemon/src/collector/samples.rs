@@ -272,6 +272,9 @@ impl Collector {
             };
         let mut view = View::of(process, host, &mut self.images, sample.time);
         view.allow_secrets = self.settings.allow_secrets;
+        view.allow_memory = !secret
+            && !kernel
+            && capture.is_none_or(|capture| capture.plan != PlanOutcome::MemoryDenied);
         view.evidence = evidence;
         view.pc = sample.ip;
         let stack_read =
@@ -440,6 +443,7 @@ impl Collector {
         start.set_sample(registers.gpr, registers.ip, registers.flags);
         (start.fs_base, start.gs_base) = bases(&view, capture);
         start.handlers = handlers(&view, capture);
+        view.handles_faults.set(start.handlers.access);
         if let Some(brought) = &brought {
             brought.pieces().open();
         }

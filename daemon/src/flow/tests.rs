@@ -71,6 +71,40 @@ fn frame() {
     assert_eq!(slots(&[LOOP, LEAVE, RET]), [(RBP8, 8)]);
 }
 
+/// As these, with nothing to tell where functions end.
+struct Loose(Bytes);
+
+impl Text for Loose {
+    const MORE_CALLS: u32 = 8;
+
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> usize {
+        self.0.read(address, bytes)
+    }
+
+    fn function(&mut self, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+/// Where a call may be one that never comes back, what lies behind it is not the function's own way
+/// out: all exits are told, and that of the frame pointer. A way without calls is the function's
+/// own.
+#[test]
+fn calls_that_never_come_back() {
+    // call; jne behind; call; add rsp,16; ret; behind: ret
+    let call: &[u8] = &[0xe8, 0, 1, 0, 0];
+    let (branch, add): (&[u8], &[u8]) = (&[0x75, 10], &[0x48, 0x83, 0xc4, 16]);
+    let pieces = [call, branch, call, add, RET, RET];
+    let loose = |offset: u64| -> Vec<(u8, i64)> {
+        let exits = exits(&mut Loose(text(&pieces)), 0x1000 + offset);
+        let slots = exits.iter().map(|exit| (exit.register, exit.offset));
+        slots.collect()
+    };
+    assert_eq!(loose(0), [(RSP8, 0), (RBP8, 8), (RSP8, 16)]);
+    assert_eq!(loose(12), [(RSP8, 16)]);
+    assert_eq!(slots(&pieces), [(RSP8, 0)]);
+}
+
 /// What is pushed and reserved is taken away again, also behind a call.
 #[test]
 fn pushed_words() {

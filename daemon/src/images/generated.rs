@@ -216,6 +216,11 @@ impl Images {
         !self.generated.is_empty()
     }
 
+    /// The processes that make code.
+    pub(crate) fn makers(&self) -> Vec<Pid> {
+        self.generated.values().map(|of| of.pid).collect()
+    }
+
     /// Looks for new names of the code that processes make; `now` is taken before.
     pub(crate) fn look_at_generated(&mut self, only: Option<Pid>, now: u64) {
         let mut wanted = Vec::new();
@@ -267,6 +272,19 @@ impl Images {
     /// Whether this is the image of the code that a process makes.
     pub(crate) fn is_generated(&self, id: ImageId) -> bool {
         self.generated.contains_key(&id)
+    }
+
+    /// Whether this is an image of code that a process makes, of any generation. Its addresses are
+    /// the process's own.
+    pub(crate) fn is_made(&self, id: ImageId) -> bool {
+        let image = self.get(id);
+        image.is_some_and(|image| matches!(image.identity, Identity::Generated { .. }))
+    }
+
+    /// When an interrupt met other code in the page of an address than before, the last time.
+    pub(crate) fn last_change(&self, id: ImageId, address: u64) -> u64 {
+        let generated = self.generated.get(&id);
+        generated.map_or(0, |generated| generated.replaced.last_change(address))
     }
 
     /// Takes notice of the code that an interrupt saw at an address, in order of time.

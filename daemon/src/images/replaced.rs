@@ -68,6 +68,16 @@ impl Replaced {
         times.map_or(0, |times| times.partition_point(|at| *at <= time))
     }
 
+    /// When other code was met in the page of an address the last time; never, if that is 0. Where
+    /// it was too often, that is still to come.
+    pub(super) fn last_change(&self, address: u64) -> u64 {
+        let times = self.pages.get(&(address / PAGE));
+        times.map_or(0, |times| match times.len() + 1 < MAX_GENERATIONS {
+            true => times.last().copied().unwrap_or(0),
+            false => u64::MAX,
+        })
+    }
+
     /// The most generations of any page.
     pub(super) fn generations(&self) -> usize {
         self.pages.values().map(Vec::len).max().unwrap_or(0)
@@ -134,10 +144,13 @@ mod tests {
                 "{address:x} {time}"
             );
         }
+        assert_eq!(code.last_change(0x1000), 10);
         for time in 20..200 {
             let filler = u8::try_from(time).expect("small");
             code.observe(0x1000, time, &[0xb0, filler]);
         }
         assert_eq!(code.generations(), MAX_GENERATIONS - 1);
+        let last = [0x1fff, 0x2000].map(|address| code.last_change(address));
+        assert_eq!(last, [u64::MAX, 0]);
     }
 }

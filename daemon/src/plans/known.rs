@@ -11,7 +11,7 @@ pub(super) fn row_of_start(view: &View<'_>, pc: Pc) -> Option<sampler::Row> {
         return row_at(view, pc);
     }
     match view.exits(pc).as_slice() {
-        [exit] => exit.row(),
+        [exit] if view.tell(pc, exit) => exit.row(),
         _ => None,
     }
 }

@@ -4,6 +4,7 @@
     reason = "perf_event_open, its ioctls and its ring buffer, memory shared with the kernel, PROCMAP_QUERY, and SO_PEERGROUPS, have no safe wrapper"
 )]
 
+mod guard;
 mod vma;
 
 use std::io;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use perf_event_open_sys as perf;
 use perf_event_open_sys::bindings::{perf_event_attr, perf_event_mmap_page};
 
+pub use self::guard::guard_regions;
 pub use self::vma::{Vma, is_main_stack, vma_from};
 
 /// Size of a page on x86-64.

@@ -42,6 +42,10 @@ const OF_CLOCKS: &[(&str, Test)] = &[
     ("stores that no operand names", moving::writes),
     ("exceptions that a program handles", moving::raised),
     ("exceptions that a program asks for", moving::asked),
+    (
+        "exceptions of pages that a program asks for",
+        moving::guarded,
+    ),
     ("processes that end by an exception", moving::deaths),
     ("another shared object at the same address", moving::objects),
     ("code that is written and written anew", moving::jit),
@@ -75,6 +79,11 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         code::callers,
     ),
     (
+        "callers in code that is made at run time",
+        Clock::CpuClock,
+        code::made,
+    ),
+    (
         "arguments in the registers of other languages",
         Clock::CpuClock,
         code::languages,
@@ -98,6 +107,11 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         "exceptions that a program asks for, engine ring",
         Clock::CpuClock,
         moving::asked_by_ring,
+    ),
+    (
+        "exceptions of pages that a program asks for, engine ring",
+        Clock::CpuClock,
+        moving::guarded_by_ring,
     ),
     (
         "a compile of many files is attributed to what ran",

@@ -1,5 +1,6 @@
 //! The ground moves under the loads: no value is outside the set of true ones.
 
+use std::fs;
 use std::path::Path;
 
 use libtest_mimic::{Completion, Failed};
@@ -42,6 +43,29 @@ fn one_program_for(
     more: &[&str],
 ) -> Result<Completion, Failed> {
     by_engine("bpf", time, bench, name, more)
+}
+
+/// Pages that raise an exception although their mapping allows the access: guard regions, and those
+/// of a `userfaultfd` that asks for SIGBUS.
+pub(crate) fn guarded(bench: &Bench) -> Result<Completion, Failed> {
+    guarded_by("bpf", bench)
+}
+
+/// The same with the engine `ring`.
+pub(crate) fn guarded_by_ring(bench: &Bench) -> Result<Completion, Failed> {
+    guarded_by("ring", bench)
+}
+
+fn guarded_by(engine: &str, bench: &Bench) -> Result<Completion, Failed> {
+    let time = seconds(samples(3 * SAMPLES)?);
+    for (name, option) in [("guard regions", "-DREGIONS"), ("userfaultfd", "-DBY_USER")] {
+        let program = bench.compile("guarded.c", "guarded", &[option])?;
+        bench.watch_with(engine, &program, &[&time], "moving.db")?;
+        let checks = checks::of_image(&program)?;
+        judged(bench, name, &[(Place::File(&program), &checks)])?;
+        fs::remove_file(bench.path("moving.db"))?;
+    }
+    Ok(Completion::Completed)
 }
 
 fn by_engine(
