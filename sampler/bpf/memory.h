@@ -324,26 +324,46 @@ static INLINE void capture_way(struct work *work, struct task_struct *task)
 		look_again(work);
 }
 
-/* Frames, code and the pieces of the plan for the place, if there is one; of the kernel no frames. */
-static inline void capture_memory(struct work *work, struct task_struct *task,
-				  const struct place_key *key, const struct found_plan *plan)
+/* Frames, and what the way of the thread loads; 0 if it is not to be followed. */
+static __attribute__((noinline)) int capture_followed(struct work *work, struct task_struct *task)
 {
-	const struct plan_value *value = plan->value;
+	if (!settings.most_followed)
+		return 0;
+	work->row.kind = ROW_NONE;
+	find_process(work);
+	if (work->kernel || !work->way.met)
+		allow_kernel_memory(work, task);
+	if (!work->kernel && !work->way.met && !work->direct_map)
+		return 0;
+	capture_way(work, task);
+	return 1;
+}
+
+/* The plan is in no cache that is near, as a rule: it is asked for before it is found out whose the
+ * sample is, and comes meanwhile. */
+static inline void ask_for_plan(struct work *work)
+{
+	struct place_key key;
+
+	name_place(work, work->record.ip, &key);
+	find_plan(&key);
+}
+
+/* Frames, code and the pieces of the plan for the place, if there is one; of the kernel no frames. */
+static __attribute__((noinline)) int capture_planned(struct work *work, struct task_struct *task)
+{
 	struct record *record = &work->record;
+	const struct plan_value *value;
 	u32 cause = COUNT_PLAN_MISSING;
+	struct found_plan found, *plan = &found;
+	struct place_key place, *key = &place;
 	u32 begin;
 	int called_from = 0;
 
 	work->row.kind = ROW_NONE;
-	if (settings.most_followed) {
-		find_process(work);
-		if (work->kernel || !work->way.met)
-			allow_kernel_memory(work, task);
-		if (work->kernel || work->way.met || work->direct_map) {
-			capture_way(work, task);
-			return;
-		}
-	}
+	name_place(work, record->ip, key);
+	found = find_plan(key);
+	value = plan->value;
 	if (value) {
 		record->plan_tag = plan->tag;
 		record->share = value->share;
@@ -373,7 +393,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 		add_stack(work, MAX_STACK_BYTES);
 		if (is_written_meanwhile(work, task, 0))
 			look_again(work);
-		return;
+		return 0;
 	}
 	follow_plan(work, task, value, bpf_get_prandom_u32() > record->share);
 	barrier();
@@ -389,7 +409,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 		add_stack(work, MAX_STACK_BYTES);
 		if (is_written_meanwhile(work, task, 0))
 			look_again(work);
-		return;
+		return 0;
 	}
 	if (record->plan == PLAN_THINNED)
 		count(COUNT_PLAN_THINNED);
@@ -400,6 +420,7 @@ static inline void capture_memory(struct work *work, struct task_struct *task,
 		add_stack(work, STACK_BYTES_PLANNED);
 	if (is_written_meanwhile(work, task, value))
 		look_again(work);
+	return 0;
 }
 
 #endif

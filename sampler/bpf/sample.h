@@ -144,42 +144,47 @@ static inline void end_record(struct work *work)
 		add_to(COUNT_HANDLER_NS, now - work->record.time);
 }
 
-/* Takes the sample whose registers are in work->registers. */
-static inline void take_sample(struct work *work, struct task_struct *task, u64 period)
+/* Begins the sample whose registers are in work->registers: whose it is, and what may be captured.
+ * Says whether memory is to be. */
+static __attribute__((noinline)) int begin_sample(struct work *work, struct task_struct *task,
+						  u64 period)
 {
 	struct record *record = &work->record;
-	struct found_plan plan;
-	struct place_key key;
 	int memory;
 
 	begin_record(record, period);
 	record->ip = work->registers[REGISTER_IP];
 	record->context = context_of(work, task);
 	work->kernel = record->context != CONTEXT_USER;
-	/* The plan is in no cache that is near, as a rule: it is asked for before it is found out whose the
-	 * sample is, and comes meanwhile. */
-	name_place(work, record->ip, &key);
-	plan = find_plan(&key);
+	if (!settings.most_followed)
+		ask_for_plan(work);
 	identify(record, task);
 	record->plan = refusal(work);
 	memory = record->plan == PLAN_MISSING;
-	if (memory || record->plan == PLAN_MEMORY_DENIED) {
-		if (work->kernel) {
-			record->flags |= RECORD_REGISTERS;
-			if (!(record->flags & RECORD_KERNEL_THREAD))
-				add_user_registers(work, task);
-			if (memory)
-				capture_memory(work, task, &key, &plan);
-		} else if (work->registers[REGISTER_CS] == SELECTOR_USER_32) {
-			record->flags |= RECORD_USER_IS_32;
-		} else {
-			record->flags |= RECORD_REGISTERS;
-			if (memory)
-				capture_memory(work, task, &key, &plan);
-			else
-				add_code(work, CODE_BYTES_PLANNED);
-		}
+	if (!memory && record->plan != PLAN_MEMORY_DENIED)
+		return 0;
+	if (work->kernel) {
+		record->flags |= RECORD_REGISTERS;
+		if (!(record->flags & RECORD_KERNEL_THREAD))
+			add_user_registers(work, task);
+		return memory;
 	}
+	if (work->registers[REGISTER_CS] == SELECTOR_USER_32) {
+		record->flags |= RECORD_USER_IS_32;
+		return 0;
+	}
+	record->flags |= RECORD_REGISTERS;
+	if (!memory)
+		add_code(work, CODE_BYTES_PLANNED);
+	return memory;
+}
+
+/* Takes the sample whose registers are in work->registers. What it consists of stands side by side
+ * here, and each apart: the kernel limits the stack of the deepest call. */
+static INLINE void take_sample(struct work *work, struct task_struct *task, u64 period)
+{
+	if (begin_sample(work, task, period) && !capture_followed(work, task))
+		capture_planned(work, task);
 	end_record(work);
 }
 
