@@ -168,6 +168,11 @@ impl View<'_> {
         (bias, !images.is_closed(mapping.image))
     }
 
+    /// Whether what is to be added to an address of the mapping's image will not be another number.
+    pub(crate) fn has_lasting_bias(&self, mapping: &Mapping) -> bool {
+        mapping.is_anon() || !self.images.borrow().is_closed(mapping.image)
+    }
+
     /// Whether an address lies in the page that was found pristine last.
     pub(crate) fn is_in_pristine(&self, address: u64) -> bool {
         self.pristine.get() == Some(address & !(elf::PAGE as u64 - 1))

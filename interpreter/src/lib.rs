@@ -115,7 +115,7 @@ pub use trace::Traces;
 pub use uops::{Translation, Translator, Uop};
 pub use vector::Vector;
 pub use window::{
-    Access, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers,
-    Sink, State, Verdict, Window,
+    Access, CODE_BYTES, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome,
+    Registers, Sink, State, Verdict, Window,
 };
 pub use word::Word;
