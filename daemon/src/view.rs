@@ -50,7 +50,14 @@ pub(crate) struct View<'a> {
     data: Cell<Option<Spot>>,
     /// The page that was found pristine last.
     pub(crate) pristine: Cell<Option<u64>>,
+    /// Of pages that were asked for last, each with [`ASKED`] set, whether others may write them.
+    exposed: [Cell<(u64, bool)>; PAGES_ASKED],
 }
+
+/// Pages that are remembered for a sample.
+const PAGES_ASKED: usize = 8;
+/// Tells a page from none.
+const ASKED: u64 = 1;
 
 /// A process address as an address of an image.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +106,7 @@ impl<'a> View<'a> {
             code: Cell::new(process.maps.remembered()),
             data: Cell::new(None),
             pristine: Cell::new(None),
+            exposed: Default::default(),
         }
     }
 }
@@ -259,7 +267,22 @@ impl View<'_> {
     /// Whether somebody else may write at an address although only one thread uses this address
     /// space: by the kernel's records, to a file that is mapped there, or because something shared may
     /// have been moved there, which these do not tell.
+    #[inline]
     pub(crate) fn may_be_exposed(&self, address: u64) -> bool {
+        let page = address & !(elf::PAGE as u64 - 1) | ASKED;
+        let asked = &self.exposed[(page / elf::PAGE as u64) as usize % PAGES_ASKED];
+        match asked.get() {
+            (known, exposed) if known == page => exposed,
+            _ => {
+                let exposed = self.is_page_exposed(address);
+                asked.set((page, exposed));
+                exposed
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn is_page_exposed(&self, address: u64) -> bool {
         if self.maps.may_be_exposed(address) || self.maps.is_data_file(address) {
             return true;
         }
