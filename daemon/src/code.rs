@@ -269,8 +269,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         vouched
     }
 
-    /// Whether the code at an address is this, where it goes on in another piece than that which was
-    /// compared last, or is not in that.
+    /// Whether the code at an address is this, where it is not all in the piece that was compared
+    /// last.
     #[inline(never)]
     fn is_elsewhere(&mut self, pc: u64, code: &[u8], by_file: bool) -> bool {
         let Some(pieces) = self.brought else {

@@ -8,11 +8,12 @@
 //! ```
 //! The first mark and the first pair are of the list, as if all its events had one value.
 //! The values come first and together, because every event looks through them and few events
-//! need more. Where 16 values of a word begin with a line of the processor's cache, another line
-//! has all else that an event of the first two needs. Tuples are kept in order of their estimates, so that the common value is met
-//! first. Times are kept as multiples of 2^shift since `base`; the shift grows with the span,
-//! so a time is exact while the list spans less than 2^32 units of it and later right to one
-//! part in 2^31 of the span. A variance has eight significant bits.
+//! need more. Where 16 values of a word begin with a line of the processor's cache, another
+//! line has all else that an event of the first two needs. Tuples are kept in order of their
+//! estimates, so that the common value is met first. Times are kept as multiples of 2^shift
+//! since `base`; the shift grows with the span, so a time is exact while the list spans less
+//! than 2^32 units of it and later right to one part in 2^31 of the span. A variance has eight
+//! significant bits.
 
 use std::marker::PhantomData;
 

@@ -245,8 +245,8 @@ mod tests {
         assert_eq!(BaseWriters::of_code(&[], 0..4), NONE);
     }
 
-    /// None is missed, wherever it lies in code that is looked at by many bytes at a time, nor found
-    /// where it lies beside what is asked for.
+    /// None is missed, wherever it lies in code that is looked at by many bytes at a time; none is
+    /// found beside what is asked for.
     #[test]
     fn everywhere() {
         let writers: [(&[u8], BaseWriters, usize); 4] = [

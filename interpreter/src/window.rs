@@ -225,8 +225,7 @@ pub trait Code {
     }
 
     /// What is kept in an epoch is what is fetched in that one alone: another begins when something
-    /// that was kept may no longer be. Where all is as it was in an earlier epoch, that one may come
-    /// back.
+    /// that was kept may no longer be. An earlier epoch may come back where all is as it was in it.
     fn epoch(&self) -> u64 {
         0
     }
