@@ -50,8 +50,9 @@ pub(crate) struct View<'a> {
     data: Cell<Option<Spot>>,
     /// The page that was found pristine last.
     pub(crate) pristine: Cell<Option<u64>>,
-    /// Of pages that were asked for last, each with [`ASKED`] set, whether others may write them.
-    exposed: [Cell<(u64, bool)>; PAGES_ASKED],
+    /// Pages that were asked for last and that nobody else writes, each with [`ASKED`] set. Of others
+    /// more may be known when they are asked for again.
+    unexposed: [Cell<u64>; PAGES_ASKED],
 }
 
 /// Pages that are remembered for a sample.
@@ -106,7 +107,7 @@ impl<'a> View<'a> {
             code: Cell::new(process.maps.remembered()),
             data: Cell::new(None),
             pristine: Cell::new(None),
-            exposed: Default::default(),
+            unexposed: Default::default(),
         }
     }
 }
@@ -270,15 +271,15 @@ impl View<'_> {
     #[inline]
     pub(crate) fn may_be_exposed(&self, address: u64) -> bool {
         let page = address & !(elf::PAGE as u64 - 1) | ASKED;
-        let asked = &self.exposed[(page / elf::PAGE as u64) as usize % PAGES_ASKED];
-        match asked.get() {
-            (known, exposed) if known == page => exposed,
-            _ => {
-                let exposed = self.is_page_exposed(address);
-                asked.set((page, exposed));
-                exposed
-            }
+        let asked = &self.unexposed[(page / elf::PAGE as u64) as usize % PAGES_ASKED];
+        if asked.get() == page {
+            return false;
         }
+        let exposed = self.is_page_exposed(address);
+        if !exposed {
+            asked.set(page);
+        }
+        exposed
     }
 
     #[inline(never)]
