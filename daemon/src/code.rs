@@ -1,32 +1,53 @@
 //! The code that a window runs through: as it was read at the interrupt, else as the image's file has
 //! it, where that is certain to be the same.
 
-mod recent;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 
-use interpreter::{Code, DecodeCache, Fetched, Held, MAX_BYTES, StopReason};
+use interpreter::{CODE_BYTES, Code, DecodeCache, Fetched, Held, MAX_BYTES, Pieces, StopReason};
 
-use self::recent::Instruction;
-pub(crate) use self::recent::{INSTRUCTIONS, Recent};
 use crate::images::ImageId;
+use crate::maps::Maps;
 use crate::tables::Pc;
 use crate::view::View;
-use crate::window::Brought;
+
+/// Numbers of what is mapped in processes: code that was prepared for one window serves others that
+/// have the same mappings and bring the same bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Epochs {
+    last: u64,
+}
+
+impl Epochs {
+    /// The number of these mappings, which is theirs until they change.
+    fn of(&mut self, maps: &Maps) -> u64 {
+        match maps.epoch.get() {
+            0 => {
+                self.last += 1;
+                maps.epoch.set(self.last);
+                self.last
+            }
+            known => known,
+        }
+    }
+}
 
 /// Code of the sampled process, decoded through the cache.
 pub(crate) struct ProcessCode<'a, 'b, 'v> {
     view: &'a View<'v>,
     cache: &'a mut DecodeCache,
-    recent: &'a mut Recent,
-    /// The instruction that was found among the recent ones last, if the cache was not asked since.
-    behind: Option<Held>,
+    epoch: u64,
     /// What was read at the interrupt, if the engine reads there.
-    brought: Option<&'b Brought<'b>>,
+    brought: Option<&'b Pieces<'b>>,
     /// Code was wanted that had not been read there.
     missed: bool,
     run: Run<'b>,
-    /// What was fetched last is remembered.
+    /// The piece that kept code was compared with last.
+    compared: Run<'b>,
+    /// What was fetched last, and whether it is to be kept.
+    last: Option<(Held, Origin)>,
     keeps: bool,
     /// Addresses of which no code was read.
     bare: Range<u64>,
@@ -52,6 +73,8 @@ struct Open {
     end: u64,
     image: ImageId,
     bias: u64,
+    /// All this stays so until the mappings change.
+    lasts: bool,
 }
 
 impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
@@ -59,19 +82,19 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     pub(crate) fn new(
         view: &'a View<'v>,
         cache: &'a mut DecodeCache,
-        recent: &'a mut Recent,
-        brought: Option<&'b Brought<'b>>,
+        epochs: &mut Epochs,
+        brought: Option<&'b Pieces<'b>>,
     ) -> Self {
         cache.begin();
-        recent.begin(view.pid, cache, brought.map(Brought::pieces));
         Self {
             view,
             cache,
-            recent,
-            behind: None,
+            epoch: epochs.of(view.maps),
             brought,
             missed: false,
             run: Run::default(),
+            compared: Run::default(),
+            last: None,
             keeps: false,
             bare: 0..brought.map_or(u64::MAX, |_| 0),
             open: Open {
@@ -79,6 +102,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
                 end: 0,
                 image: ImageId(0),
                 bias: 0,
+                lasts: false,
             },
         }
     }
@@ -114,7 +138,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         if !(start..end).contains(&pc) || self.bare.contains(&pc) {
             return None;
         }
-        let pieces = self.brought?.pieces();
+        let pieces = self.brought?;
         let Some((number, first, bytes)) = pieces.next_around(self.run.number + 1, pc) else {
             self.bare = pc..pieces.next_start(pc);
             return None;
@@ -140,6 +164,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             end,
             image,
             bias,
+            ..
         } = self.open;
         if !(start..end).contains(&pc) || !self.bare.contains(&pc) || !self.view.is_in_pristine(pc)
         {
@@ -155,7 +180,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     /// An instruction of another mapping, or that goes on in another piece, or must be vouched for.
     #[cold]
     #[inline(never)]
-    fn find_elsewhere(&mut self, pc: u64) -> Result<(Held, Option<usize>), StopReason> {
+    fn find_elsewhere(&mut self, pc: u64) -> Result<(Held, Origin), StopReason> {
         let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
         let mapping = &located.mapping;
         if !mapping.executable && !self.view.is_executable(pc, mapping) {
@@ -172,18 +197,17 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             end: mapping.end,
             image,
             bias: located.bias,
+            lasts: mapping.executable && self.view.has_lasting_bias(mapping),
         };
-        let code = self
-            .brought
-            .map(|brought| brought.pieces().numbered_code(pc));
-        let (number, code) = code.unwrap_or_default();
+        let code = self.brought.map(|pieces| pieces.code(pc));
+        let code = code.unwrap_or_default();
         if !code.is_empty() {
             match self.cache.hold_sampled(image.0, address, code) {
-                Ok(held) => return Ok((held, Some(number))),
+                Ok(held) => return Ok((held, Origin::Sample)),
                 // It goes on in another piece, or behind what was read.
                 Err(StopReason::TruncatedCode) => {
                     if let Some(held) = self.across(pc) {
-                        return Ok((held, None));
+                        return Ok((held, Origin::Sample));
                     }
                 }
                 Err(reason) => return Err(reason),
@@ -214,79 +238,140 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             let end = self.view.locate(last).ok_or(StopReason::NotMapped)?;
             self.view.is_pristine(last, &end.mapping)?;
         }
-        Ok((held, None))
+        Ok((held, Origin::File))
     }
 
     /// An instruction that two pieces have parts of.
     fn across(&mut self, pc: u64) -> Option<Held> {
         let Open { image, bias, .. } = self.open;
-        let (code, len) = self.brought?.pieces().code_across(pc);
+        let (code, len) = self.brought?.code_across(pc);
         let code = code.get(..len)?;
         let address = pc.wrapping_sub(bias);
         self.cache.hold_sampled(image.0, address, code).ok()
     }
 
-    /// An instruction that is not one of the recent ones.
+    /// Where an instruction is held, and where its code is from.
+    fn find(&mut self, pc: u64) -> Result<(Held, Origin), StopReason> {
+        if let Some(found) = self.sampled(pc) {
+            return Ok((found?, Origin::Sample));
+        }
+        match self.pristine(pc) {
+            Some(held) => Ok((held, Origin::File)),
+            None => self.find_elsewhere(pc),
+        }
+    }
+
+    /// Whether an instruction of which no code was read lies where the file vouches for it.
+    fn is_of_file(&mut self, pc: u64, len: usize) -> bool {
+        let last = pc.wrapping_add(len as u64).wrapping_sub(1);
+        let vouched = self.view.is_in_pristine(pc) && self.view.is_in_pristine(last);
+        self.missed |= vouched;
+        vouched
+    }
+
+    /// Whether the code at an address is this, where it is not all in the piece that was compared
+    /// last.
     #[inline(never)]
-    fn fetch_slowly(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
-        if let Some(held) = self.behind.take() {
-            self.cache.resume(held);
+    fn is_elsewhere(&mut self, pc: u64, code: &[u8], by_file: bool) -> bool {
+        let Some(pieces) = self.brought else {
+            return by_file && self.is_of_file(pc, code.len());
+        };
+        let (mut at, mut left) = (pc, code);
+        // It is in two pieces at most, of which the first may be that one.
+        for _ in 0..3 {
+            let run = self.compared;
+            let rest = usize::try_from(at.wrapping_sub(run.start)).ok();
+            let rest = rest
+                .and_then(|from| run.bytes.get(from..))
+                .unwrap_or_default();
+            let len = rest.len().min(left.len());
+            if rest[..len] != left[..len] {
+                return false;
+            }
+            (at, left) = (at.wrapping_add(len as u64), &left[len..]);
+            if left.is_empty() {
+                return true;
+            }
+            let (number, found) = pieces.numbered_code(at);
+            if found.is_empty() {
+                // Of none of it code was read.
+                return at == pc && by_file && self.is_of_file(pc, code.len());
+            }
+            if let Some((start, bytes)) = pieces.piece(number) {
+                self.compared = Run {
+                    start,
+                    bytes,
+                    number,
+                };
+            }
         }
-        let found = self.find(pc);
-        self.recent.check(self.cache);
-        let (held, number) = found?;
-        let bias = self.open.bias;
+        false
+    }
+}
+
+/// Where code is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Origin {
+    /// It was read at the interrupt.
+    Sample,
+    /// The image's file, which has what is mapped.
+    File,
+}
+
+/// Behind the longest instruction it is noted where kept code is from.
+const ORIGIN: usize = MAX_BYTES;
+
+/// Whether bytes begin with the first so many of a code.
+#[inline(always)]
+fn begin_with(bytes: &[u8; CODE_BYTES], code: &[u8; CODE_BYTES], len: usize) -> bool {
+    let differ = u128::from_le_bytes(*bytes) ^ u128::from_le_bytes(*code);
+    let bits = u128::MAX >> (8 * (CODE_BYTES - len.clamp(1, CODE_BYTES)));
+    differ & bits == 0
+}
+
+impl Code for ProcessCode<'_, '_, '_> {
+    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
+        let decoded = self.cache.decoded();
         self.keeps = false;
-        if let (Some(number), Some(brought)) = (number, self.brought) {
-            let found = Instruction { pc, bias, held };
-            self.keeps = self.recent.add(found, number, brought.pieces());
-        }
+        let (held, origin) = self.find(pc)?;
+        // What comes by for the first time may do so for the last.
+        self.keeps = self.open.lasts && self.cache.decoded() == decoded;
+        self.last = Some((held, origin));
         Ok(Fetched {
             instruction: self.cache.get(held),
-            bias,
+            bias: self.open.bias,
             mark: held.number(),
         })
     }
 
-    /// Where an instruction is held, and the number of the piece that it lies in, if it does.
-    fn find(&mut self, pc: u64) -> Result<(Held, Option<usize>), StopReason> {
-        if let Some(found) = self.sampled(pc) {
-            return Ok((found?, Some(self.run.number)));
-        }
-        match self.pristine(pc) {
-            Some(held) => Ok((held, None)),
-            None => self.find_elsewhere(pc),
-        }
-    }
-}
-
-impl Code for ProcessCode<'_, '_, '_> {
-    #[inline]
-    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason> {
-        if let Some(Instruction { bias, held, .. }) = self.recent.find(pc) {
-            self.behind = Some(held);
-            self.keeps = true;
-            return Ok(Fetched {
-                instruction: self.cache.get(held),
-                bias,
-                mark: held.number(),
-            });
-        }
-        self.fetch_slowly(pc)
-    }
-
-    #[inline]
     fn keeps(&self) -> bool {
         self.keeps
     }
 
-    #[inline]
-    fn repeats(&self) -> bool {
-        self.recent.repeats()
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn code(&self) -> [u8; CODE_BYTES] {
+        self.last.map_or([0; CODE_BYTES], |(held, origin)| {
+            let mut code = *self.cache.bytes_of(held);
+            code[ORIGIN] = origin as u8;
+            code
+        })
     }
 
     #[inline]
-    fn epoch(&self) -> u64 {
-        self.recent.epoch()
+    fn holds(&mut self, pc: u64, code: &[u8; CODE_BYTES], len: usize) -> bool {
+        let Run { start, bytes, .. } = self.compared;
+        let from = usize::try_from(pc.wrapping_sub(start)).ok();
+        let rest = from.and_then(|from| bytes.get(from..));
+        match rest.and_then(|rest| rest.first_chunk()) {
+            Some(rest) => begin_with(rest, code, len),
+            None => {
+                let by_file = code[ORIGIN] == Origin::File as u8;
+                self.is_elsewhere(pc, code.get(..len).unwrap_or_default(), by_file)
+            }
+        }
     }
 }

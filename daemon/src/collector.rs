@@ -12,7 +12,7 @@ use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
 use self::waiting::Waiting;
 use crate::acceptance::Acceptance;
 use crate::blocks::Blocks;
-use crate::code::{INSTRUCTIONS, Recent};
+use crate::code::Epochs;
 use crate::devices::has_devices;
 use crate::files::Files;
 use crate::host::Host;
@@ -86,10 +86,9 @@ pub(crate) struct Collector {
     kernel_space: Process,
     blocks: Blocks,
     pub(crate) cache: DecodeCache,
-    /// What windows ran through lately.
-    recent: Recent,
-    /// The same instructions in the form that they run in.
+    /// Instructions that windows ran through, in the form that they run in.
     traces: Traces,
+    epochs: Epochs,
     /// What windows work on, kept from one to the next.
     state: State,
     pub(crate) tables: Tables,
@@ -128,6 +127,8 @@ pub(crate) struct Totals {
 
 /// Decoded instructions kept, about 200 bytes each.
 const DECODED: usize = 1 << 17;
+/// Instructions kept prepared, 88 bytes each.
+const PREPARED: usize = 1 << 16;
 /// Distinct intervals told apart; more are counted as this many.
 const MAX_PERIODS: usize = 1 << 16;
 
@@ -155,8 +156,8 @@ impl Collector {
             kernel_space,
             blocks: Blocks::default(),
             cache,
-            recent: Recent::new(),
-            traces: Traces::new(INSTRUCTIONS),
+            traces: Traces::new(PREPARED),
+            epochs: Epochs::default(),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
             plans: None,
             raw: None,
@@ -265,6 +266,7 @@ impl Collector {
         self.images.rules.tick();
         for image in self.images.drop_changed() {
             self.cache.invalidate(image.0);
+            self.traces.clear();
             self.blocks.forget(image);
             self.tables.count("image", "files_changed", 1);
         }
@@ -347,7 +349,6 @@ impl Collector {
     /// Looks at the next sample that waits, once they are [in order](Self::sort_waiting); false if there
     /// is none.
     pub(crate) fn run_next(&mut self) -> bool {
-        self.recent.has_next(self.waiting.are_next_of_one_place());
         let Some(arrival) = self.waiting.pop() else {
             return false;
         };
@@ -482,7 +483,7 @@ impl Collector {
         let (images, pages) = self.images.bytes();
         Memory {
             programs: images + self.files.bytes() + self.loadmap.bytes(),
-            code: pages + self.cache.bytes() + self.blocks.bytes(),
+            code: pages + self.cache.bytes() + self.traces.bytes() + self.blocks.bytes(),
             plans: self.plans.as_ref().map_or(0, Plans::bytes),
         }
     }

@@ -29,6 +29,8 @@ pub(crate) struct Maps {
     grants: Grants,
     /// What was found out about the code that was mapped, and what that depends on.
     pub(crate) bases: Cell<Option<(u32, BaseWriters)>>,
+    /// The number that code of these mappings is kept under; 0 until it has one.
+    pub(crate) epoch: Cell<u64>,
 }
 
 /// Mappings by their start, which take their part of the room for all.
@@ -86,6 +88,7 @@ impl Maps {
             spot: Cell::new(None),
             grants: Grants::default(),
             bases: Cell::new(None),
+            epoch: Cell::new(0),
         }
     }
 
@@ -120,6 +123,7 @@ impl Maps {
             return true;
         }
         self.spot.set(None);
+        self.epoch.set(0);
         self.grants.forget();
         if new.executable {
             self.bases.set(None);

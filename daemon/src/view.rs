@@ -58,7 +58,15 @@ pub(crate) struct View<'a> {
     data: Cell<Option<Spot>>,
     /// The page that was found pristine last.
     pub(crate) pristine: Cell<Option<u64>>,
+    /// Pages that were asked for last and that nobody else writes, each with [`ASKED`] set. Of others
+    /// more may be known when they are asked for again.
+    unexposed: [Cell<u64>; PAGES_ASKED],
 }
+
+/// Pages that are remembered for a sample.
+const PAGES_ASKED: usize = 8;
+/// Tells a page from none.
+const ASKED: u64 = 1;
 
 /// A process address as an address of an image.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +119,7 @@ impl<'a> View<'a> {
             code: Cell::new(process.maps.remembered()),
             data: Cell::new(None),
             pristine: Cell::new(None),
+            unexposed: Default::default(),
         }
     }
 }
@@ -178,6 +187,11 @@ impl View<'_> {
         // which ELF addresses are file offsets, so that cycles are told apart at least.
         let bias = bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset));
         (bias, !images.is_closed(mapping.image))
+    }
+
+    /// Whether what is to be added to an address of the mapping's image will not be another number.
+    pub(crate) fn has_lasting_bias(&self, mapping: &Mapping) -> bool {
+        mapping.is_anon() || !self.images.borrow().is_closed(mapping.image)
     }
 
     /// Whether an address lies in the page that was found pristine last.
@@ -276,7 +290,22 @@ impl View<'_> {
     /// Whether somebody else may write at an address although only one thread uses this address
     /// space: by the kernel's records, to a file that is mapped there, or because something shared may
     /// have been moved there, which these do not tell.
+    #[inline]
     pub(crate) fn may_be_exposed(&self, address: u64) -> bool {
+        let page = address & !(elf::PAGE as u64 - 1) | ASKED;
+        let asked = &self.unexposed[(page / elf::PAGE as u64) as usize % PAGES_ASKED];
+        if asked.get() == page {
+            return false;
+        }
+        let exposed = self.is_page_exposed(address);
+        if !exposed {
+            asked.set(page);
+        }
+        exposed
+    }
+
+    #[inline(never)]
+    fn is_page_exposed(&self, address: u64) -> bool {
         if self.maps.may_be_exposed(address) || self.maps.is_data_file(address) {
             return true;
         }

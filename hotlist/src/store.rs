@@ -1,17 +1,19 @@
 //! Where a list keeps its tuples: one block of memory, laid out for the search.
 //!
 //! ```text
-//! words: | values, N of W words | (B, D), N of 32 + 32 bits | marks, N + 1 | pairs, N + 1 |
-//!        | S, N of 32 bits |
+//! words: | values, N of W words | mark, pair | (B, D), mark, pair, N times | S, N of 32 bits |
+//! B, D:  | 32 bits | 32 bits |
 //! mark:  | variance, 16 bits | events in the window before | in this window | its number, 16 |
 //! pair:  | pairs within windows, 32 bits | pairs across windows, 32 bits |
 //! ```
 //! The first mark and the first pair are of the list, as if all its events had one value.
 //! The values come first and together, because every event looks through them and few events
-//! need more. Tuples are kept in order of their estimates, so that the common value is met
-//! first. Times are kept as multiples of 2^shift since `base`; the shift grows with the span,
-//! so a time is exact while the list spans less than 2^32 units of it and later right to one
-//! part in 2^31 of the span. A variance has eight significant bits.
+//! need more. Where 16 values of a word begin with a line of the processor's cache, another
+//! line has all else that an event of the first two needs. Tuples are kept in order of their
+//! estimates, so that the common value is met first. Times are kept as multiples of 2^shift
+//! since `base`; the shift grows with the span, so a time is exact while the list spans less
+//! than 2^32 units of it and later right to one part in 2^31 of the span. A variance has eight
+//! significant bits.
 
 use std::marker::PhantomData;
 
@@ -154,22 +156,27 @@ impl<V: Words> Store<V> {
         )
     }
 
-    fn counts_at(&self) -> usize {
+    /// Where the mark and the pair of the list are.
+    fn list_at(&self) -> usize {
         self.capacity() * V::WORDS
+    }
+
+    fn counts_at(&self, index: usize) -> usize {
+        self.list_at() + 2 + 3 * index
     }
 
     /// (B, D) in one word.
     #[inline]
     fn packed(&self, index: usize) -> u64 {
         self.words
-            .get(self.counts_at() + index)
+            .get(self.counts_at(index))
             .copied()
             .unwrap_or_default()
     }
 
     #[inline]
     fn packed_mut(&mut self, index: usize) -> &mut u64 {
-        let at = self.counts_at() + index;
+        let at = self.counts_at(index);
         &mut self.words[at]
     }
 
@@ -185,20 +192,17 @@ impl<V: Words> Store<V> {
         }
     }
 
-    fn marks_at(&self) -> usize {
-        self.counts_at() + self.capacity()
-    }
-
-    fn pairs_at(&self) -> usize {
-        self.marks_at() + self.capacity() + 1
+    /// Where the mark of the list is, or of the tuple before `place`; the pair is behind it.
+    fn mark_at(&self, place: usize) -> usize {
+        self.list_at() + 3 * place
     }
 
     fn firsts_at(&self) -> usize {
-        self.pairs_at() + self.capacity() + 1
+        self.counts_at(self.capacity())
     }
 
     fn mark(&self, place: usize) -> u64 {
-        let mark = self.words.get(self.marks_at() + place);
+        let mark = self.words.get(self.mark_at(place));
         mark.copied().unwrap_or_default()
     }
 
@@ -211,13 +215,15 @@ impl<V: Words> Store<V> {
     /// Stops counting pairs, and forgets those that were counted.
     pub(crate) fn forget_pairs(&mut self) {
         self.flags |= UNTOLD;
-        let (start, end) = (self.pairs_at(), self.firsts_at());
-        self.words[start..end].fill(0);
+        for place in 0..=self.capacity() {
+            let at = self.mark_at(place) + 1;
+            self.words[at] = 0;
+        }
     }
 
     /// The pairs of the list, or of the tuple before `place`.
     pub(crate) fn pairs(&self, place: usize) -> Pairs {
-        let pair = self.words.get(self.pairs_at() + place);
+        let pair = self.words.get(self.mark_at(place) + 1);
         let pair = pair.copied().unwrap_or_default();
         Pairs {
             within: pair & LOW,
@@ -228,7 +234,7 @@ impl<V: Words> Store<V> {
     /// Brings back pairs that were counted earlier; whether they fit.
     #[must_use]
     pub(crate) fn set_pairs(&mut self, place: usize, pairs: Pairs) -> bool {
-        let at = self.pairs_at() + place;
+        let at = self.mark_at(place) + 1;
         let fit = (pairs.within | pairs.across) <= LOW >> 1;
         if fit {
             self.words[at] = pairs.within | pairs.across << 32;
@@ -240,12 +246,8 @@ impl<V: Words> Store<V> {
     /// its value, if that is in the list. `opens`: it is the first of its window.
     #[inline]
     pub(crate) fn pair(&mut self, index: Option<usize>, opens: bool) {
-        let (at, places) = (self.marks_at(), self.capacity() + 1);
-        let Some(words) = self.words.get_mut(at..at + 2 * places) else {
-            return;
-        };
-        let (marks, pairs) = words.split_at_mut(places);
-        let (Some(mark), Some(pair)) = (marks.first_mut(), pairs.first_mut()) else {
+        let at = self.list_at();
+        let Some([mark, pair]) = self.words.get_mut(at..at + 2) else {
             return;
         };
         let next = match opens || now_of(*mark) == 0 {
@@ -255,8 +257,9 @@ impl<V: Words> Store<V> {
         *mark = next;
         *pair += made(next);
         let mut past = *pair;
-        if let Some(index) = index
-            && let (Some(mark), Some(pair)) = (marks.get_mut(index + 1), pairs.get_mut(index + 1))
+        let of_tuple = index.map_or(0, |index| self.mark_at(index + 1));
+        if let Some([mark, pair]) = self.words.get_mut(of_tuple..of_tuple + 2)
+            && index.is_some()
         {
             *mark = marked(*mark, next >> WINDOW_AT);
             *pair += made(*mark);
@@ -270,7 +273,7 @@ impl<V: Words> Store<V> {
     /// Marks a tuple that has just come by the event that the list was last paired for.
     pub(crate) fn pair_newcomer(&mut self, index: usize) {
         let window = self.mark(0) >> WINDOW_AT;
-        let at = self.marks_at() + index + 1;
+        let at = self.mark_at(index + 1);
         self.words[at] = marked(self.words[at], window);
     }
 
@@ -324,9 +327,9 @@ impl<V: Words> Store<V> {
         for word in 0..V::WORDS {
             self.words.swap(a * V::WORDS + word, b * V::WORDS + word);
         }
-        let (counts, marks, pairs) = (self.counts_at(), self.marks_at() + 1, self.pairs_at() + 1);
-        for at in [counts, marks, pairs] {
-            self.words.swap(at + a, at + b);
+        let (of_a, of_b) = (self.counts_at(a), self.counts_at(b));
+        for part in 0..3 {
+            self.words.swap(of_a + part, of_b + part);
         }
         let (first_a, first_b) = (self.first_offset(a), self.first_offset(b));
         self.set_first_offset(a, first_b);
@@ -349,9 +352,9 @@ impl<V: Words> Store<V> {
         self.len += 1;
         // As if its last event had come long ago.
         let long_ago = (self.mark(0) >> WINDOW_AT).wrapping_sub(2) << WINDOW_AT;
-        let (marks, pairs) = (self.marks_at() + 1, self.pairs_at() + 1);
-        self.words[marks + index] = long_ago;
-        self.words[pairs + index] = 0;
+        let mark = self.mark_at(index + 1);
+        self.words[mark] = long_ago;
+        self.words[mark + 1] = 0;
         self.set_first_offset(index, 0);
         self.set(index, counts);
     }
@@ -359,7 +362,7 @@ impl<V: Words> Store<V> {
     /// Replaces the counts of a tuple.
     pub(crate) fn set_counts(&mut self, index: usize, counts: Counts) {
         *self.packed_mut(index) = counts.pack();
-        let at = self.marks_at() + index + 1;
+        let at = self.mark_at(index + 1);
         // To the nearest that has so many bits.
         let variance = counts.variance.to_bits().saturating_add(1 << 15) >> 16;
         let mark = &mut self.words[at];
@@ -421,9 +424,8 @@ impl<V: Words> Store<V> {
     pub(crate) fn copy(&mut self, from: usize, to: usize) {
         self.words
             .copy_within(from * V::WORDS..(from + 1) * V::WORDS, to * V::WORDS);
-        for at in [self.counts_at(), self.marks_at() + 1, self.pairs_at() + 1] {
-            self.words[at + to] = self.words[at + from];
-        }
+        let (source, target) = (self.counts_at(from), self.counts_at(to));
+        self.words.copy_within(source..source + 3, target);
         self.set_first_offset(to, self.first_offset(from));
     }
 

@@ -41,7 +41,24 @@ impl BaseWriters {
     /// code.
     pub fn of_code(code: &[u8], at: Range<usize>) -> Self {
         let mut found = Self::default();
-        for index in at.start..at.end.min(code.len()) {
+        let (mut index, end) = (at.start, at.end.min(code.len()));
+        while index < end {
+            let next = (index + CHUNK).min(end);
+            let pair = code.get(index..).zip(code.get(index + 1..));
+            let chunks = pair.map(|(from, behind)| (from.first_chunk(), behind.first_chunk()));
+            // Where the code ends there is no whole chunk.
+            let is_clear =
+                matches!(chunks, Some((Some(from), Some(behind))) if !may_hold(from, behind));
+            if !is_clear {
+                found = Self::of_part(code, index..next, found);
+            }
+            index = next;
+        }
+        found
+    }
+
+    fn of_part(code: &[u8], at: Range<usize>, mut found: Self) -> Self {
+        for index in at {
             match code.get(index..) {
                 Some([0x0f | 0xd5, ..]) => found = found.or(Self::of_base(code, index)),
                 Some([0x8e, operands, ..]) if matches!(operands >> 3 & 7, 4 | 5) => {}
@@ -92,6 +109,22 @@ impl BaseWriters {
             gs: gs >= ENOUGH,
         }
     }
+}
+
+/// Bytes that are looked at at once.
+const CHUNK: usize = 64;
+
+/// Whether one of these bytes, each with the one behind it, can begin the operation code of what
+/// changes a base. Most code has none, which the processor finds out by many bytes at a time.
+fn may_hold(code: &[u8; CHUNK], behind: &[u8; CHUNK]) -> bool {
+    let mut found = 0;
+    for (&byte, &next) in code.iter().zip(behind) {
+        let is = |of: u8| u8::from(next == of);
+        let of_two = is(0xae) | is(0xa1) | is(0xa9) | is(0xb4) | is(0xb5);
+        let selector = u8::from(byte == 0x8e) & u8::from(next & 0x30 == 0x20);
+        found |= u8::from(byte == 0x0f) & of_two | u8::from(byte == 0xd5) | selector;
+    }
+    found != 0
 }
 
 fn is_prefix(byte: u8) -> bool {
@@ -210,5 +243,27 @@ mod tests {
         assert_eq!(BaseWriters::of_code(&code, 4..9), GS);
         assert_eq!(BaseWriters::of_code(&code[..7], 4..8), NONE);
         assert_eq!(BaseWriters::of_code(&[], 0..4), NONE);
+    }
+
+    /// None is missed, wherever it lies in code that is looked at by many bytes at a time; none is
+    /// found beside what is asked for.
+    #[test]
+    fn everywhere() {
+        let writers: [(&[u8], BaseWriters, usize); 4] = [
+            (&[0xf3, 0x0f, 0xae, 0xd0], FS, 1),
+            (&[0xf3, 0xd5, 0x80, 0xae, 0xd8], GS, 1),
+            (&[0x8e, 0xe8], GS, 0),
+            (&[0x0f, 0xa1], FS, 0),
+        ];
+        for (writer, found, opcode) in writers {
+            for at in 0..200 - writer.len() {
+                let mut code = [0x90; 200];
+                code[at..at + writer.len()].copy_from_slice(writer);
+                assert_eq!(BaseWriters::of_code(&code, 0..200), found, "{at}");
+                assert_eq!(BaseWriters::of_code(&code, at + opcode..200), found, "{at}");
+                let before = BaseWriters::of_code(&code, 0..at + opcode);
+                assert_eq!(before, BaseWriters::default(), "{at}");
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@ use rustc_hash::FxBuildHasher;
 use crate::decode::{Decoded, HOT_BYTES, MAX_BYTES};
 use crate::processor::Processor;
 use crate::stop::StopReason;
+use crate::window::CODE_BYTES;
 
 /// What an instruction is kept under.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,8 +47,8 @@ impl Key {
 #[repr(C, align(64))]
 struct Entry {
     key: Key,
-    /// The encoding of a sampled instruction, zeros behind it.
-    bytes: [u8; CODE],
+    /// The encoding of the instruction, zeros behind it.
+    bytes: [u8; CODE_BYTES],
     /// The entries that were asked for next, the last times: windows run through the same code
     /// again and again, and a branch leads to two places.
     next: [u32; 2],
@@ -55,9 +56,6 @@ struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 192 && offset_of!(Entry, decoded) + HOT_BYTES <= 128);
-
-/// Bytes that an encoding is kept in: an instruction has 1 to 15.
-const CODE: usize = 16;
 
 /// Bytes that are compared at once.
 const WORD: usize = 8;
@@ -67,7 +65,7 @@ impl Entry {
     #[inline(always)]
     fn is_start_of(&self, code: &[u8]) -> bool {
         let len = self.decoded.len();
-        let bytes = &self.bytes[..len % CODE];
+        let bytes = &self.bytes[..len % CODE_BYTES];
         let Some(start) = code.get(..len) else {
             return false;
         };
@@ -125,8 +123,8 @@ pub struct DecodeCache {
     browsing: bool,
     /// Which entry to give up next when all are used.
     turn: usize,
-    /// How often an instruction that was held gave way.
-    given_up: u64,
+    /// Instructions decoded so far.
+    decoded: u64,
     /// What instructions there are.
     processor: Processor,
 }
@@ -138,7 +136,7 @@ impl DecodeCache {
         // Before anything was asked for, that was the last.
         let none = Entry {
             key: Key::NONE,
-            bytes: [0; CODE],
+            bytes: [0; CODE_BYTES],
             next: [0; 2],
             decoded: Decoded::filler(),
         };
@@ -153,7 +151,7 @@ impl DecodeCache {
             other_last: 0,
             browsing: false,
             turn: 0,
-            given_up: 0,
+            decoded: 0,
             processor: Processor::with_everything(),
         }
     }
@@ -198,7 +196,10 @@ impl DecodeCache {
         let mut bytes = [0; MAX_BYTES];
         let len = read(&mut bytes)?.min(bytes.len());
         let decoded = Decoded::new(&bytes[..len], address)?.on(&self.processor);
-        Ok(Held(self.put(key, decoded)))
+        let len = decoded.len();
+        let index = self.put(key, decoded);
+        self.entries[index].bytes[..len].copy_from_slice(&bytes[..len]);
+        Ok(Held(index))
     }
 
     /// The same, but only what is held.
@@ -307,16 +308,15 @@ impl DecodeCache {
         self.entries[held.0].key.address == address
     }
 
-    /// As long as this number stays the same, whatever was found is still held where it was.
+    /// How many instructions were decoded so far.
     #[inline]
-    pub fn given_up(&self) -> u64 {
-        self.given_up
+    pub fn decoded(&self) -> u64 {
+        self.decoded
     }
 
-    /// Goes on behind an instruction that is held and was not asked for here.
-    #[inline]
-    pub fn resume(&mut self, held: Held) {
-        (self.last, self.next) = (held.0, self.entries[held.0].next);
+    /// The bytes that an instruction was decoded from, with zeros behind them.
+    pub fn bytes_of(&self, held: Held) -> &[u8; CODE_BYTES] {
+        &self.entries[held.0].bytes
     }
 
     /// What was found last.
@@ -327,7 +327,6 @@ impl DecodeCache {
 
     /// Forgets every instruction of a code space.
     pub fn invalidate(&mut self, space: u32) {
-        self.given_up += 1;
         let entries = &self.entries;
         self.places
             .retain(|index| entries[*index as usize].key.place as u32 != space);
@@ -390,15 +389,13 @@ impl DecodeCache {
     /// Keeps an instruction, in place of another of its key or, when all entries are used, of the
     /// one that was kept first; where it is now.
     fn put(&mut self, key: Key, decoded: Decoded) -> usize {
+        self.decoded += 1;
         let index = match self.place_of(key) {
-            Some(index) => {
-                self.given_up += 1;
-                index
-            }
+            Some(index) => index,
             None => self.place(key),
         };
         let entry = &mut self.entries[index];
-        (entry.key, entry.bytes, entry.decoded) = (key, [0; CODE], decoded);
+        (entry.key, entry.bytes, entry.decoded) = (key, [0; CODE_BYTES], decoded);
         self.follow(index);
         index
     }
@@ -408,13 +405,12 @@ impl DecodeCache {
         let index = if self.entries.len() <= self.capacity {
             self.entries.push(Entry {
                 key,
-                bytes: [0; CODE],
+                bytes: [0; CODE_BYTES],
                 next: [0; 2],
                 decoded: Decoded::filler(),
             });
             self.entries.len() - 1
         } else {
-            self.given_up += 1;
             self.turn = self.turn % self.capacity + 1;
             let (old, turn) = (self.entries[self.turn].key, self.turn as u32);
             let is_turn = |index: &u32| *index == turn;

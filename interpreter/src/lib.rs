@@ -113,7 +113,7 @@ pub use stop::StopReason;
 pub use trace::Traces;
 pub use vector::Vector;
 pub use window::{
-    Access, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome, Registers,
-    Sink, State, Verdict, Window,
+    Access, CODE_BYTES, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome,
+    Registers, Sink, State, Verdict, Window,
 };
 pub use word::Word;

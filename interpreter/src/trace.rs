@@ -11,7 +11,8 @@
 //! The commonest forms are prepared: integer operations on general registers, memory and immediates,
 //! branches, and moves of 16 bytes. Of all others the record says that the handler is to be called.
 //!
-//! What was prepared holds as long as the host says so: see [`epoch`](crate::Code::epoch).
+//! What was prepared holds as long as the host says so: see [`epoch`](crate::Code::epoch) and
+//! [`holds`](crate::Code::holds).
 
 mod form;
 mod run;

@@ -224,12 +224,27 @@ pub trait Code {
         true
     }
 
-    /// Changes when something that was kept is perhaps no longer what is fetched. A number is not
-    /// used a second time.
+    /// What is kept in an epoch is what is fetched in that one alone: another begins when something
+    /// that was kept may no longer be. An earlier epoch may come back where all is as it was in it.
     fn epoch(&self) -> u64 {
         0
     }
+
+    /// The bytes of what was fetched last, zeros behind them, for [`holds`](Self::holds).
+    fn code(&self) -> [u8; CODE_BYTES] {
+        [0; CODE_BYTES]
+    }
+
+    /// Whether the first `len` of these bytes are what would be fetched at a process address. It is
+    /// asked of what was kept, once in a window, before that runs; where they are not, the
+    /// instruction is fetched.
+    fn holds(&mut self, _pc: u64, _code: &[u8; CODE_BYTES], _len: usize) -> bool {
+        true
+    }
 }
+
+/// Bytes that the code of an instruction is kept in: it has 1 to 15.
+pub const CODE_BYTES: usize = 16;
 
 /// An instruction and where its image lies.
 pub struct Fetched<'a> {

@@ -4,8 +4,8 @@
 mod traced;
 
 use interpreter::{
-    Capture, Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, State, StopReason, Traces,
-    Window,
+    CODE_BYTES, Capture, Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, State,
+    StopReason, Traces, Window,
 };
 
 const START: u64 = 0x40_1000;
@@ -33,6 +33,11 @@ struct Program {
     fetched: u32,
     epoch: u64,
     repeats: bool,
+    /// The address and the length of what was fetched last.
+    last: u64,
+    len: usize,
+    /// What is kept is compared.
+    compares: bool,
 }
 
 impl Program {
@@ -43,6 +48,9 @@ impl Program {
             fetched: 0,
             epoch: 0,
             repeats: true,
+            last: 0,
+            len: 0,
+            compares: false,
         }
     }
 }
@@ -53,6 +61,7 @@ impl Code for Program {
         let at = usize::try_from(pc.wrapping_sub(START)).ok();
         let code = at.and_then(|at| self.code.get(at..));
         let decoded = Decoded::new(code.ok_or(StopReason::NotMapped)?, pc)?;
+        (self.last, self.len) = (pc, decoded.len());
         Ok(Fetched {
             instruction: self.decoded.insert(decoded),
             bias: 0,
@@ -70,6 +79,18 @@ impl Code for Program {
 
     fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    fn code(&self) -> [u8; CODE_BYTES] {
+        let at = (self.last - START) as usize;
+        let mut code = [0; CODE_BYTES];
+        code[..self.len].copy_from_slice(&self.code[at..at + self.len]);
+        code
+    }
+
+    fn holds(&mut self, pc: u64, code: &[u8; CODE_BYTES], len: usize) -> bool {
+        let at = (pc - START) as usize;
+        !self.compares || self.code.get(at..at + len) == code.get(..len)
     }
 }
 
@@ -133,6 +154,40 @@ fn epochs() {
     assert!(fetched > 0);
     let rcx = |state: &State| state.registers.gpr[1].known_bits() - registers().gpr[1].known_bits();
     assert_eq!(rcx(&after), 2 * rcx(&before));
+}
+
+/// What was kept in an epoch serves again when that comes back.
+#[test]
+fn epochs_come_back() {
+    let (mut traces, mut program) = (Traces::new(64), Program::new(LOOP));
+    for epoch in [1, 2] {
+        program.epoch = epoch;
+        assert!(run(&mut traces, &mut program).1 > 0);
+    }
+    for epoch in [1, 2, 1] {
+        program.epoch = epoch;
+        assert_eq!(run(&mut traces, &mut program).1, 0);
+    }
+}
+
+/// Where the host says that an instruction is another one, that alone is fetched, and kept instead.
+#[test]
+fn compared() {
+    let (mut traces, mut program) = (Traces::new(64), Program::new(LOOP));
+    program.compares = true;
+    run(&mut traces, &mut program);
+    let (before, fetched) = run(&mut traces, &mut program);
+    let prepared = traces.len();
+    assert_eq!(fetched, 0);
+    let rcx = |state: &State| state.registers.gpr[1].known_bits() - registers().gpr[1].known_bits();
+    for (immediate, kept) in [(2, false), (2, true), (1, false), (1, true)] {
+        // That of the addition.
+        program.code[15] = immediate;
+        let (after, fetched) = run(&mut traces, &mut program);
+        assert_eq!(rcx(&after), u64::from(immediate) * rcx(&before));
+        assert_eq!(fetched, u32::from(!kept));
+    }
+    assert_eq!(traces.len(), prepared);
 }
 
 /// Of a way that no other window goes nothing is prepared.

@@ -52,7 +52,6 @@ impl Collector {
             self.waiting.place(pid, place.ok_or(ip), probability);
         }
         self.waiting.sort();
-        self.recent.forget();
     }
 
     /// Takes notice of the code at a sample, if that may be made at run time.
@@ -372,8 +371,8 @@ impl Collector {
                 bases: [capture.fs_base, capture.gs_base].map(|base| base.is_some()),
                 probability: asked,
             });
-        let followed = capture
-            .is_some_and(|capture| matches!(capture.plan, PlanOutcome::Followed { .. }));
+        let followed =
+            capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Followed { .. }));
         if let (Some(plans), Some(basis)) = (&mut self.plans, &basis)
             && followed
             && !kernel
@@ -429,12 +428,9 @@ impl Collector {
             transfer: None,
             went: Ways::default(),
         };
-        let (cache, recent) = (&mut self.cache, &mut self.recent);
-        if located.mapping.is_anon() {
-            // The same code may have another name now.
-            recent.forget();
-        }
-        let mut code = ProcessCode::new(&view, cache, recent, brought.as_ref());
+        let (cache, epochs) = (&mut self.cache, &mut self.epochs);
+        let mut code =
+            ProcessCode::new(&view, cache, epochs, brought.as_ref().map(Brought::pieces));
         let window = Window {
             max_instructions: self.settings.window,
             capture: self.settings.capture,

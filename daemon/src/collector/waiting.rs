@@ -105,12 +105,6 @@ impl Waiting {
         }
     }
 
-    /// Whether the next two were taken at one place.
-    pub(super) fn are_next_of_one_place(&self) -> bool {
-        let place = |n| self.order.get(self.taken + n).map(|(place, _)| place);
-        place(1).is_some() && place(0) == place(1)
-    }
-
     /// Takes the next one.
     pub(super) fn pop(&mut self) -> Option<Arrival> {
         let &(_, index) = self.order.get(self.taken)?;

@@ -11,12 +11,12 @@ use super::journal::Troubles;
 use super::losses::Losses;
 use super::sampling::{Handled, Sampling};
 use super::service::LOSSES;
+use crate::choices::SHORTEST_FOLLOWED;
 use crate::collector::Totals;
 use crate::output::{self, count};
 use crate::procfs;
 use crate::session::Session;
 use crate::store::{self, Saved, wall_now};
-use crate::choices::SHORTEST_FOLLOWED;
 
 /// What is counted over the service's life.
 #[derive(Debug, Default)]

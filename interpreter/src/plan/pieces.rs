@@ -183,9 +183,10 @@ impl<'a> Pieces<'a> {
             let has = address.wrapping_sub(start) < bytes.len() as u64;
             has.then_some((number, start, bytes))
         };
+        let line = usize::from(self.lines[slot_of(address)]).wrapping_sub(1);
         let number = number.min(self.count);
         let mut all = (number..self.count).chain(0..number);
-        all.find_map(has)
+        has(line).or_else(|| all.find_map(has))
     }
 
     /// Where the next piece begins beyond an address; the last address if there is none.

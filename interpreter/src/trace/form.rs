@@ -1,10 +1,11 @@
 //! An instruction as it is prepared.
 
+use std::cell::Cell;
+
 use iced_x86::{ConditionCode, EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use crate::decode::Decoded;
 use crate::operand::{OperandKind, Operands, Part};
-use crate::overlay::page_tag;
 use crate::parameter::Capture;
 use crate::word::Width;
 
@@ -358,7 +359,7 @@ pub(super) enum Base {
 }
 
 /// A prepared instruction of a process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Op {
     /// Its process address.
@@ -367,8 +368,8 @@ pub(super) struct Op {
     pub(super) immediate: u64,
     /// What the address of the memory operand is made from besides registers.
     pub(super) displacement: u64,
-    /// The page that it lies in, as [`Overlay`](crate::overlay::Overlay) notes it.
-    pub(super) page: u64,
+    /// The host's epoch that it holds in.
+    pub(super) epoch: u64,
     /// The host's mark.
     pub(super) mark: u32,
     /// Where the op is that its branch led to last.
@@ -405,6 +406,8 @@ pub(super) struct Op {
     pub(super) condition: ConditionCode,
     /// The register that is written, as the instruction names it.
     pub(super) written: Register,
+    /// The last window in which the host said that the code is this.
+    pub(super) vouched: Cell<u32>,
 }
 
 const _: () = assert!(size_of::<Op>() == 64);
@@ -474,7 +477,7 @@ impl Op {
             displacement: operands.displacement.wrapping_add(of_image),
             mark,
             link: 0,
-            page: page_tag(pc),
+            epoch: 0,
             continues: false,
             kind,
             len: decoded.len() as u8,
@@ -502,6 +505,7 @@ impl Op {
             loads: kind.loads(),
             condition: decoded.condition,
             written: first.register,
+            vouched: Cell::new(0),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::work::{Places, width};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
 use crate::machine::{Flow, Machine, RAX, check_canonical};
+use crate::overlay::page_tag;
 use crate::parameter::{Capture, Parameter};
 use crate::rflags::{Flag, Flags};
 use crate::stop::StopReason;
@@ -44,7 +45,7 @@ impl Window {
             }
             let found = traces.find(machine.registers.rip, likely);
             let done = match found {
-                Some((index, op)) if op.kind != Kind::General => {
+                Some((index, op)) if op.kind != Kind::General && traces.holds(index, op, code) => {
                     let most = self.max_instructions - instructions;
                     let row = machine.follow(traces, code, index, most);
                     instructions += row.instructions;
@@ -57,12 +58,16 @@ impl Window {
                     row.done
                 }
                 _ => {
-                    let (index, is_new) = match found {
-                        Some((index, _)) => (index, false),
-                        None => (traces.len(), true),
+                    let place = match found {
+                        Some((index, op)) if op.kind == Kind::General => Place::Kept(index),
+                        Some((index, _)) => Place::Stale(index),
+                        None => Place::None,
                     };
-                    likely = index + 1;
-                    let done = machine.lend(|machine| general(machine, traces, code, is_new));
+                    likely = match place {
+                        Place::Kept(index) | Place::Stale(index) => index + 1,
+                        Place::None => traces.len() + 1,
+                    };
+                    let done = machine.lend(|machine| general(machine, traces, code, place));
                     instructions += u32::from(done.is_ok());
                     done
                 }
@@ -86,16 +91,28 @@ struct Row {
     done: Result<(), StopReason>,
 }
 
-/// One instruction that is fetched and interpreted by its handler. `is_new`: it is to be prepared.
+/// Where the op of an instruction is that is its handler's.
+#[derive(Clone, Copy)]
+enum Place {
+    /// The op says so.
+    Kept(usize),
+    /// The op is of other code.
+    Stale(usize),
+    /// There is none.
+    None,
+}
+
+/// One instruction that is fetched and interpreted by its handler; it is prepared where that is to
+/// be done.
 #[inline(never)]
 fn general<C: Code>(
     machine: &mut Machine<'_>,
     traces: &mut Traces,
     code: &mut C,
-    is_new: bool,
+    place: Place,
 ) -> Result<(), StopReason> {
     let pc = machine.registers.rip;
-    let is_new = is_new && code.repeats();
+    let is_new = !matches!(place, Place::Kept(_)) && code.repeats();
     let Fetched {
         instruction,
         bias,
@@ -108,7 +125,11 @@ fn general<C: Code>(
     if let Some(op) = prepared
         && code.keeps()
     {
-        traces.add(op);
+        let instead = match place {
+            Place::Kept(index) | Place::Stale(index) => Some(index),
+            Place::None => None,
+        };
+        traces.keep(op, code.code(), instead);
     }
     let done = go_on(machine, code, next, done);
     traces.check(code.epoch());
@@ -124,7 +145,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         let (mut at, mut last, mut instructions) = (index, index, 0);
         let (mut strayed, mut done) = (false, Ok(()));
         while let Some(op) = ops.get(at) {
-            if instructions == most || op.kind == Kind::General {
+            if instructions == most || op.kind == Kind::General || !traces.holds(at, op, code) {
                 self.registers.rip = op.pc;
                 break;
             }
@@ -151,7 +172,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                 Some(to) => to,
             };
             at = op.link as usize;
-            strayed = ops.get(at).is_none_or(|op| op.pc != to);
+            strayed = ops.get(at).is_none_or(|op| !traces.is_of(op, to));
             if strayed {
                 self.registers.rip = to;
                 break;
@@ -175,7 +196,9 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     ) -> Result<Option<u64>, StopReason> {
         self.pc = op.pc;
         self.sink.reached(op.pc, op.mark);
-        if !self.overlay.is_clear_page(op.page) && self.has_written(op.pc, usize::from(op.len)) {
+        if !self.overlay.is_clear_page(page_tag(op.pc))
+            && self.has_written(op.pc, usize::from(op.len))
+        {
             return Err(StopReason::PageWritten);
         }
         if op.kind < Kind::Jcc {
@@ -432,7 +455,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                 target
             }
             Flow::Call { target, indirect } => {
-                let end = target.map(|target| match traces.is_no_stub(target) {
+                let end = target.map(|target| match traces.is_no_stub(target, code) {
                     true => target,
                     false => self.lend(|machine| follow_stubs(machine, code, target)),
                 });

@@ -65,7 +65,9 @@ impl KernelMemory {
 pub(crate) fn table_levels() -> u32 {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut flags = cpus.lines().filter_map(|line| line.strip_prefix("flags"));
-    let has_five = flags.next().is_some_and(|flags| flags.split(' ').any(|flag| flag == "la57"));
+    let has_five = flags
+        .next()
+        .is_some_and(|flags| flags.split(' ').any(|flag| flag == "la57"));
     if has_five { 5 } else { 4 }
 }
 

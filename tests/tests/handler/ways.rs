@@ -5,9 +5,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
-use interpreter::{
-    Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, StopReason, Window,
-};
+use interpreter::{Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, StopReason, Window};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
@@ -125,7 +123,12 @@ impl Text {
 /// An entry of a page table, as `ways.c` makes it up.
 fn table_entry(salt: u64, address: u64) -> u64 {
     let mut word = mixed(address ^ salt);
-    word = word & 0x1fff_ffff | if word & 0x7000_0000_0000 != 0 { 0 } else { 0x40_0000_0000 };
+    word = word & 0x1fff_ffff
+        | if word & 0x7000_0000_0000 != 0 {
+            0
+        } else {
+            0x40_0000_0000
+        };
     if word >> 20 & 3 != 0 {
         word &= !0x80;
     }
@@ -147,7 +150,10 @@ fn pages_that_are_ram() {
     let mut random = StdRng::seed_from_u64(3);
     let (mut found, mut large, mut refused) = (0, 0, 0);
     for _ in 0..20_000 {
-        let (salt, page) = (random.random(), random.random_range(0x1000..0x7fff_ffff_f000_u64));
+        let (salt, page) = (
+            random.random(),
+            random.random_range(0x1000..0x7fff_ffff_f000_u64),
+        );
         let levels = random.random_range(4..6);
         let top = DIRECT_MAP + random.random_range(0..RAM >> 12) * 4096;
         let mut registers = [0; 20];
@@ -221,7 +227,9 @@ fn difference(host: &Host, bytes: [u8; 16], i: &Instruction) -> (u32, Option<Str
         return (kind, wrong("kind"));
     }
     if branches && i.op0_kind() == OpKind::NearBranch64 {
-        let to = i.next_ip().wrapping_add_signed(i64::from(got.count.cast_signed()));
+        let to = i
+            .next_ip()
+            .wrapping_add_signed(i64::from(got.count.cast_signed()));
         if to != i.near_branch64() {
             return (kind, wrong("target"));
         }
@@ -247,7 +255,9 @@ fn instructions_of_a_program() {
     for start in text.functions.iter().step_by(7) {
         let mut at = *start;
         for _ in 0..60 {
-            let Some(decoded) = text.decode(at) else { break };
+            let Some(decoded) = text.decode(at) else {
+                break;
+            };
             let i = decoded.instruction();
             let mut bytes = [0; 16];
             let from = (at - text.start) as usize;
@@ -338,7 +348,10 @@ fn hostile_code_reads_user_memory_only() {
             most: random.random_range(0..2000),
         };
         let got = host.ask(&case).unwrap();
-        assert!(got.count as usize <= MOST_LINES && got.followed <= 1024, "{got:?}");
+        assert!(
+            got.count as usize <= MOST_LINES && got.followed <= 1024,
+            "{got:?}"
+        );
         for address in &got.reads {
             assert!(address % 64 == 0 && address >> 56 == 0, "{address:x}");
         }
