@@ -117,24 +117,19 @@ static INLINE int read_word(struct work *work, u64 address, u32 size)
 	return 1;
 }
 
-static inline struct stored *stored_at(struct work *work, u64 address)
+static INLINE struct stored *stored_at(struct work *work, u64 address)
 {
 	return &work->way.stored[(address >> 3) & (STORED - 1)];
 }
 
-/* Loads what the way has stored, or else memory, into way->loaded; whether it is known. */
-SUBPROGRAM int load_word(struct work *work, u64 address, u32 size)
+/* Bytes of one word: what the way has stored, or else memory. */
+static INLINE int load_part(struct work *work, u64 address, u32 size)
 {
-	struct stored *held;
+	struct stored *held = stored_at(work, address);
 	u32 offset = address & 7;
-	u32 bytes, common;
+	u32 bytes = ((1U << size) - 1) << offset;
+	u32 common;
 
-	if (!work)
-		return 0;
-	size &= 15;
-	held = stored_at(work, address);
-	bytes = ((1U << size) - 1) << offset;
-	work->way.loaded = 0;
 	if (held->word != address >> 3 || held->serial != work->way.serial)
 		return read_word(work, address, size);
 	common = held->bytes & bytes;
@@ -146,19 +141,40 @@ SUBPROGRAM int load_word(struct work *work, u64 address, u32 size)
 	return 1;
 }
 
-SUBPROGRAM int store_word(struct work *work, u64 address, u32 size, u64 value, int known)
+/* Loads what the way has stored, or else memory, into way->loaded; whether it is known. */
+SUBPROGRAM int load_word(struct work *work, u64 address, u32 size)
 {
-	struct stored *held;
-	u32 offset = address & 7;
-	u32 bytes;
-	u64 mask;
+	struct stored *next;
+	u64 low;
+	u32 first;
 
 	if (!work)
 		return 0;
 	size &= 15;
-	held = stored_at(work, address);
-	bytes = (((1U << size) - 1) << offset) & 255;
-	mask = low_bytes(~0ULL, size) << 8 * offset;
+	work->way.loaded = 0;
+	first = 8 - (address & 7);
+	next = stored_at(work, address + 8);
+	/* Over the edge of a word, of which something may have been stored. */
+	if (size > first && ((next->word == (address >> 3) + 1 && next->serial == work->way.serial) ||
+			     stored_at(work, address)->word == address >> 3)) {
+		if (!load_part(work, address, first))
+			return 0;
+		low = work->way.loaded;
+		if (!load_part(work, address + first, size - first))
+			return 0;
+		work->way.loaded = low | work->way.loaded << (8 * first & 63);
+		return 1;
+	}
+	return load_part(work, address, size);
+}
+
+static INLINE void store_part(struct work *work, u64 address, u32 size, u64 value, int known)
+{
+	struct stored *held = stored_at(work, address);
+	u32 offset = address & 7;
+	u32 bytes = (((1U << size) - 1) << offset) & 255;
+	u64 mask = low_bytes(~0ULL, size) << 8 * offset;
+
 	if (held->word != address >> 3 || held->serial != work->way.serial) {
 		held->word = address >> 3;
 		held->serial = work->way.serial;
@@ -169,24 +185,32 @@ SUBPROGRAM int store_word(struct work *work, u64 address, u32 size, u64 value, i
 	held->bytes |= bytes;
 	held->value = (held->value & ~mask) | (value << 8 * offset & mask);
 	held->known = known ? held->known | bytes : held->known & ~bytes;
-	/* Of what lies in the next word that one is not told: its old value is not the new one. */
-	if (offset + size > 8) {
-		held = stored_at(work, address + 8);
-		held->word = (address >> 3) + 1;
-		held->serial = work->way.serial;
-		held->bytes = 255;
-		held->known = 0;
+}
+
+SUBPROGRAM int store_word(struct work *work, u64 address, u32 size, u64 value, int known)
+{
+	u32 first;
+
+	if (!work)
+		return 0;
+	size &= 15;
+	first = 8 - (address & 7);
+	if (size <= first) {
+		store_part(work, address, size, value, known);
+		return 0;
 	}
+	store_part(work, address, first, value, known);
+	store_part(work, address + first, size - first, value >> (8 * first & 63), known);
 	return 0;
 }
 
-static inline int is_known(const struct way *way, u32 number)
+static INLINE int is_known(const struct way *way, u32 number)
 {
 	return way->known >> (number & (WORDS - 1)) & 1;
 }
 
 /* What `size` bytes of a register hold. */
-static inline u64 get(const struct way *way, u32 number, u32 size)
+static INLINE u64 get(const struct way *way, u32 number, u32 size)
 {
 	u64 word = way->words[number & (WORDS - 1)];
 
@@ -194,7 +218,7 @@ static inline u64 get(const struct way *way, u32 number, u32 size)
 }
 
 /* A register after `size` bytes were written to it. */
-static inline void set(struct way *way, u32 number, u64 value, u32 size, int known)
+static INLINE void set(struct way *way, u32 number, u64 value, u32 size, int known)
 {
 	u32 at = number & (WORDS - 1);
 	u64 old = way->words[at];
@@ -219,7 +243,7 @@ static inline void forget(struct way *way, u32 number)
 	way->known &= ~(1U << (number & 15));
 }
 
-static inline int address_of(const struct way *way, const struct insn *insn, u64 *address)
+static INLINE int address_of(const struct way *way, const struct insn *insn, u64 *address)
 {
 	u64 index = way->words[insn->index & (WORDS - 1)];
 
@@ -288,7 +312,7 @@ static INLINE void set_flags(struct way *way, u64 a, u64 b, u64 result, u32 size
 }
 
 /* The carry: 0, 1, or 2 where it is not known. */
-static inline u32 carry_of(const struct way *way)
+static INLINE u32 carry_of(const struct way *way)
 {
 	if (way->flags_size == FLAGS_OF_REGISTER)
 		return way->flags_a & 1;
@@ -297,7 +321,7 @@ static inline u32 carry_of(const struct way *way)
 
 /* Whether a condition (the low four bits of the processor's encoding) holds: 1, 0, or -1 where that
  * is not known. */
-static inline int holds(const struct way *way, u32 condition)
+static INLINE int holds(const struct way *way, u32 condition)
 {
 	u32 size = way->flags_size;
 	u32 carry = carry_of(way);
@@ -359,23 +383,25 @@ static inline int holds(const struct way *way, u32 condition)
 	return (int)((result & 1) ^ (condition & 1));
 }
 
-static inline void forget_flags(struct way *way)
+static INLINE void forget_flags(struct way *way)
 {
 	way->flags_size = FLAGS_UNKNOWN;
 	way->flags_carry = 2;
 }
 
-/* Sums, differences and their like. */
-static inline void do_binary(struct work *work, const struct insn *insn)
+/* What an operation writes: nothing; the register; the operand `rm`; the stack. */
+#define WRITES_NOTHING 0
+#define WRITES_REGISTER 1
+#define WRITES_OPERAND 2
+#define WRITES_STACK 3
+
+/* Sums, differences and their like. The operand becomes the result. */
+static INLINE u32 do_binary(struct way *way, const struct insn *insn, struct operand *rm, u32 size)
 {
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	struct operand rm;
 	u64 a, b, result;
 	u32 carry;
 	int known_a, known_b, known;
 
-	open(work, insn, &rm, size, 1);
 	if (insn->flags & OPERAND_IMMEDIATE) {
 		b = low_bytes((s64)insn->value, size);
 		known_b = 1;
@@ -383,13 +409,13 @@ static inline void do_binary(struct work *work, const struct insn *insn)
 		b = get(way, insn->reg, size);
 		known_b = is_known(way, insn->reg);
 	}
-	a = rm.value;
-	known_a = rm.known;
+	a = rm->value;
+	known_a = rm->known;
 	if (insn->flags & OPERAND_TO_REGISTER) {
 		a = b;
 		known_a = known_b;
-		b = rm.value;
-		known_b = rm.known;
+		b = rm->value;
+		known_b = rm->known;
 	}
 	known = known_a && known_b;
 	/* What comes of a register and itself does not depend on it. */
@@ -439,69 +465,57 @@ static inline void do_binary(struct work *work, const struct insn *insn)
 	}
 	if (!known)
 		forget_flags(way);
+	rm->value = result;
+	rm->known = known;
 	if (insn->op == BINARY_CMP || insn->op == BINARY_TEST)
-		return;
-	if (insn->flags & OPERAND_TO_REGISTER)
-		set(way, insn->reg, result, size, known);
-	else
-		put(work, insn, with(&rm, result, known), size);
+		return WRITES_NOTHING;
+	return insn->flags & OPERAND_TO_REGISTER ? WRITES_REGISTER : WRITES_OPERAND;
 }
 
 /* Moves, with or without extension. */
-static inline void do_move(struct work *work, const struct insn *insn)
+static INLINE u32 do_move(struct way *way, const struct insn *insn, struct operand *rm, u32 size)
 {
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size), width = bytes_of(insn->width);
-	struct operand rm;
-	u64 value;
-	int known;
-
 	if (insn->flags & OPERAND_TO_REGISTER) {
-		open(work, insn, &rm, width, 1);
-		value = insn->flags & OPERAND_SIGNED ? extended(rm.value, width) : rm.value;
-		set(way, insn->reg, value, size, rm.known);
-		return;
+		if (insn->flags & OPERAND_SIGNED)
+			rm->value = extended(rm->value, bytes_of(insn->width));
+		return WRITES_REGISTER;
 	}
-	open(work, insn, &rm, size, 0);
-	value = (s64)insn->value;
-	known = 1;
+	rm->value = (s64)insn->value;
+	rm->known = 1;
 	if (!(insn->flags & OPERAND_IMMEDIATE)) {
-		value = get(way, insn->reg, size);
-		known = is_known(way, insn->reg);
+		rm->value = get(way, insn->reg, size);
+		rm->known = is_known(way, insn->reg);
 	}
-	put(work, insn, with(&rm, value, known), size);
+	return WRITES_OPERAND;
 }
 
-static inline void do_unary(struct work *work, const struct insn *insn)
+static INLINE u32 do_unary(struct way *way, const struct insn *insn, struct operand *rm, u32 size)
 {
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
 	u32 carry = carry_of(way);
-	struct operand rm;
 	u64 result;
 
-	open(work, insn, &rm, size, 1);
 	switch (insn->op) {
 	case UNARY_NOT:
-		put(work, insn, with(&rm, ~rm.value, rm.known), size);
-		return;
+		rm->value = ~rm->value;
+		return WRITES_OPERAND;
 	case UNARY_NEG:
-		result = low_bytes(-rm.value, size);
-		set_flags(way, 0, rm.value, result, size, rm.value != 0);
+		result = low_bytes(-rm->value, size);
+		set_flags(way, 0, rm->value, result, size, rm->value != 0);
 		break;
 	case UNARY_INC:
-		result = low_bytes(rm.value + 1, size);
-		set_flags(way, rm.value, 1, result, size, carry);
+		result = low_bytes(rm->value + 1, size);
+		set_flags(way, rm->value, 1, result, size, carry);
 		way->flags_sum = 1;
 		break;
 	default:
-		result = low_bytes(rm.value - 1, size);
-		set_flags(way, rm.value, 1, result, size, carry);
+		result = low_bytes(rm->value - 1, size);
+		set_flags(way, rm->value, 1, result, size, carry);
 		break;
 	}
-	if (!rm.known)
+	if (!rm->known)
 		forget_flags(way);
-	put(work, insn, with(&rm, result, rm.known), size);
+	rm->value = result;
+	return WRITES_OPERAND;
 }
 
 /* Shifts and rotations, whose count is a constant or in cl. */
@@ -657,28 +671,6 @@ static inline void do_wide(struct work *work, const struct insn *insn)
 	}
 	set(way, RAX, low, size, 1);
 	set(way, RDX, high, size, 1);
-}
-
-static inline void push_word(struct work *work, u64 value, int known)
-{
-	struct way *way = &work->way;
-
-	way->words[REGISTER_RSP] -= 8;
-	if (is_known(way, REGISTER_RSP))
-		store_word(work, way->words[REGISTER_RSP], 8, value, known);
-}
-
-static inline int pop_word(struct work *work, u64 *value)
-{
-	struct way *way = &work->way;
-	u64 at = way->words[REGISTER_RSP];
-
-	*value = 0;
-	way->words[REGISTER_RSP] = at + 8;
-	if (!is_known(way, REGISTER_RSP) || !load_word(work, at, 8))
-		return 0;
-	*value = way->loaded;
-	return 1;
 }
 
 /* Bits that are looked at, and perhaps changed. */
@@ -918,7 +910,7 @@ static inline void do_swap(struct work *work, const struct insn *insn)
 	set(&work->way, insn->op ? insn->reg : insn->rm, value, size, rm.known);
 }
 
-static inline void do_extend(struct way *way, const struct insn *insn)
+static INLINE void do_extend(struct way *way, const struct insn *insn)
 {
 	u32 size = bytes_of(insn->size);
 	u64 value = get(way, RAX, size);
@@ -1069,7 +1061,7 @@ static inline void do_float_stack(struct work *work, const struct insn *insn)
 
 /* Whether a branch is taken; 1 if the way ends there. What it does is noted with the instruction where
  * that is known, and looked up where it is not. */
-static inline int branch(struct work *work, struct insn *insn, int taken)
+static INLINE int branch(struct work *work, struct insn *insn, int taken)
 {
 	struct way *way = &work->way;
 	u32 before = insn->taken;
@@ -1096,7 +1088,7 @@ static inline int branch(struct work *work, struct insn *insn, int taken)
 }
 
 /* Goes on at an address that a register or memory holds. */
-static inline int go_to(struct work *work, u64 target, int known)
+static INLINE int go_to(struct work *work, u64 target, int known)
 {
 	struct way *way = &work->way;
 	struct fork *fork;
@@ -1124,7 +1116,7 @@ static inline int go_to(struct work *work, u64 target, int known)
 }
 
 /* Sixteen bytes of code from an address on, as far as they are to be had. */
-static inline int fetch_code(struct work *work, u64 pc, u32 wanted)
+static INLINE int fetch_code(struct work *work, u64 pc, u32 wanted)
 {
 	struct way *way = &work->way;
 	u32 offset = pc & 63;
@@ -1158,7 +1150,7 @@ static inline int fetch_code(struct work *work, u64 pc, u32 wanted)
 }
 
 /* Of bytes behind the eighth, as far as `length` goes. */
-static inline u32 check_of(u64 second, u32 length)
+static INLINE u32 check_of(u64 second, u32 length)
 {
 	u64 own;
 
@@ -1170,7 +1162,7 @@ static inline u32 check_of(u64 second, u32 length)
 
 /* Where the decoded instruction at an address has its place: near those of its neighbours, since each
  * page and each line of such places that is looked at is one more that is in no cache. */
-static inline u32 place_of_insn(u64 pc)
+static INLINE u32 place_of_insn(u64 pc)
 {
 	u32 line = (u32)mixed_word(pc >> 12) + (u32)(pc >> 6 & 63);
 
@@ -1182,16 +1174,20 @@ static inline int goes_beyond_line(const struct insn *insn, u64 pc)
 	return insn->length + (pc & 63) > 64;
 }
 
-/* The next instruction: decoded before, or now. Null, if its code is not to be had. */
-static inline struct insn *find_insn(struct work *work)
+/* Has the next instruction decoded in its place, if it is not; 0, if its code is not to be had. */
+SUBPROGRAM int decode_next(struct work *work)
 {
-	struct way *way = &work->way;
-	struct insn *insn = insn_at(place_of_insn(way->pc));
+	struct way *way;
+	struct insn *insn;
 
+	if (!work)
+		return 0;
+	way = &work->way;
+	insn = insn_at(place_of_insn(way->pc));
 	if (!insn || fetch_code(work, way->pc, goes_beyond_line(insn, way->pc) ? 16 : 1))
 		return 0;
 	if (insn->first == way->code[0] && insn->check == (u8)check_of(way->code[1], insn->length))
-		return insn;
+		return 1;
 	/* Others may look at it meanwhile. */
 	insn->first = ~way->code[0];
 	decode_insn(work, insn);
@@ -1203,7 +1199,33 @@ static inline struct insn *find_insn(struct work *work)
 	way->decoded++;
 	insn->check = check_of(way->code[1], insn->length);
 	insn->first = way->code[0];
-	return insn;
+	return 1;
+}
+
+/* Whether the next instruction is the one that stands in its place: of those whose bytes lie in the line
+ * that was looked at last, which are most. */
+static INLINE int is_at_hand(struct work *work, const struct insn *insn)
+{
+	struct way *way = &work->way;
+	u32 offset = way->pc & 63;
+	u32 shift = 8 * (offset & 7);
+	u32 at = way->code_at + (offset >> 3);
+	u64 first, next;
+
+	if (way->code_line != (way->pc & ~63ULL) || offset > 48)
+		return 0;
+	first = work->tail[within(at, TAIL_WORDS - 1)];
+	next = work->tail[within(at + 1, TAIL_WORDS - 1)];
+	if (shift)
+		first = first >> shift | next << (64 - shift);
+	if (insn->first != first)
+		return 0;
+	if (insn->length <= 8)
+		return 1;
+	first = work->tail[within(at + 2, TAIL_WORDS - 1)];
+	if (shift)
+		next = next >> shift | first << (64 - shift);
+	return insn->check == (u8)check_of(next, insn->length);
 }
 
 #include "vector.h"
@@ -1255,20 +1277,78 @@ SUBPROGRAM int follow_rare(struct work *work, struct insn *insn)
 	return 0;
 }
 
-/* One instruction; not 0 at the end of the way. */
-SUBPROGRAM int follow_insn(struct work *work)
-{
-	struct insn *insn;
-	struct operand rm;
-	struct way *way;
-	u64 value;
-	int known;
+/* Kinds whose operand is looked at before all else: that lies in `rm`, or at the top of the stack. */
+#define BIT_OF(kind) (1ULL << (kind))
+#define OPENS                                                                                      \
+	(BIT_OF(KIND_BINARY) | BIT_OF(KIND_MOVE) | BIT_OF(KIND_LEA) | BIT_OF(KIND_UNARY) |         \
+	 BIT_OF(KIND_PUSH) | BIT_OF(KIND_CALL_TO) | BIT_OF(KIND_JUMP_TO) | BIT_OF(KIND_SET_IF) |   \
+	 BIT_OF(KIND_MOVE_IF))
+#define POPS (BIT_OF(KIND_POP) | BIT_OF(KIND_RETURN) | BIT_OF(KIND_LEAVE))
+#define HAS_CONDITION (BIT_OF(KIND_JUMP_IF) | BIT_OF(KIND_SET_IF) | BIT_OF(KIND_MOVE_IF))
 
-	if (!work)
+/* Loads a word, mostly one whose line was read: without a call. Each return costs, since kernels keep
+ * the processor from guessing where it leads. */
+static INLINE int load_at_hand(struct work *work, u64 address, u32 size)
+{
+	const struct stored *held = stored_at(work, address);
+	const struct line *line = &work->way.lines[line_slot(address & ~63ULL)];
+	u32 offset = address & 63;
+
+	if ((held->word == address >> 3 && held->serial == work->way.serial) ||
+	    line->line != (address & ~63ULL) || line->serial != work->way.serial || !line->at ||
+	    (offset & 7) + size > 8)
+		return load_word(work, address, size);
+	work->way.loaded = low_bytes(
+		work->tail[within(line->at + (offset >> 3), TAIL_WORDS - 1)] >> 8 * (offset & 7),
+		size);
+	return 1;
+}
+
+/* The operand that an instruction begins with. */
+static INLINE void open_first(struct work *work, const struct insn *insn, struct operand *rm)
+{
+	struct way *way = &work->way;
+	u32 width = bytes_of(insn->width);
+	u64 kind = BIT_OF(insn->kind & 63);
+	int loads = 0;
+
+	if (kind & POPS) {
+		u32 from = insn->kind == KIND_LEAVE ? REGISTER_RBP : REGISTER_RSP;
+
+		rm->address = way->words[from];
+		rm->placed = is_known(way, from);
+		width = 8;
+		loads = 1;
+	} else if (!(kind & OPENS)) {
+		return;
+	} else if (insn->flags & OPERAND_MEMORY) {
+		rm->placed = address_of(way, insn, &rm->address);
+		loads = insn->kind == KIND_MOVE ? insn->flags & OPERAND_TO_REGISTER :
+						  insn->kind != KIND_LEA && insn->kind != KIND_SET_IF;
+	} else {
+		rm->value = get(way, insn->rm, width);
+		rm->known = is_known(way, insn->rm);
+		rm->placed = 1;
+	}
+	if (loads && rm->placed) {
+		rm->known = load_at_hand(work, rm->address, width);
+		rm->value = way->loaded;
+	}
+}
+
+/* One instruction; not 0 at the end of the way. */
+static INLINE int follow_insn(struct work *work)
+{
+	struct operand rm = {};
+	struct way *way = &work->way;
+	struct insn *insn = insn_at(place_of_insn(way->pc));
+	u32 writes = WRITES_NOTHING;
+	u32 size;
+	int condition = 0;
+
+	if (!insn)
 		return 1;
-	way = &work->way;
-	insn = find_insn(work);
-	if (!insn) {
+	if (!is_at_hand(work, insn) && !decode_next(work)) {
 		way->end = WAY_NO_CODE;
 		return 1;
 	}
@@ -1276,8 +1356,13 @@ SUBPROGRAM int follow_insn(struct work *work)
 		way->end = WAY_END;
 		return 1;
 	}
+	way->followed++;
 	way->pc += insn->length;
 	way->words[WORD_PC] = way->pc;
+	size = bytes_of(insn->size);
+	open_first(work, insn, &rm);
+	if (HAS_CONDITION >> (insn->kind & 63) & 1)
+		condition = holds(way, insn->op);
 	switch (insn->kind) {
 	case KIND_END:
 		way->end = WAY_END;
@@ -1285,46 +1370,53 @@ SUBPROGRAM int follow_insn(struct work *work)
 	case KIND_NOTHING:
 		break;
 	case KIND_BINARY:
-		do_binary(work, insn);
+		writes = do_binary(way, insn, &rm, size);
 		break;
 	case KIND_MOVE:
-		do_move(work, insn);
+		writes = do_move(way, insn, &rm, size);
 		break;
 	case KIND_CONSTANT:
-		value = (u64)(u32)insn->displacement << 32 | (u32)insn->value;
-		set(way, insn->rm, value, 8, 1);
+		rm.value = (u64)(u32)insn->displacement << 32 | (u32)insn->value;
+		rm.known = 1;
+		size = 8;
+		writes = WRITES_OPERAND;
 		break;
 	case KIND_LEA:
-		known = address_of(way, insn, &value);
-		set(way, insn->reg, value, bytes_of(insn->size), known);
+		rm.value = rm.address;
+		rm.known = rm.placed;
+		writes = WRITES_REGISTER;
 		break;
 	case KIND_UNARY:
-		do_unary(work, insn);
+		writes = do_unary(way, insn, &rm, size);
 		break;
 	case KIND_PUSH:
-		value = (s64)insn->value;
-		known = 1;
-		if (!(insn->flags & OPERAND_IMMEDIATE)) {
-			open(work, insn, &rm, 8, 1);
-			value = rm.value;
-			known = rm.known;
+		if (insn->flags & OPERAND_IMMEDIATE) {
+			rm.value = (s64)insn->value;
+			rm.known = 1;
 		}
-		push_word(work, value, known);
+		writes = WRITES_STACK;
 		break;
 	case KIND_POP:
-		known = pop_word(work, &value);
-		set(way, insn->rm, value, 8, known);
+		way->words[REGISTER_RSP] += 8;
+		writes = WRITES_OPERAND;
 		break;
 	case KIND_LEAVE:
-		set(way, REGISTER_RSP, way->words[REGISTER_RBP], 8, is_known(way, REGISTER_RBP));
-		known = pop_word(work, &value);
-		set(way, REGISTER_RBP, value, 8, known);
+		way->words[REGISTER_RSP] = rm.address + 8;
+		if (rm.placed)
+			way->known |= 1U << REGISTER_RSP;
+		else
+			forget(way, REGISTER_RSP);
+		way->words[REGISTER_RBP] = rm.value;
+		if (rm.known)
+			way->known |= 1U << REGISTER_RBP;
+		else
+			forget(way, REGISTER_RBP);
 		break;
 	case KIND_JUMP:
 		way->pc += (s64)insn->value;
 		break;
 	case KIND_JUMP_IF:
-		if (branch(work, insn, holds(way, insn->op)))
+		if (branch(work, insn, condition))
 			return 1;
 		break;
 	case KIND_JUMP_IF_ZERO:
@@ -1332,37 +1424,37 @@ SUBPROGRAM int follow_insn(struct work *work)
 			return 1;
 		break;
 	case KIND_CALL:
-		push_word(work, way->pc, 1);
+		rm.value = way->pc;
+		rm.known = 1;
 		way->pc += (s64)insn->value;
+		writes = WRITES_STACK;
 		break;
 	case KIND_RETURN:
-		known = pop_word(work, &value);
-		way->words[REGISTER_RSP] += insn->value;
-		if (go_to(work, value, known))
-			return 1;
-		break;
 	case KIND_CALL_TO:
 	case KIND_JUMP_TO:
-		open(work, insn, &rm, 8, 1);
+		if (insn->kind == KIND_RETURN)
+			way->words[REGISTER_RSP] += 8 + insn->value;
 		if (go_to(work, rm.value, rm.known))
 			return 1;
-		if (insn->kind == KIND_CALL_TO)
-			push_word(work, way->words[WORD_PC], 1);
+		if (insn->kind != KIND_CALL_TO)
+			break;
+		rm.value = way->words[WORD_PC];
+		rm.known = 1;
+		writes = WRITES_STACK;
 		break;
 	case KIND_SET_IF:
-		known = holds(way, insn->op);
-		open(work, insn, &rm, 1, 0);
-		put(work, insn, with(&rm, known > 0, known >= 0), 1);
+		rm.value = condition > 0;
+		rm.known = condition >= 0;
+		writes = WRITES_OPERAND;
 		break;
 	case KIND_MOVE_IF:
-		known = holds(way, insn->op);
-		open(work, insn, &rm, bytes_of(insn->size), 1);
-		if (known > 0)
-			set(way, insn->reg, rm.value, bytes_of(insn->size), rm.known);
-		else if (known < 0)
-			forget(way, insn->reg);
-		else if (insn->size == 4)
-			way->words[insn->reg & 15] = (u32)way->words[insn->reg & 15];
+		writes = WRITES_REGISTER;
+		if (condition < 0) {
+			rm.known = 0;
+		} else if (!condition) {
+			rm.value = get(way, insn->reg, size);
+			rm.known = is_known(way, insn->reg);
+		}
 		break;
 	case KIND_EXTEND:
 		do_extend(way, insn);
@@ -1379,7 +1471,32 @@ SUBPROGRAM int follow_insn(struct work *work)
 		follow_rare(work, insn);
 		break;
 	}
+	if (writes == WRITES_STACK) {
+		way->words[REGISTER_RSP] -= 8;
+		rm.address = way->words[REGISTER_RSP];
+		rm.placed = is_known(way, REGISTER_RSP);
+		size = 8;
+	}
+	if (writes == WRITES_REGISTER || (writes == WRITES_OPERAND &&
+					  (insn->kind == KIND_POP || !(insn->flags & OPERAND_MEMORY))))
+		set(way, writes == WRITES_REGISTER ? insn->reg : insn->rm, rm.value, size, rm.known);
+	else if (writes && rm.placed)
+		store_word(work, rm.address, size, rm.value, rm.known);
 	return way->end != WAY_GOES_ON || way->failures > MAX_FAILURES;
+}
+
+/* Some instructions; not 0 at the end of the way. */
+SUBPROGRAM int follow_insns(struct work *work)
+{
+	u32 index;
+
+	if (!work)
+		return 1;
+	for (index = 0; index < AT_ONCE; index++) {
+		if (work->way.followed >= work->way.most || follow_insn(work))
+			return 1;
+	}
+	return 0;
 }
 
 /* Follows the way from the interrupted registers on, as far as `most` instructions. */
@@ -1409,13 +1526,11 @@ static INLINE void follow_way(struct work *work, u32 most, u32 bases)
 	way->decoded = 0;
 	way->code_line = 1;
 	way->pc = work->record.ip;
-	for (index = 0; index < MAX_FOLLOWED; index++) {
-		if (index >= most)
+	way->followed = 0;
+	way->most = most;
+	for (index = 0; index < MAX_FOLLOWED / AT_ONCE; index++)
+		if (follow_insns(work))
 			break;
-		if (follow_insn(work))
-			break;
-	}
-	way->followed = index;
 }
 
 #endif
