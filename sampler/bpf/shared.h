@@ -135,6 +135,8 @@ static inline u64 numbers_of(const struct place_key *key)
 
 /* Instructions of a way, and lines that it reads, at most. */
 #define MAX_FOLLOWED 1024
+/* Of them between two looks at what is left to do, since the kernel's verifier goes through all of them. */
+#define AT_ONCE 2
 #define MAX_LINES 96
 /* A way that fails so often to read is a wrong one. */
 #define MAX_FAILURES 4

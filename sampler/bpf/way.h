@@ -15,1061 +15,14 @@
 #ifndef VCPI_WAY_H
 #define VCPI_WAY_H
 
-#include "capture.h"
-#include "instruction.h"
-
-/* The lines that were read in this sample: whole lines, so that neighbours need no second read. */
-static inline u32 line_slot(u64 line)
-{
-	return (u32)(line >> 6 ^ line >> 12) & (LINES - 1);
-}
-
-static INLINE int read_line(struct work *work, u32 used, u64 line)
-{
-	void *to = &work->tail[within(used + 1, TAIL_WORDS - 1)];
-
-	if (work->kernel)
-		return !is_allowed(work, line, 64) || read_kernel(to, 64, line);
-	return line >> 56 || !may_read(work, line) || read_user(to, 64, line);
-}
-
-/* Reads the line at an address, unless it was. Its first word's index in the tail; 0: not to be
- * had. */
-SUBPROGRAM u32 touch(struct work *work, u64 address)
-{
-	u64 line = address & ~63ULL;
-	struct line *held;
-	u32 used;
-
-	if (!work)
-		return 0;
-	held = &work->way.lines[line_slot(line)];
-	used = work->record.tail_words & (TAIL_WORDS - 1);
-	if (held->line == line && held->serial == work->way.serial)
-		return held->at;
-	if (used + 9 > TAIL_WORDS - CHANGES_SPARE || work->way.read >= MAX_LINES) {
-		work->way.end = WAY_FULL;
-		return 0;
-	}
-	held->line = line;
-	held->serial = work->way.serial;
-	held->at = 0;
-	/* A page that is not there costs a fault; a way that meets several is a wrong one. */
-	if (is_nowhere(address)) {
-		work->way.failures++;
-		return 0;
-	}
-	if (read_line(work, used, line)) {
-		work->way.failures += 2;
-		return 0;
-	}
-	work->tail[used] = (line & ((1ULL << HEAD_ADDRESS_BITS) - 1)) | 63ULL << HEAD_ADDRESS_BITS;
-	work->record.tail_words = used + 9;
-	work->way.read++;
-	held->at = used + 1;
-	return used + 1;
-}
-
-/* Operands are of one, two, four or eight bytes. */
-static inline u32 bytes_of(u8 size)
-{
-	return size == 1 || size == 2 || size == 4 ? size : 8;
-}
-
-static inline u64 low_bytes(u64 word, u32 size)
-{
-	u32 unused = (64 - 8 * size) & 63;
-
-	return word << unused >> unused;
-}
-
-static inline u64 extended(u64 word, u32 size)
-{
-	u32 unused = (64 - 8 * size) & 63;
-
-	return (u64)((s64)(word << unused) >> unused);
-}
-
-/* Up to eight bytes of memory, into way->loaded; whether they are known. */
-static INLINE int read_word(struct work *work, u64 address, u32 size)
-{
-	u32 offset = address & 63;
-	u32 shift = 8 * (offset & 7);
-	u32 at = touch(work, address);
-	u32 next;
-	u64 low, high;
-
-	if (!at)
-		return 0;
-	at = (u32)within(at + (offset >> 3), TAIL_WORDS - 1);
-	low = work->tail[at] >> shift;
-	if ((offset & 7) + size > 8) {
-		next = at + 1;
-		if (offset + size > 64) {
-			next = touch(work, address + 8);
-			if (!next)
-				return 0;
-		}
-		high = work->tail[within(next, TAIL_WORDS - 1)];
-		low |= high << ((64 - shift) & 63);
-	}
-	work->way.loaded = low_bytes(low, size);
-	return 1;
-}
-
-static inline struct stored *stored_at(struct work *work, u64 address)
-{
-	return &work->way.stored[(address >> 3) & (STORED - 1)];
-}
-
-/* Loads what the way has stored, or else memory, into way->loaded; whether it is known. */
-SUBPROGRAM int load_word(struct work *work, u64 address, u32 size)
-{
-	struct stored *held;
-	u32 offset = address & 7;
-	u32 bytes, common;
-
-	if (!work)
-		return 0;
-	size &= 15;
-	held = stored_at(work, address);
-	bytes = ((1U << size) - 1) << offset;
-	work->way.loaded = 0;
-	if (held->word != address >> 3 || held->serial != work->way.serial)
-		return read_word(work, address, size);
-	common = held->bytes & bytes;
-	if (!common)
-		return read_word(work, address, size);
-	if (common != bytes || (held->known & bytes) != bytes)
-		return 0;
-	work->way.loaded = low_bytes(held->value >> 8 * offset, size);
-	return 1;
-}
-
-SUBPROGRAM int store_word(struct work *work, u64 address, u32 size, u64 value, int known)
-{
-	struct stored *held;
-	u32 offset = address & 7;
-	u32 bytes;
-	u64 mask;
-
-	if (!work)
-		return 0;
-	size &= 15;
-	held = stored_at(work, address);
-	bytes = (((1U << size) - 1) << offset) & 255;
-	mask = low_bytes(~0ULL, size) << 8 * offset;
-	if (held->word != address >> 3 || held->serial != work->way.serial) {
-		held->word = address >> 3;
-		held->serial = work->way.serial;
-		held->bytes = 0;
-		held->known = 0;
-		held->value = 0;
-	}
-	held->bytes |= bytes;
-	held->value = (held->value & ~mask) | (value << 8 * offset & mask);
-	held->known = known ? held->known | bytes : held->known & ~bytes;
-	/* Of what lies in the next word that one is not told: its old value is not the new one. */
-	if (offset + size > 8) {
-		held = stored_at(work, address + 8);
-		held->word = (address >> 3) + 1;
-		held->serial = work->way.serial;
-		held->bytes = 255;
-		held->known = 0;
-	}
-	return 0;
-}
-
-static inline int is_known(const struct way *way, u32 number)
-{
-	return way->known >> (number & (WORDS - 1)) & 1;
-}
-
-/* What `size` bytes of a register hold. */
-static inline u64 get(const struct way *way, u32 number, u32 size)
-{
-	u64 word = way->words[number & (WORDS - 1)];
-
-	return low_bytes(number & SECOND_BYTE ? word >> 8 : word, size);
-}
-
-/* A register after `size` bytes were written to it. */
-static inline void set(struct way *way, u32 number, u64 value, u32 size, int known)
-{
-	u32 at = number & (WORDS - 1);
-	u64 old = way->words[at];
-	u64 mask = size == 1 ? 0xff : 0xffff;
-
-	if (size <= 2) {
-		known = known && is_known(way, at);
-		if (number & SECOND_BYTE) {
-			mask <<= 8;
-			value <<= 8;
-		}
-		value = (old & ~mask) | (value & mask);
-	} else if (size == 4) {
-		value = (u32)value;
-	}
-	way->words[at] = value;
-	way->known = known ? way->known | 1U << at : way->known & ~(1U << at);
-}
-
-static inline void forget(struct way *way, u32 number)
-{
-	way->known &= ~(1U << (number & 15));
-}
-
-static inline int address_of(const struct way *way, const struct insn *insn, u64 *address)
-{
-	u64 index = way->words[insn->index & (WORDS - 1)];
-
-	*address = way->words[insn->base & (WORDS - 1)] + (index << (insn->scale & 3)) +
-		   (s64)insn->displacement + way->words[insn->segment & (WORDS - 1)];
-	return is_known(way, insn->base) && is_known(way, insn->index) &&
-	       is_known(way, insn->segment);
-}
-
-/* An operand that is read and perhaps written: where it lies, what it holds. */
-struct operand {
-	u64 address, value;
-	/* Whether the address, and the value are known. */
-	int placed, known;
-};
-
-/* The operand `rm`, which is read if `reads`. */
-static inline void open(struct work *work, const struct insn *insn, struct operand *of, u32 size,
-			int reads)
-{
-	struct way *way = &work->way;
-
-	of->address = 0;
-	of->value = 0;
-	of->known = 0;
-	if (!(insn->flags & OPERAND_MEMORY)) {
-		of->value = get(way, insn->rm, size);
-		of->known = is_known(way, insn->rm);
-		of->placed = 1;
-		return;
-	}
-	of->placed = address_of(way, insn, &of->address);
-	if (of->placed && reads) {
-		of->known = load_word(work, of->address, size);
-		of->value = work->way.loaded;
-	}
-}
-
-static inline const struct operand *with(struct operand *of, u64 value, int known)
-{
-	of->value = value;
-	of->known = known;
-	return of;
-}
-
-/* Writes the operand `rm`. */
-static inline void put(struct work *work, const struct insn *insn, const struct operand *of,
-		       u32 size)
-{
-	if (!(insn->flags & OPERAND_MEMORY))
-		set(&work->way, insn->rm, of->value, size, of->known);
-	else if (of->placed)
-		store_word(work, of->address, size, of->value, of->known);
-}
-
-/* The flags: of a comparison of two operands, of a sum, or as a register has them. A result that is
- * tested is compared with 0. */
-static INLINE void set_flags(struct way *way, u64 a, u64 b, u64 result, u32 size, u32 carry)
-{
-	way->flags_a = low_bytes(a, size);
-	way->flags_b = low_bytes(b, size);
-	way->flags_result = low_bytes(result, size);
-	way->flags_size = size;
-	way->flags_carry = carry;
-	way->flags_sum = 0;
-}
-
-/* The carry: 0, 1, or 2 where it is not known. */
-static inline u32 carry_of(const struct way *way)
-{
-	if (way->flags_size == FLAGS_OF_REGISTER)
-		return way->flags_a & 1;
-	return way->flags_carry;
-}
-
-/* Whether a condition (the low four bits of the processor's encoding) holds: 1, 0, or -1 where that
- * is not known. */
-static inline int holds(const struct way *way, u32 condition)
-{
-	u32 size = way->flags_size;
-	u32 carry = carry_of(way);
-	u32 top = (8 * size - 1) & 63;
-	u32 zero, sign, overflow, result;
-	u64 a = way->flags_a, value = way->flags_result;
-
-	condition &= 15;
-	if (condition >> 1 == 1)
-		return carry > 1 ? -1 : (int)(carry ^ (condition & 1));
-	if (size == FLAGS_UNKNOWN)
-		return -1;
-	if (size == FLAGS_OF_REGISTER) {
-		zero = a >> 6 & 1;
-		sign = a >> 7 & 1;
-		overflow = a >> 11 & 1;
-	} else {
-		u64 b = way->flags_b;
-
-		zero = !value;
-		sign = value >> top & 1;
-		if (way->flags_sum)
-			overflow = ((a ^ value) & (b ^ value)) >> top & 1;
-		else
-			overflow = ((a ^ b) & (a ^ value)) >> top & 1;
-	}
-	switch (condition >> 1) {
-	case 0:
-		result = overflow;
-		break;
-	case 2:
-		result = zero;
-		break;
-	case 3:
-		if (carry > 1 && !zero)
-			return -1;
-		result = carry | zero;
-		break;
-	case 4:
-		result = sign;
-		break;
-	case 5:
-		if (size == FLAGS_OF_REGISTER) {
-			result = a >> 2 & 1;
-			break;
-		}
-		value ^= value >> 4;
-		value ^= value >> 2;
-		value ^= value >> 1;
-		result = ~value & 1;
-		break;
-	case 6:
-		result = sign ^ overflow;
-		break;
-	default:
-		result = zero | (sign ^ overflow);
-		break;
-	}
-	return (int)((result & 1) ^ (condition & 1));
-}
-
-static inline void forget_flags(struct way *way)
-{
-	way->flags_size = FLAGS_UNKNOWN;
-	way->flags_carry = 2;
-}
-
-/* Sums, differences and their like. */
-static inline void do_binary(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	struct operand rm;
-	u64 a, b, result;
-	u32 carry;
-	int known_a, known_b, known;
-
-	open(work, insn, &rm, size, 1);
-	if (insn->flags & OPERAND_IMMEDIATE) {
-		b = low_bytes((s64)insn->value, size);
-		known_b = 1;
-	} else {
-		b = get(way, insn->reg, size);
-		known_b = is_known(way, insn->reg);
-	}
-	a = rm.value;
-	known_a = rm.known;
-	if (insn->flags & OPERAND_TO_REGISTER) {
-		a = b;
-		known_a = known_b;
-		b = rm.value;
-		known_b = rm.known;
-	}
-	known = known_a && known_b;
-	/* What comes of a register and itself does not depend on it. */
-	if (!(insn->flags & (OPERAND_MEMORY | OPERAND_IMMEDIATE)) && insn->reg == insn->rm &&
-	    (insn->op == BINARY_XOR || insn->op == BINARY_SUB)) {
-		a = b;
-		known = 1;
-		if (size >= 4)
-			way->known |= 1U << (insn->rm & 15);
-	}
-	carry = 0;
-	if (insn->op == BINARY_ADC || insn->op == BINARY_SBB) {
-		carry = carry_of(way);
-		if (carry > 1) {
-			carry = 0;
-			known = 0;
-		}
-	}
-	switch (insn->op) {
-	case BINARY_ADD:
-	case BINARY_ADC:
-		result = low_bytes(a + b + carry, size);
-		set_flags(way, a, b, result, size, result < a || (carry && result == a));
-		way->flags_sum = 1;
-		break;
-	case BINARY_SUB:
-	case BINARY_CMP:
-	case BINARY_SBB:
-		result = low_bytes(a - b - carry, size);
-		set_flags(way, a, b, result, size, a < b || (carry && a == b));
-		break;
-	case BINARY_OR:
-		result = a | b;
-		set_flags(way, result, 0, result, size, 0);
-		break;
-	case BINARY_XOR:
-		result = a ^ b;
-		set_flags(way, result, 0, result, size, 0);
-		break;
-	default:
-		result = a & b;
-		/* Zeros are zeros, whatever they meet. */
-		if ((known_a && !a) || (known_b && !b))
-			known = 1;
-		set_flags(way, result, 0, result, size, 0);
-		break;
-	}
-	if (!known)
-		forget_flags(way);
-	if (insn->op == BINARY_CMP || insn->op == BINARY_TEST)
-		return;
-	if (insn->flags & OPERAND_TO_REGISTER)
-		set(way, insn->reg, result, size, known);
-	else
-		put(work, insn, with(&rm, result, known), size);
-}
-
-/* Moves, with or without extension. */
-static inline void do_move(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size), width = bytes_of(insn->width);
-	struct operand rm;
-	u64 value;
-	int known;
-
-	if (insn->flags & OPERAND_TO_REGISTER) {
-		open(work, insn, &rm, width, 1);
-		value = insn->flags & OPERAND_SIGNED ? extended(rm.value, width) : rm.value;
-		set(way, insn->reg, value, size, rm.known);
-		return;
-	}
-	open(work, insn, &rm, size, 0);
-	value = (s64)insn->value;
-	known = 1;
-	if (!(insn->flags & OPERAND_IMMEDIATE)) {
-		value = get(way, insn->reg, size);
-		known = is_known(way, insn->reg);
-	}
-	put(work, insn, with(&rm, value, known), size);
-}
-
-static inline void do_unary(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	u32 carry = carry_of(way);
-	struct operand rm;
-	u64 result;
-
-	open(work, insn, &rm, size, 1);
-	switch (insn->op) {
-	case UNARY_NOT:
-		put(work, insn, with(&rm, ~rm.value, rm.known), size);
-		return;
-	case UNARY_NEG:
-		result = low_bytes(-rm.value, size);
-		set_flags(way, 0, rm.value, result, size, rm.value != 0);
-		break;
-	case UNARY_INC:
-		result = low_bytes(rm.value + 1, size);
-		set_flags(way, rm.value, 1, result, size, carry);
-		way->flags_sum = 1;
-		break;
-	default:
-		result = low_bytes(rm.value - 1, size);
-		set_flags(way, rm.value, 1, result, size, carry);
-		break;
-	}
-	if (!rm.known)
-		forget_flags(way);
-	put(work, insn, with(&rm, result, rm.known), size);
-}
-
-/* Shifts and rotations, whose count is a constant or in cl. */
-static inline void do_shift(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	u32 bits = 8 * size;
-	struct operand rm;
-	u64 result;
-	u32 count, carry = 2;
-	int known;
-
-	open(work, insn, &rm, size, 1);
-	known = rm.known;
-	count = insn->value;
-	if (!(insn->flags & OPERAND_IMMEDIATE)) {
-		count = way->words[RCX];
-		known = known && is_known(way, RCX);
-	}
-	count &= size == 8 ? 63 : 31;
-	if (known && !count)
-		return;
-	switch (insn->op) {
-	case 0:
-	case 1:
-		count &= bits - 1;
-		if (insn->op == 1)
-			count = (bits - count) & (bits - 1);
-		result = count ? rm.value << count | rm.value >> ((bits - count) & 63) : rm.value;
-		/* Only carry and overflow change. */
-		way->flags_carry = 2;
-		put(work, insn, with(&rm, result, known), size);
-		return;
-	case 4:
-	case 6:
-		result = rm.value << (count & 63);
-		if (count <= bits)
-			carry = rm.value >> ((bits - count) & 63) & 1;
-		break;
-	case 5:
-		result = rm.value >> (count & 63);
-		carry = rm.value >> ((count - 1) & 63) & 1;
-		break;
-	case 7:
-		result = (u64)((s64)extended(rm.value, size) >> (count & 63));
-		carry = extended(rm.value, size) >> ((count - 1) & 63) & 1;
-		break;
-	default:
-		/* Through the carry. */
-		forget_flags(way);
-		put(work, insn, with(&rm, 0, 0), size);
-		return;
-	}
-	set_flags(way, result, 0, result, size, carry);
-	if (!known)
-		forget_flags(way);
-	put(work, insn, with(&rm, result, known), size);
-}
-
-static inline void do_multiply(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	struct operand rm;
-	u64 b = (s64)insn->value;
-	int known;
-
-	open(work, insn, &rm, size, 1);
-	known = rm.known;
-	if (!(insn->flags & OPERAND_IMMEDIATE)) {
-		b = way->words[insn->reg & 15];
-		known = known && is_known(way, insn->reg);
-	}
-	set(way, insn->reg, rm.value * b, size, known);
-	forget_flags(way);
-}
-
-/* The upper half of a product. */
-static inline u64 upper_product(u64 a, u64 b)
-{
-	u64 low = (u32)a * (u64)(u32)b;
-	u64 one = (a >> 32) * (u32)b, two = (u32)a * (b >> 32);
-	u64 middle = (low >> 32) + (u32)one + (u32)two;
-
-	return (a >> 32) * (b >> 32) + (one >> 32) + (two >> 32) + (middle >> 32);
-}
-
-static inline u64 magnitude(u64 word)
-{
-	return (s64)word < 0 ? -word : word;
-}
-
-/* Products and quotients of rax and rdx. */
-static inline void do_wide(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	struct operand rm;
-	u64 a, b, high = 0;
-	u64 low;
-	int known, is_signed = insn->op & 1;
-
-	open(work, insn, &rm, size, 1);
-	known = rm.known && is_known(way, RAX) && size >= 4;
-	b = rm.value;
-	forget_flags(way);
-	if (insn->op >= 6)
-		known = known && is_known(way, RDX) && b;
-	if (!known) {
-		forget(way, RAX);
-		if (size > 1)
-			forget(way, RDX);
-		return;
-	}
-	a = low_bytes(way->words[RAX], size);
-	if (insn->op < 6) {
-		if (is_signed && size == 4) {
-			a = extended(a, 4);
-			b = extended(b, 4);
-		}
-		low = a * b;
-		if (size == 4) {
-			high = low >> 32;
-		} else {
-			high = upper_product(a, b);
-			if (is_signed)
-				high -= ((s64)a < 0 ? b : 0) + ((s64)b < 0 ? a : 0);
-		}
-		set(way, RAX, low, size, 1);
-		set(way, RDX, high, size, 1);
-		return;
-	}
-	high = low_bytes(way->words[RDX], size);
-	if (size == 4) {
-		a |= high << 32;
-		b = is_signed ? extended(b, 4) : b;
-	} else if (high != (is_signed ? (u64)((s64)a >> 63) : 0)) {
-		/* Numbers of sixteen bytes are rare. */
-		forget(way, RAX);
-		forget(way, RDX);
-		return;
-	}
-	if (is_signed) {
-		u64 quotient = magnitude(a) / magnitude(b);
-		u64 rest = magnitude(a) - quotient * magnitude(b);
-
-		low = (s64)(a ^ b) < 0 ? -quotient : quotient;
-		high = (s64)a < 0 ? -rest : rest;
-	} else {
-		low = a / b;
-		high = a - low * b;
-	}
-	set(way, RAX, low, size, 1);
-	set(way, RDX, high, size, 1);
-}
-
-static inline void push_word(struct work *work, u64 value, int known)
-{
-	struct way *way = &work->way;
-
-	way->words[REGISTER_RSP] -= 8;
-	if (is_known(way, REGISTER_RSP))
-		store_word(work, way->words[REGISTER_RSP], 8, value, known);
-}
-
-static inline int pop_word(struct work *work, u64 *value)
-{
-	struct way *way = &work->way;
-	u64 at = way->words[REGISTER_RSP];
-
-	*value = 0;
-	way->words[REGISTER_RSP] = at + 8;
-	if (!is_known(way, REGISTER_RSP) || !load_word(work, at, 8))
-		return 0;
-	*value = way->loaded;
-	return 1;
-}
-
-/* Bits that are looked at, and perhaps changed. */
-static inline void do_bit(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	struct operand rm;
-	u64 bit = insn->value, mask, result;
-	int known = 1;
-
-	if (!(insn->flags & OPERAND_IMMEDIATE)) {
-		bit = get(way, insn->reg, size);
-		known = is_known(way, insn->reg);
-	}
-	open(work, insn, &rm, size, 0);
-	if (insn->flags & OPERAND_MEMORY) {
-		/* A register numbers bits far away as well. */
-		if (!(insn->flags & OPERAND_IMMEDIATE))
-			rm.address += ((s64)extended(bit, size) >> 3) & -(s64)size;
-		rm.placed = rm.placed && known;
-		if (rm.placed)
-			rm.known = load_word(work, rm.address, size);
-		rm.value = way->loaded;
-	}
-	known = known && rm.known;
-	bit &= 8 * size - 1;
-	mask = 1ULL << (bit & 63);
-	way->flags_carry = known ? (rm.value & mask) != 0 : 2;
-	if (way->flags_size == FLAGS_OF_REGISTER)
-		way->flags_size = FLAGS_UNKNOWN;
-	switch (insn->op & 3) {
-	case 0:
-		return;
-	case 1:
-		result = rm.value | mask;
-		break;
-	case 2:
-		result = rm.value & ~mask;
-		break;
-	default:
-		result = rm.value ^ mask;
-		break;
-	}
-	put(work, insn, with(&rm, result, known), size);
-}
-
-static inline void do_exchange(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	struct operand rm;
-	u64 value = get(way, insn->reg, size);
-	int known = is_known(way, insn->reg);
-
-	open(work, insn, &rm, size, 1);
-	if (insn->kind == KIND_ADD_EXCHANGE) {
-		value = low_bytes(value + rm.value, size);
-		known = known && rm.known;
-		set_flags(way, rm.value, value - rm.value, value, size, value < rm.value);
-		way->flags_sum = 1;
-		if (!known)
-			forget_flags(way);
-	}
-	set(way, insn->reg, rm.value, size, rm.known);
-	put(work, insn, with(&rm, value, known), size);
-}
-
-static inline void do_compare_exchange(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	struct operand rm;
-	u64 a = get(way, RAX, size);
-
-	open(work, insn, &rm, size, 1);
-	if (!rm.known || !is_known(way, RAX)) {
-		forget(way, RAX);
-		forget_flags(way);
-		put(work, insn, with(&rm, 0, 0), size);
-		return;
-	}
-	set_flags(way, a, rm.value, a - rm.value, size, a < rm.value);
-	if (a == rm.value)
-		put(work, insn, with(&rm, get(way, insn->reg, size), is_known(way, insn->reg)), size);
-	else
-		set(way, RAX, rm.value, size, 1);
-}
-
-/* String instructions upwards. Of repeated ones the first lines are read; what is far away of what they
- * write is taken for what was there. */
-static inline void do_string(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	u32 what = insn->op >> 1 & 7;
-	u64 from = way->words[6], to = way->words[7], count = 1, value = 0, other;
-	int reads_from = what == 2 || what == 3 || what == 6;
-	int writes = what == 2 || what == 5;
-	int known = 0, moves_from = reads_from, moves_to = what != 6;
-	u32 index;
-
-	if (insn->flags & (OPERAND_REPEATED | OPERAND_REPEATED_UNEQUAL)) {
-		count = way->words[RCX];
-		if (!is_known(way, RCX) || what == 3 || what == 7 || what == 6) {
-			/* How far it goes is not followed. */
-			if (reads_from && is_known(way, 6))
-				touch(work, from);
-			if (what != 6 && is_known(way, 7))
-				touch(work, to);
-			forget(way, RCX);
-			if (moves_from)
-				forget(way, 6);
-			if (moves_to)
-				forget(way, 7);
-			if (what == 6)
-				forget(way, RAX);
-			if (!writes)
-				forget_flags(way);
-			return;
-		}
-		set(way, RCX, 0, 8, 1);
-	}
-	for (index = 0; index < 16; index++) {
-		if (index >= count)
-			break;
-		known = 0;
-		value = 0;
-		if (reads_from && is_known(way, 6))
-			known = load_word(work, from + size * index, size);
-		value = known ? way->loaded : 0;
-		if (what == 5) {
-			value = get(way, RAX, size);
-			known = is_known(way, RAX);
-		}
-		if (writes && is_known(way, 7))
-			store_word(work, to + size * index, size, value, known);
-	}
-	if (what == 6)
-		set(way, RAX, value, size, known);
-	if (what == 3 || what == 7) {
-		if (what == 7) {
-			value = get(way, RAX, size);
-			known = is_known(way, RAX);
-		}
-		other = 0;
-		known = known && is_known(way, 7) && load_word(work, to, size);
-		other = known ? way->loaded : 0;
-		set_flags(way, value, other, value - other, size, value < other);
-		if (!known)
-			forget_flags(way);
-	}
-	if (moves_from)
-		way->words[6] = from + size * count;
-	if (moves_to)
-		way->words[7] = to + size * count;
-	/* What a long copy reads: some lines more. */
-	if (what == 2 && is_known(way, 6) && count > 16)
-		for (index = 1; index < 4; index++)
-			if (64 * index < size * count)
-				touch(work, from + 64 * index);
-}
-
-/* Counts of bits, and where the first and the last one is. */
-static inline void do_scan(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	u32 bits = 8 * size;
-	int repeated = insn->flags & OPERAND_REPEATED;
-	struct operand rm;
-	u64 word;
-	u32 index, result = 0;
-
-	open(work, insn, &rm, size, 1);
-	word = rm.value;
-	forget_flags(way);
-	if (insn->op == 0xb8) {
-		for (index = 0; index < 8; index++) {
-			u64 byte = word >> 8 * index & 0xff;
-
-			byte = byte - (byte >> 1 & 0x55);
-			byte = (byte & 0x33) + (byte >> 2 & 0x33);
-			result += (byte + (byte >> 4)) & 0xf;
-		}
-		if (rm.known)
-			set_flags(way, word, 0, word, 8, 0);
-		set(way, insn->reg, result, size, rm.known);
-		return;
-	}
-	if (rm.known && !word) {
-		set_flags(way, repeated ? 1 : 0, 0, repeated ? 1 : 0, 8, 1);
-		if (repeated)
-			set(way, insn->reg, bits, size, 1);
-		return;
-	}
-	if (insn->op == 0xbc)
-		word &= -word;
-	/* Of the highest bit that is set the number. */
-	for (index = 0; index < 6; index++) {
-		u32 half = 32 >> index;
-
-		if (word >> half) {
-			word >>= half;
-			result += half;
-		}
-	}
-	if (insn->op == 0xbd && repeated)
-		result = bits - 1 - result;
-	if (rm.known)
-		set_flags(way, repeated ? result : 1, 0, repeated ? result : 1, 8, 0);
-	set(way, insn->reg, result, size, rm.known);
-}
-
-static inline u64 swapped(u64 word)
-{
-	word = (word & 0x00ff00ff00ff00ffULL) << 8 | (word >> 8 & 0x00ff00ff00ff00ffULL);
-	word = (word & 0x0000ffff0000ffffULL) << 16 | (word >> 16 & 0x0000ffff0000ffffULL);
-	return word << 32 | word >> 32;
-}
-
-static inline void do_swap(struct work *work, const struct insn *insn)
-{
-	u32 size = bytes_of(insn->size);
-	u32 unused = 64 - 8 * size;
-	struct operand rm;
-	u64 value;
-
-	if (insn->op && !(insn->flags & OPERAND_TO_REGISTER)) {
-		open(work, insn, &rm, size, 0);
-		value = swapped(get(&work->way, insn->reg, size)) >> (unused & 63);
-		put(work, insn, with(&rm, value, is_known(&work->way, insn->reg)), size);
-		return;
-	}
-	open(work, insn, &rm, size, 1);
-	value = swapped(rm.value) >> (unused & 63);
-	set(&work->way, insn->op ? insn->reg : insn->rm, value, size, rm.known);
-}
-
-static inline void do_extend(struct way *way, const struct insn *insn)
-{
-	u32 size = bytes_of(insn->size);
-	u64 value = get(way, RAX, size);
-	int known = is_known(way, RAX);
-
-	if (insn->op == 0x98)
-		set(way, RAX, extended(value, size / 2), size, known);
-	else
-		set(way, RDX, (u64)((s64)extended(value, size) >> 63), size, known);
-}
-
-/* The instructions of general registers that have three operands. */
-static inline void do_bmi(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = bytes_of(insn->size);
-	u32 prefix = insn->map >> 4;
-	u32 to = insn->reg;
-	struct operand rm;
-	u64 other = get(way, insn->beside, size), value, result = 0;
-	int known;
-	u32 count;
-
-	open(work, insn, &rm, size, 1);
-	value = rm.value;
-	known = rm.known && is_known(way, insn->beside);
-	count = other & (8 * size - 1);
-	switch (insn->opcode) {
-	case 0xf0:
-		known = rm.known;
-		count = insn->value & (8 * size - 1);
-		result = count ? value >> count | value << ((8 * size - count) & 63) : value;
-		break;
-	case 0xf2:
-		result = ~other & value;
-		set_flags(way, result, 0, result, size, 0);
-		break;
-	case 0xf3:
-		known = rm.known;
-		to = insn->beside;
-		if ((insn->reg & 7) == 1)
-			result = value & (value - 1);
-		else if ((insn->reg & 7) == 2)
-			result = value ^ (value - 1);
-		else
-			result = value & -value;
-		result = low_bytes(result, size);
-		set_flags(way, result, 0, result, size,
-			  (insn->reg & 7) == 3 ? value != 0 : value == 0);
-		break;
-	case 0xf5:
-		if (prefix)
-			known = 0;
-		count = other & 0xff;
-		result = count < 8 * size ? value & ((1ULL << (count & 63)) - 1) : value;
-		set_flags(way, result, 0, result, size, count >= 8 * size);
-		break;
-	case 0xf6:
-		known = rm.known && is_known(way, RDX);
-		value = size == 8 ? value : (u32)value;
-		other = get(way, RDX, size);
-		set(way, insn->beside, value * other, size, known);
-		result = size == 8 ? upper_product(value, other) : value * other >> 32;
-		set(way, to, result, size, known);
-		return;
-	default:
-		if (prefix == 1) {
-			result = value << count;
-		} else if (prefix == 2) {
-			result = (u64)((s64)extended(value, size) >> count);
-		} else if (prefix == 3) {
-			result = value >> count;
-		} else {
-			u32 length = other >> 8 & 0xff;
-
-			count = other & 0xff;
-			result = count < 64 ? value >> (count & 63) : 0;
-			if (length < 64)
-				result &= (1ULL << (length & 63)) - 1;
-			set_flags(way, result, 0, result, size, 0);
-		}
-		break;
-	}
-	if (!known && (insn->opcode != 0xf0 && !(insn->opcode == 0xf7 && prefix)))
-		forget_flags(way);
-	set(way, to, result, size, known);
-}
-
-/* Memory that is loaded into what is not followed, and that is written with it: of up to 64 bytes. */
-static inline void touch_bytes(struct work *work, u64 address, u32 size)
-{
-	touch(work, address);
-	if ((address & 63) + size > 64)
-		touch(work, address + size - 1);
-}
-
-static inline void blur(struct work *work, u64 address, u32 size)
-{
-	u32 index;
-
-	for (index = 0; index < 8; index++) {
-		if (8 * index >= size)
-			break;
-		store_word(work, address + 8 * index, size - 8 * index < 8 ? size - 8 * index : 8, 0,
-			   0);
-	}
-}
-
-static inline void do_other(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u64 address;
-
-	way->known &= ~(insn->forgotten & 0xffff);
-	forget_flags(way);
-	if (insn->flags & OPERAND_MEMORY) {
-		if (!address_of(way, insn, &address))
-			return;
-		touch_bytes(work, address, 8);
-		blur(work, address, 8);
-		return;
-	}
-	forget(way, insn->rm);
-	forget(way, insn->reg);
-}
-
-/* The coprocessor: only memory, and where its flags go. */
-static inline void do_float_stack(struct work *work, const struct insn *insn)
-{
-	struct way *way = &work->way;
-	u32 size = insn->width & 0x7f;
-	u64 address;
-
-	if (insn->flags & OPERAND_MEMORY) {
-		if (!address_of(way, insn, &address))
-			return;
-		if (insn->width & 0x80)
-			blur(work, address, size);
-		else
-			touch_bytes(work, address, size);
-		return;
-	}
-	if (insn->op == 0xdf && insn->width == 4)
-		forget(way, RAX);
-	if ((insn->op == 0xdb || insn->op == 0xdf) && (insn->width == 5 || insn->width == 6))
-		forget_flags(way);
-}
+#include "decode.h"
+#include "way_common.h"
+#include "way_rare.h"
+#include "vector.h"
 
 /* Whether a branch is taken; 1 if the way ends there. What it does is noted with the instruction where
  * that is known, and looked up where it is not. */
-static inline int branch(struct work *work, struct insn *insn, int taken)
+static INLINE int branch(struct work *work, struct insn *insn, int taken)
 {
 	struct way *way = &work->way;
 	u32 before = insn->taken;
@@ -1096,7 +49,7 @@ static inline int branch(struct work *work, struct insn *insn, int taken)
 }
 
 /* Goes on at an address that a register or memory holds. */
-static inline int go_to(struct work *work, u64 target, int known)
+static INLINE int go_to(struct work *work, u64 target, int known)
 {
 	struct way *way = &work->way;
 	struct fork *fork;
@@ -1124,7 +77,7 @@ static inline int go_to(struct work *work, u64 target, int known)
 }
 
 /* Sixteen bytes of code from an address on, as far as they are to be had. */
-static inline int fetch_code(struct work *work, u64 pc, u32 wanted)
+static INLINE int fetch_code(struct work *work, u64 pc, u32 wanted)
 {
 	struct way *way = &work->way;
 	u32 offset = pc & 63;
@@ -1158,7 +111,7 @@ static inline int fetch_code(struct work *work, u64 pc, u32 wanted)
 }
 
 /* Of bytes behind the eighth, as far as `length` goes. */
-static inline u32 check_of(u64 second, u32 length)
+static INLINE u32 check_of(u64 second, u32 length)
 {
 	u64 own;
 
@@ -1170,7 +123,7 @@ static inline u32 check_of(u64 second, u32 length)
 
 /* Where the decoded instruction at an address has its place: near those of its neighbours, since each
  * page and each line of such places that is looked at is one more that is in no cache. */
-static inline u32 place_of_insn(u64 pc)
+static INLINE u32 place_of_insn(u64 pc)
 {
 	u32 line = (u32)mixed_word(pc >> 12) + (u32)(pc >> 6 & 63);
 
@@ -1182,16 +135,20 @@ static inline int goes_beyond_line(const struct insn *insn, u64 pc)
 	return insn->length + (pc & 63) > 64;
 }
 
-/* The next instruction: decoded before, or now. Null, if its code is not to be had. */
-static inline struct insn *find_insn(struct work *work)
+/* Has the next instruction decoded in its place, if it is not; 0, if its code is not to be had. */
+SUBPROGRAM int decode_next(struct work *work)
 {
-	struct way *way = &work->way;
-	struct insn *insn = insn_at(place_of_insn(way->pc));
+	struct way *way;
+	struct insn *insn;
 
+	if (!work)
+		return 0;
+	way = &work->way;
+	insn = insn_at(place_of_insn(way->pc));
 	if (!insn || fetch_code(work, way->pc, goes_beyond_line(insn, way->pc) ? 16 : 1))
 		return 0;
 	if (insn->first == way->code[0] && insn->check == (u8)check_of(way->code[1], insn->length))
-		return insn;
+		return 1;
 	/* Others may look at it meanwhile. */
 	insn->first = ~way->code[0];
 	decode_insn(work, insn);
@@ -1203,72 +160,107 @@ static inline struct insn *find_insn(struct work *work)
 	way->decoded++;
 	insn->check = check_of(way->code[1], insn->length);
 	insn->first = way->code[0];
-	return insn;
+	return 1;
 }
 
-#include "vector.h"
-
-/* What is done apart from the others, since each of them is long. */
-SUBPROGRAM int follow_rare(struct work *work, struct insn *insn)
+/* Whether the next instruction is the one that stands in its place: of those whose bytes lie in the line
+ * that was looked at last, which are most. */
+static INLINE int is_at_hand(struct work *work, const struct insn *insn)
 {
-	if (!work || !insn)
+	struct way *way = &work->way;
+	u32 offset = way->pc & 63;
+	u32 shift = 8 * (offset & 7);
+	u32 at = way->code_at + (offset >> 3);
+	u64 first, next;
+
+	if (way->code_line != (way->pc & ~63ULL) || offset > 48)
 		return 0;
-	switch (insn->kind) {
-	case KIND_SHIFT:
-		do_shift(work, insn);
-		break;
-	case KIND_MULTIPLY:
-		do_multiply(work, insn);
-		break;
-	case KIND_WIDE:
-		do_wide(work, insn);
-		break;
-	case KIND_BIT:
-		do_bit(work, insn);
-		break;
-	case KIND_EXCHANGE:
-	case KIND_ADD_EXCHANGE:
-		do_exchange(work, insn);
-		break;
-	case KIND_COMPARE_EXCHANGE:
-		do_compare_exchange(work, insn);
-		break;
-	case KIND_SCAN:
-		do_scan(work, insn);
-		break;
-	case KIND_SWAP:
-		do_swap(work, insn);
-		break;
-	case KIND_BMI:
-		do_bmi(work, insn);
-		break;
-	case KIND_FLOAT_STACK:
-		do_float_stack(work, insn);
-		break;
-	case KIND_STRING:
-		do_string(work, insn);
-		break;
-	default:
-		do_other(work, insn);
-		break;
+	first = work->tail[within(at, TAIL_WORDS - 1)];
+	next = work->tail[within(at + 1, TAIL_WORDS - 1)];
+	if (shift)
+		first = first >> shift | next << (64 - shift);
+	if (insn->first != first)
+		return 0;
+	if (insn->length <= 8)
+		return 1;
+	first = work->tail[within(at + 2, TAIL_WORDS - 1)];
+	if (shift)
+		next = next >> shift | first << (64 - shift);
+	return insn->check == (u8)check_of(next, insn->length);
+}
+
+/* Kinds whose operand is looked at before all else: that lies in `rm`, or at the top of the stack. */
+#define BIT_OF(kind) (1ULL << (kind))
+#define OPENS                                                                                      \
+	(BIT_OF(KIND_BINARY) | BIT_OF(KIND_MOVE) | BIT_OF(KIND_LEA) | BIT_OF(KIND_UNARY) |         \
+	 BIT_OF(KIND_PUSH) | BIT_OF(KIND_CALL_TO) | BIT_OF(KIND_JUMP_TO) | BIT_OF(KIND_SET_IF) |   \
+	 BIT_OF(KIND_MOVE_IF))
+#define POPS (BIT_OF(KIND_POP) | BIT_OF(KIND_RETURN) | BIT_OF(KIND_LEAVE))
+#define HAS_CONDITION (BIT_OF(KIND_JUMP_IF) | BIT_OF(KIND_SET_IF) | BIT_OF(KIND_MOVE_IF))
+
+/* Loads a word, mostly one whose line was read: without a call. Each return costs, since kernels keep
+ * the processor from guessing where it leads. */
+static INLINE int load_at_hand(struct work *work, u64 address, u32 size)
+{
+	const struct stored *held = stored_at(work, address);
+	const struct line *line = &work->way.lines[line_slot(address & ~63ULL)];
+	u32 offset = address & 63;
+
+	if ((held->word == address >> 3 && held->serial == work->way.serial) ||
+	    line->line != (address & ~63ULL) || line->serial != work->way.serial || !line->at ||
+	    (offset & 7) + size > 8)
+		return load_word(work, address, size);
+	work->way.loaded = low_bytes(
+		work->tail[within(line->at + (offset >> 3), TAIL_WORDS - 1)] >> 8 * (offset & 7),
+		size);
+	return 1;
+}
+
+/* The operand that an instruction begins with. */
+static INLINE void open_first(struct work *work, const struct insn *insn, struct operand *rm)
+{
+	struct way *way = &work->way;
+	u32 width = bytes_of(insn->width);
+	u64 kind = BIT_OF(insn->kind & 63);
+	int loads = 0;
+
+	if (kind & POPS) {
+		u32 from = insn->kind == KIND_LEAVE ? REGISTER_RBP : REGISTER_RSP;
+
+		rm->address = way->words[from];
+		rm->placed = is_known(way, from);
+		width = 8;
+		loads = 1;
+	} else if (!(kind & OPENS)) {
+		return;
+	} else if (insn->flags & OPERAND_MEMORY) {
+		rm->placed = address_of(way, insn, &rm->address);
+		loads = insn->kind == KIND_MOVE ? insn->flags & OPERAND_TO_REGISTER :
+						  insn->kind != KIND_LEA && insn->kind != KIND_SET_IF;
+	} else {
+		rm->value = get(way, insn->rm, width);
+		rm->known = is_known(way, insn->rm);
+		rm->placed = 1;
 	}
-	return 0;
+	if (loads && rm->placed) {
+		rm->known = load_at_hand(work, rm->address, width);
+		rm->value = way->loaded;
+	}
 }
 
 /* One instruction; not 0 at the end of the way. */
-SUBPROGRAM int follow_insn(struct work *work)
+static INLINE int follow_insn(struct work *work)
 {
-	struct insn *insn;
-	struct operand rm;
-	struct way *way;
-	u64 value;
-	int known;
+	struct operand rm = {};
+	struct way *way = &work->way;
+	struct insn *insn = insn_at(place_of_insn(way->pc));
+	u32 writes = WRITES_NOTHING;
+	u32 size;
+	int condition = 0;
 
-	if (!work)
+	if (!insn)
 		return 1;
-	way = &work->way;
-	insn = find_insn(work);
-	if (!insn) {
+	if (!is_at_hand(work, insn) && !decode_next(work)) {
 		way->end = WAY_NO_CODE;
 		return 1;
 	}
@@ -1276,8 +268,13 @@ SUBPROGRAM int follow_insn(struct work *work)
 		way->end = WAY_END;
 		return 1;
 	}
+	way->followed++;
 	way->pc += insn->length;
 	way->words[WORD_PC] = way->pc;
+	size = bytes_of(insn->size);
+	open_first(work, insn, &rm);
+	if (HAS_CONDITION >> (insn->kind & 63) & 1)
+		condition = holds(way, insn->op);
 	switch (insn->kind) {
 	case KIND_END:
 		way->end = WAY_END;
@@ -1285,46 +282,53 @@ SUBPROGRAM int follow_insn(struct work *work)
 	case KIND_NOTHING:
 		break;
 	case KIND_BINARY:
-		do_binary(work, insn);
+		writes = do_binary(way, insn, &rm, size);
 		break;
 	case KIND_MOVE:
-		do_move(work, insn);
+		writes = do_move(way, insn, &rm, size);
 		break;
 	case KIND_CONSTANT:
-		value = (u64)(u32)insn->displacement << 32 | (u32)insn->value;
-		set(way, insn->rm, value, 8, 1);
+		rm.value = (u64)(u32)insn->displacement << 32 | (u32)insn->value;
+		rm.known = 1;
+		size = 8;
+		writes = WRITES_OPERAND;
 		break;
 	case KIND_LEA:
-		known = address_of(way, insn, &value);
-		set(way, insn->reg, value, bytes_of(insn->size), known);
+		rm.value = rm.address;
+		rm.known = rm.placed;
+		writes = WRITES_REGISTER;
 		break;
 	case KIND_UNARY:
-		do_unary(work, insn);
+		writes = do_unary(way, insn, &rm, size);
 		break;
 	case KIND_PUSH:
-		value = (s64)insn->value;
-		known = 1;
-		if (!(insn->flags & OPERAND_IMMEDIATE)) {
-			open(work, insn, &rm, 8, 1);
-			value = rm.value;
-			known = rm.known;
+		if (insn->flags & OPERAND_IMMEDIATE) {
+			rm.value = (s64)insn->value;
+			rm.known = 1;
 		}
-		push_word(work, value, known);
+		writes = WRITES_STACK;
 		break;
 	case KIND_POP:
-		known = pop_word(work, &value);
-		set(way, insn->rm, value, 8, known);
+		way->words[REGISTER_RSP] += 8;
+		writes = WRITES_OPERAND;
 		break;
 	case KIND_LEAVE:
-		set(way, REGISTER_RSP, way->words[REGISTER_RBP], 8, is_known(way, REGISTER_RBP));
-		known = pop_word(work, &value);
-		set(way, REGISTER_RBP, value, 8, known);
+		way->words[REGISTER_RSP] = rm.address + 8;
+		if (rm.placed)
+			way->known |= 1U << REGISTER_RSP;
+		else
+			forget(way, REGISTER_RSP);
+		way->words[REGISTER_RBP] = rm.value;
+		if (rm.known)
+			way->known |= 1U << REGISTER_RBP;
+		else
+			forget(way, REGISTER_RBP);
 		break;
 	case KIND_JUMP:
 		way->pc += (s64)insn->value;
 		break;
 	case KIND_JUMP_IF:
-		if (branch(work, insn, holds(way, insn->op)))
+		if (branch(work, insn, condition))
 			return 1;
 		break;
 	case KIND_JUMP_IF_ZERO:
@@ -1332,37 +336,37 @@ SUBPROGRAM int follow_insn(struct work *work)
 			return 1;
 		break;
 	case KIND_CALL:
-		push_word(work, way->pc, 1);
+		rm.value = way->pc;
+		rm.known = 1;
 		way->pc += (s64)insn->value;
+		writes = WRITES_STACK;
 		break;
 	case KIND_RETURN:
-		known = pop_word(work, &value);
-		way->words[REGISTER_RSP] += insn->value;
-		if (go_to(work, value, known))
-			return 1;
-		break;
 	case KIND_CALL_TO:
 	case KIND_JUMP_TO:
-		open(work, insn, &rm, 8, 1);
+		if (insn->kind == KIND_RETURN)
+			way->words[REGISTER_RSP] += 8 + insn->value;
 		if (go_to(work, rm.value, rm.known))
 			return 1;
-		if (insn->kind == KIND_CALL_TO)
-			push_word(work, way->words[WORD_PC], 1);
+		if (insn->kind != KIND_CALL_TO)
+			break;
+		rm.value = way->words[WORD_PC];
+		rm.known = 1;
+		writes = WRITES_STACK;
 		break;
 	case KIND_SET_IF:
-		known = holds(way, insn->op);
-		open(work, insn, &rm, 1, 0);
-		put(work, insn, with(&rm, known > 0, known >= 0), 1);
+		rm.value = condition > 0;
+		rm.known = condition >= 0;
+		writes = WRITES_OPERAND;
 		break;
 	case KIND_MOVE_IF:
-		known = holds(way, insn->op);
-		open(work, insn, &rm, bytes_of(insn->size), 1);
-		if (known > 0)
-			set(way, insn->reg, rm.value, bytes_of(insn->size), rm.known);
-		else if (known < 0)
-			forget(way, insn->reg);
-		else if (insn->size == 4)
-			way->words[insn->reg & 15] = (u32)way->words[insn->reg & 15];
+		writes = WRITES_REGISTER;
+		if (condition < 0) {
+			rm.known = 0;
+		} else if (!condition) {
+			rm.value = get(way, insn->reg, size);
+			rm.known = is_known(way, insn->reg);
+		}
 		break;
 	case KIND_EXTEND:
 		do_extend(way, insn);
@@ -1379,7 +383,32 @@ SUBPROGRAM int follow_insn(struct work *work)
 		follow_rare(work, insn);
 		break;
 	}
+	if (writes == WRITES_STACK) {
+		way->words[REGISTER_RSP] -= 8;
+		rm.address = way->words[REGISTER_RSP];
+		rm.placed = is_known(way, REGISTER_RSP);
+		size = 8;
+	}
+	if (writes == WRITES_REGISTER || (writes == WRITES_OPERAND &&
+					  (insn->kind == KIND_POP || !(insn->flags & OPERAND_MEMORY))))
+		set(way, writes == WRITES_REGISTER ? insn->reg : insn->rm, rm.value, size, rm.known);
+	else if (writes && rm.placed)
+		store_word(work, rm.address, size, rm.value, rm.known);
 	return way->end != WAY_GOES_ON || way->failures > MAX_FAILURES;
+}
+
+/* Some instructions; not 0 at the end of the way. */
+SUBPROGRAM int follow_insns(struct work *work)
+{
+	u32 index;
+
+	if (!work)
+		return 1;
+	for (index = 0; index < AT_ONCE; index++) {
+		if (work->way.followed >= work->way.most || follow_insn(work))
+			return 1;
+	}
+	return 0;
 }
 
 /* Follows the way from the interrupted registers on, as far as `most` instructions. */
@@ -1409,13 +438,11 @@ static INLINE void follow_way(struct work *work, u32 most, u32 bases)
 	way->decoded = 0;
 	way->code_line = 1;
 	way->pc = work->record.ip;
-	for (index = 0; index < MAX_FOLLOWED; index++) {
-		if (index >= most)
+	way->followed = 0;
+	way->most = most;
+	for (index = 0; index < MAX_FOLLOWED / AT_ONCE; index++)
+		if (follow_insns(work))
 			break;
-		if (follow_insn(work))
-			break;
-	}
-	way->followed = index;
 }
 
 #endif
