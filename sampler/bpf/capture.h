@@ -114,8 +114,8 @@ struct way {
 	/* Of the sample: what bears another number is of an earlier one. */
 	u32 serial;
 	u32 end, failures, read, followed, guesses, decoded;
-	/* Instructions to be followed at most. */
-	u32 most, reserved;
+	/* Instructions to be followed, and words of the tail to be used, at most. */
+	u32 most, room;
 	/* The last comparison, or the register of flags. */
 	u32 flags_size, flags_carry, flags_sum;
 	/* Masks of vectors that are known: a bit each. */

@@ -97,7 +97,7 @@ static inline void add_stack(struct work *work, u32 most)
 
 	if (size > most)
 		size = most;
-	if (!size || work->kernel || sp >> 56 || used + most / 8 >= TAIL_WORDS)
+	if (!size || work->kernel || sp >> 56 || used + size / 8 >= TAIL_WORDS)
 		return;
 	if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp)) {
 		/* The next page may not be there. */
@@ -304,6 +304,10 @@ static INLINE void capture_way(struct work *work, struct task_struct *task)
 		bases = find_bases(work, task);
 	}
 	work->pieces = record->tail_words;
+	/* Where no row led to the caller, the stack goes with the sample, from which it can be told. */
+	way->room = TAIL_WORDS - CHANGES_SPARE;
+	if (!called_from && !work->kernel)
+		way->room -= settings.stack_bytes / 8 & 511;
 	follow_way(work, settings.most_followed, bases);
 	work->pieces_end = record->tail_words;
 	record->plan = PLAN_FOLLOWED;
@@ -319,7 +323,7 @@ static INLINE void capture_way(struct work *work, struct task_struct *task)
 	add_to(COUNT_GUESSES, way->guesses);
 	add_to(COUNT_LINES, way->read);
 	if (!called_from)
-		add_stack(work, STACK_BYTES_PLANNED);
+		add_stack(work, MAX_STACK_BYTES);
 	if (way->again || is_written_meanwhile(work, task, 0))
 		look_again(work);
 }

@@ -35,7 +35,7 @@ SUBPROGRAM u32 touch(struct work *work, u64 address)
 	used = work->record.tail_words & (TAIL_WORDS - 1);
 	if (held->line == line && held->serial == work->way.serial)
 		return held->at;
-	if (used + 9 > TAIL_WORDS - CHANGES_SPARE || work->way.read >= MAX_LINES) {
+	if (used + 9 > work->way.room || work->way.read >= MAX_LINES) {
 		work->way.end = WAY_FULL;
 		return 0;
 	}

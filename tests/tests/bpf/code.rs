@@ -187,7 +187,10 @@ fn arguments(bench: &Bench, database: &Path, function: &str) -> Result<Arguments
             text(&argument["values"][0]["value"]),
         )
     });
-    Ok((text(&row["convention"]), arguments.collect()))
+    let mut arguments: Vec<_> = arguments.collect();
+    // Shares of time and of executions stand side by side, and are of the same values.
+    arguments.dedup();
+    Ok((text(&row["convention"]), arguments))
 }
 
 fn report(bench: &Bench, database: &Path, words: &[&str]) -> Result<Vec<Value>, Failed> {

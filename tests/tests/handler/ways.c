@@ -175,6 +175,7 @@ int main(void)
 		work.record.gs_base = given.gs_base;
 		work.kernel = 0;
 		work.pieces = 0;
+		work.way.room = TAIL_WORDS - CHANGES_SPARE;
 		follow_way(&work, given.most, given.bases);
 		work.pieces_end = work.record.tail_words;
 		look_at_pieces(&work);
