@@ -208,9 +208,9 @@ impl Collector {
         self.plans.is_some()
     }
 
-    /// Plans made so far.
-    pub(crate) fn plans_made(&self) -> u64 {
-        self.plans.as_ref().map_or(0, Plans::made)
+    /// Plans made so far, and processes met.
+    pub(crate) fn learned(&self) -> u64 {
+        self.plans.as_ref().map_or(0, Plans::learned)
     }
 
     /// Empty tables in place of the full ones, which are returned.

@@ -90,6 +90,8 @@ pub(crate) struct Plans {
     tag: u32,
     /// Plans made so far.
     made: u64,
+    /// Processes met so far.
+    met: u64,
 }
 
 /// Places of marks: a power of two.
@@ -114,6 +116,7 @@ impl Plans {
             counted: Counters::default(),
             tag: 0,
             made: 0,
+            met: 0,
         }
     }
 
@@ -127,9 +130,9 @@ impl Plans {
             + self.known.bytes()
     }
 
-    /// Plans made so far.
-    pub(crate) fn made(&self) -> u64 {
-        self.made
+    /// Plans made so far, and processes met.
+    pub(crate) fn learned(&self) -> u64 {
+        self.made + self.met
     }
 
     /// What the handler counted since the last time, by name; nothing if it cannot be asked.
@@ -169,6 +172,7 @@ impl Plans {
             self.forget(old);
         }
         self.processes.insert(process, OfProcess::default());
+        self.met += 1;
         self.look_for_devices(pid, has_devices);
         if self.processes.get(&process).is_some_and(|of| !of.denied) {
             // Where the handler is not told, it looks at each page itself.

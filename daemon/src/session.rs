@@ -179,7 +179,7 @@ impl Session {
                     self.collector.look_at_images();
                 }
                 self.run_waiting(driver)?;
-                let plans = self.collector.plans_made();
+                let plans = self.collector.learned();
                 let learned = plans - std::mem::replace(&mut self.plans, plans);
                 let handed = std::mem::take(&mut self.handed);
                 self.nap = self.nap.next(woken, handed, learned);

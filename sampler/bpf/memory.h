@@ -311,7 +311,7 @@ static INLINE void capture_way(struct work *work, struct task_struct *task)
 	follow_way(work, settings.most_followed, bases);
 	work->pieces_end = record->tail_words;
 	record->plan = PLAN_FOLLOWED;
-	record->plan_step = way->end;
+	record->plan_step = way->end | (way->met || work->kernel ? 0 : WAY_OF_UNKNOWN);
 	/* Where it would have gone on, in two halves. */
 	record->plan_tag = (u32)way->pc;
 	record->share = (u32)(way->pc >> 32);

@@ -18,7 +18,8 @@ static inline int is_news(const struct work *work)
 {
 	u8 plan = work->record.plan;
 
-	return plan == PLAN_MISSING || (plan == PLAN_FOLLOWED && !work->kernel && !work->way.met);
+	return plan == PLAN_MISSING ||
+	       (plan == PLAN_FOLLOWED && work->record.plan_step & WAY_OF_UNKNOWN);
 }
 
 /* Puts the record into this CPU's buffer; 0 if it found room. */

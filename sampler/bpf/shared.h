@@ -133,6 +133,9 @@ static inline u64 numbers_of(const struct place_key *key)
 #define WAY_FULL 3
 #define WAY_END 4
 
+/* With it, in record.plan_step: the collector has not told of the process yet. */
+#define WAY_OF_UNKNOWN 0x80
+
 /* Instructions of a way, and lines that it reads, at most. */
 #define MAX_FOLLOWED 1024
 /* Of them between two looks at what is left to do, since the kernel's verifier goes through all of them. */

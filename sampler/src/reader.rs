@@ -23,6 +23,9 @@ const BUFFER_TIMEOUT: Duration = Duration::from_millis(512);
 /// all that has come from all CPUs until then.
 const SOON: Duration = Duration::from_millis(40);
 
+/// Code that is mapped is news for as many records: its file may be gone soon.
+const CODE_IS_NEWS: u64 = 16;
+
 /// What is waited for of a descriptor.
 const EDGES: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLET);
 
@@ -206,7 +209,7 @@ impl Reader {
                             batch.inherited += 1;
                         }
                     }
-                    Record::Mmap(mmap) => batch.news += u64::from(mmap.executable()),
+                    Record::Mmap(mmap) if mmap.executable() => batch.news += CODE_IS_NEWS,
                     Record::Throttle { .. } => stats.throttled += 1,
                     Record::Lost { count, .. } => stats.lost = stats.lost.saturating_add(*count),
                     Record::LostSamples { count, .. } => {
@@ -268,7 +271,7 @@ impl Reader {
                 (Clock::Timer, _) => self.drawn.push(sample.period()),
                 _ => {}
             }
-            batch.news += u64::from(sample.lacks_plan());
+            batch.news += u64::from(sample.is_news());
             batch.records.push(Record::Packed(sample));
         }
         let Some(overflow) = &mut self.sources.overflow else {

@@ -88,9 +88,10 @@ const IP: usize = 16;
 const TGID: usize = 80;
 const FLAGS: usize = 136;
 const CONTEXT: usize = 140;
-/// Where it has what became of the plan, how many samples found no room since the one before,
+/// Where it has what became of the plan and at which step, how many samples found no room since the one before,
 /// and how many bytes of stack there are.
 const PLAN: usize = 143;
+const PLAN_STEP: usize = 144;
 const MISSED: usize = 148;
 const STACK_BYTES: usize = 152;
 
@@ -98,6 +99,8 @@ const STACK_BYTES: usize = 152;
 const MISSING: u8 = 0;
 /// The way itself was followed.
 const FOLLOWED: u8 = 11;
+/// With it in `plan_step`: the handler was not told of the process. As in `bpf/shared.h`.
+const OF_UNKNOWN: u8 = 0x80;
 
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
@@ -117,6 +120,7 @@ pub struct Packed {
     mode: Mode,
     has_stack: bool,
     lacks_plan: bool,
+    is_news: bool,
     bytes: Part,
 }
 
@@ -138,6 +142,8 @@ impl Packed {
             // One that changed meanwhile is left out.
             has_stack: field(STACK_BYTES).u16()? > 0 && field(FLAGS).u16()? & STACK_CHANGES == 0,
             lacks_plan: head[PLAN] == MISSING,
+            is_news: head[PLAN] == MISSING
+                || head[PLAN] == FOLLOWED && head[PLAN_STEP] & OF_UNKNOWN != 0,
             bytes,
         };
         Some((packed, missed))
@@ -165,6 +171,12 @@ impl Packed {
     /// Whether memory of the user's stack came with it.
     pub fn has_stack(&self) -> bool {
         self.has_stack
+    }
+
+    /// Whether something is to be learned from it: it is of a process that the handler was not told
+    /// of, or there was no plan for its PC.
+    pub fn is_news(&self) -> bool {
+        self.is_news
     }
 
     /// Whether there was no plan for its PC.
@@ -394,7 +406,7 @@ fn outcome(number: u8, tag: u32, step: u8, share: Share) -> Option<PlanOutcome> 
         10 => return Some(PlanOutcome::Thinned { tag }),
         FOLLOWED => {
             let pc = u64::from(share.0) << 32 | u64::from(tag);
-            let end = match step {
+            let end = match step & !OF_UNKNOWN {
                 0 => WayEnd::Length,
                 1 => WayEnd::Unknown,
                 2 => WayEnd::NoCode { pc },
