@@ -128,6 +128,25 @@ const OF_ALL: [&str; 15] = [
     "unreadable",
 ];
 
+/// It keeps its memory to itself from its first steps on. Before these it is hers: an interrupt may fall
+/// there, or into the loader, whose window goes on there. It has hundreds behind them.
+const CLOSES: &str = "undumpable";
+
+/// Samples in a program of that name, or called from it.
+fn samples(profile: &Profile, name: &str) -> u64 {
+    let is_of = |pc: usize| {
+        let image = profile
+            .pcs
+            .get(pc)
+            .and_then(|pc| profile.images.get(pc.image));
+        image.is_some_and(|image| image.path.rsplit('/').next() == Some(name))
+    };
+    let rows = profile.cycles.iter();
+    rows.filter(|row| is_of(row.pc) || row.caller.is_some_and(is_of))
+        .map(|row| row.samples)
+        .sum()
+}
+
 /// The programs of the test that a profile has code of.
 fn programs(profile: &Profile, service: &Service) -> BTreeSet<String> {
     let folder = service.path("");
@@ -199,7 +218,9 @@ pub(crate) fn each_their_own() -> Result<(), Failed> {
 
     for (uid, expected) in [(ALICE, &OF_ALICE[..]), (BOB, &["own-bob"]), (STRANGER, &[])] {
         let (own, bytes) = view(Reader::user(uid))?;
-        same(&programs(&own, &service), expected, "own")?;
+        let mut seen = programs(&own, &service);
+        let is_early = uid == ALICE && samples(&own, CLOSES) <= 1 && seen.remove(CLOSES);
+        same(&seen, expected, "own")?;
         let others: Vec<&str> = keys(&own, &people)
             .into_iter()
             .filter(|name| !expected.contains(name))
@@ -228,6 +249,7 @@ pub(crate) fn each_their_own() -> Result<(), Failed> {
             let is_named = bytes
                 .windows(name.len() + 1)
                 .any(|window| window.starts_with(name.as_bytes()) && !window.ends_with(b"-"));
+            let is_named = is_named && !(is_early && person.name == CLOSES);
             let is_there = is_named || (!visible && has(&person.key.to_be_bytes()));
             ensure(is_there == visible, || {
                 format!("{} for {uid}: {is_there}", person.name)
