@@ -67,6 +67,9 @@ pub(crate) struct SampleMemory<'a, 'v> {
     /// Address of the first byte of `stack`.
     pub(crate) stack_start: u64,
     pub(crate) stack: &'a [u8],
+    /// Where the way was followed, what it loads was read in the order of its loads, and the stack
+    /// behind all of it, for the callers alone.
+    pub(crate) stack_is_for_callers: bool,
     pub(crate) brought: Option<&'a Brought<'a>>,
     /// Memory that others may write was read but once.
     pub(crate) seen_once: bool,
@@ -101,11 +104,19 @@ impl SampleMemory<'_, '_> {
                 || last / 4096 != address / 4096 && self.view.may_be_exposed(last))
     }
 
-    /// The copy of the stack, which was made behind all pieces.
-    fn copied(&self, address: u64, len: usize) -> Option<&[u8]> {
+    /// The copy of the stack, which was made behind all pieces. What others may write of it was seen
+    /// at several moments, unless it was looked at a second time.
+    fn copied(&mut self, address: u64, len: usize) -> Option<&[u8]> {
+        if self.stack_is_for_callers {
+            return None;
+        }
         let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
         let copied = self.stack.get(start..start.checked_add(len)?)?;
         if let Some(brought) = self.brought {
+            if self.is_seen_once(brought, address, len) {
+                self.seen_once = true;
+                return None;
+            }
             brought.pieces().close();
         }
         Some(copied)

@@ -313,6 +313,8 @@ impl Collector {
             view: &view,
             stack_start: registers.gpr[4],
             stack: &sample.stack,
+            stack_is_for_callers: capture
+                .is_some_and(|capture| matches!(capture.plan, PlanOutcome::Followed { .. })),
             brought: brought.as_ref(),
             seen_once: false,
         };

@@ -200,6 +200,10 @@ impl<'a> Pieces<'a> {
     /// could see them behind the loads before.
     #[inline]
     pub fn bytes(&self, address: u64, len: usize) -> Option<&'a [u8]> {
+        // Another piece may have it, too, as it was later.
+        if self.goes_on((address, len)) {
+            return None;
+        }
         match self.find(address, len) {
             Some((number, bytes)) => {
                 self.next.set(self.next.get().max(number + 1));
@@ -250,6 +254,9 @@ impl<'a> Pieces<'a> {
 
     /// The same where others may write, and nobody has looked a second time.
     pub fn bytes_seen_once(&self, address: u64, len: usize) -> Option<&'a [u8]> {
+        if self.goes_on((address, len)) {
+            return None;
+        }
         let (number, bytes) = self.find(address, len)?;
         let (start, piece) = self.pieces[number];
         let takes = self.takes_once(number, (start, piece.len()), (address, len));
@@ -299,6 +306,18 @@ impl<'a> Pieces<'a> {
         })
     }
 
+    /// Whether a load of an address and a length is a further word of a load of several, of which the
+    /// first was of the moment of its reading: this one may be of another moment, whether it changes
+    /// or not.
+    #[inline]
+    fn goes_on(&self, (address, len): (u64, usize)) -> bool {
+        let goes_on = self.torn.get() == address;
+        if goes_on {
+            self.torn.set(address.wrapping_add(len as u64));
+        }
+        goes_on
+    }
+
     /// Whether a load finds the bytes of a piece as they were at the moment of its reading. Of both
     /// the address and the length are given.
     fn takes_once(&self, number: usize, piece: (u64, usize), load: (u64, usize)) -> bool {
@@ -308,9 +327,7 @@ impl<'a> Pieces<'a> {
         let end = (address | (WORD - 1)).wrapping_sub(start);
         let at_once = self.whole || start.is_multiple_of(WORD) && end < bytes;
         let in_word = at_once && address % WORD + len as u64 <= WORD;
-        // The second half of a load of several words, of which the first was another moment's.
-        let goes_on = self.torn.get() == address;
-        if number < self.next.get() || !in_word || goes_on {
+        if number < self.next.get() || !in_word {
             return false;
         }
         self.next.set(number + 1);

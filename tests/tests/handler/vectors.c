@@ -524,6 +524,7 @@ int main(int count_of, char **arguments)
 		if (!has_run())
 			continue;
 		ran++;
+		work.way.room = TAIL_WORDS - CHANGES_SPARE;
 		if (follow_insn(&work) && work.way.end != WAY_GOES_ON) {
 			printf("wrong end %u\n", work.way.end);
 			continue;
