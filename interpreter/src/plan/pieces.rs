@@ -433,6 +433,13 @@ mod tests {
         assert!(pieces.push_changing(0x1000, &bytes[..16], 0b11));
         assert!(pieces.push_changing(0x1008, &bytes[..16], 0b11));
         assert!(pieces.bytes(0x1000, 8).is_some() && pieces.bytes(0x1008, 8).is_none());
+        // Nor where another piece has it, too, as it was later.
+        let mut pieces = Pieces::default();
+        assert!(pieces.push_changing(0x1000, &bytes[..16], 0b11));
+        assert!(pieces.push(0x1000, &bytes[..16]));
+        pieces.next.set(0);
+        assert!(pieces.changing_bytes(0x1000, 8).is_some() && pieces.bytes(0x1008, 8).is_none());
+        assert!(pieces.bytes(0x1000, 8).is_some() && pieces.bytes(0x1008, 8).is_some());
         let mut pieces = Pieces::default();
         assert!(pieces.push(0x1000, &bytes));
         assert!(pieces.bytes_seen_once(0x1008, 8).is_some());
