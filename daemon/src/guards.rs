@@ -15,7 +15,7 @@ use sampler::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
-use crate::procfs::{PageState, Pagemap};
+use crate::procfs::Pagemap;
 
 /// Mappings with guard regions that are told apart.
 const MAX_MAPPINGS: usize = 256;
@@ -127,7 +127,7 @@ fn look(pid: Pid, stack: u64) -> Option<(Marks, u64, u64)> {
         },
         Err(_) => marks.anywhere = is_untold(&uname().ok()?.release().to_string_lossy()),
     }
-    if pagemap.page(stack) != PageState::Written {
+    if !pagemap.has_stack(stack) {
         return None;
     }
     let took = sampler::clock_now().saturating_sub(now);

@@ -13,6 +13,8 @@
 //! The code says where return addresses lie, and which calls stand before them. No value is taken
 //! from it.
 
+use std::hash::Hash;
+
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 use serde::{Deserialize, Serialize};
@@ -22,7 +24,7 @@ use crate::host::Host;
 use crate::images::Images;
 use crate::maps::Maps;
 use crate::memory::{Room, of_map};
-use crate::procfs::{self, PageState, Pagemap};
+use crate::procfs::{self, Pagemap};
 
 const PAGE: u64 = 4096;
 const PAGE_BYTES: usize = PAGE as usize;
@@ -161,20 +163,36 @@ impl MadeCode {
 
     /// The exits from an instruction, as [`flow::exits`] has them.
     pub(crate) fn exits(&mut self, pc: u64, asker: &mut Asker<'_>) -> Vec<Exit> {
-        if let Some(known) = self.exits.remove(&pc) {
+        self.answer(
+            |made| &mut made.exits,
+            pc,
+            asker,
+            |text| flow::exits(text, pc),
+        )
+    }
+
+    /// The answer to a question: as it was found before, if the code still says so, or else now.
+    fn answer<Q: Eq + Hash, T: Clone>(
+        &mut self,
+        answers: fn(&mut Self) -> &mut FxHashMap<Q, Answer<T>>,
+        question: Q,
+        asker: &mut Asker<'_>,
+        ask: impl FnOnce(&mut MadeText<'_, '_>) -> T,
+    ) -> T {
+        if let Some(known) = answers(self).remove(&question) {
             if self.holds(&known.lines, asker) {
                 let answer = known.answer.clone();
-                self.exits.insert(pc, known);
+                answers(self).insert(question, known);
                 return answer;
             }
             self.rooms.answers.leave(1);
         }
         let mut text = MadeText::new(self, asker);
-        let answer = flow::exits(&mut text, pc);
+        let answer = ask(&mut text);
         let lines = text.lines();
         if let Some(lines) = lines.filter(|_| self.has_room()) {
             let answer = answer.clone();
-            self.exits.insert(pc, Answer { answer, lines });
+            answers(self).insert(question, Answer { answer, lines });
             self.rooms.answers.take(1);
         }
         answer
@@ -203,23 +221,12 @@ impl MadeCode {
     /// Whether a call to `target` leads to `pc`, or out of this code if there is none.
     pub(crate) fn leads(&mut self, target: u64, pc: Option<u64>, asker: &mut Asker<'_>) -> Leads {
         let question = (target, pc.unwrap_or(0));
-        if let Some(known) = self.leads.remove(&question) {
-            if self.holds(&known.lines, asker) {
-                let answer = known.answer.clone();
-                self.leads.insert(question, known);
-                return answer;
-            }
-            self.rooms.answers.leave(1);
-        }
-        let mut text = MadeText::new(self, asker);
-        let answer = flow::leads(&mut text, target, pc);
-        let lines = text.lines();
-        if let Some(lines) = lines.filter(|_| self.has_room()) {
-            let answer = answer.clone();
-            self.leads.insert(question, Answer { answer, lines });
-            self.rooms.answers.take(1);
-        }
-        answer
+        self.answer(
+            |made| &mut made.leads,
+            question,
+            asker,
+            |text| flow::leads(text, target, pc),
+        )
     }
 
     /// Reads code; how many bytes of it there are.
@@ -398,8 +405,7 @@ impl Memory {
 /// for the stack.
 fn open(pid: Pid, stack: u64) -> Option<procfs::Memory> {
     let memory = procfs::memory(pid)?;
-    let is_there = Pagemap::open(pid)?.page(stack) == PageState::Written;
-    is_there.then_some(memory)
+    Pagemap::open(pid)?.has_stack(stack).then_some(memory)
 }
 
 impl Page {

@@ -1,8 +1,9 @@
 //! How long the collector sleeps between two looks at what has come.
 //!
 //! One that wakes up finds its data gone from the processor's caches, which costs as much as some
-//! hundred samples do. So it sleeps long, unless there is something to learn: programs that run for a
-//! second have values only if plans are made within a fraction of it.
+//! hundred samples do. So it sleeps long, unless there is something to learn: the files of programs that
+//! run for a second are gone unless they are looked at within a fraction of it, and short windows have
+//! values only if plans are made as soon.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(40
 /// While more than one record in so many is news, a nap is no longer than the first of them, or the
 /// second.
 const NEWS: [u64; 2] = [2, 8];
-/// While more than one record in so many led to a plan, the next nap is the least.
-const PLANS: u64 = 20;
+/// While more than one record in so many led to a plan or a new process, the next nap is the least.
+const LEARNED: u64 = 20;
 /// The longest time in which nothing but a signal is heard meanwhile. Where there was so much news, it
 /// is the least nap.
 const DOZE: Duration = Duration::from_millis(200);
@@ -54,10 +55,10 @@ impl Nap {
     }
 
     /// The one after this, begun at that time, when so many records were looked at and led to so many
-    /// plans: longer, unless much was learned.
-    pub(crate) fn next(self, begun: Instant, records: u32, plans: u64) -> Self {
+    /// plans and new processes: longer, unless much was learned.
+    pub(crate) fn next(self, begun: Instant, records: u32, learned: u64) -> Self {
         let [least, _] = NAPS;
-        let length = match plans * PLANS > u64::from(records) {
+        let length = match learned * LEARNED > u64::from(records) {
             true => least,
             false => (self.length * 2).min(self.most),
         };

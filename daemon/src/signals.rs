@@ -8,7 +8,7 @@ use interpreter::Handlers;
 use sampler::{Pid, SignalHandlers};
 
 use crate::host::Host;
-use crate::procfs::{self, PageState, Pagemap};
+use crate::procfs::{self, Pagemap};
 
 /// What was seen of the handlers of one process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,8 +67,7 @@ pub(crate) fn of_program(of: SignalHandlers) -> Handlers {
 fn look(pid: Pid, stack: u64) -> Option<(SignalHandlers, u64)> {
     let now = sampler::clock_now();
     let found = procfs::handlers(pid)?;
-    let is_there = Pagemap::open(pid)?.page(stack) == PageState::Written;
-    is_there.then_some((found, now))
+    Pagemap::open(pid)?.has_stack(stack).then_some((found, now))
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ fn look(pagemap: &Pagemap, pc: u64, stack: u64) -> Option<Evidence> {
     // others were looked at. The interrupt could read that page, so it is there and anonymous;
     // each exec draws another place for the stack.
     let known = pages.iter().all(|(_, state)| *state != PageState::Unknown);
-    (known && pagemap.page(stack) == PageState::Written).then_some(Evidence { pages })
+    (known && pagemap.has_stack(stack)).then_some(Evidence { pages })
 }
 
 #[cfg(test)]

@@ -42,9 +42,8 @@
 #define KIND_ADD_EXCHANGE 32
 #define KIND_COMPARE_EXCHANGE 33
 #define KIND_CARRY 34
-/* Only in the tables: groups, whose operation the second register's bits tell; prefixes; escapes. */
+/* Only in the tables: groups, whose operation the second register's bits tell. */
 #define KIND_GROUP 40
-#define KIND_ESCAPE 41
 
 /* insn.flags */
 /* The operand `rm` lies in memory. */

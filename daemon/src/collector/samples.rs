@@ -309,12 +309,13 @@ impl Collector {
         };
         view.stack_pointer = registers.sp();
         let brought = capture.map(|capture| Brought::new(sample.ip, capture));
+        let followed =
+            capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Followed { .. }));
         let mut memory = SampleMemory {
             view: &view,
             stack_start: registers.gpr[4],
             stack: &sample.stack,
-            stack_is_for_callers: capture
-                .is_some_and(|capture| matches!(capture.plan, PlanOutcome::Followed { .. })),
+            stack_is_for_callers: followed,
             brought: brought.as_ref(),
             seen_once: false,
         };
@@ -373,8 +374,6 @@ impl Collector {
                 bases: [capture.fs_base, capture.gs_base].map(|base| base.is_some()),
                 probability: asked,
             });
-        let followed =
-            capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Followed { .. }));
         if let (Some(plans), Some(basis)) = (&mut self.plans, &basis)
             && followed
             && !kernel

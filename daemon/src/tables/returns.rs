@@ -212,18 +212,34 @@ impl Tables {
 #[cfg(test)]
 mod coverage;
 
+/// Tables for windows of so many instructions, and an instruction in them.
+#[cfg(test)]
+fn with_one_site(window: u32) -> (super::Tables, super::SiteId) {
+    let config = hotlist::Config::default().precise();
+    let mut tables = super::Tables::new(config, 1 << 20, window);
+    let process = || profiledb::Process {
+        pid: 1,
+        started: 0,
+        execs: 0,
+        comm: String::new(),
+    };
+    let subject = profiledb::Subject::default();
+    let owner = tables.owner(crate::loadmap::ProcessId(1), subject, process);
+    let pc = super::Pc {
+        image: crate::images::ImageId(0),
+        address: 0x10,
+    };
+    let site = tables.site(owner.expect("room"), pc).expect("room");
+    (tables, site)
+}
+
 #[cfg(test)]
 mod tests {
-    use hotlist::Config;
     use interpreter::Parameter;
-    use profiledb::{Process, Subject};
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::images::ImageId;
-    use crate::loadmap::ProcessId;
-    use crate::tables::Pc;
 
     const WINDOW: u32 = 200;
 
@@ -244,20 +260,7 @@ mod tests {
     fn seen(mut next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
         let mut random = StdRng::seed_from_u64(7);
         let mut coins = Generator::new(7);
-        let config = Config::default().precise();
-        let mut tables = Tables::new(config, 1 << 20, WINDOW);
-        let process = || Process {
-            pid: 1,
-            started: 0,
-            execs: 0,
-            comm: String::new(),
-        };
-        let owner = tables.owner(ProcessId(1), Subject::default(), process);
-        let pc = Pc {
-            image: ImageId(0),
-            address: 0x10,
-        };
-        let site = tables.site(owner.expect("room"), pc).expect("room");
+        let (mut tables, site) = with_one_site(WINDOW);
         for window in 1..=20_000 {
             // By rejection: a stretch is met in proportion to its time.
             let first = loop {
@@ -358,20 +361,8 @@ mod tests {
     /// long interval counts twice.
     #[test]
     fn windows_in_part() {
-        let mut tables = Tables::new(Config::default().precise(), 1 << 20, WINDOW);
-        let process = || Process {
-            pid: 1,
-            started: 0,
-            execs: 0,
-            comm: String::new(),
-        };
-        let owner = tables.owner(ProcessId(1), Subject::default(), process);
-        let owner = owner.expect("room");
-        let pc = Pc {
-            image: ImageId(0),
-            address: 0x10,
-        };
-        let site = tables.site(owner, pc).expect("room");
+        let (mut tables, site) = with_one_site(WINDOW);
+        let (owner, pc) = (tables.sites[0].owner, tables.pcs[0]);
         let at = tables.pc_of(site).expect("it is there");
         let mut coins = Generator::new(7);
         for window in 1..=3 {

@@ -4,18 +4,10 @@
  * can be read and what their bytes are follows from addresses and a salt, for addresses of the
  * kernel as well, so that only the code under test keeps away from those. Every read is reported.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int8_t s8;
-typedef int32_t s32;
-typedef int64_t s64;
-
+#include "types.h"
 #include "shared.h"
 
 #define MOST_READS 256

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <dlfcn.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int8_t s8;
-typedef int16_t s16;
-typedef int32_t s32;
-typedef int64_t s64;
-
+#include "types.h"
 #include "shared.h"
 
 /* Where the functions return to: no code is there. */
@@ -36,52 +27,13 @@ static long read_user(void *to, u32 size, u64 address)
 	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size ? 0 : -14;
 }
 
-static long read_kernel(void *to, u32 size, u64 address)
-{
-	(void)to;
-	(void)size;
-	(void)address;
-	return -14;
-}
-
-struct work;
-
-static int find_row(struct work *work, u64 address, struct row *row)
-{
-	(void)work;
-	(void)address;
-	(void)row;
-	return 0;
-}
-
-struct insn;
-static struct insn *insn_at(u32 index);
-
 static struct fork *fork_at(u32 index)
 {
 	(void)index;
 	return 0;
 }
 
-static int may_read(struct work *work, u64 address)
-{
-	(void)work;
-	(void)address;
-	return 1;
-}
-
-#define SUBPROGRAM
-#include "capture.h"
-#include "way.h"
-
-static struct insn insns[INSNS];
-
-static struct insn *insn_at(u32 index)
-{
-	return &insns[index];
-}
-
-static struct work work;
+#include "way_host.h"
 
 /* Calls with numbers of floating point: they lie at rdi and rsi, the function is in rdx. */
 void call_with_numbers(void);

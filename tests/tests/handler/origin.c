@@ -2,18 +2,10 @@
  * The search for what a timer interrupted, outside of the kernel: answers each case on its input by
  * a result on its output, both of fixed size. There is memory in two stacks and nowhere else.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int8_t s8;
-typedef int32_t s32;
-typedef int64_t s64;
-
+#include "types.h"
 #include "shared.h"
 
 #define STACK_WORDS 2048

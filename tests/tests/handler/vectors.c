@@ -8,21 +8,12 @@
 #include <cpuid.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int8_t s8;
-typedef int16_t s16;
-typedef int32_t s32;
-typedef int64_t s64;
-
+#include "types.h"
 #include "shared.h"
 
 /* Memory that the instructions use, and its bytes before. */
@@ -49,27 +40,6 @@ static long read_user(void *to, u32 size, u64 address)
 	return 0;
 }
 
-static long read_kernel(void *to, u32 size, u64 address)
-{
-	(void)to;
-	(void)size;
-	(void)address;
-	return -14;
-}
-
-struct work;
-
-static int find_row(struct work *work, u64 address, struct row *row)
-{
-	(void)work;
-	(void)address;
-	(void)row;
-	return 0;
-}
-
-struct insn;
-static struct insn *insn_at(u32 index);
-
 static struct fork *fork_at(u32 index)
 {
 	static struct fork fork;
@@ -78,25 +48,7 @@ static struct fork *fork_at(u32 index)
 	return &fork;
 }
 
-static int may_read(struct work *work, u64 address)
-{
-	(void)work;
-	(void)address;
-	return 1;
-}
-
-#define SUBPROGRAM
-#include "capture.h"
-#include "way.h"
-
-static struct insn insns[INSNS];
-
-static struct insn *insn_at(u32 index)
-{
-	return &insns[index];
-}
-
-static struct work work;
+#include "way_host.h"
 
 /* What the processor has: general registers and flags, and the rest as xsave lays it out. */
 static u64 registers[17] __attribute__((used));

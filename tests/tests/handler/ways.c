@@ -2,20 +2,11 @@
  * The handler's way outside of the kernel, as host.c has its plans. First comes the code that can be
  * read: its address, its length, its bytes; then cases. Other memory is made up as there.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int8_t s8;
-typedef int16_t s16;
-typedef int32_t s32;
-typedef int64_t s64;
-
+#include "types.h"
 #include "shared.h"
 
 #define MOST_READS 256
@@ -93,19 +84,6 @@ static long read_kernel(void *to, u32 size, u64 address)
 	return 0;
 }
 
-struct work;
-
-static int find_row(struct work *work, u64 address, struct row *row)
-{
-	(void)work;
-	(void)address;
-	(void)row;
-	return 0;
-}
-
-struct insn;
-static struct insn *insn_at(u32 index);
-
 static struct fork forks[FORKS];
 
 static struct fork *fork_at(u32 index)
@@ -113,27 +91,9 @@ static struct fork *fork_at(u32 index)
 	return &forks[index];
 }
 
-static int may_read(struct work *work, u64 address)
-{
-	(void)work;
-	(void)address;
-	return 1;
-}
-
-#define SUBPROGRAM
-#include "capture.h"
-#include "second_look.h"
-#include "way.h"
+#define HAS_KERNEL_MEMORY
+#include "way_host.h"
 #include "tables.h"
-
-static struct insn insns[INSNS];
-
-static struct insn *insn_at(u32 index)
-{
-	return &insns[index];
-}
-
-static struct work work;
 
 int main(void)
 {

@@ -4,16 +4,14 @@
 //!
 //! `SHOW=1 cargo test -p vcpid coverage -- --nocapture` prints each.
 
-use hotlist::{Config, Draws, Generator, Sum};
+use hotlist::{Draws, Generator, Sum};
 use interpreter::Parameter;
-use profiledb::{Process, Subject};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::with_one_site;
 use crate::acceptance::Acceptance;
-use crate::images::ImageId;
-use crate::loadmap::ProcessId;
-use crate::tables::{Moment, Pc, Tables};
+use crate::tables::Moment;
 
 const WINDOW: u32 = 256;
 /// Samples of a recording, and those that a phase of the program lasts.
@@ -83,19 +81,7 @@ fn record(program: &Program, seed: u64) -> [Option<bool>; 2] {
     let mut random = StdRng::seed_from_u64(seed);
     let mut coins = Generator::new(seed);
     let mut acceptance = Acceptance::new(seed, Some(MEAN));
-    let mut tables = Tables::new(Config::default().precise(), 1 << 20, WINDOW);
-    let process = || Process {
-        pid: 1,
-        started: 0,
-        execs: 0,
-        comm: String::new(),
-    };
-    let owner = tables.owner(ProcessId(1), Subject::default(), process);
-    let pc = Pc {
-        image: ImageId(0),
-        address: 0x10,
-    };
-    let site = tables.site(owner.expect("room"), pc).expect("room");
+    let (mut tables, site) = with_one_site(WINDOW);
     for sample in 0..SAMPLES {
         let means = acceptance.means_of(random.random_range(MEAN / 2..MEAN * 3 / 2));
         if acceptance.thinned(means.min(1.0), 1.0, false).is_some() {
