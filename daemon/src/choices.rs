@@ -20,9 +20,12 @@ use crate::session::{RING_PAGES, batch_bytes};
 use crate::store::wall_now;
 use crate::sysctl::{Places, Raised};
 
-/// How many times as many samples a reader waits for under the engine `bpf`: its samples bring what
-/// has to be looked at soon under the other one.
+/// How many times as many samples a reader waits for under the engine `bpf`, at most so many: its
+/// samples bring what has to be looked at soon under the other one. A wake-up interrupts the CPU that
+/// is sampled once more; but only then can the interval of a software clock be drawn anew, and a loop
+/// that is in step with it stays so until then.
 const PATIENCE: u32 = 32;
+const MOST_SAMPLES: u32 = 160;
 
 /// What a sample takes of a buffer at most, as a rule, in bytes: of short windows, and of long ones.
 const SAMPLE_BYTES: [u32; 2] = [768, 4096];
@@ -146,9 +149,10 @@ impl Choices {
         config.ring_pages = RING_PAGES;
         config.engine = self.engine;
         if self.engine == Engine::Bpf {
-            config.wake_up_samples = config.wake_up_samples.saturating_mul(PATIENCE);
-            config.bpf.buffer_bytes =
-                buffer_bytes(config.wake_up_samples, args.window >= SHORTEST_FOLLOWED);
+            // There is room for what comes while the reader has to wait for a processor.
+            let late = config.wake_up_samples.saturating_mul(PATIENCE);
+            config.bpf.buffer_bytes = buffer_bytes(late, args.window >= SHORTEST_FOLLOWED);
+            config.wake_up_samples = late.min(MOST_SAMPLES);
         }
         config.batch_bytes = batch_bytes(config.wake_up_samples);
         config.bpf.not_dumpable = args.allow_secrets;
@@ -406,11 +410,10 @@ fn followed(window: u32) -> u32 {
     }
 }
 
-/// The size of a CPU's buffer that wakes its reader, when half of it is full, no sooner than so many
-/// samples do: a wake-up takes another interrupt of the CPU that is sampled.
-fn buffer_bytes(wake_up_samples: u32, are_long: bool) -> u32 {
+/// The size of a CPU's buffer of which half holds so many samples, if there may be such a large one.
+fn buffer_bytes(samples: u32, are_long: bool) -> u32 {
     let of = usize::from(are_long);
-    let wanted = wake_up_samples.saturating_mul(2 * SAMPLE_BYTES[of]);
+    let wanted = samples.saturating_mul(2 * SAMPLE_BYTES[of]);
     // The largest is a power of two.
     let clamped = wanted.clamp(LEAST_BUFFER, LARGEST_BUFFERS[of]);
     clamped.next_power_of_two()

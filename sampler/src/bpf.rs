@@ -49,8 +49,8 @@ pub(crate) struct Maps {
 
 /// One CPU's part of the engine.
 pub(crate) struct OfCpu {
-    /// The clock, if it is an event.
-    pub(crate) event: Option<Event>,
+    /// Its clock, if that is one of events: see [`clocks_of`].
+    pub(crate) clocks: Vec<Event>,
     /// Where the handler puts its records.
     pub(crate) buffer: MapHandle,
     /// Where it counts what finds no room there.
@@ -218,29 +218,32 @@ impl Bpf {
             sides: Arc::clone(&self.sides),
             maps: self.maps(),
         };
-        let event = match config.clock {
-            Clock::Timer => None,
-            Clock::Cycles | Clock::CpuClock => {
-                Some(self.open_clock(config, features, intervals, cpu)?)
+        let mut clocks: Vec<Event> = Vec::new();
+        let count = clocks_of(config.clock);
+        while clocks.len() < count as usize {
+            let interval = intervals.draw();
+            // The handler's records tell them apart by their first intervals.
+            if clocks.iter().all(|other| other.interval != interval) {
+                clocks.push(self.open_clock(config, features, (interval, count), cpu)?);
             }
-        };
+        }
         Ok(OfCpu {
-            event,
+            clocks,
             buffer,
             overflow,
         })
     }
 
-    /// Opens a CPU's event with the handler on it.
+    /// Opens one of so many events of a CPU's clock with the handler on it.
     fn open_clock(
         &self,
         config: &Config,
         features: &mut Features,
-        intervals: &mut Intervals,
+        (interval, of): (u64, u64),
         cpu: u32,
     ) -> Result<Event, Error> {
-        let interval = intervals.draw();
-        let fd = open_event(config, Role::Clock, interval, features, -1, cpu)
+        let period = interval.saturating_mul(of);
+        let fd = open_event(config, Role::Clock, period, features, -1, cpu)
             .map_err(|error| Error::refused(config, &error))?;
         let id = sys::id(fd.as_fd()).map_err(|source| Error::Os {
             what: "ask for an event's id",
@@ -296,6 +299,20 @@ impl Bpf {
                 .map_err(|error| Error::bpf("tell the handler its targets", &error))?;
         }
         Ok(())
+    }
+}
+
+/// How many events a CPU's clock consists of, each as many times as slow.
+///
+/// An interval of the software clock stays in force for many samples, and a loop of the program may be
+/// in step with it for as long. Of several events each has an interval of its own, and between two
+/// samples of one a loop has more time to get out of step. Counters of cycles are few, and the timer
+/// draws each interval anew.
+fn clocks_of(clock: Clock) -> u64 {
+    match clock {
+        Clock::Timer => 0,
+        Clock::Cycles => 1,
+        Clock::CpuClock => 4,
     }
 }
 

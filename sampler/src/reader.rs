@@ -12,7 +12,7 @@ use crate::block::Pool;
 use crate::outlet::{Outlet, Undelivered};
 use crate::sources::{Buffer, Own, Sources};
 use crate::stats::Stats;
-use crate::{Batch, Clock, Config, Intervals, Packed, Record, decode, sys};
+use crate::{Batch, Clock, Config, Intervals, Record, decode, sys};
 
 /// How long readers of rings and of buffers wait for samples before they send what there is. On a CPU
 /// that is sampled all the time, the longest intervals' wake-ups still come before it.
@@ -232,10 +232,7 @@ impl Reader {
             batch.malformed += 1;
         }
         if let Some(buffer) = buffer {
-            let (count, last) = self.drain_buffer(buffer, &mut batch, stopping);
-            if let Some(of_clock) = sampled.first_mut() {
-                *of_clock = (of_clock.0 + count, last.max(of_clock.1));
-            }
+            self.drain_buffer(buffer, &mut batch, &mut sampled, stopping);
         }
         if stopping {
             self.count_last_losses(&mut batch);
@@ -251,32 +248,51 @@ impl Reader {
         batch
     }
 
-    /// Takes what the handler in the kernel has left; says how many samples there were, and when the
-    /// last one was taken, or 0.
-    fn drain_buffer(&mut self, buffer: &Buffer, batch: &mut Batch, stopping: bool) -> (u64, u64) {
+    /// Takes what the handler in the kernel has left; adds to how many samples each event had, and when
+    /// the last one was taken.
+    fn drain_buffer(
+        &mut self,
+        buffer: &Buffer,
+        batch: &mut Batch,
+        sampled: &mut [(u64, u64)],
+        stopping: bool,
+    ) {
         let mut received = buffer.drain();
         let missed = std::mem::take(&mut received.missed);
         batch.malformed += std::mem::take(&mut received.malformed);
         let samples = &mut received.samples;
         batch.records.reserve(samples.len());
-        let count = samples.len() as u64;
-        self.stats.samples += count;
-        let last = samples.last().map_or(0, Packed::time);
-        let own = self.sources.own.first();
+        self.stats.samples += samples.len() as u64;
+        let own = &self.sources.own;
         for mut sample in samples.drain(..) {
-            match (self.clock, own) {
-                // As with events that write into the ring.
-                (Clock::CpuClock, Some(own)) => sample.set_period(own.interval_at(sample.time())),
-                // Drawn in the kernel.
-                (Clock::Timer, _) => self.drawn.push(sample.period()),
-                _ => {}
+            let of = match self.clock {
+                Clock::Cycles => 0,
+                Clock::CpuClock => {
+                    let reported = sample.period();
+                    let of = own.iter().position(|own| own.reported == reported);
+                    let of = of.unwrap_or(0);
+                    // As with events that write into the ring.
+                    if let Some(own) = own.get(of) {
+                        sample.set_period(own.interval_at(sample.time()));
+                    }
+                    of
+                }
+                Clock::Timer => {
+                    self.drawn.push(sample.period());
+                    0
+                }
+            };
+            if let Some((count, last)) = sampled.get_mut(of) {
+                (*count, *last) = (*count + 1, sample.time());
             }
             batch.news += u64::from(sample.is_news());
             batch.records.push(Record::Packed(sample));
         }
         let Some(overflow) = &mut self.sources.overflow else {
-            return (count, last);
+            return;
         };
+        let intervals: u64 = own.iter().map(|own| own.interval).sum();
+        let interval = intervals / (own.len() as u64).max(1);
         // Looking there costs samples. Only at the end there is no next one that would tell.
         let turns = match (missed > 0, stopping) {
             (_, true) => 2,
@@ -299,14 +315,13 @@ impl Reader {
             let (entries, unread) = overflow.drain();
             batch.malformed += unread;
             for mut cycles in entries {
-                if let (Clock::CpuClock, Some(own)) = (self.clock, own) {
-                    cycles.weight = cycles.samples.saturating_mul(own.interval);
+                if self.clock == Clock::CpuClock {
+                    cycles.weight = cycles.samples.saturating_mul(interval);
                 }
                 self.stats.without_room += cycles.samples;
                 batch.records.push(Record::Cycles(Box::new(cycles)));
             }
         }
-        (count, last)
     }
 
     /// A time before which nothing can appear in this ring any more.
@@ -339,24 +354,24 @@ impl Reader {
         for ((event, own), &(count, last)) in clocks.iter().zip(own).zip(sampled) {
             let set_at = sys::clock_now();
             own.is_spent |= match steady {
-                true => is_spent_by(count, self.wake_up_samples),
+                true => is_spent_by(count, u64::from(self.wake_up_samples) / own.of),
                 false => count > 0,
             };
             if !own.is_to_be_redrawn(steady, mean, last, set_at) {
                 continue;
             }
-            let interval = self.intervals.draw();
-            match sys::set_period(event.as_fd(), interval) {
+            let drawn = Own {
+                interval: self.intervals.draw(),
+                previous: own.interval,
+                set_at,
+                mean,
+                is_spent: false,
+                ..*own
+            };
+            match sys::set_period(event.as_fd(), drawn.period()) {
                 Ok(()) => {
-                    *own = Own {
-                        id: own.id,
-                        interval,
-                        previous: own.interval,
-                        set_at,
-                        mean,
-                        is_spent: false,
-                    };
-                    self.drawn.push(interval);
+                    self.drawn.push(drawn.interval);
+                    *own = drawn;
                 }
                 // Its thread or CPU has gone.
                 Err(_) => self.stats.redraws_failed += 1,
@@ -385,9 +400,9 @@ impl Reader {
 }
 
 /// Whether an interval gives way after a drain that found so many samples of it: by a coin, so that
-/// each is in force for so many samples on average, `wake_up_samples`, however many a drain finds.
+/// each is in force for so many samples on average, `usual`, however many a drain finds.
 /// Were it a number of drains, whose time it is that is limited where little is sampled, there would be
 /// more samples of the short intervals, and more in all than were asked for.
-fn is_spent_by(count: u64, wake_up_samples: u32) -> bool {
-    count > rand::random_range(0..u64::from(wake_up_samples).max(1))
+fn is_spent_by(count: u64, usual: u64) -> bool {
+    count > rand::random_range(0..usual.max(1))
 }

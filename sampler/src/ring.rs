@@ -66,7 +66,7 @@ struct CpuEvents {
 impl CpuEvents {
     /// The handler's clock, if it is an event.
     fn clocks(&self) -> impl Iterator<Item = &Event> {
-        self.bpf.iter().filter_map(|bpf| bpf.event.as_ref())
+        self.bpf.iter().flat_map(|bpf| &bpf.clocks)
     }
 }
 

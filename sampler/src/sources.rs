@@ -18,11 +18,18 @@ use crate::sys::Ring;
 /// profile, and so much of it may be, one part in so many of the time since the last draw. Where a
 /// sample woke the reader it is less; where the time-out did, a later draw will do.
 const MOST_LOST: u64 = 200;
+/// The same of a clock of several events: what woke the reader was a sample of one of them.
+const MOST_LOST_OF_SEVERAL: u64 = 80;
 
 /// What the reader knows of one of its events.
 pub(crate) struct Own {
     /// The kernel's id of it.
     pub(crate) id: u64,
+    /// How many events the CPU's clock consists of: each takes so many times as long as the intervals
+    /// that its samples stand for.
+    pub(crate) of: u64,
+    /// Its period of the start, which the software clock goes on reporting.
+    pub(crate) reported: u64,
     /// The present interval and the one before, in the clock's unit.
     pub(crate) interval: u64,
     pub(crate) previous: u64,
@@ -35,13 +42,32 @@ pub(crate) struct Own {
 }
 
 impl Own {
+    /// Around `mean`, as it was opened.
+    fn new(event: &Event, of: u64, mean: u64) -> Own {
+        Own {
+            id: event.id,
+            of,
+            reported: event.interval.saturating_mul(of),
+            interval: event.interval,
+            previous: event.interval,
+            set_at: 0,
+            mean,
+            is_spent: false,
+        }
+    }
+
+    /// The time between two of its samples.
+    pub(crate) fn period(&self) -> u64 {
+        self.interval.saturating_mul(self.of)
+    }
+
     /// The interval that ended with a sample of [`Clock::CpuClock`] at `time`.
     ///
     /// A ring that was drained just before the interval was set holds samples of two intervals at
     /// most. Those of the present one are at least its length away from when it was set; half of
     /// it is taken, because the two clock readings are not of the same instant.
     pub(crate) fn interval_at(&self, time: u64) -> u64 {
-        if time >= self.set_at.saturating_add(self.interval / 2) {
+        if time >= self.set_at.saturating_add(self.period() / 2) {
             self.interval
         } else {
             self.previous
@@ -62,11 +88,15 @@ impl Own {
     fn may_be_redrawn(&self, steady: bool, sampled: u64, now: u64) -> bool {
         let since = now.saturating_sub(sampled);
         let passed = if steady {
-            since.min(self.interval)
+            since.min(self.period())
         } else {
             since
         };
-        passed <= now.saturating_sub(self.set_at) / MOST_LOST
+        let most = match self.of {
+            ..=1 => MOST_LOST,
+            _ => MOST_LOST_OF_SEVERAL,
+        };
+        passed <= now.saturating_sub(self.set_at) / most
     }
 }
 
@@ -89,21 +119,14 @@ pub(crate) struct Sources {
 impl Sources {
     /// Of a CPU's events, whose intervals were drawn around `mean`.
     pub(crate) fn new(ring: Ring, events: Vec<Event>, bpf: Option<OfCpu>, mean: u64) -> Sources {
-        let own = |event: &Event| Own {
-            id: event.id,
-            interval: event.interval,
-            previous: event.interval,
-            set_at: 0,
-            mean,
-            is_spent: false,
-        };
         let fds = |events: Vec<Event>| events.into_iter().map(|event| event.fd).collect();
         let Some(OfCpu {
-            event,
+            clocks,
             buffer,
             overflow,
         }) = bpf
         else {
+            let own = |event| Own::new(event, 1, mean);
             let own = events.iter().map(own).collect();
             let events: Arc<[OwnedFd]> = fds(events);
             return Sources {
@@ -115,7 +138,8 @@ impl Sources {
                 overflow: None,
             };
         };
-        let clocks: Vec<Event> = event.into_iter().collect();
+        let of = clocks.len() as u64;
+        let own = |event| Own::new(event, of, mean);
         Sources {
             ring,
             own: clocks.iter().map(own).collect(),
@@ -223,6 +247,8 @@ mod tests {
     fn redraws() {
         let own = Own {
             id: 0,
+            of: 1,
+            reported: 1_000_000,
             interval: 1_000_000,
             previous: 1_000_000,
             set_at: 0,
@@ -251,11 +277,35 @@ mod tests {
         assert!(redrawn(&new, 2_000_000));
     }
 
+    /// Of several events each takes as many times as long as what its samples stand for, and may lose
+    /// more by a draw: a reader that is woken up meets it anywhere between two samples.
+    #[test]
+    fn several_events() {
+        let own = Own {
+            id: 0,
+            of: 4,
+            reported: 1_000_000,
+            interval: 250_000,
+            previous: 200_000,
+            set_at: 10_000_000,
+            mean: 250_000,
+            is_spent: true,
+        };
+        assert_eq!(own.interval_at(10_400_000), 200_000);
+        assert_eq!(own.interval_at(10_600_000), 250_000);
+        assert!(own.may_be_redrawn(true, 49_600_000, 50_000_000));
+        assert!(!own.may_be_redrawn(true, 49_400_000, 50_000_000));
+        // No more than its period can have passed.
+        assert!(own.may_be_redrawn(true, 10_000_000, 90_000_000));
+    }
+
     /// A sample of the software clock belongs to the interval that was current when it was taken.
     #[test]
     fn interval_at() {
         let own = Own {
             id: 0,
+            of: 1,
+            reported: 1000,
             interval: 1000,
             previous: 700,
             set_at: 50_000,

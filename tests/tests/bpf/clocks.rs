@@ -16,11 +16,6 @@ use crate::bench::{Bench, Clock, percent, samples, seconds};
 const SAMPLES: u32 = 20_000;
 /// The fixture's functions, with the true proportion of their times.
 const PARTS: [(&str, f64); 3] = [("one_part", 1.0), ("two_parts", 2.0), ("five_parts", 5.0)];
-/// Instructions of a window. The fixture's loop takes some 65 us, always the same, and an interval of the
-/// software clock stays in force for a third of a second. What the handler takes for a long window
-/// differs from function to function, and by that the two fall into step: at ten thousand samples a
-/// second one function had 10 to 37 % for its 12.5.
-const WINDOW: u32 = 16;
 /// How far shares may be from the true ones or from one another, in percent of the whole, beyond
 /// what chance makes of them.
 const APART: f64 = 2.0;
@@ -42,8 +37,7 @@ impl Taken {
     fn new(bench: &Bench, program: &Path, clock: Clock) -> Result<Self, Failed> {
         let database = format!("{}.db", clock.name());
         let time = seconds(samples(SAMPLES)?);
-        let bench_of_clock = bench.at(clock).with_window(WINDOW);
-        bench_of_clock.watch(program, &[&time], &database)?;
+        bench.at(clock).watch(program, &[&time], &database)?;
         let database = bench.open(&database)?;
         let of_kernel = |condition: &str| -> Result<i64, Failed> {
             let sql = format!(
