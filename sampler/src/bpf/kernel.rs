@@ -1,4 +1,4 @@
-//! Where things of the kernel are: its own memory that is RAM and nothing else, so that plans for
+//! Where things of the kernel are: its own memory that is RAM and nothing else, so that ways through
 //! its code may read there, and the entries of interrupts, by which a timer finds what it has
 //! interrupted.
 
@@ -21,7 +21,7 @@ pub(crate) struct Range {
     pub(crate) end: u64,
 }
 
-/// What plans for the kernel's code may read besides its stack, and its code; all zero where it is
+/// What ways through the kernel's code may read besides its stack, and its code; all zero where it is
 /// not known.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
