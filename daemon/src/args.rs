@@ -163,8 +163,8 @@ pub(crate) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) window: u32,
 
-    /// Percent of the samples, drawn by lot, of which memory is read ahead. The others tell times and
-    /// callers alone, and cost less.
+    /// Percent of the samples, drawn by lot, of which memory is read ahead. The others tell times
+    /// and callers alone, and cost less.
     #[arg(long, value_name = "PERCENT", default_value_t = 100, hide = true,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) ways: u32,

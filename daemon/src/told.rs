@@ -1,9 +1,9 @@
 //! What the handler of the interrupt is told: which processes are known, and unwind rows.
 //!
-//! A process is told of when its first sample is looked at: that it has no devices in its memory, so
-//! that the handler may read there without a look of its own; or that it has, so that its memory is not
-//! to be read. An unwind row is given once for each place that it is wanted at: the next sample there
-//! has its caller by it.
+//! A process is told of when its first sample is looked at: that it has no devices in its memory,
+//! so that the handler may read there without a look of its own; or that it has, so that its memory
+//! is not to be read. An unwind row is given once for each place that it is wanted at: the next
+//! sample there has its caller by it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, Handler, Pid, ProcessKey, Row};
@@ -37,8 +37,8 @@ pub(crate) struct Told {
     met: u64,
 }
 
-/// Rows noted. When there are more, all are forgotten: those that the handler still has go on to serve,
-/// and are given anew where they are wanted.
+/// Rows noted. When there are more, all are forgotten: those that the handler still has go on to
+/// serve, and are given anew where they are wanted.
 const MAX_ROWS: usize = 1 << 18;
 /// Processes kept, likewise.
 const MAX_PROCESSES: usize = 1 << 16;
@@ -80,8 +80,8 @@ impl Told {
         since
     }
 
-    /// Takes notice of the process of a sample, before anything else of it. Of a process with devices
-    /// in its memory nothing is read: that might do something.
+    /// Takes notice of the process of a sample, before anything else of it. Of a process with
+    /// devices in its memory nothing is read: that might do something.
     pub(crate) fn meet(&mut self, process: ProcessKey, has_devices: impl FnOnce() -> bool) {
         if self.processes.contains_key(&process) {
             return;

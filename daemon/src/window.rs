@@ -13,7 +13,8 @@ use crate::access::Evidence;
 use crate::tables::{Moment, Owner, Pc, PcId, SiteId, Tables};
 use crate::view::View;
 
-/// What was read at the interrupt: code, and what it loads. It is looked at when it is first wanted: most samples are no beginning of a window that counts.
+/// What was read at the interrupt: code, and what it loads. It is looked at when it is first
+/// wanted: most samples are no beginning of a window that counts.
 #[derive(Debug)]
 pub(crate) struct Brought<'a> {
     pc: u64,

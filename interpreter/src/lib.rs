@@ -15,9 +15,9 @@
 //!
 //! Responsible for: decoding (through [`DecodeCache`]), machine state with unknown bytes and
 //! flags, the meaning of instructions, following known branches, the way taken ([`Path`]), and what
-//! of the memory that an interrupt read a thread could have seen ([`Pieces`]). Not for: where code and
-//! memory come from ([`Code`] and [`Memory`] are the host's), what happens to the values ([`Sink`]),
-//! or anything of an operating system: no file, no clock.
+//! of the memory that an interrupt read a thread could have seen ([`Pieces`]). Not for: where code
+//! and memory come from ([`Code`] and [`Memory`] are the host's), what happens to the values
+//! ([`Sink`]), or anything of an operating system: no file, no clock.
 //!
 //! Code that can have been written since it was mapped (generated, patched) is interpreted from its
 //! bytes as of the interrupt: they are among the pieces that it read, and

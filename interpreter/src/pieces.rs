@@ -11,11 +11,11 @@ use std::cell::Cell;
 /// Pieces of memory at most: the lines of a way, the code at the PC, and a few more.
 pub const MAX_PIECES: usize = 100;
 
-/// Pieces of memory as they were at the interrupt, each an address and bytes, borrowed from the buffer
-/// that they came in.
+/// Pieces of memory as they were at the interrupt, each an address and bytes, borrowed from the
+/// buffer that they came in.
 ///
-/// What lies within one piece is served, and what two hold of which neither changes. Windows compute each
-/// address themselves, so that pieces that were read in vain are never used.
+/// What lies within one piece is served, and what two hold of which neither changes. Windows
+/// compute each address themselves, so that pieces that were read in vain are never used.
 #[derive(Clone, Debug)]
 pub struct Pieces<'a> {
     pieces: [(u64, &'a [u8]); MAX_PIECES],

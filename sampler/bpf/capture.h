@@ -1,6 +1,7 @@
 /*
- * What one sample is made in, what it may read, and the walk over frames: plain C over a struct work,
- * for the handler in the kernel as for tests without privilege. Whoever includes this provides
+ * What one sample is made in, what it may read, and the walk over frames: plain C over a struct
+ * work, for the handler in the kernel as for tests without privilege. Whoever includes this
+ * provides
  *
  *   long read_user(void *to, u32 size, u64 address)    0, or negative if not all could be read
  *   long read_kernel(void *to, u32 size, u64 address)  likewise; asked for allowed ranges only

@@ -210,7 +210,8 @@ static inline void identify(struct record *record, struct task_struct *task)
 		add_placement(record, task);
 }
 
-/* Why memory or more of this process is not to be captured; OUTCOME_NOT_TRIED if nothing is wrong. */
+/* Why memory or more of this process is not to be captured; OUTCOME_NOT_TRIED if nothing is wrong.
+ * */
 static inline u8 refusal(struct work *work)
 {
 	struct record *record = &work->record;

@@ -286,8 +286,8 @@ static INLINE void follow(struct work *work, struct task_struct *task, int calle
 	add_to(COUNT_LINES, way->read);
 }
 
-/* Whether memory may be read on the way: of a process that the collector does not know, where RAM is
- * must be known. */
+/* Whether memory may be read on the way: of a process that the collector does not know, where RAM
+ * is must be known. */
 static INLINE int may_follow(struct work *work, struct task_struct *task)
 {
 	if (!work->kernel && work->way.met)
@@ -296,8 +296,8 @@ static INLINE int may_follow(struct work *work, struct task_struct *task)
 	return work->kernel || work->direct_map;
 }
 
-/* Frames, of the kernel none; and of some samples, which a coin tells that depends on nothing, code and
- * what the thread loads. */
+/* Frames, of the kernel none; and of some samples, which a coin tells that depends on nothing, code
+ * and what the thread loads. */
 static __attribute__((noinline)) int capture(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;

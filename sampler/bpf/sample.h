@@ -9,8 +9,9 @@
 #include "memory.h"
 #include "registers.h"
 
-/* A sample of a process that is not known is worth as much to wake up for as so many others: something is to be learned from it, and programs that run for a second have values only
- * if that is soon. */
+/* A sample of a process that is not known is worth as much to wake up for as so many others:
+ * something is to be learned from it, and programs that run for a second have values only if that
+ * is soon. */
 #define WORTH_OF_NEWS 8
 
 static inline int is_news(const struct work *work)

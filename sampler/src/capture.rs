@@ -157,12 +157,13 @@ pub enum WayEnd {
 
 /// What was read of the memory that the code ahead loads.
 ///
-/// Earlier versions had plans: a list of loads for each PC, which the handler did step by step. Their
-/// recordings are read as before, so the order of the variants stays.
+/// Earlier versions had plans: a list of loads for each PC, which the handler did step by step.
+/// Their recordings are read as before, so the order of the variants stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// None: of a process that the handler was not told of, while it did not know where RAM is. The
-    /// sample has the code at the PC ([`Capture::code`]), and its stack. Earlier: there was no plan.
+    /// sample has the code at the PC ([`Capture::code`]), and its stack. Earlier: there was no
+    /// plan.
     NotTried,
     /// Earlier: every step of a plan was done.
     Complete {
@@ -178,8 +179,8 @@ pub enum Outcome {
         /// Why.
         cause: PlanFailure,
     },
-    /// Earlier: there was a plan, and the sample was one of those that go without it; it has callers,
-    /// but neither code nor pieces. Its window is one that is not to be accepted.
+    /// Earlier: there was a plan, and the sample was one of those that go without it; it has
+    /// callers, but neither code nor pieces. Its window is one that is not to be accepted.
     Thinned {
         /// The plan's tag.
         tag: u32,
@@ -195,8 +196,8 @@ pub enum Outcome {
         /// Why no further.
         end: WayEnd,
     },
-    /// The sample is one of those that go without a way ([`crate::BpfOptions::share`]): it has callers,
-    /// but neither code nor pieces.
+    /// The sample is one of those that go without a way ([`crate::BpfOptions::share`]): it has
+    /// callers, but neither code nor pieces.
     WithoutWay,
 }
 
@@ -265,8 +266,8 @@ pub struct Capture {
     pub task: TaskIdentity,
     /// What was read of the memory that the code ahead loads.
     pub outcome: Outcome,
-    /// How likely it was that a plan would be evaluated and not [`Outcome::Thinned`]; [`Share::ALL`]
-    /// if there was none.
+    /// How likely it was that a plan would be evaluated and not [`Outcome::Thinned`];
+    /// [`Share::ALL`] if there was none.
     pub share: Share,
     /// Why there are no more frames than [`Capture::frames`] gives.
     pub frames_end: FramesEnd,
@@ -393,8 +394,8 @@ impl Capture {
     }
 
     /// The code from the interrupted PC on, as read in the interrupt: 64 bytes where no way was
-    /// [tried](Outcome::NotTried), 16 where memory is denied, fewer where fewer could be read. Where the
-    /// way was followed, its code is among the [pieces](Self::pieces).
+    /// [tried](Outcome::NotTried), 16 where memory is denied, fewer where fewer could be read.
+    /// Where the way was followed, its code is among the [pieces](Self::pieces).
     pub fn code(&self) -> &[u8] {
         self.memory
             .bytes

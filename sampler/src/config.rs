@@ -46,8 +46,8 @@ pub enum Engine {
     /// Perf ring buffers, with registers and a copy of the stack.
     #[default]
     Ring,
-    /// A BPF program on the overflow, with registers and the memory that the code ahead loads. It samples
-    /// whole CPUs and lets through what [`Target`] and [`Filter`] name.
+    /// A BPF program on the overflow, with registers and the memory that the code ahead loads. It
+    /// samples whole CPUs and lets through what [`Target`] and [`Filter`] name.
     Bpf,
 }
 
@@ -75,7 +75,8 @@ pub struct BpfOptions {
     pub buffer_bytes: u32,
     /// Instructions that the handler follows from the interrupted one on: 1 to 1024.
     pub followed: u32,
-    /// The share of samples whose ways it follows. Which ones is drawn for each, and depends on nothing.
+    /// The share of samples whose ways it follows. Which ones is drawn for each, and depends on
+    /// nothing.
     pub share: Share,
     /// PCs of each CPU whose cycles are counted while its buffer is full.
     pub overflow_entries: u32,
@@ -86,8 +87,8 @@ pub struct BpfOptions {
 }
 
 impl Default for BpfOptions {
-    /// Sizes for a few thousand samples a second: 65,536 rows, 16 frames, buffers of 1 MiB. Ways of 16
-    /// instructions are followed, of all samples.
+    /// Sizes for a few thousand samples a second: 65,536 rows, 16 frames, buffers of 1 MiB. Ways of
+    /// 16 instructions are followed, of all samples.
     fn default() -> BpfOptions {
         BpfOptions {
             filter: Filter::default(),

@@ -76,11 +76,11 @@ impl Counters {
 
 /// The handler of a run with the engine `bpf`; copies of it are the same.
 ///
-/// What is given to it is bounded by [`crate::BpfOptions`]: rows that are not used give way to others.
-/// Each call is a system call, during which the kernel does not run the handler on the CPU that makes
-/// it, unless the clock is [`crate::Clock::Timer`]. How often that happened is not to be had: for
-/// programs on perf events the kernel counts no misses (`recursion_misses` of `bpf_prog_info` stays 0),
-/// and the event's own count goes on.
+/// What is given to it is bounded by [`crate::BpfOptions`]: rows that are not used give way to
+/// others. Each call is a system call, during which the kernel does not run the handler on the CPU
+/// that makes it, unless the clock is [`crate::Clock::Timer`]. How often that happened is not to be
+/// had: for programs on perf events the kernel counts no misses (`recursion_misses` of
+/// `bpf_prog_info` stays 0), and the event's own count goes on.
 #[derive(Clone)]
 pub struct Handler {
     maps: Arc<Maps>,

@@ -9,8 +9,8 @@
 //! There are two engines. With [`Engine::Ring`] the kernel's perf events write samples with
 //! registers and a copy of the stack. With [`Engine::Bpf`] a BPF program runs at each overflow
 //! (`bpf/` holds it): it knows whom to sample, says who was running, and reads the memory that
-//! the code ahead loads. It goes by what the consumer tells it ([`Handler`]). Both deliver [`RawSample`]s the same
-//! way; only the second fills in [`RawSample::capture`].
+//! the code ahead loads. It goes by what the consumer tells it ([`Handler`]). Both deliver
+//! [`RawSample`]s the same way; only the second fills in [`RawSample::capture`].
 //!
 //! The way of a sample: the kernel writes it into the ring of the CPU it was taken on; a reader
 //! thread (pinned to that CPU; one for all CPUs where the handler fills their buffers) wakes up every few

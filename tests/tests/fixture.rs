@@ -1,6 +1,6 @@
 //! Profiles the fixture with the release build of both programs and holds every
-//! even-tempered share to the truth. One recording serves all tests, and another those of samples of
-//! which a part goes without a way.
+//! even-tempered share to the truth. One recording serves all tests, and another those of samples
+//! of which a part goes without a way.
 //!
 //! What the biased functions show is printed by `cargo xtask demo`, not judged.
 

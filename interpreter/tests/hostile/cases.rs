@@ -380,8 +380,8 @@ impl Memory for Brought<'_> {
     }
 }
 
-/// Any code and registers: a window with some of the lines that it loads from, whole or in part, claims
-/// what one with all memory does.
+/// Any code and registers: a window with some of the lines that it loads from, whole or in part,
+/// claims what one with all memory does.
 pub(crate) fn pieces(data: &[u8]) {
     let mut bytes = Bytes(data);
     let window = Window {

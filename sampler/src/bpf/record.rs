@@ -87,8 +87,8 @@ const IP: usize = 16;
 const TGID: usize = 80;
 const FLAGS: usize = 136;
 const CONTEXT: usize = 140;
-/// Where it has what was read ahead and why no further, how many samples found no room since the one
-/// before, and how many bytes of stack there are.
+/// Where it has what was read ahead and why no further, how many samples found no room since the
+/// one before, and how many bytes of stack there are.
 const OUTCOME: usize = 143;
 const WAY_END: usize = 144;
 const MISSED: usize = 148;

@@ -121,7 +121,8 @@ impl Chase {
         Ok(known)
     }
 
-    /// The loads of one turn, from registers at the loop's begin: node, its successor, table, constant.
+    /// The loads of one turn, from registers at the loop's begin: node, its successor, table,
+    /// constant.
     fn loads(&self, node: u64) -> [u64; 4] {
         let index = ((node - self.nodes) / NODE_BYTES + STEP) % NODES;
         let next = self.nodes + index * NODE_BYTES;
@@ -151,9 +152,9 @@ fn is_followed(capture: &Capture) -> bool {
     matches!(capture.outcome, Outcome::Followed { .. })
 }
 
-/// Every way through the loop brings what its turn loads, and nothing else than what the program holds;
-/// so is every caller that the rows lead to. Not one may be wrong, before the process is known and
-/// after that.
+/// Every way through the loop brings what its turn loads, and nothing else than what the program
+/// holds; so is every caller that the rows lead to. Not one may be wrong, before the process is
+/// known and after that.
 fn truth(clock: Clock) -> Result<(), Failed> {
     let chase = Chase::start()?;
     let mut recording = chase.recording(clock, Share::ALL)?;

@@ -1,9 +1,9 @@
 /*
  * The handler's reading of lines, its second look at them, and its walk over frames, outside of the
- * kernel: answers each case on its input by a result on its output, both of fixed size. Memory is made
- * up: which pages can be read and what their bytes are follows from addresses and a salt, for addresses
- * of the kernel as well, so that only the code under test keeps away from those. Every read is
- * reported.
+ * kernel: answers each case on its input by a result on its output, both of fixed size. Memory is
+ * made up: which pages can be read and what their bytes are follows from addresses and a salt, for
+ * addresses of the kernel as well, so that only the code under test keeps away from those. Every
+ * read is reported.
  */
 #include <stdio.h>
 #include <string.h>

@@ -58,8 +58,8 @@ impl Case {
         Self(bytes)
     }
 
-    /// Lines of a process, or of the kernel, in memory made up from `salt`; and, if `again`, a second
-    /// look: others have [written](is_written) meanwhile.
+    /// Lines of a process, or of the kernel, in memory made up from `salt`; and, if `again`, a
+    /// second look: others have [written](is_written) meanwhile.
     pub(crate) fn lines(salt: u64, kernel: bool, addresses: &[u64], again: bool) -> Self {
         let words = std::iter::once(salt).chain([0; 20]);
         // There are few.

@@ -1,5 +1,5 @@
-//! The handler's C code outside of the kernel: that it follows code as the interpreter does, and that
-//! neither hostile code nor hostile stacks make it read what it may not.
+//! The handler's C code outside of the kernel: that it follows code as the interpreter does, and
+//! that neither hostile code nor hostile stacks make it read what it may not.
 //!
 //! The code is compiled with a frame of its own (`host.c`), under the address and the
 //! undefined-behaviour sanitizer, and asked through pipes.
@@ -59,8 +59,8 @@ fn is_somewhere(address: u64) -> bool {
     address >= 0x1000 && matches!(address.cast_signed() >> 56, 0 | -1)
 }
 
-/// Lines of a process are read whole, once, in order, and of user memory alone. The second look reads
-/// the same again, and tells exactly the words that were written meanwhile.
+/// Lines of a process are read whole, once, in order, and of user memory alone. The second look
+/// reads the same again, and tells exactly the words that were written meanwhile.
 #[test]
 fn what_is_written_meanwhile_is_told() {
     let host = Host::start().unwrap();
@@ -119,8 +119,8 @@ fn what_is_written_meanwhile_is_told() {
     assert!(changed > all / 10 && changed < all, "{changed} of {all}");
 }
 
-/// On a way through the kernel's code lines are read in the ranges that are allowed, and nothing of a
-/// process.
+/// On a way through the kernel's code lines are read in the ranges that are allowed, and nothing of
+/// a process.
 #[test]
 fn the_kernels_lines_lie_where_they_are_allowed() {
     let host = Host::start().unwrap();
