@@ -28,9 +28,9 @@ pub const DEFAULT: Settings = Settings {
     ways: 100,
 };
 
-/// About as many windows, where two of five samples go without a way.
+/// As many windows, where two of five samples go without a way.
 pub const SPARSE: Settings = Settings {
-    seconds: 33,
+    rate: 10_000,
     ways: 60,
     ..DEFAULT
 };
