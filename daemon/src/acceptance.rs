@@ -4,10 +4,10 @@
 //!
 //! The first undoes the pull of stalls ([`crate::blocks`]). It is for shares of executions.
 //! Windows that are long enough to tell these by what comes back ([`crate::tables`]) are all kept,
-//! since shares of time need all of them; there branches and calls count in part. Where a capture
-//! plan would be evaluated for a window, the interrupt's handler throws a coin for it: with a share
-//! somewhat above the probability ([`crate::plans`]), since the handler cannot be told anew at each
-//! sample. A second coin is thrown here, and the two are one of that probability.
+//! since shares of time need all of them; there branches and calls count in part. In
+//! recordings of versions that went by plans the interrupt's handler has thrown a coin for a
+//! window, with a share somewhat above the probability. A second coin is thrown here, and the two
+//! are one of that probability.
 //!
 //! The second is for the sample's interval. An interval stays in force for many samples, so a phase
 //! of the program that meets a short one is sampled more often than a phase that meets a long one.

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use sampler::{Clock, Engine, probe};
 
-use crate::choices::SHORTEST_FOLLOWED;
-
 /// What an interrupt costs at most where nothing is amiss. Of a shared machine others may have so much for
 /// a tenth of a second that it seems to cost several times what it does; that was seen in one of ten
 /// measurements.
@@ -47,8 +45,7 @@ pub(crate) struct Work {
 }
 
 const LONGEST: u32 = 256;
-/// Of the handler by a plan; where it follows the way; and then for each instruction of the window.
-const BY_PLAN: Duration = Duration::from_micros(5);
+/// Of the handler, and for each instruction of the window.
 const FOLLOWING: Duration = Duration::from_micros(9);
 const FOLLOWED: Duration = Duration::from_nanos(50);
 /// Of the collector, and for each instruction of the window.
@@ -59,10 +56,9 @@ impl Work {
     /// Of windows of so many instructions at most.
     pub(crate) fn of(engine: Engine, window: u32) -> Self {
         let instructions = window.min(LONGEST);
-        let handler = match (engine, window) {
-            (Engine::Ring, _) => Duration::ZERO,
-            (Engine::Bpf, ..SHORTEST_FOLLOWED) => BY_PLAN,
-            (Engine::Bpf, _) => FOLLOWING + FOLLOWED * instructions,
+        let handler = match engine {
+            Engine::Ring => Duration::ZERO,
+            Engine::Bpf => FOLLOWING + FOLLOWED * instructions,
         };
         Self {
             window,
@@ -195,7 +191,7 @@ mod tests {
         assert_eq!(rate(256, 4), 100);
         assert_eq!(rate(256, 12), 100);
         assert_eq!(rate(256, 28), 50);
-        assert_eq!(rate(16, 1), 500);
+        assert_eq!(rate(16, 1), 300);
         assert_eq!(rate(16, 12), 200);
         assert_eq!(rate(16, 28), 100);
         for window in [16, 256] {
@@ -248,7 +244,7 @@ mod tests {
         let warning = affordable.warning(10_000).expect("a dear rate");
         assert!(warning.contains("take up to 89 % of"), "{warning}");
         assert_eq!(affordable.warning(5000), None);
-        let cheap = Affordable::with(Duration::from_micros(1), windows(16));
+        let cheap = Affordable::with(Duration::from_micros(1), windows(1));
         assert_eq!(cheap.warning(10_000), None);
     }
 
@@ -262,7 +258,7 @@ mod tests {
         assert!(why.starts_with(wanted), "{why}");
         let assumed = Affordable::with(Duration::ZERO, windows(16)).why();
         let wanted =
-            "up to 87µs each, emptied caches and the work on windows of 16 included; others run";
+            "up to 92µs each, emptied caches and the work on windows of 16 included; others run";
         assert!(assumed.contains(wanted), "{assumed}");
         let advice = affordable.advice(999).expect("few samples");
         assert!(

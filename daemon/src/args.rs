@@ -163,6 +163,12 @@ pub(crate) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) window: u32,
 
+    /// Percent of the samples, drawn by lot, of which memory is read ahead. The others tell times
+    /// and callers alone, and cost less.
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, hide = true,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) ways: u32,
+
     /// Kinds of values: dest, operands, compare, ea, base, load, old, mem, branch, target, args,
     /// ret, vector; comma-separated.
     #[arg(long, value_name = "KIND,...", default_value_t)]
@@ -173,8 +179,7 @@ pub(crate) struct RecordArgs {
     pub(crate) context: ContextArg,
 
     /// Make the random part of the intervals (and every other coin) repeatable. What is drawn in
-    /// the kernel is not: the intervals of the clock timer, and by the engine bpf which samples
-    /// have no memory read since their windows would be thinned.
+    /// the kernel is not: the intervals of the clock timer, and which samples go without memory.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 

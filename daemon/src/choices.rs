@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
-use sampler::{Clock, Engine, Filter, Sampler, Target};
+use sampler::{Clock, Engine, Filter, Sampler, Share, Target};
 
 use crate::affordable::{Affordable, MANY, Work};
 use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
@@ -27,12 +27,15 @@ use crate::sysctl::{Places, Raised};
 const PATIENCE: u32 = 32;
 const MOST_SAMPLES: u32 = 160;
 
-/// What a sample takes of a buffer at most, as a rule, in bytes: of short windows, and of long ones.
-const SAMPLE_BYTES: [u32; 2] = [768, 4096];
+/// What a sample takes of a buffer at most, as a rule, in bytes: of any window, for each of its
+/// instructions, and of the longest.
+const SAMPLE_BYTES: u32 = 640;
+const INSTRUCTION_BYTES: u32 = 18;
+const MOST_SAMPLE_BYTES: u32 = 4096;
 
-/// How large buffers are at least, and at most for short windows and for long ones.
+/// How large buffers are at least and at most.
 const LEAST_BUFFER: u32 = 1 << 20;
-const LARGEST_BUFFERS: [u32; 2] = [4 << 20, 8 << 20];
+const LARGEST_BUFFER: u32 = 8 << 20;
 
 /// Bytes for what is known of programs, where that is not configured.
 pub(crate) const PROGRAMS: usize = 128 << 20;
@@ -151,13 +154,14 @@ impl Choices {
         if self.engine == Engine::Bpf {
             // There is room for what comes while the reader has to wait for a processor.
             let late = config.wake_up_samples.saturating_mul(PATIENCE);
-            config.bpf.buffer_bytes = buffer_bytes(late, args.window >= SHORTEST_FOLLOWED);
+            config.bpf.buffer_bytes = buffer_bytes(late, args.window);
             config.wake_up_samples = late.min(MOST_SAMPLES);
         }
         config.batch_bytes = batch_bytes(config.wake_up_samples);
         config.bpf.not_dumpable = args.allow_secrets;
         config.bpf.frames = args.frames;
-        config.bpf.followed = followed(args.window);
+        config.bpf.followed = args.window.clamp(1, sampler::BpfOptions::MOST_FOLLOWED);
+        config.bpf.share = Share::new(f64::from(args.ways) / 100.0);
         // Nothing else keeps it.
         config.bpf.placement = args.raw.is_some();
         config.bpf.filter = self.filter(args)?;
@@ -398,24 +402,15 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
     Ok(raised)
 }
 
-/// Windows of so many instructions or more are read ahead by following the thread. Short windows go by
-/// plans, which know both arms of a branch.
-pub(crate) const SHORTEST_FOLLOWED: u32 = 64;
-
-/// Instructions that the handler follows for windows of so many.
-fn followed(window: u32) -> u32 {
-    match window {
-        ..SHORTEST_FOLLOWED => 0,
-        _ => window,
-    }
-}
-
 /// The size of a CPU's buffer of which half holds so many samples, if there may be such a large one.
-fn buffer_bytes(samples: u32, are_long: bool) -> u32 {
-    let of = usize::from(are_long);
-    let wanted = samples.saturating_mul(2 * SAMPLE_BYTES[of]);
+fn buffer_bytes(samples: u32, window: u32) -> u32 {
+    let of_window = INSTRUCTION_BYTES.saturating_mul(window);
+    let of_sample = SAMPLE_BYTES
+        .saturating_add(of_window)
+        .min(MOST_SAMPLE_BYTES);
+    let wanted = samples.saturating_mul(2 * of_sample);
     // The largest is a power of two.
-    let clamped = wanted.clamp(LEAST_BUFFER, LARGEST_BUFFERS[of]);
+    let clamped = wanted.clamp(LEAST_BUFFER, LARGEST_BUFFER);
     clamped.next_power_of_two()
 }
 
@@ -442,10 +437,11 @@ mod tests {
     /// Buffers are powers of two that are large enough for the wake-ups that are asked for, within limits.
     #[test]
     fn sizes_of_buffers() {
-        let sizes = |are_long| {
-            [1, 333, 1333, 3333, u32::MAX].map(|samples| buffer_bytes(samples, are_long) >> 20)
+        let sizes = |window| {
+            [1, 333, 1333, 3333, u32::MAX].map(|samples| buffer_bytes(samples, window) >> 20)
         };
-        assert_eq!(sizes(false), [1, 1, 2, 4, 4]);
-        assert_eq!(sizes(true), [1, 4, 8, 8, 8]);
+        assert_eq!(sizes(16), [1, 1, 4, 8, 8]);
+        assert_eq!(sizes(256), [1, 4, 8, 8, 8]);
+        assert_eq!(sizes(1024), sizes(256));
     }
 }

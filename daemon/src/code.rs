@@ -41,8 +41,6 @@ pub(crate) struct ProcessCode<'a, 'b, 'v> {
     epoch: u64,
     /// What was read at the interrupt, if the engine reads there.
     brought: Option<&'b Pieces<'b>>,
-    /// Code was wanted that had not been read there.
-    missed: bool,
     run: Run<'b>,
     /// The piece that kept code was compared with last.
     compared: Run<'b>,
@@ -91,7 +89,6 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             cache,
             epoch: epochs.of(view.maps),
             brought,
-            missed: false,
             run: Run::default(),
             compared: Run::default(),
             last: None,
@@ -105,11 +102,6 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
                 lasts: false,
             },
         }
-    }
-
-    /// Whether code was wanted that had not been read at the interrupt.
-    pub(crate) fn missed(&self) -> bool {
-        self.missed
     }
 
     /// The instruction at a process address, if its code was read.
@@ -172,9 +164,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         }
         let held = self.cache.find_decoded(image.0, pc.wrapping_sub(bias))?;
         let last = pc.wrapping_add(self.cache.get(held).len() as u64 - 1);
-        let held = self.view.is_in_pristine(last).then_some(held);
-        self.missed |= held.is_some();
-        held
+        self.view.is_in_pristine(last).then_some(held)
     }
 
     /// An instruction of another mapping, or that goes on in another piece, or must be vouched for.
@@ -213,7 +203,6 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
                 Err(reason) => return Err(reason),
             }
         }
-        self.missed = true;
         let captured = self.brought.is_some();
         let reason = |why| {
             if captured {
@@ -262,11 +251,9 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     }
 
     /// Whether an instruction of which no code was read lies where the file vouches for it.
-    fn is_of_file(&mut self, pc: u64, len: usize) -> bool {
+    fn is_of_file(&self, pc: u64, len: usize) -> bool {
         let last = pc.wrapping_add(len as u64).wrapping_sub(1);
-        let vouched = self.view.is_in_pristine(pc) && self.view.is_in_pristine(last);
-        self.missed |= vouched;
-        vouched
+        self.view.is_in_pristine(pc) && self.view.is_in_pristine(last)
     }
 
     /// Whether the code at an address is this, where it is not all in the piece that was compared

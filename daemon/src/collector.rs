@@ -7,7 +7,7 @@ use hotlist::{Config, Generator};
 use interpreter::{Capture, DecodeCache, Processor, Registers, State, Traces};
 use profiledb::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{Handler, Mmap, Pid, ProcessKey, Record, UserRegisters};
+use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
 
 use self::waiting::Waiting;
 use crate::acceptance::Acceptance;
@@ -22,9 +22,9 @@ use crate::loadmap::{Loadmap, Process};
 use crate::mapping::{is_data, rights};
 use crate::memory::Memory;
 use crate::merge::Merged;
-use crate::plans::Plans;
 use crate::raw;
 use crate::tables::{PcId, Tables};
+use crate::told::Told;
 use crate::view::View;
 use crate::witness::Evidence;
 
@@ -94,8 +94,8 @@ pub(crate) struct Collector {
     pub(crate) tables: Tables,
     coins: Generator,
     acceptance: Acceptance,
-    /// Where the engine takes capture plans.
-    plans: Option<Plans>,
+    /// Where the engine has a handler in the kernel.
+    told: Option<Told>,
     /// Where all that is taken is written down, if it is.
     raw: Option<raw::Writer>,
     /// Samples that have come.
@@ -159,7 +159,7 @@ impl Collector {
             traces: Traces::new(PREPARED),
             epochs: Epochs::default(),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
-            plans: None,
+            told: None,
             raw: None,
             waiting: Waiting::default(),
             own_pid: Pid(std::process::id()),
@@ -196,21 +196,19 @@ impl Collector {
         self.acceptance.set_mean(mean);
     }
 
-    /// Gives plans to this handler from now on.
-    pub(crate) fn serve(&mut self, handler: Handler) {
-        let mut plans = Plans::new(handler, self.settings.window);
-        plans.meet(ProcessKey::default(), || false);
-        self.plans = Some(plans);
+    /// Tells this handler of processes and unwind rows from now on.
+    pub(crate) fn tell(&mut self, handler: Handler) {
+        self.told = Some(Told::new(handler));
     }
 
     /// Whether there is a handler, whose samples bring what their windows need.
     pub(crate) fn has_handler(&self) -> bool {
-        self.plans.is_some()
+        self.told.is_some()
     }
 
-    /// Plans made so far, and processes met.
-    pub(crate) fn learned(&self) -> u64 {
-        self.plans.as_ref().map_or(0, Plans::learned)
+    /// Processes that the handler was told of so far.
+    pub(crate) fn met(&self) -> u64 {
+        self.told.as_ref().map_or(0, Told::met)
     }
 
     /// Empty tables in place of the full ones, which are returned.
@@ -234,7 +232,7 @@ impl Collector {
         ] {
             self.tables.count("image", name, n);
         }
-        let counted = self.plans.as_mut().map(Plans::take_counters);
+        let counted = self.told.as_mut().map(Told::take_counters);
         for (name, n) in counted.unwrap_or_default() {
             self.tables.count("handler", name, n);
             if name == "cycles_lost" {
@@ -446,10 +444,10 @@ impl Collector {
                         .look_at_generated(Some(pid), sampler::clock_now());
                 }
                 self.loadmap.exit(pid, is_leader, time);
-                if let Some(plans) = &mut self.plans
+                if let Some(told) = &mut self.told
                     && is_leader
                 {
-                    plans.exited(pid);
+                    told.exited(pid);
                 }
             }
             Record::Throttle { .. } => {
@@ -467,14 +465,14 @@ impl Collector {
 
     fn mmap(&mut self, mmap: &Mmap) {
         if self.loadmap.mmap(mmap, &mut self.images)
-            && let Some(plans) = &mut self.plans
+            && let Some(told) = &mut self.told
             && let Some(process) = self.loadmap.get(mmap.pid)
             && process
                 .maps
                 .find(mmap.address)
                 .is_none_or(|mapping| mapping.special)
         {
-            plans.look_for_devices(mmap.pid, || has_devices(mmap.pid, &process.maps));
+            told.look_for_devices(mmap.pid, || has_devices(mmap.pid, &process.maps));
         }
     }
 
@@ -484,7 +482,7 @@ impl Collector {
         Memory {
             programs: images + self.files.bytes() + self.loadmap.bytes(),
             code: pages + self.cache.bytes() + self.traces.bytes() + self.blocks.bytes(),
-            plans: self.plans.as_ref().map_or(0, Plans::bytes),
+            rows: self.told.as_ref().map_or(0, Told::bytes),
         }
     }
 

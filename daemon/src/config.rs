@@ -257,6 +257,7 @@ impl Config {
             period: period.as_ref().map(|period| period.0),
             allow_sysctl: false,
             window: window.small(),
+            ways: 100,
             capture: capture.0,
             context,
             seed: None,

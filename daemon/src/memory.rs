@@ -14,8 +14,8 @@ pub(crate) struct Memory {
     pub(crate) programs: usize,
     /// Code: pages of files, decoded instructions, basic blocks.
     pub(crate) code: usize,
-    /// What is known of the plans that the handler has.
-    pub(crate) plans: usize,
+    /// What is noted of the unwind rows that the handler was given.
+    pub(crate) rows: usize,
 }
 
 /// Room for so many things of one kind, in which several keep theirs.

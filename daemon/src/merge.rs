@@ -72,7 +72,7 @@ impl Merge {
         cpu.queue.extend(batch.records.into_iter().map(|record| {
             // The pages of others are not looked at.
             let record = match record {
-                Record::Packed(ref packed) if packed.has_stack() && packed.lacks_plan() => {
+                Record::Packed(ref packed) if packed.has_stack() && packed.is_not_tried() => {
                     record.unpacked()
                 }
                 other => other,

@@ -2,8 +2,8 @@
 //!
 //! One that wakes up finds its data gone from the processor's caches, which costs as much as some
 //! hundred samples do. So it sleeps long, unless there is something to learn: the files of programs that
-//! run for a second are gone unless they are looked at within a fraction of it, and short windows have
-//! values only if plans are made as soon.
+//! run for a second are gone unless they are looked at within a fraction of it, and code that
+//! processes make at run time is gone with them.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(40
 /// While more than one record in so many is news, a nap is no longer than the first of them, or the
 /// second.
 const NEWS: [u64; 2] = [2, 8];
-/// While more than one record in so many led to a plan or a new process, the next nap is the least.
+/// While more than one record in so many led to a new process, the next nap is the least.
 const LEARNED: u64 = 20;
 /// The longest time in which nothing but a signal is heard meanwhile. Where there was so much news, it
 /// is the least nap.
@@ -55,7 +55,7 @@ impl Nap {
     }
 
     /// The one after this, begun at that time, when so many records were looked at and led to so many
-    /// plans and new processes: longer, unless much was learned.
+    /// new processes: longer, unless much was learned.
     pub(crate) fn next(self, begun: Instant, records: u32, learned: u64) -> Self {
         let [least, _] = NAPS;
         let length = match learned * LEARNED > u64::from(records) {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn naps() {
         let [least, _] = NAPS;
-        let next = |nap: Nap, plans| nap.next(Instant::now(), 100, plans);
+        let next = |nap: Nap, met| nap.next(Instant::now(), 100, met);
         let mut naps = std::iter::successors(Some(Nap::new(MOST)), |nap| Some(next(*nap, 5)));
         let longest = naps.find(|nap| nap.length >= MOST).expect("a long one");
         assert_eq!(next(longest, 5).length, MOST);

@@ -341,6 +341,32 @@ mod tests {
         }
     }
 
+    /// What was read ahead has the number that it had in recordings of versions that went by plans.
+    #[test]
+    fn outcomes() {
+        use sampler::{Outcome, PlanFailure, WayEnd};
+        let cause = PlanFailure::Forbidden;
+        let (tag, step) = (7, 3);
+        let wanted: [(&[u8], Outcome); 8] = [
+            (&[0], Outcome::NotTried),
+            (&[1, 7], Outcome::Complete { tag }),
+            (&[2, 7, 3, 1], Outcome::Failed { tag, step, cause }),
+            (&[3, 7], Outcome::Thinned { tag }),
+            (&[4], Outcome::MemoryDenied),
+            (&[5], Outcome::ValuesDenied),
+            (&[6], Outcome::NotDumpable),
+            (
+                &[7, 0],
+                Outcome::Followed {
+                    end: WayEnd::Length,
+                },
+            ),
+        ];
+        for (bytes, outcome) in wanted {
+            assert_eq!(postcard::from_bytes(bytes), Ok(outcome));
+        }
+    }
+
     /// What is written is read again; a file cut anywhere is said to be so, as is one with a bit of any
     /// byte changed, and hostile lengths allocate nothing.
     #[test]

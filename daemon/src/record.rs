@@ -119,7 +119,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         collector.write_raw(raw);
     }
     if let Some(handler) = running.handler() {
-        collector.serve(handler);
+        collector.tell(handler);
     }
     let store = Store::new(writer)?;
     let mut session = Session::new(&setup.cpus, collector, store, LONGEST_NAP);

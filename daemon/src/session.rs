@@ -96,9 +96,9 @@ pub(crate) struct Session {
     /// Bytes of the batches that were taken.
     taken_bytes: u64,
     nap: Nap,
-    /// Records handed on since it began, and the plans that had been made then.
+    /// Records handed on since it began, and the processes that had been met then.
     handed: u32,
-    plans: u64,
+    met: u64,
     /// Samples from before are ignored.
     since: u64,
 }
@@ -122,7 +122,7 @@ impl Session {
             taken_bytes: 0,
             nap: Nap::new(longest_nap),
             handed: 0,
-            plans: 0,
+            met: 0,
             since: 0,
         }
     }
@@ -179,8 +179,8 @@ impl Session {
                     self.collector.look_at_images();
                 }
                 self.run_waiting(driver)?;
-                let plans = self.collector.learned();
-                let learned = plans - std::mem::replace(&mut self.plans, plans);
+                let met = self.collector.met();
+                let learned = met - std::mem::replace(&mut self.met, met);
                 let handed = std::mem::take(&mut self.handed);
                 self.nap = self.nap.next(woken, handed, learned);
             }

@@ -13,8 +13,8 @@ use crate::access::Evidence;
 use crate::tables::{Moment, Owner, Pc, PcId, SiteId, Tables};
 use crate::view::View;
 
-/// What was read at the interrupt: the code at the PC, and what the plan names. It is looked at when
-/// it is first wanted: most samples are no beginning of a window that counts.
+/// What was read at the interrupt: code, and what it loads. It is looked at when it is first
+/// wanted: most samples are no beginning of a window that counts.
 #[derive(Debug)]
 pub(crate) struct Brought<'a> {
     pc: u64,
@@ -59,8 +59,8 @@ impl<'a> Brought<'a> {
     }
 }
 
-/// Memory as of the interrupt: the stack copy of the sample, what a plan had read, and pristine
-/// image pages.
+/// Memory as of the interrupt: what was read on the way, else the stack copy of the sample, and
+/// pristine image pages.
 #[derive(Debug)]
 pub(crate) struct SampleMemory<'a, 'v> {
     pub(crate) view: &'a View<'v>,
@@ -185,32 +185,6 @@ impl SampleMemory<'_, '_> {
     }
 }
 
-/// Indirect branches and returns of a window that are noted.
-const WAYS: usize = 8;
-
-/// Where the indirect branches and returns of one window led, the first ones: each that a plan does
-/// not know ends it, so that the last alone would teach nothing where there are several.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ways {
-    /// Branch and destination.
-    ways: [(u64, u64); WAYS],
-    len: usize,
-}
-
-impl Ways {
-    /// Takes note of one, if there is room.
-    pub(crate) fn add(&mut self, branch: u64, destination: u64) {
-        if let Some(way) = self.ways.get_mut(self.len) {
-            *way = (branch, destination);
-            self.len += 1;
-        }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &(u64, u64)> {
-        self.ways.iter().take(self.len)
-    }
-}
-
 /// A value event; `None`: reached, but the value is not known.
 pub(crate) type Event = (Parameter, Option<u64>);
 
@@ -238,16 +212,12 @@ pub(crate) struct Recorder<'a, 'v> {
     pub(crate) destinations_known: u64,
     pub(crate) loads: u64,
     pub(crate) loads_known: u64,
-    /// A load whose address was known found nothing there.
-    pub(crate) unread: bool,
     /// The kinds of values that are wanted.
     pub(crate) capture: Capture,
     /// Where the last call ends up: a jump there is its stub's.
     pub(crate) called: Option<u64>,
     /// An indirect transfer at this PC, which is a jump unless a call is reported next.
     pub(crate) transfer: Option<(u64, Option<u64>)>,
-    /// Where indirect branches and returns led.
-    pub(crate) went: Ways,
 }
 
 impl Recorder<'_, '_> {
@@ -418,13 +388,8 @@ impl Sink for Recorder<'_, '_> {
         self.callers.pop();
     }
 
-    fn went(&mut self, pc: u64, destination: u64) {
-        self.went.add(pc, destination);
-    }
-
-    fn load(&mut self, _pc: u64, address: Option<u64>, _bytes: u32, known: bool) {
+    fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, known: bool) {
         self.loads += 1;
         self.loads_known += u64::from(known);
-        self.unread |= address.is_some() && !known;
     }
 }

@@ -6,7 +6,7 @@
 //! next record.
 
 use rustc_hash::FxHashMap;
-use sampler::{Capture, Mode, Pid, PlanOutcome, RawSample, UserRegisters};
+use sampler::{Capture, Mode, Outcome, Pid, RawSample, UserRegisters};
 use serde::{Deserialize, Serialize};
 
 use crate::procfs::{PageState, Pagemap};
@@ -47,11 +47,11 @@ impl Witness {
         let UserRegisters::Long(registers) = &sample.user else {
             return None;
         };
-        // With a plan the code itself came along.
-        let planned = |capture: &Capture| capture.plan != PlanOutcome::Missing;
+        // With a way the code itself came along.
+        let followed = |capture: &Capture| capture.outcome != Outcome::NotTried;
         if sample.mode != Mode::User
             || sample.stack.is_empty()
-            || sample.capture.as_ref().is_some_and(planned)
+            || sample.capture.as_ref().is_some_and(followed)
         {
             return None;
         }

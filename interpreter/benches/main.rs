@@ -1,4 +1,4 @@
-//! How long windows and plans take.
+//! How long windows take.
 
 mod long;
 mod real;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use interpreter::{
-    Capture, Code, DecodeCache, Evaluated, Fetched, Memory, Parameter, Planner, Registers, Request,
-    Sink, Snapshot, Sources, State, StopReason, Window, evaluate,
+    Capture, Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, State, StopReason,
+    Window,
 };
 
 use crate::real::{Library, Small, gpr, registers};
@@ -37,41 +37,6 @@ const VECTORS: &[u8] = &[
     0x75, 0xe2, // jne to the start
 ];
 const START: u64 = 0x40_1000;
-
-/// The opening of a function that checks its arguments: a branch at every third instruction.
-const CHECKS: &[u8] = &[
-    0x41, 0x54, // push r12
-    0x53, // push rbx
-    0x48, 0x89, 0xfb, // mov rbx, rdi
-    0x48, 0x85, 0xff, // test rdi, rdi
-    0x74, 0x28, // je to the pops
-    0x48, 0x8b, 0x47, 0x08, // mov rax, [rdi+8]
-    0x48, 0x85, 0xc0, // test rax, rax
-    0x74, 0x1f, // je to the pops
-    0x44, 0x8b, 0x60, 0x10, // mov r12d, [rax+16]
-    0x41, 0x39, 0xf4, // cmp r12d, esi
-    0x76, 0x16, // jbe to the pops
-    0x48, 0x8b, 0x50, 0x18, // mov rdx, [rax+24]
-    0x48, 0x63, 0xce, // movsxd rcx, esi
-    0x48, 0x8b, 0x14, 0xca, // mov rdx, [rdx+rcx*8]
-    0xf6, 0x42, 0x04, 0x01, // test byte ptr [rdx+4], 1
-    0x75, 0x05, // jne to the pops
-    0x8b, 0x02, // mov eax, [rdx]
-    0x89, 0x43, 0x20, // mov [rbx+32], eax
-    0x5b, // pop rbx
-    0x41, 0x5c, // pop r12
-    0xc3, // ret
-];
-
-/// Nothing but loads and branches, to different places: as many ways as are followed.
-fn maze() -> &'static [u8] {
-    let mut code = Vec::new();
-    for i in 0..64_u8 {
-        code.extend([0x48, 0x8b, 0x97, i, 0x01, 0, 0]); // mov rdx, [rdi+0x100+i]
-        code.extend([0x75, 7 + 9 * (i % 3)]); // jne past one or more of the next loads
-    }
-    code.leak()
-}
 
 /// Code at the start address, and the instructions decoded so far.
 struct Cached {
@@ -225,71 +190,5 @@ fn best(mut run: impl FnMut() -> u64) -> Duration {
     hundred.min().unwrap_or_default() / 100
 }
 
-/// Plans for the entries of the machine's functions, of the kinds that a daemon makes.
-fn real_plans(criterion: &mut Criterion) {
-    let mut planner = Planner::default();
-    let mut libraries = Library::all();
-    let starts: Vec<_> = libraries.iter_mut().map(|l| l.starts(false)).collect();
-    let mut each: Vec<Duration> = Vec::new();
-    for (library, starts) in libraries.iter_mut().zip(&starts) {
-        for start in starts {
-            each.push(best(|| {
-                let planned = planner.plan(*start, library, Request::default());
-                planned.map_or(0, |planned| planned.plan.load_bytes() as u64)
-            }));
-        }
-    }
-    each.sort_unstable();
-    let middle = each.get(each.len() / 2).copied().unwrap_or_default();
-    println!(
-        "real plans: {} of them, the median one takes {middle:?}",
-        each.len()
-    );
-    if let (Some(library), Some(start)) = (libraries.first_mut(), starts.concat().first()) {
-        criterion.bench_function("plan of a library's function", |bencher| {
-            bencher.iter(|| planner.plan(black_box(*start), library, Request::default()));
-        });
-    }
-}
-
-fn plan(criterion: &mut Criterion) {
-    let mut planner = Planner::default();
-    for (name, bytes) in [
-        ("a loop", LOOP),
-        ("many branches", CHECKS),
-        ("a maze", maze()),
-    ] {
-        let cache = DecodeCache::new(4096);
-        let mut code = Cached { cache, code: bytes };
-        criterion.bench_function(&format!("plan of {name}"), |bencher| {
-            bencher.iter(|| {
-                let planned = planner.plan(black_box(START), &mut code, Request::default());
-                planned.map(|planned| planned.plan.load_bytes())
-            });
-        });
-        let planned = planner
-            .plan(START, &mut code, Request::default())
-            .expect("there is code at the start");
-        let sources = Sources {
-            gpr: [0x1000; 16],
-            bias: 0,
-            fs_base: None,
-            gs_base: None,
-        };
-        let mut snapshot = Snapshot::default();
-        criterion.bench_function(&format!("evaluation of the plan of {name}"), |bencher| {
-            bencher.iter(|| {
-                snapshot.clear();
-                let mut read = |_, bytes: &mut [u8]| {
-                    bytes.fill(3);
-                    true
-                };
-                let done = evaluate(&planned.plan, black_box(&sources), &mut read, &mut snapshot);
-                assert_eq!(done, Evaluated::Done);
-            });
-        });
-    }
-}
-
-criterion_group!(benches, long::windows, window, libraries, plan, real_plans);
+criterion_group!(benches, long::windows, window, libraries);
 criterion_main!(benches);

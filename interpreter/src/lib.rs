@@ -14,13 +14,13 @@
 //! unknown with them, so of floating-point results those are known that are exact.
 //!
 //! Responsible for: decoding (through [`DecodeCache`]), machine state with unknown bytes and
-//! flags, the meaning of instructions, following known branches, the way taken ([`Path`]), and
-//! which memory a window will need ([`Planner`]). Not for: where code and memory
-//! come from ([`Code`] and [`Memory`] are the host's), what happens to the values ([`Sink`]), or
-//! anything of an operating system: no file, no clock.
+//! flags, the meaning of instructions, following known branches, the way taken ([`Path`]), and what
+//! of the memory that an interrupt read a thread could have seen ([`Pieces`]). Not for: where code
+//! and memory come from ([`Code`] and [`Memory`] are the host's), what happens to the values
+//! ([`Sink`]), or anything of an operating system: no file, no clock.
 //!
 //! Code that can have been written since it was mapped (generated, patched) is interpreted from its
-//! bytes as of the interrupt: a plan brings them along ([`Request::changeable`]), and
+//! bytes as of the interrupt: they are among the pieces that it read, and
 //! [`DecodeCache::get_sampled`] decodes anew what differs from what it holds.
 //!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
@@ -84,7 +84,7 @@ mod operand;
 mod overlay;
 mod parameter;
 mod path;
-mod plan;
+mod pieces;
 mod processor;
 mod rflags;
 mod stop;
@@ -101,12 +101,7 @@ pub use exceptions::{EXCEPTIONS, Exception, Fate};
 pub use handlers::Handlers;
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
-pub use plan::{
-    Account, Arms, Changeable, Destinations, Directions, Ending, Evaluated, Limits, MAX_PIECES,
-    MAX_SNAPSHOT_BYTES, MAX_STEP_BYTES, MAX_STEPS, Operation, PLAN_VERSION, Part, Pieces, Plan,
-    PlanCache, PlanError, PlanKey, Planned, Planner, Request, ReturnAddress, Snapshot, Source,
-    Sources, Step, evaluate, is_nowhere,
-};
+pub use pieces::{MAX_PIECES, Pieces};
 pub use processor::Processor;
 pub use rflags::{Flag, Flags};
 pub use stop::StopReason;

@@ -29,7 +29,6 @@ stop_reasons! {
     Complete, "complete", "The window reached its full length.";
     UnknownBranch, "unknown_branch", "The direction of a conditional branch was unknown.";
     UnknownTarget, "unknown_target", "The target of an indirect branch or a return was unknown.";
-    OtherArm, "other_arm", "The window went the way of a branch that its capture plan, by a draw, does not cover.";
     SystemCall, "system_call", "A system call or software interrupt leaves the program.";
     Privileged, "privileged", "A privileged or I/O instruction was reached.";
     MachineState, "machine_state", "An instruction changes which memory can be accessed (wrpkru).";

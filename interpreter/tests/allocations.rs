@@ -2,8 +2,8 @@
 
 use allocation_counter::measure;
 use interpreter::{
-    Capture, Code, DecodeCache, Fetched, Memory, Parameter, Plan, Planner, Registers, Request,
-    Sink, Snapshot, Sources, State, StopReason, Traces, Window, evaluate,
+    Capture, Code, DecodeCache, Fetched, Memory, Parameter, Pieces, Registers, Sink, State,
+    StopReason, Traces, Window,
 };
 
 const START: u64 = 0x40_1000;
@@ -121,32 +121,39 @@ fn windows() {
     }
 }
 
-/// Neither does what a handler brings: a plan that is read, evaluated, and served from.
+/// Lines of memory, and nothing else.
+struct Brought<'a>(Pieces<'a>, u32);
+
+impl Memory for Brought<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        let held = self.0.bytes(address, bytes.len());
+        self.1 += u32::from(held.is_some());
+        held.inspect(|held| bytes.copy_from_slice(held)).is_some()
+    }
+}
+
+/// Neither does what a handler brings: pieces that are taken from its record, and served from.
 #[test]
-fn snapshots() {
+fn pieces() {
     let mut code = Cached {
         cache: DecodeCache::new(64),
         sampled: false,
     };
-    let planned = Planner::default().plan(START, &mut code, Request::default());
-    let planned = planned.expect("there is code at the start");
-    let written = planned.plan.to_bytes();
-    let sources = Sources {
-        gpr: gpr(),
-        bias: 0,
-        fs_base: None,
-        gs_base: None,
-    };
     let mut state = State::new(Registers::from_sample(gpr(), START, 0));
+    let line = [3; 64];
     let mut loads = 0;
+    let window = Window::default();
+    window.run_on(&mut state, &mut code, &mut Constant, &mut Count::default());
     let counted = measure(|| {
-        let plan = Plan::from_bytes(&written).expect("it was written so");
-        let mut snapshot = Snapshot::default();
-        let mut read = |address, bytes: &mut [u8]| Constant.read(address, bytes);
-        evaluate(&plan, &sources, &mut read, &mut snapshot);
-        loads = snapshot.pieces().len();
-        let window = Window::default();
-        window.run_on(&mut state, &mut code, &mut snapshot, &mut Count::default());
+        state.registers.set_sample(gpr(), START, 0);
+        let mut pieces = Pieces::default();
+        for index in 0..80 {
+            pieces.push(0x1000 + 64 * index, &line);
+        }
+        pieces.open();
+        let mut memory = Brought(pieces, 0);
+        window.run_on(&mut state, &mut code, &mut memory, &mut Count::default());
+        loads = memory.1;
     });
     assert_eq!(counted.count_total, 0);
     assert!(loads > 0);

@@ -1,6 +1,7 @@
 /*
- * The evaluation of plans and the walk over frames: plain C over a struct work, for the handler in
- * the kernel as for tests without privilege. Whoever includes this provides
+ * What one sample is made in, what it may read, and the walk over frames: plain C over a struct
+ * work, for the handler in the kernel as for tests without privilege. Whoever includes this
+ * provides
  *
  *   long read_user(void *to, u32 size, u64 address)    0, or negative if not all could be read
  *   long read_kernel(void *to, u32 size, u64 address)  likewise; asked for allowed ranges only
@@ -12,15 +13,8 @@
 #ifndef VCPI_CAPTURE_H
 #define VCPI_CAPTURE_H
 
-/* Numbers of a plan's sources. */
-#define SOURCE_BIAS 16
-#define SOURCE_FS_BASE 17
-#define SOURCE_GS_BASE 18
-#define SOURCE_NONE 19
-#define SOURCE_STEP 32
-#define SOURCES 64
-
-_Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
+/* Bytes of one piece at most. */
+#define MAX_PIECE_BYTES 128
 
 /* Room behind the tail's last word for the piece that would no longer fit, and for the stack that
  * is not copied where it might not. */
@@ -32,6 +26,10 @@ _Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
 /* Of a piece's head, the bits that hold its address. */
 #define HEAD_ADDRESS_BITS 57
 
+/* Bases of segments that are known: bits. */
+#define KNOWN_FS_BASE 1
+#define KNOWN_GS_BASE 2
+
 /* How far frames are believed to lie apart, in bytes: by a row, and by the frame pointer alone. */
 #define FARTHEST_BY_ROW (1ULL << 30)
 #define FARTHEST_BY_POINTER (1ULL << 18)
@@ -39,7 +37,7 @@ _Static_assert((MAX_STEPS & (MAX_STEPS - 1)) == 0, "a step's number is masked");
 /* Calls are at most eight deep in the kernel's machine. */
 #define INLINE inline __attribute__((always_inline))
 
-/* What a plan for the kernel's code may read: the image, the current stack, RAM. */
+/* What a way through the kernel's code may read: the image, the current stack, RAM. */
 #define ALLOWED_RANGES (2 + RAM_RANGES)
 
 /* A line of memory that a way has read: where its words are in the tail; 0: it was not to be had. */
@@ -144,21 +142,22 @@ struct way {
 struct work {
 	/* As pt_regs has them. */
 	u64 saved[21];
-	u64 words[SOURCES];
+	/* The user registers that come besides the interrupted ones. */
+	u64 user[REGISTER_WORDS];
 	/* Of the walk: the frame that is looked at. */
 	u64 pc, sp, bp;
 	u32 bp_known, first;
-	struct row row;
-	/* The plan is for the kernel's code; it may read these ranges then. */
+	/* The kernel's code was interrupted. */
 	u32 kernel;
 	/* Of the tail: where the pieces begin and end. */
 	u32 pieces, pieces_end;
 	/* What the second look reads: twice as much as there can be, a power of two. */
-	u64 again[2 * MAX_STEP_BYTES / 8];
+	u64 again[2 * MAX_PIECE_BYTES / 8];
 	/* Samples and bytes since the reader was last woken. */
 	u32 since_wake_up, bytes_since_wake_up;
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
+	/* Of the kernel's memory may be read: */
 	struct range allowed[ALLOWED_RANGES];
 	/* Where the kernel maps all RAM, 0 where that is not known; and of the process the uppermost table
 	 * of its pages, and how many levels of them there are. */
@@ -192,59 +191,6 @@ static inline u64 within(u64 value, u64 mask)
 	return value & mask;
 }
 
-static inline u64 part_of(u64 word, u8 part)
-{
-	u8 bytes = part & 7;
-	u32 unused = bytes ? 64 - 8 * bytes : 0;
-
-	if (part & 0x80)
-		return (u64)((s64)(word << unused) >> unused);
-	return word << unused >> unused;
-}
-
-static inline int part_is_valid(u8 part)
-{
-	u8 bytes = part & 0x7f;
-
-	return bytes == 1 || bytes == 2 || bytes == 4 || part == 0;
-}
-
-/* Whether step `index` may use a source: what no step before it left is none. */
-static inline int source_is_valid(u8 source, u32 index)
-{
-	return source <= SOURCE_NONE || (source >= SOURCE_STEP && source < SOURCE_STEP + index);
-}
-
-static inline int step_is_valid(const struct step *step, u32 index)
-{
-	return source_is_valid(step->base, index) && source_is_valid(step->index, index) &&
-	       part_is_valid(step->base_part) && part_is_valid(step->index_part) &&
-	       part_is_valid(step->keep) && step->scale < 64 && step->size <= MAX_STEP_BYTES &&
-	       step->operation <= 7 && (!step->size || !step->operation);
-}
-
-static inline u64 join(u8 operation, u64 a, u64 b)
-{
-	switch (operation) {
-	case 0:
-		return a + b;
-	case 1:
-		return a - b;
-	case 2:
-		return a & b;
-	case 3:
-		return a | b;
-	case 4:
-		return a ^ b;
-	case 5:
-		return a >> (b & 63);
-	case 6:
-		return (u64)((s64)a >> (b & 63));
-	default:
-		return a * b;
-	}
-}
-
 /* No memory can be there: null pointers with what is added to them, and what is no address. */
 static inline int is_nowhere(u64 address)
 {
@@ -253,7 +199,7 @@ static inline int is_nowhere(u64 address)
 	return address < 0x1000 || (top != 0 && top != -1);
 }
 
-/* Whether a plan for the kernel's code may read there: elsewhere may be devices. */
+/* Whether a way through the kernel's code may read there: elsewhere may be devices. */
 static INLINE int is_allowed(const struct work *work, u64 address, u32 size)
 {
 	u32 index;
@@ -263,140 +209,6 @@ static INLINE int is_allowed(const struct work *work, u64 address, u32 size)
 		    size <= work->allowed[index].end - address)
 			return 1;
 	return 0;
-}
-
-/* How far a plan has come: the tail's words, and bytes that it has read. */
-struct progress {
-	u32 used, bytes;
-};
-
-/* Reads `size` bytes (1 to 128) into the tail, a head before them. The tail's next word does not
- * move if that fails. */
-static inline int load(struct work *work, struct progress *progress, u64 address, u32 size,
-		       u64 *result)
-{
-	u32 used = progress->used & (TAIL_WORDS - 1);
-	u32 words = (size + 7) / 8;
-	u64 *bytes = &work->tail[used + 1];
-	u64 word;
-	long error;
-
-	/* The last word is not filled by every size. */
-	work->tail[used + (words & 31)] = 0;
-	if (work->kernel) {
-		if (!is_allowed(work, address, size))
-			return PLAN_FORBIDDEN;
-		error = read_kernel(bytes, size, address);
-	} else {
-		/* Beyond this there is no user memory, whatever the reading function thinks. */
-		if (address >> 56 || (address + (size - 1)) >> 56)
-			return PLAN_FORBIDDEN;
-		error = read_user(bytes, size, address);
-	}
-	if (error)
-		return PLAN_UNREADABLE;
-	if (progress->bytes + size > MAX_PLAN_BYTES || used + 1 + words > TAIL_WORDS)
-		return PLAN_FULL;
-	progress->bytes += size;
-	work->tail[used] = (address & ((1ULL << HEAD_ADDRESS_BITS) - 1)) |
-			   (u64)(size - 1) << HEAD_ADDRESS_BITS;
-	progress->used = used + 1 + words;
-	word = *bytes;
-	if (size < 8)
-		word &= (1ULL << (8 * size)) - 1;
-	*result = word;
-	return PLAN_COMPLETE;
-}
-
-/* Most steps read at a distance from a whole word, and leave a whole word. The eight bytes behind their
- * displacement are these, but for the base and the size: the first and the sixth. */
-#define PLAIN ((u64)SOURCE_NONE << 16)
-#define PLAIN_MASK (~(0xffULL | 0xffULL << 40))
-
-_Static_assert(__builtin_offsetof(struct step, base) == 8 &&
-	       __builtin_offsetof(struct step, index) == 10 &&
-	       __builtin_offsetof(struct step, size) == 13, "the bytes of a plain step");
-
-/* One step of a plan: PLAN_COMPLETE, or how it failed. */
-static inline int evaluate_step(struct work *work, const struct plan *plan, u32 index,
-				struct progress *progress)
-{
-	const struct step *step;
-	u64 form, address, result, base, offset;
-	u32 size;
-	int outcome;
-	u8 keep = 0;
-
-	index = within(index, MAX_STEPS - 1);
-	step = &plan->step[index];
-	__builtin_memcpy(&form, &step->base, sizeof(form));
-	base = work->words[step->base & (SOURCES - 1)];
-	if ((form & PLAIN_MASK) == PLAIN && source_is_valid(step->base, index) &&
-	    step->size <= MAX_STEP_BYTES) {
-		address = base + step->displacement;
-	} else {
-		if (!step_is_valid(step, index))
-			return PLAN_MALFORMED;
-		base = part_of(base, step->base_part);
-		offset = part_of(work->words[step->index & (SOURCES - 1)], step->index_part);
-		offset = (offset << (step->scale & 63)) + step->displacement;
-		address = join(step->operation, base, offset);
-		keep = step->keep;
-	}
-	result = address;
-	size = step->size;
-	if (size > 0 && size <= MAX_STEP_BYTES) {
-		result = 0;
-		if (!is_nowhere(address)) {
-			outcome = load(work, progress, address, size, &result);
-			if (outcome != PLAN_COMPLETE)
-				return outcome;
-		}
-	}
-	if (keep)
-		result = part_of(result, keep);
-	work->words[(SOURCE_STEP + index) & (SOURCES - 1)] = result;
-	return PLAN_COMPLETE;
-}
-
-/* The steps of a plan in turn: PLAN_COMPLETE, or how one failed. */
-SUBPROGRAM int evaluate_steps(struct work *work, const struct plan *plan)
-{
-	struct progress progress = {};
-	int outcome = PLAN_COMPLETE;
-	u32 index;
-
-	if (!work || !plan)
-		return PLAN_MALFORMED;
-	progress.used = work->record.tail_words;
-	for (index = 0; index < MAX_STEPS; index++) {
-		if (index >= plan->steps)
-			break;
-		outcome = evaluate_step(work, plan, index, &progress);
-		if (outcome != PLAN_COMPLETE)
-			break;
-	}
-	work->record.tail_words = progress.used;
-	if (outcome != PLAN_COMPLETE)
-		work->record.plan_step = index;
-	return outcome;
-}
-
-/* Evaluates a plan from work->words, which holds the sources up to SOURCE_NONE; `bases` says which
- * segments' are known. The outcome is left in work->record. */
-static inline int evaluate(struct work *work, const struct plan *plan, u32 bases)
-{
-	int outcome = PLAN_COMPLETE;
-
-	work->record.plan_step = 0;
-	if (plan->version != PLAN_VERSION || plan->steps > MAX_STEPS)
-		outcome = PLAN_MALFORMED;
-	else if (plan->needs & ~bases & ~PLAN_NEEDS_SECOND_LOOK)
-		outcome = PLAN_NO_SEGMENT_BASE;
-	else
-		outcome = evaluate_steps(work, plan);
-	work->record.plan = outcome;
-	return outcome;
 }
 
 /* Notes a caller, and goes on to its frame. */
@@ -484,9 +296,7 @@ SUBPROGRAM int walk_step(struct work *work)
 
 	if (!work)
 		return FRAMES_UNREADABLE;
-	if (work->first && work->row.kind != ROW_NONE)
-		row = work->row;
-	else if (!find_row(work, work->first ? work->pc | ROW_OF_START : work->pc, &row))
+	if (!find_row(work, work->first ? work->pc | ROW_OF_START : work->pc, &row))
 		return walk_by_pointer(work);
 	if (row.kind == ROW_OUTERMOST)
 		return FRAMES_OUTERMOST | 256;

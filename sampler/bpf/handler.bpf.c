@@ -4,11 +4,9 @@
  * A perf event of each CPU runs `on_overflow` when its interval ends. It decides whether the thread
  * is to be sampled, copies the interrupted registers (and, if the kernel was interrupted, those with
  * which the thread left user mode), says who the thread is, walks over the frames of its stack, and
- * evaluates the plan for the PC: the code that follows, and the loads that it will make, as far as
- * their addresses follow from the registers. Without a plan it copies the code at the PC. For long
- * windows it follows the way of the thread instead, (way.h). All of it goes
- * into one record of the CPU's own ring buffer. Where that is full, the sample is added to a table of
- * cycles, so that only its values are lost.
+ * follows the way of the thread (way.h): the code that comes next, and the loads that it will make,
+ * as far as their addresses are known. All of it goes into one record of the CPU's own ring buffer.
+ * Where that is full, the sample is added to a table of cycles, so that only its values are lost.
  *
  * Three programs beside it follow the processes that are sampled: a child of one is one, too; a
  * process that waits for its program becomes one with exec; what has ended is forgotten.

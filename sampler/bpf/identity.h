@@ -210,7 +210,8 @@ static inline void identify(struct record *record, struct task_struct *task)
 		add_placement(record, task);
 }
 
-/* Why memory or more of this process is not to be captured; PLAN_MISSING if nothing is wrong. */
+/* Why memory or more of this process is not to be captured; OUTCOME_NOT_TRIED if nothing is wrong.
+ * */
 static inline u8 refusal(struct work *work)
 {
 	struct record *record = &work->record;
@@ -223,25 +224,25 @@ static inline u8 refusal(struct work *work)
 	if (!(record->flags & (RECORD_DUMPABLE | RECORD_KERNEL_THREAD)) &&
 	    !(settings.flags & CAPTURE_NOT_DUMPABLE)) {
 		count(COUNT_NOT_DUMPABLE);
-		return PLAN_NOT_DUMPABLE;
+		return OUTCOME_NOT_DUMPABLE;
 	}
 	denials_made = bpf_map_lookup_elem(&denial_count, &zero);
 	now = denials_made ? *denials_made + 1 : 0;
 	if (now == work->seen_at && is_seen(work))
-		return PLAN_MISSING;
+		return OUTCOME_NOT_TRIED;
 	name_process(record, &key);
 	denied = bpf_map_lookup_elem(&denials, &key);
 	if (!denied) {
 		work->seen = key;
 		work->seen_at = now;
-		return PLAN_MISSING;
+		return OUTCOME_NOT_TRIED;
 	}
 	if (*denied == DENY_MEMORY) {
 		count(COUNT_MEMORY_DENIED);
-		return PLAN_MEMORY_DENIED;
+		return OUTCOME_MEMORY_DENIED;
 	}
 	count(COUNT_VALUES_DENIED);
-	return PLAN_VALUES_DENIED;
+	return OUTCOME_VALUES_DENIED;
 }
 
 #endif

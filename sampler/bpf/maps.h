@@ -14,14 +14,6 @@ struct counters_map {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
-struct plans_map {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 16384);
-	__type(key, u32);
-	__type(value, struct plan_value);
-} plans SEC(".maps");
-
 /* Decoded instructions. What stands there is advice, as what stands in the next one: it may be written
  * on one CPU while another reads. */
 struct insns_map {
@@ -202,43 +194,6 @@ static inline void name_place(const struct work *work, u64 address, struct place
 		return;
 	}
 	name_process(&work->record, &key->process);
-}
-
-/* The plan for a place, if there is one. It may be given up, or another one given in its stead, while
- * it is read. */
-struct found_plan {
-	struct plan_value *value;
-	/* As it was before the key was looked at. */
-	u32 tag;
-};
-
-/* Whether all that was read of a plan since it was found was read of this one. */
-static inline int is_still(const struct found_plan *plan, const struct place_key *key)
-{
-	return same_place(&plan->value->key, key) && plan->value->tag == plan->tag;
-}
-
-static inline int find_by_number(struct found_plan *plan, const struct place_key *key, u32 number)
-{
-	number &= settings.last_plan;
-	plan->value = bpf_map_lookup_elem(&plans, &number);
-	if (!plan->value)
-		return 0;
-	plan->tag = plan->value->tag;
-	barrier();
-	return same_place(&plan->value->key, key);
-}
-
-static inline struct found_plan find_plan(const struct place_key *key)
-{
-	u64 numbers = numbers_of(key);
-	struct found_plan plan = {};
-
-	if (!find_by_number(&plan, key, numbers >> 32) && !find_by_number(&plan, key, numbers))
-		plan.value = 0;
-	else if (!plan.value->used)
-		plan.value->used = 1;
-	return plan;
 }
 
 static int find_row(struct work *work, u64 address, struct row *row)

@@ -1,5 +1,5 @@
 /*
- * What goes into a record's tail: registers, frames, the plan's pieces, code, the stack.
+ * What goes into a record's tail: registers, frames, the lines that a way reads, code, the stack.
  */
 #ifndef VCPI_MEMORY_H
 #define VCPI_MEMORY_H
@@ -44,8 +44,8 @@ static inline void add_user_registers(struct work *work, struct task_struct *tas
 		record->system_call = work->saved[SAVED_ORIG_RAX];
 		record->flags |= RECORD_SYSTEM_CALL;
 	}
-	COPY_REGISTERS(work->words, work->saved);
-	add_registers(work, work->words);
+	COPY_REGISTERS(work->user, work->saved);
+	add_registers(work, work->user);
 	record->flags |= RECORD_USER_REGISTERS;
 	return;
 none:
@@ -57,7 +57,7 @@ static inline long read_code(struct work *work, u32 used, u32 size)
 	void *to = &work->tail[used & (TAIL_WORDS - 1)];
 
 	size &= 127;
-	if (size > CODE_BYTES_UNPLANNED)
+	if (size > CODE_BYTES)
 		return -1;
 	if (work->kernel)
 		return bpf_probe_read_kernel(to, size, (const void *)work->record.ip);
@@ -86,23 +86,22 @@ static inline void add_code(struct work *work, u32 wanted)
 	record->tail_words = used + (size + 7) / 8;
 }
 
-/* The stack from the stack pointer on. Where there is no plan yet, return address and operands are
- * to be found there all the same; with a plan, what it could not put into words. */
-static inline void add_stack(struct work *work, u32 most)
+/* The stack from the stack pointer on, where the caller is to be found by it. */
+static inline void add_stack(struct work *work)
 {
 	struct record *record = &work->record;
 	u32 used = record->tail_words & (TAIL_WORDS - 1);
 	u64 sp = work->registers[REGISTER_RSP];
 	u32 size = settings.stack_bytes;
 
-	if (size > most)
-		size = most;
+	if (size > MAX_STACK_BYTES)
+		size = MAX_STACK_BYTES;
 	if (!size || work->kernel || sp >> 56 || used + size / 8 >= TAIL_WORDS)
 		return;
 	if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp)) {
 		/* The next page may not be there. */
 		size = 4096 - (sp & 4095);
-		if (size > most)
+		if (size > MAX_STACK_BYTES)
 			return;
 		if (bpf_probe_read_user(&work->tail[used], size, (const void *)sp))
 			return;
@@ -111,7 +110,7 @@ static inline void add_stack(struct work *work, u32 most)
 	record->tail_words = used + size / 8;
 }
 
-/* Says what plans for the kernel's code may read now. */
+/* Says what ways through the kernel's code may read now. */
 static inline void allow_kernel_memory(struct work *work, struct task_struct *task)
 {
 	u64 base = settings.direct_map;
@@ -163,23 +162,20 @@ static inline u32 find_bases(struct work *work, struct task_struct *task)
 	if (is_base(task->thread.fsbase, task->thread.fsindex)) {
 		record->fs_base = task->thread.fsbase;
 		record->flags |= RECORD_FS_BASE;
-		bases |= PLAN_NEEDS_FS_BASE;
+		bases |= KNOWN_FS_BASE;
 	}
 	if (is_base(task->thread.gsbase, task->thread.gsindex)) {
 		record->gs_base = task->thread.gsbase;
 		record->flags |= RECORD_GS_BASE;
-		bases |= PLAN_NEEDS_GS_BASE;
+		bases |= KNOWN_GS_BASE;
 	}
 	return bases;
 }
 
 /* Whether others may write what was read while it was: other threads, other processors. */
-static inline int is_written_meanwhile(const struct work *work, struct task_struct *task,
-				       const struct plan_value *value)
+static inline int is_written_meanwhile(const struct work *work, struct task_struct *task)
 {
-	if (work->kernel || task->mm->mm_users.counter > 1)
-		return 1;
-	return value && value->plan.needs & PLAN_NEEDS_SECOND_LOOK;
+	return work->kernel || work->way.again || task->mm->mm_users.counter > 1;
 }
 
 /* Reads all that was read once more, and notes what has changed. */
@@ -248,35 +244,6 @@ static inline int walk(struct work *work)
 	return first_by_row;
 }
 
-/* Evaluates the plan, unless the sample is one of those that are to go without; the outcome is left
- * in the record. */
-static inline void follow_plan(struct work *work, struct task_struct *task,
-			       const struct plan_value *value, int thinned)
-{
-	struct record *record = &work->record;
-	u32 bases = 0;
-	u32 index;
-
-	if (thinned) {
-		record->plan = PLAN_THINNED;
-		return;
-	}
-	if (!work->kernel && value->plan.needs & (PLAN_NEEDS_FS_BASE | PLAN_NEEDS_GS_BASE))
-		bases = find_bases(work, task);
-	for (index = 0; index < 16; index++)
-		work->words[index] = work->registers[index];
-	for (index = SOURCE_BIAS; index <= SOURCE_NONE; index++)
-		work->words[index] = 0;
-	work->words[SOURCE_BIAS] = value->bias;
-	work->words[SOURCE_FS_BASE] = record->fs_base;
-	work->words[SOURCE_GS_BASE] = record->gs_base;
-	evaluate(work, &value->plan, bases);
-	work->pieces_end = record->tail_words;
-	/* A plan that was done has brought what code it wants. */
-	if (record->plan != PLAN_COMPLETE || !value->plan.steps)
-		add_code(work, CODE_BYTES_PLANNED);
-}
-
 /* The address of the uppermost table of a process's pages. As user_registers_at. */
 static inline u64 tables_of(struct work *work, struct task_struct *task)
 {
@@ -287,34 +254,29 @@ static inline u64 tables_of(struct work *work, struct task_struct *task)
 }
 
 /* Follows the way of the thread, and brings the code that it runs and what it loads. */
-static INLINE void capture_way(struct work *work, struct task_struct *task)
+static INLINE void follow(struct work *work, struct task_struct *task, int called_from)
 {
 	struct record *record = &work->record;
 	struct way *way = &work->way;
 	u32 bases = 0;
-	int called_from = 0;
 
 	if (!work->kernel) {
 		if (!way->met) {
 			work->tables = tables_of(work, task);
 			work->levels = settings.levels;
 		}
-		if (settings.frames)
-			called_from = walk(work);
 		bases = find_bases(work, task);
 	}
-	work->pieces = record->tail_words;
 	/* Where no row led to the caller, the stack goes with the sample, from which it can be told. */
 	way->room = TAIL_WORDS - CHANGES_SPARE;
 	if (!called_from && !work->kernel)
 		way->room -= settings.stack_bytes / 8 & 511;
 	follow_way(work, settings.most_followed, bases);
-	work->pieces_end = record->tail_words;
-	record->plan = PLAN_FOLLOWED;
-	record->plan_step = way->end | (way->met || work->kernel ? 0 : WAY_OF_UNKNOWN);
+	record->outcome = OUTCOME_FOLLOWED;
+	record->way_end = way->end | (way->met || work->kernel ? 0 : WAY_OF_UNKNOWN);
 	/* Where it would have gone on, in two halves. */
-	record->plan_tag = (u32)way->pc;
-	record->share = (u32)(way->pc >> 32);
+	record->way_low = (u32)way->pc;
+	record->way_high = (u32)(way->pc >> 32);
 	count(COUNT_WAYS);
 	if (way->end >= WAY_UNKNOWN && way->end <= WAY_END)
 		count(COUNT_WAYS + within(way->end, 7));
@@ -322,107 +284,45 @@ static INLINE void capture_way(struct work *work, struct task_struct *task)
 	add_to(COUNT_DECODED, way->decoded);
 	add_to(COUNT_GUESSES, way->guesses);
 	add_to(COUNT_LINES, way->read);
-	if (!called_from)
-		add_stack(work, MAX_STACK_BYTES);
-	if (way->again || is_written_meanwhile(work, task, 0))
-		look_again(work);
 }
 
-/* Frames, and what the way of the thread loads; 0 if it is not to be followed. */
-static __attribute__((noinline)) int capture_followed(struct work *work, struct task_struct *task)
+/* Whether memory may be read on the way: of a process that the collector does not know, where RAM
+ * is must be known. */
+static INLINE int may_follow(struct work *work, struct task_struct *task)
 {
-	if (!settings.most_followed)
-		return 0;
-	work->row.kind = ROW_NONE;
-	find_process(work);
-	if (work->kernel || !work->way.met)
-		allow_kernel_memory(work, task);
-	if (!work->kernel && !work->way.met && !work->direct_map)
-		return 0;
-	capture_way(work, task);
-	return 1;
+	if (!work->kernel && work->way.met)
+		return 1;
+	allow_kernel_memory(work, task);
+	return work->kernel || work->direct_map;
 }
 
-/* The plan is in no cache that is near, as a rule: it is asked for before it is found out whose the
- * sample is, and comes meanwhile. */
-static inline void ask_for_plan(struct work *work)
-{
-	struct place_key key;
-
-	name_place(work, work->record.ip, &key);
-	find_plan(&key);
-}
-
-/* Frames, code and the pieces of the plan for the place, if there is one; of the kernel no frames. */
-static __attribute__((noinline)) int capture_planned(struct work *work, struct task_struct *task)
+/* Frames, of the kernel none; and of some samples, which a coin tells that depends on nothing, code
+ * and what the thread loads. */
+static __attribute__((noinline)) int capture(struct work *work, struct task_struct *task)
 {
 	struct record *record = &work->record;
-	const struct plan_value *value;
-	u32 cause = COUNT_PLAN_MISSING;
-	struct found_plan found, *plan = &found;
-	struct place_key place, *key = &place;
-	u32 begin;
 	int called_from = 0;
 
-	work->row.kind = ROW_NONE;
-	name_place(work, record->ip, key);
-	found = find_plan(key);
-	value = plan->value;
-	if (value) {
-		record->plan_tag = plan->tag;
-		record->share = value->share;
-		work->row = value->row;
-		barrier();
-		if (!is_still(plan, key)) {
-			cause = COUNT_PLAN_REPLACED;
-			record->plan_tag = 0;
-			record->share = SHARE_ALL;
-			work->row.kind = ROW_NONE;
-			value = 0;
-		}
-	}
-	if (work->kernel)
-		allow_kernel_memory(work, task);
-	else if (settings.frames)
+	if (!work->kernel && settings.frames)
 		called_from = walk(work);
-	begin = record->tail_words;
-	work->pieces = begin;
-	work->pieces_end = begin;
-	if (!value) {
-		count(cause);
-		/* Whoever makes a plan asks whether it may need the bases. */
+	work->pieces = record->tail_words;
+	find_process(work);
+	if (bpf_get_prandom_u32() > settings.share) {
+		record->outcome = OUTCOME_WITHOUT_WAY;
+		count(COUNT_WITHOUT_WAY);
+	} else if (may_follow(work, task)) {
+		follow(work, task, called_from);
+	} else {
+		count(COUNT_NOT_TRIED);
 		if (!work->kernel)
 			find_bases(work, task);
-		add_code(work, CODE_BYTES_UNPLANNED);
-		add_stack(work, MAX_STACK_BYTES);
-		if (is_written_meanwhile(work, task, 0))
-			look_again(work);
-		return 0;
 	}
-	follow_plan(work, task, value, bpf_get_prandom_u32() > record->share);
-	barrier();
-	if (!is_still(plan, key)) {
-		/* What was evaluated may be a mixture. */
-		count(COUNT_PLAN_REPLACED);
-		record->plan = PLAN_MISSING;
-		record->plan_tag = 0;
-		record->share = SHARE_ALL;
-		record->code_bytes = 0;
-		record->tail_words = begin;
-		work->pieces_end = begin;
-		add_stack(work, MAX_STACK_BYTES);
-		if (is_written_meanwhile(work, task, 0))
-			look_again(work);
-		return 0;
-	}
-	if (record->plan == PLAN_THINNED)
-		count(COUNT_PLAN_THINNED);
-	else
-		count(COUNT_PLAN_MISSING + record->plan);
-	/* A plan that was done has what can be known of the stack, and the walk the call site. */
-	if (!called_from || (record->plan != PLAN_COMPLETE && record->plan != PLAN_THINNED))
-		add_stack(work, STACK_BYTES_PLANNED);
-	if (is_written_meanwhile(work, task, value))
+	work->pieces_end = record->tail_words;
+	if (record->outcome == OUTCOME_NOT_TRIED)
+		add_code(work, CODE_BYTES);
+	if (!called_from)
+		add_stack(work);
+	if (is_written_meanwhile(work, task))
 		look_again(work);
 	return 0;
 }

@@ -9,17 +9,17 @@
 #include "memory.h"
 #include "registers.h"
 
-/* A sample without a plan, or of a process that is not known, is worth as much to wake up for as so
- * many others: something is to be learned from it, and programs that run for a second have values only
- * if that is soon. */
+/* A sample of a process that is not known is worth as much to wake up for as so many others:
+ * something is to be learned from it, and programs that run for a second have values only if that
+ * is soon. */
 #define WORTH_OF_NEWS 8
 
 static inline int is_news(const struct work *work)
 {
-	u8 plan = work->record.plan;
+	u8 outcome = work->record.outcome;
 
-	return plan == PLAN_MISSING ||
-	       (plan == PLAN_FOLLOWED && work->record.plan_step & WAY_OF_UNKNOWN);
+	return outcome == OUTCOME_NOT_TRIED ||
+	       (outcome == OUTCOME_FOLLOWED && work->record.way_end & WAY_OF_UNKNOWN);
 }
 
 /* Puts the record into this CPU's buffer; 0 if it found room. */
@@ -122,9 +122,9 @@ static inline void begin_record(struct record *record, u64 period)
 	record->tail_words = 0;
 	record->fs_base = 0;
 	record->gs_base = 0;
-	record->plan_tag = 0;
-	record->plan_step = 0;
-	record->share = SHARE_ALL;
+	record->way_low = 0;
+	record->way_high = 0;
+	record->way_end = 0;
 	record->system_call = 0;
 	record->frames = 0;
 	record->frames_end = FRAMES_NONE;
@@ -157,12 +157,10 @@ static __attribute__((noinline)) int begin_sample(struct work *work, struct task
 	record->ip = work->registers[REGISTER_IP];
 	record->context = context_of(work, task);
 	work->kernel = record->context != CONTEXT_USER;
-	if (!settings.most_followed)
-		ask_for_plan(work);
 	identify(record, task);
-	record->plan = refusal(work);
-	memory = record->plan == PLAN_MISSING;
-	if (!memory && record->plan != PLAN_MEMORY_DENIED)
+	record->outcome = refusal(work);
+	memory = record->outcome == OUTCOME_NOT_TRIED;
+	if (!memory && record->outcome != OUTCOME_MEMORY_DENIED)
 		return 0;
 	if (work->kernel) {
 		record->flags |= RECORD_REGISTERS;
@@ -176,7 +174,7 @@ static __attribute__((noinline)) int begin_sample(struct work *work, struct task
 	}
 	record->flags |= RECORD_REGISTERS;
 	if (!memory)
-		add_code(work, CODE_BYTES_PLANNED);
+		add_code(work, CODE_BYTES_DENIED);
 	return memory;
 }
 
@@ -184,8 +182,8 @@ static __attribute__((noinline)) int begin_sample(struct work *work, struct task
  * here, and each apart: the kernel limits the stack of the deepest call. */
 static INLINE void take_sample(struct work *work, struct task_struct *task, u64 period)
 {
-	if (begin_sample(work, task, period) && !capture_followed(work, task))
-		capture_planned(work, task);
+	if (begin_sample(work, task, period))
+		capture(work, task);
 	end_record(work);
 }
 

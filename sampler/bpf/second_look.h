@@ -23,12 +23,12 @@ SUBPROGRAM u32 changed_words(struct work *work, u32 at, u32 size, u64 address)
 	u32 index, mask = 0;
 	long error;
 
-	if (!work || !words || words > MAX_STEP_BYTES / 8)
+	if (!work || !words || words > MAX_PIECE_BYTES / 8)
 		return ALL_WORDS;
 	at = within(at, TAIL_WORDS - 1);
 	size = within(size, sizeof(work->again) - 1);
 	/* The last word is not filled by every size. */
-	index = within(words - 1, MAX_STEP_BYTES / 8 - 1);
+	index = within(words - 1, MAX_PIECE_BYTES / 8 - 1);
 	work->again[index] = work->tail[at + index];
 	if (work->kernel)
 		error = read_kernel(work->again, size, address);
@@ -36,7 +36,7 @@ SUBPROGRAM u32 changed_words(struct work *work, u32 at, u32 size, u64 address)
 		error = read_user(work->again, size, address);
 	if (error)
 		return ALL_WORDS;
-	for (index = 0; index < MAX_STEP_BYTES / 8; index++) {
+	for (index = 0; index < MAX_PIECE_BYTES / 8; index++) {
 		u64 difference = work->tail[at + index] ^ work->again[index];
 
 		if (index >= words)
@@ -86,14 +86,14 @@ SUBPROGRAM u32 stack_changed(struct work *work, u32 at)
 		return 1;
 	bytes = work->record.stack_bytes;
 	address = work->registers[REGISTER_RSP];
-	for (index = 0; index < MAX_STACK_BYTES / MAX_STEP_BYTES; index++) {
-		u32 done = index * MAX_STEP_BYTES;
+	for (index = 0; index < MAX_STACK_BYTES / MAX_PIECE_BYTES; index++) {
+		u32 done = index * MAX_PIECE_BYTES;
 		u32 size = bytes - done;
 
 		if (done >= bytes)
 			break;
-		if (size > MAX_STEP_BYTES)
-			size = MAX_STEP_BYTES;
+		if (size > MAX_PIECE_BYTES)
+			size = MAX_PIECE_BYTES;
 		if (changed_words(work, at + done / 8, size, address + done))
 			return 1;
 	}

@@ -6,16 +6,13 @@
 #ifndef VCPI_SHARED_H
 #define VCPI_SHARED_H
 
-/* Steps of a plan, and frames, at most. */
-#define MAX_STEPS 32
-#define MAX_STEP_BYTES 128
-#define MAX_PLAN_BYTES 1024
+/* Frames at most. */
 #define MAX_FRAMES 64
-#define CODE_BYTES_PLANNED 16
-#define CODE_BYTES_UNPLANNED 64
-/* Of the stack at most: where there is no plan, and where there is one. */
+/* Of the code at the PC: where no way is followed, and where the memory is not to be read. */
+#define CODE_BYTES 64
+#define CODE_BYTES_DENIED 16
+/* Of the stack at most. */
 #define MAX_STACK_BYTES 2048
-#define STACK_BYTES_PLANNED 256
 
 /* Words of a record's tail at most: user registers, frames, code, pieces (each with its head and up
  * to 7 bytes of padding). */
@@ -73,67 +70,18 @@ struct row_value {
 	u32 reserved;
 };
 
-/* As crate interpreter writes it (plan/wire.rs explains it). */
-struct step {
-	u64 displacement;
-	u8 base, base_part, index, index_part;
-	u8 scale, size, keep, operation;
-};
-
-struct plan {
-	u16 version;
-	u8 steps, needs;
-	u16 bytes, reserved;
-	struct step step[MAX_STEPS];
-};
-
-#define PLAN_VERSION 1
-#define SHARE_ALL 0xffffffff
-#define PLAN_NEEDS_FS_BASE 1
-#define PLAN_NEEDS_GS_BASE 2
-/* Others may write what the plan reads, although only one thread uses the address space. */
-#define PLAN_NEEDS_SECOND_LOOK 4
-
-/* Of the map of plans, an array that the collector writes while the handler reads. What must be looked
- * at of every plan is one line of the cache, up to the head of the plan. */
-struct plan_value {
-	/* Whose it is. While it is being written, and where there is none, nobody's. */
-	struct place_key key;
-	u64 bias;
-	/* Each plan that is given has another one. */
-	u32 tag;
-	struct row row;
-	/* Of 2^32 samples so many less one are to have it evaluated. */
-	u32 share;
-	/* The handler has had use for it since the collector last took this back. */
-	u32 used;
-	struct plan plan;
-};
-
-/* From which the two numbers follow that a place's plan may have in the map: the upper half and the
- * lower one, as far as there are plans. src/bpf/plans.rs does the same. */
-static inline u64 numbers_of(const struct place_key *key)
-{
-	u64 mixed = (u64)key->process.exec_count << 32 | key->process.tgid;
-
-	mixed ^= key->process.start_time * 0x9e3779b97f4a7c15ULL;
-	mixed = (mixed ^ key->address) * 0xd6e8feb86659fd93ULL;
-	mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93ULL;
-	return mixed ^ mixed >> 32;
-}
-
 /* way.flags_size, else the bytes of the operands that were compared. */
 #define FLAGS_UNKNOWN 0
 #define FLAGS_OF_REGISTER 16
 
-/* way.end, and record.plan_step with PLAN_FOLLOWED: why a way ended. */
+/* way.end, and record.way_end with OUTCOME_FOLLOWED: why a way ended. */
 #define WAY_GOES_ON 0
 #define WAY_UNKNOWN 1
 #define WAY_NO_CODE 2
 #define WAY_FULL 3
 #define WAY_END 4
 
-/* With it, in record.plan_step: the collector has not told of the process yet. */
+/* With it, in record.way_end: the collector has not told of the process yet. */
 #define WAY_OF_UNKNOWN 0x80
 
 /* Instructions of a way, and lines that it reads, at most. */
@@ -204,9 +152,9 @@ struct settings {
 	u32 frames;
 	char comm[16];
 	u32 stack_bytes;
-	/* The number of the last plan: one less than a power of two. */
-	u32 last_plan;
-	/* Instructions of a way at most; 0: none are followed. */
+	/* Of 2^32 samples so many less one have their ways followed. */
+	u32 share;
+	/* Instructions of a way at most. */
 	u32 most_followed;
 	/* Of page tables. */
 	u32 levels;
@@ -231,15 +179,8 @@ enum counter {
 	COUNT_FRAMES_MOST,
 	COUNT_FRAMES_BY_ROW,
 	COUNT_SAMPLES,
-	COUNT_PLAN_THINNED,
-	COUNT_PLAN_MISSING,
-	COUNT_PLAN_COMPLETE,
-	COUNT_PLAN_UNREADABLE,
-	COUNT_PLAN_FORBIDDEN,
-	COUNT_PLAN_FULL,
-	COUNT_PLAN_NO_SEGMENT_BASE,
-	COUNT_PLAN_MALFORMED,
-	COUNT_PLAN_REPLACED,
+	COUNT_WITHOUT_WAY,
+	COUNT_NOT_TRIED,
 	COUNT_FRAMES_BY_POINTER,
 	COUNT_OWN,
 	COUNT_FILTERED,
@@ -288,20 +229,15 @@ struct counters {
 #define CONTEXT_SOFTIRQ 2
 #define CONTEXT_HARDIRQ 3
 
-/* record.plan */
-#define PLAN_MISSING 0
-#define PLAN_COMPLETE 1
-#define PLAN_UNREADABLE 2
-#define PLAN_FORBIDDEN 3
-#define PLAN_FULL 4
-#define PLAN_NO_SEGMENT_BASE 5
-#define PLAN_MALFORMED 6
-#define PLAN_MEMORY_DENIED 7
-#define PLAN_VALUES_DENIED 8
-#define PLAN_NOT_DUMPABLE 9
-#define PLAN_THINNED 10
-/* Instead of a plan the way itself was followed. */
-#define PLAN_FOLLOWED 11
+/* record.outcome */
+/* No way was followed: code at the PC, and the stack. */
+#define OUTCOME_NOT_TRIED 0
+#define OUTCOME_FOLLOWED 1
+/* One of the samples that go without a way. */
+#define OUTCOME_WITHOUT_WAY 2
+#define OUTCOME_MEMORY_DENIED 3
+#define OUTCOME_VALUES_DENIED 4
+#define OUTCOME_NOT_DUMPABLE 5
 
 /* record.frames_end */
 #define FRAMES_NONE 0
@@ -360,17 +296,18 @@ struct record {
 	u32 tty, uid;
 	u32 euid, suid;
 	u32 gid, egid;
-	u32 plan_tag, system_call;
+	/* The lower half of where the way would have gone on. */
+	u32 way_low, system_call;
 	u16 flags, tail_words;
-	u8 context, policy, priority, plan;
-	u8 plan_step, frames, frames_end, code_bytes;
+	u8 context, policy, priority, outcome;
+	u8 way_end, frames, frames_end, code_bytes;
 	/* Samples that found no room since the last one that did. */
 	u32 missed;
 	u16 stack_bytes;
 	u8 changes;
 	u8 handlers;
-	/* As the plan had it; SHARE_ALL if there is none. */
-	u32 share;
+	/* The upper half of where the way would have gone on. */
+	u32 way_high;
 };
 
 /* Of the maps of cycles that found no room. */
@@ -393,10 +330,6 @@ struct cycles_value {
 _Static_assert(sizeof(struct place_key) == 24, "place_key");
 _Static_assert(sizeof(struct row) == 12, "row");
 _Static_assert(sizeof(struct row_value) == 40, "row_value");
-_Static_assert(sizeof(struct step) == 16, "step");
-_Static_assert(sizeof(struct plan) == 520, "plan");
-_Static_assert(sizeof(struct plan_value) == 576, "plan_value");
-_Static_assert(__builtin_offsetof(struct plan_value, plan.step) == 64, "a plan's first line");
 _Static_assert(sizeof(struct record) == 160, "record");
 _Static_assert(sizeof(struct settings) == 200, "settings");
 _Static_assert(sizeof(struct fork) == 16, "fork");

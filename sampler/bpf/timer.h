@@ -79,7 +79,7 @@ static inline void take_sample_without_pc(struct work *work, struct task_struct 
 	record->ip = 0;
 	record->context = CONTEXT_KERNEL;
 	identify(record, task);
-	record->plan = refusal(work);
+	record->outcome = refusal(work);
 	end_record(work);
 }
 

@@ -424,9 +424,9 @@ static INLINE void follow_way(struct work *work, u32 most, u32 bases)
 	way->words[WORD_GS_BASE] = work->record.gs_base;
 	way->words[WORD_NONE] = 0;
 	way->known = 0xffff | 1U << WORD_PC | 1U << WORD_NONE;
-	if (bases & PLAN_NEEDS_FS_BASE)
+	if (bases & KNOWN_FS_BASE)
 		way->known |= 1U << WORD_FS_BASE;
-	if (bases & PLAN_NEEDS_GS_BASE)
+	if (bases & KNOWN_GS_BASE)
 		way->known |= 1U << WORD_GS_BASE;
 	begin_vectors(way);
 	way->flags_a = work->registers[REGISTER_FLAGS];

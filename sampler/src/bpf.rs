@@ -10,16 +10,14 @@ use libbpf_rs::{
 use crate::attr::{Features, Role};
 
 use crate::ring::{Event, open_event};
-use crate::{BpfOptions, Clock, Config, Cycles, Error, Intervals, Pid, Target, sys};
+use crate::{Clock, Config, Cycles, Error, Intervals, Pid, Target, sys};
 
 mod kernel;
 pub(crate) mod layout;
-mod plans;
 pub(crate) mod record;
 mod timer;
 mod verifier;
 
-pub(crate) use plans::Plans;
 pub use record::Packed;
 
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
@@ -37,7 +35,6 @@ const FOLLOWERS: [&str; 3] = ["on_fork", "on_exec", "on_exit"];
 
 /// The maps that are written while sampling goes on.
 pub(crate) struct Maps {
-    pub(crate) plans: Mutex<Plans>,
     pub(crate) met: MapHandle,
     pub(crate) rows: MapHandle,
     pub(crate) denials: MapHandle,
@@ -150,7 +147,6 @@ impl Bpf {
         let handle = |name| map(&object, name);
         let mut bpf = Bpf {
             maps: Arc::new(Maps {
-                plans: Mutex::new(Plans::map(&handle("plans")?)?),
                 met: handle("met")?,
                 rows: handle("rows")?,
                 denials: handle("denials")?,
@@ -323,7 +319,7 @@ fn prepare(
     own: Option<Pid>,
     cpus: u32,
 ) -> Result<(), Error> {
-    let BpfOptions { plans, rows, .. } = config.bpf;
+    let rows = config.bpf.rows;
     let follow = config.target != Target::System;
     let timer = config.clock == Clock::Timer;
     let settings = layout::Settings::new(config, own, kernel::KernelMemory::read()).to_bytes();
@@ -331,7 +327,6 @@ fn prepare(
         let name = map.name().to_owned();
         let sized = match name.to_str() {
             Some(".rodata.settings") => map.set_initial_value(&settings),
-            Some("plans") => map.set_max_entries(layout::plan_slots(plans)),
             Some("rows") => map.set_max_entries(rows),
             Some("buffers" | "sides") => map.set_max_entries(cpus),
             Some("timers" | "mean_interval") if !timer => map.set_autocreate(false),

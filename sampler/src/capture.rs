@@ -106,7 +106,7 @@ pub struct Placement {
 }
 
 impl TaskIdentity {
-    /// The process, as plans and rows are keyed.
+    /// The process, as rows are keyed.
     pub fn process(&self) -> ProcessKey {
         ProcessKey {
             tgid: self.tgid.0,
@@ -122,12 +122,12 @@ impl TaskIdentity {
     }
 }
 
-/// Why a plan ended before its last step.
+/// Why a plan ended before its last step, in recordings of versions that had plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PlanFailure {
     /// The memory could not be read without a page fault.
     Unreadable,
-    /// The address is none that a plan for such code may read.
+    /// The address is none that a plan for such code might read.
     Forbidden,
     /// There was no room for what the step reads.
     Full,
@@ -155,17 +155,22 @@ pub enum WayEnd {
     NotFollowed,
 }
 
-/// What became of the plan for the interrupted PC.
+/// What was read of the memory that the code ahead loads.
+///
+/// Earlier versions had plans: a list of loads for each PC, which the handler did step by step.
+/// Their recordings are read as before, so the order of the variants stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum PlanOutcome {
-    /// There was none; [`Capture::code`] holds more bytes instead.
-    Missing,
-    /// Every step was done.
+pub enum Outcome {
+    /// None: of a process that the handler was not told of, while it did not know where RAM is. The
+    /// sample has the code at the PC ([`Capture::code`]), and its stack. Earlier: there was no
+    /// plan.
+    NotTried,
+    /// Earlier: every step of a plan was done.
     Complete {
         /// The plan's tag.
         tag: u32,
     },
-    /// The pieces of the steps before this one are there.
+    /// Earlier: the pieces of the steps before this one are there.
     Failed {
         /// The plan's tag.
         tag: u32,
@@ -174,8 +179,8 @@ pub enum PlanOutcome {
         /// Why.
         cause: PlanFailure,
     },
-    /// There was one, and the sample was one of those that go without it; it has callers, but
-    /// neither code nor pieces.
+    /// Earlier: there was a plan, and the sample was one of those that go without it; it has
+    /// callers, but neither code nor pieces. Its window is one that is not to be accepted.
     Thinned {
         /// The plan's tag.
         tag: u32,
@@ -184,17 +189,19 @@ pub enum PlanOutcome {
     MemoryDenied,
     /// The process's values are not to be captured; the sample has neither registers nor memory.
     ValuesDenied,
-    /// The process's memory may not be dumped by its user; as [`PlanOutcome::ValuesDenied`].
+    /// The process's memory may not be dumped by its user; as [`Outcome::ValuesDenied`].
     NotDumpable,
-    /// The thread's way was followed instead of a plan.
+    /// The thread's way was followed.
     Followed {
         /// Why no further.
         end: WayEnd,
     },
+    /// The sample is one of those that go without a way ([`crate::BpfOptions::share`]): it has
+    /// callers, but neither code nor pieces.
+    WithoutWay,
 }
 
-/// How many of the samples at a PC have its plan evaluated, above none and up to all. Which ones is
-/// drawn for each.
+/// A share of samples, above none and up to all. Which ones is drawn for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Share(pub(crate) u32);
 
@@ -257,9 +264,9 @@ pub enum FramesEnd {
 pub struct Capture {
     /// Who was running.
     pub task: TaskIdentity,
-    /// What became of the plan.
-    pub plan: PlanOutcome,
-    /// How likely it was that the plan would be evaluated and not [`PlanOutcome::Thinned`];
+    /// What was read of the memory that the code ahead loads.
+    pub outcome: Outcome,
+    /// How likely it was that a plan would be evaluated and not [`Outcome::Thinned`];
     /// [`Share::ALL`] if there was none.
     pub share: Share,
     /// Why there are no more frames than [`Capture::frames`] gives.
@@ -325,7 +332,7 @@ impl Capture {
     #[expect(clippy::too_many_arguments, reason = "it has as many parts")]
     pub fn new(
         task: TaskIdentity,
-        plan: PlanOutcome,
+        outcome: Outcome,
         segment_bases: (Option<u64>, Option<u64>),
         system_call: Option<u32>,
         code: &[u8],
@@ -357,7 +364,7 @@ impl Capture {
         pad(&mut memory);
         Capture {
             task,
-            plan,
+            outcome,
             share: Share::ALL,
             frames_end,
             system_call,
@@ -377,7 +384,7 @@ impl Capture {
 
     /// Gives up frames, code and pieces, and says that values are not to be captured.
     pub fn withhold(&mut self) {
-        self.plan = PlanOutcome::ValuesDenied;
+        self.outcome = Outcome::ValuesDenied;
         self.memory = Memory {
             frames: 0,
             code: 0,
@@ -386,9 +393,9 @@ impl Capture {
         };
     }
 
-    /// The code from the interrupted PC on, as read in the interrupt: 64 bytes where there is no
-    /// plan, 16 where a plan was not done or has no steps, fewer where fewer could be read. None where
-    /// a plan was done: what code it wants is among the [pieces](Self::pieces).
+    /// The code from the interrupted PC on, as read in the interrupt: 64 bytes where no way was
+    /// [tried](Outcome::NotTried), 16 where memory is denied, fewer where fewer could be read.
+    /// Where the way was followed, its code is among the [pieces](Self::pieces).
     pub fn code(&self) -> &[u8] {
         self.memory
             .bytes
@@ -436,7 +443,7 @@ impl Capture {
         })
     }
 
-    /// The memory that the plan's steps read, in their order: addresses and bytes.
+    /// The memory that was read ahead, in the order of reading: addresses and bytes.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let start = 8 * usize::from(self.memory.frames);
         let pieces = self.memory.bytes.get(start..self.code_start());
@@ -460,7 +467,7 @@ impl fmt::Debug for Capture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Capture")
             .field("task", &self.task)
-            .field("plan", &self.plan)
+            .field("outcome", &self.outcome)
             .field("frames", &self.memory.frames)
             .field("frames_end", &self.frames_end)
             .field("bytes", &self.memory.bytes.len())
@@ -516,7 +523,7 @@ mod tests {
         ];
         let capture = Capture::new(
             task(),
-            PlanOutcome::Complete { tag: 5 },
+            Outcome::Complete { tag: 5 },
             (Some(1), None),
             None,
             &[0x90; 13],

@@ -1,6 +1,6 @@
 //! What to sample, with which clock and how often.
 
-use crate::{Error, Pid};
+use crate::{Error, Pid, Share};
 
 /// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one. The
 /// shortest mean of [`Clock::Timer`], too.
@@ -46,8 +46,8 @@ pub enum Engine {
     /// Perf ring buffers, with registers and a copy of the stack.
     #[default]
     Ring,
-    /// A BPF program on the overflow, with registers and the memory that plans name. It samples
-    /// whole CPUs and lets through what [`Target`] and [`Filter`] name.
+    /// A BPF program on the overflow, with registers and the memory that the code ahead loads. It
+    /// samples whole CPUs and lets through what [`Target`] and [`Filter`] name.
     Bpf,
 }
 
@@ -67,18 +67,17 @@ pub struct Filter {
 pub struct BpfOptions {
     /// Conditions besides the target.
     pub filter: Filter,
-    /// Plans that are kept, all processes together, up to the next power of two; those that are not used
-    /// give way.
-    pub plans: u32,
-    /// Unwind rows that are kept, likewise.
+    /// Unwind rows that are kept, all processes together; those that are not used give way.
     pub rows: u32,
     /// The most frames of a sample: 0 to 64.
     pub frames: u32,
     /// Each CPU's buffer in bytes: a power of two, of whole pages.
     pub buffer_bytes: u32,
-    /// Instructions that the handler follows from the interrupted one on, at most 1024; 0: it goes
-    /// by plans instead.
+    /// Instructions that the handler follows from the interrupted one on: 1 to 1024.
     pub followed: u32,
+    /// The share of samples whose ways it follows. Which ones is drawn for each, and depends on
+    /// nothing.
+    pub share: Share,
     /// PCs of each CPU whose cycles are counted while its buffer is full.
     pub overflow_entries: u32,
     /// Values of processes whose memory may not be dumped by their users are captured, too.
@@ -88,16 +87,16 @@ pub struct BpfOptions {
 }
 
 impl Default for BpfOptions {
-    /// Sizes for a few thousand samples a second: 16,384 plans, 65,536 rows, 16 frames, buffers of
-    /// 1 MiB.
+    /// Sizes for a few thousand samples a second: 65,536 rows, 16 frames, buffers of 1 MiB. Ways of
+    /// 16 instructions are followed, of all samples.
     fn default() -> BpfOptions {
         BpfOptions {
             filter: Filter::default(),
-            plans: 16_384,
             rows: 65_536,
             frames: 16,
             buffer_bytes: 1 << 20,
-            followed: 0,
+            followed: 16,
+            share: Share::ALL,
             overflow_entries: 4096,
             not_dumpable: false,
             placement: false,
@@ -108,6 +107,8 @@ impl Default for BpfOptions {
 impl BpfOptions {
     /// The most frames of a sample.
     pub const MOST_FRAMES: u32 = 64;
+    /// The most instructions of a way.
+    pub const MOST_FOLLOWED: u32 = 1024;
 
     fn validate(&self) -> Result<(), Error> {
         let within = |what, got, range: std::ops::RangeInclusive<u32>, wanted| {
@@ -118,7 +119,6 @@ impl BpfOptions {
             }
         };
         let few_millions = 1..=1 << 22;
-        within("plans", self.plans, few_millions.clone(), "1 to 2^22")?;
         within("rows", self.rows, few_millions.clone(), "1 to 2^22")?;
         within(
             "entries for cycles",
@@ -127,6 +127,13 @@ impl BpfOptions {
             "1 to 2^22",
         )?;
         within("frames", self.frames, 0..=Self::MOST_FRAMES, "0 to 64")?;
+        let most = Self::MOST_FOLLOWED;
+        within(
+            "instructions of a way",
+            self.followed,
+            1..=most,
+            "1 to 1024",
+        )?;
         let sizes = "a power of two from 4096 to 2^30";
         within(
             "bytes of a buffer",
@@ -163,7 +170,7 @@ pub struct Config {
     /// Leave the kernel's code out. Taken by itself where the privilege for more is missing.
     pub user_only: bool,
     /// Samples of one CPU between two wake-ups of its reader; at least 1. With the engine `bpf` a
-    /// sample without a plan counts as eight.
+    /// sample of an unknown process counts as eight.
     pub wake_up_samples: u32,
     /// The most bytes of records in one batch, which has one at the least. What a reader finds
     /// beyond that it sends in further batches, so that a channel of so many batches bounds memory.

@@ -62,14 +62,6 @@ pub enum Error {
         /// The kernel's answer.
         source: std::io::Error,
     },
-    /// A plan is not as long as all plans are.
-    #[error("a plan of {bytes} bytes, not {wanted}")]
-    PlanBytes {
-        /// Its length.
-        bytes: usize,
-        /// That of a plan.
-        wanted: usize,
-    },
     /// The clock `timer` is part of the handler of the engine `bpf`.
     #[error("the clock timer needs the engine bpf")]
     TimerNeedsBpf,

@@ -1,11 +1,11 @@
-//! The handle by which plans and unwind rows reach the handler in the kernel.
+//! The handle by which the collector tells the handler in the kernel of processes and unwind rows.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use crate::bpf::{Maps, Plans, layout};
-use crate::{Error, ProcessKey, Share};
+use crate::bpf::{Maps, layout};
+use crate::{Error, ProcessKey};
 
 /// What an unwind row says of the caller's rbp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,21 +47,6 @@ pub enum Row {
     },
 }
 
-/// A plan for the handler, with what it goes by at its PC.
-#[derive(Clone, Copy, Debug)]
-pub struct GivenPlan<'a> {
-    /// The plan, in the wire form that crate interpreter writes.
-    pub bytes: &'a [u8],
-    /// The load bias of the PC's image.
-    pub bias: u64,
-    /// Comes back with what the plan brings.
-    pub tag: u32,
-    /// The PC's unwind row.
-    pub row: Option<Row>,
-    /// The share of samples that it is for.
-    pub share: Share,
-}
-
 /// What is kept back of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Denial {
@@ -91,12 +76,11 @@ impl Counters {
 
 /// The handler of a run with the engine `bpf`; copies of it are the same.
 ///
-/// What is given to it is bounded by [`crate::BpfOptions`]: plans and rows that are not used give
-/// way to others. Plans are written to memory that it reads. Each other call is a system call, during
-/// which the kernel does not run the handler on the CPU that makes it, unless the clock is
-/// [`crate::Clock::Timer`]. How often that happened is not to be had: for programs on perf events the
-/// kernel counts no misses (`recursion_misses` of `bpf_prog_info` stays 0), and the event's own count
-/// goes on. At a thousand samples a second it was 0.03 % of them, when plans were given so, too.
+/// What is given to it is bounded by [`crate::BpfOptions`]: rows that are not used give way to
+/// others. Each call is a system call, during which the kernel does not run the handler on the CPU
+/// that makes it, unless the clock is [`crate::Clock::Timer`]. How often that happened is not to be
+/// had: for programs on perf events the kernel counts no misses (`recursion_misses` of
+/// `bpf_prog_info` stays 0), and the event's own count goes on.
 #[derive(Clone)]
 pub struct Handler {
     maps: Arc<Maps>,
@@ -105,48 +89,6 @@ pub struct Handler {
 impl Handler {
     pub(crate) fn new(maps: Arc<Maps>) -> Handler {
         Handler { maps }
-    }
-
-    /// Gives the plan for a PC of a process. Takes the place of an earlier one.
-    ///
-    /// The kernel's code is the same in all processes: its plans have the default key. They read the
-    /// kernel's image, the current stack and RAM, as far as it is known where those are.
-    ///
-    /// # Errors
-    /// A plan of another length.
-    pub fn put_plan(&self, key: ProcessKey, pc: u64, plan: &GivenPlan<'_>) -> Result<(), Error> {
-        let bytes = plan.bytes.len();
-        let wanted = layout::PLAN_BYTES;
-        let steps = plan.bytes.try_into();
-        let steps = steps.map_err(|_| Error::PlanBytes { bytes, wanted })?;
-        let place = layout::place(key, pc);
-        self.plans()
-            .put(&place, &layout::plan_value(&place, plan, steps));
-        Ok(())
-    }
-
-    /// Says anew which share of the samples at a PC its plan is for; does nothing if there is no plan
-    /// any more.
-    pub fn set_share(&self, key: ProcessKey, pc: u64, share: Share) {
-        self.plans().set_share(&layout::place(key, pc), share);
-    }
-
-    /// The tag and the bytes of the plan for a PC, if it is still there.
-    pub fn plan(&self, key: ProcessKey, pc: u64) -> Option<(u32, Vec<u8>)> {
-        self.plans().get(&layout::place(key, pc))
-    }
-
-    /// Takes a plan back, if it is there.
-    pub fn remove_plan(&self, key: ProcessKey, pc: u64) {
-        self.plans().remove(&layout::place(key, pc));
-    }
-
-    fn plans(&self) -> MutexGuard<'_, Plans> {
-        // Whatever was half done, the handler reads it as any other plan.
-        self.maps
-            .plans
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says that a process is known: that it has no devices in its memory, unless it is
@@ -170,7 +112,7 @@ impl Handler {
     pub const START: u64 = 1 << 63;
 
     /// Gives the unwind row of a return address (the row of the call before it), or, with
-    /// [`Handler::START`], of a PC that has no plan.
+    /// [`Handler::START`], of an interrupted PC.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -186,8 +128,8 @@ impl Handler {
     }
 
     /// Forgets what was said of a process by [`Handler::deny`]: it has ended, or executed another
-    /// program. Its plans and rows do no harm, since their keys do not come back; they give way to
-    /// those of others, plans that are [taken back](Self::remove_plan) at once.
+    /// program. Its rows do no harm, since their keys do not come back; they give way to those of
+    /// others.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -206,6 +148,8 @@ impl Handler {
     pub fn deny(&self, key: ProcessKey, what: Denial) -> Result<(), Error> {
         let doing = "let the handler spare a process";
         let process = layout::process(key);
+        // Should there be no room for the denial, it is a process again whose pages are looked at.
+        remove(&self.maps.met, &process, doing)?;
         put(&self.maps.denials, &process, &layout::denial(what), doing)?;
         // Only now, so that who sees the new number sees the denial.
         let mut made = self
@@ -235,9 +179,7 @@ impl Handler {
                 *sum += u64::from_ne_bytes(*word);
             }
         }
-        let mut all = Vec::from(sums);
-        all.push(("plans_evicted", self.plans().evicted()));
-        Ok(Counters(all))
+        Ok(Counters(Vec::from(sums)))
     }
 }
 

@@ -8,9 +8,9 @@
 //!
 //! There are two engines. With [`Engine::Ring`] the kernel's perf events write samples with
 //! registers and a copy of the stack. With [`Engine::Bpf`] a BPF program runs at each overflow
-//! (`bpf/` holds it): it knows whom to sample, says who was running, and reads the memory that the
-//! consumer asked for by plans and unwind rows ([`Handler`]). Both deliver [`RawSample`]s the same
-//! way; only the second fills in [`RawSample::capture`].
+//! (`bpf/` holds it): it knows whom to sample, says who was running, and reads the memory that
+//! the code ahead loads. It goes by what the consumer tells it ([`Handler`]). Both deliver
+//! [`RawSample`]s the same way; only the second fills in [`RawSample::capture`].
 //!
 //! The way of a sample: the kernel writes it into the ring of the CPU it was taken on; a reader
 //! thread (pinned to that CPU; one for all CPUs where the handler fills their buffers) wakes up every few
@@ -69,13 +69,13 @@ mod types;
 
 pub use bpf::Packed;
 pub use capture::{
-    Capture, Change, Context, Frame, FrameSource, FramesEnd, Placement, PlanFailure, PlanOutcome,
+    Capture, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement, PlanFailure,
     ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,
 };
 pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
 pub use cpus::online as online_cpus;
 pub use error::Error;
-pub use handler::{CallerRbp, Counters, Denial, GivenPlan, Handler, Row};
+pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;

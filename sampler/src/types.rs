@@ -132,8 +132,8 @@ pub struct RawSample {
     /// The user registers, also where the kernel was interrupted.
     pub user: UserRegisters,
     /// User memory from the user stack pointer upward, as much of it as could be copied (it may be
-    /// nothing); never padded. The engine `bpf` copies 2,048 bytes at most, and 256 where there is
-    /// a plan for the PC.
+    /// nothing); never padded. The engine `bpf` copies 2,048 bytes at most, and none where an
+    /// unwind row leads to the caller.
     pub stack: Box<[u8]>,
     /// What the engine `bpf` brought besides; `None` from the engine `ring`.
     pub capture: Option<Capture>,
@@ -363,7 +363,7 @@ pub struct Batch {
     /// `CLOCK_MONOTONIC`). Records of this batch may be later than it.
     pub drained_to: u64,
     /// Records that something is to be learned from, the sooner the better: mappings of code, and
-    /// samples of the engine `bpf` without a plan.
+    /// samples of processes that the handler of the engine `bpf` was not told of.
     pub news: u64,
     /// Records that could not be decoded.
     pub malformed: u64,

@@ -10,8 +10,6 @@ use sampler::{Clock, probe};
 
 #[path = "live/bpf.rs"]
 mod bpf;
-#[path = "live/plans.rs"]
-mod plans;
 #[path = "live/programs.rs"]
 mod programs;
 #[path = "live/recording.rs"]
@@ -24,6 +22,8 @@ mod samples;
 mod timer;
 #[path = "live/unprivileged.rs"]
 mod unprivileged;
+#[path = "live/ways.rs"]
+mod ways;
 
 /// The clock of a test, or the reason why it cannot run here.
 fn with_clock(
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     trials.extend(records::trials());
     trials.extend(unprivileged::trials());
     trials.extend(bpf::trials());
-    trials.extend(plans::trials());
+    trials.extend(ways::trials());
     trials.extend(timer::trials());
     run(&arguments, trials).exit_code()
 }

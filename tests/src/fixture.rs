@@ -16,6 +16,8 @@ pub struct Settings {
     pub seconds: u32,
     /// Samples per second.
     pub rate: u32,
+    /// Percent of them whose ways are followed.
+    pub ways: u32,
 }
 
 /// Enough for some 5,000 windows at each instruction that is compared, where most of them are thinned, too:
@@ -23,6 +25,14 @@ pub struct Settings {
 pub const DEFAULT: Settings = Settings {
     seconds: 20,
     rate: 6000,
+    ways: 100,
+};
+
+/// As many windows, where two of five samples go without a way.
+pub const SPARSE: Settings = Settings {
+    rate: 10_000,
+    ways: 60,
+    ..DEFAULT
 };
 
 /// Compiles the fixture into `folder` and returns the program's path.
@@ -50,6 +60,9 @@ pub fn record_args(program: &Path, database: &Path, settings: Settings) -> Vec<S
     // The fixture's loops are longer than such a window.
     args.extend(["--window", "16", "--clock", "auto", "--rate"].map(str::to_owned));
     args.push(settings.rate.to_string());
+    if settings.ways < 100 {
+        args.extend(["--ways".to_owned(), settings.ways.to_string()]);
+    }
     args.push("--".to_owned());
     args.push(program.display().to_string());
     args.push(settings.seconds.to_string());

@@ -1,8 +1,8 @@
 //! What a share is of: functions whose values decide how long the processor stays, seen in windows
 //! of 200 instructions. Shares of executions are held to the truth where they are printed.
 //!
-//! Needs the release build of both programs, a C compiler, and the engine `bpf`, whose plans bring
-//! the code that such windows run through.
+//! Needs the release build of both programs, a C compiler, and the engine `bpf`, which brings the
+//! code that such windows run through.
 
 mod common;
 #[path = "common/trial.rs"]

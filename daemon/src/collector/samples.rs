@@ -2,9 +2,7 @@
 
 use interpreter::{Handlers, StopReason, Window};
 use profiledb::{Loss, Subject};
-use sampler::{
-    Capture, Mode, Pid, PlanOutcome, ProcessKey, RawSample, Record, TaskIdentity, UserRegisters,
-};
+use sampler::{Capture, Mode, Outcome, Pid, RawSample, Record, TaskIdentity, UserRegisters};
 
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
@@ -13,12 +11,11 @@ use crate::callsite::Interrupted;
 use crate::code::ProcessCode;
 use crate::devices::has_devices;
 use crate::images::{Identity, UNKNOWN};
-use crate::plans::{Basis, Lacked, Start};
 use crate::procfs::Credentials;
 use crate::signals::of_program;
 use crate::tables::{Owner, Pc};
 use crate::view::View;
-use crate::window::{Brought, Recorder, SampleMemory, Ways};
+use crate::window::{Brought, Recorder, SampleMemory};
 use crate::witness::Evidence;
 
 impl Collector {
@@ -264,8 +261,8 @@ impl Collector {
         let secret = !self.settings.allow_secrets
             && match capture {
                 Some(capture) => matches!(
-                    capture.plan,
-                    PlanOutcome::ValuesDenied | PlanOutcome::NotDumpable
+                    capture.outcome,
+                    Outcome::ValuesDenied | Outcome::NotDumpable
                 ),
                 None => process.keeps_memory_to_itself(),
             };
@@ -273,7 +270,7 @@ impl Collector {
         view.allow_secrets = self.settings.allow_secrets;
         view.allow_memory = !secret
             && !kernel
-            && capture.is_none_or(|capture| capture.plan != PlanOutcome::MemoryDenied);
+            && capture.is_none_or(|capture| capture.outcome != Outcome::MemoryDenied);
         view.evidence = evidence;
         view.pc = sample.ip;
         let stack_read =
@@ -309,8 +306,8 @@ impl Collector {
         };
         view.stack_pointer = registers.sp();
         let brought = capture.map(|capture| Brought::new(sample.ip, capture));
-        let followed =
-            capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Followed { .. }));
+        let outcome = capture.map(|capture| capture.outcome);
+        let followed = matches!(outcome, Some(Outcome::Followed { .. }));
         let mut memory = SampleMemory {
             view: &view,
             stack_start: registers.gpr[4],
@@ -330,11 +327,14 @@ impl Collector {
                 frame: capture.and_then(|capture| capture.frames().next()),
             };
             let (site, beyond) = interrupted.call_site();
-            if let (Some(plans), Some(capture)) = (&mut self.plans, capture) {
+            if let (Some(told), Some(capture)) = (&mut self.told, capture) {
                 let process = capture.task.process();
-                plans.meet(process, || has_devices(sample.pid, view.maps));
+                told.meet(process, || has_devices(sample.pid, view.maps));
                 for frame in capture.frames() {
-                    plans.give_row(process, frame.return_address, &view);
+                    told.give_row(process, frame.return_address, &view);
+                }
+                if outcome != Some(Outcome::MemoryDenied) && !secret {
+                    told.give_row_of_start(process, sample.ip, &view, located.pc);
                 }
             }
             let tally = &mut self.tables.tally;
@@ -351,38 +351,16 @@ impl Collector {
         if sample.time < self.late {
             return self.lost(Loss::ValuesOfLateSamples, 1);
         }
+        if outcome == Some(Outcome::WithoutWay) {
+            // What it could know would depend on what it is: it is as one that was not taken.
+            self.tables.tally.windows_without_way += 1;
+            return;
+        }
         // Where later events are counted apart, no window is refused for its start.
         let keeps_all = self.tables.tells_executions();
         let asked = if keeps_all { 1.0 } else { probability };
-        let basis = capture
-            .zip(brought.as_ref())
-            .map(|(capture, brought)| Basis {
-                start: Start {
-                    process: if kernel {
-                        ProcessKey::default()
-                    } else {
-                        capture.task.process()
-                    },
-                    pc: sample.ip,
-                },
-                owner,
-                outcome: capture.plan,
-                bias: located.bias,
-                image_pc: located.pc,
-                view: &view,
-                brought,
-                bases: [capture.fs_base, capture.gs_base].map(|base| base.is_some()),
-                probability: asked,
-            });
-        if let (Some(plans), Some(basis)) = (&mut self.plans, &basis)
-            && followed
-            && !kernel
-        {
-            plans.give_row_of_start(basis);
-        }
         let share = capture.map_or(1.0, |capture| capture.share.part());
-        let by_handler =
-            capture.is_some_and(|capture| matches!(capture.plan, PlanOutcome::Thinned { .. }));
+        let by_handler = matches!(outcome, Some(Outcome::Thinned { .. }));
         // The handler does not know the interval.
         let means = self.acceptance.means_of(sample.period);
         let accepted = asked * means.min(1.0);
@@ -390,13 +368,6 @@ impl Collector {
             let tally = &mut self.tables.tally;
             tally.windows_thinned += 1;
             tally.windows_thinned_early += u64::from(thinned == Thinned::Early);
-            // Its values do not count, but the next one's may.
-            if let (Some(plans), Some(basis)) = (&mut self.plans, basis)
-                && !followed
-            {
-                let (lacked, went) = (Lacked::default(), Ways::default());
-                plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
-            }
             return;
         }
         let times = self.acceptance.times(means);
@@ -423,11 +394,9 @@ impl Collector {
             destinations_known: 0,
             loads: 0,
             loads_known: 0,
-            unread: false,
             capture: self.settings.capture,
             called: None,
             transfer: None,
-            went: Ways::default(),
         };
         let (cache, epochs) = (&mut self.cache, &mut self.epochs);
         let mut code =
@@ -446,7 +415,6 @@ impl Collector {
         }
         let (state, traces) = (&mut self.state, &mut self.traces);
         let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut recorder);
-        let missed = code.missed();
         recorder.settle_jump();
         let Recorder {
             values,
@@ -454,8 +422,6 @@ impl Collector {
             destinations_known,
             loads,
             loads_known,
-            unread,
-            went,
             ..
         } = recorder;
         self.totals.values += values;
@@ -474,20 +440,11 @@ impl Collector {
         if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
             return self.process_gone();
         }
-        let Some((plans, basis)) = self.plans.as_mut().zip(basis) else {
-            return;
-        };
-        if followed {
-            if memory.seen_once {
-                plans.look_twice(basis.start.process);
-            }
-        } else {
-            let lacked = Lacked {
-                code: missed,
-                memory: unread,
-                second_look: memory.seen_once,
-            };
-            plans.settle(&basis, lacked, &went, &mut self.cache, &mut self.tables);
+        if memory.seen_once
+            && !kernel
+            && let (Some(told), Some(capture)) = (&mut self.told, capture)
+        {
+            told.look_twice(capture.task.process());
         }
     }
 }

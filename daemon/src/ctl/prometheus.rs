@@ -167,11 +167,11 @@ const METRICS: [Metric; 31] = [
         "Memory for code: pages of files, decoded instructions, basic blocks.",
     ),
     Metric(
-        "/memory/plans_bytes",
-        "plans_bytes",
+        "/memory/rows_bytes",
+        "rows_bytes",
         Gauge,
         1.0,
-        "Memory for what is known of the handler's plans.",
+        "Memory for what is noted of the unwind rows that the handler was given.",
     ),
     Metric(
         "/memory/waiting_bytes",

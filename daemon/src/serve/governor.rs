@@ -13,7 +13,7 @@
 //! same: that more than [`GROSS`] budgets are spent, or less than [`FAR`] of one, flushes included.
 //!
 //! A start costs much that later looks do not: reading what was sampled while it lasted, the
-//! images of all processes, plans for all that runs. So it begins with a trial of [`TRIAL`] at the
+//! images of all processes. So it begins with a trial of [`TRIAL`] at the
 //! configured rate, of which the interrupts and the handler are counted: if that many, with what the
 //! collector usually spends on a sample, are too dear, the rate is lowered at once to what keeps
 //! within the budget. The first look after that is left out, and in the first minute a gross excess

@@ -193,7 +193,7 @@ impl Service {
         let (sampling, batches) = Sampling::start(self.config.recording())?;
         let mut collector = Collector::new(self.settings(&sampling));
         if let Some(handler) = sampling.running.handler() {
-            collector.serve(handler);
+            collector.tell(handler);
         }
         let store = Store::closed()?;
         let mut session = Session::new(&sampling.setup.cpus, collector, store, LONGEST_NAP);

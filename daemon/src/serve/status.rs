@@ -11,7 +11,7 @@ use super::journal::Troubles;
 use super::losses::Losses;
 use super::sampling::{Handled, Sampling};
 use super::service::LOSSES;
-use crate::choices::SHORTEST_FOLLOWED;
+use crate::args::WINDOW;
 use crate::collector::Totals;
 use crate::output::{self, count};
 use crate::procfs;
@@ -198,7 +198,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
             "waiting_bytes": waiting,
             "programs_bytes": memory.map(|memory| memory.programs),
             "code_bytes": memory.map(|memory| memory.code),
-            "plans_bytes": memory.map(|memory| memory.plans),
+            "rows_bytes": memory.map(|memory| memory.rows),
             "kernel_bytes": parts.sampling.map(|sampling| sampling.kernel_bytes),
             "resident_bytes": procfs::resident_bytes(),
         },
@@ -229,7 +229,7 @@ pub(super) fn answer(mut status: Value, age: Duration) -> Answer {
 /// Why windows are as long as they are.
 fn why_window(instructions: u32) -> &'static str {
     match instructions {
-        ..SHORTEST_FOLLOWED => "as configured; longer ones would bring more values for their cost",
+        ..WINDOW => "as configured; longer ones would bring more values for their cost",
         _ => "fewer samples with long windows bring more values than more with short ones",
     }
 }
@@ -328,13 +328,13 @@ fn text(status: &Value) -> String {
         ),
         format!(
             "memory    {} resident: {} in tables, {} being saved, {} for programs, {} for code, {} for \
-             plans, {} waiting; and {} in the kernel",
+             rows, {} waiting; and {} in the kernel",
             mebibytes("/memory/resident_bytes"),
             mebibytes("/memory/tables_bytes"),
             mebibytes("/memory/saving_bytes"),
             mebibytes("/memory/programs_bytes"),
             mebibytes("/memory/code_bytes"),
-            mebibytes("/memory/plans_bytes"),
+            mebibytes("/memory/rows_bytes"),
             mebibytes("/memory/waiting_bytes"),
             mebibytes("/memory/kernel_bytes"),
         ),

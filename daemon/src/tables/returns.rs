@@ -383,8 +383,8 @@ mod tests {
         }
         assert_eq!(tables.profiles[0].windows, 4);
         assert_eq!(tables.profiles[0].reached, 4);
-        assert_eq!(tables.directions(owner, pc), Some((3, 0)));
         let (.., branch) = tables.branches().next().expect("it was met");
+        assert_eq!((branch.taken, branch.not_taken), (3, 0));
         assert_eq!(branch.weights, [1.75, 0.0, 0.0]);
         let (.., calls) = tables.calls().next().expect("it was met");
         assert_eq!((calls.times, calls.weight), (3, 1.75));

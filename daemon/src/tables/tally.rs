@@ -14,6 +14,7 @@ pub(crate) struct Tally {
     pub(crate) windows: u64,
     pub(crate) windows_thinned: u64,
     pub(crate) windows_thinned_early: u64,
+    pub(crate) windows_without_way: u64,
     pub(crate) instructions: u64,
     pub(crate) values: u64,
     pub(crate) destinations: u64,
@@ -25,7 +26,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// The counters by kind and name.
-    pub(super) fn each(&self) -> [(&'static str, &'static str, u64); 18] {
+    pub(super) fn each(&self) -> [(&'static str, &'static str, u64); 19] {
         [
             ("run", "samples", self.samples),
             ("run", "kernel_samples", self.kernel_samples),
@@ -33,6 +34,7 @@ impl Tally {
             ("run", "windows", self.windows),
             ("run", "windows_thinned", self.windows_thinned),
             ("run", "windows_thinned_early", self.windows_thinned_early),
+            ("run", "windows_without_way", self.windows_without_way),
             ("run", "instructions", self.instructions),
             ("run", "value_events", self.values),
             ("interval", "count", self.samples),

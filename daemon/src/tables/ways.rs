@@ -132,15 +132,6 @@ impl Tables {
         self.sites[site.0 as usize].branch = new;
     }
 
-    /// How often windows saw a branch taken, and not taken.
-    pub(crate) fn directions(&self, owner: Owner, pc: Pc) -> Option<(u64, u64)> {
-        let site = self.site_ids.get(&(owner, pc))?;
-        let site = self.sites.get(site.0 as usize)?;
-        let branch = self.branches.get(site.branch as usize);
-        let [taken, not_taken, _] = branch.map_or([0; 3], |branch| branch.times);
-        Some((taken, not_taken))
-    }
-
     /// The branches that windows met.
     pub(crate) fn branches(&self) -> impl Iterator<Item = (Owner, PcId, profiledb::Directions)> {
         self.sites.iter().filter_map(|site| {

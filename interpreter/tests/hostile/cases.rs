@@ -2,10 +2,8 @@
 //! a promise broken. The fuzzer's targets include this file.
 
 use interpreter::{
-    Access, Arms, Capture, Code, CodeMemory, DecodeCache, Ending, Evaluated, Fetched, Flag, Flags,
-    Limits, MAX_STEP_BYTES, Memory, Outcome, Parameter, Path, Plan, Planned, Planner, Registers,
-    Request, ReturnAddress, Sink, Snapshot, Sources, StopReason, Vector, Verdict, Window, Word,
-    evaluate,
+    Access, Capture, Code, CodeMemory, DecodeCache, Fetched, Flag, Flags, Memory, Outcome,
+    Parameter, Path, Pieces, Registers, Sink, StopReason, Vector, Verdict, Window, Word,
 };
 
 #[path = "../common/traced.rs"]
@@ -345,18 +343,52 @@ impl Memory for Strict<'_> {
     }
 }
 
-/// Any code and any limits: a plan keeps to them, survives being written, can be evaluated, and a
-/// window with what it brought claims what one with all memory does.
-pub(crate) fn plan(data: &[u8]) {
+/// The lines that a window loads from, in the order of its loads.
+#[derive(Default)]
+struct Lines(Vec<u64>);
+
+impl Sink for Lines {
+    fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
+
+    fn load(&mut self, _: u64, address: Option<u64>, bytes: u32, _: bool) {
+        let Some(address) = address else { return };
+        let last = address.wrapping_add(u64::from(bytes).wrapping_sub(1));
+        for line in [address & !63, last & !63] {
+            if !self.0.contains(&line) {
+                self.0.push(line);
+            }
+        }
+    }
+}
+
+/// What an interrupt read of a process, and nothing else.
+struct Brought<'a>(&'a Pieces<'a>);
+
+impl Memory for Brought<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        match self.0.bytes(address, bytes.len()) {
+            Some(held) => {
+                bytes.copy_from_slice(held);
+                true
+            }
+            None => Pieces::are_apart(address, bytes.len()) && self.0.across(address, bytes),
+        }
+    }
+
+    fn fence(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Any code and registers: a window with some of the lines that it loads from, whole or in part,
+/// claims what one with all memory does.
+pub(crate) fn pieces(data: &[u8]) {
     let mut bytes = Bytes(data);
-    let limits = Limits {
-        instructions: u32::from(bytes.byte() % 40),
-        steps: bytes.byte(),
-        bytes: u16::from_le_bytes([bytes.byte(), bytes.byte()]),
-        fs_base: bytes.flag(),
-        gs_base: bytes.flag(),
+    let window = Window {
+        max_instructions: u32::from(bytes.byte() % 65),
+        capture: Capture::all(),
     };
-    let (bias, seed, options) = (bytes.value(), bytes.word(), bytes.byte());
+    let (bias, seed, kept) = (bytes.value(), bytes.word(), bytes.word());
     let missing = u64::from(bytes.byte() % 16);
     let start = registers(&mut bytes, CODE);
     let process = Process {
@@ -370,192 +402,35 @@ pub(crate) fn plan(data: &[u8]) {
     let mut code = Cached {
         process: &process,
         cache: &mut cache,
-        sampled: false,
+        sampled: true,
     };
-    let mut coins = seed;
-    let mut draw = |arms: usize| {
-        coins = mix(coins);
-        coins as usize % arms.max(1)
-    };
-    let mut seen = |pc: u64, tell: &mut dyn FnMut(u64)| {
-        for i in 0..mix(pc ^ seed) % 6 {
-            tell(CODE + mix(pc ^ i) % 256);
+    let mut lines = Lines::default();
+    window.run(&start, &mut code, &mut &process, &mut lines);
+    let mut read = Vec::new();
+    for line in lines.0 {
+        let mut held = [0; 64];
+        if process.read(line, &mut held) && !mix(line ^ kept).is_multiple_of(8) {
+            // Of the last words of some nothing is known.
+            let part = 64 - 8 * (mix(line.wrapping_add(kept)) % 16).saturating_sub(12) as usize;
+            read.push((line, held, part));
         }
-    };
-    let mut changeable = |pc: u64| options & 16 == 0 || pc & 64 == 0;
-    // Counts up to the largest: a share is made of them.
-    let mut directions = |pc: u64| {
-        let seen = (mix(pc) >> (pc & 63), mix(!pc) >> (pc >> 6 & 63));
-        (pc & 3 != 0).then_some(seen)
-    };
-    let drawn = options & 1 != 0;
-    let request = Request {
-        arms: if drawn {
-            Arms::Drawn(&mut draw)
-        } else {
-            Arms::Both
-        },
-        return_address: (options & 2 != 0).then_some(ReturnAddress {
-            register: options,
-            offset: seed,
-        }),
-        destinations: if options & 4 != 0 {
-            Some(&mut seen)
-        } else {
-            None
-        },
-        directions: if options & 64 != 0 {
-            Some(&mut directions)
-        } else {
-            None
-        },
-        changeable: if options & 8 != 0 {
-            Some(&mut changeable)
-        } else {
-            None
-        },
-        other_images: options & 32 != 0,
-        limits,
-    };
-    let Ok(planned) = Planner::default().plan(CODE, &mut code, request) else {
-        return;
-    };
-    assert!(planned.plan.steps().len() <= usize::from(limits.steps));
-    assert!(planned.plan.load_bytes() <= usize::from(limits.bytes));
-    let written = planned.plan.to_bytes();
-    assert_eq!(Plan::from_bytes(&written).as_ref(), Ok(&planned.plan));
-    assert!(!planned.plan.to_string().contains("#63"));
-    let sources = Sources {
-        gpr: start.gpr.map(|word| word.known_bits()),
-        bias,
-        fs_base: start.fs_base,
-        gs_base: start.gs_base,
-    };
-    let mut snapshot = Snapshot::default();
-    let mut read = |address, bytes: &mut [u8]| process.read(address, bytes);
-    evaluate(&planned.plan, &sources, &mut read, &mut snapshot);
-    window_with(
-        &planned,
-        drawn,
-        limits.instructions,
-        &process,
-        &start,
-        snapshot,
-    );
+    }
+    let mut pieces = Pieces::default();
+    for (line, held, part) in &read {
+        // What finds no room is not known.
+        pieces.push(*line, &held[..*part]);
+    }
+    let (mut less, mut more) = (Recorder::default(), Recorder::default());
+    let part = window.run(&start, &mut code, &mut Brought(&pieces), &mut less);
+    let all = window.run(&start, &mut code, &mut &process, &mut more);
+    check_claims(&(less, part), &(more, all));
 }
 
-/// A window with the snapshot alone against one with all memory.
-fn window_with(
-    planned: &Planned,
-    drawn: bool,
-    instructions: u32,
-    mut process: &Process<'_>,
-    start: &Registers,
-    mut snapshot: Snapshot,
-) {
-    let window = Window {
-        max_instructions: instructions,
-        capture: Capture::all(),
-    };
-    let mut cache = DecodeCache::new(256);
-    let mut run = |memory: &mut dyn Memory, ends: bool| {
-        let mut recorder = Recorder::default();
-        let mut code = Cached {
-            process,
-            cache: &mut cache,
-            sampled: true,
-        };
-        let outcome = if ends {
-            let mut code = Ending::new(&mut code, planned, process.bias);
-            window.run(start, &mut code, memory, &mut recorder)
-        } else {
-            window.run(start, &mut code, memory, &mut recorder)
-        };
-        (recorder, outcome)
-    };
-    let less = run(&mut snapshot, drawn);
-    let more = run(&mut process, false);
-    check_claims(&less, &more);
-}
-
-/// Any bytes as a plan and as a path: refused, or what they say is what is written again; and a
-/// plan reads no more than its steps may.
-pub(crate) fn wire(data: &[u8]) {
+/// Any bytes as a path: refused, or what they say is what is written again.
+pub(crate) fn path(data: &[u8]) {
     if let Ok((path, taken)) = Path::decompress(data) {
         let mut again = Vec::new();
         path.compress(&mut again);
         assert_eq!(again, data[..taken]);
     }
-    let mut bytes = Bytes(data);
-    let sources = Sources {
-        gpr: std::array::from_fn(|_| bytes.value()),
-        bias: bytes.value(),
-        fs_base: bytes.flag().then(|| bytes.value()),
-        gs_base: bytes.flag().then(|| bytes.value()),
-    };
-    let repair = bytes.byte();
-    let mut written: [u8; Plan::BYTES] = std::array::from_fn(|_| bytes.byte());
-    if repair & 1 != 0 {
-        repair_plan(&mut written);
-    }
-    let Ok(plan) = Plan::from_bytes(&written) else {
-        return;
-    };
-    assert_eq!(plan.to_bytes(), written);
-    let process = Process {
-        start: 0,
-        bias: 0,
-        code: &[],
-        seed: bytes.word(),
-        missing: u64::from(repair >> 4),
-    };
-    let mut snapshot = Snapshot::default();
-    let mut asked = 0;
-    let mut read = |address, bytes: &mut [u8]| {
-        assert!((1..=MAX_STEP_BYTES).contains(&bytes.len()));
-        asked += bytes.len();
-        process.read(address, bytes)
-    };
-    let done = evaluate(&plan, &sources, &mut read, &mut snapshot);
-    assert!(asked <= plan.load_bytes());
-    let lacks_base = plan.needs() & Plan::NEEDS_FS_BASE != 0 && sources.fs_base.is_none()
-        || plan.needs() & Plan::NEEDS_GS_BASE != 0 && sources.gs_base.is_none();
-    assert_eq!(done == Evaluated::NoSegmentBase, lacks_base);
-    for (address, piece) in snapshot.pieces() {
-        let mut same = vec![0; piece.len()];
-        assert!(process.read(address, &mut same) && same == piece);
-    }
-}
-
-/// Makes a plan of most bytes: fuzzing would hardly come by one otherwise.
-fn repair_plan(written: &mut [u8; Plan::BYTES]) {
-    const PARTS: [u8; 7] = [0, 1, 2, 4, 0x81, 0x82, 0x84];
-    let count = usize::from(written[2]) % 33;
-    let (head, steps) = written.split_at_mut(8);
-    let (mut needs, mut bytes) = (0, 0_u16);
-    let unused = [0, 0, 0, 0, 0, 0, 0, 0, 19, 0, 19, 0, 0, 0, 0, 0];
-    for (i, step) in steps.chunks_exact_mut(16).enumerate() {
-        if i >= count {
-            step.copy_from_slice(&unused);
-            continue;
-        }
-        for at in [8, 10] {
-            let source = step[at] % (20 + i as u8);
-            step[at] = if source < 20 { source } else { source + 12 };
-            needs |= u8::from(step[at] == 17) | u8::from(step[at] == 18) << 1;
-        }
-        for at in [9, 11, 14] {
-            step[at] = PARTS[usize::from(step[at]) % 7];
-        }
-        step[12] &= 63;
-        step[13] = if step[13] & 0x80 != 0 {
-            0
-        } else {
-            step[13] % 65
-        };
-        step[15] = if step[13] > 0 { 0 } else { step[15] & 7 };
-        bytes += u16::from(step[13]);
-    }
-    let [b0, b1] = bytes.to_le_bytes();
-    head.copy_from_slice(&[1, 0, count as u8, needs, b0, b1, 0, 0]);
 }

@@ -24,14 +24,14 @@ fn windows() {
     try_with_bytes(5_000, cases::window);
 }
 
-/// Whatever the code and the limits: plans keep their promises.
+/// Whatever the code and the pieces of memory that were read: no false claim.
 #[test]
-fn plans() {
-    try_with_bytes(5_000, cases::plan);
+fn pieces() {
+    try_with_bytes(5_000, cases::pieces);
 }
 
-/// Whatever the bytes: they are refused as a plan, or can be evaluated.
+/// Whatever the bytes: they are refused as a path, or written again.
 #[test]
-fn wires() {
-    try_with_bytes(5_000, cases::wire);
+fn paths() {
+    try_with_bytes(5_000, cases::path);
 }

@@ -1,6 +1,6 @@
-//! Where things of the kernel are: its own memory that is RAM and nothing else, so that plans for
-//! its code may read there, and the entries of interrupts, by which a timer finds what it has
-//! interrupted.
+//! Where things of the kernel are: its own memory that is RAM and nothing else, so that ways
+//! through its code may read there, and the entries of interrupts, by which a timer finds what it
+//! has interrupted.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, empty};
@@ -21,8 +21,8 @@ pub(crate) struct Range {
     pub(crate) end: u64,
 }
 
-/// What plans for the kernel's code may read besides its stack, and its code; all zero where it is
-/// not known.
+/// What ways through the kernel's code may read besides its stack, and its code; all zero where it
+/// is not known.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KernelMemory {

@@ -1,12 +1,8 @@
 //! What is shared with the handler, byte for byte: `bpf/shared.h` in Rust.
 
 use super::kernel::{self, KernelMemory};
-use crate::{CallerRbp, Config, Denial, GivenPlan, Pid, ProcessKey, Row, Target};
+use crate::{CallerRbp, Config, Denial, Pid, ProcessKey, Row, Target};
 
-/// Bytes of a plan in the wire form.
-pub(crate) const PLAN_BYTES: usize = 520;
-/// Bytes of a plan as the handler's map holds it.
-pub(crate) const PLAN_VALUE_BYTES: usize = 576;
 /// Bytes of a process's key.
 pub(crate) const PROCESS_BYTES: usize = 16;
 /// Bytes of the key of a PC or a return address.
@@ -17,11 +13,9 @@ pub(crate) const CYCLES_KEY_BYTES: u32 = 32;
 pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 /// Bytes of a row.
 pub(crate) const ROW_BYTES: usize = 12;
-/// Instructions that the handler follows of a sample at most.
-const MAX_FOLLOWED: u32 = 1024;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 50] = [
+pub(crate) const COUNTERS: [&str; 43] = [
     "walks_outermost",
     "walks_no_row",
     "walks_unknown_register",
@@ -29,15 +23,8 @@ pub(crate) const COUNTERS: [&str; 50] = [
     "walks_most",
     "frames_by_row",
     "samples",
-    "plans_thinned",
-    "plans_missing",
-    "plans_complete",
-    "plans_unreadable",
-    "plans_forbidden",
-    "plans_full",
-    "plans_without_segment_base",
-    "plans_malformed",
-    "plans_replaced",
+    "ways_left_out",
+    "ways_not_tried",
     "frames_by_pointer",
     "own_samples",
     "filtered_samples",
@@ -95,7 +82,7 @@ pub(crate) struct Settings {
     frames: u32,
     comm: [u8; 16],
     stack_bytes: u32,
-    last_plan: u32,
+    share: u32,
     most_followed: u32,
     levels: u32,
     kernel: KernelMemory,
@@ -137,8 +124,8 @@ impl Settings {
             frames: options.frames,
             comm,
             stack_bytes: config.stack_bytes,
-            last_plan: plan_slots(options.plans) - 1,
-            most_followed: options.followed.min(MAX_FOLLOWED),
+            share: options.share.0,
+            most_followed: options.followed,
             levels: kernel::table_levels(),
             kernel: memory,
         }
@@ -156,7 +143,7 @@ impl Settings {
         put.bytes(&self.comm);
         let halves = [
             self.stack_bytes,
-            self.last_plan,
+            self.share,
             self.most_followed,
             self.levels,
         ];
@@ -221,21 +208,20 @@ pub(crate) fn place(key: ProcessKey, address: u64) -> [u8; PLACE_BYTES] {
 }
 
 /// `struct row`.
-pub(crate) fn row(row: Option<Row>) -> [u8; ROW_BYTES] {
+pub(crate) fn row(row: Row) -> [u8; ROW_BYTES] {
     let (kind, register, rbp, cfa_words, cfa_offset): (u8, u8, _, i8, i32) = match row {
-        None => (0, 0, CallerRbp::Same, 0, 0),
-        Some(Row::Outermost) => (2, 0, CallerRbp::Same, 0, 0),
-        Some(Row::Frame {
+        Row::Outermost => (2, 0, CallerRbp::Same, 0, 0),
+        Row::Frame {
             register,
             offset,
             rbp,
-        }) => (1, register, rbp, 0, offset),
-        Some(Row::Behind {
+        } => (1, register, rbp, 0, offset),
+        Row::Behind {
             register,
             offset,
             words,
             rbp,
-        }) => (3, register, rbp, words, offset),
+        } => (3, register, rbp, words, offset),
     };
     let (rbp, rbp_offset): (u8, i32) = match rbp {
         CallerRbp::Same => (0, 0),
@@ -255,31 +241,8 @@ pub(crate) fn row_value(key: &[u8; PLACE_BYTES], of: Row) -> [u8; 40] {
     let mut bytes = [0; 40];
     let mut put = Put(&mut bytes);
     put.bytes(key);
-    put.bytes(&row(Some(of)));
+    put.bytes(&row(of));
     bytes
-}
-
-/// `struct plan_value`.
-pub(crate) fn plan_value(
-    key: &[u8; PLACE_BYTES],
-    plan: &GivenPlan<'_>,
-    steps: &[u8; PLAN_BYTES],
-) -> [u8; PLAN_VALUE_BYTES] {
-    let mut bytes = [0; PLAN_VALUE_BYTES];
-    let mut put = Put(&mut bytes);
-    put.bytes(key);
-    put.bytes(&plan.bias.to_ne_bytes());
-    put.bytes(&plan.tag.to_ne_bytes());
-    put.bytes(&row(plan.row));
-    put.bytes(&plan.share.0.to_ne_bytes());
-    put.bytes(&[0; 4]);
-    put.bytes(steps);
-    bytes
-}
-
-/// How many plans the handler's map has room for where so many are asked for: a power of two.
-pub(crate) fn plan_slots(wanted: u32) -> u32 {
-    wanted.clamp(2, 1 << 24).next_power_of_two()
 }
 
 /// What the map of denials holds.

@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::block::Part;
 use crate::capture::Memory;
 use crate::{
-    Capture, Context, Cycles, FramesEnd, Mode, Pid, Placement, PlanFailure, PlanOutcome,
-    ProcessKey, RawSample, Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters,
-    WayEnd,
+    Capture, Context, Cycles, FramesEnd, Mode, Outcome, Pid, Placement, ProcessKey, RawSample,
+    Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, WayEnd,
 };
 
 /// Bytes before the tail.
@@ -88,18 +87,18 @@ const IP: usize = 16;
 const TGID: usize = 80;
 const FLAGS: usize = 136;
 const CONTEXT: usize = 140;
-/// Where it has what became of the plan and at which step, how many samples found no room since the one before,
-/// and how many bytes of stack there are.
-const PLAN: usize = 143;
-const PLAN_STEP: usize = 144;
+/// Where it has what was read ahead and why no further, how many samples found no room since the
+/// one before, and how many bytes of stack there are.
+const OUTCOME: usize = 143;
+const WAY_END: usize = 144;
 const MISSED: usize = 148;
 const STACK_BYTES: usize = 152;
 
-/// What became of the plan where there was none.
-const MISSING: u8 = 0;
-/// The way itself was followed.
-const FOLLOWED: u8 = 11;
-/// With it in `plan_step`: the handler was not told of the process. As in `bpf/shared.h`.
+/// No way was tried.
+const NOT_TRIED: u8 = 0;
+/// The way was followed.
+const FOLLOWED: u8 = 1;
+/// With it in `way_end`: the handler was not told of the process. As in `bpf/shared.h`.
 const OF_UNKNOWN: u8 = 0x80;
 
 /// Bytes of a line of the processor's caches.
@@ -119,7 +118,7 @@ pub struct Packed {
     cpu: u32,
     mode: Mode,
     has_stack: bool,
-    lacks_plan: bool,
+    is_not_tried: bool,
     is_news: bool,
     bytes: Part,
 }
@@ -141,9 +140,9 @@ impl Packed {
             mode: mode_of(context_of(head[CONTEXT])?),
             // One that changed meanwhile is left out.
             has_stack: field(STACK_BYTES).u16()? > 0 && field(FLAGS).u16()? & STACK_CHANGES == 0,
-            lacks_plan: head[PLAN] == MISSING,
-            is_news: head[PLAN] == MISSING
-                || head[PLAN] == FOLLOWED && head[PLAN_STEP] & OF_UNKNOWN != 0,
+            is_not_tried: head[OUTCOME] == NOT_TRIED,
+            is_news: head[OUTCOME] == NOT_TRIED
+                || head[OUTCOME] == FOLLOWED && head[WAY_END] & OF_UNKNOWN != 0,
             bytes,
         };
         Some((packed, missed))
@@ -174,14 +173,14 @@ impl Packed {
     }
 
     /// Whether something is to be learned from it: it is of a process that the handler was not told
-    /// of, or there was no plan for its PC.
+    /// of.
     pub fn is_news(&self) -> bool {
         self.is_news
     }
 
-    /// Whether there was no plan for its PC.
-    pub fn lacks_plan(&self) -> bool {
-        self.lacks_plan
+    /// Whether nothing was read ahead, so that its code is wanted from elsewhere, too.
+    pub fn is_not_tried(&self) -> bool {
+        self.is_not_tried
     }
 
     /// Bytes that it holds.
@@ -231,16 +230,15 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     let (tty, uid) = (head.u32()?, head.u32()?);
     let (euid, suid) = (head.u32()?, head.u32()?);
     let (gid, egid) = (head.u32()?, head.u32()?);
-    let (tag, system_call) = (head.u32()?, head.u32()?);
+    let (way_low, system_call) = (head.u32()?, head.u32()?);
     let (flags, tail_words) = (head.u16()?, head.u16()?);
-    let (context, policy, priority, plan) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
-    let (step, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
+    let (context, policy, priority, number) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
+    let (way_end, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
     let _missed = head.u32()?;
     let stack_bytes = usize::from(head.u16()?);
-    // Older recordings have more room for the first, and nothing of the second.
     let changes = 8 * usize::from(head.u8()?);
     let handlers = head.u8()?;
-    let share = Share(head.u32()?);
+    let way_high = head.u32()?;
     let has = |flag| flags & flag != 0;
 
     let tail_end = HEAD + 8 * usize::from(tail_words);
@@ -305,8 +303,12 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     }
     let capture = Capture {
         task,
-        plan: outcome(plan, tag, step, share)?,
-        share: if plan == FOLLOWED { Share::ALL } else { share },
+        outcome: outcome(
+            number,
+            way_end,
+            u64::from(way_high) << 32 | u64::from(way_low),
+        )?,
+        share: Share::ALL,
         frames_end: end_of_frames(frames_end)?,
         system_call: has(SYSTEM_CALL).then_some(system_call),
         fs_base: has(FS_BASE).then_some(fs_base),
@@ -391,34 +393,26 @@ fn end_of_frames(number: u8) -> Option<FramesEnd> {
     })
 }
 
-fn outcome(number: u8, tag: u32, step: u8, share: Share) -> Option<PlanOutcome> {
-    let cause = match number {
-        MISSING => return Some(PlanOutcome::Missing),
-        1 => return Some(PlanOutcome::Complete { tag }),
-        2 => PlanFailure::Unreadable,
-        3 => PlanFailure::Forbidden,
-        4 => PlanFailure::Full,
-        5 => PlanFailure::NoSegmentBase,
-        6 => PlanFailure::Malformed,
-        7 => return Some(PlanOutcome::MemoryDenied),
-        8 => return Some(PlanOutcome::ValuesDenied),
-        9 => return Some(PlanOutcome::NotDumpable),
-        10 => return Some(PlanOutcome::Thinned { tag }),
-        FOLLOWED => {
-            let pc = u64::from(share.0) << 32 | u64::from(tag);
-            let end = match step & !OF_UNKNOWN {
+/// What was read ahead, by its number; and of a way, why it ended, and where it would have gone on.
+fn outcome(number: u8, end: u8, pc: u64) -> Option<Outcome> {
+    Some(match number {
+        NOT_TRIED => Outcome::NotTried,
+        FOLLOWED => Outcome::Followed {
+            end: match end & !OF_UNKNOWN {
                 0 => WayEnd::Length,
                 1 => WayEnd::Unknown,
                 2 => WayEnd::NoCode { pc },
                 3 => WayEnd::Full,
                 4 => WayEnd::NotFollowed,
                 _ => return None,
-            };
-            return Some(PlanOutcome::Followed { end });
-        }
+            },
+        },
+        2 => Outcome::WithoutWay,
+        3 => Outcome::MemoryDenied,
+        4 => Outcome::ValuesDenied,
+        5 => Outcome::NotDumpable,
         _ => return None,
-    };
-    Some(PlanOutcome::Failed { tag, step, cause })
+    })
 }
 
 #[cfg(test)]

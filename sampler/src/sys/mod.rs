@@ -1,14 +1,13 @@
 //! The system calls and the shared memory: the only unsafe code of the crate.
 #![expect(
     unsafe_code,
-    reason = "perf_event_open, its ioctls and its ring buffer, memory shared with the kernel, PROCMAP_QUERY, and SO_PEERGROUPS, have no safe wrapper"
+    reason = "perf_event_open, its ioctls and its ring buffer, PROCMAP_QUERY, and SO_PEERGROUPS, have no safe wrapper"
 )]
 
 mod guard;
 mod vma;
 
 use std::io;
-use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -307,44 +306,5 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, has this length, and is not used after this.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.size + PAGE) };
-    }
-}
-
-/// Memory of words that is shared with programs in the kernel.
-#[derive(Debug)]
-pub(crate) struct Words {
-    base: NonNull<AtomicU64>,
-    /// How many there are.
-    len: usize,
-}
-
-// SAFETY: the mapping belongs to the process, not to a thread, and is accessed atomically.
-unsafe impl Send for Words {}
-// SAFETY: as above.
-unsafe impl Sync for Words {}
-
-impl Words {
-    /// Maps a map of kind array that can be mapped, with so many words in all.
-    pub(crate) fn map(of: BorrowedFd<'_>, len: usize) -> io::Result<Words> {
-        let bytes = len.checked_mul(size_of::<AtomicU64>());
-        let base = share(of, bytes.ok_or_else(invalid)?)?.cast();
-        Ok(Words { base, len })
-    }
-}
-
-impl Deref for Words {
-    type Target = [AtomicU64];
-
-    fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping holds so many words, at the start of a page, until this is dropped.
-        // Zeroed or whatever was written, they are valid, and only accessed atomically here.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Words {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, has this length, and is not used after this.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len * size_of::<AtomicU64>()) };
     }
 }

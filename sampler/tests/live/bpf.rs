@@ -4,8 +4,8 @@ use std::sync::mpsc::sync_channel;
 
 use libtest_mimic::{Failed, Trial};
 use sampler::{
-    Batch, Clock, Config, Context, Denial, Engine, Mode, PlanOutcome, ProcessKey, RawSample,
-    Record, Sampler, Target, Tid, UserRegisters,
+    Batch, Clock, Config, Context, Denial, Engine, Mode, Outcome, ProcessKey, RawSample, Record,
+    Sampler, Target, Tid, UserRegisters,
 };
 
 use crate::for_clocks_with_bpf;
@@ -47,6 +47,12 @@ fn stat(pid: u32, field: usize) -> Result<u64, Failed> {
         .ok_or("no such field")?
         .parse::<i64>()?
         .cast_unsigned())
+}
+
+/// Whether the way of a sample was followed.
+fn is_followed(sample: &RawSample) -> bool {
+    let capture = sample.capture.as_ref();
+    capture.is_some_and(|of| matches!(of.outcome, Outcome::Followed { .. }))
 }
 
 /// A command's samples: nobody else's, its identity as /proc has it, the registers of its own PC,
@@ -97,13 +103,14 @@ fn command(clock: Clock) -> Result<(), Failed> {
             registers.ip == sample.ip && sample.user == UserRegisters::Long(registers),
             || format!("{registers:x?}"),
         )?;
-        check(capture.plan == PlanOutcome::Missing, || {
-            format!("{capture:?}")
-        })?;
-        let mut there = vec![0; capture.code().len()];
-        std::os::unix::fs::FileExt::read_exact_at(&memory, &mut there, sample.ip)?;
-        check(capture.code() == there && there.len() == 64, || {
-            format!("{:x?} is not {there:x?}", capture.code())
+        check(is_followed(sample), || format!("{capture:?}"))?;
+        let line = sample.ip & !63;
+        let code = capture.pieces().find(|(address, _)| *address == line);
+        let (_, code) = code.ok_or("the code did not come")?;
+        let mut there = vec![0; code.len()];
+        std::os::unix::fs::FileExt::read_exact_at(&memory, &mut there, line)?;
+        check(code == there && there.len() == 64, || {
+            format!("{code:x?} is not {there:x?}")
         })?;
     }
     keys.sort_unstable();
@@ -232,31 +239,31 @@ fn denied(clock: Clock) -> Result<(), Failed> {
     let key = samples(&recording.batches)
         .find_map(|sample| Some(sample.capture.as_ref()?.task.process()))
         .ok_or("no capture")?;
-    let plan_is = |outcome| {
+    let outcome_is = |outcome| {
         move |sample: &RawSample| {
-            sample.mode == Mode::User
-                && sample.capture.as_ref().is_some_and(|of| of.plan == outcome)
+            let capture = sample.capture.as_ref();
+            sample.mode == Mode::User && capture.is_some_and(|of| of.outcome == outcome)
         }
     };
     handler.deny(key, Denial::Memory)?;
-    recording.samples(10, plan_is(PlanOutcome::MemoryDenied))?;
+    recording.samples(10, outcome_is(Outcome::MemoryDenied))?;
     handler.deny(key, Denial::Values)?;
-    recording.samples(10, plan_is(PlanOutcome::ValuesDenied))?;
+    recording.samples(10, outcome_is(Outcome::ValuesDenied))?;
     handler.forget(key)?;
     let so_far = samples(&recording.batches).count();
     recording.until(|batches| {
         samples(batches)
             .skip(so_far + 10)
-            .any(plan_is(PlanOutcome::Missing))
+            .any(|sample| in_user_code(sample) && is_followed(sample))
     })?;
     let (batches, _) = recording.stop()?;
     child.end()?;
     for sample in samples(&batches).filter(|sample| in_user_code(sample)) {
         let capture = sample.capture.as_ref().ok_or("no capture")?;
-        let (memory, values) = match capture.plan {
-            PlanOutcome::Missing => (true, true),
-            PlanOutcome::MemoryDenied => (false, true),
-            PlanOutcome::ValuesDenied => (false, false),
+        let (memory, values) = match capture.outcome {
+            Outcome::Followed { .. } => (true, true),
+            Outcome::MemoryDenied => (false, true),
+            Outcome::ValuesDenied => (false, false),
             _ => return Err(format!("{capture:?}").into()),
         };
         let has_memory = capture.frames().len() > 0

@@ -133,8 +133,8 @@ impl<'s> People<'s> {
         Err(format!("samples do not arrive: {}", self.service.journal()).into())
     }
 
-    /// Has the service write until `is_there` says so. Values come with capture plans, which are
-    /// made when a program has been sampled some times.
+    /// Has the service write until `is_there` says so. Values come with windows, of which short
+    /// ones behind stalls are refused.
     pub(crate) fn until(
         &self,
         mut is_there: impl FnMut() -> Result<bool, Failed>,

@@ -56,7 +56,7 @@ const OF_CLOCKS: &[(&str, Test)] = &[
     ("callers are those that perf finds", callers::against_perf),
 ];
 
-/// Those that run with windows as long as usual, too, for which the handler follows the thread's way.
+/// Those that run with windows as long as usual, too.
 const OF_LONG_WINDOWS: &[&str] = &[
     "loads of every kind have their true values",
     "fields that another thread writes are whole",
@@ -68,7 +68,7 @@ const OF_LONG_WINDOWS: &[&str] = &[
     "memory that is mapped twice",
     "accesses that raise exceptions",
 ];
-/// Instructions of short windows, which go by plans. Long ones are as long as usual.
+/// Instructions of short windows. Long ones are as long as usual.
 const SHORT_WINDOW: u32 = 16;
 
 /// Those that need one clock, or say themselves which.

@@ -6,7 +6,6 @@ use crate::bench::{Bench, percent, samples, seconds};
 use crate::checks::{self, Place, Verdict};
 
 /// Samples of each program in the ordinary run; a long run takes three quarters of what is asked for.
-/// The first windows at a place are without plans: of fewer samples they would be the larger part.
 const SAMPLES: u32 = 60_000;
 
 /// Records a fixture with an engine, judges its checks, and demands that of some of them so many

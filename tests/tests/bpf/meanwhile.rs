@@ -41,7 +41,7 @@ pub(crate) fn order(bench: &Bench) -> Result<Completion, Failed> {
 /// the process can change a base without the kernel's knowledge.
 pub(crate) fn bases(bench: &Bench) -> Result<Completion, Failed> {
     let program = bench.compile("bases.c", "bases", &[])?;
-    // Long enough that the start, when there are neither plans nor verdicts on code, is little of it.
+    // Long enough that the start, when there are no verdicts on code, is little of it.
     let time = seconds(samples(4 * SAMPLES)? * 3 / 4);
     bench.watch(&program, &[&time], "bases.db")?;
     let mut verdict = Verdict::default();

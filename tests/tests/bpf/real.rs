@@ -22,8 +22,8 @@ pub(crate) struct Real {
     pub(crate) command: Vec<String>,
 }
 
-/// A second of processor time each on a fast machine; the compiler three: of so large a program little
-/// is known before many plans are made.
+/// A second of processor time each on a fast machine; the compiler three, of which more is run
+/// once.
 pub(crate) fn all(bench: &Bench) -> Result<Vec<Real>, Failed> {
     let source = bench.path("source.c");
     fs::write(&source, c_source())?;

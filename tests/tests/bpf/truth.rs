@@ -12,7 +12,7 @@ const SAMPLES: u32 = 40_000;
 const KNOWN: f64 = 95.0;
 
 /// Every value of the checking instructions and every return of the checking functions is the one
-/// that follows if all loads were right; and nearly all loads are had, once their plans are there.
+/// that follows if all loads were right; and nearly all loads are had.
 pub(crate) fn loads(bench: &Bench) -> Result<Completion, Failed> {
     let program = bench.compile("loads.c", "loads", &[])?;
     // Two threads.

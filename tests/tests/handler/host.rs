@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use interpreter::{Plan, Sources};
 
 /// Rows that a case has at most.
 const MOST_ROWS: usize = 16;
@@ -14,26 +13,13 @@ const MOST_ROWS: usize = 16;
 const TAIL_WORDS: usize = 1024;
 /// Reads that a result reports.
 const MOST_READS: usize = 256;
-/// Where a case has its number of frames.
-const FRAMES: usize = 8 * 24 + 12;
+/// Addresses that a case has at most.
+pub(crate) const MOST_ADDRESSES: usize = 32;
 /// Bytes of a result.
 const RESULT: usize = 16 + 8 * TAIL_WORDS + 16 * MOST_READS;
 
-/// What a plan for the kernel may read in these tests.
+/// What may be read of the kernel in these tests.
 pub(crate) const KERNEL: std::ops::Range<u64> = 0xffff_8880_0000_0400..0xffff_8880_0000_f00c;
-
-/// How a plan ended: `PLAN_...` in `shared.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Outcome(u32);
-
-impl Outcome {
-    pub(crate) const COMPLETE: Self = Self(1);
-    pub(crate) const UNREADABLE: Self = Self(2);
-    pub(crate) const FORBIDDEN: Self = Self(3);
-    pub(crate) const FULL: Self = Self(4);
-    pub(crate) const NO_SEGMENT_BASE: Self = Self(5);
-    pub(crate) const MALFORMED: Self = Self(6);
-}
 
 /// An unwind row, with numbers that need not mean anything.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,17 +38,17 @@ impl Case {
     fn new(
         words: impl IntoIterator<Item = u64>,
         flags: [u32; 4],
-        plan: &[u8; Plan::BYTES],
+        addresses: &[u64],
         rows: &[Row],
     ) -> Self {
         let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         bytes.extend(flags.into_iter().flat_map(u32::to_ne_bytes));
-        bytes.extend(
-            [KERNEL.start, KERNEL.end]
-                .into_iter()
-                .flat_map(u64::to_ne_bytes),
-        );
-        bytes.extend(plan);
+        let range = [KERNEL.start, KERNEL.end];
+        bytes.extend(range.into_iter().flat_map(u64::to_ne_bytes));
+        for index in 0..MOST_ADDRESSES {
+            let address = addresses.get(index).copied().unwrap_or_default();
+            bytes.extend(address.to_ne_bytes());
+        }
         for index in 0..MOST_ROWS {
             let row = rows.get(index).copied().unwrap_or_default();
             bytes.extend([row.kind, row.register, row.rbp, 0]);
@@ -72,36 +58,21 @@ impl Case {
         Self(bytes)
     }
 
-    /// That of a plan for user code, and a second look: others have [written](is_written) meanwhile.
-    pub(crate) fn plan_again(salt: u64, sources: &Sources, plan: &[u8; Plan::BYTES]) -> Self {
-        let mut case = Self::plan(salt, false, sources, plan);
-        case.0[FRAMES..FRAMES + 4].copy_from_slice(&1_u32.to_ne_bytes());
-        case
-    }
-
-    /// The evaluation of a plan for user code, or for the kernel's, in memory made up from `salt`.
-    pub(crate) fn plan(
-        salt: u64,
-        kernel: bool,
-        sources: &Sources,
-        plan: &[u8; Plan::BYTES],
-    ) -> Self {
-        let mut words = vec![salt];
-        words.extend(sources.gpr);
-        words.extend([0; 4]);
-        let bases = [sources.fs_base, sources.gs_base];
-        words.push(sources.bias);
-        words.extend(bases.map(|base| base.unwrap_or(0)));
-        let known = u32::from(bases[0].is_some()) | u32::from(bases[1].is_some()) << 1;
-        Self::new(words, [known, u32::from(kernel), 0, 0], plan, &[])
+    /// Lines of a process, or of the kernel, in memory made up from `salt`; and, if `again`, a
+    /// second look: others have [written](is_written) meanwhile.
+    pub(crate) fn lines(salt: u64, kernel: bool, addresses: &[u64], again: bool) -> Self {
+        let words = std::iter::once(salt).chain([0; 20]);
+        // There are few.
+        let count = addresses.len().min(MOST_ADDRESSES) as u32;
+        let flags = [count, u32::from(kernel), 0, u32::from(again)];
+        Self::new(words, flags, addresses, &[])
     }
 
     /// A walk over at most `frames` frames from 20 registers, with 16 rows that lie anywhere.
     pub(crate) fn walk(salt: u64, registers: &[u64; 20], rows: &[Row], frames: u32) -> Self {
         let mut words = vec![salt];
         words.extend(registers);
-        words.extend([0; 3]);
-        Self::new(words, [0, 0, 1, frames], &[0; Plan::BYTES], rows)
+        Self::new(words, [0, 0, 1, frames], &[], rows)
     }
 }
 
@@ -116,9 +87,10 @@ pub(crate) struct Read {
 /// What the code answered.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    pub(crate) outcome: Outcome,
-    /// The step that failed, or how many frames there are.
-    pub(crate) step: u32,
+    /// Lines that could not be read, those that were tried as two.
+    pub(crate) failures: u32,
+    /// How many lines, or how many frames there are.
+    pub(crate) count: u32,
     pub(crate) tail: Vec<u64>,
     pub(crate) reads: Vec<Read>,
     /// Pieces that have changed: their number, and which of their words.
@@ -241,8 +213,8 @@ impl Host {
         let changes = tail.split_off(tail.len() - changed);
         let change = |word: u64| ((word >> 32) as usize, (word & 0xffff) as u16);
         Ok(Answer {
-            outcome: Outcome(half(0) & 0xffff),
-            step: half(4),
+            failures: half(0) & 0xffff,
+            count: half(4),
             changes: changes.into_iter().map(change).collect(),
             tail,
             reads: (0..reads)

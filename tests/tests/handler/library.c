@@ -73,7 +73,7 @@ static int follow(void *function, u64 a, u64 b, u64 c)
 	work.record.ip = (u64)function;
 	syscall(SYS_arch_prctl, ARCH_GET_FS, &work.record.fs_base);
 	work.way.room = TAIL_WORDS - CHANGES_SPARE;
-	follow_way(&work, MAX_FOLLOWED, PLAN_NEEDS_FS_BASE);
+	follow_way(&work, MAX_FOLLOWED, KNOWN_FS_BASE);
 	sums.followed++;
 	if (work.way.pc == RETURNED && !work.way.guesses)
 		return 1;

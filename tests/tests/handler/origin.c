@@ -74,7 +74,6 @@ int main(void)
 {
 	/* The rest of the handler's C is not asked here. */
 	(void)read_user;
-	(void)evaluate;
 	(void)walk_step;
 	while (fread(&given, sizeof(given), 1, stdin) == 1) {
 		struct stacks stacks = {

@@ -1,6 +1,6 @@
 /*
- * The handler's way outside of the kernel, as host.c has its plans. First comes the code that can be
- * read: its address, its length, its bytes; then cases. Other memory is made up as there.
+ * The handler's way outside of the kernel. First comes the code that can be
+ * read: its address, its length, its bytes; then cases. Other memory is made up as in host.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

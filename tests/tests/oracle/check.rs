@@ -6,7 +6,6 @@ use anyhow::{Context as _, Result};
 use interpreter::{Capture, Decoded, Outcome, Registers, StopReason, Support, Traces, Window};
 use nix::libc::user_regs_struct;
 
-use crate::planned::PlanWatch;
 use crate::report::{Cause, End, Report};
 use crate::tracee::{Start, State, Step, Tracee};
 use crate::view::{
@@ -15,8 +14,6 @@ use crate::view::{
 
 /// Instructions of a window.
 pub(crate) const WINDOW: u32 = 16;
-/// Steps from one window with a plan to the next: not a multiple of what loops are long.
-const PLAN_STRIDE: u64 = 46;
 /// Differences after which the watch ends.
 pub(crate) const MAX_DIFFERENCES: usize = 12;
 /// Steps within which a call must have arrived at its final target.
@@ -60,22 +57,6 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Its memory; with a seed, part of it hidden.
-    pub(crate) fn memory(&self, hide: Option<u64>) -> TraceeMemory<'_> {
-        TraceeMemory {
-            tracee: self.tracee,
-            volatile: self.volatile,
-            hide,
-        }
-    }
-
-    pub(crate) fn code(&mut self) -> TraceeCode<'_> {
-        TraceeCode {
-            tracee: self.tracee,
-            decoded: self.decoded,
-        }
-    }
-
     /// The registers of a sample.
     pub(crate) fn registers(&self, regs: &user_regs_struct) -> Registers {
         let mut registers = Registers::from_sample(general(regs), regs.rip, regs.eflags);
@@ -157,7 +138,6 @@ pub(crate) struct Watch {
     clock: Vec<(u64, u64)>,
     pub(crate) decoded: HashMap<u64, ([u8; 15], Decoded)>,
     random: Random,
-    plans: PlanWatch,
     pub(crate) report: Report,
     ahead: Vec<Ahead>,
     pub(crate) pending: Vec<Pending>,
@@ -184,7 +164,6 @@ pub(crate) fn run(command: &[String], start: &Start, extent: Extent) -> Result<R
         clock,
         decoded: HashMap::new(),
         random: Random(0x1234_5678_9abc_def1),
-        plans: PlanWatch::default(),
         report: Report::default(),
         ahead: Vec::new(),
         pending: Vec::new(),
@@ -297,19 +276,6 @@ impl Watch {
                 let ahead = self.interpret(before, WINDOW, hide);
                 self.ahead.push(ahead);
             }
-        }
-        if self.report.steps.is_multiple_of(PLAN_STRIDE) {
-            let mut scene = Scene {
-                tracee: &self.tracee,
-                volatile: &self.volatile,
-                decoded: &mut self.decoded,
-            };
-            let plans = &mut self.report.plans;
-            let random = &mut self.random;
-            let differences = self
-                .plans
-                .compare(&mut scene, &before.general, random, plans);
-            self.report.differences.extend(differences);
         }
     }
 

@@ -5,9 +5,7 @@
 //! and twice with a random part of them hidden; after the step every register, flag and stored
 //! byte that it calls known must agree. It also runs whole windows ahead, with memory as of the
 //! window's start: from the registers of a sample (the general ones, no vectors), and with part of
-//! all registers and memory hidden. The next steps must bear out each of their events. Every few
-//! steps such a window is run again with nothing but the memory that a capture plan brings back,
-//! and must not know otherwise.
+//! all registers and memory hidden. The next steps must bear out each of their events.
 //!
 //! Printed is what windows from the registers of a sample achieve. An instruction is *reached* if a
 //! window fetched it; a window *ends* at it if the window goes no further although it has not its
@@ -24,7 +22,6 @@
 mod check;
 mod compare;
 mod fixture;
-mod planned;
 mod programs;
 mod report;
 mod tracee;

@@ -135,48 +135,6 @@ fn most<'a, K: 'a>(
     rows.into_iter().take(ROWS)
 }
 
-/// What plans cost and left out.
-#[derive(Default)]
-pub(crate) struct Plans {
-    pub(crate) count: u64,
-    pub(crate) steps: u64,
-    pub(crate) bytes: u64,
-    pub(crate) ended_early: u64,
-    pub(crate) dropped: u64,
-    pub(crate) unknown: u64,
-    pub(crate) cut: u64,
-    /// Windows with all memory, those with the loads of a plan of both arms, and of one drawn arm.
-    pub(crate) full: Tally,
-    pub(crate) both: Tally,
-    pub(crate) drawn: Tally,
-}
-
-impl fmt::Display for Plans {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mean = |sum: u64| sum as f64 / self.count.max(1) as f64;
-        write!(
-            f,
-            "plans of {:.1} steps and {:.0} bytes, {:.1} % ended early; a plan: {:.2} loads \
-             dropped, {:.2} not followed, {:.2} ways cut",
-            mean(self.steps),
-            mean(self.bytes),
-            percent(self.ended_early, self.count),
-            mean(self.dropped),
-            mean(self.unknown),
-            mean(self.cut),
-        )?;
-        for (name, tally) in [("both arms", &self.both), ("one arm", &self.drawn)] {
-            let of_full = percent(tally.destinations_known, self.full.destinations_known);
-            write!(
-                f,
-                "\n    with the loads of {name}: {tally}; {of_full:.1} % of the destinations that \
-                 the same windows know with all memory"
-            )?;
-        }
-        Ok(())
-    }
-}
-
 /// What was seen.
 #[derive(Default)]
 pub(crate) struct Report {
@@ -184,7 +142,6 @@ pub(crate) struct Report {
     pub(crate) compared: u64,
     /// Windows from the general registers and flags alone, with all memory.
     pub(crate) bare: Tally,
-    pub(crate) plans: Plans,
     pub(crate) differences: Vec<String>,
 }
 
@@ -220,6 +177,6 @@ impl fmt::Display for Report {
             }
             writeln!(f)?;
         }
-        write!(f, "  {}", self.plans)
+        Ok(())
     }
 }

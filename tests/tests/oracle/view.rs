@@ -110,8 +110,6 @@ pub(crate) struct Claims {
     pub(crate) stores: Vec<(Option<u64>, u32, Option<u64>)>,
     /// Of each load, whether it is known.
     pub(crate) loads: Vec<bool>,
-    /// Where an indirect branch leads.
-    pub(crate) went: Option<u64>,
 }
 
 /// Collects what the interpreter says, per instruction.
@@ -160,10 +158,6 @@ impl Sink for Recorder {
 
     fn load(&mut self, pc: u64, _: Option<u64>, _: u32, known: bool) {
         self.last(pc).loads.push(known);
-    }
-
-    fn went(&mut self, pc: u64, destination: u64) {
-        self.last(pc).went = Some(destination);
     }
 }
 

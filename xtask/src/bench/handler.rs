@@ -25,7 +25,7 @@ const FRAMES: [u32; 5] = [0, 1, 9, 33, 64];
 
 /// What the table says.
 const LEGEND: &str = "Nanoseconds of the handler for each interrupt, medians of the rounds, as the kernel counts them
-(kernel.bpf_stats_enabled). The program chases pointers 70 calls deep: registers, a plan of two loads for each turn of its
+(kernel.bpf_stats_enabled). The program chases pointers 70 calls deep: registers, the two loads of each turn of its
 loop, and so many callers. above: above a handler that finds nothing to sample; a frame: for each
 caller beyond the call site. The interrupt itself is not in it.
 ";
@@ -142,7 +142,7 @@ fn compile(folder: &Path) -> Result<PathBuf> {
 
 /// Nanoseconds of the handler for each interrupt under this command.
 fn measure(words: &[String], output: &Path) -> Result<f64> {
-    /// Plans are there by then.
+    /// The process and its rows are known by then.
     const SETTLE: Duration = Duration::from_secs(2);
     const LENGTH: Duration = Duration::from_secs(3);
     let attached = Attached::start(words, output)?;

@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 17] = [
+const MEANINGS: [(&str, &str); 15] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -18,6 +18,10 @@ const MEANINGS: [(&str, &str); 17] = [
     (
         "windows_thinned_early",
         "of these, more than should have been: the handler had yet to be told of a larger share",
+    ),
+    (
+        "windows_without_way",
+        "not looked at, by lot: no memory was read ahead; their cycles count",
     ),
     (
         "windows_twice",
@@ -33,27 +37,15 @@ const MEANINGS: [(&str, &str); 17] = [
     ),
     (
         "ways",
-        "followed through translated code, instead of a plan",
+        "samples whose threads were followed ahead in the interrupt",
     ),
     (
         "ways_unknown",
         "of these, ended at a branch that depends on what the handler does not know",
     ),
     (
-        "ways_without_entry",
-        "of these, ended at code that was not translated yet",
-    ),
-    (
-        "plans_missing",
-        "no memory was read in the interrupt: code that was not met before, or not by this process",
-    ),
-    (
-        "plans_thinned",
-        "no memory was read, for a window that would have been thinned",
-    ),
-    (
-        "plans_forbidden",
-        "given up: they led to an address that is not to be read",
+        "ways_not_tried",
+        "no memory was read ahead: of processes not met before, where it is not known what is RAM",
     ),
     ("filtered_samples", "of others than what was to be sampled"),
     ("own_samples", "of the collector itself, left out"),

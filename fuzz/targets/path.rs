@@ -1,4 +1,4 @@
-//! Any bytes as a plan and as a path.
+//! Any bytes as a path.
 
 #![no_main]
 
@@ -6,4 +6,4 @@
 #[expect(dead_code, reason = "the other targets' cases are there too")]
 mod cases;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| cases::wire(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| cases::path(data));

@@ -1,4 +1,4 @@
-//! Any code and any limits as a plan.
+//! Any code, any state, any pieces of memory as a window.
 
 #![no_main]
 
@@ -6,4 +6,4 @@
 #[expect(dead_code, reason = "the other targets' cases are there too")]
 mod cases;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| cases::plan(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| cases::pieces(data));

@@ -1,4 +1,4 @@
-//! What a plan brought back, where it was read into, and what of it a thread could have seen.
+//! What an interrupt read of memory, and what of it a thread could have seen.
 //!
 //! The pieces were read one behind the other, and others may have written them meanwhile. A second
 //! look told the steady ones, which held their bytes together at one moment, from those that change.
@@ -8,10 +8,14 @@
 
 use std::cell::Cell;
 
-use super::snapshot::MAX_PIECES;
+/// Pieces of memory at most: the lines of a way, the code at the PC, and a few more.
+pub const MAX_PIECES: usize = 100;
 
-/// Pieces of memory as they were at the interrupt, like a [`Snapshot`](super::Snapshot), but
-/// borrowed from the buffer that they came in.
+/// Pieces of memory as they were at the interrupt, each an address and bytes, borrowed from the
+/// buffer that they came in.
+///
+/// What lies within one piece is served, and what two hold of which neither changes. Windows
+/// compute each address themselves, so that pieces that were read in vain are never used.
 #[derive(Clone, Debug)]
 pub struct Pieces<'a> {
     pieces: [(u64, &'a [u8]); MAX_PIECES],
@@ -338,7 +342,7 @@ impl<'a> Pieces<'a> {
 
 /// What a piece has from an address on.
 #[inline]
-pub(super) fn rest<'a>(&(start, piece): &(u64, &'a [u8]), address: u64) -> Option<&'a [u8]> {
+fn rest<'a>(&(start, piece): &(u64, &'a [u8]), address: u64) -> Option<&'a [u8]> {
     // From an address below the piece the offset is beyond every piece.
     let offset = usize::try_from(address.wrapping_sub(start)).ok()?;
     piece.get(offset..)
