@@ -104,6 +104,8 @@ pub(crate) struct Collector {
     windows: u64,
     /// Of samples that were taken before this time, by their clock, no values are looked for.
     late: u64,
+    /// More comes than can be looked at.
+    is_behind: bool,
     callers: Vec<Option<PcId>>,
     periods: FxHashSet<u64>,
     /// Totals over the whole run, for the closing line.
@@ -165,10 +167,18 @@ impl Collector {
             own_pid: Pid(std::process::id()),
             windows: 0,
             late: 0,
+            is_behind: false,
             callers: Vec::new(),
             periods: FxHashSet::default(),
             totals: Totals::default(),
         }
+    }
+
+    /// Says whether more comes than can be looked at. Then windows are left out, so that samples do not
+    /// find the handler's buffers full: their times and callers cost a tenth of what their values do.
+    /// A raw recording is to bring the same again, so none are where one is written.
+    pub(crate) fn set_behind(&mut self, is_behind: bool) {
+        self.is_behind = is_behind && self.raw.is_none();
     }
 
     /// Writes down all that is taken from now on.

@@ -164,6 +164,9 @@ impl Session {
                 true => self.receive(batches),
                 false => self.await_batches(batches),
             };
+            // After one piece there is the next one already.
+            let is_behind = more && received == Received::APiece;
+            self.collector.set_behind(dozes && is_behind);
             more = received == Received::APiece;
             let rested = self.nap.is_over() || is_over(flush_at);
             let woken = Instant::now();

@@ -296,6 +296,17 @@ static INLINE int may_follow(struct work *work, struct task_struct *task)
 	return work->kernel || work->direct_map;
 }
 
+/* Whether half of the buffer is free: what waits for a reader that gets no processor time is to be
+ * short then, so that there is room for more samples. */
+static INLINE int has_room(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	void *buffer = bpf_map_lookup_elem(&buffers, &cpu);
+
+	return buffer &&
+	       bpf_ringbuf_query(buffer, BPF_RB_AVAIL_DATA) <= settings.buffer_bytes / 2;
+}
+
 /* Frames, of the kernel none; and of some samples, which a coin tells that depends on nothing, code
  * and what the thread loads. */
 static __attribute__((noinline)) int capture(struct work *work, struct task_struct *task)
@@ -310,6 +321,9 @@ static __attribute__((noinline)) int capture(struct work *work, struct task_stru
 	if (bpf_get_prandom_u32() > settings.share) {
 		record->outcome = OUTCOME_WITHOUT_WAY;
 		count(COUNT_WITHOUT_WAY);
+	} else if (!has_room()) {
+		record->outcome = OUTCOME_CROWDED;
+		count(COUNT_CROWDED);
 	} else if (may_follow(work, task)) {
 		follow(work, task, called_from);
 	} else {

@@ -216,6 +216,7 @@ enum counter {
 	COUNT_LINES,
 	/* Nanoseconds from the first look at the clock to the end of each sample. */
 	COUNT_HANDLER_NS,
+	COUNT_CROWDED,
 	COUNTERS,
 };
 
@@ -238,6 +239,8 @@ struct counters {
 #define OUTCOME_MEMORY_DENIED 3
 #define OUTCOME_VALUES_DENIED 4
 #define OUTCOME_NOT_DUMPABLE 5
+/* Half of the buffer was full: as one that goes without a way. */
+#define OUTCOME_CROWDED 6
 
 /* record.frames_end */
 #define FRAMES_NONE 0

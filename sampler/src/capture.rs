@@ -199,6 +199,8 @@ pub enum Outcome {
     /// The sample is one of those that go without a way ([`crate::BpfOptions::share`]): it has
     /// callers, but neither code nor pieces.
     WithoutWay,
+    /// So much waits to be taken from the handler's buffer that it is as one without a way.
+    Crowded,
 }
 
 /// A share of samples, above none and up to all. Which ones is drawn for each.

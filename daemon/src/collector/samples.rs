@@ -356,6 +356,10 @@ impl Collector {
             self.tables.tally.windows_without_way += 1;
             return;
         }
+        if outcome == Some(Outcome::Crowded) || self.is_behind {
+            self.tables.tally.windows_crowded += 1;
+            return;
+        }
         // Where later events are counted apart, no window is refused for its start.
         let keeps_all = self.tables.tells_executions();
         let asked = if keeps_all { 1.0 } else { probability };

@@ -105,7 +105,7 @@ impl Sampling {
         Some(Handled {
             interrupts: sum(&INTERRUPTS),
             samples: sum(&["samples"]),
-            without_room: sum(&["buffer_full", "buffer_busy"]),
+            without_room: sum(&["buffer_full", "buffer_busy", "ways_without_room"]),
             time: Duration::from_nanos(sum(&["handler_ns"])),
         })
     }

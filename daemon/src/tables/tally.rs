@@ -15,6 +15,7 @@ pub(crate) struct Tally {
     pub(crate) windows_thinned: u64,
     pub(crate) windows_thinned_early: u64,
     pub(crate) windows_without_way: u64,
+    pub(crate) windows_crowded: u64,
     pub(crate) instructions: u64,
     pub(crate) values: u64,
     pub(crate) destinations: u64,
@@ -26,7 +27,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// The counters by kind and name.
-    pub(super) fn each(&self) -> [(&'static str, &'static str, u64); 19] {
+    pub(super) fn each(&self) -> [(&'static str, &'static str, u64); 20] {
         [
             ("run", "samples", self.samples),
             ("run", "kernel_samples", self.kernel_samples),
@@ -35,6 +36,7 @@ impl Tally {
             ("run", "windows_thinned", self.windows_thinned),
             ("run", "windows_thinned_early", self.windows_thinned_early),
             ("run", "windows_without_way", self.windows_without_way),
+            ("run", "windows_crowded", self.windows_crowded),
             ("run", "instructions", self.instructions),
             ("run", "value_events", self.values),
             ("interval", "count", self.samples),

@@ -15,7 +15,7 @@ pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 pub(crate) const ROW_BYTES: usize = 12;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 43] = [
+pub(crate) const COUNTERS: [&str; 44] = [
     "walks_outermost",
     "walks_no_row",
     "walks_unknown_register",
@@ -59,6 +59,7 @@ pub(crate) const COUNTERS: [&str; 43] = [
     "guesses",
     "lines",
     "handler_ns",
+    "ways_without_room",
 ];
 
 /// Of those the ones that say of samples of the clock `timer` that nothing came of them.

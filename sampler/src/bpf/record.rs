@@ -411,6 +411,7 @@ fn outcome(number: u8, end: u8, pc: u64) -> Option<Outcome> {
         3 => Outcome::MemoryDenied,
         4 => Outcome::ValuesDenied,
         5 => Outcome::NotDumpable,
+        6 => Outcome::Crowded,
         _ => return None,
     })
 }

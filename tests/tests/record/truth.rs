@@ -178,7 +178,7 @@ pub(crate) fn whole_machine() -> TestResult {
     })?;
     // Every user sample came to a window, was thinned, or has a reason.
     let accounted: i64 = bench.query(
-        "SELECT sum(value) FROM counter WHERE (kind = 'stop') OR (kind = 'run' AND name IN ('windows_thinned', 'windows_without_way'))",
+        "SELECT sum(value) FROM counter WHERE (kind = 'stop') OR (kind = 'run' AND name IN ('windows_thinned', 'windows_without_way', 'windows_crowded'))",
     )?;
     ensure(accounted == rows, || {
         format!("{accounted} of {rows} samples accounted for")

@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 15] = [
+const MEANINGS: [(&str, &str); 16] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -22,6 +22,11 @@ const MEANINGS: [(&str, &str); 15] = [
     (
         "windows_without_way",
         "not looked at, by lot: no memory was read ahead; their cycles count",
+    ),
+    (
+        "windows_crowded",
+        "not looked at: too many waited, since vcpid gets too little processor time; their cycles \
+         count",
     ),
     (
         "windows_twice",
