@@ -130,7 +130,7 @@ impl<V: Words> From<Tuple<V>> for Estimate<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Generator, Sum};
+    use crate::{Coins, Config, Generator, Sum};
 
     /// Lists that are kept by their size, and weighed by what they stand for, add up to what all
     /// lists say, and their variances to what the sums vary by.

@@ -417,3 +417,87 @@ proptest! {
         prop_assert_eq!(row.list.tuples().next().map(|tuple| tuple.value), Some(value));
     }
 }
+
+/// Within a budget lists are left out by lot, and those that are kept stand for them: over many
+/// seeds counts and estimates are those of all lists, lists that were reached often are always
+/// there, and what was left out is counted.
+#[test]
+fn budget() -> Outcome {
+    const LISTS: u64 = 3_000;
+    let dir = tempdir()?;
+    let mut coins = Generator::new(3);
+    let lists: Vec<Estimates> = (0..LISTS)
+        .map(|of| {
+            let mut list = Hotlist::new(&Config::default().precise());
+            // One to eleven events, and a hundred of each fiftieth.
+            for time in 0..if of % 50 == 0 { 100 } else { 1 + of % 11 } {
+                list.update(if time % 3 == 0 { 7 } else { of * 1_000 + time }, time, &mut coins);
+            }
+            Estimates::from(&list)
+        })
+        .collect();
+    let truth = |value: fn(&Estimates) -> f64| lists.iter().map(value).sum::<f64>();
+    let sevens = |list: &Estimates| -> f64 {
+        let found = list.tuples().find(|tuple| tuple.value == 7);
+        found.map_or(0.0, |tuple| tuple.estimate)
+    };
+    let (events, seven) = (truth(|list| list.events), truth(sevens));
+    let (mut sums, mut squares, mut variances) = ([0.0; 2], [0.0; 2], 0.0);
+    let runs = 60;
+    for seed in 0..runs {
+        let path = dir.path().join(format!("{seed}.db"));
+        let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+        writer.set_budget(Some(20_000 * 60), seed);
+        let mut flush = writer.begin(0, 60_000_000_000)?;
+        let image = flush.image(&program())?;
+        let (process, subject) = (flush.process(&process(42))?, flush.subject(&user(0))?);
+        for (number, list) in (0..).zip(&lists) {
+            flush.hotlist(&NewHotlist {
+                process,
+                subject,
+                pc: flush.pc(image, 0x1000 + number, None)?,
+                caller: None,
+                parameter: "rax",
+                reached: list.events,
+                unknown: 0.0,
+                windows: list.events as u64,
+                even: None,
+                list: list.clone(),
+            })?;
+        }
+        flush.commit()?;
+        writer.close()?;
+        let profile = load(&path)?;
+        let rows = &profile.hotlists;
+        let counter = |name: &str| profile.counters[&("storage".to_owned(), name.to_owned())];
+        assert_eq!(counter("lists") - counter("lists_left_out"), rows.len() as u64);
+        assert_eq!(counter("events"), events as u64);
+        assert!((LISTS / 4..LISTS * 3 / 4).contains(&counter("lists_left_out")));
+        let often = rows.iter().filter(|row| row.reached == 100.0);
+        assert_eq!(often.count() as u64, LISTS / 50);
+        let found = [
+            rows.iter().map(|row| row.reached).sum::<f64>(),
+            rows.iter().map(|row| sevens(&row.list)).sum(),
+        ];
+        for (index, found) in found.into_iter().enumerate() {
+            sums[index] += found;
+            squares[index] += found * found;
+        }
+        let tuples = rows.iter().flat_map(|row| row.list.tuples());
+        let variance = tuples.filter(|tuple| tuple.value == 7).map(|tuple| tuple.variance);
+        variances += variance.sum::<f64>();
+    }
+    let runs = runs as f64;
+    for (index, truth) in [events, seven].into_iter().enumerate() {
+        let mean = sums[index] / runs;
+        let spread = (squares[index] / runs - mean * mean).max(0.0);
+        let error = (spread / runs).sqrt();
+        assert!((mean - truth).abs() <= 4.0 * error + 1e-6, "{mean} for {truth} +- {error}");
+        if index == 1 {
+            // A variance out of sixty has an error of a fifth.
+            let told = variances / runs;
+            assert!((0.5..2.0).contains(&(told / spread)), "{told} for {spread}");
+        }
+    }
+    Ok(())
+}
