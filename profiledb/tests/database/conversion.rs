@@ -44,14 +44,22 @@ fn mixed(path: &std::path::Path) -> Outcome {
 fn said(profile: &Profile) -> Vec<String> {
     let place = |pc: usize| {
         let pc = &profile.pcs[pc];
-        format!("{} {:#x} {:?}", profile.images[pc.image].path, pc.address, pc.bytes)
+        format!(
+            "{} {:#x} {:?}",
+            profile.images[pc.image].path, pc.address, pc.bytes
+        )
     };
     let mut said: Vec<String> = profile
         .cycles
         .iter()
         .map(|row| {
             let caller = row.caller.map(place);
-            format!("{} {caller:?} {} {}", place(row.pc), row.samples, row.cycles)
+            format!(
+                "{} {caller:?} {} {}",
+                place(row.pc),
+                row.samples,
+                row.cycles
+            )
         })
         .collect();
     said.extend(profile.branches.iter().map(|row| {
@@ -60,14 +68,32 @@ fn said(profile: &Profile) -> Vec<String> {
     }));
     said.extend(profile.calls.iter().map(|row| {
         let callee = row.callee.map(place);
-        format!("{} {callee:?} {} {}", place(row.site), row.calls, row.weight)
+        format!(
+            "{} {callee:?} {} {}",
+            place(row.site),
+            row.calls,
+            row.weight
+        )
     }));
     said.extend(profile.hotlists.iter().map(|row| {
-        let values = row.list.tuples().map(|tuple| (tuple.value, tuple.estimate.round()));
+        let values = row
+            .list
+            .tuples()
+            .map(|tuple| (tuple.value, tuple.estimate.round()));
         let counts = (row.reached, row.unknown, row.windows);
-        format!("{} {} {counts:?} {:?}", place(row.pc), row.parameter, values.collect::<Vec<_>>())
+        format!(
+            "{} {} {counts:?} {:?}",
+            place(row.pc),
+            row.parameter,
+            values.collect::<Vec<_>>()
+        )
     }));
-    said.extend(profile.counters.iter().map(|counter| format!("{counter:?}")));
+    said.extend(
+        profile
+            .counters
+            .iter()
+            .map(|counter| format!("{counter:?}")),
+    );
     said.extend(profile.symbols.iter().map(|symbol| format!("{symbol:?}")));
     said.extend(profile.epochs.iter().map(|epoch| format!("{epoch:?}")));
     said.sort();

@@ -431,7 +431,11 @@ fn budget() -> Outcome {
             let mut list = Hotlist::new(&Config::default().precise());
             // One to eleven events, and a hundred of each fiftieth.
             for time in 0..if of % 50 == 0 { 100 } else { 1 + of % 11 } {
-                list.update(if time % 3 == 0 { 7 } else { of * 1_000 + time }, time, &mut coins);
+                list.update(
+                    if time % 3 == 0 { 7 } else { of * 1_000 + time },
+                    time,
+                    &mut coins,
+                );
             }
             Estimates::from(&list)
         })
@@ -452,10 +456,11 @@ fn budget() -> Outcome {
         let image = flush.image(&program())?;
         let (process, subject) = (flush.process(&process(42))?, flush.subject(&user(0))?);
         for (number, list) in (0..).zip(&lists) {
+            let pc = flush.pc(image, 0x1000 + number, None)?;
             flush.hotlist(&NewHotlist {
                 process,
                 subject,
-                pc: flush.pc(image, 0x1000 + number, None)?,
+                pc,
                 caller: None,
                 parameter: "rax",
                 reached: list.events,
@@ -470,7 +475,10 @@ fn budget() -> Outcome {
         let profile = load(&path)?;
         let rows = &profile.hotlists;
         let counter = |name: &str| profile.counters[&("storage".to_owned(), name.to_owned())];
-        assert_eq!(counter("lists") - counter("lists_left_out"), rows.len() as u64);
+        assert_eq!(
+            counter("lists") - counter("lists_left_out"),
+            rows.len() as u64
+        );
         assert_eq!(counter("events"), events as u64);
         assert!((LISTS / 4..LISTS * 3 / 4).contains(&counter("lists_left_out")));
         let often = rows.iter().filter(|row| row.reached == 100.0);
@@ -484,7 +492,9 @@ fn budget() -> Outcome {
             squares[index] += found * found;
         }
         let tuples = rows.iter().flat_map(|row| row.list.tuples());
-        let variance = tuples.filter(|tuple| tuple.value == 7).map(|tuple| tuple.variance);
+        let variance = tuples
+            .filter(|tuple| tuple.value == 7)
+            .map(|tuple| tuple.variance);
         variances += variance.sum::<f64>();
     }
     let runs = runs as f64;
@@ -492,7 +502,10 @@ fn budget() -> Outcome {
         let mean = sums[index] / runs;
         let spread = (squares[index] / runs - mean * mean).max(0.0);
         let error = (spread / runs).sqrt();
-        assert!((mean - truth).abs() <= 4.0 * error + 1e-6, "{mean} for {truth} +- {error}");
+        assert!(
+            (mean - truth).abs() <= 4.0 * error + 1e-6,
+            "{mean} for {truth} +- {error}"
+        );
         if index == 1 {
             // A variance out of sixty has an error of a fifth.
             let told = variances / runs;
