@@ -38,6 +38,9 @@ pub(crate) const USUAL_RAW: usize = 256 << 10;
 /// A process, an address and another place.
 pub(crate) type At = (i64, u64, Option<(i64, u64)>);
 
+/// An instruction's address and its encoding.
+pub(crate) type Encoding = (u64, Vec<u8>);
+
 /// A row of any kind.
 pub(crate) trait Packed: Sized {
     /// What orders it among others.

@@ -58,9 +58,8 @@ pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
         let after = list.tuples.get(index + 1);
         let is_last = after.is_none_or(|after| after.estimate <= tuple.estimate);
         let numbers = [tuple.variance, tuple.least, tuple.pairs.0, tuple.pairs.1];
-        if !(tuple.estimate > 0.0 && is_count(tuple.estimate) && is_last)
-            || !numbers.into_iter().all(is_count)
-        {
+        let is_good = tuple.estimate > 0.0 && is_count(tuple.estimate) && is_last;
+        if !(is_good && numbers.into_iter().all(is_count)) {
             return invalid(format!("estimate {index} cannot be: {tuple:?}"));
         }
     }

@@ -2,11 +2,11 @@
 
 use super::bytes::{Reader, put};
 use super::head::{Ids, pack, unpack};
-use super::{Bad, CODE_BITS, address_in, later, offset_of};
+use super::{Bad, CODE_BITS, Encoding, address_in, later, offset_of};
 use crate::MAX_INSTRUCTION;
 
 /// Packs the encodings at addresses of one bucket, which lie in order.
-pub(crate) fn encode_code(rows: &[(u64, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn encode_code(rows: &[Encoding]) -> Vec<u8> {
     let (mut addresses, mut lengths, mut all) = (Vec::new(), Vec::new(), Vec::new());
     let mut offset = 0;
     for (address, bytes) in rows {
@@ -21,10 +21,10 @@ pub(crate) fn encode_code(rows: &[(u64, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// Unpacks encodings.
-pub(crate) fn decode_code(bucket: u64, blob: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, Bad> {
+pub(crate) fn decode_code(bucket: u64, blob: &[u8]) -> Result<Vec<Encoding>, Bad> {
     let unpacked = unpack(blob)?;
     let [mut addresses, mut lengths, mut all]: [Reader<'_>; 3] = unpacked.columns()?;
-    let mut rows: Vec<(u64, Vec<u8>)> = Vec::with_capacity(unpacked.rows);
+    let mut rows: Vec<Encoding> = Vec::with_capacity(unpacked.rows);
     let mut offset = 0;
     for _ in 0..unpacked.rows {
         offset = later(CODE_BITS, offset, addresses.number()?)?;

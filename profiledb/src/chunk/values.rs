@@ -562,5 +562,5 @@ pub(crate) fn has_double(tuples: &[Estimate<u64>]) -> bool {
     }
     let mut values: Vec<u64> = tuples.iter().map(|tuple| tuple.value).collect();
     values.sort_unstable();
-    values.array_windows().any(|[one, other]| one == other)
+    values.windows(2).any(|pair| pair.first() == pair.last())
 }

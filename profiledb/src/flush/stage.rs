@@ -7,8 +7,9 @@ use rusqlite::params;
 use super::Flush;
 use crate::budget::{self, ROW};
 use crate::chunk::{
-    BranchOf, CODE_BITS, CallOf, CyclesOf, Kind, ListOf, Packed, Place, USUAL_RAW, bucket_of,
-    code_bucket_of, encode_branches, encode_calls, encode_code, encode_cycles, encode_values,
+    BranchOf, CODE_BITS, CallOf, CyclesOf, Encoding, Kind, ListOf, Packed, Place, USUAL_RAW,
+    bucket_of, code_bucket_of, encode_branches, encode_calls, encode_code, encode_cycles,
+    encode_values,
 };
 use crate::{Error, to_sql};
 
@@ -177,7 +178,7 @@ impl Flush<'_> {
         let wanted = stage.code.iter();
         let wanted = wanted.filter(|(at, _)| without_file.contains(&at.0) || hot.contains(at));
         let wanted: Vec<_> = wanted.collect();
-        let mut buckets: BTreeMap<(i64, u64), Vec<(u64, Vec<u8>)>> = BTreeMap::new();
+        let mut buckets: BTreeMap<(i64, u64), Vec<Encoding>> = BTreeMap::new();
         for (&(image, address), bytes) in wanted {
             let place = (image, code_bucket_of(address));
             if self.encoded(place)?.insert(offset(address)) {
