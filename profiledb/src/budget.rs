@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// Seconds whose bytes may be saved up, and overdrawn.
 const SAVED: f64 = 600.0;
 
+/// Seconds whose bytes are there at the begin: what is new to look at is looked at soon.
+const AT_BEGIN: f64 = 60.0;
+
 /// The least part of what a flush may write that is left to lists.
 const LEAST_PART: f64 = 0.25;
 
@@ -36,7 +39,7 @@ impl Budget {
         Self {
             bytes_per_second: bytes_per_hour as f64 / 3600.0,
             seed,
-            saved: 0.0,
+            saved: bytes_per_hour as f64 / 3600.0 * AT_BEGIN,
             ratio: 1.0,
         }
     }

@@ -451,7 +451,8 @@ fn budget() -> Outcome {
     for seed in 0..runs {
         let path = dir.path().join(format!("{seed}.db"));
         let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
-        writer.set_budget(Some(20_000 * 60), seed);
+        // Half of it is there at the begin.
+        writer.set_budget(Some(10_000 * 60), seed);
         let mut flush = writer.begin(0, 60_000_000_000)?;
         let image = flush.image(&program())?;
         let (process, subject) = (flush.process(&process(42))?, flush.subject(&user(0))?);
