@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{epoch, load, process, program, user};
-use hotlist::{Config, Draws, Generator, Hotlist, Parts, PartsTuple};
+use hotlist::{Config, Draws, Estimate, Estimates, Generator, Hotlist};
 use profiledb::view::{Limits, Selection, Viewer, write_view};
 use profiledb::{Error, Flush, NewHotlist, Writer};
 use proptest::prelude::*;
@@ -32,14 +32,15 @@ fn list_of(config: &Config, seed: u64, events: u64) -> Hotlist<u64> {
     list
 }
 
-/// Adds `parts` as the values of a parameter of one PC, with `unknown` more unknown.
+/// Adds `list` as the values of a parameter of one PC, with `unknown` more unknown.
 fn add(
     flush: &mut Flush<'_>,
     parameter: &str,
-    parts: Parts<u64>,
+    list: impl Into<Estimates<u64>>,
     caller: Option<u64>,
     unknown: u64,
 ) -> Result<(), Error> {
+    let list = list.into();
     let image = flush.image(&program())?;
     let caller = caller
         .map(|address| flush.pc(image, address, None))
@@ -50,11 +51,11 @@ fn add(
         pc: flush.pc(image, 0x1193, None)?,
         caller,
         parameter,
-        reached: parts.events + unknown,
-        unknown,
-        windows: parts.events / 2,
+        reached: list.events + unknown as f64,
+        unknown: unknown as f64,
+        windows: list.events as u64 / 2,
         even: None,
-        parts,
+        list,
     };
     flush.hotlist(&row)
 }
@@ -73,33 +74,49 @@ fn round_trip_of(config: &Config) -> Outcome {
     assert!(written.p() < 1.0);
     let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
     let mut flush = writer.begin(0, 1_000)?;
-    add(&mut flush, "rax", written.to_parts(), Some(0x2000), 14)?;
-    add(
-        &mut flush,
-        "rbx",
-        Hotlist::new(&Config::default()).to_parts(),
-        None,
-        3,
-    )?;
+    add(&mut flush, "rax", &written, Some(0x2000), 14)?;
+    add(&mut flush, "rbx", Estimates::default(), None, 3)?;
     flush.commit()?;
     writer.close()?;
 
     let profile = load(&path)?;
-    let row = &profile.hotlists[0];
-    assert_eq!((row.reached, row.unknown, row.windows), (1_014, 14, 500));
-    assert_eq!(row.parameter, "rax");
+    // Lists that are keyed by a call site come behind the others.
+    let row = &profile.hotlists[1];
+    assert_eq!(
+        (row.reached, row.unknown, row.windows),
+        (1_014.0, 14.0, 500)
+    );
+    assert_eq!(&*row.parameter, "rax");
     assert_eq!(
         row.caller.map(|caller| profile.pcs[caller].address),
         Some(0x2000)
     );
-    let mut read = row.list.to_parts();
-    let expected = written.to_parts();
-    // Not stored: the end of the flush stands for it.
-    read.last = expected.last;
-    assert_eq!(read, expected);
-    let row = &profile.hotlists[1];
-    assert_eq!((row.reached, row.unknown, row.list.len()), (3, 3, 0));
+    same(&row.list, &Estimates::from(&written));
+    let row = &profile.hotlists[0];
+    assert_eq!((row.reached, row.unknown, row.list.len()), (3.0, 3.0, 0));
     Ok(())
+}
+
+/// One list says what the other does: the same values in the same order, the same estimates to a
+/// ten-millionth. Times may be off by a part in 256 of the flush.
+fn same(read: &Estimates<u64>, written: &Estimates<u64>) {
+    let near = |one: f64, other: f64| (one - other).abs() <= 1e-7 * one.abs().max(1e-9);
+    assert_eq!((read.events, read.len()), (written.events, written.len()));
+    assert!(near(read.threshold, written.threshold));
+    assert_eq!(read.pairs, written.pairs);
+    for (read, written) in read.tuples().zip(written.tuples()) {
+        assert_eq!(read.value, written.value);
+        let numbers = |tuple: Estimate| {
+            let (within, across) = tuple.pairs;
+            [tuple.estimate, tuple.variance, tuple.least, within, across]
+        };
+        for (read, written) in numbers(read).into_iter().zip(numbers(written)) {
+            assert!(near(read, written), "{read} for {written}");
+        }
+        if written.estimate >= 8.0 {
+            assert!(written.first.abs_diff(read.first) <= 1_000 / 256 + 1);
+        }
+    }
 }
 
 /// Lists of several flushes merge per parameter, and per call site where that is asked
@@ -116,8 +133,8 @@ fn merged() -> Outcome {
             list.update(value, time, &mut coins);
         }
         let mut flush = writer.begin(0, 100)?;
-        add(&mut flush, "arg0", list.to_parts(), Some(caller), 5)?;
-        add(&mut flush, "arg1", list.to_parts(), Some(caller), 0)?;
+        add(&mut flush, "arg0", &list, Some(caller), 5)?;
+        add(&mut flush, "arg1", &list, Some(caller), 0)?;
         flush.commit()?;
     }
     writer.close()?;
@@ -179,7 +196,7 @@ fn a_day() -> Outcome {
             *exact.entry(value).or_insert(0_u64) += 1;
         }
         let mut flush = writer.begin(minute, minute + 1)?;
-        add(&mut flush, "rax", list.to_parts(), None, 0)?;
+        add(&mut flush, "rax", &list, None, 0)?;
         flush.commit()?;
     }
     writer.close()?;
@@ -266,7 +283,7 @@ fn schema_before() -> Outcome {
         let tuple = merged[0].list.tuples().next().ok_or("no value")?;
         assert_eq!((tuple.value, tuple.estimate()), (7, 50.0));
         assert_eq!(tuple.variance(), 2.0);
-        assert_eq!(profile.hotlists[0].list.pairs(), None);
+        assert_eq!(profile.hotlists[0].list.pairs, None);
         let draws = Draws {
             samples: 100,
             windows: 50,
@@ -282,14 +299,13 @@ fn schema_before() -> Outcome {
 
     let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
     let mut flush = writer.begin(0, 1_000)?;
-    let written = list_of(&Config::default().precise(), 1, 1_000).to_parts();
-    add(&mut flush, "rbx", written.clone(), None, 0)?;
+    let written = list_of(&Config::default().precise(), 1, 1_000);
+    add(&mut flush, "rbx", &written, None, 0)?;
     flush.commit()?;
     writer.close()?;
     let profile = load(&path)?;
     assert_eq!(profile.hotlists.len(), 2);
-    let read = profile.hotlists[1].list.to_parts();
-    assert_eq!((read.pairs, read.tuples), (written.pairs, written.tuples));
+    same(&profile.hotlists[1].list, &Estimates::from(&written));
     Ok(())
 }
 
@@ -308,30 +324,29 @@ fn refused() -> Outcome {
         pc: flush.pc(image, 0x1193, None)?,
         caller: None,
         parameter: "rax",
-        reached: 1_010,
-        unknown: 10,
+        reached: 1_010.0,
+        unknown: 10.0,
         windows: 1_000,
         even: None,
-        parts: list(1, 1_000).to_parts(),
+        list: Estimates::from(&list(1, 1_000)),
     };
-    let changes: [fn(&mut NewHotlist<'_>); 11] = [
-        |row| row.unknown = 1_011,
-        |row| row.unknown = 9,
-        |row| row.reached = 0,
+    let changes: [fn(&mut NewHotlist<'_>); 16] = [
+        |row| row.unknown = 1_011.0,
+        |row| row.unknown = 9.0,
+        |row| row.unknown = -1.0,
+        |row| row.reached = 0.0,
+        |row| row.reached = f64::NAN,
         |row| row.windows = 1_001,
-        |row| row.parts.p = 0.0,
-        |row| row.parts.tuples[0].counted = 0,
-        |row| row.parts.sat_count = 77,
+        |row| row.list.threshold = 0.0,
+        |row| row.list.threshold = f64::INFINITY,
+        |row| row.list.tuples[0].estimate = 0.0,
+        |row| row.list.tuples[0].least = f64::NAN,
+        |row| row.list.pairs = Some((-1.0, 0.0)),
         |row| row.even = Some(1.1),
         |row| row.even = Some(f64::NAN),
-        |row| {
-            row.parts.config = Config::default().precise();
-            row.parts.tuples[0] = PartsTuple {
-                variance: Some(-1.0),
-                ..PartsTuple::new(1, 1, 0, 0)
-            };
-        },
-        |row| row.parts.config = Config::new(16, 2.0, 0, 50).unwrap(),
+        |row| row.list.tuples[0].variance = -1.0,
+        |row| row.list.tuples[0].value = row.list.tuples[1].value,
+        |row| row.list.tuples.reverse(),
     ];
     for change in changes {
         let mut bad = good.clone();
@@ -367,21 +382,21 @@ proptest! {
         flush.call(process_id, subject, pc, None, weight).unwrap();
         flush.symbol(image, address, size, "name").unwrap();
         flush.counter("run", "samples", counter).unwrap();
-        let mut parts = Hotlist::new(&Config::default()).to_parts();
-        parts.events = 1;
-        parts.sat_count = 0;
-        parts.tuples = vec![PartsTuple::new(value, 1, 0, 5)];
+        let mut list = Hotlist::new(&Config::default());
+        list.update(value, 5, &mut Generator::new(1));
+        // A count, of which 53 bits are kept.
+        let reached = (counter >> 11).max(1) as f64;
         flush.hotlist(&NewHotlist {
             process: process_id,
             subject,
             pc,
             caller: None,
             parameter: "rax",
-            reached: counter.max(1),
-            unknown: counter.max(1) - 1,
+            reached,
+            unknown: reached - 1.0,
             windows: 1,
             even: None,
-            parts,
+            list: Estimates::from(&list),
         }).unwrap();
         flush.commit().unwrap();
         writer.close().unwrap();
@@ -398,7 +413,105 @@ proptest! {
         prop_assert_eq!((profile.symbols[0].address, profile.symbols[0].size), (address, size));
         prop_assert_eq!(profile.counters.values().copied().collect::<Vec<_>>(), vec![counter]);
         let row = &profile.hotlists[0];
-        prop_assert_eq!(row.reached, counter.max(1));
+        prop_assert_eq!(row.reached, reached);
         prop_assert_eq!(row.list.tuples().next().map(|tuple| tuple.value), Some(value));
     }
+}
+
+/// Within a budget lists are left out by lot, and those that are kept stand for them: over many
+/// seeds counts and estimates are those of all lists, lists that were reached often are always
+/// there, and what was left out is counted.
+#[test]
+fn budget() -> Outcome {
+    const LISTS: u64 = 3_000;
+    let dir = tempdir()?;
+    let mut coins = Generator::new(3);
+    let lists: Vec<Estimates> = (0..LISTS)
+        .map(|of| {
+            let mut list = Hotlist::new(&Config::default().precise());
+            // One to eleven events, and a hundred of each fiftieth.
+            for time in 0..if of % 50 == 0 { 100 } else { 1 + of % 11 } {
+                list.update(
+                    if time % 3 == 0 { 7 } else { of * 1_000 + time },
+                    time,
+                    &mut coins,
+                );
+            }
+            Estimates::from(&list)
+        })
+        .collect();
+    let truth = |value: fn(&Estimates) -> f64| lists.iter().map(value).sum::<f64>();
+    let sevens = |list: &Estimates| -> f64 {
+        let found = list.tuples().find(|tuple| tuple.value == 7);
+        found.map_or(0.0, |tuple| tuple.estimate)
+    };
+    let (events, seven) = (truth(|list| list.events), truth(sevens));
+    let (mut sums, mut squares, mut variances) = ([0.0; 2], [0.0; 2], 0.0);
+    let runs = 60;
+    for seed in 0..runs {
+        let path = dir.path().join(format!("{seed}.db"));
+        let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+        // Half of it is there at the begin.
+        writer.set_budget(Some(10_000 * 60), seed);
+        let mut flush = writer.begin(0, 60_000_000_000)?;
+        let image = flush.image(&program())?;
+        let (process, subject) = (flush.process(&process(42))?, flush.subject(&user(0))?);
+        for (number, list) in (0..).zip(&lists) {
+            let pc = flush.pc(image, 0x1000 + number, None)?;
+            flush.hotlist(&NewHotlist {
+                process,
+                subject,
+                pc,
+                caller: None,
+                parameter: "rax",
+                reached: list.events,
+                unknown: 0.0,
+                windows: list.events as u64,
+                even: None,
+                list: list.clone(),
+            })?;
+        }
+        flush.commit()?;
+        writer.close()?;
+        let profile = load(&path)?;
+        let rows = &profile.hotlists;
+        let counter = |name: &str| profile.counters[&("storage".to_owned(), name.to_owned())];
+        assert_eq!(
+            counter("lists") - counter("lists_left_out"),
+            rows.len() as u64
+        );
+        assert_eq!(counter("events"), events as u64);
+        assert!((LISTS / 4..LISTS * 3 / 4).contains(&counter("lists_left_out")));
+        let often = rows.iter().filter(|row| row.reached == 100.0);
+        assert_eq!(often.count() as u64, LISTS / 50);
+        let found = [
+            rows.iter().map(|row| row.reached).sum::<f64>(),
+            rows.iter().map(|row| sevens(&row.list)).sum(),
+        ];
+        for (index, found) in found.into_iter().enumerate() {
+            sums[index] += found;
+            squares[index] += found * found;
+        }
+        let tuples = rows.iter().flat_map(|row| row.list.tuples());
+        let variance = tuples
+            .filter(|tuple| tuple.value == 7)
+            .map(|tuple| tuple.variance);
+        variances += variance.sum::<f64>();
+    }
+    let runs = runs as f64;
+    for (index, truth) in [events, seven].into_iter().enumerate() {
+        let mean = sums[index] / runs;
+        let spread = (squares[index] / runs - mean * mean).max(0.0);
+        let error = (spread / runs).sqrt();
+        assert!(
+            (mean - truth).abs() <= 4.0 * error + 1e-6,
+            "{mean} for {truth} +- {error}"
+        );
+        if index == 1 {
+            // A variance out of sixty has an error of a fifth.
+            let told = variances / runs;
+            assert!((0.5..2.0).contains(&(told / spread)), "{told} for {spread}");
+        }
+    }
+    Ok(())
 }

@@ -45,9 +45,10 @@ fn round_trip() -> Outcome {
     assert_eq!((branch.taken, branch.not_taken, branch.unknown), (9, 1, 2));
     assert_eq!(branch.pc, profile.cycles[1].pc);
     assert_eq!(profile.calls.len(), 2);
-    assert_eq!((profile.calls[0].site, profile.calls[0].calls), (site, 7));
-    assert_eq!(profile.calls[0].callee, Some(profile.cycles[0].pc));
-    assert_eq!(profile.calls[1].callee, None);
+    // What is not known comes first.
+    assert_eq!((profile.calls[1].site, profile.calls[1].calls), (site, 7));
+    assert_eq!(profile.calls[1].callee, Some(profile.cycles[0].pc));
+    assert_eq!(profile.calls[0].callee, None);
     let symbol = &profile.symbols[0];
     assert_eq!((symbol.image, symbol.address, symbol.size), (1, 0x2000, 64));
     assert_eq!(symbol.name, "caller");
@@ -57,6 +58,15 @@ fn round_trip() -> Outcome {
     );
     assert_eq!(profile.counters[&("lost".to_owned(), "ring".to_owned())], 0);
     Ok(())
+}
+
+/// Squares only say how wide an interval is: they are kept to a hundredth.
+fn near(read: Option<f64>, written: Option<f64>) {
+    let (read, written) = (read.unwrap_or(-1.0), written.unwrap_or(-1.0));
+    assert!(
+        (read - written).abs() <= 0.012 * written,
+        "{read} for {written}"
+    );
 }
 
 /// What branches and calls weigh comes back, from the file and from a view of it.
@@ -98,9 +108,9 @@ fn weights() -> Outcome {
         let profile = load(path)?;
         let (branch, call) = (&profile.branches[0], &profile.calls[0]);
         assert_eq!(branch.weights, directions.weights);
-        assert_eq!(branch.squares, directions.squares);
+        near(branch.squares, directions.squares);
         assert_eq!((call.calls, call.weight), (calls.times, calls.weight));
-        assert_eq!(call.squares, calls.squares);
+        near(call.squares, calls.squares);
     }
     Ok(())
 }

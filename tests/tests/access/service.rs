@@ -52,6 +52,8 @@ impl Service {
         )?;
         writeln!(config, "[collection]\nflush_seconds = 3600")?;
         writeln!(config, "[database]\ndirectory = {:?}", path("databases"))?;
+        // Values that were met a few times are looked for, on a machine that does more than this.
+        writeln!(config, "hour_mib = 1048576")?;
         writeln!(config, "[governor]\nbudget_percent = 100.0")?;
         writeln!(
             config,
