@@ -6,9 +6,11 @@
 //! against the size of the file.
 
 mod builder;
+mod chunks;
 mod file;
 mod referred;
 mod rows;
+mod source;
 
 use std::collections::HashSet;
 use std::fs;
@@ -24,6 +26,7 @@ use builder::Builder;
 use file::Budget;
 pub(crate) use file::File;
 pub(crate) use referred::{Place, Referred};
+pub(crate) use source::{Slices, Source, Table};
 
 /// Reads all files that `paths` stand for, but for those of a directory that cannot be read
 /// while others of it can: these come back as errors.
@@ -71,6 +74,7 @@ fn read(path: &Path, filter: &Filter, kinds: Kinds, builder: &mut Builder) -> Re
         kinds,
         builder,
         budget,
+        slice: None,
     }
     .read()
 }

@@ -1,6 +1,7 @@
 //! The profile so far: rows of all files, each recurring one once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::profile::{FlushCounters, Pc, Profile, SymbolRow};
 use crate::rows::{Image, ImageKind, Subject};
@@ -12,6 +13,7 @@ pub(crate) struct Builder {
     images: HashMap<(ImageKind, String, String), usize>,
     subjects: HashMap<Subject, usize>,
     pcs: HashMap<(usize, u64), usize>,
+    parameters: HashSet<Arc<str>>,
     pub(super) symbols: BTreeMap<(usize, u64), (u64, String)>,
     /// Rows of earlier files that this one has added something to.
     completed: Vec<Completed>,
@@ -76,14 +78,35 @@ impl Builder {
                 },
             )
         });
-        if let Some(known) = pcs.get_mut(index)
-            && known.bytes.is_none()
-            && bytes.is_some()
-        {
-            known.bytes.clone_from(bytes);
-            self.completed.push(Completed::Pc(index));
-        }
+        self.complete(index, bytes.as_deref());
         index
+    }
+
+    /// Notes the encoding of an instruction, if that is in the profile.
+    pub(super) fn encoding(&mut self, image: usize, address: u64, bytes: &[u8]) {
+        if let Some(&index) = self.pcs.get(&(image, address)) {
+            self.complete(index, Some(bytes));
+        }
+    }
+
+    fn complete(&mut self, pc: usize, bytes: Option<&[u8]>) {
+        if let Some(known) = self.profile.pcs.get_mut(pc)
+            && known.bytes.is_none()
+            && let Some(bytes) = bytes
+        {
+            known.bytes = Some(bytes.to_vec());
+            self.completed.push(Completed::Pc(pc));
+        }
+    }
+
+    /// A parameter's name, which many rows share.
+    pub(crate) fn parameter(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.parameters.get(name) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        self.parameters.insert(Arc::clone(&name));
+        name
     }
 
     /// Where the profile is to be put back to if the next file turns out to be damaged.
