@@ -32,6 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0003.sql"),
     include_str!("schema/0004.sql"),
     include_str!("schema/0005.sql"),
+    include_str!("schema/0006.sql"),
 ];
 
 /// The version that has what tells how sure a share is.
@@ -42,6 +43,9 @@ const WITH_WEIGHTS: i64 = 4;
 
 /// The version that has chunks.
 const WITH_CHUNKS: i64 = 5;
+
+/// The version that names the files that it was made of.
+const WITH_JOINED: i64 = 6;
 
 /// How long another program may hold a lock before it counts as an error.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -328,6 +332,20 @@ pub(crate) fn has_weights(conn: &Connection) -> rusqlite::Result<bool> {
 /// Whether there are chunks.
 pub(crate) fn has_chunks(conn: &Connection) -> rusqlite::Result<bool> {
     number(conn, "user_version").map(|version| version >= WITH_CHUNKS)
+}
+
+/// Names of the files that this one was made of.
+pub(crate) fn joined(path: &Path, conn: &Connection) -> Result<Vec<String>, Error> {
+    names_of_joined(conn).map_err(|e| Error::sqlite(path, e))
+}
+
+/// As [`joined`].
+pub(crate) fn names_of_joined(conn: &Connection) -> rusqlite::Result<Vec<String>> {
+    if number(conn, "user_version")? < WITH_JOINED {
+        return Ok(Vec::new());
+    }
+    let mut statement = conn.prepare("SELECT name FROM joined")?;
+    statement.query_map([], |row| row.get(0))?.collect()
 }
 
 /// Applies the migrations that the file lacks, all or none.
