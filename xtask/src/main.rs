@@ -73,6 +73,15 @@ enum Command {
         #[command(flatten)]
         amounts: storage::Amounts,
     },
+    /// Rolls up such days.
+    #[command(name = "__roll", hide = true)]
+    Roll {
+        /// Their folder.
+        folder: std::path::PathBuf,
+        /// Say so at each piece, and thin nothing.
+        #[arg(long)]
+        tell: bool,
+    },
     /// Set up, build, and try the handler on other kernels, under emulation.
     Kernels {
         /// Kernels, as /boot/vmlinuz is one; without any, Debian's newest for this release.
@@ -128,6 +137,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Soak { minutes, rate } => soak::run(minutes, rate)?,
         Command::Storage(options) => storage::run(&options)?,
         Command::Days { folder, amounts } => storage::make_days(&folder, &amounts)?,
+        Command::Roll { folder, tell } => storage::roll(&folder, tell)?,
         Command::Kernels { images } => kernels::run(&images)?,
         Command::FuzzIsa {
             cases,

@@ -5,6 +5,8 @@
 //! own hotlists and database writer.
 
 mod days;
+mod hour;
+mod rolled;
 mod times;
 mod values;
 mod world;
@@ -13,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use vcpi_tests::programs::target_dir;
+use vcpi_tests::programs::{Programs, target_dir};
 
 pub(crate) use self::days::Amounts;
+pub(crate) use self::rolled::roll;
 use self::times::Times;
 use crate::process::{cargo, progress, run as run_command, shown};
 use crate::test::build;
@@ -29,6 +32,13 @@ pub(crate) struct Options {
     /// `target/release`.
     #[arg(long, value_name = "FOLDER")]
     against: Option<PathBuf>,
+    /// Kill what rolls up so often, and see each time that every event is told once.
+    #[arg(long, value_name = "N")]
+    kills: Option<u32>,
+    /// Record this machine beside busy programs for so many minutes, and print what an hour of it
+    /// takes (root).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=600))]
+    minutes: Option<u64>,
     /// Keep the databases that an earlier run made.
     #[arg(long)]
     keep: bool,
@@ -55,6 +65,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     builds.push(find("this", &target_dir()?)?);
     let all = target_dir()?.join("storage");
+    let this = builds.last().context("no build")?;
+    if let Some(kills) = options.kills {
+        let folder = all.join("killed");
+        let _ = std::fs::remove_dir_all(folder.with_extension("kept"));
+        make(this, &folder, &options.amounts)?;
+        return rolled::kills(&this.xtask, &folder, kills);
+    }
+    if let Some(minutes) = options.minutes {
+        return busy(this, &all.join("busy"), minutes);
+    }
     for build in &builds {
         let folder = all.join(build.name);
         if !options.keep || !folder.is_dir() {
@@ -62,12 +82,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         println!("{}", times::bytes(build.name, &folder)?);
     }
+    let folder = all.join("rolled");
+    if !options.keep || !folder.is_dir() {
+        make(this, &folder, &options.amounts)?;
+        run_command(Command::new(&this.xtask).arg("__roll").arg(&folder))?;
+    }
     print!("{}", Times::HEAD);
     for report in times::REPORTS {
-        for build in &builds {
-            let folder = all.join(build.name);
-            let times = Times::of(&build.vcpi, &folder, report)?;
-            print!("{}", times.row(build.name));
+        let of_builds = builds.iter().map(|build| (build.name, &build.vcpi));
+        for (name, vcpi) in of_builds.chain([("rolled", &this.vcpi)]) {
+            let times = Times::of(vcpi, &all.join(name), report)?;
+            print!("{}", times.row(name));
         }
     }
     Ok(())
@@ -94,12 +119,7 @@ pub(crate) fn make_days(folder: &Path, amounts: &Amounts) -> Result<()> {
 }
 
 fn make(build: &Build, folder: &Path, amounts: &Amounts) -> Result<()> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("removing {}", folder.display()));
-        }
-        _ => {}
-    }
+    clear(folder)?;
     let mut command = Command::new(&build.xtask);
     command.arg("__days").arg(folder).args(amounts.words());
     progress(&shown(&command));
@@ -111,6 +131,31 @@ fn make(build: &Build, folder: &Path, amounts: &Amounts) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What an hour of this machine takes when it is busy.
+fn busy(build: &Build, folder: &Path, minutes: u64) -> Result<()> {
+    clear(folder)?;
+    let rows = folder.join("rows");
+    std::fs::create_dir_all(&rows).with_context(|| format!("creating {}", rows.display()))?;
+    let database = rows.join("2000-01-01T00-00-00-000001.db");
+    hour::record(&Programs::find()?.vcpid, &database, minutes)?;
+    let hours = 60.0 / minutes as f64;
+    let mib = std::fs::metadata(&database)?.len() as f64 / f64::from(1 << 20);
+    println!(
+        "{mib:.1} MiB in {minutes} minutes: {:.1} MiB an hour as flushed",
+        mib * hours
+    );
+    run_command(Command::new(&build.xtask).arg("__roll").arg(&rows))
+}
+
+fn clear(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The programs of a build.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use hotlist::{Config, Generator, Hotlist};
+use hotlist::{Config, Estimates, Generator, Hotlist};
 use nix::time::{ClockId, clock_gettime};
 use profiledb::{Directory, Epoch, LOST, Loss, NewHotlist, Process, Writer};
 
@@ -381,11 +381,11 @@ impl Service {
                 pc: pcs[place],
                 caller: caller.map(|caller| pcs[&caller]),
                 parameter,
-                reached: list.reached,
-                unknown: list.unknown,
+                reached: list.reached as f64,
+                unknown: list.unknown as f64,
                 windows: list.windows,
                 even: Some(0.5),
-                parts: list.list.to_parts(),
+                list: Estimates::from(&list.list),
             })?;
             self.made.lists += 1;
             self.made.events += list.list.events();
@@ -414,7 +414,7 @@ impl Service {
 }
 
 /// Processor time of this thread.
-fn processor() -> Result<Duration> {
+pub(super) fn processor() -> Result<Duration> {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     Ok(time.context("asking for the processor time")?.into())
 }

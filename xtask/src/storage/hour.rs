@@ -38,7 +38,14 @@ pub(super) fn record(vcpid: &Path, database: &Path, minutes: u64) -> Result<()> 
             scope.spawn(|| again_and_again(words, folder, &over));
         }
         let mut command = Command::new(vcpid);
-        command.args(["record", "-q", "-a", "-d", &(60 * minutes).to_string(), "-o"]);
+        command.args([
+            "record",
+            "-q",
+            "-a",
+            "-d",
+            &(60 * minutes).to_string(),
+            "-o",
+        ]);
         command.arg(database).stdin(Stdio::null());
         progress(&shown(&command));
         let status = command.status();

@@ -42,7 +42,10 @@ pub(crate) fn roll(folder: &Path, is_told: bool) -> Result<()> {
         false => USUAL,
     };
     if is_told {
-        return pieces(folder, &limits, || Ok(writeln!(std::io::stdout(), "a piece")?)).map(drop);
+        return pieces(folder, &limits, || {
+            Ok(writeln!(std::io::stdout(), "a piece")?)
+        })
+        .map(drop);
     }
     let of_image = image(folder)?;
     let before = Sums::of(folder, &of_image)?;
@@ -107,7 +110,10 @@ fn image(folder: &Path) -> Result<String> {
         calls: false,
         ..Kinds::default()
     };
-    let first = days::files(folder)?.into_iter().next().context("no database")?;
+    let first = days::files(folder)?
+        .into_iter()
+        .next()
+        .context("no database")?;
     let (profile, _) = Profile::load_kinds(&[first], &Filter::default(), kinds)?;
     let mut samples: BTreeMap<&str, u64> = BTreeMap::new();
     for row in &profile.cycles {
@@ -171,7 +177,11 @@ impl Sums {
             }
         }
         self.exact[5] += profile.calls.iter().map(|row| row.calls).sum::<u64>();
-        for (key, value) in profile.counters.iter().filter(|(key, _)| key.0 != "storage") {
+        for (key, value) in profile
+            .counters
+            .iter()
+            .filter(|(key, _)| key.0 != "storage")
+        {
             *self.counters.entry(key.clone()).or_default() += value;
         }
     }
@@ -201,7 +211,9 @@ impl Sums {
             }
             lists += 1;
             let found = self.lists.get(key);
-            let total = found.map_or(0.0, |values| values.values().sum::<f64>()).max(1.0);
+            let total = found
+                .map_or(0.0, |values| values.values().sum::<f64>())
+                .max(1.0);
             let mut largest: Vec<_> = values.iter().collect();
             largest.sort_by(|a, b| b.1.total_cmp(a.1));
             for (value, events) in largest.into_iter().take(5) {
@@ -235,7 +247,10 @@ pub(super) fn kills(xtask: &Path, folder: &Path, kills: u32) -> Result<()> {
     while killed < kills {
         let mut command = Command::new(xtask);
         command.arg("__roll").arg(folder).arg("--tell");
-        let mut child = command.stdout(Stdio::piped()).spawn().context("running xtask")?;
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("running xtask")?;
         let output = child.stdout.take().context("no output")?;
         let mut lines = BufReader::new(output).lines();
         for _ in 0..coins.next_u64() % 12 {
@@ -247,7 +262,10 @@ pub(super) fn kills(xtask: &Path, folder: &Path, kills: u32) -> Result<()> {
         child.kill()?;
         let status = child.wait()?;
         if Sums::of(folder, &image)? != before {
-            bail!("after {killed} kills not all is told once: see {}", folder.display());
+            bail!(
+                "after {killed} kills not all is told once: see {}",
+                folder.display()
+            );
         }
         if status.success() {
             ends += 1;
