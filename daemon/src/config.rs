@@ -8,6 +8,7 @@ mod values;
 use std::path::{Path, PathBuf};
 
 use profiledb::Retention;
+use profiledb::rollup::Limits;
 use serde::Deserialize;
 use toml::de::DeTable;
 
@@ -92,6 +93,9 @@ pub(crate) struct Database {
     pub(crate) keep_days: Number<1, 36_500>,
     pub(crate) keep_mib: Number<16, 1_073_741_824>,
     pub(crate) keep_newest: Number<1, 10_000>,
+    pub(crate) hour_mib: Number<0, 65_536>,
+    pub(crate) day_mib: Number<0, 65_536>,
+    pub(crate) week_mib: Number<0, 65_536>,
 }
 
 impl Default for Database {
@@ -102,11 +106,23 @@ impl Default for Database {
             keep_days: Number(14),
             keep_mib: Number(4096),
             keep_newest: Number(3),
+            hour_mib: Number(10),
+            day_mib: Number(150),
+            week_mib: Number(375),
         }
     }
 }
 
 impl Database {
+    /// What hours, days and weeks may take when they are rolled up.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            hour: self.hour_mib.0 << 20,
+            day: self.day_mib.0 << 20,
+            week: self.week_mib.0 << 20,
+        }
+    }
+
     /// What is kept of ended epochs.
     pub(crate) fn retention(&self) -> Retention {
         Retention {

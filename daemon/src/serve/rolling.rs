@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -14,9 +15,9 @@ use profiledb::{Directory, Error};
 
 use crate::output::chain;
 use crate::store::wall_now;
-use crate::threads::Threads;
 
-/// The part of the governor's budget that roll-ups may take.
+/// The part of the governor's budget that roll-ups may take. What they take is processor time of
+/// this process, so the governor counts it, and samples less meanwhile.
 const PART: f64 = 0.2;
 /// How long it waits where nothing is to be done.
 const IDLE: Duration = Duration::from_secs(60);
@@ -26,7 +27,6 @@ const RETRY: Duration = Duration::from_secs(300);
 /// The thread, which ends when this is dropped.
 pub(super) struct Rolling {
     shared: Arc<Shared>,
-    thread: Threads,
 }
 
 #[derive(Default)]
@@ -52,13 +52,14 @@ impl Rolling {
     /// # Errors
     /// The system allows no more threads.
     pub(super) fn start(directory: Directory, limits: Limits) -> Result<Self> {
-        let (shared, thread) = (Arc::<Shared>::default(), Threads::default());
+        let shared = Arc::<Shared>::default();
         shared.lock().limits = limits;
         let own = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("roll-ups".to_owned());
         thread
-            .spawn("roll-ups", move || work(directory, &own))
+            .spawn(move || work(directory, &own))
             .context("cannot start a thread")?;
-        Ok(Self { shared, thread })
+        Ok(Self { shared })
     }
 
     /// Says which database is written to, and how much of all processors the service may take.
@@ -76,11 +77,6 @@ impl Rolling {
     /// Why nothing is rolled up, if something is the matter.
     pub(super) fn trouble(&self) -> Option<String> {
         self.shared.lock().trouble.clone()
-    }
-
-    /// Processor time of the thread.
-    pub(super) fn cpu_time(&self) -> Duration {
-        self.thread.cpu_time()
     }
 }
 
