@@ -89,6 +89,11 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         args::document(folder)?;
         return Ok(String::new());
     }
+    if let Report::Convert { old, output } = &cli.report {
+        let done = profiledb::convert(old, output);
+        done.map_err(|error| Failure::Input(error.to_string()))?;
+        return Ok(String::new());
+    }
     let function = match &cli.report {
         Report::List { function, .. }
         | Report::Args { function }
@@ -172,6 +177,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         | Report::Diff(_)
         | Report::Export(_)
         | Report::Html(_)
+        | Report::Convert { .. }
         | Report::Document { .. } => report::status::report(&profile, source.is_service(), format),
     };
     for note in &view.notes {
