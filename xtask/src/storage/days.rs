@@ -38,6 +38,9 @@ pub(crate) struct Amounts {
     /// Flushes a day: fewer make a shorter day.
     #[arg(long, default_value_t = 1_440, value_parser = clap::value_parser!(u32).range(1..=1_440))]
     pub(super) flushes: u32,
+    /// MiB that flushes of an hour may take, as for the service.
+    #[arg(long, default_value_t = 40)]
+    pub(super) hour_mib: u64,
     /// Seed of all that is random.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
@@ -46,12 +49,13 @@ pub(crate) struct Amounts {
 impl Amounts {
     /// As words of a command.
     pub(super) fn words(&self) -> Vec<String> {
-        let numbers = [
+        let numbers: [(&str, u64); 7] = [
             ("--days", u64::from(self.days)),
             ("--lists", self.lists),
             ("--instructions", self.instructions as u64),
             ("--processes", self.processes.into()),
             ("--flushes", self.flushes.into()),
+            ("--hour-mib", self.hour_mib),
             ("--seed", self.seed),
         ];
         let words = numbers.iter();
@@ -94,6 +98,7 @@ pub(super) fn make(folder: &Path, amounts: &Amounts) -> Result<Made> {
         let (path, sequence) = directory.next(started)?;
         let epoch = epoch(started);
         let mut writer = Writer::create_epoch_as(&path, &epoch, Some(sequence))?;
+        writer.set_budget(Some(amounts.hour_mib << 20), amounts.seed);
         for number in 0..i64::from(amounts.flushes) {
             let minute = service.minute(started + number * MINUTE, amounts);
             service.write(&mut writer, &minute)?;
