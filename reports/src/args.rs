@@ -131,6 +131,9 @@ pub(crate) enum Report {
         /// Where to write it; what is there already is left alone.
         #[arg(short, long, value_name = "NEW")]
         output: PathBuf,
+        /// Write a row for each count and value instead, to be asked with SQL: many times larger.
+        #[arg(long)]
+        unpack: bool,
     },
     /// Directions of conditional branches.
     Branches {

@@ -89,8 +89,16 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         args::document(folder)?;
         return Ok(String::new());
     }
-    if let Report::Convert { old, output } = &cli.report {
-        let done = profiledb::convert(old, output);
+    if let Report::Convert {
+        old,
+        output,
+        unpack,
+    } = &cli.report
+    {
+        let done = match unpack {
+            true => profiledb::unpack(old, output),
+            false => profiledb::convert(old, output),
+        };
         done.map_err(|error| Failure::Input(error.to_string()))?;
         return Ok(String::new());
     }

@@ -107,7 +107,7 @@ impl Copy<'_> {
                 copy.flushes.get(&flush),
                 is_hidden,
                 copy.subjects.contains_key(&subject),
-                of_source.may_want(bucket),
+                of_source.may_want(kind, bucket),
             ) else {
                 return Ok(());
             };

@@ -201,14 +201,22 @@ fn values_of_others_are_not_in_the_file() -> Outcome {
         let value = 0x5ec_0000 + number;
         // A blob this small is not compressed: seven bits a byte, the lowest first.
         let sevens = [0, 7, 14, 21].map(|shift| (value >> shift) as u8 & 0x7f);
-        let packed = [sevens[0] | 0x80, sevens[1] | 0x80, sevens[2] | 0x80, sevens[3]];
+        let packed = [
+            sevens[0] | 0x80,
+            sevens[1] | 0x80,
+            sevens[2] | 0x80,
+            sevens[3],
+        ];
         for stored in [value.to_be_bytes(), value.to_le_bytes(), packed] {
             let found = bytes.windows(4).any(|window| window == stored);
             assert_eq!(found, name == "bob" && stored == packed, "{name}");
         }
     }
     let lists = view.hotlists.iter();
-    let values: Vec<u64> = lists.flat_map(|row| row.list.tuples()).map(|tuple| tuple.value).collect();
+    let values: Vec<u64> = lists
+        .flat_map(|row| row.list.tuples())
+        .map(|tuple| tuple.value)
+        .collect();
     let bobs = subjects().iter().position(|(name, _)| *name == "bob");
     let wanted = bobs.map(|number| 0x5ec_0000 + number as u64);
     assert!(!values.is_empty());
