@@ -32,7 +32,6 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0003.sql"),
     include_str!("schema/0004.sql"),
     include_str!("schema/0005.sql"),
-    include_str!("schema/0006.sql"),
 ];
 
 /// The version that has what tells how sure a share is.
@@ -43,9 +42,6 @@ const WITH_WEIGHTS: i64 = 4;
 
 /// The version that has chunks.
 const WITH_CHUNKS: i64 = 5;
-
-/// The version that names the files that it was made of.
-const WITH_JOINED: i64 = 6;
 
 /// How long another program may hold a lock before it counts as an error.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -341,7 +337,7 @@ pub(crate) fn joined(path: &Path, conn: &Connection) -> Result<Vec<String>, Erro
 
 /// As [`joined`].
 pub(crate) fn names_of_joined(conn: &Connection) -> rusqlite::Result<Vec<String>> {
-    if number(conn, "user_version")? < WITH_JOINED {
+    if number(conn, "user_version")? < WITH_CHUNKS {
         return Ok(Vec::new());
     }
     let mut statement = conn.prepare("SELECT name FROM joined")?;

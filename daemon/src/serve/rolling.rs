@@ -19,6 +19,8 @@ use crate::store::wall_now;
 /// The part of the governor's budget that roll-ups may take. What they take is processor time of
 /// this process, so the governor counts it, and samples less meanwhile.
 const PART: f64 = 0.2;
+/// How long it waits at first: a start has enough to do.
+const START: Duration = Duration::from_secs(5);
 /// How long it waits where nothing is to be done.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long it waits after a failure.
@@ -107,7 +109,7 @@ fn work(directory: Directory, shared: &Shared) {
         tracing::debug!(%error, "roll-ups have the service's own priority");
     }
     let mut rollups = RollUps::new(directory);
-    let mut rest = IDLE;
+    let mut rest = START;
     while !shared.rest(rest) {
         let (running, limits, share) = {
             let orders = shared.lock();

@@ -182,3 +182,27 @@ fn left_alone() {
     roll(folder.path(), LATER, &days, || {});
     assert!(flushes(path).iter().all(|grain| *grain == 86_400));
 }
+
+/// A range of times takes an hour that is rolled up as of its end, and the profile says which hour it
+/// cuts.
+#[test]
+fn a_range_that_cuts() {
+    let folder = tempfile::tempdir().unwrap();
+    Days::default().write(folder.path());
+    roll(folder.path(), LATER, &Limits { day: 0, ..ALL }, || {});
+    let since = days::BEGIN + 90 * days::MINUTE;
+    let range = |since, until| {
+        let filter = Filter {
+            since: Some(since),
+            until: Some(until),
+            ..Filter::default()
+        };
+        Profile::load(&[folder.path().to_owned()], &filter).unwrap()
+    };
+    let cut = range(since, since + DAY);
+    let (from, to) = cut.cut.unwrap();
+    assert!(from < since && since < to && to - from <= 60 * days::MINUTE);
+    let extent = &cut.extents[0];
+    assert_eq!(extent.began, Some(from));
+    assert_eq!(range(to, since + DAY).cut, None);
+}
