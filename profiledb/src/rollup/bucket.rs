@@ -172,13 +172,12 @@ impl Bucket {
         }
     }
 
-    /// The chunks of the sums; `time` says what a roll-up covers, `tau` settles which lists stay once
-    /// all of them are noted.
+    /// The chunks of the sums; `time` says what a roll-up covers, `tau` which lists stay.
     pub(crate) fn finish(
         self,
         bucket: u64,
         time: impl Fn(i64) -> (i64, i64),
-        mut tau: impl FnMut(&[ListOf]) -> f64,
+        tau: f64,
         coins: &mut Generator,
     ) -> Rolled {
         let mut rolled = Rolled {
@@ -223,7 +222,6 @@ impl Bucket {
                 let sizes = |rows: &[ListOf]| rows.iter().map(bytes_of).sum::<usize>();
                 let before = (rows.len() as u64, events(&rows));
                 rolled.estimate.0 += sizes(&rows);
-                let tau = tau(&rows);
                 thin(&mut rows, tau, coins);
                 rolled.estimate.1 += sizes(&rows);
                 rolled.all = (rolled.all.0 + before.0, rolled.all.1 + before.1);

@@ -250,7 +250,7 @@ impl Hour {
     fn settle(&mut self, sum: Bucket, bucket: u64, bytes: u64) -> Rolled {
         let time = self.time;
         let tau = self.spending.threshold(self.seen);
-        let rolled = sum.finish(bucket, |_| time, |_| tau, &mut self.coins);
+        let rolled = sum.finish(bucket, |_| time, tau, &mut self.coins);
         self.spending.took(bytes, &rolled);
         rolled
     }

@@ -239,7 +239,7 @@ impl Join {
             let tau = self.spending.threshold(self.seen);
             let spans = &self.spans;
             let time = |target| spans.time(target);
-            let rolled = sum.finish(from_sql(bucket), time, |_| tau, &mut self.coins);
+            let rolled = sum.finish(from_sql(bucket), time, tau, &mut self.coins);
             self.spending.took(bytes, &rolled);
             if let Some(target) = &self.target {
                 let written = super::insert(&target.conn, image, bucket, &rolled.chunks);

@@ -19,12 +19,13 @@ const LATER: i64 = 1 << 62;
 
 /// Bytes of the default configuration.
 const USUAL: Limits = Limits {
-    hour: 10 << 20,
+    hour: 8 << 20,
     day: 150 << 20,
     week: 375 << 20,
 };
 
-/// Which lists are compared with what they were: of this many events and more.
+/// Which lists are compared with what they were: of so many events that were counted, and more.
+/// What lists stand for that were left out is no such event.
 const ENOUGH: f64 = 1_000.0;
 
 /// Rolls up all that there is in a folder, and says so piece by piece if it is to be killed.
@@ -133,6 +134,8 @@ struct Sums {
     counters: BTreeMap<(String, String), u64>,
     /// Of one image: by address and parameter.
     lists: BTreeMap<(u64, String), BTreeMap<u64, f64>>,
+    /// Events that were counted at least.
+    counted: BTreeMap<(u64, String), f64>,
     reached: f64,
 }
 
@@ -190,6 +193,8 @@ impl Sums {
         for row in &profile.hotlists {
             let key = (profile.pcs[row.pc].address, row.parameter.to_string());
             self.reached += row.reached;
+            let counted = row.list.tuples().map(|tuple| tuple.least).sum::<f64>();
+            *self.counted.entry(key.clone()).or_default() += counted;
             let values = self.lists.entry(key).or_default();
             for tuple in row.list.tuples() {
                 *values.entry(tuple.value).or_default() += tuple.estimate;
@@ -206,7 +211,11 @@ impl Sums {
         let (mut squares, mut shares, mut lists) = (0.0, 0, 0);
         for (key, values) in &before.lists {
             let all: f64 = values.values().sum();
-            if all < ENOUGH {
+            if before
+                .counted
+                .get(key)
+                .is_none_or(|counted| *counted < ENOUGH)
+            {
                 continue;
             }
             lists += 1;
