@@ -81,6 +81,9 @@ enum Command {
         /// Say so at each piece, and thin nothing.
         #[arg(long)]
         tell: bool,
+        /// MiB of an hour.
+        #[arg(long, default_value_t = 8)]
+        hour_mib: u64,
     },
     /// Set up, build, and try the handler on other kernels, under emulation.
     Kernels {
@@ -137,7 +140,11 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Soak { minutes, rate } => soak::run(minutes, rate)?,
         Command::Storage(options) => storage::run(&options)?,
         Command::Days { folder, amounts } => storage::make_days(&folder, &amounts)?,
-        Command::Roll { folder, tell } => storage::roll(&folder, tell)?,
+        Command::Roll {
+            folder,
+            tell,
+            hour_mib,
+        } => storage::roll(&folder, tell, hour_mib)?,
         Command::Kernels { images } => kernels::run(&images)?,
         Command::FuzzIsa {
             cases,

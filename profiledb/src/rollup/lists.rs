@@ -16,6 +16,11 @@ use crate::chunk::{ListOf, Packed};
 const BYTES: usize = 7;
 const BYTES_OF_VALUE: usize = 5;
 
+/// Significant bits of variances and pairs, and of estimates that have a variance. What is known no
+/// better takes room for nothing.
+const BITS: i32 = 5;
+const BITS_OF_ESTIMATE: i32 = 9;
+
 /// What tells lists apart: process, address, call site, parameter.
 type Key = (i64, u64, Option<(i64, u64)>, i64);
 
@@ -137,14 +142,19 @@ fn round(row: &mut ListOf, coins: &mut Generator) {
     // It says below what a value may be missing.
     *threshold = threshold.ceil();
     if let Some((within, across)) = pairs {
-        (*within, *across) = (within.round(), across.round());
+        (*within, *across) = (coarse(*within, BITS), coarse(*across, BITS));
     }
     for tuple in tuples.iter_mut() {
-        let rest = tuple.estimate.fract();
-        tuple.estimate = whole(tuple.estimate, coins);
-        tuple.variance = (tuple.variance + rest * (1.0 - rest)).round();
+        let step = match tuple.variance > 0.0 {
+            true => step_of(tuple.estimate, BITS_OF_ESTIMATE),
+            false => 1.0,
+        };
+        let rest = (tuple.estimate / step).fract();
+        tuple.estimate = step * whole(tuple.estimate / step, coins);
+        let variance = tuple.variance + step * step * rest * (1.0 - rest);
+        tuple.variance = coarse(variance, BITS);
         tuple.least = tuple.least.floor();
-        tuple.pairs = (tuple.pairs.0.round(), tuple.pairs.1.round());
+        tuple.pairs = (coarse(tuple.pairs.0, BITS), coarse(tuple.pairs.1, BITS));
     }
     tuples.retain(|tuple| tuple.estimate > 0.0);
     tuples.sort_by(|a, b| {
@@ -156,6 +166,18 @@ fn round(row: &mut ListOf, coins: &mut Generator) {
     row.windows = row
         .windows
         .clamp(u64::from(most > 0), most.max(u64::from(most > 0)));
+}
+
+/// A whole number that has so many significant bits, and zeros behind them.
+fn coarse(x: f64, bits: i32) -> f64 {
+    let step = step_of(x, bits);
+    (x / step).round() * step
+}
+
+/// The distance of numbers around x that have so many significant bits, 1 at least.
+fn step_of(x: f64, bits: i32) -> f64 {
+    let magnitude = x.max(1.0).log2().floor() as i32 + 1;
+    2.0_f64.powi((magnitude - bits).max(0))
 }
 
 fn is_whole(x: f64) -> bool {

@@ -17,9 +17,9 @@ use super::days;
 /// Every hour, day and week is over by then.
 const LATER: i64 = 1 << 62;
 
-/// Bytes of the default configuration.
+/// Bytes of the default configuration, but for an hour's.
 const USUAL: Limits = Limits {
-    hour: 8 << 20,
+    hour: 0,
     day: 150 << 20,
     week: 375 << 20,
 };
@@ -32,7 +32,7 @@ const ENOUGH: f64 = 1_000.0;
 ///
 /// # Errors
 /// What a piece fails by.
-pub(crate) fn roll(folder: &Path, is_told: bool) -> Result<()> {
+pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: u64) -> Result<()> {
     let limits = match is_told {
         // What is left must be all that there was.
         true => Limits {
@@ -40,7 +40,10 @@ pub(crate) fn roll(folder: &Path, is_told: bool) -> Result<()> {
             day: 1 << 40,
             week: 1 << 40,
         },
-        false => USUAL,
+        false => Limits {
+            hour: hour_mib << 20,
+            ..USUAL
+        },
     };
     if is_told {
         return pieces(folder, &limits, || {
