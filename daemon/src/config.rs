@@ -108,7 +108,7 @@ impl Default for Database {
             keep_mib: Number(4096),
             hour_mib: Number(40),
             keep_newest: Number(3),
-            rolled_hour_mib: Number(8),
+            rolled_hour_mib: Number(7),
             rolled_day_mib: Number(150),
             rolled_week_mib: Number(375),
         }

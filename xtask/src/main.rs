@@ -82,7 +82,7 @@ enum Command {
         #[arg(long)]
         tell: bool,
         /// MiB of an hour.
-        #[arg(long, default_value_t = 8)]
+        #[arg(long, default_value_t = 7)]
         hour_mib: u64,
     },
     /// Set up, build, and try the handler on other kernels, under emulation.

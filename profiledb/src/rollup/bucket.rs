@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hotlist::Generator;
 
 use super::budget::Spending;
-use super::lists::{Lists, bytes_of, thin};
+use super::lists::{Lists, bytes_of, often_met, thin};
 use crate::chunk::{
     Bad, BranchOf, CallOf, CyclesOf, Kind, ListOf, Packed, Place, decode_branches, decode_calls,
     decode_cycles, decode_values, encode_branches, encode_calls, encode_cycles, encode_values,
@@ -165,8 +165,13 @@ impl Bucket {
     pub(crate) fn measure(self, spending: &mut Spending, coins: &mut Generator) {
         for part in self.parts.into_values() {
             for lists in [part.values, part.keyed] {
-                for row in lists.finish(coins) {
-                    spending.list(row.reached, bytes_of(&row));
+                let [kept, others] = often_met(lists.finish(coins));
+                for row in &kept {
+                    // As one that no threshold reaches.
+                    spending.list(f64::MAX, bytes_of(row));
+                }
+                for row in &others {
+                    spending.list(row.reached, bytes_of(row));
                 }
             }
         }
@@ -217,18 +222,21 @@ impl Bucket {
                 rolled.fixed += push(Kind::Calls, encode_calls(rows));
             }
             for (kind, lists) in [(Kind::Values, part.values), (Kind::Keyed, part.keyed)] {
-                let mut rows = lists.finish(coins);
+                let rows = lists.finish(coins);
                 let events = |rows: &[ListOf]| rows.iter().map(|row| row.reached).sum::<f64>();
                 let sizes = |rows: &[ListOf]| rows.iter().map(bytes_of).sum::<usize>();
                 let before = (rows.len() as u64, events(&rows));
                 rolled.estimate.0 += sizes(&rows);
+                let [kept, mut rows] = often_met(rows);
                 thin(&mut rows, tau, coins);
-                rolled.estimate.1 += sizes(&rows);
+                rolled.estimate.1 += sizes(&kept) + sizes(&rows);
                 rolled.all = (rolled.all.0 + before.0, rolled.all.1 + before.1);
-                rolled.left_out.0 += before.0 - rows.len() as u64;
-                rolled.left_out.1 += before.1 - events(&rows);
-                for rows in in_chunks(&rows) {
-                    rolled.lists += push(kind, encode_values(place, tau, rows));
+                rolled.left_out.0 += before.0 - (kept.len() + rows.len()) as u64;
+                rolled.left_out.1 += before.1 - events(&kept) - events(&rows);
+                for (tau, rows) in [(0.0, kept), (tau, rows)] {
+                    for rows in in_chunks(&rows) {
+                        rolled.lists += push(kind, encode_values(place, tau, rows));
+                    }
                 }
             }
         }

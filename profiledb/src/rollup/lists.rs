@@ -21,6 +21,9 @@ const BYTES_OF_VALUE: usize = 5;
 const BITS: i32 = 5;
 const BITS_OF_ESTIMATE: i32 = 9;
 
+/// Of so many events that were counted, no list is left out.
+const KEPT: f64 = 200.0;
+
 /// What tells lists apart: process, address, call site, parameter.
 type Key = (i64, u64, Option<(i64, u64)>, i64);
 
@@ -108,6 +111,20 @@ impl Lists {
 /// What a list will take, roughly.
 pub(crate) fn bytes_of(row: &ListOf) -> usize {
     BYTES + BYTES_OF_VALUE * row.list.tuples.len()
+}
+
+/// Parts lists that are never thinned from the others: those of instructions, parameters and call
+/// sites of which so much was counted, in all processes together, that their shares are asked for.
+pub(crate) fn often_met(rows: Vec<ListOf>) -> [Vec<ListOf>; 2] {
+    let of = |row: &ListOf| (row.address, row.caller, row.parameter);
+    let mut counted: HashMap<_, f64> = HashMap::new();
+    for row in &rows {
+        let events: f64 = row.list.tuples().map(|tuple| tuple.least).sum();
+        *counted.entry(of(row)).or_default() += events;
+    }
+    let is_kept = |row: &ListOf| counted.get(&of(row)).is_some_and(|events| *events >= KEPT);
+    let (kept, others) = rows.into_iter().partition(is_kept);
+    [kept, others]
 }
 
 /// Keeps each list with the probability that its weight says it was kept with. Lists of one
