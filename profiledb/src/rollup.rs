@@ -166,7 +166,8 @@ impl RollUps {
             if self.rested.contains_key(&identity) {
                 continue;
             }
-            match Hour::find(&file.path, now, limits.hour, file.sequence) {
+            let is_running = running == Some(&file.path);
+            match Hour::find(&file.path, now, limits.hour, file.sequence, is_running) {
                 Ok(Found::Hour(hour)) => {
                     return Ok(Some(Work::Hour(file.path.clone(), hour)));
                 }

@@ -27,6 +27,8 @@ type Todo = (i64, i64, Vec<(i64, u64)>);
 /// An hour of a file on its way.
 pub(crate) struct Hour {
     pub(crate) identity: Identity,
+    /// A collector writes to the file.
+    is_running: bool,
     epoch: i64,
     /// The flushes, by their ids: begin and end.
     flushes: HashMap<i64, (i64, i64)>,
@@ -61,14 +63,28 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
     open::check_version(path, &conn)?;
     conn.pragma_update(None, "foreign_keys", false)
         .map_err(failed)?;
+    conn.pragma_update(None, "synchronous", "NORMAL")
+        .map_err(failed)?;
     // The end of the log is its writer's part.
     log::leave_log(&conn).map_err(failed)?;
     Ok(conn)
 }
 
+/// Merges the log of a file that nobody writes to, and does without one from then on. While a reader
+/// is at work that cannot be; then it is tried again later.
+fn end_log(conn: &Connection) {
+    let _ = open::set_journal_mode(conn, "DELETE");
+}
+
 impl Hour {
     /// Looks for an hour that is over, and settles what becomes of its processes.
-    pub(crate) fn find(path: &Path, now: i64, budget: u64, seed: u64) -> Result<Found, Error> {
+    pub(crate) fn find(
+        path: &Path,
+        now: i64,
+        budget: u64,
+        seed: u64,
+        is_running: bool,
+    ) -> Result<Found, Error> {
         let identity = Identity::of(path)?;
         let mut conn = connect(path)?;
         let failed = |e| Error::sqlite(path, e);
@@ -76,8 +92,14 @@ impl Hour {
             return Ok(Found::Nothing);
         }
         let Some((epoch, flushes)) = past_hour(path, &conn, now)? else {
+            if !is_running {
+                end_log(&conn);
+            }
             return Ok(Found::Nothing);
         };
+        // With a log, what a crash leaves can be read at once. The journal of a closed file would
+        // have to be rolled back first, by somebody who may write.
+        open::set_journal_mode(&conn, "WAL").map_err(failed)?;
         let began = flushes.values().map(|time| time.0).min().unwrap_or(0);
         let ended = flushes.values().map(|time| time.1).max().unwrap_or(0);
         let mut coins = Generator::new(seed ^ ended.cast_unsigned());
@@ -130,6 +152,7 @@ impl Hour {
         transaction.commit().map_err(failed)?;
         let mut hour = Hour {
             identity,
+            is_running,
             epoch,
             flushes,
             target,
@@ -244,6 +267,9 @@ impl Hour {
         }
         transaction.commit().map_err(failed)?;
         self.left.truncate(remaining);
+        if remaining == 0 && !self.is_running {
+            end_log(&conn);
+        }
         Ok(remaining == 0)
     }
 
