@@ -61,14 +61,14 @@ fn top_five() {
     assert!(rms < 0.3, "{rms} points");
 }
 
-/// Hours and days keep about to the bytes that they may take, and what lists are left stands for
+/// Hours and days of lists that are met seldom keep about to their bytes, and what is left stands for
 /// all: sums over lists are what they were, but for chance.
 #[test]
 fn budgets() {
     let folder = tempfile::tempdir().unwrap();
     Days {
         instructions: 1_500,
-        every: 30,
+        every: 120,
         ..Days::default()
     }
     .write(folder.path());
@@ -77,7 +77,7 @@ fn budgets() {
         let folder = tempfile::tempdir().unwrap();
         let days = Days {
             instructions: 1_500,
-            every: 30,
+            every: 120,
             ..Days::default()
         };
         days.write(folder.path());
@@ -85,7 +85,7 @@ fn budgets() {
         bytes(folder.path())
     };
     let limits = Limits {
-        hour: 80_000,
+        hour: 60_000,
         day: unbounded / 3,
         week: 0,
     };
