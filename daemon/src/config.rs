@@ -8,6 +8,7 @@ mod values;
 use std::path::{Path, PathBuf};
 
 use profiledb::Retention;
+use profiledb::rollup::Limits;
 use serde::Deserialize;
 use toml::de::DeTable;
 
@@ -93,6 +94,9 @@ pub(crate) struct Database {
     pub(crate) keep_mib: Number<16, 1_073_741_824>,
     pub(crate) hour_mib: Number<1, 1_048_576>,
     pub(crate) keep_newest: Number<1, 10_000>,
+    pub(crate) rolled_hour_mib: Number<0, 65_536>,
+    pub(crate) rolled_day_mib: Number<0, 65_536>,
+    pub(crate) rolled_week_mib: Number<0, 65_536>,
 }
 
 impl Default for Database {
@@ -104,11 +108,23 @@ impl Default for Database {
             keep_mib: Number(4096),
             hour_mib: Number(40),
             keep_newest: Number(3),
+            rolled_hour_mib: Number(7),
+            rolled_day_mib: Number(150),
+            rolled_week_mib: Number(375),
         }
     }
 }
 
 impl Database {
+    /// What hours, days and weeks may take when they are rolled up.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            hour: self.rolled_hour_mib.0 << 20,
+            day: self.rolled_day_mib.0 << 20,
+            week: self.rolled_week_mib.0 << 20,
+        }
+    }
+
     /// What is kept of ended epochs.
     pub(crate) fn retention(&self) -> Retention {
         Retention {

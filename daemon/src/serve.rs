@@ -8,6 +8,7 @@ mod losses;
 mod notify;
 mod peers;
 pub(super) mod place;
+mod rolling;
 mod sampling;
 mod service;
 mod socket;

@@ -136,6 +136,13 @@ impl<V: Words + Ord> Sum<V> {
         }
     }
 
+    /// Leaves no more values than it was told to keep.
+    pub fn shorten(&mut self, coins: &mut impl Coins) {
+        if self.values.len() > self.most {
+            self.reduce(coins);
+        }
+    }
+
     fn reduce(&mut self, coins: &mut impl Coins) {
         let weight = |entry: &Entry| Weight {
             estimate: entry.estimate,

@@ -214,19 +214,25 @@ impl Directory {
     ) -> Result<Vec<EpochFile>, Error> {
         let mut removed = Vec::new();
         for file in surplus(&self.list()?, retention, now, running) {
-            match fs::remove_file(&file.path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::io(&file.path, error));
-                }
-                _ => {}
-            }
-            for companion in companions(&file.path) {
-                // Most are not there.
-                let _ = fs::remove_file(companion);
-            }
+            self.remove(&file.path)?;
             removed.push(file.clone());
         }
         Ok(removed)
+    }
+
+    /// Removes a database, if it is still there, with what SQLite keeps beside it.
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), Error> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io(path, error));
+            }
+            _ => {}
+        }
+        for companion in companions(path) {
+            // Most are not there.
+            let _ = fs::remove_file(companion);
+        }
+        Ok(())
     }
 }
 

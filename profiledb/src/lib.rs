@@ -29,6 +29,7 @@ mod open;
 mod profile;
 mod read;
 mod recover;
+pub mod rollup;
 pub mod rows;
 pub mod view;
 mod ways;

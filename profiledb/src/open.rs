@@ -330,6 +330,20 @@ pub(crate) fn has_chunks(conn: &Connection) -> rusqlite::Result<bool> {
     number(conn, "user_version").map(|version| version >= WITH_CHUNKS)
 }
 
+/// Names of the files that this one was made of.
+pub(crate) fn joined(path: &Path, conn: &Connection) -> Result<Vec<String>, Error> {
+    names_of_joined(conn).map_err(|e| Error::sqlite(path, e))
+}
+
+/// As [`joined`].
+pub(crate) fn names_of_joined(conn: &Connection) -> rusqlite::Result<Vec<String>> {
+    if number(conn, "user_version")? < WITH_CHUNKS {
+        return Ok(Vec::new());
+    }
+    let mut statement = conn.prepare("SELECT name FROM joined")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
 /// Applies the migrations that the file lacks, all or none.
 fn migrate(path: &Path, conn: &mut Connection) -> Result<(), Error> {
     let failed = |e| Error::sqlite(path, e);

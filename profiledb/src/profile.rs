@@ -192,6 +192,9 @@ pub struct Profile {
     pub counters: BTreeMap<(String, String), u64>,
     /// Those of the flush among them that ended last: how it is now, if a collector is at work.
     pub latest: Option<FlushCounters>,
+    /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin and
+    /// end in nanoseconds of the Unix epoch. All of it counts at its end.
+    pub cut: Option<(i64, i64)>,
     /// Function names, by image and address.
     pub symbols: Vec<SymbolRow>,
 }
@@ -323,6 +326,12 @@ impl Filter {
         let after = self.since.is_none_or(|since| ended > since);
         let before = self.until.is_none_or(|until| ended <= until);
         after && before
+    }
+
+    /// Whether it begins or ends within this time.
+    pub(crate) fn cuts(&self, started: i64, ended: i64) -> bool {
+        let within = |moment: i64| started < moment && moment < ended;
+        self.since.is_some_and(within) || self.until.is_some_and(within)
     }
 
     pub(crate) fn takes_epoch(&self, id: i64) -> bool {

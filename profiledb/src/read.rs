@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::open::{self, wal_of};
 use crate::profile::{Filter, Profile};
+use crate::rollup::Moment;
 use crate::view::Kinds;
 
 use builder::Builder;
@@ -35,10 +36,31 @@ pub(crate) fn load(
     filter: &Filter,
     kinds: Kinds,
 ) -> Result<(Profile, Vec<Error>), Error> {
+    for _ in 0..TRIES {
+        let mut moment = Moment::default();
+        let loaded = load_inputs(files(paths, &mut moment)?, filter, kinds);
+        if moment.is_the_same() {
+            return loaded;
+        }
+    }
+    let path = paths
+        .first()
+        .map_or_else(PathBuf::new, |path| path.to_path_buf());
+    Err(Error::Busy { path })
+}
+
+/// How often files are read again that were rolled up meanwhile.
+const TRIES: u32 = 100;
+
+fn load_inputs(
+    inputs: Vec<Input>,
+    filter: &Filter,
+    kinds: Kinds,
+) -> Result<(Profile, Vec<Error>), Error> {
     let mut builder = Builder::default();
     let mut left_out = Vec::new();
     let mut in_directories = (0, 0);
-    for Input { path, named } in files(paths)? {
+    for Input { path, named } in inputs {
         let before = builder.mark();
         let read = read(&path, filter, kinds, &mut builder);
         if !named {
@@ -87,7 +109,7 @@ struct Input {
 }
 
 /// The files themselves: directories replaced by their databases, doubles left out.
-fn files(paths: &[&Path]) -> Result<Vec<Input>, Error> {
+fn files(paths: &[&Path], moment: &mut Moment) -> Result<Vec<Input>, Error> {
     let mut files = Vec::new();
     for path in paths {
         let path = open::absolute(path)?;
@@ -98,17 +120,10 @@ fn files(paths: &[&Path]) -> Result<Vec<Input>, Error> {
             files.push(Input { path, named: true });
             continue;
         }
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&path).map_err(|e| Error::io(&path, e))? {
-            let entry = entry.map_err(|e| Error::io(&path, e))?.path();
-            if entry.extension().is_some_and(|extension| extension == "db") {
-                found.push(entry);
-            }
-        }
+        let found = moment.add(&path)?;
         if found.is_empty() {
             return Err(Error::NoDatabase { path });
         }
-        found.sort();
         files.extend(found.into_iter().map(|path| Input { path, named: false }));
     }
     let mut seen = HashSet::new();

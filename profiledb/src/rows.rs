@@ -130,6 +130,17 @@ pub struct Process {
     pub comm: String,
 }
 
+impl Process {
+    /// The process id of what stands for all processes of a command that lived for seconds: no
+    /// process has it.
+    pub const FOLDED: u32 = u32::MAX;
+
+    /// Whether it stands for many that lived for seconds.
+    pub fn is_folded(&self) -> bool {
+        self.pid == Self::FOLDED
+    }
+}
+
 /// Settings and extent of an epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Epoch {

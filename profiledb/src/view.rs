@@ -14,6 +14,7 @@
 //!   functions around these) is there if a row of the view refers to it. Epochs are there if
 //!   they were asked for, but for what was typed to begin them and their settings, which say
 //!   `withheld` to those who are not privileged.
+//! - The names of files that a source was made of (`joined`) are in no view.
 //! - Counters belong to nobody and so to the privileged. Others find the one that reports
 //!   need: how many samples they see.
 
@@ -35,7 +36,7 @@ use target::Target;
 
 /// The tables that have a rule.
 #[cfg(test)]
-const RULES: [&str; 16] = [
+const RULES: [&str; 17] = [
     "branch",
     "call",
     "chunk",
@@ -46,6 +47,7 @@ const RULES: [&str; 16] = [
     "flush",
     "hotlist",
     "image",
+    "joined",
     "parameter",
     "pc",
     "process",

@@ -133,6 +133,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     for what in &left_out {
         say(&format!("left out: {what}"));
     }
+    say_of_times(&profile);
     if absent::is_empty(&profile, &cli.report) {
         return Err(absent::explain(&profile, &source, &filter, &cli.common));
     }
@@ -210,6 +211,18 @@ fn say_of_names(view: &View<'_>) {
     if more > 0 {
         let images = render::counted(more as u64, "more image");
         say(&format!("{images} without names"));
+    }
+}
+
+/// Says what a range of times cannot divide, where that is much.
+fn say_of_times(profile: &Profile) {
+    const MUCH: i64 = 600_000_000_000;
+    if let Some((from, to)) = profile.cut.filter(|(from, to)| to - from > MUCH) {
+        let (from, to) = (time::local(from), time::local(to));
+        say(&format!(
+            "what was collected from {from} to {to} has been added up: --since and --until take all \
+             of it, as of its end, or nothing"
+        ));
     }
 }
 

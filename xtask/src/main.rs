@@ -1,5 +1,5 @@
 //! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | yield |
-//! coverage | soak | kernels | ci | deb | check-layers | setup`.
+//! coverage | soak | storage | kernels | ci | deb | check-layers | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -17,6 +17,7 @@ mod layers;
 mod process;
 mod setup;
 mod soak;
+mod storage;
 mod test;
 mod yields;
 
@@ -61,6 +62,28 @@ enum Command {
         /// Only the recording, with so many samples per second and CPU.
         #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
         rate: Option<u32>,
+    },
+    /// Build, make days of a service, and print what they take and how long reports on them do.
+    Storage(storage::Options),
+    /// Makes such days alone.
+    #[command(name = "__days", hide = true)]
+    Days {
+        /// The folder to make them in.
+        folder: std::path::PathBuf,
+        #[command(flatten)]
+        amounts: storage::Amounts,
+    },
+    /// Rolls up such days.
+    #[command(name = "__roll", hide = true)]
+    Roll {
+        /// Their folder.
+        folder: std::path::PathBuf,
+        /// Say so at each piece, and thin nothing.
+        #[arg(long)]
+        tell: bool,
+        /// MiB of an hour.
+        #[arg(long, default_value_t = 7)]
+        hour_mib: u64,
     },
     /// Set up, build, and try the handler on other kernels, under emulation.
     Kernels {
@@ -115,6 +138,13 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Timed { file, command } => return yields::timed(&file, &command),
         Command::Coverage(options) => coverage::run(&options)?,
         Command::Soak { minutes, rate } => soak::run(minutes, rate)?,
+        Command::Storage(options) => storage::run(&options)?,
+        Command::Days { folder, amounts } => storage::make_days(&folder, &amounts)?,
+        Command::Roll {
+            folder,
+            tell,
+            hour_mib,
+        } => storage::roll(&folder, tell, hour_mib)?,
         Command::Kernels { images } => kernels::run(&images)?,
         Command::FuzzIsa {
             cases,

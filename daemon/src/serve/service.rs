@@ -22,6 +22,7 @@ use super::journal::Troubles;
 use super::losses::Losses;
 use super::notify::Manager;
 use super::peers::{Control, Peers};
+use super::rolling::Rolling;
 use super::sampling::Sampling;
 use super::socket::Socket;
 use super::status::Figures;
@@ -48,6 +49,7 @@ const SAVING: &str = "saving what was collected";
 const RETENTION: &str = "removing old epochs";
 pub(super) const LOSSES: &str = "keeping what is sampled";
 const BUDGET: &str = "keeping within the budget";
+const ROLLING: &str = "rolling up what is past";
 const READERS: &str = "answering readers";
 const SOCKET: &str = "listening to readers";
 const DIRECTORY: &str = "keeping others out of the databases";
@@ -96,6 +98,8 @@ pub(super) struct Service {
     path: PathBuf,
     config: Config,
     epochs: Epochs,
+    /// `None` where the system allowed no thread for it.
+    rolling: Option<Rolling>,
     socket: Socket,
     peers: Peers,
     requests: Receiver<Control>,
@@ -135,10 +139,13 @@ impl Service {
     ) -> Result<Self> {
         raise_open_files();
         let now = Instant::now();
+        let rolling = Rolling::start(epochs.directory().clone(), config.database.limits());
+        let rolling = rolling.map_err(|error| tracing::warn!("nothing is rolled up: {error:#}"));
         Ok(Self {
             path,
             config,
             epochs,
+            rolling: rolling.ok(),
             socket,
             peers,
             requests,
@@ -299,6 +306,7 @@ impl Service {
             None => self.troubles.end(READERS),
         }
         self.look_at_room(session);
+        self.look_at_roll_ups();
         self.peers.publish(self.figures(Some(session)));
         let outdated = self.sampling.as_mut().and_then(Sampling::outdated);
         if let Some(why) = outdated
@@ -340,6 +348,22 @@ impl Service {
             self.begin_anew(why);
         }
         self.manager.status(&self.figures.line());
+    }
+
+    /// Tells the thread that rolls up what it may do, and sees whether it can.
+    fn look_at_roll_ups(&mut self) {
+        let Some(rolling) = &self.rolling else {
+            return;
+        };
+        let budget = self.config.governor.budget_percent.0 / 100.0;
+        let cpus = self.sampling.as_ref().map_or(1, |it| it.setup.cpus.len());
+        rolling.tell(self.epochs.running(), budget, cpus);
+        match rolling.trouble() {
+            Some(why) => self
+                .troubles
+                .begin(ROLLING, format!("{why}; it is tried again")),
+            None => self.troubles.end(ROLLING),
+        }
     }
 
     fn begin_anew(&mut self, why: &str) {

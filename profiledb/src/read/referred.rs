@@ -162,6 +162,10 @@ impl File<'_> {
             };
             let (started, ended): (i64, i64) = (file.get(row, 2)?, file.get(row, 3)?);
             let taken = of_file.taken && file.filter.takes_time(ended);
+            let cut = file.builder.profile.cut.map_or(0, |(from, to)| to - from);
+            if of_file.taken && file.filter.cuts(started, ended) && ended - started > cut {
+                file.builder.profile.cut = Some((started, ended));
+            }
             if taken {
                 let began = of_file.began.map_or(started, |began| began.min(started));
                 of_file.began = Some(began);

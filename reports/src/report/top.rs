@@ -68,6 +68,9 @@ impl Program<'_> {
         if self.is_all() {
             return "(all)".to_owned();
         }
+        if self.pid == Process::FOLDED {
+            return format!("{} (short-lived)", self.comm);
+        }
         let key = format!("{}[{}]", self.comm, self.pid);
         let starts = like.get(&(self.comm, self.pid));
         match starts.filter(|starts| starts.len() > 1) {

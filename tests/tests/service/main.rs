@@ -18,6 +18,7 @@ mod life;
 mod processors;
 mod readers;
 mod requests;
+mod rollups;
 mod slow;
 #[path = "../common/trial.rs"]
 mod trial;
@@ -108,6 +109,11 @@ fn main() -> ExitCode {
             epochs::damaged_at_random,
         ),
         ("a killed service leaves whole databases", kill::rounds),
+        ("earlier epochs are rolled up", rollups::earlier_epochs),
+        (
+            "a full disk harms no roll-up, and it goes on when there is room",
+            rollups::full_disk,
+        ),
         (
             "a full disk is said once, and nothing is lost when it has room again",
             faults::full_disk,

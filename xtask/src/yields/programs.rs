@@ -12,7 +12,7 @@ use crate::demo::{REAL_DATA, gather};
 
 /// How much work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Size {
+pub(crate) enum Size {
     /// Four to six seconds.
     Seconds,
     /// Fewer rounds, for a simulator that is fifty times slower.
@@ -21,11 +21,11 @@ pub(super) enum Size {
 
 /// A program with its load.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// Its name in tables and in `--programs`.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The program that must be on the search path.
-    pub(super) needs: &'static str,
+    pub(crate) needs: &'static str,
     /// How much of it takes some seconds.
     amount: u32,
     /// Of a load in rounds that are all alike, how many make the small one.
@@ -41,7 +41,7 @@ struct Folders {
 }
 
 /// All of them.
-pub(super) const LOADS: [Load; 10] = [
+pub(crate) const LOADS: [Load; 10] = [
     load("python3", "python3", 400, Some(40), |at, n| {
         Ok(vec![
             "python3".into(),
@@ -115,7 +115,7 @@ impl Load {
     ///
     /// # Errors
     /// If something cannot be written.
-    pub(super) fn prepare(&self, folder: &Path, size: Size) -> Result<Vec<String>> {
+    pub(crate) fn prepare(&self, folder: &Path, size: Size) -> Result<Vec<String>> {
         let folders = Folders {
             fixtures: root().join("tests/fixtures/yield"),
             own: folder.to_owned(),
@@ -128,12 +128,12 @@ impl Load {
     }
 
     /// Whether the small load does what the other one does, only less often.
-    pub(super) fn has_rounds(&self) -> bool {
+    pub(crate) fn has_rounds(&self) -> bool {
         self.small.is_some()
     }
 
     /// Why it cannot be run here; `None` if it can.
-    pub(super) fn lacks(&self) -> Option<String> {
+    pub(crate) fn lacks(&self) -> Option<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_there = std::env::split_paths(&path).any(|dir| dir.join(self.needs).is_file());
         if !is_there {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use profiledb::Filter;
+use profiledb::rollup::Moment;
 use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_view};
 use protocol::{Digest, Refusal, Reply};
 use sha2::{Digest as _, Sha256};
@@ -20,6 +21,9 @@ use super::queue::{Batch, Held, Queue};
 
 /// How the names of views begin while they are being made; they have none afterwards.
 const PREFIX: &str = ".view-";
+
+/// How often a view is made again because databases were joined meanwhile.
+const TRIES: u32 = 10;
 
 /// A view. Its file has no name any more.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ impl Worker {
         }
         while let Some(batch) = self.queue.pop() {
             let begun = Instant::now();
-            let view = self.make(&batch, begun);
+            let view = self.make_at_one_moment(&batch, begun);
             match &view {
                 Ok(_) => self.failing.works(),
                 Err(Reply::Refused { refusal, message }) if *refusal == Refusal::Failed => {
@@ -76,6 +80,21 @@ impl Worker {
             for token in batch.tokens {
                 self.finished.send(token, outcome.clone());
             }
+        }
+    }
+
+    /// Makes a view, again if databases were joined meanwhile: such may be in it twice, or not at all.
+    fn make_at_one_moment(&self, job: &Batch, begun: Instant) -> Result<View, Reply> {
+        let mut tries = 0;
+        loop {
+            let mut moment = Moment::default();
+            // Where the directory cannot be read, no view can be made, either.
+            let _ = moment.add(&self.directory);
+            let view = self.make(job, begun);
+            if moment.is_the_same() || tries == TRIES {
+                return view;
+            }
+            tries += 1;
         }
     }
 
@@ -141,18 +160,10 @@ fn digest(mut file: File) -> io::Result<(File, u64, Digest)> {
 
 /// The databases of the service, the oldest first. Only plain files: nobody but root can put
 /// anything there, but what is a link does not come from us.
-fn databases(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == "db")
-            && entry.file_type().is_ok_and(|kind| kind.is_file())
-        {
-            paths.push(path);
-        }
-    }
-    paths.sort();
+/// One that others were joined into stands for these.
+fn databases(directory: &Path) -> Result<Vec<PathBuf>, profiledb::Error> {
+    let mut paths = Moment::default().add(directory)?;
+    paths.retain(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()));
     Ok(paths)
 }
 

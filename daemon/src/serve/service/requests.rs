@@ -92,6 +92,9 @@ impl Service {
             || config.collection.programs_mib != self.config.collection.programs_mib
             || config.collection.per_process != self.config.collection.per_process;
         self.epochs.settings = config.database.clone();
+        if let Some(rolling) = &self.rolling {
+            rolling.limit(config.database.limits());
+        }
         if let Some(governor) = &mut self.governor {
             governor.set_budget(config.governor.budget_percent.0 / 100.0);
         }

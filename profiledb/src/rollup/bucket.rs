@@ -1,0 +1,326 @@
+//! What one image has in one bucket of its addresses, added up over chunks.
+
+use std::collections::BTreeMap;
+
+use hotlist::Generator;
+
+use super::budget::Spending;
+use super::lists::{Lists, bytes_of, often_met, thin};
+use crate::chunk::{
+    Bad, BranchOf, CallOf, CyclesOf, Kind, ListOf, Packed, Place, decode_branches, decode_calls,
+    decode_cycles, decode_values, encode_branches, encode_calls, encode_cycles, encode_values,
+};
+use crate::{Calls, Directions};
+
+/// About how many bytes of rows go into one chunk.
+const CHUNK: usize = 128 << 10;
+/// What a row of a few counts takes, roughly.
+const ROW: usize = 16;
+
+/// A process, an address, another place.
+type At = (i64, u64, Option<(i64, u64)>);
+
+/// A chunk as it lies in a database.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) kind: Kind,
+    /// Under the ids of what is written.
+    pub(crate) subject: i64,
+    /// The row of the roll-up that it goes to.
+    pub(crate) target: i64,
+    pub(crate) place: Place,
+    pub(crate) data: Vec<u8>,
+}
+
+/// What the ids of an input are where it goes.
+pub(crate) trait Ids {
+    /// An image.
+    fn image(&mut self, id: i64) -> Result<i64, crate::Error>;
+    /// A process, for a roll-up.
+    fn process(&mut self, id: i64, target: i64) -> Result<i64, crate::Error>;
+    /// A parameter.
+    fn parameter(&mut self, id: i64) -> Result<i64, crate::Error>;
+}
+
+/// Why a chunk cannot be added.
+pub(crate) enum Refusal {
+    /// It is damaged.
+    Bad(Bad),
+    /// What it refers to.
+    Ids(crate::Error),
+}
+
+impl From<Bad> for Refusal {
+    fn from(bad: Bad) -> Self {
+        Refusal::Bad(bad)
+    }
+}
+
+impl From<crate::Error> for Refusal {
+    fn from(error: crate::Error) -> Self {
+        Refusal::Ids(error)
+    }
+}
+
+/// The sums of a bucket so far, for each roll-up and access tag.
+pub(crate) struct Bucket {
+    most: usize,
+    parts: BTreeMap<(i64, i64), Part>,
+}
+
+struct Part {
+    cycles: BTreeMap<At, (u64, u64)>,
+    values: Lists,
+    keyed: Lists,
+    branches: BTreeMap<At, Directions>,
+    calls: BTreeMap<At, Calls>,
+}
+
+/// What became of a bucket.
+pub(crate) struct Rolled {
+    pub(crate) chunks: Vec<Chunk>,
+    /// What lists would take if none were left out, and what those that stay take, roughly.
+    pub(crate) estimate: (usize, usize),
+    /// Bytes of lists, and of all else.
+    pub(crate) lists: usize,
+    pub(crate) fixed: usize,
+    /// Lists, and events that they have; those of the lists that were left out.
+    pub(crate) all: (u64, f64),
+    pub(crate) left_out: (u64, f64),
+}
+
+impl Bucket {
+    /// Nothing yet; lists keep so many values.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            parts: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the rows of a chunk.
+    pub(crate) fn add(
+        &mut self,
+        chunk: &Chunk,
+        ids: &mut impl Ids,
+        coins: &mut Generator,
+    ) -> Result<(), Refusal> {
+        let most = self.most;
+        let part = self.parts.entry((chunk.target, chunk.subject));
+        let part = part.or_insert_with(|| Part {
+            cycles: BTreeMap::new(),
+            values: Lists::new(most),
+            keyed: Lists::new(most),
+            branches: BTreeMap::new(),
+            calls: BTreeMap::new(),
+        });
+        let Chunk {
+            place,
+            ref data,
+            target,
+            ..
+        } = *chunk;
+        match chunk.kind {
+            Kind::Cycles => {
+                for row in decode_cycles(place, data)? {
+                    let at = at(row.key(), target, ids)?;
+                    let sum = part.cycles.entry(at).or_insert((0, 0));
+                    sum.0 = sum.0.saturating_add(row.samples);
+                    sum.1 = sum.1.saturating_add(row.weight);
+                }
+            }
+            Kind::Values | Kind::Keyed => {
+                let is_keyed = chunk.kind == Kind::Keyed;
+                let values = decode_values(place, is_keyed, data)?;
+                for mut row in values.rows {
+                    row.weigh(values.tau);
+                    row.process = ids.process(row.process, target)?;
+                    row.parameter = ids.parameter(row.parameter)?;
+                    if let Some((image, _)) = &mut row.caller {
+                        *image = ids.image(*image)?;
+                    }
+                    match is_keyed {
+                        true => part.keyed.add(row, coins),
+                        false => part.values.add(row, coins),
+                    }
+                }
+            }
+            Kind::Branches => {
+                for row in decode_branches(place, data)? {
+                    let at = at(row.key(), target, ids)?;
+                    add_directions(part.branches.entry(at).or_insert(NO_DIRECTIONS), &row.seen);
+                }
+            }
+            Kind::Calls => {
+                for row in decode_calls(place, data)? {
+                    let at = at(row.key(), target, ids)?;
+                    add_calls(part.calls.entry(at).or_insert(NO_CALLS), &row.seen);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What its lists would take, by how often they were reached: for a guess at the whole.
+    pub(crate) fn measure(self, spending: &mut Spending, coins: &mut Generator) {
+        for part in self.parts.into_values() {
+            for lists in [part.values, part.keyed] {
+                let [kept, others] = often_met(lists.finish(coins));
+                for row in &kept {
+                    // As one that no threshold reaches.
+                    spending.list(f64::MAX, bytes_of(row));
+                }
+                for row in &others {
+                    spending.list(row.reached, bytes_of(row));
+                }
+            }
+        }
+    }
+
+    /// The chunks of the sums; `time` says what a roll-up covers, `tau` which lists stay.
+    pub(crate) fn finish(
+        self,
+        bucket: u64,
+        time: impl Fn(i64) -> (i64, i64),
+        tau: f64,
+        coins: &mut Generator,
+    ) -> Rolled {
+        let mut rolled = Rolled {
+            chunks: Vec::new(),
+            estimate: (0, 0),
+            lists: 0,
+            fixed: 0,
+            all: (0, 0.0),
+            left_out: (0, 0.0),
+        };
+        for ((target, subject), part) in self.parts {
+            let place = Place {
+                bucket,
+                time: time(target),
+            };
+            let mut push = |kind, data: Vec<u8>| {
+                let bytes = data.len() + super::ROW;
+                rolled.chunks.push(Chunk {
+                    kind,
+                    subject,
+                    target,
+                    place,
+                    data,
+                });
+                bytes
+            };
+            let cycles: Vec<CyclesOf> = part.cycles.into_iter().map(cycles_of).collect();
+            for rows in cycles.chunks(CHUNK / ROW) {
+                rolled.fixed += push(Kind::Cycles, encode_cycles(rows));
+            }
+            let branches: Vec<BranchOf> = part.branches.into_iter().map(branch_of).collect();
+            for rows in branches.chunks(CHUNK / ROW) {
+                rolled.fixed += push(Kind::Branches, encode_branches(rows));
+            }
+            let calls: Vec<CallOf> = part.calls.into_iter().map(call_of).collect();
+            for rows in calls.chunks(CHUNK / ROW) {
+                rolled.fixed += push(Kind::Calls, encode_calls(rows));
+            }
+            for (kind, lists) in [(Kind::Values, part.values), (Kind::Keyed, part.keyed)] {
+                let rows = lists.finish(coins);
+                let events = |rows: &[ListOf]| rows.iter().map(|row| row.reached).sum::<f64>();
+                let sizes = |rows: &[ListOf]| rows.iter().map(bytes_of).sum::<usize>();
+                let before = (rows.len() as u64, events(&rows));
+                rolled.estimate.0 += sizes(&rows);
+                let [kept, mut rows] = often_met(rows);
+                thin(&mut rows, tau, coins);
+                rolled.estimate.1 += sizes(&kept) + sizes(&rows);
+                rolled.all = (rolled.all.0 + before.0, rolled.all.1 + before.1);
+                rolled.left_out.0 += before.0 - (kept.len() + rows.len()) as u64;
+                rolled.left_out.1 += before.1 - events(&kept) - events(&rows);
+                for (tau, rows) in [(0.0, kept), (tau, rows)] {
+                    for rows in in_chunks(&rows) {
+                        rolled.lists += push(kind, encode_values(place, tau, rows));
+                    }
+                }
+            }
+        }
+        rolled
+    }
+}
+
+fn at((process, address, other): At, target: i64, ids: &mut impl Ids) -> Result<At, crate::Error> {
+    let other = match other {
+        Some((image, address)) => Some((ids.image(image)?, address)),
+        None => None,
+    };
+    Ok((ids.process(process, target)?, address, other))
+}
+
+/// The rows in pieces that make chunks of the usual size.
+fn in_chunks(mut rows: &[ListOf]) -> Vec<&[ListOf]> {
+    let mut pieces = Vec::new();
+    while !rows.is_empty() {
+        let mut bytes = 0;
+        let fits = rows.iter().take_while(|row| {
+            bytes += bytes_of(row);
+            bytes <= CHUNK
+        });
+        let (piece, rest) = rows.split_at(fits.count().max(1));
+        pieces.push(piece);
+        rows = rest;
+    }
+    pieces
+}
+
+/// Sums of nothing. The squares of nothing are known.
+const NO_DIRECTIONS: Directions = Directions {
+    taken: 0,
+    not_taken: 0,
+    unknown: 0,
+    weights: [0.0; 3],
+    squares: Some(0.0),
+};
+const NO_CALLS: Calls = Calls {
+    times: 0,
+    weight: 0.0,
+    squares: Some(0.0),
+};
+
+fn add_directions(sum: &mut Directions, more: &Directions) {
+    sum.taken = sum.taken.saturating_add(more.taken);
+    sum.not_taken = sum.not_taken.saturating_add(more.not_taken);
+    sum.unknown = sum.unknown.saturating_add(more.unknown);
+    for (weight, more) in sum.weights.iter_mut().zip(more.weights) {
+        *weight += more;
+    }
+    sum.squares = sum.squares.zip(more.squares).map(|(a, b)| a + b);
+}
+
+fn add_calls(sum: &mut Calls, more: &Calls) {
+    sum.times = sum.times.saturating_add(more.times);
+    sum.weight += more.weight;
+    sum.squares = sum.squares.zip(more.squares).map(|(a, b)| a + b);
+}
+
+fn cycles_of(((process, address, caller), (samples, weight)): (At, (u64, u64))) -> CyclesOf {
+    CyclesOf {
+        process,
+        address,
+        caller,
+        samples,
+        weight,
+    }
+}
+
+fn branch_of(((process, address, _), seen): (At, Directions)) -> BranchOf {
+    BranchOf {
+        process,
+        address,
+        seen,
+    }
+}
+
+fn call_of(((process, address, callee), seen): (At, Calls)) -> CallOf {
+    CallOf {
+        process,
+        address,
+        callee,
+        seen,
+    }
+}

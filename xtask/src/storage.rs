@@ -1,0 +1,174 @@
+//! `cargo xtask storage`: what days of a service take on the disk, what it costs to write them, and
+//! how long reports on them take; beside another build, if there is one.
+//!
+//! The days are made up (`days`), of instructions that files of this machine have, by the project's
+//! own hotlists and database writer.
+
+mod days;
+mod hour;
+mod rolled;
+mod times;
+mod values;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use vcpi_tests::programs::{Programs, target_dir};
+
+pub(crate) use self::days::Amounts;
+pub(crate) use self::rolled::roll;
+use self::times::Times;
+use crate::process::{cargo, progress, run as run_command, shown};
+use crate::test::build;
+
+/// What is measured.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    amounts: Amounts,
+    /// Another build to measure beside this one: a folder with its `xtask` and `vcpi`, or with
+    /// `target/release`.
+    #[arg(long, value_name = "FOLDER")]
+    against: Option<PathBuf>,
+    /// Kill what rolls up so often, and see each time that every event is told once.
+    #[arg(long, value_name = "N")]
+    kills: Option<u32>,
+    /// Record this machine beside busy programs for so many minutes, and print what an hour of it
+    /// takes (root).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=600))]
+    minutes: Option<u64>,
+    /// Keep the databases that an earlier run made.
+    #[arg(long)]
+    keep: bool,
+}
+
+/// A build whose layout is measured.
+#[derive(Debug, Clone)]
+struct Build {
+    name: &'static str,
+    xtask: PathBuf,
+    vcpi: PathBuf,
+}
+
+/// Measures and prints the tables.
+///
+/// # Errors
+/// What fails, of building and running.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    build()?;
+    run_command(&mut cargo(["build", "--release", "--package", "xtask"]))?;
+    let mut builds = Vec::new();
+    if let Some(folder) = &options.against {
+        builds.push(find("other", folder)?);
+    }
+    builds.push(find("this", &target_dir()?)?);
+    let all = target_dir()?.join("storage");
+    let this = builds.last().context("no build")?;
+    if let Some(kills) = options.kills {
+        let folder = all.join("killed");
+        let _ = std::fs::remove_dir_all(folder.with_extension("kept"));
+        make(this, &folder, &options.amounts)?;
+        return rolled::kills(&this.xtask, &folder, kills);
+    }
+    if let Some(minutes) = options.minutes {
+        return busy(this, &all.join("busy"), minutes);
+    }
+    for build in &builds {
+        let folder = all.join(build.name);
+        if !options.keep || !folder.is_dir() {
+            make(build, &folder, &options.amounts)?;
+        }
+        println!("{}", times::bytes(build.name, &folder)?);
+    }
+    let folder = all.join("rolled");
+    if !options.keep || !folder.is_dir() {
+        make(this, &folder, &options.amounts)?;
+        run_command(Command::new(&this.xtask).arg("__roll").arg(&folder))?;
+    }
+    print!("{}", Times::HEAD);
+    for report in times::REPORTS {
+        let of_builds = builds.iter().map(|build| (build.name, &build.vcpi));
+        for (name, vcpi) in of_builds.chain([("rolled", &this.vcpi)]) {
+            let times = Times::of(vcpi, &all.join(name), report)?;
+            print!("{}", times.row(name));
+        }
+    }
+    Ok(())
+}
+
+/// `cargo xtask __days FOLDER`: makes days with the layout that this program was built with.
+///
+/// # Errors
+/// What the file system or the database says.
+pub(crate) fn make_days(folder: &Path, amounts: &Amounts) -> Result<()> {
+    let made = days::make(folder, amounts)?;
+    let flushes = made.flushes.max(1) as f64;
+    println!(
+        "{} lists of {} events in {} flushes; a flush takes {:.1} ms, {:.1} ms of processor time, the \
+         slowest {:.1} ms",
+        made.lists,
+        made.events,
+        made.flushes,
+        made.wall.as_secs_f64() * 1e3 / flushes,
+        made.processor.as_secs_f64() * 1e3 / flushes,
+        made.slowest.as_secs_f64() * 1e3,
+    );
+    Ok(())
+}
+
+fn make(build: &Build, folder: &Path, amounts: &Amounts) -> Result<()> {
+    clear(folder)?;
+    let mut command = Command::new(&build.xtask);
+    command.arg("__days").arg(folder).args(amounts.words());
+    progress(&shown(&command));
+    let status = command.status().context("running xtask")?;
+    if !status.success() {
+        bail!(
+            "the days of the {} build could not be made ({status})",
+            build.name
+        );
+    }
+    Ok(())
+}
+
+/// What an hour of this machine takes when it is busy.
+fn busy(build: &Build, folder: &Path, minutes: u64) -> Result<()> {
+    clear(folder)?;
+    let rows = folder.join("rows");
+    std::fs::create_dir_all(&rows).with_context(|| format!("creating {}", rows.display()))?;
+    let database = rows.join("2000-01-01T00-00-00-000001.db");
+    hour::record(&Programs::find()?.vcpid, &database, minutes)?;
+    let hours = 60.0 / minutes as f64;
+    let mib = std::fs::metadata(&database)?.len() as f64 / f64::from(1 << 20);
+    println!(
+        "{mib:.1} MiB in {minutes} minutes: {:.1} MiB an hour as flushed",
+        mib * hours
+    );
+    run_command(Command::new(&build.xtask).arg("__roll").arg(&rows))
+}
+
+fn clear(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The programs of a build.
+fn find(name: &'static str, folder: &Path) -> Result<Build> {
+    let find = |program: &str| {
+        let places = ["", "release", "target/release"];
+        let mut paths = places.iter().map(|place| folder.join(place).join(program));
+        let found = paths.find(|path| path.is_file());
+        found.with_context(|| format!("{} holds no {program}", folder.display()))
+    };
+    Ok(Build {
+        name,
+        xtask: find("xtask")?,
+        vcpi: find("vcpi")?,
+    })
+}
