@@ -198,6 +198,7 @@ pub(super) fn selection_of(wanted: protocol::Selection) -> Selection {
             since,
             until,
             images,
+            places: None,
         },
         ranges: ranges.into_iter().map(range).collect(),
         kinds: Kinds {
