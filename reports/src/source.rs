@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Zoned;
-use profiledb::{Filter, Profile, ReadError};
+use profiledb::{Filter, Places, Profile, ReadError};
 use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Selection};
 
-use crate::args::{Common, Report};
+use crate::args::{Cli, Common, Report};
+use crate::asked;
 use crate::epochs;
 use crate::failure::Failure;
 use crate::images;
@@ -100,7 +101,17 @@ pub(crate) fn filter(common: &Common) -> Result<Filter, Failure> {
         since,
         until,
         images: Vec::new(),
+        places: None,
     })
+}
+
+/// Where a function may be that is asked for by name, if that can be told without reading all.
+pub(crate) fn places(source: &Source, name: &str, cli: &Cli) -> Option<Places> {
+    let stubs = matches!(cli.report, Report::Args { .. });
+    match source {
+        Source::Files(paths) => asked::places(paths, name, &cli.common.image, stubs),
+        Source::Service(_) => None,
+    }
 }
 
 /// Reads the rows that a report needs.

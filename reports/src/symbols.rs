@@ -44,7 +44,7 @@ pub(crate) struct Function {
 pub(crate) const STUB: &str = "@plt";
 
 /// Bytes of files that are held at a time.
-const MAX_TOTAL: u64 = 2 << 30;
+pub(crate) const MAX_TOTAL: u64 = 2 << 30;
 
 /// Index of a function in [`Symbols::functions`].
 pub(crate) type FunctionId = usize;
@@ -381,15 +381,8 @@ impl<'p> Symbols<'p> {
 
 /// Images by what was sampled in them.
 fn hottest_first(profile: &Profile) -> Vec<usize> {
-    let mut samples = vec![0_u64; profile.images.len()];
-    for row in &profile.cycles {
-        let image = profile.pcs.get(row.pc).map(|pc| pc.image);
-        if let Some(sum) = image.and_then(|image| samples.get_mut(image)) {
-            *sum = sum.saturating_add(row.samples);
-        }
-    }
+    let samples = profile.totals.iter().map(|total| total.samples);
     let mut order: Vec<(u64, usize)> = samples
-        .into_iter()
         .enumerate()
         .map(|(index, samples)| (samples, index))
         .collect();
@@ -397,7 +390,7 @@ fn hottest_first(profile: &Profile) -> Vec<usize> {
     order.into_iter().map(|(_, index)| index).collect()
 }
 
-fn short_name(image: &Image) -> String {
+pub(crate) fn short_name(image: &Image) -> String {
     let name = Path::new(&image.path)
         .file_name()
         .and_then(|name| name.to_str());

@@ -175,7 +175,7 @@ impl Symbols {
 /// The longest name that is taken whole.
 const MAX_NAME: usize = 1 << 16;
 
-fn text(strings: &[u8], offset: u32) -> std::borrow::Cow<'_, str> {
+pub(crate) fn text(strings: &[u8], offset: u32) -> std::borrow::Cow<'_, str> {
     let from = usize::try_from(offset).ok();
     let rest = from
         .and_then(|from| strings.get(from..))

@@ -228,7 +228,9 @@ fn reorder(profile: &mut Profile, places: &HashMap<(usize, u64), usize>) {
     }
     let new = |index: usize| new_of.get(index).copied().unwrap_or(index);
     let mut old: Vec<Option<Pc>> = old.into_iter().map(Some).collect();
-    let moved = order.iter().filter_map(|(_, index)| old.get_mut(*index)?.take());
+    let moved = order
+        .iter()
+        .filter_map(|(_, index)| old.get_mut(*index)?.take());
     profile.pcs = moved.collect();
     for row in &mut profile.cycles {
         (row.pc, row.caller) = (new(row.pc), row.caller.map(new));

@@ -6,9 +6,9 @@ use rusqlite::Row;
 
 use super::builder::push;
 use super::file::File;
+use crate::places::is_in;
 use crate::profile::Extent;
 use crate::rows::{Epoch, Image, ImageKind, Process, Subject};
-use crate::places::is_in;
 use crate::{Error, MAX_INSTRUCTION};
 
 /// A row that others refer to, and its place in the profile once one does.
@@ -418,7 +418,12 @@ impl File<'_> {
             .get_or_insert_with(|| self.builder.image(&image.row));
         if !pc.row.noted {
             pc.row.noted = true;
-            self.builder.note(image, pc.row.address);
+            let (is_wanted, address) = (pc.row.wanted, pc.row.address);
+            self.builder.note(image, address);
+            if is_wanted {
+                // Of a place asked for, who is called from there is an instruction, too.
+                self.pc_index(referred, id)?;
+            }
         }
         Ok(image)
     }

@@ -18,6 +18,8 @@ pub(super) struct Copy<'a> {
     pub(super) view: &'a mut Target,
     pub(super) viewer: Viewer,
     pub(super) selection: &'a Selection,
+    /// It is what the last epoch of the sources before has not saved yet.
+    pub(super) is_newest: bool,
     pub(super) flushes: HashMap<i64, FlushOfSource>,
     pub(super) subjects: HashMap<i64, SubjectOfSource>,
     pub(super) images: HashMap<i64, ImageOfSource>,
@@ -55,6 +57,7 @@ impl<'a> Copy<'a> {
             view,
             viewer,
             selection,
+            is_newest: false,
             flushes: HashMap::new(),
             subjects: HashMap::new(),
             images: HashMap::new(),
@@ -66,8 +69,17 @@ impl<'a> Copy<'a> {
         }
     }
 
+    /// It is what the last epoch of the sources before has not saved yet.
+    pub(super) fn of_newest(mut self) -> Self {
+        self.is_newest = true;
+        self
+    }
+
     pub(super) fn run(mut self) -> Result<(), Stop> {
-        self.epochs()?;
+        match self.is_newest {
+            true => self.go_on()?,
+            false => self.epochs()?,
+        }
         if self.flushes.is_empty() {
             return Ok(());
         }

@@ -8,6 +8,7 @@ use rusqlite::{OptionalExtension, Row, named_params, params, params_from_iter};
 
 use super::Stop;
 use super::copy::Copy;
+use super::target::LastEpoch;
 use crate::rows::{Image, ImageKind, Subject};
 use crate::{Error, MAX_INSTRUCTION, from_sql};
 
@@ -62,6 +63,7 @@ impl Copy<'_> {
     pub(super) fn epochs(&mut self) -> Result<(), Stop> {
         let filter = &self.selection.filter;
         let mut epochs = Vec::new();
+        let mut last = None;
         self.each(
             "SELECT id, started, ended, host, kernel, iif(:all, command, ''), engine, clock, unit,
                     cycles_per_unit, period, window,
@@ -78,6 +80,7 @@ impl Copy<'_> {
                 for column in 1..13 {
                     columns.push(copy.get(row, column)?);
                 }
+                last = Some((of_source, id, columns.clone(), copy.get(row, 1)?));
                 if filter.takes_epoch(id) {
                     epochs.push((of_source, id, columns));
                 }
@@ -85,28 +88,80 @@ impl Copy<'_> {
             },
         )?;
         let ids: HashMap<i64, i64> = epochs.iter().map(|(old, new, _)| (*old, *new)).collect();
-        self.read_flushes(&ids)?;
+        let saved = self.read_flushes(&ids)?;
+        if let Some((of_source, id, columns, started)) = last {
+            self.view.last_epoch = Some(LastEpoch {
+                id,
+                is_there: false,
+                columns,
+                started,
+                saved: saved.get(&of_source).copied(),
+            });
+        }
         let with_flushes: HashSet<i64> = self.flushes.values().map(|flush| flush.epoch).collect();
         for (_, id, columns) in epochs {
             if filter.is_timed() && !with_flushes.contains(&id) {
                 continue;
             }
-            self.view.insert(
-                "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock,
-                                    unit, cycles_per_unit, period, window, settings)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-                params_from_iter(columns),
-            )?;
+            self.put_epoch(id, columns)?;
         }
         Ok(())
     }
 
-    fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<(), Stop> {
+    fn put_epoch(&mut self, id: i64, columns: Vec<Value>) -> Result<(), Stop> {
+        self.view.insert(
+            "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock,
+                                unit, cycles_per_unit, period, window, settings)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            params_from_iter(columns),
+        )?;
+        if let Some(last) = self.view.last_epoch.as_mut().filter(|last| last.id == id) {
+            last.is_there = true;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the last epoch of the sources before: with the flushes that these lack.
+    pub(super) fn go_on(&mut self) -> Result<(), Stop> {
+        let mut own = None;
+        self.each("SELECT id, started FROM epoch", [], |copy, row| {
+            let (id, started): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
+            own = Some((id, started));
+            Ok(())
+        })?;
+        let last = self.view.last_epoch.as_ref();
+        let (Some((of_source, started)), Some(last)) = (own, last) else {
+            return Ok(());
+        };
+        let (id, saved) = (last.id, last.saved);
+        if started != last.started || !self.selection.filter.takes_epoch(id) {
+            return Ok(());
+        }
+        self.read_flushes(&HashMap::from([(of_source, id)]))?;
+        self.flushes
+            .retain(|_, flush| saved.is_none_or(|saved| flush.started >= saved));
+        let columns = self
+            .view
+            .last_epoch
+            .as_ref()
+            .filter(|last| !last.is_there)
+            .map(|last| last.columns.clone());
+        if let Some(columns) = columns.filter(|_| !self.flushes.is_empty()) {
+            self.put_epoch(id, columns)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch ended.
+    fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<HashMap<i64, i64>, Stop> {
         let filter = &self.selection.filter;
+        let mut saved: HashMap<i64, i64> = HashMap::new();
         let sql = "SELECT id, epoch, started, ended FROM flush NOT INDEXED ORDER BY id";
         self.each(sql, [], |copy, row| {
             let (id, epoch): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
             let (started, ended): (i64, i64) = (copy.get(row, 2)?, copy.get(row, 3)?);
+            let last = saved.entry(epoch).or_insert(ended);
+            *last = ended.max(*last);
             if let Some(&epoch) = epochs.get(&epoch)
                 && filter.takes_time(ended)
             {
@@ -120,7 +175,8 @@ impl Copy<'_> {
                 copy.flushes.insert(id, flush);
             }
             Ok(())
-        })
+        })?;
+        Ok(saved)
     }
 
     /// Notes the access tags whose rows go into the view.

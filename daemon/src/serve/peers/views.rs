@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use profiledb::Filter;
-use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_view};
+use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_view_with};
 use protocol::{Digest, Refusal, Reply};
 use sha2::{Digest as _, Sha256};
 
@@ -17,6 +17,8 @@ use super::failing::{self, Failing};
 use super::front::{Finished, Outcome};
 use super::identity::ids_are_the_kernels;
 use super::queue::{Batch, Held, Queue};
+use crate::serve::newest::{self, Asking};
+use crate::store::wall_now;
 
 /// How the names of views begin while they are being made; they have none afterwards.
 const PREFIX: &str = ".view-";
@@ -44,6 +46,7 @@ pub(super) struct Worker {
     pub(super) directory: PathBuf,
     pub(super) settings: Settings,
     pub(super) failing: Arc<Failing>,
+    pub(super) newest: Asking,
     pub(super) finished: Finished,
 }
 
@@ -94,17 +97,42 @@ impl Worker {
             tracing::debug!(error, directory = %self.directory.display(), "a view cannot be made");
             refusal(Refusal::Failed, failing::words(error))
         };
+        let asked = newest::whose(
+            job.viewer,
+            &job.selection.filter,
+            job.selection.kinds,
+            wall_now(),
+        );
+        // Before the files: what is saved meanwhile is in them, and found to be.
+        let newest = match asked {
+            Some(whose) => self.newest.ask(whose, self.settings.view_bytes),
+            None => Ok(None),
+        };
+        let mut notes = Vec::new();
+        let newest = newest.unwrap_or_else(|error| {
+            tracing::debug!(%error, "what is not saved yet cannot be had");
+            notes.push(format!("what is not saved yet is not in it: {error}"));
+            None
+        });
         let sources = databases(&self.directory).map_err(|e| failed(&e))?;
         let place = tempfile::Builder::new()
             .prefix(PREFIX)
             .tempfile_in(&self.directory)
             .map_err(|e| failed(&e))?;
-        let left_out = write_view(&sources, place.path(), job.viewer, &job.selection, &limits)
-            .map_err(|error| match error {
-                ViewError::TooLarge { .. } => refusal(Refusal::TooLarge, error.to_string()),
-                ViewError::TooSlow => refusal(Refusal::TooSlow, error.to_string()),
-                _ => failed(&error),
-            })?;
+        let left_out = write_view_with(
+            &sources,
+            newest.as_ref(),
+            place.path(),
+            job.viewer,
+            &job.selection,
+            &limits,
+        );
+        let left_out = left_out.map_err(|error| match error {
+            ViewError::TooLarge { .. } => refusal(Refusal::TooLarge, error.to_string()),
+            ViewError::TooSlow => refusal(Refusal::TooSlow, error.to_string()),
+            _ => failed(&error),
+        })?;
+        notes.extend(left_out.iter().map(ToString::to_string));
         let file = place.into_file();
         let digested = digest(file);
         let (file, bytes, digest) = digested.map_err(|e| failed(&e))?;
@@ -112,7 +140,7 @@ impl Worker {
             file,
             bytes,
             digest,
-            notes: left_out.iter().map(ToString::to_string).collect(),
+            notes,
         })
     }
 }
