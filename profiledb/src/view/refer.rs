@@ -392,10 +392,20 @@ impl Copy<'_> {
         let Some(flush) = self.flushes.get(&flush) else {
             return Err(self.dangling("flush", flush));
         };
-        let new = self.view.insert(
-            "INSERT INTO process (epoch, pid, started, execs, comm) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![flush.epoch, pid, started, execs, comm],
-        )?;
+        let key = (flush.epoch, pid, started, execs);
+        // What the collector has saved may have the process already.
+        let known = match self.is_newest {
+            true => self.view.process(key)?,
+            false => None,
+        };
+        let new = match known {
+            Some(id) => id,
+            None => self.view.insert(
+                "INSERT INTO process (epoch, pid, started, execs, comm)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![flush.epoch, pid, started, execs, comm],
+            )?,
+        };
         self.processes.insert(id, new);
         Ok(new)
     }

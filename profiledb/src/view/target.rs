@@ -168,6 +168,15 @@ impl Target {
         Ok(id)
     }
 
+    /// The id of a process that is there, by its epoch, pid, start and execs.
+    pub(super) fn process(&mut self, key: (i64, i64, i64, i64)) -> Result<Option<i64>, Stop> {
+        let sql = "SELECT id FROM process
+                   WHERE epoch = ?1 AND pid = ?2 AND started = ?3 AND execs = ?4";
+        self.run(sql, |statement| {
+            statement.query_row(key, |row| row.get(0)).optional()
+        })
+    }
+
     /// The id of an instruction, which other sources may have as well.
     pub(super) fn pc(
         &mut self,
