@@ -42,6 +42,16 @@ impl Places {
         self.of_image.get(&key(image)).map_or(&[], Vec::as_slice)
     }
 
+    /// Path of the image, start and end of each range.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        let images = self.of_image.iter();
+        images.flat_map(|((_, _, path), ranges)| {
+            ranges
+                .iter()
+                .map(|(start, end)| (path.as_str(), *start, *end))
+        })
+    }
+
     /// Whether an address of an image is among them.
     pub fn has(&self, image: &Image, address: u64) -> bool {
         is_in(self.of(image), address)

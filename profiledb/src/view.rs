@@ -65,7 +65,8 @@ impl Viewer {
 pub struct Selection {
     /// By time, epoch, process, user and image.
     pub filter: Filter,
-    /// By address; empty lets all through.
+    /// Values, branches and calls by their addresses, calls also by those of the callees; empty lets
+    /// all through. Shares are of all cycles, so these are there anyhow.
     pub ranges: Vec<Range>,
     /// By table.
     pub kinds: Kinds,
@@ -95,6 +96,20 @@ pub struct Kinds {
     pub calls: bool,
     /// `counter`.
     pub counters: bool,
+}
+
+impl Kinds {
+    /// No table at all. The privileged get all images and names then.
+    pub fn is_none(self) -> bool {
+        let Kinds {
+            cycles,
+            values,
+            branches,
+            calls,
+            counters,
+        } = self;
+        !(cycles || values || branches || calls || counters)
+    }
 }
 
 impl Default for Kinds {

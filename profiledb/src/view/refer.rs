@@ -52,6 +52,10 @@ pub(super) struct ImageOfSource {
 pub(super) struct PcOfSource {
     pub(super) kernel: bool,
     pub(super) wanted: bool,
+    /// Whether its image is, whatever addresses are.
+    pub(super) of_wanted_image: bool,
+    /// Whether it is wanted for its address.
+    pub(super) is_in_range: bool,
     id: Option<i64>,
 }
 
@@ -253,9 +257,8 @@ impl Copy<'_> {
                 .filter(|range| image.is_named(&range.image))
                 .map(|range| (range.start, range.end))
                 .collect();
-            let in_ranges = selection.ranges.is_empty() || !ranges.is_empty();
             let image = ImageOfSource {
-                wanted: selection.filter.takes_image(&image) && in_ranges,
+                wanted: selection.filter.takes_image(&image),
                 row: image,
                 kind,
                 ranges,
@@ -278,9 +281,12 @@ impl Copy<'_> {
         };
         let address = from_sql(row.1);
         let in_range = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
+        let is_in_range = image.wanted && image.ranges.iter().any(in_range);
         let pc = PcOfSource {
             kernel: image.row.kind == ImageKind::Kernel,
-            wanted: image.wanted && (image.ranges.is_empty() || image.ranges.iter().any(in_range)),
+            wanted: is_in_range || (image.wanted && self.selection.ranges.is_empty()),
+            of_wanted_image: image.wanted,
+            is_in_range,
             id: None,
         };
         self.pcs.insert(id, pc);
@@ -322,12 +328,9 @@ impl Copy<'_> {
             },
             None => self.pc_row(id)?,
         };
+        let image_id = self.put_image(of_source)?;
         let Some(image) = self.images.get_mut(&of_source) else {
             return Err(self.dangling("image", of_source));
-        };
-        let image_id = match image.id {
-            Some(id) => id,
-            None => *image.id.insert(self.view.image(&image.row, &image.kind)?),
         };
         if self.with_names.contains(&of_source) {
             image.addresses.push(from_sql(address));
@@ -341,6 +344,17 @@ impl Copy<'_> {
             },
         );
         Ok(new)
+    }
+
+    /// The image's id in the view, where it is put if it is not there yet.
+    pub(super) fn put_image(&mut self, of_source: i64) -> Result<i64, Stop> {
+        let Some(image) = self.images.get_mut(&of_source) else {
+            return Err(self.dangling("image", of_source));
+        };
+        match image.id {
+            Some(id) => Ok(id),
+            None => Ok(*image.id.insert(self.view.image(&image.row, &image.kind)?)),
+        }
     }
 
     /// The flush's id in the view, where it is put if it is not there yet.
