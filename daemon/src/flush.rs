@@ -7,7 +7,7 @@ mod copy;
 
 use std::io;
 
-use hotlist::{Config, Hotlist};
+use hotlist::Estimates;
 use interpreter::DecodeCache;
 use profiledb::{
     Error, Flush, Image, ImageId as ImageRow, ImageKind, LOST, Loss, NewHotlist, PcId as PcRow,
@@ -168,16 +168,12 @@ impl Snapshot {
             tables.evenness * windows as f64 / all as f64
         };
         let mut rejected = 0;
-        let empty = Hotlist::new(&Config::default().precise()).to_parts();
         for profile in &tables.profiles {
             let key = &profile.key;
             let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
                 continue;
             };
-            let parts = match &profile.list {
-                Some(list) => list.to_parts(),
-                None => empty.clone(),
-            };
+            let list = profile.list.as_ref().map(Estimates::from);
             let parameter = key.parameter.to_string();
             let of_time = NewHotlist {
                 process,
@@ -185,27 +181,27 @@ impl Snapshot {
                 pc: at,
                 caller: key.caller.and_then(pc),
                 parameter: &parameter,
-                reached: profile.reached,
-                unknown: profile.unknown,
+                reached: profile.reached as f64,
+                unknown: profile.unknown as f64,
                 windows: profile.windows,
                 even: Some(even(profile.windows, key.owner)),
-                parts,
+                list: list.unwrap_or_default(),
             };
             rejected += is_rejected(flush.hotlist(&of_time))?;
             if let Some(returns) = tables.returns(profile) {
                 let (reached, mut unknown) = returns.reached_and_unknown();
-                let (mut windows, mut parts) = (returns.windows, returns.list.to_parts());
+                let (mut windows, mut list) = (returns.windows, Estimates::from(&returns.list));
                 if !returns.is_independent() {
-                    (unknown, windows, parts) = (reached, 0, empty.clone());
+                    (unknown, windows, list) = (reached, 0, Estimates::default());
                 }
                 let of_executions = NewHotlist {
                     parameter: &format!("{}{parameter}", profiledb::OF_EXECUTIONS),
-                    reached,
-                    unknown,
+                    reached: reached as f64,
+                    unknown: unknown as f64,
                     windows,
                     // Most are turned away by draws.
                     even: None,
-                    parts,
+                    list,
                     ..of_time
                 };
                 rejected += is_rejected(flush.hotlist(&of_executions))?;
@@ -228,6 +224,12 @@ impl Snapshot {
             flush.counter(kind, name, value)?;
         }
         flush.commit()
+    }
+
+    /// Whether names are written for code of an image, if it is new.
+    fn may_be_named(&self, image: ImageId) -> bool {
+        let kind = self.images.get(&image).map(|image| image.kind);
+        kind == Some(ImageKind::Kernel) || self.files.iter().any(|(of, _)| *of == image)
     }
 
     fn write_pcs(
@@ -254,8 +256,10 @@ impl Snapshot {
             let bytes = (length > 0).then_some(&bytes[..length]);
             let row = flush.pc(image, pc.address, bytes)?;
             pcs.push(Some(row));
-            // Those of the kernel got their names with the flush that had them first.
-            if flush.is_new(row) || self.nameless.contains(&pc.image) {
+            let is_to_be_named = self.nameless.contains(&pc.image)
+                // The others got their names with the flush that had them first.
+                || (self.may_be_named(pc.image) && flush.is_new(row));
+            if is_to_be_named {
                 addresses.entry(pc.image).or_default().push(pc.address);
             }
         }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::coins::Coins;
+use crate::estimates::{Estimate, Estimates};
 use crate::interval::{Draws, share_interval};
-use crate::list::{Hotlist, Tuple};
+use crate::list::Hotlist;
 use crate::reduce::{Weight, stake, threshold};
 use crate::words::Words;
 
@@ -18,7 +19,7 @@ use crate::words::Words;
 pub struct Sum<V = u64> {
     values: BTreeMap<V, Entry>,
     most: usize,
-    events: u64,
+    events: f64,
     threshold: f64,
     /// `None`: not known of one of the lists.
     pairs: Option<(f64, f64)>,
@@ -72,7 +73,7 @@ impl<V: Words + Ord> Sum<V> {
         Self {
             values: BTreeMap::new(),
             most: most.max(1),
-            events: 0,
+            events: 0.0,
             threshold: 1.0,
             pairs: Some((0.0, 0.0)),
         }
@@ -80,43 +81,59 @@ impl<V: Words + Ord> Sum<V> {
 
     /// Adds a list. Coins are thrown only where there are too many values.
     pub fn add(&mut self, list: &Hotlist<V>, coins: &mut impl Coins) {
-        self.events = self.events.saturating_add(list.events());
+        self.add_estimates(&Estimates::from(list), coins);
+    }
+
+    /// Adds what a list says, as [`Sum::add`] does.
+    pub fn add_estimates(&mut self, list: &Estimates<V>, coins: &mut impl Coins) {
+        self.events += list.events;
         if !list.is_empty() {
-            self.threshold = self.threshold.max(list.threshold());
+            self.threshold = self.threshold.max(list.threshold);
         }
-        self.pairs = match (self.pairs, list.pairs()) {
-            (Some((within, across)), Some(more)) => {
-                Some((within + more.within as f64, across + more.across as f64))
-            }
+        self.pairs = match (self.pairs, list.pairs) {
+            (Some((within, across)), Some(more)) => Some((within + more.0, across + more.1)),
             // A list without events tells nothing and asks for nothing.
-            (pairs, _) if list.events() == 0 => pairs,
+            (pairs, _) if list.events == 0.0 => pairs,
             _ => None,
         };
-        for tuple in list.tuples() {
-            self.add_tuple(&tuple);
+        for tuple in &list.tuples {
+            self.add_tuple(tuple);
         }
         if self.values.len() > self.most.saturating_mul(2) {
             self.reduce(coins);
         }
     }
 
-    fn add_tuple(&mut self, tuple: &Tuple<V>) {
-        let (estimate, variance) = (tuple.estimate(), tuple.variance());
+    fn add_tuple(&mut self, tuple: &Estimate<V>) {
         let fresh = Entry {
             first: u64::MAX,
             ..Entry::default()
         };
         let entry = self.values.entry(tuple.value).or_insert(fresh);
-        entry.estimate += estimate;
-        entry.variance += variance;
-        entry.least += tuple.counted as f64 + tuple.certain as f64;
+        entry.estimate += tuple.estimate;
+        entry.variance += tuple.variance;
+        entry.least += tuple.least;
         entry.first = entry.first.min(tuple.first);
-        // Pairs are of the events since the value entered. It did so after about as many as a
-        // geometric distribution of this variance says; those before are taken to be like them.
-        let missed = (variance + 0.25).sqrt() - 0.5;
-        let scale = estimate / (estimate - missed).max(1.0);
-        entry.within += tuple.pairs.within as f64 * scale;
-        entry.across += tuple.pairs.across as f64 * scale;
+        entry.within += tuple.pairs.0;
+        entry.across += tuple.pairs.1;
+    }
+
+    /// What it says, to be stored or added to another.
+    pub fn to_estimates(&self) -> Estimates<V> {
+        let estimate = |tuple: Summed<V>| Estimate {
+            value: tuple.value,
+            estimate: tuple.estimate,
+            variance: tuple.variance,
+            least: tuple.least,
+            first: tuple.first,
+            pairs: (tuple.within, tuple.across),
+        };
+        Estimates {
+            events: self.events,
+            threshold: self.threshold,
+            pairs: self.pairs,
+            tuples: self.tuples().map(estimate).collect(),
+        }
     }
 
     fn reduce(&mut self, coins: &mut impl Coins) {
@@ -139,7 +156,8 @@ impl<V: Words + Ord> Sum<V> {
 
     /// Events offered to the lists.
     pub fn events(&self) -> u64 {
-        self.events
+        // A number that has no room becomes the largest that has.
+        self.events.round() as u64
     }
 
     /// The largest 1/p of the lists: about the number of events of one list below which a value
@@ -180,7 +198,7 @@ impl<V: Words + Ord> Sum<V> {
     pub fn alike(&self, least: f64) -> Option<f64> {
         let all = self.pairs.map(|(within, _)| within);
         let all = all.filter(|all| *all >= least.max(1.0))?;
-        let events = (self.events as f64).max(1.0);
+        let events = self.events.max(1.0);
         let (same, expected) = self
             .values
             .values()

@@ -97,6 +97,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// A database was to be made where something is already.
+    #[error("{}: is there already", path.display())]
+    Exists {
+        /// What is there.
+        path: PathBuf,
+    },
     /// The operating system refused.
     #[error("{}", path.display())]
     Io {

@@ -1,16 +1,15 @@
 //! Flushes: transactions that are saved whole or not at all.
 
-mod bulk;
 mod referred;
+mod stage;
 
 use std::collections::BTreeMap;
 
-use hotlist::{Eviction, Parts, PartsTuple};
-use rusqlite::types::Value;
+use hotlist::Estimates;
 use rusqlite::{CachedStatement, OptionalExtension, params};
 
-use self::bulk::Bulk;
-
+use self::stage::Stage;
+use crate::chunk::{BranchOf, CallOf, CyclesOf, ListOf};
 use crate::intern::{Caches, Generation};
 use crate::writer::{PcId, ProcessId, SubjectId, Writer};
 use crate::{Calls, Directions, Error, lists, open, to_sql};
@@ -29,16 +28,16 @@ pub struct NewHotlist<'a> {
     /// What was captured, for instance `eax`, `taken` or `arg0`.
     pub parameter: &'a str,
     /// How often a window came by.
-    pub reached: u64,
+    pub reached: f64,
     /// How often of these the value was unknown.
-    pub unknown: u64,
+    pub unknown: f64,
     /// Distinct windows that the known values came from.
     pub windows: u64,
     /// How far these came at even distances, 0 to 1: see [`hotlist::Draws::even`]. `None`: not
     /// known.
     pub even: Option<f64>,
-    /// The list, of all `reached - unknown` known values.
-    pub parts: Parts<u64>,
+    /// What the list of all `reached - unknown` known values says.
+    pub list: Estimates<u64>,
 }
 
 /// One transaction of a [`Writer`]. Dropped without [`Flush::commit`], nothing of it is
@@ -52,91 +51,11 @@ pub struct Flush<'w> {
     failed: bool,
     committed: bool,
     counters: BTreeMap<(String, String), u64>,
-    bulks: Bulks,
-    /// The last id of a hotlist, and what that of a PC was when this began.
-    last_hotlist: i64,
-    last_pc_before: i64,
-}
-
-/// The tables that most rows go to.
-struct Bulks {
-    cycles: Bulk<7>,
-    hotlists: Bulk<18>,
-    tuples: Bulk<9>,
-    branches: Bulk<11>,
-    calls: Bulk<8>,
-}
-
-impl Bulks {
-    fn new() -> Self {
-        Self {
-            cycles: Bulk::new(
-                "cycles",
-                [
-                    "flush", "process", "subject", "pc", "caller", "samples", "weight",
-                ],
-            ),
-            hotlists: Bulk::new(
-                "hotlist",
-                [
-                    "id",
-                    "flush",
-                    "process",
-                    "subject",
-                    "pc",
-                    "caller",
-                    "parameter",
-                    "reached",
-                    "unknown",
-                    "windows",
-                    "capacity",
-                    "by_weight",
-                    "p",
-                    "concise",
-                    "sat_count",
-                    "pairs_within",
-                    "pairs_across",
-                    "even",
-                ],
-            ),
-            tuples: Bulk::new(
-                "tuple",
-                [
-                    "hotlist",
-                    "rank",
-                    "value",
-                    "counted",
-                    "certain",
-                    "first",
-                    "pairs_within",
-                    "pairs_across",
-                    "variance",
-                ],
-            ),
-            branches: Bulk::new(
-                "branch",
-                [
-                    "flush",
-                    "process",
-                    "subject",
-                    "pc",
-                    "taken",
-                    "not_taken",
-                    "unknown",
-                    "taken_weight",
-                    "not_taken_weight",
-                    "unknown_weight",
-                    "squares",
-                ],
-            ),
-            calls: Bulk::new(
-                "call",
-                [
-                    "flush", "process", "subject", "site", "callee", "calls", "weight", "squares",
-                ],
-            ),
-        }
-    }
+    stage: Stage,
+    started: i64,
+    ended: i64,
+    /// As [`Ids::tau`](crate::chunk::Ids::tau), where the lists were drawn already.
+    tau: f64,
 }
 
 impl<'w> Flush<'w> {
@@ -158,9 +77,10 @@ impl<'w> Flush<'w> {
             failed: false,
             committed: false,
             counters,
-            bulks: Bulks::new(),
-            last_hotlist: 0,
-            last_pc_before: 0,
+            stage: Stage::default(),
+            started,
+            ended,
+            tau: 0.0,
         };
         // It is read anew whenever somebody else has written to the file.
         open::check_version(&flush.writer.path, &flush.writer.conn)?;
@@ -168,9 +88,26 @@ impl<'w> Flush<'w> {
             "INSERT INTO flush (epoch, started, ended) VALUES (?1, ?2, ?3)",
             params![epoch, started, ended],
         )?;
-        flush.last_hotlist = flush.last_id("SELECT max(id) FROM hotlist")?;
-        flush.last_pc_before = flush.last_id("SELECT max(id) FROM pc")?;
         Ok(flush)
+    }
+
+    /// Adds to a flush whose row is there, in a transaction that is begun.
+    pub(crate) fn resume(
+        writer: &'w mut Writer,
+        row: i64,
+        (started, ended): (i64, i64),
+    ) -> Flush<'w> {
+        Flush {
+            writer,
+            row,
+            failed: false,
+            committed: false,
+            counters: BTreeMap::new(),
+            stage: Stage::default(),
+            started,
+            ended,
+            tau: 0.0,
+        }
     }
 
     /// Adds interrupts at a PC: their number, and the sum of the sampled intervals in the
@@ -188,73 +125,55 @@ impl<'w> Flush<'w> {
         weight: u64,
     ) -> Result<(), Error> {
         self.check_all(process, subject, pc, caller)?;
-        let row = [
-            Value::Integer(self.row),
-            Value::Integer(process.row),
-            Value::Integer(subject.row),
-            Value::Integer(pc.row),
-            caller.map(|caller| caller.row).into(),
-            Value::Integer(to_sql(samples)),
-            Value::Integer(to_sql(weight)),
-        ];
-        self.add(|bulks| &mut bulks.cycles, row)
+        self.check_failed()?;
+        let row = CyclesOf {
+            process: process.row,
+            address: pc.address,
+            caller: place(caller),
+            samples,
+            weight,
+        };
+        self.stage.cycles.push((pc.image, subject.row, row));
+        Ok(())
     }
 
     /// Adds a value profile.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for counts that contradict each other, parts that no list can
-    /// have, and settings other than N that are not the usual ones (which are not stored);
-    /// [`Error::StaleId`], and those of the database.
+    /// [`Error::Invalid`] for counts that contradict each other and estimates that no list can
+    /// have; [`Error::StaleId`], and those of the database.
     pub fn hotlist(&mut self, row: &NewHotlist<'_>) -> Result<(), Error> {
         self.check_all(row.process, row.subject, row.pc, row.caller)?;
+        self.check_failed()?;
         lists::check(row)?;
-        self.last_hotlist += 1;
-        let hotlist = self.last_hotlist;
-        let parts = &row.parts;
-        let values = [
-            Value::Integer(hotlist),
-            Value::Integer(self.row),
-            Value::Integer(row.process.row),
-            Value::Integer(row.subject.row),
-            Value::Integer(row.pc.row),
-            row.caller.map(|caller| caller.row).into(),
-            Value::Text(row.parameter.to_owned()),
-            Value::Integer(to_sql(row.reached)),
-            Value::Integer(to_sql(row.unknown)),
-            Value::Integer(to_sql(row.windows)),
-            // At most `Config::MAX_CAPACITY`.
-            Value::Integer(parts.config.capacity() as i64),
-            (parts.config.evictions() == Eviction::ByWeight).into(),
-            Value::Real(parts.p),
-            parts.concise.into(),
-            parts.sat_count.into(),
-            parts.pairs.map(|pairs| to_sql(pairs.within)).into(),
-            parts.pairs.map(|pairs| to_sql(pairs.across)).into(),
-            row.even.into(),
-        ];
-        self.add(|bulks| &mut bulks.hotlists, values)?;
-        for (rank, tuple) in (0_i64..).zip(&parts.tuples) {
-            let &PartsTuple {
-                value,
-                counted,
-                certain,
-                first,
-                variance,
-                pairs,
-            } = tuple;
-            let [value, counted, certain, first] = [value, counted, certain, first].map(to_sql);
-            let [within, across] =
-                [pairs.within, pairs.across].map(|sum| parts.pairs.map(|_| to_sql(sum)).into());
-            let variance = variance.map(f64::from).into();
-            let [hotlist, rank, value, counted, certain, first] =
-                [hotlist, rank, value, counted, certain, first].map(Value::Integer);
-            let values = [
-                hotlist, rank, value, counted, certain, first, within, across, variance,
-            ];
-            self.add(|bulks| &mut bulks.tuples, values)?;
-        }
+        let parameter = self.parameter(row.parameter)?;
+        let list = ListOf {
+            process: row.process.row,
+            address: row.pc.address,
+            caller: place(row.caller),
+            parameter,
+            reached: row.reached,
+            unknown: row.unknown,
+            windows: row.windows,
+            even: row.even,
+            list: row.list.clone(),
+        };
+        self.stage.lists.push((row.pc.image, row.subject.row, list));
         Ok(())
+    }
+
+    /// The row of a parameter.
+    fn parameter(&mut self, name: &str) -> Result<i64, Error> {
+        if let Some(&row) = self.writer.caches.parameters.get(name) {
+            return Ok(row);
+        }
+        let found = self.select("SELECT id FROM parameter WHERE name = ?1", [name])?;
+        let row = match found {
+            Some(row) => row,
+            None => self.insert("INSERT INTO parameter (name) VALUES (?1)", [name])?,
+        };
+        self.writer.caches.parameters.insert(name.to_owned(), row);
+        Ok(row)
     }
 
     /// Adds directions of a conditional branch.
@@ -269,22 +188,14 @@ impl<'w> Flush<'w> {
         directions: impl Into<Directions>,
     ) -> Result<(), Error> {
         self.check_all(process, subject, pc, None)?;
-        let seen = directions.into();
-        let [taken, not_taken, unknown] = seen.weights;
-        let row = [
-            Value::Integer(self.row),
-            Value::Integer(process.row),
-            Value::Integer(subject.row),
-            Value::Integer(pc.row),
-            Value::Integer(to_sql(seen.taken)),
-            Value::Integer(to_sql(seen.not_taken)),
-            Value::Integer(to_sql(seen.unknown)),
-            Value::Real(taken),
-            Value::Real(not_taken),
-            Value::Real(unknown),
-            seen.squares.into(),
-        ];
-        self.add(|bulks| &mut bulks.branches, row)
+        self.check_failed()?;
+        let row = BranchOf {
+            process: process.row,
+            address: pc.address,
+            seen: directions.into(),
+        };
+        self.stage.branches.push((pc.image, subject.row, row));
+        Ok(())
     }
 
     /// Adds calls that windows ran into; `callee` is the entry, where it is known.
@@ -300,18 +211,15 @@ impl<'w> Flush<'w> {
         calls: impl Into<Calls>,
     ) -> Result<(), Error> {
         self.check_all(process, subject, site, callee)?;
-        let calls = calls.into();
-        let row = [
-            Value::Integer(self.row),
-            Value::Integer(process.row),
-            Value::Integer(subject.row),
-            Value::Integer(site.row),
-            callee.map(|callee| callee.row).into(),
-            Value::Integer(to_sql(calls.times)),
-            Value::Real(calls.weight),
-            calls.squares.into(),
-        ];
-        self.add(|bulks| &mut bulks.calls, row)
+        self.check_failed()?;
+        let row = CallOf {
+            process: process.row,
+            address: site.address,
+            callee: place(callee),
+            seen: calls.into(),
+        };
+        self.stage.calls.push((site.image, subject.row, row));
+        Ok(())
     }
 
     /// Counts `value` more of what has no PC. Given several times in one flush, the values
@@ -333,7 +241,21 @@ impl<'w> Flush<'w> {
     /// # Errors
     /// Those of the database; nothing of the flush is saved then.
     pub fn commit(mut self) -> Result<(), Error> {
-        self.write_bulks()?;
+        self.write()?;
+        self.run("COMMIT", |statement| statement.execute([]))?;
+        self.committed = true;
+        Ok(())
+    }
+
+    /// Writes what there is and leaves the transaction open.
+    pub(crate) fn save(mut self) -> Result<(), Error> {
+        self.write()?;
+        self.committed = true;
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        self.write_stage()?;
         let flush = self.row;
         for ((kind, name), value) in std::mem::take(&mut self.counters) {
             self.execute(
@@ -341,8 +263,6 @@ impl<'w> Flush<'w> {
                 params![flush, kind, name, to_sql(value)],
             )?;
         }
-        self.run("COMMIT", |statement| statement.execute([]))?;
-        self.committed = true;
         Ok(())
     }
 
@@ -387,37 +307,6 @@ impl<'w> Flush<'w> {
         self.note(result)
     }
 
-    /// Adds a row to one of the tables that most of them go to.
-    fn add<const N: usize>(
-        &mut self,
-        table: impl FnOnce(&mut Bulks) -> &mut Bulk<N>,
-        row: [Value; N],
-    ) -> Result<(), Error> {
-        self.check_failed()?;
-        let result = table(&mut self.bulks).push(&self.writer.conn, row);
-        self.note(result)
-    }
-
-    /// Writes the last rows of these.
-    fn write_bulks(&mut self) -> Result<(), Error> {
-        self.check_failed()?;
-        let conn = &self.writer.conn;
-        let Bulks {
-            cycles,
-            hotlists,
-            tuples,
-            branches,
-            calls,
-        } = &mut self.bulks;
-        let result = cycles
-            .write(conn)
-            .and_then(|()| hotlists.write(conn))
-            .and_then(|()| tuples.write(conn))
-            .and_then(|()| branches.write(conn))
-            .and_then(|()| calls.write(conn));
-        self.note(result)
-    }
-
     fn check_failed(&self) -> Result<(), Error> {
         match self.failed {
             true => Err(Error::FlushFailed {
@@ -432,14 +321,6 @@ impl<'w> Flush<'w> {
             self.failed = true;
             Error::sqlite(&self.writer.path, e)
         })
-    }
-
-    /// The result of such a query; 0 for an empty table.
-    fn last_id(&mut self, sql: &str) -> Result<i64, Error> {
-        let last = self.run(sql, |statement| {
-            statement.query_row([], |row| row.get::<_, Option<i64>>(0))
-        });
-        Ok(last?.unwrap_or(0))
     }
 
     fn execute(&mut self, sql: &str, params: impl rusqlite::Params) -> Result<(), Error> {
@@ -470,6 +351,11 @@ impl Drop for Flush<'_> {
             let _ = self.writer.conn.execute_batch("ROLLBACK");
         }
     }
+}
+
+/// Image and address of an instruction.
+fn place(pc: Option<PcId>) -> Option<(i64, u64)> {
+    pc.map(|pc| (pc.image, pc.address))
 }
 
 #[cfg(test)]

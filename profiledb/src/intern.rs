@@ -1,6 +1,6 @@
 //! Ids of rows that recur in every flush, remembered so that most need no query.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,23 +43,24 @@ impl<K: Eq + Hash, V: Copy> Cache<K, V> {
     }
 }
 
-/// What the database has a PC as.
-#[derive(Clone, Copy)]
-pub(crate) struct KnownPc {
-    pub(crate) row: i64,
-    pub(crate) has_bytes: bool,
-}
-
 /// Pid, start and execs: the natural key of a process within its epoch.
 pub(crate) type ProcessKey = (u32, u64, u32);
 
-/// All that a writer remembers. The PCs are the most of it: about 25 MB when full.
+/// The offsets in a bucket of an image whose encodings are stored.
+pub(crate) type Encoded = HashMap<(i64, u64), HashSet<u16>>;
+
+/// All that a writer remembers. The PCs are the most of it: about 15 MB when full.
 pub(crate) struct Caches {
     pub(crate) generation: Generation,
     pub(crate) images: Cache<Image, i64>,
     pub(crate) subjects: Cache<Subject, i64>,
     pub(crate) processes: Cache<ProcessKey, i64>,
-    pub(crate) pcs: Cache<(i64, u64), KnownPc>,
+    pub(crate) parameters: HashMap<String, i64>,
+    /// PCs that flushes had: see [`Flush::is_new`](crate::Flush::is_new).
+    pub(crate) seen: Cache<(i64, u64), ()>,
+    pub(crate) encoded: Encoded,
+    /// Images whose encodings are all kept.
+    pub(crate) without_file: HashSet<i64>,
 }
 
 impl Caches {
@@ -69,7 +70,10 @@ impl Caches {
             images: Cache::new(1 << 14),
             subjects: Cache::new(1 << 14),
             processes: Cache::new(1 << 16),
-            pcs: Cache::new(1 << 19),
+            parameters: HashMap::new(),
+            seen: Cache::new(1 << 18),
+            encoded: HashMap::new(),
+            without_file: HashSet::new(),
         }
     }
 }

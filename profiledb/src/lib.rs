@@ -15,6 +15,9 @@
 //! is not declared exactly as this crate declares it, a value of the wrong type and a
 //! reference to nowhere are errors that say so.
 
+mod budget;
+mod chunk;
+mod convert;
 mod directory;
 mod error;
 mod flush;
@@ -32,6 +35,7 @@ pub mod view;
 mod ways;
 mod writer;
 
+pub use convert::convert;
 pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};

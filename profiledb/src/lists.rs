@@ -1,19 +1,20 @@
-//! Hotlists in the tables `hotlist` and `tuple`.
+//! Lists: what a flush takes, and those in the tables `hotlist` and `tuple`, which older programs
+//! wrote.
 //!
-//! Of a list's settings only N is stored, and whether it is a precise one (counting samples,
+//! There, of a list's settings only N is stored, and whether it is a precise one (counting samples,
 //! eviction by weight) or the methods switch: f is N/(N-1), SatCount runs from 0 to 50, and
 //! a list of other settings is not taken. The events offered
 //! are not stored either: they are the known values, reached less unknown.
 
-use hotlist::{Config, Hotlist, Pairs, Parts, PartsTuple};
+use hotlist::{Config, Estimates, Hotlist, Pairs, Parts, PartsTuple};
 use rusqlite::Row;
 
 use crate::flush::NewHotlist;
 use crate::profile::HotlistRow;
-use crate::read::{File, Place, Referred};
+use crate::read::{File, Place, Referred, Table};
 use crate::{Error, from_sql, open};
 
-/// Whether the row can be stored such that the same list is read again.
+/// Whether the row is such as can be read again.
 pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
     let NewHotlist {
         parameter,
@@ -21,7 +22,7 @@ pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
         unknown,
         windows,
         even,
-        parts,
+        list,
         ..
     } = row;
     let invalid = |what: String| {
@@ -29,31 +30,49 @@ pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
             what: format!("{parameter}: {what}"),
         })
     };
-    let Some(known) = reached.checked_sub(*unknown) else {
+    let known = reached - unknown;
+    if !(is_count(*reached) && is_count(*unknown) && known >= 0.0) {
         return invalid(format!("{unknown} of {reached} values unknown"));
-    };
-    if parts.events != known {
+    }
+    // Estimates add up but for rounding.
+    if !is_count(list.events) || (list.events - known).abs() > 1e-9 * reached {
+        let events = list.events;
         return invalid(format!(
-            "a list of {} events for {known} known values",
-            parts.events
+            "a list of {events} events for {known} known values"
         ));
     }
-    if *windows > known || (*windows == 0) != (known == 0) {
+    if *windows as f64 > known || (*windows == 0) != (known == 0.0) {
         return invalid(format!("{known} known values from {windows} windows"));
     }
     if !even.is_none_or(is_even) {
         return invalid(format!("windows at distances even to {even:?}"));
     }
-    let usual = Config::with_capacity(parts.config.capacity());
-    if usual.as_ref() != Ok(&parts.config)
-        && usual.map(Config::precise).as_ref() != Ok(&parts.config)
-    {
-        return invalid("a list of unusual settings".to_owned());
+    if !(list.threshold >= 1.0 && list.threshold < f64::INFINITY) {
+        return invalid(format!("a list of threshold {}", list.threshold));
     }
-    match Hotlist::from_parts(parts.clone()) {
-        Ok(_) => Ok(()),
-        Err(error) => invalid(error.to_string()),
+    let pairs = list.pairs.unwrap_or_default();
+    if !(is_count(pairs.0) && is_count(pairs.1)) {
+        return invalid(format!("pairs of events {pairs:?}"));
     }
+    for (index, tuple) in list.tuples.iter().enumerate() {
+        let after = list.tuples.get(index + 1);
+        let is_last = after.is_none_or(|after| after.estimate <= tuple.estimate);
+        let numbers = [tuple.variance, tuple.least, tuple.pairs.0, tuple.pairs.1];
+        if !(tuple.estimate > 0.0 && is_count(tuple.estimate) && is_last)
+            || !numbers.into_iter().all(is_count)
+        {
+            return invalid(format!("estimate {index} cannot be: {tuple:?}"));
+        }
+    }
+    match crate::chunk::has_double(&list.tuples) {
+        true => invalid("a value is there twice".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Whether it is a number from 0 on.
+fn is_count(x: f64) -> bool {
+    (0.0..f64::INFINITY).contains(&x)
 }
 
 fn is_even(even: f64) -> bool {
@@ -72,7 +91,8 @@ impl File<'_> {
         };
         let sql = format!(
             "SELECT hotlist, value, counted, certain, first, {more}
-             FROM tuple NOT INDEXED ORDER BY hotlist, rank"
+             FROM tuple NOT INDEXED {} ORDER BY hotlist, rank",
+            self.rows_of(Table::Tuples)
         );
         let mut statement = conn.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
@@ -98,7 +118,8 @@ impl File<'_> {
         let sql = format!(
             "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
                     windows, capacity, p, concise, sat_count, by_weight, {more}
-             FROM hotlist NOT INDEXED ORDER BY id"
+             FROM hotlist NOT INDEXED {} ORDER BY id",
+            self.rows_of(Table::Lists)
         );
         self.each(&sql, |file, row| {
             let id: i64 = file.get(row, 5)?;
@@ -191,12 +212,12 @@ impl File<'_> {
             subject,
             pc,
             caller,
-            parameter,
-            reached,
-            unknown,
+            parameter: self.builder.parameter(&parameter),
+            reached: reached as f64,
+            unknown: unknown as f64,
             windows,
             even,
-            list,
+            list: Estimates::from(&list),
         })
     }
 

@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0002.sql"),
     include_str!("schema/0003.sql"),
     include_str!("schema/0004.sql"),
+    include_str!("schema/0005.sql"),
 ];
 
 /// The version that has what tells how sure a share is.
@@ -38,6 +39,9 @@ const WITH_VARIANCE: i64 = 3;
 
 /// The version that has what branches and calls weigh.
 const WITH_WEIGHTS: i64 = 4;
+
+/// The version that has chunks.
+const WITH_CHUNKS: i64 = 5;
 
 /// How long another program may hold a lock before it counts as an error.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -335,6 +339,11 @@ pub(crate) fn has_variance(conn: &Connection) -> rusqlite::Result<bool> {
 /// Whether the tables have what branches and calls weigh.
 pub(crate) fn has_weights(conn: &Connection) -> rusqlite::Result<bool> {
     number(conn, "user_version").map(|version| version >= WITH_WEIGHTS)
+}
+
+/// Whether there are chunks.
+pub(crate) fn has_chunks(conn: &Connection) -> rusqlite::Result<bool> {
+    number(conn, "user_version").map(|version| version >= WITH_CHUNKS)
 }
 
 /// Applies the migrations that the file lacks, all or none.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use hotlist::{Coins, Hotlist, Sum};
+use hotlist::{Coins, Estimates, Sum};
 
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::view::Kinds;
@@ -98,17 +99,17 @@ pub struct HotlistRow {
     /// Index of the PC of the call site; `None` where the list is not keyed by it.
     pub caller: Option<usize>,
     /// What was captured, for instance `eax` or `arg0`.
-    pub parameter: String,
-    /// How often a window came by.
-    pub reached: u64,
+    pub parameter: Arc<str>,
+    /// How often a window came by: an estimate, where the list was kept by a draw.
+    pub reached: f64,
     /// How often of these the value was unknown.
-    pub unknown: u64,
-    /// Distinct windows that the known values came from.
+    pub unknown: f64,
+    /// Distinct windows that the known values came from: those of this list alone.
     pub windows: u64,
     /// How far these came at even distances, as [`NewHotlist::even`](crate::NewHotlist::even).
     pub even: Option<f64>,
     /// The values.
-    pub list: Hotlist<u64>,
+    pub list: Estimates<u64>,
 }
 
 /// Directions of a conditional branch.
@@ -311,22 +312,22 @@ impl Profile {
         for row in &self.hotlists {
             if let Some(pc) = place(row.pc) {
                 let caller = row.caller.and_then(&caller);
-                let key = (pc, row.parameter.as_str(), caller);
+                let key = (pc, &*row.parameter, caller);
                 groups.entry(key).or_default().push(row);
             }
         }
         let summed = |((pc, parameter, caller), rows): (_, Vec<&HotlistRow>)| {
-            let add = |count: fn(&HotlistRow) -> u64| {
-                rows.iter()
-                    .map(|row| count(row))
-                    .fold(0, u64::saturating_add)
+            // A sum that has no room becomes the largest number that has.
+            let add = |count: fn(&HotlistRow) -> f64| {
+                let sum: f64 = rows.iter().map(|row| count(row)).sum();
+                sum.round() as u64
             };
             let mut coins = coins();
             let mut list = Sum::new(Sum::<u64>::MOST);
             let mut even = 0.0;
             for row in &rows {
-                list.add(&row.list, &mut coins);
-                even += row.even.unwrap_or(0.0) * row.list.events() as f64;
+                list.add_estimates(&row.list, &mut coins);
+                even += row.even.unwrap_or(0.0) * row.list.events();
             }
             Merged {
                 pc,
@@ -334,7 +335,7 @@ impl Profile {
                 caller,
                 reached: add(|row| row.reached),
                 unknown: add(|row| row.unknown),
-                windows: add(|row| row.windows),
+                windows: add(|row| row.windows as f64),
                 even: even / (list.events() as f64).max(1.0),
                 list,
             }

@@ -1,14 +1,20 @@
 //! From the tables of files to a [`Profile`].
 //!
 //! Each table is gone through once, in the order in which it lies in the file and
-//! without its indices: a damaged index cannot hide or repeat rows. The trees of a
+//! without its indices: a damaged index cannot hide or repeat rows. Who asks for some kinds of
+//! rows or for some places has the index of chunks used (`asked`): damage of that may hide rows
+//! then. The trees of a
 //! hostile file may contain one page many times, so what is read in total is held
 //! against the size of the file.
 
+mod asked;
 mod builder;
+mod chunks;
 mod file;
+mod order;
 mod referred;
 mod rows;
+mod source;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -24,6 +30,7 @@ use builder::Builder;
 use file::Budget;
 pub(crate) use file::File;
 pub(crate) use referred::{Place, Referred};
+pub(crate) use source::{Slices, Source, Table};
 
 /// Reads all files that `paths` stand for, but for those of a directory that cannot be read
 /// while others of it can: these come back as errors.
@@ -77,6 +84,7 @@ pub(crate) fn outline(paths: &[&Path]) -> Result<Outline, Error> {
                 kinds: Kinds::default(),
                 builder: &mut builder,
                 budget: Budget::of(size(&path)?),
+                slice: None,
             };
             file.read_outline()
         };
@@ -116,6 +124,7 @@ fn read(path: &Path, filter: &Filter, kinds: Kinds, builder: &mut Builder) -> Re
         kinds,
         builder,
         budget,
+        slice: None,
     }
     .read()
 }

@@ -8,6 +8,8 @@
 //! - The privileged see every row. For others a row's access tag must be theirs
 //!   ([`Subject::is_of`]), and its PC in user code; kernel code in the place of a caller or a
 //!   callee is cut from the row.
+//! - Chunks are one subject's and one image's, so whole ones are left out unopened. Of the others the
+//!   rows are unpacked, judged like others, and packed anew under the ids of the view.
 //! - What rows refer to (flushes, access tags, processes, images, PCs, and the names of the
 //!   functions around these) is there if a row of the view refers to it. Epochs are there if
 //!   they were asked for, but for what was typed to begin them and their settings, which say
@@ -15,6 +17,7 @@
 //! - Counters belong to nobody and so to the privileged. Others find the one that reports
 //!   need: how many samples they see.
 
+mod chunks;
 mod copy;
 mod refer;
 mod target;
@@ -32,9 +35,23 @@ use target::Target;
 
 /// The tables that have a rule.
 #[cfg(test)]
-const RULES: [&str; 13] = [
-    "branch", "call", "counter", "cycles", "epoch", "flush", "hotlist", "image", "pc", "process",
-    "subject", "symbol", "tuple",
+const RULES: [&str; 16] = [
+    "branch",
+    "call",
+    "chunk",
+    "code",
+    "counter",
+    "cycles",
+    "epoch",
+    "flush",
+    "hotlist",
+    "image",
+    "parameter",
+    "pc",
+    "process",
+    "subject",
+    "symbol",
+    "tuple",
 ];
 
 /// Who is going to read a view.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, named_params, params};
 
+use crate::budget::Budget;
 use crate::flush::Flush;
 use crate::intern::{Caches, Generation};
 use crate::rows::Epoch;
@@ -28,7 +29,14 @@ macro_rules! id {
 id!(ImageId, "an image");
 id!(SubjectId, "an access tag");
 id!(ProcessId, "a process of the epoch");
-id!(PcId, "an instruction");
+
+/// Stands for an instruction in the rows of a writer. Good as long as its image's id is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PcId {
+    pub(crate) generation: Generation,
+    pub(crate) image: i64,
+    pub(crate) address: u64,
+}
 
 /// Appends one epoch to a profile database.
 ///
@@ -39,6 +47,7 @@ pub struct Writer {
     pub(crate) path: PathBuf,
     pub(crate) epoch: i64,
     pub(crate) caches: Caches,
+    pub(crate) budget: Option<Budget>,
 }
 
 impl Writer {
@@ -113,7 +122,41 @@ impl Writer {
             path,
             epoch,
             caches: Caches::new(),
+            budget: None,
         })
+    }
+
+    /// Opens or creates the database without an epoch: whoever asks puts one there.
+    pub(crate) fn bare(path: &Path) -> Result<Writer, Error> {
+        let path = open::absolute(path)?;
+        let conn = open::for_writing(&path)?;
+        Ok(Writer {
+            conn,
+            path,
+            epoch: 0,
+            caches: Caches::new(),
+            budget: None,
+        })
+    }
+
+    /// Begins one transaction around all that follows, of a file that is of no use before its end.
+    pub(crate) fn all_or_nothing(&self) -> Result<(), Error> {
+        self.conn
+            .execute_batch("BEGIN IMMEDIATE")
+            .map_err(|e| Error::sqlite(&self.path, e))
+    }
+
+    /// Ends that transaction.
+    pub(crate) fn commit(&self) -> Result<(), Error> {
+        self.conn
+            .execute_batch("COMMIT")
+            .map_err(|e| Error::sqlite(&self.path, e))
+    }
+
+    /// Has flushes write so many bytes an hour, about; `None`: all that there is. What lists are
+    /// left out then is drawn; `seed` is what the draws begin with.
+    pub fn set_budget(&mut self, bytes_per_hour: Option<u64>, seed: u64) {
+        self.budget = bytes_per_hour.map(|bytes| Budget::new(bytes, seed));
     }
 
     /// The database, as an absolute path.

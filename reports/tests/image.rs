@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hotlist::{Config, Generator, Hotlist};
+use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{
     Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, Subject,
     SubjectId, Writer,
@@ -120,11 +120,11 @@ fn list(
         pc,
         caller,
         parameter,
-        reached: 20,
-        unknown: 0,
+        reached: 20.0,
+        unknown: 0.0,
         windows: 20,
         even: None,
-        parts: list.to_parts(),
+        list: Estimates::from(&list),
     }
 }
 

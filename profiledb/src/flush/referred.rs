@@ -1,10 +1,9 @@
 //! Rows that others refer to: images with their symbols, access tags, processes, PCs. Each is written
 //! once, whatever flush needs it, and found again by what it says.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::Flush;
-use crate::intern::KnownPc;
 use crate::rows::{Image, ImageKind, Process, Subject};
 use crate::writer::{ImageId, PcId, ProcessId, SubjectId};
 use crate::{Error, MAX_INSTRUCTION, to_sql};
@@ -15,11 +14,19 @@ impl Flush<'_> {
     /// # Errors
     /// Those of the database.
     pub fn image(&mut self, image: &Image) -> Result<ImageId, Error> {
+        let row = self.image_row(image)?;
+        if !image.has_known_file() {
+            self.writer.caches.without_file.insert(row);
+        }
+        Ok(ImageId {
+            generation: self.generation(),
+            row,
+        })
+    }
+
+    fn image_row(&mut self, image: &Image) -> Result<i64, Error> {
         if let Some(row) = self.writer.caches.images.get(image) {
-            return Ok(ImageId {
-                generation: self.generation(),
-                row,
-            });
+            return Ok(row);
         }
         let kind = kind_name(image.kind);
         let found = self.select(
@@ -34,10 +41,7 @@ impl Flush<'_> {
             )?,
         };
         self.writer.caches.images.put(image.clone(), row);
-        Ok(ImageId {
-            generation: self.generation(),
-            row,
-        })
+        Ok(row)
     }
 
     /// The id of an access tag.
@@ -116,12 +120,12 @@ impl Flush<'_> {
         })
     }
 
-    /// The id of the instruction at `address` of an image, with its encoding where it was
-    /// read. The first encoding that is given stays.
+    /// The id of the instruction at `address` of an image, with its encoding where it was read.
+    /// Encodings are kept of instructions that turn out to be hot, and of images whose code no file
+    /// is known to have ([`Image::has_known_file`]); the first one that is given stays.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an encoding of no or more than 15 bytes, [`Error::StaleId`],
-    /// and those of the database.
+    /// [`Error::Invalid`] for an encoding of no or more than 15 bytes, and [`Error::StaleId`].
     pub fn pc(
         &mut self,
         image: ImageId,
@@ -129,63 +133,33 @@ impl Flush<'_> {
         bytes: Option<&[u8]>,
     ) -> Result<PcId, Error> {
         self.check(image.generation)?;
-        if let Some(bytes) = bytes
-            && !(1..=MAX_INSTRUCTION).contains(&bytes.len())
-        {
-            return Err(Error::Invalid {
-                what: format!("an instruction of {} bytes", bytes.len()),
-            });
-        }
-        let generation = image.generation;
-        let key = (image.row, address);
-        let known = match self.writer.caches.pcs.get(&key) {
-            Some(known) => Some(known),
-            None => self.find_pc(image.row, address)?.inspect(|found| {
-                self.writer.caches.pcs.put(key, *found);
-            }),
-        };
-        if let Some(KnownPc { row, has_bytes }) = known
-            && (has_bytes || bytes.is_none())
-        {
-            return Ok(PcId { generation, row });
-        }
-        let row = match known {
-            Some(KnownPc { row, .. }) => {
-                self.execute(
-                    "UPDATE pc SET bytes = ?1 WHERE id = ?2",
-                    params![bytes, row],
-                )?;
-                row
+        if let Some(bytes) = bytes {
+            if !(1..=MAX_INSTRUCTION).contains(&bytes.len()) {
+                return Err(Error::Invalid {
+                    what: format!("an instruction of {} bytes", bytes.len()),
+                });
             }
-            None => self.insert(
-                "INSERT INTO pc (image, address, bytes) VALUES (?1, ?2, ?3)",
-                params![image.row, to_sql(address), bytes],
-            )?,
-        };
-        let has_bytes = bytes.is_some();
-        self.writer.caches.pcs.put(key, KnownPc { row, has_bytes });
-        Ok(PcId { generation, row })
+            let code = &mut self.stage.code;
+            code.entry((image.row, address))
+                .or_insert_with(|| bytes.to_vec());
+        }
+        Ok(PcId {
+            generation: image.generation,
+            image: image.row,
+            address,
+        })
     }
 
-    /// Whether an instruction is one that no flush before this one had.
-    pub fn is_new(&self, pc: PcId) -> bool {
-        pc.row > self.last_pc_before
-    }
-
-    fn find_pc(&mut self, image: i64, address: u64) -> Result<Option<KnownPc>, Error> {
-        self.run(
-            "SELECT id, bytes IS NOT NULL FROM pc WHERE image = ?1 AND address = ?2",
-            |statement| {
-                statement
-                    .query_row(params![image, to_sql(address)], |row| {
-                        Ok(KnownPc {
-                            row: row.get(0)?,
-                            has_bytes: row.get(1)?,
-                        })
-                    })
-                    .optional()
-            },
-        )
+    /// Whether an instruction is asked for for the first time, as far as the writer remembers. What
+    /// it no longer knows, it calls new.
+    pub fn is_new(&mut self, pc: PcId) -> bool {
+        let key = (pc.image, pc.address);
+        let seen = &mut self.writer.caches.seen;
+        let is_new = seen.get(&key).is_none();
+        if is_new {
+            seen.put(key, ());
+        }
+        is_new
     }
 
     /// Names the function at `address`; `size` is 0 where it is not known. The first name

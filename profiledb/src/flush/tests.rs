@@ -54,9 +54,11 @@ fn fill(flush: &mut Flush<'_>, pcs: u64) -> Result<(), Error> {
     let process = flush.process(&process)?;
     let subject = flush.subject(&SUBJECT)?;
     let image = flush.image(&image("/bin/program"))?;
-    for address in 0..pcs {
+    for number in 0..pcs {
+        // Nothing to be packed tightly.
+        let address = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
         let pc = flush.pc(image, address, Some(&[0x90]))?;
-        flush.cycles(process, subject, pc, None, 1, 1)?;
+        flush.cycles(process, subject, pc, None, 1, address)?;
     }
     flush.counter("run", "samples", pcs)
 }
@@ -130,15 +132,25 @@ fn disk_full() -> Outcome {
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
     };
 
-    limit(&writer, 40)?;
+    limit(&writer, 60)?;
+    // Rows that wait for the end of the flush.
     let mut flush = writer.begin(1, 2)?;
-    for attempt in 0..3 {
-        match fill(&mut flush, 50_000) {
-            Err(Error::DiskFull { path: full }) if attempt == 0 => assert_eq!(full, path),
-            Err(Error::FlushFailed { .. }) if attempt > 0 => {}
-            other => return Err(format!("{other:?}").into()),
-        }
+    fill(&mut flush, 200_000)?;
+    match flush.commit() {
+        Err(Error::DiskFull { path: full }) => assert_eq!(full, path),
+        other => return Err(format!("{other:?}").into()),
     }
+    assert_eq!(load(&path)?.cycles.len(), 10);
+    // Rows that are written at once.
+    let mut flush = writer.begin(1, 2)?;
+    let image = flush.image(&image("/bin/program"))?;
+    let mut names = (0..50_000).map(|address| flush.symbol(image, address, 1, "a function"));
+    match names.find(Result::is_err) {
+        Some(Err(Error::DiskFull { path: full })) => assert_eq!(full, path),
+        other => return Err(format!("{other:?}").into()),
+    }
+    let again = fill(&mut flush, 10);
+    assert!(matches!(again, Err(Error::FlushFailed { .. })), "{again:?}");
     assert!(matches!(flush.commit(), Err(Error::FlushFailed { .. })));
     assert_eq!(load(&path)?.cycles.len(), 10);
 

@@ -1,7 +1,9 @@
 //! The profile so far: rows of all files, each recurring one once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
+use super::order;
 use crate::profile::{FlushCounters, Pc, Profile, SymbolRow, Total};
 use crate::rows::{Image, ImageKind, Subject};
 
@@ -12,7 +14,11 @@ pub(crate) struct Builder {
     images: HashMap<(ImageKind, String, String), usize>,
     subjects: HashMap<Subject, usize>,
     pcs: HashMap<(usize, u64), usize>,
+    parameters: HashSet<Arc<str>>,
     pub(super) symbols: BTreeMap<(usize, u64), (u64, String)>,
+    /// Rows came from chunks: what they refer to is put into an order that does not depend on what
+    /// else is read.
+    pub(super) packed: bool,
     /// Not all rows are read: see `noted`.
     notes: bool,
     /// Where PCs would be in the profile if all rows were read. Reports break ties by that.
@@ -116,14 +122,35 @@ impl Builder {
                 },
             )
         });
-        if let Some(known) = pcs.get_mut(index)
-            && known.bytes.is_none()
-            && bytes.is_some()
-        {
-            known.bytes.clone_from(bytes);
-            self.completed.push(Completed::Pc(index));
-        }
+        self.complete(index, bytes.as_deref());
         index
+    }
+
+    /// Notes the encoding of an instruction, if that is in the profile.
+    pub(super) fn encoding(&mut self, image: usize, address: u64, bytes: &[u8]) {
+        if let Some(&index) = self.pcs.get(&(image, address)) {
+            self.complete(index, Some(bytes));
+        }
+    }
+
+    fn complete(&mut self, pc: usize, bytes: Option<&[u8]>) {
+        if let Some(known) = self.profile.pcs.get_mut(pc)
+            && known.bytes.is_none()
+            && let Some(bytes) = bytes
+        {
+            known.bytes = Some(bytes.to_vec());
+            self.completed.push(Completed::Pc(pc));
+        }
+    }
+
+    /// A parameter's name, which many rows share.
+    pub(crate) fn parameter(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.parameters.get(name) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        self.parameters.insert(Arc::clone(&name));
+        name
     }
 
     /// Where the profile is to be put back to if the next file turns out to be damaged.
@@ -189,9 +216,6 @@ impl Builder {
         profile
             .totals
             .resize(profile.images.len(), Total::default());
-        if self.notes {
-            reorder(&mut profile, &self.noted);
-        }
         profile.symbols = self
             .symbols
             .into_iter()
@@ -202,6 +226,12 @@ impl Builder {
                 name,
             })
             .collect();
+        if self.packed {
+            order::sort(&mut profile);
+        } else if self.notes {
+            let place = |pc: &Pc| self.noted.get(&(pc.image, pc.address)).copied();
+            order::sort_pcs(&mut profile, place);
+        }
         profile
     }
 }
@@ -209,39 +239,4 @@ impl Builder {
 pub(super) fn push<T>(rows: &mut Vec<T>, row: T) -> usize {
     rows.push(row);
     rows.len() - 1
-}
-
-/// Puts the PCs into the order of these places.
-fn reorder(profile: &mut Profile, places: &HashMap<(usize, u64), usize>) {
-    let old = std::mem::take(&mut profile.pcs);
-    let mut order: Vec<(Option<usize>, usize)> = old
-        .iter()
-        .enumerate()
-        .map(|(index, pc)| (places.get(&(pc.image, pc.address)).copied(), index))
-        .collect();
-    order.sort_unstable();
-    let mut new_of = vec![0; old.len()];
-    for (new, (_, index)) in order.iter().enumerate() {
-        if let Some(place) = new_of.get_mut(*index) {
-            *place = new;
-        }
-    }
-    let new = |index: usize| new_of.get(index).copied().unwrap_or(index);
-    let mut old: Vec<Option<Pc>> = old.into_iter().map(Some).collect();
-    let moved = order
-        .iter()
-        .filter_map(|(_, index)| old.get_mut(*index)?.take());
-    profile.pcs = moved.collect();
-    for row in &mut profile.cycles {
-        (row.pc, row.caller) = (new(row.pc), row.caller.map(new));
-    }
-    for row in &mut profile.hotlists {
-        (row.pc, row.caller) = (new(row.pc), row.caller.map(new));
-    }
-    for row in &mut profile.branches {
-        row.pc = new(row.pc);
-    }
-    for row in &mut profile.calls {
-        (row.site, row.callee) = (new(row.site), row.callee.map(new));
-    }
 }

@@ -6,16 +6,20 @@ use rusqlite::{Connection, Row};
 
 use super::builder::Builder;
 use super::referred::Referred;
+use super::source::{Slice, Table};
 use crate::profile::Filter;
 use crate::view::Kinds;
-use crate::{Error, from_sql};
+use crate::{Error, from_sql, open};
 
 /// What may still be read of a file before it is known to contradict its size.
+#[derive(Clone, Copy)]
 pub(super) struct Budget {
     /// Bytes of the file: no row takes less than [`ROW`] of them, and text takes its own.
     pub(super) left: u64,
     /// Bytes of memory for hotlists, whose room is stated and not filled.
     pub(super) lists: u64,
+    /// Bytes of memory for what chunks hold, which is packed far more tightly.
+    pub(super) unpacked: u64,
 }
 
 impl Budget {
@@ -24,6 +28,7 @@ impl Budget {
         Budget {
             left: size,
             lists: size.saturating_mul(64).saturating_add(64 << 20),
+            unpacked: size.saturating_mul(1024).saturating_add(64 << 20),
         }
     }
 }
@@ -39,19 +44,16 @@ pub(crate) struct File<'a> {
     pub(super) kinds: Kinds,
     pub(crate) builder: &'a mut Builder,
     pub(super) budget: Budget,
+    /// The one flush whose rows are read; `None`: all.
+    pub(super) slice: Option<Slice>,
 }
 
 impl File<'_> {
     pub(super) fn read(mut self) -> Result<(), Error> {
         let mut referred = Referred::default();
-        self.read_epochs(&mut referred)?;
-        self.read_images(&mut referred)?;
-        self.read_subjects(&mut referred)?;
-        self.read_processes(&mut referred)?;
         let kinds = self.kinds;
-        if kinds.cycles || kinds.values || kinds.branches || kinds.calls {
-            self.read_pcs(&mut referred)?;
-        }
+        let with_pcs = kinds.cycles || kinds.values || kinds.branches || kinds.calls;
+        self.read_referred(&mut referred, with_pcs)?;
         if kinds.cycles {
             self.read_cycles(&mut referred)?;
         }
@@ -64,8 +66,35 @@ impl File<'_> {
         if kinds.calls {
             self.read_calls(&mut referred)?;
         }
+        if open::has_chunks(self.conn).map_err(|e| Error::sqlite(self.path, e))? {
+            self.read_chunks(&mut referred)?;
+            self.read_code(&referred)?;
+        }
         self.read_counters(&referred)?;
         self.read_symbols(&referred)
+    }
+
+    /// Reads what rows refer to.
+    pub(super) fn read_referred(
+        &mut self,
+        referred: &mut Referred,
+        with_pcs: bool,
+    ) -> Result<(), Error> {
+        self.read_epochs(referred)?;
+        self.read_images(referred)?;
+        self.read_subjects(referred)?;
+        self.read_processes(referred)?;
+        match with_pcs {
+            true => self.read_pcs(referred),
+            false => Ok(()),
+        }
+    }
+
+    /// Which rows of a table are read, as a clause of SQL.
+    pub(crate) fn rows_of(&self, table: Table) -> String {
+        self.slice
+            .as_ref()
+            .map_or_else(String::new, |slice| slice.rows_of(table))
     }
 
     /// Gives a query's rows to `take`, one by one.
@@ -107,6 +136,17 @@ impl File<'_> {
                 Ok(())
             }
             None => Err(self.corrupt("its hotlists have room for far more than they hold")),
+        }
+    }
+
+    /// Takes memory for what chunks hold.
+    pub(super) fn charge_unpacked(&mut self, bytes: usize) -> Result<(), Error> {
+        match self.budget.unpacked.checked_sub(bytes as u64) {
+            Some(left) => {
+                self.budget.unpacked = left;
+                Ok(())
+            }
+            None => Err(self.corrupt("its chunks hold far more than fits into its size")),
         }
     }
 

@@ -82,6 +82,22 @@ impl Placed {
     }
 }
 
+impl Referred {
+    /// Forgets what is in a profile that is done with.
+    pub(super) fn forget_indices(&mut self) {
+        self.images
+            .values_mut()
+            .for_each(|known| known.index = None);
+        self.subjects
+            .values_mut()
+            .for_each(|known| known.index = None);
+        self.processes
+            .values_mut()
+            .for_each(|known| known.index = None);
+        self.pcs.values_mut().for_each(|known| known.index = None);
+    }
+}
+
 /// Where a row that passed the filter belongs.
 pub(crate) struct Place {
     pub(crate) process: usize,

@@ -6,6 +6,7 @@ use rusqlite::Row;
 
 use super::file::File;
 use super::referred::{FlushOfFile, Known, Place, Placed, Referred};
+use super::source::Table;
 use crate::profile::{BranchRow, CallRow, CyclesRow, FlushCounters};
 use crate::rows::Image;
 use crate::{Error, open};
@@ -15,9 +16,12 @@ pub(super) type NamedPlace = (u64, u64, String);
 
 impl File<'_> {
     pub(super) fn read_cycles(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql = "SELECT flush, process, subject, pc, caller, samples, weight
-                   FROM cycles NOT INDEXED ORDER BY rowid";
-        self.each(sql, |file, row| {
+        let only = self.rows_of(Table::Cycles);
+        let sql = format!(
+            "SELECT flush, process, subject, pc, caller, samples, weight
+             FROM cycles NOT INDEXED {only} ORDER BY rowid"
+        );
+        self.each(&sql, |file, row| {
             let samples = file.word(row, 5)?;
             let weight = file.word(row, 6)?;
             let (image, place) = match file.place(referred, row, 0)? {
@@ -74,9 +78,10 @@ impl File<'_> {
             true => "taken_weight, not_taken_weight, unknown_weight, squares",
             false => "NULL, NULL, NULL, NULL",
         };
+        let only = self.rows_of(Table::Branches);
         let sql = format!(
             "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown, {weights}
-             FROM branch NOT INDEXED ORDER BY rowid"
+             FROM branch NOT INDEXED {only} ORDER BY rowid"
         );
         self.each(&sql, |file, row| {
             let taken = file.word(row, 5)?;
@@ -115,9 +120,10 @@ impl File<'_> {
             true => "weight, squares",
             false => "NULL, NULL",
         };
+        let only = self.rows_of(Table::Calls);
         let sql = format!(
             "SELECT flush, process, subject, site, callee, calls, {weights}
-             FROM call NOT INDEXED ORDER BY rowid"
+             FROM call NOT INDEXED {only} ORDER BY rowid"
         );
         self.each(&sql, |file, row| {
             let calls = file.word(row, 5)?;

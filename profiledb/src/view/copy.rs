@@ -29,6 +29,10 @@ pub(super) struct Copy<'a> {
     pub(super) wanted_processes: Option<HashSet<i64>>,
     pub(super) processes: HashMap<i64, i64>,
     pub(super) pcs: HashMap<i64, PcOfSource>,
+    /// Rows of the table `parameter` by those of the source.
+    pub(super) parameters: HashMap<i64, i64>,
+    /// Addresses of PCs that chunks of the view have, by the images of the source.
+    pub(super) shown: HashMap<i64, HashSet<u64>>,
     /// PCs that were just read.
     pub(super) read: [Option<(i64, PcRow)>; 2],
 }
@@ -65,6 +69,8 @@ impl<'a> Copy<'a> {
             wanted_processes: None,
             processes: HashMap::new(),
             pcs: HashMap::new(),
+            parameters: HashMap::new(),
+            shown: HashMap::new(),
             read: [None, None],
         }
     }
@@ -106,8 +112,15 @@ impl<'a> Copy<'a> {
         if kinds.calls {
             self.calls()?;
         }
+        let has_chunks = open::has_chunks(self.source).map_err(|e| self.failed(e))?;
+        if has_chunks {
+            self.chunks()?;
+        }
         if kinds.counters {
             self.counters()?;
+        }
+        if has_chunks {
+            self.code()?;
         }
         self.symbols()
     }
@@ -370,10 +383,14 @@ impl<'a> Copy<'a> {
                 copy.count(flush, samples);
             }
             Ok(())
-        })
+        })?;
+        match open::has_chunks(self.source).map_err(|e| self.failed(e))? {
+            true => self.count_packed(),
+            false => Ok(()),
+        }
     }
 
-    fn count(&mut self, flush: i64, samples: i64) {
+    pub(super) fn count(&mut self, flush: i64, samples: i64) {
         if let Some(flush) = self.flushes.get_mut(&flush) {
             flush.samples = flush.samples.saturating_add(from_sql(samples));
         }
@@ -410,7 +427,12 @@ impl<'a> Copy<'a> {
 
     /// The names of the functions around the PCs of the view.
     fn symbols(&mut self) -> Result<(), Stop> {
-        for image in self.images.values_mut() {
+        for (id, image) in &mut self.images {
+            if self.with_names.contains(id)
+                && let Some(shown) = self.shown.get(id)
+            {
+                image.addresses.extend(shown);
+            }
             image.addresses.sort_unstable();
         }
         // By address as it is stored: of one image all are on the same side of 0.

@@ -8,9 +8,10 @@ use rusqlite::{OptionalExtension, Row, named_params, params, params_from_iter};
 
 use super::Stop;
 use super::copy::Copy;
-use super::target::LastEpoch;
+use super::target::{LastEpoch, Target};
+use crate::chunk::bucket_of;
 use crate::rows::{Image, ImageKind, Subject};
-use crate::{Error, MAX_INSTRUCTION, from_sql};
+use crate::{Error, MAX_INSTRUCTION, from_sql, open};
 
 /// The settings that epochs have for those who may not know them: it tells a counter that is
 /// withheld from one that is 0.
@@ -20,8 +21,10 @@ const WITHHELD: &str = r#"{"withheld":true}"#;
 pub(super) struct FlushOfSource {
     /// Its epoch in the view.
     epoch: i64,
-    started: i64,
-    ended: i64,
+    pub(super) started: i64,
+    pub(super) ended: i64,
+    grain: i64,
+    replaced: i64,
     /// Its id in the view, once it is there.
     pub(super) id: Option<i64>,
     /// Interrupts that the view shows of it.
@@ -36,15 +39,45 @@ pub(super) struct SubjectOfSource {
 
 /// An image of the source.
 pub(super) struct ImageOfSource {
-    row: Image,
+    pub(super) row: Image,
     kind: String,
     /// Whether the filter takes it.
-    wanted: bool,
-    /// The addresses asked for; empty lets all through.
+    pub(super) wanted: bool,
+    /// All addresses are asked for, else those in the ranges.
+    all: bool,
     ranges: Vec<(u64, u64)>,
     pub(super) id: Option<i64>,
     /// Addresses of its PCs in the view, where names may be needed for them.
     pub(super) addresses: Vec<u64>,
+}
+
+impl ImageOfSource {
+    /// Its id in the view, where it is put if it is not there yet.
+    pub(super) fn put(&mut self, view: &mut Target) -> Result<i64, Stop> {
+        match self.id {
+            Some(id) => Ok(id),
+            None => Ok(*self.id.insert(view.image(&self.row, &self.kind)?)),
+        }
+    }
+
+    /// Whether rows of a bucket may be asked for.
+    pub(super) fn may_want(&self, bucket: u64) -> bool {
+        let overlaps = |(start, end): &(u64, u64)| {
+            (bucket_of(*start)..=bucket_of(end.saturating_sub(1))).contains(&bucket)
+        };
+        self.wanted && (self.all || self.ranges.iter().any(overlaps))
+    }
+
+    /// Whether its address is asked for.
+    pub(super) fn wants(&self, address: u64) -> bool {
+        self.wanted && (self.all || self.is_in_range(address))
+    }
+
+    /// Whether it is asked for by its address.
+    pub(super) fn is_in_range(&self, address: u64) -> bool {
+        let in_range = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
+        self.wanted && self.ranges.iter().any(in_range)
+    }
 }
 
 /// An instruction of the source.
@@ -160,8 +193,13 @@ impl Copy<'_> {
     fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<HashMap<i64, i64>, Stop> {
         let filter = &self.selection.filter;
         let mut saved: HashMap<i64, i64> = HashMap::new();
-        let sql = "SELECT id, epoch, started, ended FROM flush NOT INDEXED ORDER BY id";
-        self.each(sql, [], |copy, row| {
+        let grain = match open::has_chunks(self.source).map_err(|e| self.failed(e))? {
+            true => "grain, replaced",
+            false => "0, 1",
+        };
+        let sql =
+            format!("SELECT id, epoch, started, ended, {grain} FROM flush NOT INDEXED ORDER BY id");
+        self.each(&sql, [], |copy, row| {
             let (id, epoch): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
             let (started, ended): (i64, i64) = (copy.get(row, 2)?, copy.get(row, 3)?);
             let last = saved.entry(epoch).or_insert(ended);
@@ -173,6 +211,8 @@ impl Copy<'_> {
                     epoch,
                     started,
                     ended,
+                    grain: copy.get(row, 4)?,
+                    replaced: copy.get(row, 5)?,
                     id: None,
                     samples: 0,
                 };
@@ -259,6 +299,7 @@ impl Copy<'_> {
                 .collect();
             let image = ImageOfSource {
                 wanted: selection.filter.takes_image(&image),
+                all: selection.ranges.is_empty(),
                 row: image,
                 kind,
                 ranges,
@@ -280,11 +321,10 @@ impl Copy<'_> {
             return Err(self.dangling("image", row.0));
         };
         let address = from_sql(row.1);
-        let in_range = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
-        let is_in_range = image.wanted && image.ranges.iter().any(in_range);
+        let is_in_range = image.is_in_range(address);
         let pc = PcOfSource {
             kernel: image.row.kind == ImageKind::Kernel,
-            wanted: is_in_range || (image.wanted && self.selection.ranges.is_empty()),
+            wanted: image.wants(address),
             of_wanted_image: image.wanted,
             is_in_range,
             id: None,
@@ -348,12 +388,9 @@ impl Copy<'_> {
 
     /// The image's id in the view, where it is put if it is not there yet.
     pub(super) fn put_image(&mut self, of_source: i64) -> Result<i64, Stop> {
-        let Some(image) = self.images.get_mut(&of_source) else {
-            return Err(self.dangling("image", of_source));
-        };
-        match image.id {
-            Some(id) => Ok(id),
-            None => Ok(*image.id.insert(self.view.image(&image.row, &image.kind)?)),
+        match self.images.get_mut(&of_source) {
+            Some(image) => image.put(self.view),
+            None => Err(self.dangling("image", of_source)),
         }
     }
 
@@ -366,8 +403,15 @@ impl Copy<'_> {
             return Ok(id);
         }
         let new = self.view.insert(
-            "INSERT INTO flush (epoch, started, ended) VALUES (?1, ?2, ?3)",
-            params![flush.epoch, flush.started, flush.ended],
+            "INSERT INTO flush (epoch, started, ended, grain, replaced)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                flush.epoch,
+                flush.started,
+                flush.ended,
+                flush.grain,
+                flush.replaced
+            ],
         )?;
         flush.id = Some(new);
         Ok(new)

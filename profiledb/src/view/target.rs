@@ -45,6 +45,7 @@ pub(super) struct Target {
     pub(super) last_epoch: Option<LastEpoch>,
     images: HashMap<(ImageKind, String, String), i64>,
     subjects: HashMap<Subject, i64>,
+    parameters: HashMap<String, i64>,
     /// Rows of another source are there already.
     has_others: bool,
 }
@@ -73,6 +74,7 @@ impl Target {
             last_epoch: None,
             images: HashMap::new(),
             subjects: HashMap::new(),
+            parameters: HashMap::new(),
             has_others: false,
         })
     }
@@ -94,8 +96,14 @@ impl Target {
 
     /// To be called with every row that is looked at.
     pub(super) fn look_at_limits(&mut self) -> Result<(), Stop> {
-        if self.rows_until_look > 0 {
-            self.rows_until_look -= 1;
+        self.look_behind(1)
+    }
+
+    /// To be called with so many rows that were looked at together.
+    pub(super) fn look_behind(&mut self, rows: usize) -> Result<(), Stop> {
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        if let Some(left) = self.rows_until_look.checked_sub(rows) {
+            self.rows_until_look = left;
             return Ok(());
         }
         self.rows_until_look = ROWS_PER_LOOK;
@@ -175,6 +183,16 @@ impl Target {
         self.run(sql, |statement| {
             statement.query_row(key, |row| row.get(0)).optional()
         })
+    }
+
+    /// The id of a parameter, which other sources may have as well.
+    pub(super) fn parameter(&mut self, name: &str) -> Result<i64, Stop> {
+        if let Some(id) = self.parameters.get(name) {
+            return Ok(*id);
+        }
+        let id = self.insert("INSERT INTO parameter (name) VALUES (?1)", [name])?;
+        self.parameters.insert(name.to_owned(), id);
+        Ok(id)
     }
 
     /// The id of an instruction, which other sources may have as well.

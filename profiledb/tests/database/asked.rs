@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use hotlist::{Config, Generator, Hotlist};
+use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::view::{Limits, Selection, Viewer, write_view_with};
 use profiledb::{Error, Filter, NewHotlist, Places, Profile, Writer};
 use tempfile::tempdir;
@@ -33,18 +33,18 @@ fn flush(writer: &mut Writer, started: i64, uid: u32) -> Result<(), Error> {
             pc,
             caller: Some(caller),
             parameter: "rax",
-            reached: 1,
-            unknown: 0,
+            reached: 1.0,
+            unknown: 0.0,
             windows: 1,
             even: None,
-            parts: list.to_parts(),
+            list: Estimates::from(&list),
         })?;
     }
     flush.commit()
 }
 
 /// What a profile holds of one PC of the program: interrupts, values, branches and calls by address.
-fn at(profile: &Profile, address: u64) -> (u64, Vec<u64>, u64, u64) {
+fn at(profile: &Profile, address: u64) -> (u64, Vec<f64>, u64, u64) {
     let is_it = |pc: usize| profile.pcs[pc].address == address;
     let cycles = profile.cycles.iter().filter(|row| is_it(row.pc));
     let lists = profile.hotlists.iter().filter(|row| is_it(row.pc));

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use hotlist::Hotlist;
 use profiledb::{Epoch, Error, Filter, Flush, Image, ImageKind, Process, Profile, Subject, Writer};
+use rusqlite::Connection;
 
 /// An epoch of a nanosecond clock on a machine of 2.5 GHz.
 pub(crate) fn epoch(command: &str) -> Epoch {
@@ -101,4 +103,46 @@ pub(crate) fn database(path: &Path, flushes: i64) -> Result<(), Error> {
 /// Everything in one file.
 pub(crate) fn load(path: &Path) -> Result<Profile, Error> {
     Profile::load(&[PathBuf::from(path)], &Filter::default())
+}
+
+/// Adds rows as older programs wrote them, with what they refer to: those of [`fill`], and a list.
+pub(crate) fn add_old_rows(
+    path: &Path,
+    list: &Hotlist<u64>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let conn = Connection::open(path)?;
+    conn.execute_batch(
+        "INSERT INTO pc VALUES (1, 1, 0x1193, x'488b4708'), (2, 1, 0x1197, NULL),
+                               (3, 2, 0x2000, NULL);
+         INSERT INTO cycles VALUES (1, 1, 1, 1, 3, 30, 30000), (1, 1, 1, 2, NULL, 10, 10000);
+         INSERT INTO branch VALUES (1, 1, 1, 2, 9, 1, 2, 9, 1, 2, NULL);
+         INSERT INTO call VALUES (1, 1, 1, 3, 1, 7, 7, NULL), (1, 1, 1, 3, NULL, 1, 1, NULL);",
+    )?;
+    let parts = list.to_parts();
+    conn.execute(
+        "INSERT INTO hotlist VALUES (1, 1, 1, 1, 1, NULL, 'rax', ?1, 10, ?2, ?3, 0, ?4, ?5, ?6,
+                                     NULL, NULL, NULL)",
+        (
+            parts.events as i64 + 10,
+            parts.events as i64 - 100,
+            parts.config.capacity() as i64,
+            parts.p,
+            parts.concise,
+            parts.sat_count,
+        ),
+    )?;
+    for (rank, tuple) in parts.tuples.iter().enumerate() {
+        conn.execute(
+            "INSERT INTO tuple VALUES (1, ?1, ?2, ?3, ?4, ?5, NULL, NULL, NULL)",
+            [
+                rank as u64,
+                tuple.value,
+                tuple.counted,
+                tuple.certain,
+                tuple.first,
+            ]
+            .map(|word| word.cast_signed()),
+        )?;
+    }
+    Ok(())
 }

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{database, epoch, fill, load, process, program, user};
-use hotlist::{Config, Generator, Hotlist};
+use crate::common::{add_old_rows, database, epoch, fill, load, process, program, user};
+use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{Error, NewHotlist, Writer};
 use rusqlite::Connection;
 use tempfile::tempdir;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A closed database with every kind of row.
+/// A closed database with every kind of row, also of those that older programs wrote.
 fn complete(path: &Path) -> Outcome {
     let mut writer = Writer::create_epoch(path, &epoch("demo"))?;
     let mut flush = writer.begin(0, 60)?;
@@ -28,15 +28,16 @@ fn complete(path: &Path) -> Outcome {
         pc: flush.pc(image, 0x1193, None)?,
         caller: None,
         parameter: "rax",
-        reached: 510,
-        unknown: 10,
+        reached: 510.0,
+        unknown: 10.0,
         windows: 400,
         even: None,
-        parts: list.to_parts(),
+        list: Estimates::from(&list),
     };
     flush.hotlist(&row)?;
     flush.commit()?;
     writer.close()?;
+    add_old_rows(path, &list)?;
     load(path)?;
     Ok(())
 }
@@ -204,7 +205,7 @@ fn additions() -> Outcome {
     )?;
     Writer::create_epoch(&path, &epoch("more"))?.close()?;
     let profile = load(&path)?;
-    assert_eq!((profile.epochs.len(), profile.cycles.len()), (2, 2));
+    assert_eq!((profile.epochs.len(), profile.cycles.len()), (2, 4));
     Ok(())
 }
 
@@ -336,7 +337,7 @@ fn pages_used_many_times() -> Outcome {
             path.display()
         ),
     )?;
-    assert_eq!(load(&path)?.cycles.len(), 60_002);
+    assert_eq!(load(&path)?.cycles.len(), 60_004);
     let root: u32 = Connection::open(&path)?.query_row(
         "SELECT rootpage FROM sqlite_schema WHERE name = 'cycles'",
         [],

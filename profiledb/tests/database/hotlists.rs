@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{epoch, load, process, program, user};
-use hotlist::{Config, Draws, Generator, Hotlist, Parts, PartsTuple};
+use hotlist::{Config, Draws, Estimate, Estimates, Generator, Hotlist};
 use profiledb::view::{Limits, Selection, Viewer, write_view};
 use profiledb::{Error, Flush, NewHotlist, Writer};
 use proptest::prelude::*;
@@ -32,14 +32,15 @@ fn list_of(config: &Config, seed: u64, events: u64) -> Hotlist<u64> {
     list
 }
 
-/// Adds `parts` as the values of a parameter of one PC, with `unknown` more unknown.
+/// Adds `list` as the values of a parameter of one PC, with `unknown` more unknown.
 fn add(
     flush: &mut Flush<'_>,
     parameter: &str,
-    parts: Parts<u64>,
+    list: impl Into<Estimates<u64>>,
     caller: Option<u64>,
     unknown: u64,
 ) -> Result<(), Error> {
+    let list = list.into();
     let image = flush.image(&program())?;
     let caller = caller
         .map(|address| flush.pc(image, address, None))
@@ -50,11 +51,11 @@ fn add(
         pc: flush.pc(image, 0x1193, None)?,
         caller,
         parameter,
-        reached: parts.events + unknown,
-        unknown,
-        windows: parts.events / 2,
+        reached: list.events + unknown as f64,
+        unknown: unknown as f64,
+        windows: list.events as u64 / 2,
         even: None,
-        parts,
+        list,
     };
     flush.hotlist(&row)
 }
@@ -73,33 +74,48 @@ fn round_trip_of(config: &Config) -> Outcome {
     assert!(written.p() < 1.0);
     let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
     let mut flush = writer.begin(0, 1_000)?;
-    add(&mut flush, "rax", written.to_parts(), Some(0x2000), 14)?;
-    add(
-        &mut flush,
-        "rbx",
-        Hotlist::new(&Config::default()).to_parts(),
-        None,
-        3,
-    )?;
+    add(&mut flush, "rax", &written, Some(0x2000), 14)?;
+    add(&mut flush, "rbx", Estimates::default(), None, 3)?;
     flush.commit()?;
     writer.close()?;
 
     let profile = load(&path)?;
     let row = &profile.hotlists[0];
-    assert_eq!((row.reached, row.unknown, row.windows), (1_014, 14, 500));
-    assert_eq!(row.parameter, "rax");
+    assert_eq!(
+        (row.reached, row.unknown, row.windows),
+        (1_014.0, 14.0, 500)
+    );
+    assert_eq!(&*row.parameter, "rax");
     assert_eq!(
         row.caller.map(|caller| profile.pcs[caller].address),
         Some(0x2000)
     );
-    let mut read = row.list.to_parts();
-    let expected = written.to_parts();
-    // Not stored: the end of the flush stands for it.
-    read.last = expected.last;
-    assert_eq!(read, expected);
+    same(&row.list, &Estimates::from(&written));
     let row = &profile.hotlists[1];
-    assert_eq!((row.reached, row.unknown, row.list.len()), (3, 3, 0));
+    assert_eq!((row.reached, row.unknown, row.list.len()), (3.0, 3.0, 0));
     Ok(())
+}
+
+/// One list says what the other does: the same values in the same order, the same estimates to a
+/// ten-millionth. Times may be off by a part in 256 of the flush.
+fn same(read: &Estimates<u64>, written: &Estimates<u64>) {
+    let near = |one: f64, other: f64| (one - other).abs() <= 1e-7 * one.abs().max(1e-9);
+    assert_eq!((read.events, read.len()), (written.events, written.len()));
+    assert!(near(read.threshold, written.threshold));
+    assert_eq!(read.pairs, written.pairs);
+    for (read, written) in read.tuples().zip(written.tuples()) {
+        assert_eq!(read.value, written.value);
+        let numbers = |tuple: Estimate| {
+            let (within, across) = tuple.pairs;
+            [tuple.estimate, tuple.variance, tuple.least, within, across]
+        };
+        for (read, written) in numbers(read).into_iter().zip(numbers(written)) {
+            assert!(near(read, written), "{read} for {written}");
+        }
+        if written.estimate >= 8.0 {
+            assert!(written.first.abs_diff(read.first) <= 1_000 / 256 + 1);
+        }
+    }
 }
 
 /// Lists of several flushes merge per parameter, and per call site where that is asked
@@ -116,8 +132,8 @@ fn merged() -> Outcome {
             list.update(value, time, &mut coins);
         }
         let mut flush = writer.begin(0, 100)?;
-        add(&mut flush, "arg0", list.to_parts(), Some(caller), 5)?;
-        add(&mut flush, "arg1", list.to_parts(), Some(caller), 0)?;
+        add(&mut flush, "arg0", &list, Some(caller), 5)?;
+        add(&mut flush, "arg1", &list, Some(caller), 0)?;
         flush.commit()?;
     }
     writer.close()?;
@@ -179,7 +195,7 @@ fn a_day() -> Outcome {
             *exact.entry(value).or_insert(0_u64) += 1;
         }
         let mut flush = writer.begin(minute, minute + 1)?;
-        add(&mut flush, "rax", list.to_parts(), None, 0)?;
+        add(&mut flush, "rax", &list, None, 0)?;
         flush.commit()?;
     }
     writer.close()?;
@@ -266,7 +282,7 @@ fn schema_before() -> Outcome {
         let tuple = merged[0].list.tuples().next().ok_or("no value")?;
         assert_eq!((tuple.value, tuple.estimate()), (7, 50.0));
         assert_eq!(tuple.variance(), 2.0);
-        assert_eq!(profile.hotlists[0].list.pairs(), None);
+        assert_eq!(profile.hotlists[0].list.pairs, None);
         let draws = Draws {
             samples: 100,
             windows: 50,
@@ -282,14 +298,13 @@ fn schema_before() -> Outcome {
 
     let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
     let mut flush = writer.begin(0, 1_000)?;
-    let written = list_of(&Config::default().precise(), 1, 1_000).to_parts();
-    add(&mut flush, "rbx", written.clone(), None, 0)?;
+    let written = list_of(&Config::default().precise(), 1, 1_000);
+    add(&mut flush, "rbx", &written, None, 0)?;
     flush.commit()?;
     writer.close()?;
     let profile = load(&path)?;
     assert_eq!(profile.hotlists.len(), 2);
-    let read = profile.hotlists[1].list.to_parts();
-    assert_eq!((read.pairs, read.tuples), (written.pairs, written.tuples));
+    same(&profile.hotlists[1].list, &Estimates::from(&written));
     Ok(())
 }
 
@@ -308,30 +323,29 @@ fn refused() -> Outcome {
         pc: flush.pc(image, 0x1193, None)?,
         caller: None,
         parameter: "rax",
-        reached: 1_010,
-        unknown: 10,
+        reached: 1_010.0,
+        unknown: 10.0,
         windows: 1_000,
         even: None,
-        parts: list(1, 1_000).to_parts(),
+        list: Estimates::from(&list(1, 1_000)),
     };
-    let changes: [fn(&mut NewHotlist<'_>); 11] = [
-        |row| row.unknown = 1_011,
-        |row| row.unknown = 9,
-        |row| row.reached = 0,
+    let changes: [fn(&mut NewHotlist<'_>); 16] = [
+        |row| row.unknown = 1_011.0,
+        |row| row.unknown = 9.0,
+        |row| row.unknown = -1.0,
+        |row| row.reached = 0.0,
+        |row| row.reached = f64::NAN,
         |row| row.windows = 1_001,
-        |row| row.parts.p = 0.0,
-        |row| row.parts.tuples[0].counted = 0,
-        |row| row.parts.sat_count = 77,
+        |row| row.list.threshold = 0.0,
+        |row| row.list.threshold = f64::INFINITY,
+        |row| row.list.tuples[0].estimate = 0.0,
+        |row| row.list.tuples[0].least = f64::NAN,
+        |row| row.list.pairs = Some((-1.0, 0.0)),
         |row| row.even = Some(1.1),
         |row| row.even = Some(f64::NAN),
-        |row| {
-            row.parts.config = Config::default().precise();
-            row.parts.tuples[0] = PartsTuple {
-                variance: Some(-1.0),
-                ..PartsTuple::new(1, 1, 0, 0)
-            };
-        },
-        |row| row.parts.config = Config::new(16, 2.0, 0, 50).unwrap(),
+        |row| row.list.tuples[0].variance = -1.0,
+        |row| row.list.tuples[0].value = row.list.tuples[1].value,
+        |row| row.list.tuples.reverse(),
     ];
     for change in changes {
         let mut bad = good.clone();
@@ -367,21 +381,21 @@ proptest! {
         flush.call(process_id, subject, pc, None, weight).unwrap();
         flush.symbol(image, address, size, "name").unwrap();
         flush.counter("run", "samples", counter).unwrap();
-        let mut parts = Hotlist::new(&Config::default()).to_parts();
-        parts.events = 1;
-        parts.sat_count = 0;
-        parts.tuples = vec![PartsTuple::new(value, 1, 0, 5)];
+        let mut list = Hotlist::new(&Config::default());
+        list.update(value, 5, &mut Generator::new(1));
+        // A count, of which 53 bits are kept.
+        let reached = (counter >> 11).max(1) as f64;
         flush.hotlist(&NewHotlist {
             process: process_id,
             subject,
             pc,
             caller: None,
             parameter: "rax",
-            reached: counter.max(1),
-            unknown: counter.max(1) - 1,
+            reached,
+            unknown: reached - 1.0,
             windows: 1,
             even: None,
-            parts,
+            list: Estimates::from(&list),
         }).unwrap();
         flush.commit().unwrap();
         writer.close().unwrap();
@@ -398,7 +412,7 @@ proptest! {
         prop_assert_eq!((profile.symbols[0].address, profile.symbols[0].size), (address, size));
         prop_assert_eq!(profile.counters.values().copied().collect::<Vec<_>>(), vec![counter]);
         let row = &profile.hotlists[0];
-        prop_assert_eq!(row.reached, counter.max(1));
+        prop_assert_eq!(row.reached, reached);
         prop_assert_eq!(row.list.tuples().next().map(|tuple| tuple.value), Some(value));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use hotlist::{Config, Generator, Hotlist};
+use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::view::{self, Kinds, Limits, Range, Selection, ViewError, Viewer, write_view};
 use profiledb::{Error, Filter, Image, ImageKind, NewHotlist, Process, Profile, Subject, Writer};
 use tempfile::tempdir;
@@ -85,11 +85,11 @@ fn populated(path: &Path) -> Result<(), Error> {
                     pc: at,
                     caller: Some(in_kernel),
                     parameter: "rax",
-                    reached: 9,
-                    unknown: 2,
+                    reached: 9.0,
+                    unknown: 2.0,
                     windows: 7,
                     even: None,
-                    parts: list.to_parts(),
+                    list: Estimates::from(&list),
                 })?;
             }
             flush.branch(process, tag, hot, [1, 2, 3])?;
@@ -278,11 +278,7 @@ fn words(profile: &Profile) -> BTreeSet<String> {
     let lists = profile.hotlists.iter().map(|row| {
         let at = at(row.process, row.subject, row.pc, row.caller);
         let counts = (row.reached, row.unknown, row.windows);
-        format!(
-            "list {at} {} {counts:?} {:?}",
-            row.parameter,
-            row.list.to_parts()
-        )
+        format!("list {at} {} {counts:?} {:?}", row.parameter, row.list)
     });
     let branches = profile.branches.iter().map(|row| {
         let at = at(row.process, row.subject, row.pc, None);

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use hotlist::{Config, Generator, Hotlist, Parts};
+use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{
     Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, Subject,
     SubjectId, Writer,
@@ -172,7 +172,7 @@ struct Rows<'w> {
 }
 
 /// The list of values that came so many times each.
-fn list(values: &[(u64, u64)]) -> Parts<u64> {
+fn list(values: &[(u64, u64)]) -> Estimates<u64> {
     let mut list = Hotlist::new(&Config::default());
     let mut coins = Generator::new(1);
     let mut time = 0;
@@ -182,7 +182,7 @@ fn list(values: &[(u64, u64)]) -> Parts<u64> {
             list.update(*value, time, &mut coins);
         }
     }
-    list.to_parts()
+    Estimates::from(&list)
 }
 
 impl<'w> Rows<'w> {
@@ -278,11 +278,11 @@ impl<'w> Rows<'w> {
                 pc,
                 caller,
                 parameter,
-                reached: known + unknown,
-                unknown,
+                reached: (known + unknown) as f64,
+                unknown: unknown as f64,
                 windows: known - known / 20,
                 even: None,
-                parts: list(values),
+                list: list(values),
             })
             .expect("hotlist");
     }

@@ -1,0 +1,142 @@
+//! Chunks: rows of one kind, subject, image and 64 KiB of its addresses, packed into one blob.
+//!
+//! `docs/format.md` is the one description of the bytes. Here is what makes them and reads them,
+//! without a database: ids are numbers that mean something to whoever asks.
+//!
+//! A blob is not trusted. Its checksum, lengths, counts, orders and numbers are checked; room is
+//! taken only for what can be in it.
+
+mod bytes;
+mod code;
+mod counts;
+mod head;
+mod recent;
+mod values;
+
+pub(crate) use code::{decode_code, encode_code};
+pub(crate) use counts::{
+    BranchOf, CallOf, CyclesOf, decode_branches, decode_calls, decode_cycles, encode_branches,
+    encode_calls, encode_cycles,
+};
+pub(crate) use values::{ListOf, decode_values, encode_values, has_double};
+
+/// What a blob is not as it should be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it {0}")]
+pub(crate) struct Bad(pub(crate) &'static str);
+
+/// Bits of an address within its bucket.
+pub(crate) const BUCKET_BITS: u32 = 16;
+
+/// The most bytes of a chunk's columns before they are compressed. Whoever writes makes several
+/// chunks of what is more.
+pub(crate) const MOST_RAW: usize = 8 << 20;
+
+/// About how many bytes of columns a writer puts into a chunk.
+pub(crate) const USUAL_RAW: usize = 256 << 10;
+
+/// A process, an address and another place.
+pub(crate) type At = (i64, u64, Option<(i64, u64)>);
+
+/// A row of any kind.
+pub(crate) trait Packed: Sized {
+    /// What orders it among others.
+    type Key: Ord;
+
+    fn key(&self) -> Self::Key;
+
+    /// Where it is.
+    fn at(&self) -> At;
+
+    /// Says that it is elsewhere.
+    fn set_at(&mut self, at: At);
+}
+
+/// Puts rows in order and splits them such that none is with another of the same key.
+pub(crate) fn layers<T: Packed>(mut rows: Vec<T>) -> Vec<Vec<T>> {
+    rows.sort_by_key(T::key);
+    let mut layers = Vec::new();
+    while !rows.is_empty() {
+        let (mut layer, mut again): (Vec<T>, Vec<T>) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            match layer.last().is_some_and(|last| last.key() == row.key()) {
+                true => again.push(row),
+                false => layer.push(row),
+            }
+        }
+        layers.push(layer);
+        rows = again;
+    }
+    layers
+}
+
+/// What the rows of a chunk are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Interrupts.
+    Cycles,
+    /// Lists that are keyed by their instruction alone.
+    Values,
+    /// Lists that are keyed by a call site, too.
+    Keyed,
+    /// Directions of branches.
+    Branches,
+    /// Calls and indirect jumps.
+    Calls,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 5] = [
+        Kind::Cycles,
+        Kind::Values,
+        Kind::Keyed,
+        Kind::Branches,
+        Kind::Calls,
+    ];
+
+    /// Its number in the column `kind`.
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Kind::Cycles => 1,
+            Kind::Values => 2,
+            Kind::Keyed => 3,
+            Kind::Branches => 4,
+            Kind::Calls => 5,
+        }
+    }
+
+    pub(crate) fn of(number: i64) -> Option<Kind> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+/// Where the rows of a chunk are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The highest bits of the addresses.
+    pub(crate) bucket: u64,
+    /// Begin and end of the time that it covers, in nanoseconds of the Unix epoch.
+    pub(crate) time: (i64, i64),
+}
+
+/// The bucket of an address.
+pub(crate) const fn bucket_of(address: u64) -> u64 {
+    address >> BUCKET_BITS
+}
+
+/// The address of an offset in a bucket.
+const fn address_in(bucket: u64, offset: u64) -> u64 {
+    bucket << BUCKET_BITS | offset
+}
+
+const fn offset_of(address: u64) -> u64 {
+    address & ((1 << BUCKET_BITS) - 1)
+}
+
+/// The offset behind one by `step`, if it is one.
+fn later(offset: u64, step: u64) -> Result<u64, Bad> {
+    let next = offset
+        .checked_add(step)
+        .filter(|next| *next < 1 << BUCKET_BITS);
+    next.ok_or(Bad("has an address outside its bucket"))
+}

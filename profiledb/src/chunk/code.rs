@@ -1,0 +1,45 @@
+//! Encodings of instructions.
+
+use super::bytes::{Reader, put};
+use super::head::{Ids, pack, unpack};
+use super::{Bad, address_in, later, offset_of};
+use crate::MAX_INSTRUCTION;
+
+/// Packs the encodings at addresses of one bucket, which lie in order.
+pub(crate) fn encode_code(rows: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let (mut addresses, mut lengths, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let mut offset = 0;
+    for (address, bytes) in rows {
+        let next = offset_of(*address);
+        put(&mut addresses, next - offset);
+        offset = next;
+        // At most 15.
+        lengths.push(bytes.len() as u8);
+        all.extend_from_slice(bytes);
+    }
+    pack(&Ids::default(), rows.len(), &[&addresses, &lengths, &all])
+}
+
+/// Unpacks encodings.
+pub(crate) fn decode_code(bucket: u64, blob: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, Bad> {
+    let unpacked = unpack(blob)?;
+    let [mut addresses, mut lengths, mut all]: [Reader<'_>; 3] = unpacked.columns()?;
+    let mut rows: Vec<(u64, Vec<u8>)> = Vec::with_capacity(unpacked.rows);
+    let mut offset = 0;
+    for _ in 0..unpacked.rows {
+        offset = later(offset, addresses.number()?)?;
+        let address = address_in(bucket, offset);
+        if rows.last().is_some_and(|(last, _)| *last >= address) {
+            return Err(Bad("has its rows out of order"));
+        }
+        let length = usize::from(lengths.byte()?);
+        if !(1..=MAX_INSTRUCTION).contains(&length) {
+            return Err(Bad("has an instruction of no or more than 15 bytes"));
+        }
+        rows.push((address, all.take(length)?.to_vec()));
+    }
+    for column in [addresses, lengths, all] {
+        column.end()?;
+    }
+    Ok(rows)
+}

@@ -1,0 +1,398 @@
+//! Interrupts, branches and calls: rows of a few counts.
+
+use super::bytes::{Reader, folded, put, put_real, put_rough};
+use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
+use super::recent::Recent;
+use super::{At, Bad, Packed, Place, address_in, later, offset_of};
+use crate::{Calls, Directions};
+
+/// Interrupts at a PC.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CyclesOf {
+    /// Row of the process.
+    pub(crate) process: i64,
+    /// Address of the PC.
+    pub(crate) address: u64,
+    /// Image and address of the call site.
+    pub(crate) caller: Option<(i64, u64)>,
+    /// Interrupts.
+    pub(crate) samples: u64,
+    /// What they stand for, in the epoch's unit.
+    pub(crate) weight: u64,
+}
+
+/// Directions of a branch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BranchOf {
+    /// Row of the process.
+    pub(crate) process: i64,
+    /// Address of the branch.
+    pub(crate) address: u64,
+    /// Where it went.
+    pub(crate) seen: Directions,
+}
+
+/// Calls that windows ran into.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CallOf {
+    /// Row of the process.
+    pub(crate) process: i64,
+    /// Address of the call.
+    pub(crate) address: u64,
+    /// Image and address of the entry.
+    pub(crate) callee: Option<(i64, u64)>,
+    /// How often.
+    pub(crate) seen: Calls,
+}
+
+/// What is the same of rows that are ordered by their places.
+macro_rules! packed {
+    ($row:ty, $get:expr, $set:expr) => {
+        impl Packed for $row {
+            type Key = At;
+
+            fn key(&self) -> At {
+                self.at()
+            }
+
+            fn at(&self) -> At {
+                let other: fn(&Self) -> Option<(i64, u64)> = $get;
+                (self.process, self.address, other(self))
+            }
+
+            fn set_at(&mut self, (process, address, other): At) {
+                (self.process, self.address) = (process, address);
+                let set: fn(&mut Self, Option<(i64, u64)>) = $set;
+                set(self, other);
+            }
+        }
+    };
+}
+
+packed!(CyclesOf, |row| row.caller, |row, caller| row.caller =
+    caller);
+packed!(BranchOf, |_| None, |_, _| {});
+packed!(CallOf, |row| row.callee, |row, callee| row.callee = callee);
+
+/// Weights are mostly whole numbers of this part.
+const PART: f64 = 65_536.0;
+
+/// How the sum of squares of a row is told.
+const SQUARES_UNKNOWN: u8 = 0;
+/// It is the square of all that is known: of one window.
+const SQUARES_OF_ONE: u8 = 1;
+const SQUARES_OWN: u8 = 2;
+
+/// The columns of places, and of what is at them.
+#[derive(Default)]
+struct Columns {
+    runs: Vec<u8>,
+    addresses: Vec<u8>,
+    others: Vec<u8>,
+    shapes: Vec<u8>,
+    counts: Vec<u8>,
+    places: Vec<u8>,
+    weights: Vec<u8>,
+    reals: Vec<u8>,
+}
+
+impl Columns {
+    /// Writes places that lie in order, calls `more` with each row, and packs all.
+    fn pack<T: Packed>(mut self, rows: &[T], mut more: impl FnMut(&mut Self, &T)) -> Vec<u8> {
+        let processes = Dictionary::of(rows.iter().map(|row| row.at().0));
+        let images = Dictionary::of(rows.iter().filter_map(|row| Some(row.at().2?.0)));
+        let has_others = rows.iter().any(|row| row.at().2.is_some());
+        let mut last_other = 0_u64;
+        for run in rows.chunk_by(|a, b| a.at().0 == b.at().0) {
+            put(&mut self.runs, run.len() as u64);
+            let mut offset = 0;
+            for row in run {
+                let (_, address, other) = row.at();
+                let next = offset_of(address);
+                put(&mut self.addresses, next - offset);
+                offset = next;
+                if has_others {
+                    match other {
+                        None => put(&mut self.others, 0),
+                        Some((image, address)) => {
+                            put(&mut self.others, images.place(image) + 1);
+                            let step = address.wrapping_sub(last_other).cast_signed();
+                            put(&mut self.others, folded(step));
+                            last_other = address;
+                        }
+                    }
+                }
+                more(&mut self, row);
+            }
+        }
+        let ids = Ids {
+            tau: 0.0,
+            processes: processes
+                .into_ids()
+                .into_iter()
+                .map(|id| (id, 0.0))
+                .collect(),
+            images: images.into_ids(),
+            parameters: Vec::new(),
+        };
+        let columns: [&[u8]; 8] = [
+            &self.runs,
+            &self.addresses,
+            &self.others,
+            &self.shapes,
+            &self.counts,
+            &self.places,
+            &self.weights,
+            &self.reals,
+        ];
+        pack(&ids, rows.len(), &columns)
+    }
+
+    /// A weight: a whole number of parts, or else itself.
+    fn weight(&mut self, weight: f64, recent: &mut Recent) {
+        let parts = weight * PART;
+        let is_whole = parts.fract() == 0.0 && parts < (1_u64 << 52) as f64;
+        // The lowest bit tells which.
+        match is_whole {
+            true => recent.put((parts as u64) << 1, &mut self.places, &mut self.weights),
+            false => {
+                recent.put(1, &mut self.places, &mut self.weights);
+                put_real(&mut self.reals, weight);
+            }
+        }
+    }
+
+    fn squares(&mut self, kind: u8, squares: Option<f64>) {
+        if kind == SQUARES_OWN {
+            put_rough(&mut self.reals, squares.unwrap_or_default());
+        }
+    }
+}
+
+fn squares_kind(squares: Option<f64>, known: f64) -> u8 {
+    match squares {
+        None => SQUARES_UNKNOWN,
+        Some(squares) if squares == known * known => SQUARES_OF_ONE,
+        Some(_) => SQUARES_OWN,
+    }
+}
+
+/// Packs interrupts that lie in the order of their keys.
+pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
+    Columns::default().pack(rows, |columns, row| {
+        put(&mut columns.counts, row.samples);
+        put(&mut columns.weights, row.weight);
+    })
+}
+
+/// Packs branches that lie in the order of their keys.
+pub(crate) fn encode_branches(rows: &[BranchOf]) -> Vec<u8> {
+    let mut recent = Recent::default();
+    Columns::default().pack(rows, |columns, row| {
+        let Directions {
+            taken,
+            not_taken,
+            unknown,
+            weights,
+            squares,
+        } = row.seen;
+        let kind = squares_kind(squares, weights[0] + weights[1]);
+        let directions = (1_u8..).zip([taken, not_taken, unknown].into_iter().zip(weights));
+        let mut shape = kind << 3;
+        for (bit, (times, weight)) in directions {
+            if times == 0 && weight == 0.0 {
+                continue;
+            }
+            shape |= 1 << (bit - 1);
+            put(&mut columns.counts, times);
+            columns.weight(weight, &mut recent);
+        }
+        columns.shapes.push(shape);
+        columns.squares(kind, squares);
+    })
+}
+
+/// Packs calls that lie in the order of their keys.
+pub(crate) fn encode_calls(rows: &[CallOf]) -> Vec<u8> {
+    let mut recent = Recent::default();
+    Columns::default().pack(rows, |columns, row| {
+        let kind = squares_kind(row.seen.squares, row.seen.weight);
+        columns.shapes.push(kind);
+        put(&mut columns.counts, row.seen.times);
+        columns.weight(row.seen.weight, &mut recent);
+        columns.squares(kind, row.seen.squares);
+    })
+}
+
+/// Columns being read.
+struct Decoder<'b> {
+    shapes: Reader<'b>,
+    counts: Reader<'b>,
+    places: Reader<'b>,
+    weights: Reader<'b>,
+    reals: Reader<'b>,
+    recent: Recent,
+}
+
+/// Unpacks rows: `take` makes one of a place and what the columns have of it.
+fn decode<T>(
+    place: Place,
+    blob: &[u8],
+    take: impl Fn(At, &mut Decoder<'_>) -> Result<T, Bad>,
+) -> Result<Vec<T>, Bad> {
+    let unpacked = unpack(blob)?;
+    let [
+        runs,
+        addresses,
+        others,
+        shapes,
+        counts,
+        places,
+        weights,
+        reals,
+    ] = unpacked.columns()?;
+    let mut decoder = Decoder {
+        shapes,
+        counts,
+        places,
+        weights,
+        reals,
+        recent: Recent::default(),
+    };
+    let (mut runs, mut addresses, mut others) = (runs, addresses, others);
+    let mut rows = Vec::with_capacity(unpacked.rows);
+    let mut last_other = 0;
+    let mut last = None;
+    for index in 0..unpacked.ids.processes.len() {
+        let (process, _) = unpacked.process(index)?;
+        let mut offset = 0;
+        for _ in 0..runs.count(unpacked.rows - rows.len())? {
+            offset = later(offset, addresses.number()?)?;
+            let other = other(&unpacked, &mut others, &mut last_other)?;
+            let key = (index, offset, other);
+            if last.is_some_and(|last| last >= key) {
+                return Err(Bad("has its rows out of order"));
+            }
+            last = Some(key);
+            let other = match other {
+                Some((image, address)) => Some((unpacked.image(image)?, address)),
+                None => None,
+            };
+            let at = (process, address_in(place.bucket, offset), other);
+            rows.push(take(at, &mut decoder)?);
+        }
+    }
+    if rows.len() != unpacked.rows {
+        return Err(Bad("has not the rows that it says"));
+    }
+    let Decoder {
+        shapes,
+        counts,
+        places,
+        weights,
+        reals,
+        ..
+    } = decoder;
+    for column in [
+        runs, addresses, others, shapes, counts, places, weights, reals,
+    ] {
+        column.end()?;
+    }
+    Ok(rows)
+}
+
+fn other(
+    unpacked: &Unpacked,
+    others: &mut Reader<'_>,
+    last: &mut u64,
+) -> Result<Option<(usize, u64)>, Bad> {
+    if unpacked.ids.images.is_empty() {
+        return Ok(None);
+    }
+    let Some(image) = others.number()?.checked_sub(1) else {
+        return Ok(None);
+    };
+    let image = usize::try_from(image).unwrap_or(usize::MAX);
+    *last = last.wrapping_add(others.signed()?.cast_unsigned());
+    Ok(Some((image, *last)))
+}
+
+impl Decoder<'_> {
+    fn weight(&mut self) -> Result<f64, Bad> {
+        match self.recent.take(&mut self.places, &mut self.weights)? {
+            1 => self.reals.real(),
+            n if n % 2 == 0 => Ok((n / 2) as f64 / PART),
+            _ => Err(Bad("has a weight of no known kind")),
+        }
+    }
+
+    fn squares(&mut self, kind: u8, known: f64) -> Result<Option<f64>, Bad> {
+        match kind {
+            SQUARES_UNKNOWN => Ok(None),
+            SQUARES_OF_ONE => Ok(Some(known * known)),
+            SQUARES_OWN => self.reals.rough().map(Some),
+            _ => Err(Bad("has squares of no known kind")),
+        }
+    }
+}
+
+/// Unpacks interrupts.
+pub(crate) fn decode_cycles(place: Place, blob: &[u8]) -> Result<Vec<CyclesOf>, Bad> {
+    decode(place, blob, |(process, address, caller), columns| {
+        Ok(CyclesOf {
+            process,
+            address,
+            caller,
+            samples: columns.counts.number()?,
+            weight: columns.weights.number()?,
+        })
+    })
+}
+
+/// Unpacks branches.
+pub(crate) fn decode_branches(place: Place, blob: &[u8]) -> Result<Vec<BranchOf>, Bad> {
+    decode(place, blob, |(process, address, _), columns| {
+        let shape = columns.shapes.byte()?;
+        let mut times = [0; 3];
+        let mut weights = [0.0; 3];
+        for (bit, (times, weight)) in times.iter_mut().zip(&mut weights).enumerate() {
+            if shape & (1 << bit) != 0 {
+                *times = columns.counts.number()?;
+                *weight = columns.weight()?;
+            }
+        }
+        let squares = columns.squares(shape >> 3, weights[0] + weights[1])?;
+        let [taken, not_taken, unknown] = times;
+        Ok(BranchOf {
+            process,
+            address,
+            seen: Directions {
+                taken,
+                not_taken,
+                unknown,
+                weights,
+                squares,
+            },
+        })
+    })
+}
+
+/// Unpacks calls.
+pub(crate) fn decode_calls(place: Place, blob: &[u8]) -> Result<Vec<CallOf>, Bad> {
+    decode(place, blob, |(process, address, callee), columns| {
+        let kind = columns.shapes.byte()?;
+        let times = columns.counts.number()?;
+        let weight = columns.weight()?;
+        let squares = columns.squares(kind, weight)?;
+        Ok(CallOf {
+            process,
+            address,
+            callee,
+            seen: Calls {
+                times,
+                weight,
+                squares,
+            },
+        })
+    })
+}

@@ -1,0 +1,256 @@
+//! What is around the columns: version, checksum, dictionaries, and the compression.
+
+use std::cell::RefCell;
+
+use zstd::bulk::{Compressor, Decompressor};
+
+use super::bytes::{Reader, folded, put, put_real};
+use super::{Bad, MOST_RAW};
+
+/// The first byte of a blob.
+const VERSION: u8 = 1;
+
+/// Bytes in front of what the checksum is of.
+const FRONT: usize = 5;
+
+/// The level of the compression. See `docs/decisions/storage.md` for what others cost and save.
+const LEVEL: i32 = 3;
+
+/// Ids that rows refer to, by their place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ids {
+    /// Lists that were reached less often than this were kept by a draw; 0: none were.
+    pub(crate) tau: f64,
+    /// Rows of the table `process`, with how even its windows came for each window; 0: not known.
+    pub(crate) processes: Vec<(i64, f32)>,
+    /// Rows of the table `image`, of callers and callees.
+    pub(crate) images: Vec<i64>,
+    /// Rows of the table `parameter`.
+    pub(crate) parameters: Vec<i64>,
+}
+
+/// Packs columns.
+pub(super) fn pack(ids: &Ids, rows: usize, columns: &[&[u8]]) -> Vec<u8> {
+    let mut raw = Vec::with_capacity(columns.iter().map(|column| column.len() + 3).sum());
+    for column in columns {
+        put(&mut raw, column.len() as u64);
+    }
+    for column in columns {
+        raw.extend_from_slice(column);
+    }
+    let mut blob = vec![0; FRONT];
+    write_ids(&mut blob, ids);
+    put(&mut blob, rows as u64);
+    put(&mut blob, raw.len() as u64);
+    compress(&raw, &mut blob);
+    seal(&mut blob);
+    blob
+}
+
+/// Sets version and checksum.
+fn seal(blob: &mut [u8]) {
+    let sum = crc32fast::hash(&blob[FRONT..]);
+    blob[0] = VERSION;
+    blob[1..FRONT].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn write_ids(blob: &mut Vec<u8>, ids: &Ids) {
+    put_real(blob, ids.tau);
+    put(blob, ids.processes.len() as u64);
+    let mut last = 0;
+    for &(process, even) in &ids.processes {
+        put_difference(blob, &mut last, process);
+        let is_known = even > 0.0;
+        blob.push(u8::from(is_known));
+        if is_known {
+            blob.extend(even.to_le_bytes());
+        }
+    }
+    for dictionary in [&ids.images, &ids.parameters] {
+        put(blob, dictionary.len() as u64);
+        let mut last = 0;
+        for &id in dictionary {
+            put_difference(blob, &mut last, id);
+        }
+    }
+}
+
+fn put_difference(blob: &mut Vec<u8>, last: &mut i64, id: i64) {
+    put(blob, folded(id.wrapping_sub(*last)));
+    *last = id;
+}
+
+fn read_ids(reader: &mut Reader<'_>) -> Result<Ids, Bad> {
+    let tau = reader.real()?;
+    let count = reader.count(reader.left())?;
+    let mut processes = Vec::with_capacity(count);
+    let mut last = 0;
+    for _ in 0..count {
+        let process = difference(reader, &mut last)?;
+        let even = match reader.byte()? {
+            0 => 0.0,
+            1 => f32::from_le_bytes(reader.array()?),
+            _ => return Err(Bad("has an evenness of no known kind")),
+        };
+        if !(0.0..=1.0).contains(&even) {
+            return Err(Bad("has windows that are more than even"));
+        }
+        processes.push((process, even));
+    }
+    let mut dictionary = || {
+        let count = reader.count(reader.left())?;
+        let mut ids = Vec::with_capacity(count);
+        let mut last = 0;
+        for _ in 0..count {
+            ids.push(difference(reader, &mut last)?);
+        }
+        Ok(ids)
+    };
+    Ok(Ids {
+        tau,
+        processes,
+        images: dictionary()?,
+        parameters: dictionary()?,
+    })
+}
+
+fn difference(reader: &mut Reader<'_>, last: &mut i64) -> Result<i64, Bad> {
+    *last = last.wrapping_add(reader.signed()?);
+    Ok(*last)
+}
+
+thread_local! {
+    // Setting one up costs more than a small blob.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Appends the compressed bytes, or these themselves if that cannot be.
+fn compress(raw: &[u8], blob: &mut Vec<u8>) {
+    let compressed = COMPRESSOR.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = Compressor::new(LEVEL).ok();
+        }
+        kept.as_mut()?.compress(raw).ok()
+    });
+    match compressed.filter(|compressed| compressed.len() < raw.len()) {
+        Some(compressed) => {
+            blob.push(1);
+            blob.extend(compressed);
+        }
+        None => {
+            blob.push(0);
+            blob.extend(raw);
+        }
+    }
+}
+
+fn decompress(reader: &mut Reader<'_>, length: usize) -> Result<Vec<u8>, Bad> {
+    let is_compressed = reader.byte()?;
+    let bytes = reader.take(reader.left())?;
+    let raw = match is_compressed {
+        0 => bytes.to_vec(),
+        1 => {
+            let raw = DECOMPRESSOR.with_borrow_mut(|kept| {
+                if kept.is_none() {
+                    *kept = Decompressor::new().ok();
+                }
+                kept.as_mut()?.decompress(bytes, length).ok()
+            });
+            raw.ok_or(Bad("cannot be decompressed"))?
+        }
+        _ => return Err(Bad("is compressed in an unknown way")),
+    };
+    match raw.len() == length {
+        true => Ok(raw),
+        false => Err(Bad("has not the length that it says")),
+    }
+}
+
+/// A blob whose columns can be read.
+pub(super) struct Unpacked {
+    pub(super) ids: Ids,
+    pub(super) rows: usize,
+    raw: Vec<u8>,
+}
+
+/// Checks a blob as a whole, and unpacks it.
+pub(super) fn unpack(blob: &[u8]) -> Result<Unpacked, Bad> {
+    let mut reader = checked(blob)?;
+    let ids = read_ids(&mut reader)?;
+    let rows = reader.number()?;
+    let length = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
+    if length > MOST_RAW {
+        return Err(Bad("says that it is larger than any"));
+    }
+    // Each row has a byte of its own in some column.
+    let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+    if rows > length {
+        return Err(Bad("says that it has more rows than it can"));
+    }
+    let raw = decompress(&mut reader, length)?;
+    Ok(Unpacked { ids, rows, raw })
+}
+
+fn checked(blob: &[u8]) -> Result<Reader<'_>, Bad> {
+    let mut reader = Reader::new(blob);
+    if reader.byte()? != VERSION {
+        return Err(Bad("is of a version that is not known"));
+    }
+    let sum = u32::from_le_bytes(reader.array()?);
+    let rest = blob.get(FRONT..).unwrap_or_default();
+    match crc32fast::hash(rest) == sum {
+        true => Ok(reader),
+        false => Err(Bad("has not the checksum that it says")),
+    }
+}
+
+impl Unpacked {
+    /// Its columns.
+    pub(super) fn columns<const N: usize>(&self) -> Result<[Reader<'_>; N], Bad> {
+        let mut all = Reader::new(&self.raw);
+        let mut lengths = [0; N];
+        for length in &mut lengths {
+            *length = usize::try_from(all.number()?).unwrap_or(usize::MAX);
+        }
+        let mut columns = [Reader::new(&[]); N];
+        for (column, length) in columns.iter_mut().zip(lengths) {
+            *column = Reader::new(all.take(length)?);
+        }
+        all.end()?;
+        Ok(columns)
+    }
+
+    pub(super) fn process(&self, index: usize) -> Result<(i64, f32), Bad> {
+        let process = self.ids.processes.get(index).copied();
+        process.ok_or(Bad("refers to a process that it does not name"))
+    }
+
+    pub(super) fn image(&self, index: usize) -> Result<i64, Bad> {
+        let image = self.ids.images.get(index).copied();
+        image.ok_or(Bad("refers to an image that it does not name"))
+    }
+}
+
+/// Finds the place of each id in a dictionary that is being made.
+#[derive(Default)]
+pub(super) struct Dictionary {
+    ids: Vec<i64>,
+}
+
+impl Dictionary {
+    pub(super) fn of(ids: impl Iterator<Item = i64>) -> Self {
+        let mut ids: Vec<i64> = ids.collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Self { ids }
+    }
+
+    pub(super) fn place(&self, id: i64) -> u64 {
+        self.ids.partition_point(|known| *known < id) as u64
+    }
+
+    pub(super) fn into_ids(self) -> Vec<i64> {
+        self.ids
+    }
+}

@@ -1,0 +1,278 @@
+//! Chunks of a database into the view: unpacked, judged row by row, packed anew.
+
+use std::collections::HashMap;
+
+use rusqlite::params;
+
+use super::Stop;
+use super::copy::Copy;
+use super::refer::ImageOfSource;
+use crate::chunk::{
+    At, Bad, Kind, Packed, Place, decode_branches, decode_calls, decode_code, decode_cycles,
+    decode_values, encode_branches, encode_calls, encode_code, encode_cycles, encode_values,
+    layers,
+};
+use crate::rows::ImageKind;
+use crate::{from_sql, to_sql};
+
+/// A chunk of the source whose subject, image and flush are for this view.
+struct Chunk {
+    id: i64,
+    flush: i64,
+    kind: Kind,
+    image: i64,
+    subject: i64,
+    place: Place,
+}
+
+impl Copy<'_> {
+    pub(super) fn chunks(&mut self) -> Result<(), Stop> {
+        let names = self.parameter_names()?;
+        self.each_chunk(|copy, chunk, data| {
+            let kinds = copy.selection.kinds;
+            let bad = |copy: &Copy<'_>, bad| copy.bad_chunk(chunk.id, bad);
+            let place = chunk.place;
+            match chunk.kind {
+                Kind::Cycles if kinds.cycles => {
+                    let rows = decode_cycles(place, data).map_err(|e| bad(copy, e))?;
+                    let rows = copy.shown(&chunk, rows)?;
+                    let samples = rows
+                        .iter()
+                        .map(|row| row.samples)
+                        .fold(0, u64::saturating_add);
+                    copy.count(chunk.flush, to_sql(samples));
+                    copy.put_chunks(&chunk, rows, encode_cycles)
+                }
+                Kind::Branches if kinds.branches => {
+                    let rows = decode_branches(place, data).map_err(|e| bad(copy, e))?;
+                    let rows = copy.shown(&chunk, rows)?;
+                    copy.put_chunks(&chunk, rows, encode_branches)
+                }
+                Kind::Calls if kinds.calls => {
+                    let rows = decode_calls(place, data).map_err(|e| bad(copy, e))?;
+                    let rows = copy.shown(&chunk, rows)?;
+                    copy.put_chunks(&chunk, rows, encode_calls)
+                }
+                Kind::Values | Kind::Keyed if kinds.values => {
+                    let is_keyed = chunk.kind == Kind::Keyed;
+                    let values = decode_values(place, is_keyed, data).map_err(|e| bad(copy, e))?;
+                    let mut rows = copy.shown(&chunk, values.rows)?;
+                    for row in &mut rows {
+                        row.parameter = copy.put_parameter(row.parameter, &names)?;
+                    }
+                    let pack = |rows: &_| encode_values(place, values.tau, rows);
+                    copy.put_chunks(&chunk, rows, pack)
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Counts the interrupts that the view would show of chunks.
+    pub(super) fn count_packed(&mut self) -> Result<(), Stop> {
+        self.each_chunk(|copy, chunk, data| {
+            if chunk.kind != Kind::Cycles {
+                return Ok(());
+            }
+            let rows = decode_cycles(chunk.place, data);
+            let rows = rows.map_err(|bad| copy.bad_chunk(chunk.id, bad))?;
+            let rows = rows.into_iter().filter(|row| copy.wants(&chunk, row.at()));
+            let samples = rows.map(|row| row.samples).fold(0, u64::saturating_add);
+            if samples > 0 {
+                copy.put_flush(chunk.flush)?;
+                copy.count(chunk.flush, to_sql(samples));
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives the chunks that may have rows for this view to `take`.
+    fn each_chunk(
+        &mut self,
+        mut take: impl FnMut(&mut Self, Chunk, &[u8]) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let sql = "SELECT id, flush, kind, image, bucket, subject, data
+                   FROM chunk NOT INDEXED ORDER BY id";
+        self.each(sql, [], |copy, row| {
+            let (id, flush): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
+            let (image, subject): (i64, i64) = (copy.get(row, 3)?, copy.get(row, 5)?);
+            let bucket = from_sql(copy.get(row, 4)?);
+            let Some(kind) = Kind::of(copy.get(row, 2)?) else {
+                return Err(copy.bad_chunk(id, Bad("is of no known kind")));
+            };
+            let Some(of_source) = copy.images.get(&image) else {
+                return Err(copy.dangling("image", image));
+            };
+            let is_hidden = of_source.row.kind == ImageKind::Kernel && !copy.viewer.is_privileged();
+            let (Some(when), false, true, true) = (
+                copy.flushes.get(&flush),
+                is_hidden,
+                copy.subjects.contains_key(&subject),
+                match kind {
+                    // Shares are of all cycles, and who calls may be anywhere.
+                    Kind::Cycles | Kind::Calls => of_source.wanted,
+                    _ => of_source.may_want(bucket),
+                },
+            ) else {
+                return Ok(());
+            };
+            let chunk = Chunk {
+                id,
+                flush,
+                kind,
+                image,
+                subject,
+                place: Place {
+                    bucket,
+                    time: (when.started, when.ended),
+                },
+            };
+            let data = row.get_ref(6).and_then(|data| Ok(data.as_blob()?));
+            take(copy, chunk, data.map_err(|e| copy.failed(e))?)
+        })
+    }
+
+    fn wants(&self, chunk: &Chunk, (process, address, other): At) -> bool {
+        let processes = self.wanted_processes.as_ref();
+        let is_in_range = |(image, address): (i64, u64)| {
+            let image = self.images.get(&image);
+            let is_seen = |image: &ImageOfSource| {
+                self.viewer.is_privileged() || image.row.kind != ImageKind::Kernel
+            };
+            image.is_some_and(|image| is_seen(image) && image.is_in_range(address))
+        };
+        processes.is_none_or(|wanted| wanted.contains(&process))
+            && match (self.images.get(&chunk.image), chunk.kind) {
+                (None, _) => false,
+                (Some(_), Kind::Cycles) => true,
+                (Some(image), Kind::Calls) => {
+                    image.wants(address) || other.is_some_and(is_in_range)
+                }
+                (Some(image), _) => image.wants(address),
+            }
+    }
+
+    /// Those of the rows that are for this view, as it shows them: under its ids, and without
+    /// places in the kernel that the viewer may not see.
+    fn shown<T: Packed>(&mut self, chunk: &Chunk, rows: Vec<T>) -> Result<Vec<T>, Stop> {
+        self.view.look_behind(rows.len())?;
+        let mut shown = Vec::with_capacity(rows.len());
+        for mut row in rows {
+            let at @ (process, address, other) = row.at();
+            if !self.wants(chunk, at) {
+                continue;
+            }
+            let process = self.put_process(process, chunk.flush)?;
+            let other = match other {
+                Some((image, address)) => self.put_other(image, address)?,
+                None => None,
+            };
+            self.shown.entry(chunk.image).or_default().insert(address);
+            row.set_at((process, address, other));
+            shown.push(row);
+        }
+        Ok(shown)
+    }
+
+    /// A caller or callee, if the viewer may see it.
+    fn put_other(&mut self, image: i64, address: u64) -> Result<Option<(i64, u64)>, Stop> {
+        let Some(of_source) = self.images.get_mut(&image) else {
+            return Err(self.dangling("image", image));
+        };
+        if of_source.row.kind == ImageKind::Kernel && !self.viewer.is_privileged() {
+            return Ok(None);
+        }
+        let id = of_source.put(self.view)?;
+        self.shown.entry(image).or_default().insert(address);
+        Ok(Some((id, address)))
+    }
+
+    fn put_parameter(&mut self, id: i64, names: &HashMap<i64, String>) -> Result<i64, Stop> {
+        if let Some(id) = self.parameters.get(&id) {
+            return Ok(*id);
+        }
+        let Some(name) = names.get(&id) else {
+            return Err(self.dangling("parameter", id));
+        };
+        let new = self.view.parameter(name)?;
+        self.parameters.insert(id, new);
+        Ok(new)
+    }
+
+    fn parameter_names(&mut self) -> Result<HashMap<i64, String>, Stop> {
+        let mut names = HashMap::new();
+        self.each(
+            "SELECT id, name FROM parameter NOT INDEXED",
+            [],
+            |copy, row| {
+                names.insert(copy.get(row, 0)?, copy.get(row, 1)?);
+                Ok(())
+            },
+        )?;
+        Ok(names)
+    }
+
+    /// Packs rows into chunks of the view.
+    fn put_chunks<T: Packed>(
+        &mut self,
+        chunk: &Chunk,
+        rows: Vec<T>,
+        pack: impl Fn(&[T]) -> Vec<u8>,
+    ) -> Result<(), Stop> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let flush = self.put_flush(chunk.flush)?;
+        let subject = self.put_subject(chunk.subject)?;
+        let Some(image) = self.images.get_mut(&chunk.image) else {
+            return Err(self.dangling("image", chunk.image));
+        };
+        let image = image.put(self.view)?;
+        // Call sites that became unknown may have made rows alike.
+        for layer in layers(rows) {
+            self.view.add(
+                "INSERT INTO chunk (flush, kind, image, bucket, subject, data)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![
+                    flush,
+                    chunk.kind.number(),
+                    image,
+                    to_sql(chunk.place.bucket),
+                    subject,
+                    pack(&layer),
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The encodings of the instructions that chunks of the view have.
+    pub(super) fn code(&mut self) -> Result<(), Stop> {
+        let sql = "SELECT id, image, bucket, data FROM code NOT INDEXED ORDER BY id";
+        self.each(sql, [], |copy, row| {
+            let (id, image): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
+            let bucket = from_sql(copy.get(row, 2)?);
+            let Some(shown) = copy.shown.get(&image) else {
+                return Ok(());
+            };
+            let data = row.get_ref(3).and_then(|data| Ok(data.as_blob()?));
+            let rows = decode_code(bucket, data.map_err(|e| copy.failed(e))?);
+            let mut rows = rows.map_err(|bad| copy.corrupt(format!("code {id}: {bad}")))?;
+            rows.retain(|(address, _)| shown.contains(address));
+            let Some(of_source) = copy.images.get(&image) else {
+                return Err(copy.dangling("image", image));
+            };
+            let (false, Some(new)) = (rows.is_empty(), of_source.id) else {
+                return Ok(());
+            };
+            copy.view.add(
+                "INSERT INTO code (image, bucket, data) VALUES (?1, ?2, ?3)",
+                params![new, to_sql(bucket), encode_code(&rows)],
+            )
+        })
+    }
+
+    fn bad_chunk(&self, id: i64, bad: Bad) -> Stop {
+        self.corrupt(format!("chunk {id}: {bad}"))
+    }
+}
