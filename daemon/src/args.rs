@@ -133,6 +133,11 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) duration: Option<f64>,
 
+    /// Write no more than about this much an hour: of lists of values that were reached least often some
+    /// are left out by lot, and others stand for them [default: write all].
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub(crate) hour_mib: Option<u64>,
+
     /// How samples are taken.
     #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,

@@ -91,6 +91,7 @@ pub(crate) struct Database {
     pub(crate) epoch_hours: Number<1, 8784>,
     pub(crate) keep_days: Number<1, 36_500>,
     pub(crate) keep_mib: Number<16, 1_073_741_824>,
+    pub(crate) hour_mib: Number<1, 1_048_576>,
     pub(crate) keep_newest: Number<1, 10_000>,
 }
 
@@ -101,6 +102,7 @@ impl Default for Database {
             epoch_hours: Number(24),
             keep_days: Number(14),
             keep_mib: Number(4096),
+            hour_mib: Number(40),
             keep_newest: Number(3),
         }
     }
@@ -251,6 +253,7 @@ impl Config {
             uid: None,
             comm: None,
             duration: None,
+            hour_mib: Some(self.database.hour_mib.0),
             engine,
             clock,
             rate: Some(rate.small()),

@@ -180,6 +180,10 @@ fn open_files(
         )),
         _ => Writer::create_epoch(&args.output, &choices.epoch(args)).context(CANNOT_WRITE),
     };
+    let writer = writer.map(|mut writer| {
+        writer.set_budget(args.hour_mib.map(|mib| mib << 20), rand::random());
+        writer
+    });
     if let (Err(_), Some(path)) = (&writer, &args.raw) {
         // Its header is all that it has; should it stay, the next recording says so.
         let _ = std::fs::remove_file(path);

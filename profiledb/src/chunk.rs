@@ -140,3 +140,6 @@ fn later(offset: u64, step: u64) -> Result<u64, Bad> {
         .filter(|next| *next < 1 << BUCKET_BITS);
     next.ok_or(Bad("has an address outside its bucket"))
 }
+
+#[cfg(test)]
+mod tests;

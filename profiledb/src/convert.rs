@@ -1,5 +1,7 @@
 //! A database written anew, in the newest layout.
 
+mod unpack;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,8 @@ use crate::profile::Profile;
 use crate::read::{Slices, Source};
 use crate::writer::{PcId, Writer};
 use crate::{Calls, Directions, Error, open};
+
+pub use unpack::unpack;
 
 /// Tables whose rows stay as they are, with the columns that the oldest schema has, and those that
 /// came with chunks.
@@ -48,6 +52,15 @@ const OF_CHUNKS: [(&str, &str); 3] = [
 /// Whatever keeps `from` from being read in full or `to` from being written, and [`Error::Exists`]
 /// where `to` is there; nothing is at `to` then.
 pub fn convert(from: &Path, to: &Path) -> Result<(), Error> {
+    finished(from, to, write_all)
+}
+
+/// Has `write` write a database under another name, and gives it its own when it is whole.
+fn finished(
+    from: &Path,
+    to: &Path,
+    write: fn(&Path, &Path) -> Result<(), Error>,
+) -> Result<(), Error> {
     let (from, to) = (open::absolute(from)?, open::absolute(to)?);
     if to.try_exists().map_err(|e| Error::io(&to, e))? {
         return Err(Error::Exists { path: to });
@@ -57,7 +70,7 @@ pub fn convert(from: &Path, to: &Path) -> Result<(), Error> {
     let partial = PathBuf::from(partial);
     // What another conversion did not live to end.
     remove(&partial);
-    let done = write_all(&from, &partial)
+    let done = write(&from, &partial)
         .and_then(|()| fs::rename(&partial, &to).map_err(|e| Error::io(&to, e)));
     if done.is_err() {
         remove(&partial);

@@ -9,6 +9,7 @@ use hotlist::Estimates;
 use rusqlite::{CachedStatement, OptionalExtension, params};
 
 use self::stage::Stage;
+use crate::budget::Budget;
 use crate::chunk::{BranchOf, CallOf, CyclesOf, ListOf};
 use crate::intern::{Caches, Generation};
 use crate::writer::{PcId, ProcessId, SubjectId, Writer};
@@ -56,6 +57,8 @@ pub struct Flush<'w> {
     ended: i64,
     /// As [`Ids::tau`](crate::chunk::Ids::tau), where the lists were drawn already.
     tau: f64,
+    /// The writer's budget, should nothing of this be saved.
+    budget_before: Option<Budget>,
 }
 
 impl<'w> Flush<'w> {
@@ -69,6 +72,7 @@ impl<'w> Flush<'w> {
             .execute_batch("BEGIN IMMEDIATE")
             .map_err(|e| Error::sqlite(&writer.path, e))?;
         let epoch = writer.epoch;
+        let budget_before = writer.budget.clone();
         // From here on, dropping the flush rolls back.
         let counters = BTreeMap::new();
         let mut flush = Flush {
@@ -81,6 +85,7 @@ impl<'w> Flush<'w> {
             started,
             ended,
             tau: 0.0,
+            budget_before,
         };
         // It is read anew whenever somebody else has written to the file.
         open::check_version(&flush.writer.path, &flush.writer.conn)?;
@@ -107,6 +112,7 @@ impl<'w> Flush<'w> {
             started,
             ended,
             tau: 0.0,
+            budget_before: None,
         }
     }
 
@@ -346,6 +352,7 @@ impl Drop for Flush<'_> {
         }
         // The caches hold ids of rows that are about to go.
         self.writer.caches = Caches::new();
+        self.writer.budget = self.budget_before.take();
         if !self.writer.conn.is_autocommit() {
             // Should it fail, the next BEGIN fails and says why.
             let _ = self.writer.conn.execute_batch("ROLLBACK");

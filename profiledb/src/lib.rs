@@ -35,7 +35,7 @@ pub mod view;
 mod ways;
 mod writer;
 
-pub use convert::convert;
+pub use convert::{convert, unpack};
 pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};

@@ -90,6 +90,19 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         args::document(folder)?;
         return Ok(String::new());
     }
+    if let Report::Convert {
+        old,
+        output,
+        unpack,
+    } = &cli.report
+    {
+        let done = match unpack {
+            true => profiledb::unpack(old, output),
+            false => profiledb::convert(old, output),
+        };
+        done.map_err(|error| Failure::Input(error.to_string()))?;
+        return Ok(String::new());
+    }
     let function = match &cli.report {
         Report::List { function, .. }
         | Report::Args { function }
@@ -256,6 +269,7 @@ fn report(
         | Report::Diff(_)
         | Report::Export(_)
         | Report::Html(_)
+        | Report::Convert { .. }
         | Report::Document { .. } => report::status::report(&profile, source.is_service(), format),
     };
     for note in std::mem::take(&mut view.notes) {

@@ -4,11 +4,13 @@
 //! - [`programs`] finds `vcpid` and `vcpi` as built for release.
 //! - [`fixture`] compiles the fixture, profiles it, and asks `vcpi` for its shares.
 //! - [`coverage`] counts how often a printed interval holds the truth.
+//! - [`rows`] has a database as rows that can be asked with SQL.
 //! - [`shares`] sets true shares next to sampled ones; it only looks at texts.
 
 pub mod coverage;
 pub mod fixture;
 pub mod programs;
+pub mod rows;
 pub mod shares;
 
 use std::str::FromStr;

@@ -14,6 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 use vcpi_tests::programs::Programs;
 
 use common::{ensure, text};
+use vcpi_tests::rows::Rows;
 
 type TestResult = Result<Completion, Failed>;
 
@@ -85,7 +86,8 @@ impl Bench {
     /// What a database holds: cycles, branches and calls by place, and what the lists were fed.
     fn contents(&self, name: &str) -> Result<Vec<i64>, Failed> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let connection = Connection::open_with_flags(self.path(name), flags)?;
+        let rows = Rows::of(&self.path(name))?;
+        let connection = Connection::open_with_flags(rows.path(), flags)?;
         let mut figures = Vec::new();
         for sql in [
             "SELECT sum(samples) FROM cycles",

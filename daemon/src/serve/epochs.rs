@@ -166,8 +166,9 @@ impl Epochs {
         self.running = None;
         self.prepare()?;
         let (path, sequence) = self.directory.next(epoch.started)?;
-        let writer = Writer::create_epoch_as(&path, epoch, Some(sequence))
+        let mut writer = Writer::create_epoch_as(&path, epoch, Some(sequence))
             .context("cannot begin a database")?;
+        writer.set_budget(Some(self.settings.hour_mib.0 << 20), rand::random());
         let identity = identity(&path).context("the new database is not there")?;
         tracing::info!("epoch {sequence} begins in {}", path.display());
         self.running = Some(Running {

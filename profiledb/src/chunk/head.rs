@@ -11,7 +11,7 @@ use super::{Bad, MOST_RAW};
 const VERSION: u8 = 1;
 
 /// Bytes in front of what the checksum is of.
-const FRONT: usize = 5;
+pub(super) const FRONT: usize = 5;
 
 /// The level of the compression. See `docs/decisions/storage.md` for what others cost and save.
 const LEVEL: i32 = 3;
@@ -48,7 +48,7 @@ pub(super) fn pack(ids: &Ids, rows: usize, columns: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Sets version and checksum.
-fn seal(blob: &mut [u8]) {
+pub(super) fn seal(blob: &mut [u8]) {
     let sum = crc32fast::hash(&blob[FRONT..]);
     blob[0] = VERSION;
     blob[1..FRONT].copy_from_slice(&sum.to_le_bytes());
@@ -253,4 +253,18 @@ impl Dictionary {
     pub(super) fn into_ids(self) -> Vec<i64> {
         self.ids
     }
+}
+
+/// The same blob with its columns as they are, not compressed.
+#[cfg(test)]
+pub(super) fn plain(blob: &[u8]) -> Result<Vec<u8>, Bad> {
+    let unpacked = unpack(blob)?;
+    let mut plain = vec![0; FRONT];
+    write_ids(&mut plain, &unpacked.ids);
+    put(&mut plain, unpacked.rows as u64);
+    put(&mut plain, unpacked.raw.len() as u64);
+    plain.push(0);
+    plain.extend(unpacked.raw);
+    seal(&mut plain);
+    Ok(plain)
 }

@@ -67,6 +67,8 @@ fn forged_rows() -> Outcome {
         ("DELETE FROM subject", "subject 1, which is missing"),
         ("DELETE FROM process", "process 1, which is missing"),
         ("DELETE FROM pc", "pc 1, which is missing"),
+        ("DELETE FROM pc; DELETE FROM cycles; DELETE FROM hotlist; DELETE FROM tuple",
+            "pc 2, which is missing"),
         ("UPDATE cycles SET caller = -1", "pc -1, which is missing"),
         ("UPDATE call SET callee = 77", "pc 77, which is missing"),
         ("UPDATE counter SET flush = 2", "flush 2, which is missing"),
@@ -106,6 +108,18 @@ fn forged_rows() -> Outcome {
         ("UPDATE branch SET squares = -9e999", "a weight of -inf"),
         ("UPDATE call SET weight = -0.5", "a weight of -0.5"),
         ("UPDATE call SET squares = 9e999", "a weight of inf"),
+        ("UPDATE chunk SET kind = 9 WHERE id = 1", "chunk 1: it is of no known kind"),
+        ("UPDATE chunk SET flush = 9", "flush 9, which is missing"),
+        ("UPDATE chunk SET image = 9", "image 9, which is missing"),
+        ("UPDATE chunk SET subject = 9", "subject 9, which is missing"),
+        ("UPDATE chunk SET data = x'' WHERE id = 2", "chunk 2: it is too short"),
+        ("UPDATE chunk SET data = zeroblob(99) WHERE id = 2", "chunk 2: it is of a version"),
+        ("UPDATE chunk SET data = CAST(data || x'00' AS BLOB) WHERE id = 1", "has not the checksum"),
+        ("UPDATE chunk SET kind = 5 WHERE id = 1", "chunk 1: it"),
+        ("UPDATE chunk SET kind = 2 WHERE id = 1", "chunk 1: it"),
+        ("DELETE FROM parameter", "parameter 1, which is missing"),
+        ("UPDATE code SET data = zeroblob(9)", "code 1: it is of a version"),
+        ("UPDATE code SET image = 9", "image 9, which is missing"),
         ("PRAGMA user_version = 0", "schema version 0"),
         ("PRAGMA user_version = -3", "schema version -3"),
     ];
@@ -397,7 +411,7 @@ fn room_for_nothing() -> Outcome {
         )
     };
     forge(&path, &lists(100))?;
-    assert_eq!(load(&path)?.hotlists.len(), 101);
+    assert_eq!(load(&path)?.hotlists.len(), 102);
     forge(&path, &lists(60_000))?;
     match load(&path) {
         Err(Error::Corrupt { detail, .. }) => assert!(detail.contains("room for"), "{detail}"),
@@ -432,6 +446,6 @@ fn cut_short() -> Outcome {
     assert!(matches!(read, Some(Error::Unrecovered { .. })), "{read:?}");
     Writer::create_epoch(&copy, &epoch("more"))?.close()?;
     let profile = load(&copy)?;
-    assert_eq!((profile.epochs.len(), profile.cycles.len()), (2, 2));
+    assert_eq!((profile.epochs.len(), profile.cycles.len()), (2, 4));
     Ok(())
 }

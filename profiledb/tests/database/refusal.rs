@@ -72,8 +72,8 @@ fn newer_schema() -> Outcome {
     let dir = tempdir()?;
     let path = dir.path().join("newer.db");
     database(&path, 1)?;
-    Connection::open(&path)?.pragma_update(None, "user_version", 5)?;
-    refused(&path, "schema version 5, this program knows up to 4")
+    Connection::open(&path)?.pragma_update(None, "user_version", 6)?;
+    refused(&path, "schema version 6, this program knows up to 5")
 }
 
 /// So is one that lacks what today's has, and it is not called damaged.
@@ -91,7 +91,7 @@ fn older_schema() -> Outcome {
 #[test]
 fn other_schema_meanwhile() -> Outcome {
     let dir = tempdir()?;
-    for (version, says) in [(5, "schema version 5"), (1, "of an older vcpi")] {
+    for (version, says) in [(6, "schema version 6"), (1, "of an older vcpi")] {
         let path = dir.path().join(format!("{version}.db"));
         let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
         writer.begin(0, 60)?.commit()?;

@@ -45,9 +45,10 @@ fn round_trip() -> Outcome {
     assert_eq!((branch.taken, branch.not_taken, branch.unknown), (9, 1, 2));
     assert_eq!(branch.pc, profile.cycles[1].pc);
     assert_eq!(profile.calls.len(), 2);
-    assert_eq!((profile.calls[0].site, profile.calls[0].calls), (site, 7));
-    assert_eq!(profile.calls[0].callee, Some(profile.cycles[0].pc));
-    assert_eq!(profile.calls[1].callee, None);
+    // What is not known comes first.
+    assert_eq!((profile.calls[1].site, profile.calls[1].calls), (site, 7));
+    assert_eq!(profile.calls[1].callee, Some(profile.cycles[0].pc));
+    assert_eq!(profile.calls[0].callee, None);
     let symbol = &profile.symbols[0];
     assert_eq!((symbol.image, symbol.address, symbol.size), (1, 0x2000, 64));
     assert_eq!(symbol.name, "caller");

@@ -160,9 +160,9 @@ fn programs(profile: &Profile, service: &Service) -> BTreeSet<String> {
 
 /// Keys that are among the values of a profile.
 fn keys<'p>(profile: &Profile, people: &'p [Person]) -> BTreeSet<&'p str> {
-    let lists = profile.hotlists.iter().map(|row| row.list.to_parts());
+    let lists = profile.hotlists.iter();
     let values: BTreeSet<u64> = lists
-        .flat_map(|parts| parts.tuples)
+        .flat_map(|row| row.list.tuples())
         .map(|tuple| tuple.value)
         .collect();
     people

@@ -8,6 +8,7 @@ use libtest_mimic::Failed;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags};
 use vcpi_tests::programs::{Programs, root};
+use vcpi_tests::rows::Rows;
 use vcpi_tests::variable;
 
 /// Samples per second of processor time.
@@ -143,7 +144,11 @@ impl Bench {
 
     pub(crate) fn open(&self, database: &str) -> Result<Connection, Failed> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        Ok(Connection::open_with_flags(self.path(database), flags)?)
+        let rows = Rows::of(&self.path(database))?;
+        let connection = Connection::open_with_flags(rows.path(), flags)?;
+        // The file goes when the rows do, and stays with whoever has it open.
+        connection.execute_batch("SELECT 1 FROM epoch")?;
+        Ok(connection)
     }
 }
 

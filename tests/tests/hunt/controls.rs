@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use crate::kinds::{KINDS, Kind};
 use crate::program::{Machine, Source, generate};
 use crate::run::{Range, read_traces};
+use vcpi_tests::rows::Rows;
 
 /// The kind and the seed that are recorded.
 const SEED: u64 = 1;
@@ -26,6 +27,8 @@ pub(crate) fn planted(range: &Range) -> Result<()> {
         let traces = read_traces(&folder, engine)?;
         let trace = traces.values().next().context("a trace")?;
         let marked = trace.marked.clone();
+        // As rows, which can be changed one by one.
+        std::fs::copy(Rows::of(&path)?.path(), &path)?;
         let database = Connection::open(&path)?;
         let changed = database.execute(
             "UPDATE tuple SET value = (value | 4660) - (value & 4660) WHERE (hotlist, rank) IN \

@@ -7,6 +7,7 @@ use anyhow::Result;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::trace::Trace;
+use vcpi_tests::rows::Rows;
 
 /// Values of one instruction that are shown with a finding, at most.
 const SHOWN: usize = 4;
@@ -69,7 +70,8 @@ pub(crate) struct Judge<'a> {
 impl Judge<'_> {
     /// Holds everything about marked instructions to what can be.
     pub(crate) fn judge(&self, database: &Path) -> Result<Verdict> {
-        let database = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let rows = Rows::of(database)?;
+        let database = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let mut verdict = Verdict::default();
         self.profiles(&database, &mut verdict)?;
         self.branches(&database, &mut verdict)?;

@@ -14,6 +14,7 @@ use crate::judge::{Finding, Judge, Verdict};
 use crate::kinds::Kind;
 use crate::program::{Machine, Source, generate};
 use crate::trace::Trace;
+use vcpi_tests::rows::Rows;
 
 /// Instructions of a window: few, and as many as usual.
 const WINDOW: u32 = 16;
@@ -175,7 +176,8 @@ fn related_verdict(engine: &str, database: &Path, program: &Path) -> Result<Verd
     let failed = |failed: libtest_mimic::Failed| {
         anyhow::anyhow!("{}", failed.message().unwrap_or("no reason given"))
     };
-    let database = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let rows = Rows::of(database)?;
+    let database = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let checks = checks::of_image(program).map_err(failed)?;
     let mut found = checks::Verdict::default();
     checks::judge(&database, checks::Place::File(program), &checks, &mut found).map_err(failed)?;

@@ -14,6 +14,7 @@ use vcpi_tests::programs::Programs;
 use crate::common::ensure;
 use crate::manager::{self, Manager};
 use crate::{TestResult, busy_program, done, programs};
+use vcpi_tests::rows::Rows;
 
 /// How long samples are waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -183,6 +184,7 @@ fn count(manager: &Manager, sql: &str, name: &str) -> Result<i64, Failed> {
     files.retain(|path| path.extension().is_some_and(|extension| extension == "db"));
     files.sort();
     let file = files.last().ok_or("there is no database")?;
-    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let rows = Rows::of(file)?;
+    let connection = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Ok(connection.query_row(sql, [name], |row| row.get(0))?)
 }

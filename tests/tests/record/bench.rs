@@ -10,6 +10,7 @@ use serde_json::Value;
 use vcpi_tests::programs::Programs;
 
 use crate::common::{ensure, text};
+use vcpi_tests::rows::Rows;
 
 /// Lines that burn about this much processor time in a shell-free way.
 pub(crate) const BURN: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
@@ -57,7 +58,8 @@ impl Bench {
 
     pub(crate) fn query<T: rusqlite::types::FromSql>(&self, sql: &str) -> Result<T, Failed> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let connection = Connection::open_with_flags(self.path("db"), flags)?;
+        let rows = Rows::of(&self.path("db"))?;
+        let connection = Connection::open_with_flags(rows.path(), flags)?;
         Ok(connection.query_row(sql, [], |row| row.get(0))?)
     }
 

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use crate::bench::{BURN, Bench};
 use crate::common::{ensure, text};
 use crate::{TestResult, done};
+use vcpi_tests::rows::Rows;
 
 /// A file system of its own, a few hundred KiB large, unmounted at the end.
 struct SmallDisk<'a>(&'a Path);
@@ -92,7 +93,8 @@ pub(crate) fn full_disk_mended() -> TestResult {
     ensure(output.status.success(), || text(&output))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure(said.contains("kept in memory"), || said.clone())?;
-    let connection = Connection::open(at.join("db"))?;
+    let rows = Rows::of(&at.join("db"))?;
+    let connection = Connection::open(rows.path())?;
     let samples: i64 =
         connection.query_row("SELECT sum(samples) FROM cycles", [], |row| row.get(0))?;
     let counted: i64 = connection.query_row(

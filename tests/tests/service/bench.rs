@@ -16,6 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 use vcpi_tests::programs::Programs;
 
 use crate::common::ensure;
+use vcpi_tests::rows::Rows;
 
 /// How long anything is waited for before the test fails.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -306,7 +307,8 @@ impl Drop for Service {
 
 /// What a query gives of a database that nobody writes to.
 pub(crate) fn query<T: FromSql>(database: &Path, sql: &str) -> Result<T, Failed> {
-    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let rows = Rows::of(database)?;
+    let connection = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Ok(connection.query_row(sql, [], |row| row.get(0))?)
 }
 
@@ -316,6 +318,8 @@ pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
     let connection = Connection::open(database)?;
     let found: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
     ensure(found == "ok", || format!("{}: {found}", database.display()))?;
+    let rows = Rows::of(database)?;
+    let connection = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let broken: i64 = connection.query_row(
         "SELECT count(*) FROM flush WHERE
            (SELECT coalesce(sum(samples), 0) FROM cycles WHERE flush = flush.id) !=

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use vcpi_tests::rows::Rows;
 
 /// Counters of a recording.
 #[derive(Debug, Clone, Default)]
@@ -69,9 +70,10 @@ impl Counts {
 /// # Errors
 /// If the database cannot be read.
 pub(super) fn rows(database: &Path, query: &str) -> Result<Vec<Vec<String>>> {
+    let unpacked = Rows::of(database)?;
     let output = Command::new("sqlite3")
         .args(["-readonly", "-separator", "\t"])
-        .arg(database)
+        .arg(unpacked.path())
         .arg(query)
         .stdin(Stdio::null())
         .output()

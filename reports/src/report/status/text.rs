@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 17] = [
+const MEANINGS: [(&str, &str); 19] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -68,6 +68,14 @@ const MEANINGS: [(&str, &str); 17] = [
     (
         "timer_late",
         "came after what was interrupted had gone on: without registers",
+    ),
+    (
+        "lists_left_out",
+        "lists of values that were reached seldom: others stand for them, by lot (`hour_mib`)",
+    ),
+    (
+        "events_left_out",
+        "what these were reached; what others stand for them is right on average",
     ),
     (
         "buffer_full",
