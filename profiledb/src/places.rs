@@ -14,10 +14,14 @@ pub struct Places {
 impl Places {
     /// Adds the addresses of an image from `start` on and below `end`.
     pub fn add(&mut self, image: &Image, start: u64, end: u64) {
+        self.add_to(key(image), start, end);
+    }
+
+    fn add_to(&mut self, key: (ImageKind, String, String), start: u64, end: u64) {
         if start >= end {
             return;
         }
-        let ranges = self.of_image.entry(key(image)).or_default();
+        let ranges = self.of_image.entry(key).or_default();
         let first = ranges.partition_point(|(_, behind)| *behind < start);
         let last = ranges.partition_point(|(from, _)| *from <= end);
         let (mut from, mut behind) = (start, end);
@@ -30,6 +34,15 @@ impl Places {
     /// Adds all addresses of an image but the very last.
     pub fn add_all(&mut self, image: &Image) {
         self.add(image, 0, u64::MAX);
+    }
+
+    /// Adds all places of others.
+    pub fn add_places(&mut self, others: &Places) {
+        for (key, ranges) in &others.of_image {
+            for (start, end) in ranges {
+                self.add_to(key.clone(), *start, *end);
+            }
+        }
     }
 
     /// Whether there is no place among them.

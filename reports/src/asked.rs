@@ -7,9 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use profiledb::rows::{Image, ImageKind};
-use profiledb::{Outline, Places, Profile, SymbolRow};
+use profiledb::{Places, Profile, SymbolRow};
 use symbols::{Functions, Room, named};
 
 use crate::elf::{self, Elf};
@@ -88,6 +89,9 @@ const WRITTEN_OTHERWISE: [&str; 66] = [
     "volatile",
 ];
 
+/// Images are looked at side by side.
+const THREADS: usize = 2;
+
 /// Where functions of this name may be in images of the databases; with `stubs` also the PLT stubs
 /// that lead there. `None`: it cannot be told so.
 pub(crate) fn places(
@@ -99,23 +103,40 @@ pub(crate) fn places(
     let asked = Asked::new(name, stubs)?;
     let outline = Profile::outline(paths).ok()?;
     let wanted = images::spellings(only);
-    let room = Room::new(MAX_TOTAL);
-    let mut places = Places::default();
     let mut stored: BTreeMap<usize, Vec<&SymbolRow>> = BTreeMap::new();
     for symbol in &outline.symbols {
         stored.entry(symbol.image).or_default().push(symbol);
     }
-    let Outline { images, .. } = &outline;
-    for (index, image) in images.iter().enumerate() {
-        let is_wanted = only.is_empty() || wanted.iter().any(|name| image.is_named(name));
-        if !is_wanted && !asked.stubs {
-            continue;
+    let look = |part: usize| {
+        let room = Room::new(MAX_TOTAL / THREADS as u64);
+        let mut places = Places::default();
+        let images = outline.images.iter().enumerate();
+        for (index, image) in images.skip(part).step_by(THREADS) {
+            let is_wanted = only.is_empty() || wanted.iter().any(|name| image.is_named(name));
+            if !is_wanted && !asked.stubs {
+                continue;
+            }
+            let stored = stored.get(&index).map(Vec::as_slice).unwrap_or_default();
+            asked.look_at_stored(image, stored, &mut places);
+            // What cannot be parsed names nothing.
+            let _ = fenced(|| asked.look_at_file(image, is_wanted, &room, &mut places));
         }
-        let stored = stored.get(&index).map(Vec::as_slice).unwrap_or_default();
-        asked.look_at_stored(image, stored, &mut places);
-        // What cannot be parsed names nothing.
-        let _ = fenced(|| asked.look_at_file(image, is_wanted, &room, &mut places));
-    }
+        places
+    };
+    let mut places = Places::default();
+    thread::scope(|scope| {
+        let look = &look;
+        let parts = (0..THREADS).map(|part| scope.spawn(move || look(part)));
+        // One that panicked has said so, and all is read then.
+        for found in parts
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|part| part.join())
+        {
+            places.add_places(&found.ok()?);
+        }
+        Some(())
+    })?;
     (!places.is_empty()).then_some(places)
 }
 

@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use profiledb::{Filter, Profile};
 
-use crate::args::{Cli, Common, Format, Report};
+use crate::args::{Cli, Common, Format, Report, TopBy};
 use crate::failure::Failure;
 use crate::render::clean;
 use crate::source::{Loaded, Source};
@@ -237,6 +237,12 @@ fn report(
         stubs: matches!(cli.report, Report::Args { .. }),
         others: cli.report.shows_others(),
         is_part: filter.places.is_some(),
+        nameless: matches!(
+            cli.report,
+            Report::Top {
+                by: TopBy::Image | TopBy::Process
+            }
+        ),
     };
     let mut view = match View::new(&profile, &cli.common, question) {
         Ok(view) => view,

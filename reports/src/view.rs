@@ -57,6 +57,8 @@ pub(crate) struct Question<'a> {
     pub(crate) others: bool,
     /// Rows at some places alone were read.
     pub(crate) is_part: bool,
+    /// No function is named.
+    pub(crate) nameless: bool,
 }
 
 /// A named and filtered profile.
@@ -98,6 +100,7 @@ impl<'p> View<'p> {
             stubs,
             others,
             is_part,
+            nameless,
         } = question;
         let images = images::named(profile, &common.image)?;
         // A stub may lead from any image to any other.
@@ -107,8 +110,10 @@ impl<'p> View<'p> {
                 pcs.get(pc).is_some_and(|pc| images.contains(&pc.image))
             })
         });
+        let by_function = function.is_some() || common.only_function.is_some();
         let near = match is_part && !others {
             true => Some(images::asked(profile)),
+            false if nameless && !by_function => Some(BTreeSet::new()),
             false => near,
         };
         let symbols = Symbols::new(profile, !common.no_symbols, near.as_ref());
