@@ -243,10 +243,10 @@ impl<'a> Asked<'a> {
                     places.add(image, start, end);
                 }
             }
-            if self.stubs && said.is_imported {
+            if self.stubs && said.has_stubs {
                 add_stubs(image, elf, places);
             }
-        } else if named(elf.binary(), None, self.part, &|raw| self.is_meant(raw)).is_imported {
+        } else if named(elf.binary(), None, self.part, &|raw| self.is_meant(raw)).has_stubs {
             add_stubs(image, elf, places);
         }
         // Whether such a file is the one that was profiled shows in all of its code.

@@ -13,8 +13,9 @@ use crate::table::text;
 pub struct Named {
     /// Ranges of addresses that hold all functions of the name, and maybe more.
     pub ranges: Vec<(u64, u64)>,
-    /// Whether the image calls a function of the name that another one has.
-    pub is_imported: bool,
+    /// Whether the image may have a PLT stub that leads to a function of the name: to another image's,
+    /// or to its own that others may replace.
+    pub has_stubs: bool,
     /// Whether its tables name the functions that no other file knows, too.
     pub is_whole: bool,
 }
@@ -85,9 +86,10 @@ impl Search<'_> {
     fn look_at<'a, Header: FileHeader>(&mut self, file: &ElfFile<'a, Header, Pieces<'a>>) {
         let whole = file.elf_symbol_table();
         self.named.is_whole |= !whole.is_empty();
-        for table in [whole, file.elf_dynamic_symbol_table()] {
+        let dynamic = file.elf_dynamic_symbol_table();
+        for (table, is_dynamic) in [(whole, false), (dynamic, true)] {
             // Broken tables name nothing.
-            let _ = self.look_at_table(file, table);
+            let _ = self.look_at_table(file, table, is_dynamic);
         }
     }
 
@@ -95,6 +97,7 @@ impl Search<'_> {
         &mut self,
         file: &ElfFile<'a, Header, Pieces<'a>>,
         table: &SymbolTable<'a, Header, Pieces<'a>>,
+        is_dynamic: bool,
     ) -> Option<()> {
         let endian = file.endian();
         let sections = file.elf_section_table();
@@ -114,8 +117,8 @@ impl Search<'_> {
             {
                 continue;
             }
+            self.named.has_stubs |= is_dynamic;
             if symbol.st_shndx(endian) == elf::SHN_UNDEF {
-                self.named.is_imported = true;
                 continue;
             }
             let (start, size): (u64, u64) = (
@@ -172,3 +175,6 @@ fn next_sized(binary: &Binary, start: u64) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
