@@ -1,4 +1,4 @@
-//! Chunks: rows of one kind, subject, image and 64 KiB of its addresses, packed into one blob.
+//! Chunks: rows of one kind, subject, image and stretch of its addresses, packed into one blob.
 //!
 //! `docs/format.md` is the one description of the bytes. Here is what makes them and reads them,
 //! without a database: ids are numbers that mean something to whoever asks.
@@ -25,8 +25,8 @@ pub(crate) use values::{ListOf, decode_values, encode_values, has_double};
 #[error("it {0}")]
 pub(crate) struct Bad(pub(crate) &'static str);
 
-/// Bits of an address within its bucket.
-pub(crate) const BUCKET_BITS: u32 = 16;
+/// Bits of an address within its bucket, for encodings.
+pub(crate) const CODE_BITS: u32 = 16;
 
 /// The most bytes of a chunk's columns before they are compressed. Whoever writes makes several
 /// chunks of what is more.
@@ -105,6 +105,16 @@ impl Kind {
         }
     }
 
+    /// Bits of an address within its bucket. Rows of few bytes, and kinds that have few rows, have
+    /// larger buckets: what is around the rows of a chunk takes some 60 bytes.
+    pub(crate) const fn bits(self) -> u32 {
+        match self {
+            Kind::Values | Kind::Keyed => 16,
+            Kind::Branches => 18,
+            Kind::Cycles | Kind::Calls => 22,
+        }
+    }
+
     pub(crate) fn of(number: i64) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
@@ -119,25 +129,28 @@ pub(crate) struct Place {
     pub(crate) time: (i64, i64),
 }
 
-/// The bucket of an address.
-pub(crate) const fn bucket_of(address: u64) -> u64 {
-    address >> BUCKET_BITS
+/// The bucket of an address, for rows of a kind.
+pub(crate) const fn bucket_of(kind: Kind, address: u64) -> u64 {
+    address >> kind.bits()
+}
+
+/// The bucket of an address, for encodings.
+pub(crate) const fn code_bucket_of(address: u64) -> u64 {
+    address >> CODE_BITS
 }
 
 /// The address of an offset in a bucket.
-const fn address_in(bucket: u64, offset: u64) -> u64 {
-    bucket << BUCKET_BITS | offset
+const fn address_in(bits: u32, bucket: u64, offset: u64) -> u64 {
+    bucket << bits | offset
 }
 
-const fn offset_of(address: u64) -> u64 {
-    address & ((1 << BUCKET_BITS) - 1)
+const fn offset_of(bits: u32, address: u64) -> u64 {
+    address & ((1 << bits) - 1)
 }
 
 /// The offset behind one by `step`, if it is one.
-fn later(offset: u64, step: u64) -> Result<u64, Bad> {
-    let next = offset
-        .checked_add(step)
-        .filter(|next| *next < 1 << BUCKET_BITS);
+fn later(bits: u32, offset: u64, step: u64) -> Result<u64, Bad> {
+    let next = offset.checked_add(step).filter(|next| *next < 1 << bits);
     next.ok_or(Bad("has an address outside its bucket"))
 }
 

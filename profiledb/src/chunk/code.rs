@@ -2,7 +2,7 @@
 
 use super::bytes::{Reader, put};
 use super::head::{Ids, pack, unpack};
-use super::{Bad, address_in, later, offset_of};
+use super::{Bad, CODE_BITS, address_in, later, offset_of};
 use crate::MAX_INSTRUCTION;
 
 /// Packs the encodings at addresses of one bucket, which lie in order.
@@ -10,7 +10,7 @@ pub(crate) fn encode_code(rows: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let (mut addresses, mut lengths, mut all) = (Vec::new(), Vec::new(), Vec::new());
     let mut offset = 0;
     for (address, bytes) in rows {
-        let next = offset_of(*address);
+        let next = offset_of(CODE_BITS, *address);
         put(&mut addresses, next - offset);
         offset = next;
         // At most 15.
@@ -27,8 +27,8 @@ pub(crate) fn decode_code(bucket: u64, blob: &[u8]) -> Result<Vec<(u64, Vec<u8>)
     let mut rows: Vec<(u64, Vec<u8>)> = Vec::with_capacity(unpacked.rows);
     let mut offset = 0;
     for _ in 0..unpacked.rows {
-        offset = later(offset, addresses.number()?)?;
-        let address = address_in(bucket, offset);
+        offset = later(CODE_BITS, offset, addresses.number()?)?;
+        let address = address_in(CODE_BITS, bucket, offset);
         if rows.last().is_some_and(|(last, _)| *last >= address) {
             return Err(Bad("has its rows out of order"));
         }

@@ -3,7 +3,7 @@
 use super::bytes::{Reader, folded, put, put_real, put_rough};
 use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
 use super::recent::Recent;
-use super::{At, Bad, Packed, Place, address_in, later, offset_of};
+use super::{At, Bad, Kind, Packed, Place, address_in, later, offset_of};
 use crate::{Calls, Directions};
 
 /// Interrupts at a PC.
@@ -81,7 +81,24 @@ const PART: f64 = 65_536.0;
 const SQUARES_UNKNOWN: u8 = 0;
 /// It is the square of all that is known: of one window.
 const SQUARES_OF_ONE: u8 = 1;
-const SQUARES_OWN: u8 = 2;
+/// By how many windows of one weight would tell as much.
+const SQUARES_BY_WINDOWS: u8 = 2;
+const SQUARES_OWN: u8 = 3;
+
+/// Steps of a number of windows for each doubling: it is kept to one percent.
+const STEPS: f64 = 32.0;
+/// The most steps.
+const MOST_STEPS: f64 = 64.0 * STEPS;
+
+/// The steps of the windows that squares stand for.
+fn steps(squares: f64, known: f64) -> f64 {
+    ((known * known / squares).log2() * STEPS).round()
+}
+
+/// The squares of windows at a step.
+fn squares_at(steps: f64, known: f64) -> f64 {
+    known * known / (steps / STEPS).exp2()
+}
 
 /// The columns of places, and of what is at them.
 #[derive(Default)]
@@ -98,7 +115,12 @@ struct Columns {
 
 impl Columns {
     /// Writes places that lie in order, calls `more` with each row, and packs all.
-    fn pack<T: Packed>(mut self, rows: &[T], mut more: impl FnMut(&mut Self, &T)) -> Vec<u8> {
+    fn pack<T: Packed>(
+        mut self,
+        kind: Kind,
+        rows: &[T],
+        mut more: impl FnMut(&mut Self, &T),
+    ) -> Vec<u8> {
         let processes = Dictionary::of(rows.iter().map(|row| row.at().0));
         let images = Dictionary::of(rows.iter().filter_map(|row| Some(row.at().2?.0)));
         let has_others = rows.iter().any(|row| row.at().2.is_some());
@@ -108,7 +130,7 @@ impl Columns {
             let mut offset = 0;
             for row in run {
                 let (_, address, other) = row.at();
-                let next = offset_of(address);
+                let next = offset_of(kind.bits(), address);
                 put(&mut self.addresses, next - offset);
                 offset = next;
                 if has_others {
@@ -162,9 +184,13 @@ impl Columns {
         }
     }
 
-    fn squares(&mut self, kind: u8, squares: Option<f64>) {
-        if kind == SQUARES_OWN {
-            put_rough(&mut self.reals, squares.unwrap_or_default());
+    fn squares(&mut self, kind: u8, squares: Option<f64>, known: f64) {
+        let squares = squares.unwrap_or_default();
+        match kind {
+            // The kind says that it is within its range.
+            SQUARES_BY_WINDOWS => put(&mut self.reals, steps(squares, known) as u64),
+            SQUARES_OWN => put_rough(&mut self.reals, squares),
+            _ => {}
         }
     }
 }
@@ -173,13 +199,15 @@ fn squares_kind(squares: Option<f64>, known: f64) -> u8 {
     match squares {
         None => SQUARES_UNKNOWN,
         Some(squares) if squares == known * known => SQUARES_OF_ONE,
+        // One window at the least.
+        Some(squares) if (0.0..=MOST_STEPS).contains(&steps(squares, known)) => SQUARES_BY_WINDOWS,
         Some(_) => SQUARES_OWN,
     }
 }
 
 /// Packs interrupts that lie in the order of their keys.
 pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
-    Columns::default().pack(rows, |columns, row| {
+    Columns::default().pack(Kind::Cycles, rows, |columns, row| {
         put(&mut columns.counts, row.samples);
         put(&mut columns.weights, row.weight);
     })
@@ -188,7 +216,7 @@ pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
 /// Packs branches that lie in the order of their keys.
 pub(crate) fn encode_branches(rows: &[BranchOf]) -> Vec<u8> {
     let mut recent = Recent::default();
-    Columns::default().pack(rows, |columns, row| {
+    Columns::default().pack(Kind::Branches, rows, |columns, row| {
         let Directions {
             taken,
             not_taken,
@@ -208,19 +236,19 @@ pub(crate) fn encode_branches(rows: &[BranchOf]) -> Vec<u8> {
             columns.weight(weight, &mut recent);
         }
         columns.shapes.push(shape);
-        columns.squares(kind, squares);
+        columns.squares(kind, squares, weights[0] + weights[1]);
     })
 }
 
 /// Packs calls that lie in the order of their keys.
 pub(crate) fn encode_calls(rows: &[CallOf]) -> Vec<u8> {
     let mut recent = Recent::default();
-    Columns::default().pack(rows, |columns, row| {
+    Columns::default().pack(Kind::Calls, rows, |columns, row| {
         let kind = squares_kind(row.seen.squares, row.seen.weight);
         columns.shapes.push(kind);
         put(&mut columns.counts, row.seen.times);
         columns.weight(row.seen.weight, &mut recent);
-        columns.squares(kind, row.seen.squares);
+        columns.squares(kind, row.seen.squares, row.seen.weight);
     })
 }
 
@@ -236,6 +264,7 @@ struct Decoder<'b> {
 
 /// Unpacks rows: `take` makes one of a place and what the columns have of it.
 fn decode<T>(
+    kind: Kind,
     place: Place,
     blob: &[u8],
     take: impl Fn(At, &mut Decoder<'_>) -> Result<T, Bad>,
@@ -267,7 +296,7 @@ fn decode<T>(
         let (process, _) = unpacked.process(index)?;
         let mut offset = 0;
         for _ in 0..runs.count(unpacked.rows - rows.len())? {
-            offset = later(offset, addresses.number()?)?;
+            offset = later(kind.bits(), offset, addresses.number()?)?;
             let other = other(&unpacked, &mut others, &mut last_other)?;
             let key = (index, offset, other);
             if last.is_some_and(|last| last >= key) {
@@ -278,7 +307,11 @@ fn decode<T>(
                 Some((image, address)) => Some((unpacked.image(image)?, address)),
                 None => None,
             };
-            let at = (process, address_in(place.bucket, offset), other);
+            let at = (
+                process,
+                address_in(kind.bits(), place.bucket, offset),
+                other,
+            );
             rows.push(take(at, &mut decoder)?);
         }
     }
@@ -330,6 +363,13 @@ impl Decoder<'_> {
         match kind {
             SQUARES_UNKNOWN => Ok(None),
             SQUARES_OF_ONE => Ok(Some(known * known)),
+            SQUARES_BY_WINDOWS => {
+                let steps = self.reals.number()? as f64;
+                match steps <= MOST_STEPS {
+                    true => Ok(Some(squares_at(steps, known))),
+                    false => Err(Bad("has squares of more windows than there can be")),
+                }
+            }
             SQUARES_OWN => self.reals.rough().map(Some),
             _ => Err(Bad("has squares of no known kind")),
         }
@@ -338,61 +378,76 @@ impl Decoder<'_> {
 
 /// Unpacks interrupts.
 pub(crate) fn decode_cycles(place: Place, blob: &[u8]) -> Result<Vec<CyclesOf>, Bad> {
-    decode(place, blob, |(process, address, caller), columns| {
-        Ok(CyclesOf {
-            process,
-            address,
-            caller,
-            samples: columns.counts.number()?,
-            weight: columns.weights.number()?,
-        })
-    })
+    decode(
+        Kind::Cycles,
+        place,
+        blob,
+        |(process, address, caller), columns| {
+            Ok(CyclesOf {
+                process,
+                address,
+                caller,
+                samples: columns.counts.number()?,
+                weight: columns.weights.number()?,
+            })
+        },
+    )
 }
 
 /// Unpacks branches.
 pub(crate) fn decode_branches(place: Place, blob: &[u8]) -> Result<Vec<BranchOf>, Bad> {
-    decode(place, blob, |(process, address, _), columns| {
-        let shape = columns.shapes.byte()?;
-        let mut times = [0; 3];
-        let mut weights = [0.0; 3];
-        for (bit, (times, weight)) in times.iter_mut().zip(&mut weights).enumerate() {
-            if shape & (1 << bit) != 0 {
-                *times = columns.counts.number()?;
-                *weight = columns.weight()?;
+    decode(
+        Kind::Branches,
+        place,
+        blob,
+        |(process, address, _), columns| {
+            let shape = columns.shapes.byte()?;
+            let mut times = [0; 3];
+            let mut weights = [0.0; 3];
+            for (bit, (times, weight)) in times.iter_mut().zip(&mut weights).enumerate() {
+                if shape & (1 << bit) != 0 {
+                    *times = columns.counts.number()?;
+                    *weight = columns.weight()?;
+                }
             }
-        }
-        let squares = columns.squares(shape >> 3, weights[0] + weights[1])?;
-        let [taken, not_taken, unknown] = times;
-        Ok(BranchOf {
-            process,
-            address,
-            seen: Directions {
-                taken,
-                not_taken,
-                unknown,
-                weights,
-                squares,
-            },
-        })
-    })
+            let squares = columns.squares(shape >> 3, weights[0] + weights[1])?;
+            let [taken, not_taken, unknown] = times;
+            Ok(BranchOf {
+                process,
+                address,
+                seen: Directions {
+                    taken,
+                    not_taken,
+                    unknown,
+                    weights,
+                    squares,
+                },
+            })
+        },
+    )
 }
 
 /// Unpacks calls.
 pub(crate) fn decode_calls(place: Place, blob: &[u8]) -> Result<Vec<CallOf>, Bad> {
-    decode(place, blob, |(process, address, callee), columns| {
-        let kind = columns.shapes.byte()?;
-        let times = columns.counts.number()?;
-        let weight = columns.weight()?;
-        let squares = columns.squares(kind, weight)?;
-        Ok(CallOf {
-            process,
-            address,
-            callee,
-            seen: Calls {
-                times,
-                weight,
-                squares,
-            },
-        })
-    })
+    decode(
+        Kind::Calls,
+        place,
+        blob,
+        |(process, address, callee), columns| {
+            let kind = columns.shapes.byte()?;
+            let times = columns.counts.number()?;
+            let weight = columns.weight()?;
+            let squares = columns.squares(kind, weight)?;
+            Ok(CallOf {
+                process,
+                address,
+                callee,
+                seen: Calls {
+                    times,
+                    weight,
+                    squares,
+                },
+            })
+        },
+    )
 }

@@ -5,7 +5,7 @@ use hotlist::{Estimate, Estimates};
 use super::bytes::{Reader, folded, put, put_real, put_rough};
 use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
 use super::recent::Recent;
-use super::{At, Bad, Packed, Place, address_in, later, offset_of};
+use super::{At, Bad, Kind, Packed, Place, address_in, later, offset_of};
 
 /// The values of one parameter at one PC, as they are stored: what a list that was kept by a draw
 /// stands for is not in its numbers yet.
@@ -73,6 +73,10 @@ impl ListOf {
     }
 }
 
+/// Bits of an address within its bucket.
+const BITS: u32 = Kind::Values.bits();
+const _: () = assert!(BITS == Kind::Keyed.bits());
+
 /// Bits 0 to 2 of a row's shape: how many values; so many or more.
 const MANY: usize = 7;
 /// Bit 3: the list is what was drawn, not all that came.
@@ -129,7 +133,7 @@ pub(crate) fn encode_values(place: Place, tau: f64, rows: &[ListOf]) -> Vec<u8> 
         evens.push(even);
         let mut offset = 0;
         for row in run {
-            let next = offset_of(row.address);
+            let next = offset_of(BITS, row.address);
             put(&mut columns.addresses, next - offset);
             offset = next;
             match row.caller {
@@ -401,7 +405,7 @@ type Key = (usize, u64, Option<(usize, u64)>, usize);
 
 impl Decoder<'_> {
     fn row(&mut self, process: usize, offset: &mut u64) -> Result<ListOf, Bad> {
-        *offset = later(*offset, self.addresses.number()?)?;
+        *offset = later(BITS, *offset, self.addresses.number()?)?;
         let key = (process, *offset, self.caller()?, self.parameter()?);
         if self.last.is_some_and(|last| last >= key) {
             return Err(Bad("has its rows out of order"));
@@ -487,7 +491,7 @@ impl Decoder<'_> {
         };
         Ok(ListOf {
             process,
-            address: address_in(self.place.bucket, *offset),
+            address: address_in(BITS, self.place.bucket, *offset),
             caller,
             parameter,
             reached,

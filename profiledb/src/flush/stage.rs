@@ -7,8 +7,8 @@ use rusqlite::params;
 use super::Flush;
 use crate::budget::{self, ROW};
 use crate::chunk::{
-    BUCKET_BITS, BranchOf, CallOf, CyclesOf, Kind, ListOf, Packed, Place, USUAL_RAW, bucket_of,
-    encode_branches, encode_calls, encode_code, encode_cycles, encode_values,
+    BranchOf, CODE_BITS, CallOf, CyclesOf, Kind, ListOf, Packed, Place, USUAL_RAW, bucket_of,
+    code_bucket_of, encode_branches, encode_calls, encode_code, encode_cycles, encode_values,
 };
 use crate::{Error, to_sql};
 
@@ -113,7 +113,8 @@ impl Flush<'_> {
         packing: &Packing<T>,
     ) -> Result<usize, Error> {
         let Packing { kind, size, pack } = *packing;
-        let place = |(image, subject, row): &Staged<T>| (*image, bucket_of(row.at().1), *subject);
+        let place =
+            |(image, subject, row): &Staged<T>| (*image, bucket_of(kind, row.at().1), *subject);
         rows.sort_unstable_by(|a, b| {
             place(a)
                 .cmp(&place(b))
@@ -178,7 +179,7 @@ impl Flush<'_> {
         let wanted: Vec<_> = wanted.collect();
         let mut buckets: BTreeMap<(i64, u64), Vec<(u64, Vec<u8>)>> = BTreeMap::new();
         for (&(image, address), bytes) in wanted {
-            let place = (image, bucket_of(address));
+            let place = (image, code_bucket_of(address));
             if self.encoded(place)?.insert(offset(address)) {
                 let rows = buckets.entry(place).or_default();
                 rows.push((address, bytes.clone()));
@@ -239,7 +240,7 @@ fn to_word(id: i64) -> u64 {
 
 /// An address within its bucket: it has that many bits.
 const fn offset(address: u64) -> u16 {
-    const { assert!(BUCKET_BITS == u16::BITS) };
+    const { assert!(CODE_BITS == u16::BITS) };
     address as u16
 }
 

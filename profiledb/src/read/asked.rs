@@ -4,7 +4,7 @@ use rusqlite::{Row, params};
 
 use super::file::File;
 use super::referred::Referred;
-use crate::chunk::{Kind, bucket_of};
+use crate::chunk::{Kind, bucket_of, code_bucket_of};
 use crate::{Error, to_sql};
 
 impl File<'_> {
@@ -23,7 +23,6 @@ impl File<'_> {
         if places.is_none() && Kind::ALL.iter().all(|kind| self.reads(*kind)) {
             return Ok(None);
         }
-        let buckets = self.buckets(referred);
         let failed = |e| Error::sqlite(self.path, e);
         let of_kind = "SELECT id FROM chunk INDEXED BY chunk_place WHERE flush = ?1 AND kind = ?2";
         let of_place = format!("{of_kind} AND image = ?3 AND bucket BETWEEN ?4 AND ?5");
@@ -44,7 +43,7 @@ impl File<'_> {
                     }
                     continue;
                 }
-                for (image, first, last) in &buckets {
+                for (image, first, last) in self.buckets(referred, |at| bucket_of(kind, at)) {
                     let place = params![flush, kind.number(), image, first, last];
                     let found = of_place
                         .query_map(place, |row| row.get(0))
@@ -70,7 +69,7 @@ impl File<'_> {
                    WHERE image = ?1 AND bucket BETWEEN ?2 AND ?3";
         let mut statement = self.conn.prepare(sql).map_err(failed)?;
         let mut ids: Vec<i64> = Vec::new();
-        for (image, first, last) in self.buckets(referred) {
+        for (image, first, last) in self.buckets(referred, code_bucket_of) {
             let found = statement
                 .query_map(params![image, first, last], |row| row.get(0))
                 .map_err(failed)?;
@@ -84,13 +83,13 @@ impl File<'_> {
     }
 
     /// The image, first and last bucket of each range of places asked for.
-    fn buckets(&self, referred: &Referred) -> Vec<(i64, i64, i64)> {
+    fn buckets(&self, referred: &Referred, of: impl Fn(u64) -> u64) -> Vec<(i64, i64, i64)> {
         let mut buckets = Vec::new();
         for (id, image) in &referred.images {
             let places = self.filter.places.as_ref();
             let ranges = places.map(|places| places.of(&image.row));
             for (start, end) in ranges.unwrap_or_default() {
-                let (first, last) = (bucket_of(*start), bucket_of(end.saturating_sub(1)));
+                let (first, last) = (of(*start), of(end.saturating_sub(1)));
                 buckets.push((*id, to_sql(first), to_sql(last)));
             }
         }

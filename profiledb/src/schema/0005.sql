@@ -13,15 +13,16 @@ CREATE TABLE parameter (
     name TEXT NOT NULL UNIQUE
 ) STRICT;
 
--- Rows of one kind whose PCs are in one bucket: 64 KiB of an image's addresses. There may be
--- several for one place.
+-- Rows of one kind whose PCs are in one bucket: addresses of an image that are the same but for
+-- their lowest bits, 16 of values, 18 of branches, 22 of cycles and calls. There may be several
+-- for one place.
 CREATE TABLE chunk (
     id      INTEGER PRIMARY KEY,
     flush   INTEGER NOT NULL REFERENCES flush(id),
     kind    INTEGER NOT NULL,            -- 1 cycles, 2 values, 3 values by call site, 4 branches,
                                          -- 5 calls
     image   INTEGER NOT NULL REFERENCES image(id),
-    bucket  INTEGER NOT NULL,            -- the address of its PCs without the lowest 16 bits
+    bucket  INTEGER NOT NULL,            -- the address of its PCs without its lowest bits
     subject INTEGER NOT NULL REFERENCES subject(id),
     data    BLOB NOT NULL
 ) STRICT;

@@ -111,7 +111,7 @@ impl Copy<'_> {
                 match kind {
                     // Shares are of all cycles, and who calls may be anywhere.
                     Kind::Cycles | Kind::Calls => of_source.wanted,
-                    _ => of_source.may_want(bucket),
+                    _ => of_source.may_want(kind, bucket),
                 },
             ) else {
                 return Ok(());

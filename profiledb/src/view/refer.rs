@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, Row, named_params, params, params_from_iter};
 use super::Stop;
 use super::copy::Copy;
 use super::target::{LastEpoch, Target};
-use crate::chunk::bucket_of;
+use crate::chunk::{Kind, bucket_of};
 use crate::rows::{Image, ImageKind, Subject};
 use crate::{Error, MAX_INSTRUCTION, from_sql, open};
 
@@ -61,9 +61,9 @@ impl ImageOfSource {
     }
 
     /// Whether rows of a bucket may be asked for.
-    pub(super) fn may_want(&self, bucket: u64) -> bool {
+    pub(super) fn may_want(&self, kind: Kind, bucket: u64) -> bool {
         let overlaps = |(start, end): &(u64, u64)| {
-            (bucket_of(*start)..=bucket_of(end.saturating_sub(1))).contains(&bucket)
+            (bucket_of(kind, *start)..=bucket_of(kind, end.saturating_sub(1))).contains(&bucket)
         };
         self.wanted && (self.all || self.ranges.iter().any(overlaps))
     }

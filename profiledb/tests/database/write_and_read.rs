@@ -60,6 +60,15 @@ fn round_trip() -> Outcome {
     Ok(())
 }
 
+/// Squares only say how wide an interval is: they are kept to a hundredth.
+fn near(read: Option<f64>, written: Option<f64>) {
+    let (read, written) = (read.unwrap_or(-1.0), written.unwrap_or(-1.0));
+    assert!(
+        (read - written).abs() <= 0.012 * written,
+        "{read} for {written}"
+    );
+}
+
 /// What branches and calls weigh comes back, from the file and from a view of it.
 #[test]
 fn weights() -> Outcome {
@@ -99,9 +108,9 @@ fn weights() -> Outcome {
         let profile = load(path)?;
         let (branch, call) = (&profile.branches[0], &profile.calls[0]);
         assert_eq!(branch.weights, directions.weights);
-        assert_eq!(branch.squares, directions.squares);
+        near(branch.squares, directions.squares);
         assert_eq!((call.calls, call.weight), (calls.times, calls.weight));
-        assert_eq!(call.squares, calls.squares);
+        near(call.squares, calls.squares);
     }
     Ok(())
 }
