@@ -18,7 +18,7 @@ use crate::session::Session;
 use crate::tables::Wanted;
 
 /// How long a worker waits for it.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The loop copies for one part in so many of its time.
 const PART: u32 = 50;
 
@@ -88,11 +88,17 @@ pub(super) fn channel() -> (Asking, Answering) {
 
 impl Asking {
     /// What is not saved yet of what `whose` says, as a database of at most so many bytes. `None`, where
-    /// there is nothing, or the loop does not answer in time.
+    /// there is nothing, or the loop does not answer in time. `waited` becomes how long it was waited for.
     ///
     /// # Errors
     /// Those of the database: it has no room, mostly.
-    pub(super) fn ask(&self, whose: Whose, most: u64) -> Result<Option<Writer>, Error> {
+    pub(super) fn ask(
+        &self,
+        whose: Whose,
+        most: u64,
+        waited: &mut Duration,
+    ) -> Result<Option<Writer>, Error> {
+        let begun = Instant::now();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (reply, answer) = sync_channel(1);
         let question = Question {
@@ -103,7 +109,9 @@ impl Asking {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return Ok(None),
         }
-        match answer.recv_timeout(PATIENCE) {
+        let answer = answer.recv_timeout(PATIENCE);
+        *waited = begun.elapsed();
+        match answer {
             Ok(newest) => newest.write(&whose, most).map(Some),
             Err(_) => Ok(None),
         }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use profiledb::Filter;
 use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_view_with};
@@ -59,7 +59,8 @@ impl Worker {
         }
         while let Some(batch) = self.queue.pop() {
             let begun = Instant::now();
-            let view = self.make(&batch, begun);
+            let mut waited = Duration::ZERO;
+            let view = self.make(&batch, begun, &mut waited);
             match &view {
                 Ok(_) => self.failing.works(),
                 Err(Reply::Refused { refusal, message }) if *refusal == Refusal::Failed => {
@@ -68,7 +69,9 @@ impl Worker {
                 Err(_) => {}
             }
             let bytes = view.as_ref().map_or(0, |view| view.bytes);
-            let held = self.queue.done(&batch, begun.elapsed(), bytes);
+            let held = self
+                .queue
+                .done(&batch, begun.elapsed().saturating_sub(waited), bytes);
             let outcome = match view {
                 Ok(view) => Outcome::View(Made {
                     view: Arc::new(view),
@@ -82,7 +85,9 @@ impl Worker {
         }
     }
 
-    fn make(&self, job: &Batch, begun: Instant) -> Result<View, Reply> {
+    /// Makes a view, and says how long the service's loop was waited for: its user does not rest for
+    /// that.
+    fn make(&self, job: &Batch, begun: Instant, waited: &mut Duration) -> Result<View, Reply> {
         if job.viewer != Viewer::Privileged && !ids_are_the_kernels() {
             let text = "the service runs in a user namespace, where it cannot tell whose is what";
             return Err(refusal(Refusal::Forbidden, text.to_owned()));
@@ -105,7 +110,7 @@ impl Worker {
         );
         // Before the files: what is saved meanwhile is in them, and found to be.
         let newest = match asked {
-            Some(whose) => self.newest.ask(whose, self.settings.view_bytes),
+            Some(whose) => self.newest.ask(whose, self.settings.view_bytes, waited),
             None => Ok(None),
         };
         let mut notes = Vec::new();
