@@ -31,14 +31,14 @@ fn saved(service: &Service) -> Result<Option<i64>, Failed> {
     Ok(last)
 }
 
-/// Readers see values of programs that run, which no flush has saved: ordinary ones their own alone.
+/// Readers see values that no flush has saved: ordinary ones their own alone.
 pub(crate) fn before_the_flush() -> Result<(), Failed> {
     let service = Service::start("")?;
     let mut people = People::new(&service)?;
     let program = people.program("own-alice", 0o755)?;
-    let alice = people.start(&program, ALICE, &["burn=200000"])?;
+    let alice = people.start(&program, ALICE, &["burn=2000"])?;
     let program = people.program("own-bob", 0o755)?;
-    let bob = people.start(&program, BOB, &["burn=200000"])?;
+    let bob = people.start(&program, BOB, &["burn=2000"])?;
     let both = [alice, bob];
     let readers = [
         (Reader::user(ALICE), &["own-alice"][..]),
