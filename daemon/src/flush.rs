@@ -3,6 +3,8 @@
 //! The collector makes a [`Snapshot`], which holds all that is to be written, and goes on; writing
 //! it is the work of another thread (`saver`).
 
+mod copy;
+
 use std::io;
 
 use hotlist::Estimates;

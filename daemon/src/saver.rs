@@ -25,7 +25,7 @@ type Write = fn(&Snapshot, &mut Writer, &mut KernelNames) -> Result<(), Error>;
 /// What the thread is to do.
 enum Job {
     /// The database goes with it, and comes back.
-    Write(Box<(Writer, Snapshot)>),
+    Write(Box<(Writer, Arc<Snapshot>)>),
     /// To end the epoch at this time of the wall clock in nanoseconds, and close the database: with
     /// its log merged, once those who merge it have ended, or as it is.
     End {
@@ -39,7 +39,7 @@ enum Job {
 /// What became of it.
 pub(crate) struct Done {
     pub(crate) writer: Writer,
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: Arc<Snapshot>,
     /// The outer error is a panic: what spoils the writing of it once would do so again.
     pub(crate) result: thread::Result<Result<(), Error>>,
     pub(crate) took: Duration,
@@ -123,8 +123,8 @@ impl Saver {
     pub(crate) fn begin(
         &mut self,
         writer: Writer,
-        snapshot: Snapshot,
-    ) -> Result<(), Box<(Writer, Snapshot)>> {
+        snapshot: Arc<Snapshot>,
+    ) -> Result<(), Box<(Writer, Arc<Snapshot>)>> {
         let job = Job::Write(Box::new((writer, snapshot)));
         match self.jobs.try_send(job) {
             Err(

@@ -5,6 +5,7 @@ mod epochs;
 mod governor;
 mod journal;
 mod losses;
+mod newest;
 mod notify;
 mod peers;
 pub(super) mod place;
@@ -59,11 +60,18 @@ pub(crate) fn run(args: &ServeArgs) -> Result<u8> {
     }
     let epochs = Epochs::open(&config.database)?;
     let (control, requests) = sync_channel(REQUESTS);
+    let (asking, answering) = newest::channel();
     let directory = epochs.directory().path().to_owned();
     let (socket, listener) = Socket::open(&config.access.socket.0)?;
-    let peers = Peers::start(listener, settings(&config.access), directory, control)
-        .context("cannot serve readers")?;
-    let mut service = Service::new(path, config, epochs, socket, peers, requests)?;
+    let peers = Peers::start(
+        listener,
+        settings(&config.access),
+        directory,
+        control,
+        &asking,
+    )
+    .context("cannot serve readers")?;
+    let mut service = Service::new(path, config, epochs, socket, peers, requests, answering)?;
     service.run()?;
     Ok(0)
 }

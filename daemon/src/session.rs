@@ -4,15 +4,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use profiledb::Loss;
+use profiledb::{Loss, Subject};
 use sampler::{Batch, Pid, Record};
 
 use crate::collector::Collector;
+use crate::flush::Snapshot;
 use crate::lost::Lost;
 use crate::merge::Merge;
 use crate::nap::Nap;
 use crate::raw::Entry;
 use crate::store::{Saved, Store};
+use crate::tables::Wanted;
 
 /// Bytes of records that may wait for the collector: some 20,000 samples. A flush of several seconds
 /// loses nothing at the usual rates.
@@ -101,6 +103,17 @@ pub(crate) struct Session {
     met: u64,
     /// Samples from before are ignored.
     since: u64,
+    /// Whether somebody wants what waits to be looked at.
+    catching_up: CatchingUp,
+}
+
+/// Whether what waits is to be looked at before its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum CatchingUp {
+    #[default]
+    No,
+    Asked,
+    Done,
 }
 
 impl Session {
@@ -124,6 +137,7 @@ impl Session {
             handed: 0,
             met: 0,
             since: 0,
+            catching_up: CatchingUp::No,
         }
     }
 
@@ -157,7 +171,8 @@ impl Session {
             // What is being saved is waited for.
             let flush_at = (!self.store.is_saving()).then(|| flushed + driver.interval());
             let dozes = naps && !driver.is_ending();
-            if dozes && !more {
+            let hurries = self.catching_up == CatchingUp::Asked;
+            if dozes && !more && !hurries {
                 self.nap.doze([flush_at, driver.next_look()]);
             }
             let received = match dozes {
@@ -168,7 +183,7 @@ impl Session {
             let is_behind = more && received == Received::APiece;
             self.collector.set_behind(dozes && is_behind);
             more = received == Received::APiece;
-            let rested = self.nap.is_over() || is_over(flush_at);
+            let rested = hurries || self.nap.is_over() || is_over(flush_at);
             let woken = Instant::now();
             self.hand_on(driver)?;
             if woken >= next_names {
@@ -186,6 +201,9 @@ impl Session {
                 let learned = met - std::mem::replace(&mut self.met, met);
                 let handed = std::mem::take(&mut self.handed);
                 self.nap = self.nap.next(woken, handed, learned);
+                if hurries {
+                    (self.catching_up, self.next_look) = (CatchingUp::Done, woken);
+                }
             }
             if received == Received::Last {
                 break;
@@ -208,6 +226,29 @@ impl Session {
         self.merge.finish_all();
         self.hand_on(driver)?;
         self.run_waiting(driver)
+    }
+
+    /// Has what waits looked at in the next round; then it has caught up until it is asked whether it
+    /// has.
+    pub(crate) fn catch_up(&mut self) {
+        self.catching_up = CatchingUp::Asked;
+    }
+
+    pub(crate) fn has_caught_up(&mut self) -> bool {
+        let has = self.catching_up == CatchingUp::Done;
+        if has {
+            self.catching_up = CatchingUp::No;
+        }
+        has
+    }
+
+    /// What was collected since the last flush of owners whose access tags pass the test.
+    pub(crate) fn running(
+        &mut self,
+        wanted: Wanted,
+        is_wanted: impl Fn(&Subject) -> bool,
+    ) -> Snapshot {
+        self.store.running(&mut self.collector, wanted, is_wanted)
     }
 
     /// All losses of this collection so far.

@@ -1,12 +1,13 @@
 //! The database of a running collection, and what could not be written to it yet.
 
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use profiledb::{Error, Loss, Writer};
+use profiledb::{Error, Loss, Subject, Writer};
 
 use crate::checkpointer::Checkpointer;
 use crate::collector::{Collector, Totals};
@@ -14,7 +15,7 @@ use crate::flush::Snapshot;
 use crate::lost::Lost;
 use crate::output::count;
 use crate::saver::{Done, Saver};
-use crate::tables::Tables;
+use crate::tables::{Tables, Wanted};
 
 /// What `-o` names cannot be had.
 pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";
@@ -26,7 +27,9 @@ pub(crate) struct Store {
     /// Not here while something is being written.
     writer: Option<Writer>,
     /// What could not be written.
-    pending: Option<Snapshot>,
+    pending: Option<Arc<Snapshot>>,
+    /// What is being written, for readers.
+    saving: Option<Arc<Snapshot>>,
     /// What never will be: samples, and counts of losses by name.
     unsaved: (u64, Lost),
     /// All losses that were ever handed over, by name.
@@ -63,6 +66,7 @@ impl Store {
             checkpointer: Checkpointer::start()?,
             writer: None,
             pending: None,
+            saving: None,
             unsaved: (0, Lost::default()),
             losses: Lost::default(),
             saving_bytes: 0,
@@ -145,7 +149,7 @@ impl Store {
     pub(crate) fn begin(&mut self, collector: &mut Collector) -> Result<()> {
         let snapshot = match self.pending.take() {
             Some(pending) => pending,
-            None => self.take(collector),
+            None => Arc::new(self.take(collector)),
         };
         let Some(writer) = self.writer.take() else {
             self.pending = Some(snapshot);
@@ -157,6 +161,7 @@ impl Store {
             return Err(anyhow!("the disk does not keep up"));
         }
         self.saving_bytes = snapshot.bytes();
+        self.saving = Some(Arc::clone(&snapshot));
         self.saver.begin(writer, snapshot).map_err(|back| {
             let (writer, snapshot) = *back;
             (self.writer, self.pending) = (Some(writer), Some(snapshot));
@@ -167,12 +172,33 @@ impl Store {
     /// What was collected since the last time.
     fn take(&mut self, collector: &mut Collector) -> Snapshot {
         let started = self.started;
-        let elapsed = i64::try_from(self.since.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        let ended = started.saturating_add(elapsed);
+        let ended = self.now();
         (self.started, self.since) = (ended, Instant::now());
         let snapshot = Snapshot::take(collector, started, ended);
         self.losses.add(snapshot.losses().1);
         snapshot
+    }
+
+    /// What was taken from the tables and is not saved yet.
+    pub(crate) fn unsaved(&self) -> Vec<Arc<Snapshot>> {
+        self.saving.iter().chain(&self.pending).cloned().collect()
+    }
+
+    /// What the tables hold at present of owners whose access tags pass the test.
+    pub(crate) fn running(
+        &self,
+        collector: &mut Collector,
+        wanted: Wanted,
+        is_wanted: impl Fn(&Subject) -> bool,
+    ) -> Snapshot {
+        let times = (self.started, self.now());
+        Snapshot::of_running(collector, times, wanted, is_wanted)
+    }
+
+    /// The present time by the clock that intervals are told by.
+    fn now(&self) -> i64 {
+        let elapsed = i64::try_from(self.since.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        self.started.saturating_add(elapsed)
     }
 
     /// What became of what was begun, once that is known.
@@ -204,6 +230,7 @@ impl Store {
             self.checkpointer.want(writer.path());
         }
         self.writer = Some(writer);
+        self.saving = None;
         let totals = snapshot.totals;
         let Ok(result) = result else {
             self.saving_bytes = 0;

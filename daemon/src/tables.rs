@@ -3,6 +3,7 @@
 //! Memory is bounded: every entry is counted against a budget, and when it is used up the
 //! caller flushes. Should that fail, what does not fit is counted as lost.
 
+mod copy;
 mod returns;
 mod sites;
 mod tally;
@@ -15,6 +16,7 @@ use interpreter::Parameter;
 use profiledb::{LOST, Loss, Subject};
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::copy::Wanted;
 use self::returns::Returns;
 use self::sites::Site;
 pub(crate) use self::sites::{Moment, SiteId};

@@ -26,6 +26,7 @@ mod lists;
 mod log;
 mod loss;
 mod open;
+mod places;
 mod profile;
 mod read;
 mod recover;
@@ -41,9 +42,10 @@ pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};
 pub use log::{Checkpoint, checkpoint, log_bytes};
 pub use loss::{Cause, LOST, Loss, Unit};
+pub use places::Places;
 pub use profile::{
-    BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Pc, Profile,
-    SymbolRow,
+    BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Outline, Pc,
+    Profile, SymbolRow, Total,
 };
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use ways::{Calls, Directions};

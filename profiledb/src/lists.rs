@@ -101,6 +101,14 @@ impl File<'_> {
                 .map_err(failed)
         };
         let mut next = fetch()?;
+        // Of few lists the tuples are looked up.
+        let few = self.filter.places.is_some();
+        let mut of_one = conn
+            .prepare(&format!(
+                "SELECT hotlist, value, counted, certain, first, {more}
+                 FROM tuple WHERE hotlist = ?1 ORDER BY rank"
+            ))
+            .map_err(failed)?;
 
         let more = match told {
             true => "pairs_within, pairs_across, even",
@@ -115,8 +123,19 @@ impl File<'_> {
         self.each(&sql, |file, row| {
             let id: i64 = file.get(row, 5)?;
             let parameter = file.text(row, 6)?;
-            let place = file.place(referred, row, 0)?;
+            let place = file.place(referred, row, 0)?.here();
             let mut tuples = Vec::new();
+            if few {
+                if let Some(place) = place {
+                    for tuple in of_one.query_map([id], tuple).map_err(failed)? {
+                        file.charge_row()?;
+                        tuples.push(tuple.map_err(failed)?.1);
+                    }
+                    let row = file.hotlist(id, place, parameter, row, tuples)?;
+                    file.builder.profile.hotlists.push(row);
+                }
+                return Ok(());
+            }
             while let Some((hotlist, tuple)) = next.filter(|(hotlist, _)| *hotlist <= id) {
                 if hotlist < id {
                     return Err(file.stray(hotlist));
@@ -131,7 +150,8 @@ impl File<'_> {
             }
             Ok(())
         })?;
-        next.map_or(Ok(()), |(hotlist, _)| Err(self.stray(hotlist)))
+        let stray = next.filter(|_| !few);
+        stray.map_or(Ok(()), |(hotlist, _)| Err(self.stray(hotlist)))
     }
 
     fn hotlist(

@@ -57,6 +57,9 @@ const WRITER_CACHE: i64 = -(32 << 10);
 /// Bytes of the smallest SQLite database: one page of the smallest size.
 const SMALLEST: u64 = 512;
 
+/// What errors call a database in memory.
+pub(crate) const IN_MEMORY: &str = "(in memory)";
+
 /// For URIs of [`immutable_uri`].
 const IMMUTABLE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY
     .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
@@ -119,6 +122,19 @@ pub(crate) fn fresh(path: &Path, conn: &mut Connection) -> Result<(), Error> {
     conn.pragma_update(None, "synchronous", "OFF")
         .map_err(failed)?;
     migrate(path, conn)
+}
+
+/// A database in memory that takes no more than so many bytes.
+pub(crate) fn in_memory(most: u64) -> Result<Connection, Error> {
+    let path = Path::new(IN_MEMORY);
+    let failed = |e| Error::sqlite(path, e);
+    let mut conn = Connection::open_in_memory().map_err(failed)?;
+    fresh(path, &mut conn)?;
+    let page = number(&conn, "page_size").map_err(failed)?;
+    let pages = i64::try_from(most).unwrap_or(i64::MAX) / page.max(1);
+    conn.pragma_update_and_check(None, "max_page_count", pages.max(1), |_| Ok(()))
+        .map_err(failed)?;
+    Ok(conn)
 }
 
 /// Changes the journal mode; to leave the write-ahead log, nobody else may have the database open.

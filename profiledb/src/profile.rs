@@ -8,7 +8,7 @@ use hotlist::{Coins, Estimates, Sum};
 
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::view::Kinds;
-use crate::{Error, read};
+use crate::{Error, Places, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub struct Filter {
     pub until: Option<i64>,
     /// Images by path, by file name, or by the first four or more digits of the build id.
     pub images: Vec<String>,
+    /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
+    /// there are the images, and what all of it adds up to ([`Profile::totals`]).
+    pub places: Option<Places>,
 }
 
 /// An epoch's place and extent.
@@ -162,6 +165,24 @@ pub struct SymbolRow {
     pub name: String,
 }
 
+/// All interrupts in an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Total {
+    /// Interrupts.
+    pub samples: u64,
+    /// What they stand for, in cycles.
+    pub cycles: f64,
+}
+
+/// What databases hold rows about: what has to be known to ask for less than all of it.
+#[derive(Clone, Debug, Default)]
+pub struct Outline {
+    /// Images, known by kind, identity and path.
+    pub images: Vec<Image>,
+    /// Function names, by image and address.
+    pub symbols: Vec<SymbolRow>,
+}
+
 /// The rows of one or many databases. All cross references are indices into the vectors;
 /// an image, an access tag or an instruction that occurs in several files, epochs and
 /// flushes is there once. What no row refers to is left out.
@@ -181,6 +202,8 @@ pub struct Profile {
     pub pcs: Vec<Pc>,
     /// Interrupts, one row for each flush.
     pub cycles: Vec<CyclesRow>,
+    /// All interrupts in each image, by its index: also those that [`Filter::places`] leaves out.
+    pub totals: Vec<Total>,
     /// Value profiles, one row for each flush; see [`Profile::merged`].
     pub hotlists: Vec<HotlistRow>,
     /// Branch directions, one row for each flush.
@@ -263,6 +286,15 @@ impl Profile {
     ) -> Result<(Profile, Vec<Error>), Error> {
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         read::load(&paths, filter, kinds)
+    }
+
+    /// The images and names of databases, as far as they can be read.
+    ///
+    /// # Errors
+    /// If there is nothing to be read.
+    pub fn outline(paths: &[PathBuf]) -> Result<Outline, Error> {
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        read::outline(&paths)
     }
 
     /// Adds up the hotlists of each PC, parameter and call site: counts, and the estimates of each

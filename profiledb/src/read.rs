@@ -1,25 +1,29 @@
 //! From the tables of files to a [`Profile`].
 //!
 //! Each table is gone through once, in the order in which it lies in the file and
-//! without its indices: a damaged index cannot hide or repeat rows. The trees of a
+//! without its indices: a damaged index cannot hide or repeat rows. Who asks for some kinds of
+//! rows or for some places has the index of chunks used (`asked`): damage of that may hide rows
+//! then. The trees of a
 //! hostile file may contain one page many times, so what is read in total is held
 //! against the size of the file.
 
+mod asked;
 mod builder;
 mod chunks;
 mod file;
+mod order;
 mod referred;
 mod rows;
 mod source;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::open::{self, wal_of};
-use crate::profile::{Filter, Profile};
+use crate::profile::{Filter, Outline, Profile, SymbolRow};
 use crate::rollup::Moment;
 use crate::view::Kinds;
 
@@ -57,7 +61,7 @@ fn load_inputs(
     filter: &Filter,
     kinds: Kinds,
 ) -> Result<(Profile, Vec<Error>), Error> {
-    let mut builder = Builder::default();
+    let mut builder = Builder::new(filter.places.is_none());
     let mut left_out = Vec::new();
     let mut in_directories = (0, 0);
     for Input { path, named } in inputs {
@@ -84,6 +88,52 @@ fn load_inputs(
             Ok((builder.finish(), left_out))
         }
     }
+}
+
+/// The images and names of all files that `paths` stand for and that can be read.
+pub(crate) fn outline(paths: &[&Path]) -> Result<Outline, Error> {
+    let mut outline = Outline::default();
+    let mut known = HashMap::new();
+    let mut symbols = BTreeMap::new();
+    let (filter, mut builder) = (Filter::default(), Builder::new(true));
+    for Input { path, .. } in files(paths, &mut Moment::default())? {
+        let mut read = || {
+            let conn = open::for_reading(&path)?;
+            let file = File {
+                path: &path,
+                conn: &conn,
+                filter: &filter,
+                kinds: Kinds::default(),
+                builder: &mut builder,
+                budget: Budget::of(size(&path)?),
+                slice: None,
+            };
+            file.read_outline()
+        };
+        // Whoever reads the rows hears of it.
+        let Ok((images, names)) = read() else {
+            continue;
+        };
+        for (image, names) in images.into_iter().zip(names) {
+            let key = (image.kind, image.identity.clone(), image.path.clone());
+            let images = &mut outline.images;
+            let index = *known.entry(key).or_insert_with(|| {
+                images.push(image);
+                images.len() - 1
+            });
+            for (address, size, name) in names {
+                symbols.entry((index, address)).or_insert((size, name));
+            }
+        }
+    }
+    let symbol = |((image, address), (size, name))| SymbolRow {
+        image,
+        address,
+        size,
+        name,
+    };
+    outline.symbols = symbols.into_iter().map(symbol).collect();
+    Ok(outline)
 }
 
 fn read(path: &Path, filter: &Filter, kinds: Kinds, builder: &mut Builder) -> Result<(), Error> {

@@ -30,7 +30,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::rows::Subject;
-use crate::{Error, Filter, open};
+use crate::{Error, Filter, Writer, open};
 use copy::Copy;
 use target::Target;
 
@@ -66,7 +66,8 @@ pub enum Viewer {
 }
 
 impl Viewer {
-    fn may_see(self, subject: &Subject) -> bool {
+    /// Whether it is for them.
+    pub fn may_see(self, subject: &Subject) -> bool {
         match self {
             Viewer::Privileged => true,
             Viewer::User(user) => subject.is_of(user),
@@ -83,7 +84,8 @@ impl Viewer {
 pub struct Selection {
     /// By time, epoch, process, user and image.
     pub filter: Filter,
-    /// By address; empty lets all through.
+    /// Values, branches and calls by their addresses, calls also by those of the callees; empty lets
+    /// all through. Shares are of all cycles, so these are there anyhow.
     pub ranges: Vec<Range>,
     /// By table.
     pub kinds: Kinds,
@@ -113,6 +115,20 @@ pub struct Kinds {
     pub calls: bool,
     /// `counter`.
     pub counters: bool,
+}
+
+impl Kinds {
+    /// No table at all. The privileged get all images and names then.
+    pub fn is_none(self) -> bool {
+        let Kinds {
+            cycles,
+            values,
+            branches,
+            calls,
+            counters,
+        } = self;
+        !(cycles || values || branches || calls || counters)
+    }
 }
 
 impl Default for Kinds {
@@ -188,6 +204,22 @@ pub fn write_view(
     selection: &Selection,
     limits: &Limits,
 ) -> Result<Vec<Error>, ViewError> {
+    write_view_with(sources, None, target, viewer, selection, limits)
+}
+
+/// As [`write_view`], with what the collector has not saved yet: a database in memory whose epoch
+/// is the last one of the sources. Its flushes that are in there by now are left out.
+///
+/// # Errors
+/// As those of [`write_view`].
+pub fn write_view_with(
+    sources: &[PathBuf],
+    newest: Option<&Writer>,
+    target: &Path,
+    viewer: Viewer,
+    selection: &Selection,
+    limits: &Limits,
+) -> Result<Vec<Error>, ViewError> {
     let mut left_out = Vec::new();
     let mut good: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     // Damage may show only when some rows are in the view already. It is begun again then,
@@ -202,6 +234,14 @@ pub fn write_view(
                     failed = Some((index, error));
                     break;
                 }
+                Err(Stop::View(error)) => return Err(error),
+            }
+        }
+        if let Some(newest) = newest.filter(|_| failed.is_none()) {
+            let copy = Copy::new(&newest.path, &newest.conn, &mut view, viewer, selection);
+            match copy.of_newest().run() {
+                Ok(()) => {}
+                Err(Stop::Source(error)) => return Err(ViewError::Target(error)),
                 Err(Stop::View(error)) => return Err(error),
             }
         }

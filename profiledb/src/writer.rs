@@ -76,6 +76,24 @@ impl Writer {
         let path = open::absolute(path)?;
         let conn = open::for_writing(&path)?;
         recover::end_epochs_of_the_dead(&path, &conn)?;
+        Self::begin_epoch(path, conn, epoch, id)
+    }
+
+    /// A database in memory, of no more than so many bytes, with this epoch.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn in_memory(epoch: &Epoch, most: u64) -> Result<Writer, Error> {
+        let conn = open::in_memory(most)?;
+        Self::begin_epoch(PathBuf::from(open::IN_MEMORY), conn, epoch, None)
+    }
+
+    fn begin_epoch(
+        path: PathBuf,
+        conn: Connection,
+        epoch: &Epoch,
+        id: Option<u64>,
+    ) -> Result<Writer, Error> {
         let inserted = conn.execute(
             "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock, unit,
                                 cycles_per_unit, period, window, settings)

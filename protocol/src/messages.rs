@@ -65,7 +65,8 @@ pub struct Selection {
     pub uids: Vec<u32>,
     /// Images by path, by file name, or by the first four or more digits of the build id.
     pub images: Vec<String>,
-    /// Code by its addresses.
+    /// Values, branches and calls by their addresses, calls also by those of the callees; empty lets
+    /// all through. Shares are of all cycles, so these are there anyhow.
     pub ranges: Vec<Range>,
     /// Kinds of rows.
     pub kinds: Kinds,

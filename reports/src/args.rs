@@ -198,6 +198,15 @@ impl Report {
         Some(name)
     }
 
+    /// Whether it names those who call, or what is called.
+    pub(crate) fn shows_others(&self) -> bool {
+        match self {
+            Report::List { by_caller, .. } => *by_caller,
+            Report::Blks { .. } | Report::Branches { .. } => false,
+            _ => true,
+        }
+    }
+
     /// Least samples behind what is shown, unless asked for otherwise: of few, every
     /// result seems invariant.
     pub(crate) fn default_min_samples(&self) -> u64 {

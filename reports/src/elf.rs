@@ -13,7 +13,7 @@ use std::fs::File;
 use std::path::Path;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind, Register};
-use object::{Object as _, ObjectSymbol as _};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use symbols::{Binary, Error, Pieces, Room};
 
 use crate::guard::fenced;
@@ -69,6 +69,27 @@ impl Elf {
     /// A section's bytes, unpacked.
     pub(crate) fn section(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         self.binary.section(name)
+    }
+
+    /// Whether there is a section of that name.
+    pub(crate) fn has_section(&self, name: &str) -> bool {
+        self.parsed(|file| file.section_by_name(name).is_some())
+    }
+
+    /// The addresses of all PLT stubs, and maybe more.
+    pub(crate) fn stub_sections(&self) -> Vec<(u64, u64)> {
+        self.parsed(|file| {
+            let named = |section: &object::Section<'_, '_, _>| {
+                let name = section.name().unwrap_or_default();
+                name.contains("plt")
+            };
+            let stubs = file.sections().filter(named);
+            let range = |section: object::Section<'_, '_, _>| {
+                let start = section.address();
+                (start, start.saturating_add(section.size()))
+            };
+            stubs.map(range).collect()
+        })
     }
 
     /// The function range around an address by the unwind table.

@@ -58,6 +58,17 @@ pub(crate) fn around(profile: &Profile, wants: impl Fn(usize) -> bool) -> BTreeS
         .collect()
 }
 
+/// The images of what rows are about, without those of who called and who was called.
+pub(crate) fn asked(profile: &Profile) -> BTreeSet<usize> {
+    let cycles = profile.cycles.iter().map(|row| row.pc);
+    let values = profile.hotlists.iter().map(|row| row.pc);
+    let branches = profile.branches.iter().map(|row| row.pc);
+    let calls = profile.calls.iter().map(|row| row.site);
+    let pcs: BTreeSet<usize> = cycles.chain(values).chain(branches).chain(calls).collect();
+    let images = pcs.iter().filter_map(|pc| profile.pcs.get(*pc));
+    images.map(|pc| pc.image).collect()
+}
+
 /// A sentence for each of the names that means no image, with what may have been meant.
 pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
     let is_there = |name: &String| {

@@ -8,6 +8,7 @@
 
 mod absent;
 mod args;
+mod asked;
 mod callee;
 mod code;
 mod convention;
@@ -32,12 +33,12 @@ mod view;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use profiledb::Profile;
+use profiledb::{Filter, Profile};
 
-use crate::args::{Cli, Common, Format, Report};
+use crate::args::{Cli, Common, Format, Report, TopBy};
 use crate::failure::Failure;
 use crate::render::clean;
-use crate::source::Loaded;
+use crate::source::{Loaded, Source};
 use crate::view::{Question, View};
 
 /// What a shell shows for a program that SIGPIPE ended.
@@ -128,27 +129,105 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     }
     let filter = source::filter(&cli.common)?;
     let source = source::source(&cli.common)?;
-    let Loaded { profile, left_out } = source::load(&source, &filter, &cli.report, &cli.common)?;
-    say(&source::describe(&source, &profile));
+    // Of one function its rows are enough. Whatever goes wrong then is told by a report of all.
+    if let Some(name) = function.or(cli.common.only_function.as_deref())
+        && !matches!(cli.report, Report::Top { .. } | Report::Status)
+        && let Some(places) = source::places(&source, name, cli)
+    {
+        let filter = Filter {
+            places: Some(places),
+            ..filter.clone()
+        };
+        let mut said = Said::Held(Vec::new());
+        if let Some(text) = report(cli, &source, &filter, function, &mut said).told() {
+            said.release();
+            return text;
+        }
+    }
+    report(cli, &source, &filter, function, &mut Said::AtOnce).into_result()
+}
+
+/// What is said beside a report.
+enum Said {
+    /// It goes out as it comes.
+    AtOnce,
+    /// It may yet be for nothing.
+    Held(Vec<String>),
+}
+
+impl Said {
+    fn push(&mut self, message: String) {
+        match self {
+            Said::AtOnce => say(&message),
+            Said::Held(messages) => messages.push(message),
+        }
+    }
+
+    fn release(self) {
+        if let Said::Held(messages) = self {
+            messages.iter().for_each(|message| say(message));
+        }
+    }
+}
+
+/// What came of reading for a report.
+enum Outcome {
+    /// What was asked for is there.
+    Found(Result<String, Failure>),
+    /// It is not in what was read.
+    NotFound(Failure),
+}
+
+impl Outcome {
+    fn told(self) -> Option<Result<String, Failure>> {
+        match self {
+            Outcome::Found(result) => Some(result),
+            Outcome::NotFound(_) => None,
+        }
+    }
+
+    fn into_result(self) -> Result<String, Failure> {
+        match self {
+            Outcome::Found(result) => result,
+            Outcome::NotFound(failure) => Err(failure),
+        }
+    }
+}
+
+/// The report of what the filter lets through, and what is to be said beside it.
+fn report(
+    cli: &Cli,
+    source: &Source,
+    filter: &Filter,
+    function: Option<&str>,
+    said: &mut Said,
+) -> Outcome {
+    let loaded = source::load(source, filter, &cli.report, &cli.common);
+    let Loaded { profile, left_out } = match loaded {
+        Ok(loaded) => loaded,
+        Err(failure) => return Outcome::NotFound(failure),
+    };
+    said.push(source::describe(source, &profile));
     for what in &left_out {
-        say(&format!("left out: {what}"));
+        said.push(format!("left out: {what}"));
     }
     say_of_times(&profile);
     if absent::is_empty(&profile, &cli.report) {
-        return Err(absent::explain(&profile, &source, &filter, &cli.common));
+        return Outcome::NotFound(absent::explain(&profile, source, filter, &cli.common));
     }
-    for id in absent::epochs_without_rows(&profile, &filter) {
-        say(&format!("nothing of epoch {id} is in this"));
+    for id in absent::epochs_without_rows(&profile, filter) {
+        said.push(format!("nothing of epoch {id} is in this"));
     }
     if filter.is_timed()
         && let Some(reach) = epochs::reach(&profile)
     {
-        say(&reach);
+        said.push(reach);
     }
     let format = cli.common.format;
     if matches!(cli.report, Report::Status) {
-        say_of_counters(&profile, &cli.common);
-        return report::status::report(&profile, source.is_service(), format);
+        say_of_counters(&profile, &cli.common, said);
+        let text = report::status::report(&profile, source.is_service(), format);
+        return Outcome::Found(text);
     }
     let question = Question {
         function,
@@ -157,10 +236,21 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             .min_samples
             .unwrap_or(cli.report.default_min_samples()),
         stubs: matches!(cli.report, Report::Args { .. }),
+        others: cli.report.shows_others(),
+        is_part: filter.places.is_some(),
+        nameless: matches!(
+            cli.report,
+            Report::Top {
+                by: TopBy::Image | TopBy::Process
+            }
+        ),
     };
-    let mut view = View::new(&profile, &cli.common, question)?;
+    let mut view = match View::new(&profile, &cli.common, question) {
+        Ok(view) => view,
+        Err(failure) => return Outcome::NotFound(failure),
+    };
     for sentence in images::missing(&profile, &cli.common.image) {
-        say(&sentence);
+        said.push(sentence);
     }
     let text = match cli.report {
         Report::Top { by } => report::top::report(&mut view, by, format),
@@ -189,15 +279,15 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         | Report::Convert { .. }
         | Report::Document { .. } => report::status::report(&profile, source.is_service(), format),
     };
-    for note in &view.notes {
-        say(note);
+    for note in std::mem::take(&mut view.notes) {
+        said.push(note);
     }
-    say_of_names(&view);
-    text
+    say_of_names(&view, said);
+    Outcome::Found(text)
 }
 
 /// Says which images that the report is about cannot name their code.
-fn say_of_names(view: &View<'_>) {
+fn say_of_names(view: &View<'_>, said: &mut Said) {
     let needed = view.images_needed();
     let notes = view.symbols.notes().iter();
     let notes: Vec<&String> = notes
@@ -205,12 +295,12 @@ fn say_of_names(view: &View<'_>) {
         .map(|(_, note)| note)
         .collect();
     for note in notes.iter().take(MAX_NOTES) {
-        say(note);
+        said.push((*note).clone());
     }
     let more = notes.len().saturating_sub(MAX_NOTES);
     if more > 0 {
         let images = render::counted(more as u64, "more image");
-        say(&format!("{images} without names"));
+        said.push(format!("{images} without names"));
     }
 }
 
@@ -227,19 +317,19 @@ fn say_of_times(profile: &Profile) {
 }
 
 /// Says what the counters of a profile are not.
-fn say_of_counters(profile: &Profile, common: &Common) {
+fn say_of_counters(profile: &Profile, common: &Common, said: &mut Said) {
     let by_row = !common.pid.is_empty()
         || !common.user.is_empty()
         || common.only_function.is_some()
         || !common.image.is_empty();
     if by_row {
-        say(
-            "counters are kept for the whole collection: --pid, --user, --image and --function do \
-             not apply",
-        );
+        let why = "counters are kept for the whole collection: --pid, --user, --image and \
+                   --function do not apply";
+        said.push(why.to_owned());
     }
     if epochs::are_withheld(profile) {
-        say("the samples are yours; what else the service counts is for root and its group");
+        let why = "the samples are yours; what else the service counts is for root and its group";
+        said.push(why.to_owned());
     }
 }
 

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Zoned;
-use profiledb::{Filter, Profile, ReadError};
-use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Selection};
+use profiledb::{Filter, Places, Profile, ReadError};
+use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Range, Selection};
 
-use crate::args::{Common, Report};
+use crate::args::{Cli, Common, Report};
+use crate::asked;
 use crate::epochs;
 use crate::failure::Failure;
 use crate::images;
@@ -100,7 +101,36 @@ pub(crate) fn filter(common: &Common) -> Result<Filter, Failure> {
         since,
         until,
         images: Vec::new(),
+        places: None,
     })
+}
+
+/// Where a function may be that is asked for by name, if that can be told without reading all.
+pub(crate) fn places(source: &Source, name: &str, cli: &Cli) -> Option<Places> {
+    let stubs = matches!(cli.report, Report::Args { .. });
+    match source {
+        Source::Files(paths) => asked::places(paths, name, &cli.common.image, stubs),
+        Source::Service(socket) => {
+            // Whoever is not privileged gets no outline, and has little to read.
+            let place = fetch(socket, outline()).ok()?.0;
+            let paths = [place.path().to_owned()];
+            asked::places(&paths, name, &cli.common.image, stubs)
+        }
+    }
+}
+
+/// Images and names alone.
+fn outline() -> Selection {
+    Selection {
+        kinds: Kinds {
+            cycles: false,
+            values: false,
+            branches: false,
+            calls: false,
+            counters: false,
+        },
+        ..Selection::default()
+    }
 }
 
 /// Reads the rows that a report needs.
@@ -160,6 +190,18 @@ fn ask(
 
 /// One request to the service.
 fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loaded, Failure> {
+    let (place, notes) = fetch(socket, selection)?;
+    let loaded = read(&[place.path().to_owned()], filter, Kinds::default());
+    let mut loaded = loaded.map_err(|error| Failure::Input(chain(&error)))?;
+    loaded.left_out.extend(notes);
+    Ok(loaded)
+}
+
+/// What the service sends, in a file, and what it says of it.
+fn fetch(
+    socket: &Path,
+    selection: Selection,
+) -> Result<(tempfile::NamedTempFile, Vec<String>), Failure> {
     let failed = |error: ClientError| Failure::Input(chain(&error));
     let no_place = |error: std::io::Error| {
         Failure::Input(format!(
@@ -179,10 +221,7 @@ fn receive(socket: &Path, selection: Selection, filter: &Filter) -> Result<Loade
         ClientError::Store(error) => no_place(error),
         error => failed(error),
     })?;
-    let loaded = read(&[place.path().to_owned()], filter, Kinds::default());
-    let mut loaded = loaded.map_err(|error| Failure::Input(chain(&error)))?;
-    loaded.left_out.extend(received.notes);
-    Ok(loaded)
+    Ok((place, received.notes))
 }
 
 /// Says what is waited for.
@@ -302,9 +341,19 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
         } else {
             Vec::new()
         },
-        ranges: Vec::new(),
+        ranges: filter.places.as_ref().map(ranges).unwrap_or_default(),
         kinds,
     }
+}
+
+/// Places as the service is asked for them.
+fn ranges(places: &Places) -> Vec<Range> {
+    let range = |(path, start, end): (&str, u64, u64)| Range {
+        image: path.to_owned(),
+        start,
+        end,
+    };
+    places.iter().map(range).collect()
 }
 
 /// One line that says what is being read.

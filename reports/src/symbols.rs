@@ -44,7 +44,7 @@ pub(crate) struct Function {
 pub(crate) const STUB: &str = "@plt";
 
 /// Bytes of files that are held at a time.
-const MAX_TOTAL: u64 = 2 << 30;
+pub(crate) const MAX_TOTAL: u64 = 2 << 30;
 
 /// Index of a function in [`Symbols::functions`].
 pub(crate) type FunctionId = usize;
@@ -59,6 +59,8 @@ pub(crate) struct Symbols<'p> {
     of_pc: Vec<FunctionId>,
     by_start: BTreeMap<(usize, u64), FunctionId>,
     unbounded: BTreeMap<usize, FunctionId>,
+    /// Of addresses that were asked for.
+    around: BTreeMap<(usize, u64), FunctionId>,
     /// Why an image cannot name its code, by its index; the hottest come first.
     notes: Vec<(usize, String)>,
     /// For the pieces of files that are held.
@@ -107,6 +109,7 @@ impl<'p> Symbols<'p> {
             of_pc: Vec::new(),
             by_start: BTreeMap::new(),
             unbounded: BTreeMap::new(),
+            around: BTreeMap::new(),
             notes: Vec::new(),
             room: Room::new(MAX_TOTAL),
             offers: OnceCell::new(),
@@ -161,6 +164,7 @@ impl<'p> Symbols<'p> {
                 None => symbols.unbounded(pc.image),
             })
             .collect();
+        symbols.around = known;
         symbols
     }
 
@@ -312,19 +316,13 @@ impl<'p> Symbols<'p> {
 
     /// The function around an address that need not be one of the profile's PCs.
     pub(crate) fn at(&mut self, image: usize, address: u64) -> Option<FunctionId> {
-        if let Some((_, id)) = self
-            .by_start
-            .range((image, 0)..=(image, address))
-            .next_back()
-            && self
-                .functions
-                .get(*id)?
-                .end
-                .is_some_and(|end| address < end)
-        {
+        // Not by the functions that are known: one may lie within another, as stubs do.
+        if let Some(id) = self.around.get(&(image, address)) {
             return Some(*id);
         }
-        self.resolve(image, &[address]).first().copied()
+        let id = self.resolve(image, &[address]).first().copied()?;
+        self.around.insert((image, address), id);
+        Some(id)
     }
 
     /// Source places of addresses of one image, in their order.
@@ -381,15 +379,8 @@ impl<'p> Symbols<'p> {
 
 /// Images by what was sampled in them.
 fn hottest_first(profile: &Profile) -> Vec<usize> {
-    let mut samples = vec![0_u64; profile.images.len()];
-    for row in &profile.cycles {
-        let image = profile.pcs.get(row.pc).map(|pc| pc.image);
-        if let Some(sum) = image.and_then(|image| samples.get_mut(image)) {
-            *sum = sum.saturating_add(row.samples);
-        }
-    }
+    let samples = profile.totals.iter().map(|total| total.samples);
     let mut order: Vec<(u64, usize)> = samples
-        .into_iter()
         .enumerate()
         .map(|(index, samples)| (samples, index))
         .collect();
@@ -397,7 +388,7 @@ fn hottest_first(profile: &Profile) -> Vec<usize> {
     order.into_iter().map(|(_, index)| index).collect()
 }
 
-fn short_name(image: &Image) -> String {
+pub(crate) fn short_name(image: &Image) -> String {
     let name = Path::new(&image.path)
         .file_name()
         .and_then(|name| name.to_str());

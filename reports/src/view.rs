@@ -1,7 +1,7 @@
 //! A profile as the reports ask for it: named, filtered, added up over processes,
 //! subjects and flushes.
 
-mod select;
+pub(crate) mod select;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +53,12 @@ pub(crate) struct Question<'a> {
     pub(crate) min_samples: u64,
     /// PLT stubs go by the names of their targets.
     pub(crate) stubs: bool,
+    /// Who calls is asked for, or who is called.
+    pub(crate) others: bool,
+    /// Rows at some places alone were read.
+    pub(crate) is_part: bool,
+    /// No function is named.
+    pub(crate) nameless: bool,
 }
 
 /// A named and filtered profile.
@@ -73,6 +79,8 @@ pub(crate) struct View<'p> {
     pub(crate) notes: Vec<String>,
     /// PCs of each function, by address.
     of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>>,
+    /// Rows at some places alone were read.
+    profile_is_part: bool,
     /// Images asked for; `None`: all.
     images: Option<BTreeSet<usize>>,
     /// Functions asked for; `None`: all.
@@ -90,6 +98,9 @@ impl<'p> View<'p> {
             function,
             min_samples,
             stubs,
+            others,
+            is_part,
+            nameless,
         } = question;
         let images = images::named(profile, &common.image)?;
         // A stub may lead from any image to any other.
@@ -99,6 +110,12 @@ impl<'p> View<'p> {
                 pcs.get(pc).is_some_and(|pc| images.contains(&pc.image))
             })
         });
+        let by_function = function.is_some() || common.only_function.is_some();
+        let near = match is_part && !others {
+            true => Some(images::asked(profile)),
+            false if nameless && !by_function => Some(BTreeSet::new()),
+            false => near,
+        };
         let symbols = Symbols::new(profile, !common.no_symbols, near.as_ref());
         let mut heat = vec![Heat::default(); profile.pcs.len()];
         for row in &profile.cycles {
@@ -131,6 +148,7 @@ impl<'p> View<'p> {
             },
             lines: common.lines,
             notes: Vec::new(),
+            profile_is_part: is_part,
             images,
             functions: None,
         };
@@ -178,6 +196,15 @@ impl<'p> View<'p> {
     /// All interrupts.
     pub(crate) fn total(&self) -> Heat {
         let mut total = Heat::default();
+        if self.profile_is_part {
+            for of_image in &self.profile.totals {
+                total.add(Heat {
+                    samples: of_image.samples,
+                    cycles: of_image.cycles,
+                });
+            }
+            return total;
+        }
         for heat in &self.heat {
             total.add(*heat);
         }

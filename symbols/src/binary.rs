@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::rc::Rc;
 
 use lzma_rust2::XzReader;
 use object::{
@@ -76,7 +77,8 @@ impl std::error::Error for Error {
 /// An image whose pieces are read when they are asked for.
 #[derive(Debug)]
 pub struct Binary {
-    source: Source,
+    /// Shared with what names functions from it.
+    source: Rc<Source>,
     is_64: bool,
     build_id: Option<String>,
     segments: Vec<Segment>,
@@ -134,7 +136,7 @@ impl Binary {
             (is_64, build_id, segments(&file, Pieces(&source)))
         };
         Ok(Binary {
-            source,
+            source: Rc::new(source),
             is_64,
             build_id,
             segments,
@@ -164,6 +166,11 @@ impl Binary {
     #[must_use]
     pub fn parsed(&self) -> Option<object::File<'_, Pieces<'_>>> {
         object::File::parse(Pieces(&self.source)).ok()
+    }
+
+    /// The file, for those who keep a part of it.
+    pub(crate) fn source(&self) -> &Rc<Source> {
+        &self.source
     }
 
     /// Bytes from a virtual address on: at least 4096, if its segment has as many in the file.

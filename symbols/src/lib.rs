@@ -14,6 +14,7 @@ mod debug;
 mod frames;
 mod functions;
 mod labels;
+mod named;
 mod pieces;
 mod table;
 
@@ -21,4 +22,5 @@ pub use binary::{Binary, Error, Segment};
 pub use content::content_id;
 pub use debug::{debug_file, debug_file_of};
 pub use functions::{Function, Functions};
+pub use named::{Named, named};
 pub use pieces::{Pieces, Room};

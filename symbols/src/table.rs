@@ -1,16 +1,19 @@
 //! The symbols of code in one or more symbol tables, in order of their addresses.
 
+use std::rc::Rc;
+
+use object::ReadRef as _;
 use object::elf;
-use object::read::elf::{ElfFile, FileHeader, Sym as _, SymbolTable};
+use object::read::elf::{ElfFile, FileHeader, SectionHeader as _, Sym as _, SymbolTable};
 
 use crate::binary::Binary;
-use crate::pieces::Pieces;
+use crate::pieces::{Pieces, Source};
 
 /// What a symbol without a size may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Strength {
     /// Without type, known in its file alone: mostly a label.
-    Local,
+    Local = 0,
     /// Without type, known to other files.
     Global,
     /// A function, or data among code, which ends one.
@@ -27,9 +30,11 @@ pub(crate) struct Symbol {
     /// Data among code.
     pub(crate) is_data: bool,
     /// How well it names its address, among others there.
-    binding: u8,
-    table: usize,
+    rank: u8,
+    table: u8,
     name: u32,
+    /// Its place among all that were read.
+    number: u32,
 }
 
 impl Symbol {
@@ -43,12 +48,29 @@ impl Symbol {
     }
 }
 
+/// The names of a table: a part of its file.
+#[derive(Debug)]
+struct Strings {
+    source: Rc<Source>,
+    offset: u64,
+    size: u64,
+}
+
+impl Strings {
+    fn bytes(&self) -> &[u8] {
+        let pieces = Pieces(&self.source);
+        pieces
+            .read_bytes_at(self.offset, self.size)
+            .unwrap_or_default()
+    }
+}
+
 /// Symbols of code.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     /// By start; of those with the same start the best name comes last.
     pub(crate) list: Vec<Symbol>,
-    strings: Vec<Vec<u8>>,
+    strings: Vec<Strings>,
     /// Whether a table was among them that names local functions, too.
     pub(crate) is_whole: bool,
 }
@@ -57,8 +79,8 @@ impl Symbols {
     /// Adds the symbols of a file that lie in these ranges of code.
     pub(crate) fn add(&mut self, binary: &Binary, code: &[(u64, u64)]) {
         match binary.parsed() {
-            Some(object::File::Elf32(file)) => self.add_file(&file, code),
-            Some(object::File::Elf64(file)) => self.add_file(&file, code),
+            Some(object::File::Elf32(file)) => self.add_file(&file, code, binary.source()),
+            Some(object::File::Elf64(file)) => self.add_file(&file, code, binary.source()),
             _ => {}
         }
     }
@@ -67,12 +89,13 @@ impl Symbols {
         &mut self,
         file: &ElfFile<'a, Header, Pieces<'a>>,
         code: &[(u64, u64)],
+        source: &Rc<Source>,
     ) {
         let whole = file.elf_symbol_table();
         self.is_whole |= !whole.is_empty();
         for table in [whole, file.elf_dynamic_symbol_table()] {
             // Broken tables name nothing.
-            let _ = self.add_table(file, table, code);
+            let _ = self.add_table(file, table, code, source);
         }
     }
 
@@ -81,12 +104,14 @@ impl Symbols {
         file: &ElfFile<'a, Header, Pieces<'a>>,
         table: &SymbolTable<'a, Header, Pieces<'a>>,
         code: &[(u64, u64)],
+        source: &Rc<Source>,
     ) -> Option<()> {
         let endian = file.endian();
         let sections = file.elf_section_table();
-        let strings = sections.section(table.string_section()).ok()?;
-        let strings = object::read::elf::SectionHeader::data(strings, endian, file.data()).ok()?;
-        let number = self.strings.len();
+        let section = sections.section(table.string_section()).ok()?;
+        let strings = section.data(endian, file.data()).ok()?;
+        let (offset, size) = section.file_range(endian)?;
+        let of = u8::try_from(self.strings.len()).ok()?;
         for symbol in table.symbols() {
             let kind = symbol.st_type();
             let known = [
@@ -123,59 +148,63 @@ impl Symbols {
                 elf::STB_WEAK => 1,
                 _ => 2,
             };
+            let is_data = kind == elf::STT_OBJECT;
+            let has_size = u8::from(end > start);
             self.list.push(Symbol {
                 start,
                 end,
                 strength,
-                is_data: kind == elf::STT_OBJECT,
-                binding,
-                table: number,
+                is_data,
+                rank: u8::from(!is_data) << 5 | (strength as u8) << 3 | has_size << 2 | binding,
+                table: of,
                 name,
+                number: u32::try_from(self.list.len()).ok()?,
             });
         }
-        self.strings.push(strings.to_vec());
+        self.strings.push(Strings {
+            source: Rc::clone(source),
+            offset,
+            size,
+        });
         Some(())
     }
 
     /// Puts the symbols into their order.
     pub(crate) fn sort(&mut self) {
-        let strings = std::mem::take(&mut self.strings);
+        let mut list = std::mem::take(&mut self.list);
+        list.sort_unstable_by_key(|symbol| (symbol.start, symbol.rank, symbol.number));
+        let strings: Vec<&[u8]> = self.strings.iter().map(Strings::bytes).collect();
         let name = |symbol: &Symbol| {
-            let strings = strings.get(symbol.table).map(Vec::as_slice);
+            let strings = strings.get(usize::from(symbol.table)).copied();
             text(strings.unwrap_or_default(), symbol.name)
         };
         let underscores = |name: &str| name.bytes().take_while(|byte| *byte == b'_').count();
-        self.list.sort_by(|a, b| {
-            let rank = |symbol: &Symbol| {
-                let size = symbol.end - symbol.start;
-                (!symbol.is_data, symbol.strength, size > 0, symbol.binding)
-            };
-            a.start
-                .cmp(&b.start)
-                .then_with(|| rank(a).cmp(&rank(b)))
-                .then_with(|| {
-                    // Not a library's name for its own use; then the name that fewer underscores
-                    // hide, then the shorter one.
-                    let (a, b) = (name(a), name(b));
-                    let key =
-                        |name: &str| (name.starts_with("__GI_"), underscores(name), name.len());
-                    key(&b).cmp(&key(&a)).then_with(|| b.cmp(&a))
-                })
-        });
-        self.strings = strings;
+        for equal in list.chunk_by_mut(|a, b| (a.start, a.rank) == (b.start, b.rank)) {
+            if equal.len() == 1 {
+                continue;
+            }
+            // Not a library's name for its own use; then the name that fewer underscores hide, then
+            // the shorter one.
+            equal.sort_by(|a, b| {
+                let (a, b) = (name(a), name(b));
+                let key = |name: &str| (name.starts_with("__GI_"), underscores(name), name.len());
+                key(&b).cmp(&key(&a)).then_with(|| b.cmp(&a))
+            });
+        }
+        self.list = list;
     }
 
     /// A symbol's name as it stands in its table.
     pub(crate) fn name(&self, symbol: &Symbol) -> String {
-        let strings = self.strings.get(symbol.table).map(Vec::as_slice);
-        text(strings.unwrap_or_default(), symbol.name).into_owned()
+        let strings = self.strings.get(usize::from(symbol.table));
+        text(strings.map_or(&[], Strings::bytes), symbol.name).into_owned()
     }
 }
 
 /// The longest name that is taken whole.
 const MAX_NAME: usize = 1 << 16;
 
-fn text(strings: &[u8], offset: u32) -> std::borrow::Cow<'_, str> {
+pub(crate) fn text(strings: &[u8], offset: u32) -> std::borrow::Cow<'_, str> {
     let from = usize::try_from(offset).ok();
     let rest = from
         .and_then(|from| strings.get(from..))

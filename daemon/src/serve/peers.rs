@@ -34,6 +34,7 @@ use front::Front;
 use queue::Queue;
 use relay::{Latest, Relays};
 
+use super::newest::Asking;
 use crate::threads::Threads;
 
 /// What readers may take of the service.
@@ -84,7 +85,8 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Serves readers that connect to `listener` from the databases in `directory`. What they
+    /// Serves readers that connect to `listener` from the databases in `directory`, and from what
+    /// `newest` has of what is in none of them yet. What they
     /// ask of the service itself goes to `control`, which is never waited for: where it is
     /// full, they are told to come again.
     ///
@@ -95,6 +97,7 @@ impl Peers {
         mut settings: Settings,
         directory: PathBuf,
         control: SyncSender<Control>,
+        newest: &Asking,
     ) -> io::Result<Peers> {
         settings.clients = room_for(settings.clients);
         listener.set_nonblocking(true)?;
@@ -123,6 +126,7 @@ impl Peers {
                 directory: directory.clone(),
                 settings: settings.clone(),
                 failing: Arc::clone(&peers.failing),
+                newest: newest.clone(),
                 finished: front::Finished::new(finished.clone(), wake.try_clone()?),
             };
             peers.spawn("vcpid-view", move || worker.run())?;

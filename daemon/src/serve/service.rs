@@ -20,6 +20,7 @@ use super::epochs::{Due, Epochs};
 use super::governor::{self, Governor};
 use super::journal::Troubles;
 use super::losses::Losses;
+use super::newest::Answering;
 use super::notify::Manager;
 use super::peers::{Control, Peers};
 use super::rolling::Rolling;
@@ -103,6 +104,9 @@ pub(super) struct Service {
     socket: Socket,
     peers: Peers,
     requests: Receiver<Control>,
+    newest: Answering,
+    /// The running epoch as it began.
+    epoch: Option<profiledb::Epoch>,
     asked: Asked,
     manager: Manager,
     troubles: Troubles,
@@ -136,6 +140,7 @@ impl Service {
         socket: Socket,
         peers: Peers,
         requests: Receiver<Control>,
+        newest: Answering,
     ) -> Result<Self> {
         raise_open_files();
         let now = Instant::now();
@@ -149,6 +154,8 @@ impl Service {
             socket,
             peers,
             requests,
+            newest,
+            epoch: None,
             asked: Asked::register()?,
             manager: Manager::new(),
             troubles: Troubles::default(),
@@ -279,6 +286,7 @@ impl Service {
         while Instant::now() < until && !self.asked.stop.load(Ordering::Relaxed) {
             self.figures.idle += 1;
             self.manager.alive(self.figures.idle);
+            self.newest.refuse();
             if let Ok(control) = self.requests.recv_timeout(TICK) {
                 let answer = match control.request {
                     protocol::Control::Status => Ok(self.status(None)),
@@ -385,6 +393,7 @@ impl Driver for Service {
         while let Ok(control) = self.requests.try_recv() {
             self.answer(&control, session);
         }
+        self.newest.look(self.epoch.as_ref(), session);
         self.manager.alive(session.batches);
         let now = Instant::now();
         if now >= self.next_second {

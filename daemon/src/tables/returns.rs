@@ -45,7 +45,7 @@ pub(super) fn long(window: u32) -> u32 {
 }
 
 /// The later events of a profile.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Returns {
     /// Events accepted, and those of them without a known value.
     reached: u64,

@@ -15,14 +15,14 @@ pub(crate) struct SiteId(pub(super) u32);
 /// Windows run through the same instructions again and again. So what is kept of an instruction is found
 /// from its site, and its site by the number that the decode cache has for it, without a look into a hash
 /// table, which is a miss of the cache each time. A site is a line of that cache.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Site {
     pub(super) owner: Owner,
-    pc: Pc,
+    pub(super) pc: Pc,
     pub(super) id: PcId,
     /// Its profiles, each of which names the next.
-    first: u32,
+    pub(super) first: u32,
     /// Its directions, if it is a conditional branch; else [`NONE`].
     pub(super) branch: u32,
 }

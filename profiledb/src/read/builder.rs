@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::profile::{FlushCounters, Pc, Profile, SymbolRow};
+use super::order;
+use crate::profile::{FlushCounters, Pc, Profile, SymbolRow, Total};
 use crate::rows::{Image, ImageKind, Subject};
 
 /// The profile so far, and where its rows are.
@@ -15,6 +16,13 @@ pub(crate) struct Builder {
     pcs: HashMap<(usize, u64), usize>,
     parameters: HashSet<Arc<str>>,
     pub(super) symbols: BTreeMap<(usize, u64), (u64, String)>,
+    /// Rows came from chunks: what they refer to is put into an order that does not depend on what
+    /// else is read.
+    pub(super) packed: bool,
+    /// Not all rows are read: see `noted`.
+    notes: bool,
+    /// Where PCs would be in the profile if all rows were read. Reports break ties by that.
+    noted: HashMap<(usize, u64), usize>,
     /// Rows of earlier files that this one has added something to.
     completed: Vec<Completed>,
 }
@@ -36,11 +44,44 @@ pub(super) struct Mark {
     hotlists: usize,
     branches: usize,
     calls: usize,
+    totals: Vec<Total>,
+    noted: usize,
     counters: BTreeMap<(String, String), u64>,
     latest: Option<FlushCounters>,
 }
 
 impl Builder {
+    /// A profile of all rows, or of those at some places.
+    pub(super) fn new(all: bool) -> Builder {
+        Builder {
+            notes: !all,
+            ..Builder::default()
+        }
+    }
+
+    /// Notes that there is a row about a PC.
+    pub(super) fn note(&mut self, image: usize, address: u64) {
+        let next = self.noted.len();
+        self.noted.entry((image, address)).or_insert(next);
+    }
+
+    /// The image of a PC of the profile.
+    pub(super) fn image_of(&self, pc: usize) -> usize {
+        self.profile.pcs.get(pc).map_or(0, |pc| pc.image)
+    }
+
+    /// Adds interrupts in an image.
+    pub(super) fn add_total(&mut self, image: usize, samples: u64, cycles: f64) {
+        let totals = &mut self.profile.totals;
+        if totals.len() <= image {
+            totals.resize(image + 1, Total::default());
+        }
+        if let Some(total) = totals.get_mut(image) {
+            total.samples = total.samples.saturating_add(samples);
+            total.cycles += cycles;
+        }
+    }
+
     pub(super) fn image(&mut self, image: &Image) -> usize {
         let key = (image.kind, image.identity.clone(), image.path.clone());
         let images = &mut self.profile.images;
@@ -67,6 +108,9 @@ impl Builder {
     }
 
     pub(super) fn pc(&mut self, image: usize, address: u64, bytes: &Option<Vec<u8>>) -> usize {
+        if self.notes {
+            self.note(image, address);
+        }
         let pcs = &mut self.profile.pcs;
         let index = *self.pcs.entry((image, address)).or_insert_with(|| {
             push(
@@ -123,6 +167,8 @@ impl Builder {
             hotlists: profile.hotlists.len(),
             branches: profile.branches.len(),
             calls: profile.calls.len(),
+            totals: profile.totals.clone(),
+            noted: self.noted.len(),
             counters: profile.counters.clone(),
             latest: profile.latest.clone(),
         }
@@ -156,6 +202,8 @@ impl Builder {
         profile.hotlists.truncate(mark.hotlists);
         profile.branches.truncate(mark.branches);
         profile.calls.truncate(mark.calls);
+        profile.totals = mark.totals;
+        self.noted.retain(|_, place| *place < mark.noted);
         profile.counters = mark.counters;
         profile.latest = mark.latest;
         self.images.retain(|_, index| *index < mark.images);
@@ -165,6 +213,9 @@ impl Builder {
 
     pub(super) fn finish(self) -> Profile {
         let mut profile = self.profile;
+        profile
+            .totals
+            .resize(profile.images.len(), Total::default());
         profile.symbols = self
             .symbols
             .into_iter()
@@ -175,6 +226,12 @@ impl Builder {
                 name,
             })
             .collect();
+        if self.packed {
+            order::sort(&mut profile);
+        } else if self.notes {
+            let place = |pc: &Pc| self.noted.get(&(pc.image, pc.address)).copied();
+            order::sort_pcs(&mut profile, place);
+        }
         profile
     }
 }

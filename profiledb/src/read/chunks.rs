@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rusqlite::Row;
+
 use super::builder::push;
 use super::file::File;
 use super::referred::{EpochOfFile, FlushOfFile, Known, Referred};
@@ -10,6 +12,7 @@ use crate::Error;
 use crate::chunk::{
     Bad, Kind, Place, decode_branches, decode_calls, decode_code, decode_cycles, decode_values,
 };
+use crate::places::is_in;
 use crate::profile::{BranchRow, CallRow, CyclesRow, HotlistRow};
 
 /// Bytes of memory that a row takes, about, without its values.
@@ -27,75 +30,104 @@ struct Chunk {
     place: Place,
     /// The last instruction looked up, and its index.
     last: Option<((i64, u64), usize)>,
+    /// The addresses of its image that are asked for; `None`: all.
+    ranges: Option<Vec<(u64, u64)>>,
+}
+
+impl Chunk {
+    fn wants(&self, address: u64) -> bool {
+        self.ranges
+            .as_ref()
+            .is_none_or(|ranges| is_in(ranges, address))
+    }
 }
 
 impl File<'_> {
     pub(super) fn read_chunks(&mut self, referred: &mut Referred) -> Result<(), Error> {
+        self.builder.packed = true;
         let parameters = self.read_parameters()?;
+        if let Some(ids) = self.asked_chunks(referred)? {
+            return self.read_chunks_of(&ids, |file, row| {
+                file.take_chunk(referred, row, &parameters)
+            });
+        }
         let sql = "SELECT id, flush, kind, image, bucket, subject, data
                    FROM chunk NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| {
-            let id: i64 = file.get(row, 0)?;
-            let number: i64 = file.get(row, 2)?;
-            let Some(kind) = Kind::of(number) else {
-                return Err(file.bad_chunk(id, Bad("is of no known kind")));
-            };
-            let flush: i64 = file.get(row, 1)?;
-            let image: i64 = file.get(row, 3)?;
-            let bucket = file.word(row, 4)?;
-            let subject: i64 = file.get(row, 5)?;
-            let Some(&FlushOfFile {
-                epoch,
-                started,
-                ended,
-                taken,
-            }) = referred.flushes.get(&flush)
-            else {
-                return Err(file.dangling("flush", flush));
-            };
-            let Some(&EpochOfFile {
-                cycles_per_unit, ..
-            }) = referred.epochs.get(&epoch)
-            else {
-                return Err(file.dangling("epoch", epoch));
-            };
-            let Some(known_image) = referred.images.get(&image) else {
-                return Err(file.dangling("image", image));
-            };
-            let Some(known_subject) = referred.subjects.get(&subject) else {
-                return Err(file.dangling("subject", subject));
-            };
-            let kinds = file.kinds;
-            let is_asked = match kind {
-                Kind::Cycles => kinds.cycles,
-                Kind::Values | Kind::Keyed => kinds.values,
-                Kind::Branches => kinds.branches,
-                Kind::Calls => kinds.calls,
-            };
-            let is_wanted = taken
-                && is_asked
-                && file.filter.takes_subject(&known_subject.row)
-                && file.filter.takes_image(&known_image.row);
-            if !is_wanted {
-                return Ok(());
-            }
-            let data = row.get_ref(6).and_then(|data| Ok(data.as_blob()?));
-            let data = data.map_err(|e| Error::sqlite(file.path, e))?;
-            file.charge(data.len() as u64)?;
-            let chunk = Chunk {
-                id,
-                image,
-                subject,
-                epoch,
-                cycles_per_unit,
-                place: Place {
-                    bucket,
-                    time: (started, ended),
-                },
-                last: None,
-            };
-            file.read_chunk(referred, chunk, kind, data, &parameters)
-        })
+        self.each(sql, |file, row| file.take_chunk(referred, row, &parameters))
+    }
+
+    /// Reads a row of the table, if the filter lets it through.
+    fn take_chunk(
+        &mut self,
+        referred: &mut Referred,
+        row: &Row<'_>,
+        parameters: &HashMap<i64, Arc<str>>,
+    ) -> Result<(), Error> {
+        let id: i64 = self.get(row, 0)?;
+        let number: i64 = self.get(row, 2)?;
+        let Some(kind) = Kind::of(number) else {
+            return Err(self.bad_chunk(id, Bad("is of no known kind")));
+        };
+        let flush: i64 = self.get(row, 1)?;
+        let image: i64 = self.get(row, 3)?;
+        let bucket = self.word(row, 4)?;
+        let subject: i64 = self.get(row, 5)?;
+        let Some(&FlushOfFile {
+            epoch,
+            started,
+            ended,
+            taken,
+        }) = referred.flushes.get(&flush)
+        else {
+            return Err(self.dangling("flush", flush));
+        };
+        let Some(&EpochOfFile {
+            cycles_per_unit, ..
+        }) = referred.epochs.get(&epoch)
+        else {
+            return Err(self.dangling("epoch", epoch));
+        };
+        let Some(known_image) = referred.images.get(&image) else {
+            return Err(self.dangling("image", image));
+        };
+        let Some(known_subject) = referred.subjects.get(&subject) else {
+            return Err(self.dangling("subject", subject));
+        };
+        let kinds = self.kinds;
+        let is_asked = match kind {
+            Kind::Cycles => kinds.cycles,
+            Kind::Values | Kind::Keyed => kinds.values,
+            Kind::Branches => kinds.branches,
+            Kind::Calls => kinds.calls,
+        };
+        let is_wanted = taken
+            && is_asked
+            && self.filter.takes_subject(&known_subject.row)
+            && self.filter.takes_image(&known_image.row);
+        if !is_wanted {
+            return Ok(());
+        }
+        let data = row.get_ref(6).and_then(|data| Ok(data.as_blob()?));
+        let data = data.map_err(|e| Error::sqlite(self.path, e))?;
+        self.charge(data.len() as u64)?;
+        let chunk = Chunk {
+            id,
+            image,
+            subject,
+            epoch,
+            cycles_per_unit,
+            place: Place {
+                bucket,
+                time: (started, ended),
+            },
+            last: None,
+            ranges: self
+                .filter
+                .places
+                .as_ref()
+                .map(|places| places.of(&known_image.row).to_vec()),
+        };
+        self.read_chunk(referred, chunk, kind, data, parameters)
     }
 
     fn read_parameters(&mut self) -> Result<HashMap<i64, Arc<str>>, Error> {
@@ -125,6 +157,15 @@ impl File<'_> {
                 self.charge_unpacked(rows.len() * ROW)?;
                 for row in rows {
                     let at = (row.process, row.address, row.caller);
+                    let cycles = row.weight as f64 * chunk.cycles_per_unit;
+                    if !self.takes(referred, &chunk, row.process)? {
+                        continue;
+                    }
+                    let image = self.packed_image(referred, chunk.image)?;
+                    self.builder.add_total(image, row.samples, cycles);
+                    if !chunk.wants(row.address) {
+                        continue;
+                    }
                     if let Some((process, subject, pc, caller)) =
                         self.at(referred, &mut chunk, at)?
                     {
@@ -134,7 +175,7 @@ impl File<'_> {
                             pc,
                             caller,
                             samples: row.samples,
-                            cycles: row.weight as f64 * chunk.cycles_per_unit,
+                            cycles,
                         };
                         self.builder.profile.cycles.push(row);
                     }
@@ -146,6 +187,9 @@ impl File<'_> {
                 let tuples: usize = values.rows.iter().map(|row| row.list.len()).sum();
                 self.charge_unpacked(values.rows.len() * ROW + tuples * VALUE)?;
                 for mut row in values.rows {
+                    if !chunk.wants(row.address) {
+                        continue;
+                    }
                     let at = (row.process, row.address, row.caller);
                     let Some(parameter) = parameters.get(&row.parameter) else {
                         return Err(self.dangling("parameter", row.parameter));
@@ -174,6 +218,9 @@ impl File<'_> {
                 let rows = decode_branches(place, data).map_err(|e| bad(self, e))?;
                 self.charge_unpacked(rows.len() * ROW)?;
                 for row in rows {
+                    if !chunk.wants(row.address) {
+                        continue;
+                    }
                     let at = (row.process, row.address, None);
                     if let Some((process, subject, pc, _)) = self.at(referred, &mut chunk, at)? {
                         let row = BranchRow {
@@ -194,6 +241,11 @@ impl File<'_> {
                 let rows = decode_calls(place, data).map_err(|e| bad(self, e))?;
                 self.charge_unpacked(rows.len() * ROW)?;
                 for row in rows {
+                    // Who asks for a function asks who calls it as well.
+                    let is_callee = || row.callee.is_some_and(|at| self.is_place(referred, at));
+                    if !chunk.wants(row.address) && !is_callee() {
+                        continue;
+                    }
                     let at = (row.process, row.address, row.callee);
                     if let Some((process, subject, site, callee)) =
                         self.at(referred, &mut chunk, at)?
@@ -224,19 +276,12 @@ impl File<'_> {
         chunk: &mut Chunk,
         (process, address, other): (i64, u64, Option<(i64, u64)>),
     ) -> Result<Option<(usize, usize, usize, Option<usize>)>, Error> {
+        if !self.takes(referred, chunk, process)? {
+            return Ok(None);
+        }
         let Some(known) = referred.processes.get_mut(&process) else {
             return Err(self.dangling("process", process));
         };
-        if known.row.epoch != chunk.epoch {
-            let detail = format!(
-                "chunk {} of epoch {} refers to process {process} of another",
-                chunk.id, chunk.epoch
-            );
-            return Err(self.corrupt(detail));
-        }
-        if !self.filter.takes_pid(known.row.process.pid) {
-            return Ok(None);
-        }
         let process = *known.index.get_or_insert_with(|| {
             push(
                 &mut self.builder.profile.processes,
@@ -264,32 +309,68 @@ impl File<'_> {
         Ok(Some((process, subject, pc, other)))
     }
 
+    /// Whether the filter takes a process of a chunk.
+    fn takes(&self, referred: &Referred, chunk: &Chunk, process: i64) -> Result<bool, Error> {
+        let Some(known) = referred.processes.get(&process) else {
+            return Err(self.dangling("process", process));
+        };
+        if known.row.epoch != chunk.epoch {
+            let detail = format!(
+                "chunk {} of epoch {} refers to process {process} of another",
+                chunk.id, chunk.epoch
+            );
+            return Err(self.corrupt(detail));
+        }
+        Ok(self.filter.takes_pid(known.row.process.pid))
+    }
+
+    /// Whether an instruction is at a place asked for.
+    fn is_place(&self, referred: &Referred, (image, address): (i64, u64)) -> bool {
+        let image = referred.images.get(&image);
+        let places = self.filter.places.as_ref();
+        image.is_some_and(|image| places.is_none_or(|places| places.has(&image.row, address)))
+    }
+
+    fn packed_image(&mut self, referred: &mut Referred, image: i64) -> Result<usize, Error> {
+        let Some(known) = referred.images.get_mut(&image) else {
+            return Err(self.dangling("image", image));
+        };
+        Ok(*known
+            .index
+            .get_or_insert_with(|| self.builder.image(&known.row)))
+    }
+
     fn packed_pc(
         &mut self,
         referred: &mut Referred,
         (image, address): (i64, u64),
     ) -> Result<usize, Error> {
-        let Some(known) = referred.images.get_mut(&image) else {
-            return Err(self.dangling("image", image));
-        };
-        let image = *known
-            .index
-            .get_or_insert_with(|| self.builder.image(&known.row));
+        let image = self.packed_image(referred, image)?;
         Ok(self.builder.pc(image, address, &None))
     }
 
     /// The encodings of instructions that rows have referred to.
     pub(super) fn read_code(&mut self, referred: &Referred) -> Result<(), Error> {
+        if let Some(ids) = self.asked_code(referred)? {
+            return self.read_code_of(&ids, |file, row| file.take_code(referred, row));
+        }
         let sql = "SELECT id, image, bucket, data FROM code NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| {
+        self.each(sql, |file, row| file.take_code(referred, row))
+    }
+
+    fn take_code(&mut self, referred: &Referred, row: &Row<'_>) -> Result<(), Error> {
+        let file = self;
+        {
             let id: i64 = file.get(row, 0)?;
             let image: i64 = file.get(row, 1)?;
-            let Some(Known { index, .. }) = referred.images.get(&image) else {
+            let Some(Known { row: known, index }) = referred.images.get(&image) else {
                 return Err(file.dangling("image", image));
             };
             let Some(index) = *index else {
                 return Ok(());
             };
+            let places = file.filter.places.as_ref();
+            let ranges = places.map(|places| places.of(known).to_vec());
             let bucket = file.word(row, 2)?;
             let data = row.get_ref(3).and_then(|data| Ok(data.as_blob()?));
             let data = data.map_err(|e| Error::sqlite(file.path, e))?;
@@ -297,10 +378,14 @@ impl File<'_> {
             let rows = decode_code(bucket, data)
                 .map_err(|bad| file.corrupt(format!("code {id}: {bad}")))?;
             for (address, bytes) in rows {
+                // At a place asked for, what was only ever called from is an instruction, too.
+                if ranges.as_ref().is_some_and(|ranges| is_in(ranges, address)) {
+                    file.builder.pc(index, address, &None);
+                }
                 file.builder.encoding(index, address, &bytes);
             }
             Ok(())
-        })
+        }
     }
 
     fn bad_chunk(&self, id: i64, bad: Bad) -> Error {

@@ -40,7 +40,7 @@ const ROW: u64 = 4;
 pub(crate) struct File<'a> {
     pub(crate) path: &'a Path,
     pub(crate) conn: &'a Connection,
-    pub(super) filter: &'a Filter,
+    pub(crate) filter: &'a Filter,
     pub(super) kinds: Kinds,
     pub(crate) builder: &'a mut Builder,
     pub(super) budget: Budget,

@@ -6,6 +6,7 @@ use rusqlite::Row;
 
 use super::builder::push;
 use super::file::File;
+use crate::places::is_in;
 use crate::profile::Extent;
 use crate::rows::{Epoch, Image, ImageKind, Process, Subject};
 use crate::{Error, MAX_INSTRUCTION};
@@ -22,6 +23,10 @@ pub(super) struct PcOfFile {
     pub(super) image: i64,
     pub(super) address: u64,
     pub(super) bytes: Option<Vec<u8>>,
+    /// Whether it is among the places asked for.
+    pub(super) wanted: bool,
+    /// Whether the builder knows that a row is about it.
+    noted: bool,
 }
 
 pub(super) struct ProcessOfFile {
@@ -56,6 +61,25 @@ pub(crate) struct Referred {
     pub(super) subjects: Table<Subject>,
     pub(super) processes: Table<ProcessOfFile>,
     pub(super) pcs: Table<PcOfFile>,
+}
+
+/// Where a row belongs.
+pub(crate) enum Placed {
+    /// The filter leaves it out.
+    Nowhere,
+    /// It is not at a place asked for: the index of its image, and what a unit is in cycles.
+    Elsewhere(usize, f64),
+    /// It is in the profile.
+    Here(Place),
+}
+
+impl Placed {
+    pub(crate) fn here(self) -> Option<Place> {
+        match self {
+            Placed::Here(place) => Some(place),
+            Placed::Nowhere | Placed::Elsewhere(..) => None,
+        }
+    }
 }
 
 impl Referred {
@@ -260,6 +284,7 @@ impl File<'_> {
 
     pub(super) fn read_pcs(&mut self, referred: &mut Referred) -> Result<(), Error> {
         let sql = "SELECT id, image, address, bytes FROM pc NOT INDEXED ORDER BY id";
+        let mut of_image: HashMap<i64, &[(u64, u64)]> = HashMap::new();
         self.each(sql, |file, row| {
             let id: i64 = file.get(row, 0)?;
             let bytes: Option<Vec<u8>> = file.get(row, 3)?;
@@ -270,14 +295,26 @@ impl File<'_> {
                 }
                 file.charge(bytes.len() as u64)?;
             }
-            let pc = PcOfFile {
-                image: file.get(row, 1)?,
-                address: file.word(row, 2)?,
-                bytes,
+            let (image, address) = (file.get(row, 1)?, file.word(row, 2)?);
+            let Some(Known { row: known, .. }) = referred.images.get(&image) else {
+                return Err(file.dangling("image", image));
             };
-            if !referred.images.contains_key(&pc.image) {
-                return Err(file.dangling("image", pc.image));
-            }
+            let ranges = match (&file.filter.places, of_image.get(&image)) {
+                (None, _) => None,
+                (Some(_), Some(ranges)) => Some(*ranges),
+                (Some(places), None) => {
+                    let ranges = places.of(known);
+                    of_image.insert(image, ranges);
+                    Some(ranges)
+                }
+            };
+            let pc = PcOfFile {
+                image,
+                address,
+                bytes,
+                wanted: ranges.is_none_or(|ranges| is_in(ranges, address)),
+                noted: false,
+            };
             referred.pcs.insert(
                 id,
                 Known {
@@ -290,13 +327,25 @@ impl File<'_> {
     }
 
     /// Resolves flush, process, subject, PC and a second PC, in this order from column
-    /// `first` on. `None`: the filter leaves the row out.
+    /// `first` on.
     pub(crate) fn place(
         &mut self,
         referred: &mut Referred,
         row: &Row<'_>,
         first: usize,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Placed, Error> {
+        self.place_if(referred, row, first, |pc, _| pc)
+    }
+
+    /// As [`File::place`]; whether it is at a place asked for follows from whether the PC is, and
+    /// whether the second PC is.
+    pub(super) fn place_if(
+        &mut self,
+        referred: &mut Referred,
+        row: &Row<'_>,
+        first: usize,
+        is_here: impl Fn(bool, bool) -> bool,
+    ) -> Result<Placed, Error> {
         let flush: i64 = self.get(row, first)?;
         let process: i64 = self.get(row, first + 1)?;
         let subject: i64 = self.get(row, first + 2)?;
@@ -342,7 +391,15 @@ impl File<'_> {
             && self.filter.takes_subject(&known_subject.row)
             && image.is_some_and(|image| self.filter.takes_image(&image.row));
         if !wanted {
-            return Ok(None);
+            return Ok(Placed::Nowhere);
+        }
+        let is_wanted = |id: &i64| referred.pcs.get(id).is_some_and(|pc| pc.row.wanted);
+        if !is_here(is_wanted(&pc), other.as_ref().is_some_and(is_wanted)) {
+            let image = self.note(referred, pc)?;
+            if let Some(other) = other {
+                self.note(referred, other)?;
+            }
+            return Ok(Placed::Elsewhere(image, cycles_per_unit));
         }
 
         let process = *known_process.index.get_or_insert_with(|| {
@@ -358,7 +415,7 @@ impl File<'_> {
         let other = other
             .map(|other| self.pc_index(referred, other))
             .transpose()?;
-        Ok(Some(Place {
+        Ok(Placed::Here(Place {
             process,
             subject,
             pc,
@@ -366,6 +423,29 @@ impl File<'_> {
             cycles_per_unit,
             flush_ended: ended,
         }))
+    }
+
+    /// Notes that there is a row about a PC which is not read, and returns its image's index.
+    fn note(&mut self, referred: &mut Referred, id: i64) -> Result<usize, Error> {
+        let Some(pc) = referred.pcs.get_mut(&id) else {
+            return Err(self.dangling("pc", id));
+        };
+        let Some(image) = referred.images.get_mut(&pc.row.image) else {
+            return Err(self.dangling("image", pc.row.image));
+        };
+        let image = *image
+            .index
+            .get_or_insert_with(|| self.builder.image(&image.row));
+        if !pc.row.noted {
+            pc.row.noted = true;
+            let (is_wanted, address) = (pc.row.wanted, pc.row.address);
+            self.builder.note(image, address);
+            if is_wanted {
+                // Of a place asked for, who is called from there is an instruction, too.
+                self.pc_index(referred, id)?;
+            }
+        }
+        Ok(image)
     }
 
     pub(super) fn pc_index(&mut self, referred: &mut Referred, id: i64) -> Result<usize, Error> {

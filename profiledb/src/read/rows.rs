@@ -1,14 +1,18 @@
 //! What was collected: interrupts, branches, calls, counters and names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Row;
 
 use super::file::File;
-use super::referred::{FlushOfFile, Known, Place, Referred};
+use super::referred::{FlushOfFile, Known, Place, Placed, Referred};
 use super::source::Table;
 use crate::profile::{BranchRow, CallRow, CyclesRow, FlushCounters};
+use crate::rows::Image;
 use crate::{Error, open};
+
+/// Where a name stands, over how many bytes, and the name.
+pub(super) type NamedPlace = (u64, u64, String);
 
 impl File<'_> {
     pub(super) fn read_cycles(&mut self, referred: &mut Referred) -> Result<(), Error> {
@@ -20,7 +24,16 @@ impl File<'_> {
         self.each(&sql, |file, row| {
             let samples = file.word(row, 5)?;
             let weight = file.word(row, 6)?;
-            if let Some(place) = file.place(referred, row, 0)? {
+            let (image, place) = match file.place(referred, row, 0)? {
+                Placed::Nowhere => return Ok(()),
+                Placed::Elsewhere(image, cycles_per_unit) => {
+                    let cycles = weight as f64 * cycles_per_unit;
+                    file.builder.add_total(image, samples, cycles);
+                    return Ok(());
+                }
+                Placed::Here(place) => (file.builder.image_of(place.pc), place),
+            };
+            {
                 let Place {
                     process,
                     subject,
@@ -30,6 +43,7 @@ impl File<'_> {
                     ..
                 } = place;
                 let cycles = weight as f64 * cycles_per_unit;
+                file.builder.add_total(image, samples, cycles);
                 let row = CyclesRow {
                     process,
                     subject,
@@ -83,7 +97,7 @@ impl File<'_> {
                 subject,
                 pc,
                 ..
-            }) = file.place(referred, row, 0)?
+            }) = file.place(referred, row, 0)?.here()
             {
                 let row = BranchRow {
                     process,
@@ -115,7 +129,9 @@ impl File<'_> {
             let calls = file.word(row, 5)?;
             let weight = file.weight(row, 6)?.unwrap_or(calls as f64);
             let squares = file.weight(row, 7)?;
-            if let Some(place) = file.place(referred, row, 0)? {
+            // Who asks for a function asks who calls it as well.
+            let placed = file.place_if(referred, row, 0, |site, callee| site || callee)?;
+            if let Some(place) = placed.here() {
                 let Place {
                     process,
                     subject,
@@ -210,5 +226,30 @@ impl File<'_> {
             self.builder.symbols.entry(place).or_insert(symbol);
         }
         Ok(())
+    }
+
+    /// The images of the file, and the names of each: address, size and name.
+    pub(super) fn read_outline(mut self) -> Result<(Vec<Image>, Vec<Vec<NamedPlace>>), Error> {
+        let mut referred = Referred::default();
+        self.read_images(&mut referred)?;
+        let mut index_of = HashMap::new();
+        let (mut images, mut names) = (Vec::new(), Vec::new());
+        for (id, Known { row, .. }) in referred.images {
+            index_of.insert(id, images.len());
+            images.push(row);
+            names.push(Vec::new());
+        }
+        let sql = "SELECT image, address, size, name FROM symbol NOT INDEXED";
+        self.each(sql, |file, row| {
+            let image: i64 = file.get(row, 0)?;
+            let name = (file.word(row, 1)?, file.word(row, 2)?, file.text(row, 3)?);
+            let index = index_of.get(&image).copied();
+            match index.and_then(|index| names.get_mut(index)) {
+                Some(names) => names.push(name),
+                None => return Err(file.dangling("image", image)),
+            }
+            Ok(())
+        })?;
+        Ok((images, names))
     }
 }

@@ -6,6 +6,7 @@ use rusqlite::params;
 
 use super::Stop;
 use super::copy::Copy;
+use super::refer::ImageOfSource;
 use crate::chunk::{
     At, Bad, Kind, Packed, Place, decode_branches, decode_calls, decode_code, decode_cycles,
     decode_values, encode_branches, encode_calls, encode_code, encode_cycles, encode_values,
@@ -107,7 +108,11 @@ impl Copy<'_> {
                 copy.flushes.get(&flush),
                 is_hidden,
                 copy.subjects.contains_key(&subject),
-                of_source.may_want(kind, bucket),
+                match kind {
+                    // Shares are of all cycles, and who calls may be anywhere.
+                    Kind::Cycles | Kind::Calls => of_source.wanted,
+                    _ => of_source.may_want(kind, bucket),
+                },
             ) else {
                 return Ok(());
             };
@@ -127,13 +132,24 @@ impl Copy<'_> {
         })
     }
 
-    fn wants(&self, chunk: &Chunk, (process, address, _): At) -> bool {
+    fn wants(&self, chunk: &Chunk, (process, address, other): At) -> bool {
         let processes = self.wanted_processes.as_ref();
+        let is_in_range = |(image, address): (i64, u64)| {
+            let image = self.images.get(&image);
+            let is_seen = |image: &ImageOfSource| {
+                self.viewer.is_privileged() || image.row.kind != ImageKind::Kernel
+            };
+            image.is_some_and(|image| is_seen(image) && image.is_in_range(address))
+        };
         processes.is_none_or(|wanted| wanted.contains(&process))
-            && self
-                .images
-                .get(&chunk.image)
-                .is_some_and(|image| image.wants(address))
+            && match (self.images.get(&chunk.image), chunk.kind) {
+                (None, _) => false,
+                (Some(_), Kind::Cycles) => true,
+                (Some(image), Kind::Calls) => {
+                    image.wants(address) || other.is_some_and(is_in_range)
+                }
+                (Some(image), _) => image.wants(address),
+            }
     }
 
     /// Those of the rows that are for this view, as it shows them: under its ids, and without

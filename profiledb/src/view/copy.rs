@@ -18,6 +18,8 @@ pub(super) struct Copy<'a> {
     pub(super) view: &'a mut Target,
     pub(super) viewer: Viewer,
     pub(super) selection: &'a Selection,
+    /// It is what the last epoch of the sources before has not saved yet.
+    pub(super) is_newest: bool,
     pub(super) flushes: HashMap<i64, FlushOfSource>,
     pub(super) subjects: HashMap<i64, SubjectOfSource>,
     pub(super) images: HashMap<i64, ImageOfSource>,
@@ -59,6 +61,7 @@ impl<'a> Copy<'a> {
             view,
             viewer,
             selection,
+            is_newest: false,
             flushes: HashMap::new(),
             subjects: HashMap::new(),
             images: HashMap::new(),
@@ -72,14 +75,26 @@ impl<'a> Copy<'a> {
         }
     }
 
+    /// It is what the last epoch of the sources before has not saved yet.
+    pub(super) fn of_newest(mut self) -> Self {
+        self.is_newest = true;
+        self
+    }
+
     pub(super) fn run(mut self) -> Result<(), Stop> {
-        self.epochs()?;
+        match self.is_newest {
+            true => self.go_on()?,
+            false => self.epochs()?,
+        }
         if self.flushes.is_empty() {
             return Ok(());
         }
         self.read_subjects()?;
         self.read_pids()?;
         self.read_images()?;
+        if self.viewer.is_privileged() && self.selection.kinds.is_none() {
+            return self.outline();
+        }
         self.each("SELECT DISTINCT image FROM symbol", [], |copy, row| {
             copy.with_names.insert(copy.get(row, 0)?);
             Ok(())
@@ -110,10 +125,35 @@ impl<'a> Copy<'a> {
         self.symbols()
     }
 
+    /// All images and names: what has to be known to ask for less than all rows.
+    fn outline(&mut self) -> Result<(), Stop> {
+        let images: Vec<i64> = self.images.keys().copied().collect();
+        for image in images {
+            self.put_image(image)?;
+        }
+        self.each(
+            "SELECT image, address, size, name FROM symbol",
+            [],
+            |copy, row| {
+                let image = copy.put_image(copy.get(row, 0)?)?;
+                let (address, size): (i64, i64) = (copy.get(row, 1)?, copy.get(row, 2)?);
+                let name: String = copy.get(row, 3)?;
+                copy.view.add(
+                "INSERT OR IGNORE INTO symbol (image, address, size, name) VALUES (?1, ?2, ?3, ?4)",
+                params![image, address, size, name],
+            )
+            },
+        )
+    }
+
     /// What a row refers to whose first five columns say when, in which process, for whom and at
     /// which PCs it was collected: as in the source, less what the viewer may not see. `None`:
     /// it is not for this view.
-    fn judge(&mut self, row: &Row<'_>) -> Result<Option<Place>, Stop> {
+    fn judge(
+        &mut self,
+        row: &Row<'_>,
+        is_wanted: fn(PcOfSource, Option<PcOfSource>) -> bool,
+    ) -> Result<Option<Place>, Stop> {
         let (flush, process): (i64, i64) = (self.get(row, 0)?, self.get(row, 1)?);
         let (subject, pc): (i64, i64) = (self.get(row, 2)?, self.get(row, 3)?);
         let other: Option<i64> = self.get(row, 4)?;
@@ -126,23 +166,26 @@ impl<'a> Copy<'a> {
         }
         let at = self.pc(pc)?;
         let sees_kernel = self.viewer.is_privileged();
-        if !at.wanted || (at.kernel && !sees_kernel) {
+        if at.kernel && !sees_kernel {
             return Ok(None);
         }
-        let mut shown = other;
-        if let Some(id) = other
-            && self.pc(id)?.kernel
-            && !sees_kernel
-        {
-            shown = None;
+        let seen = other.map(|id| self.pc(id)).transpose()?;
+        let seen = seen.filter(|other| sees_kernel || !other.kernel);
+        if !is_wanted(at, seen) {
+            return Ok(None);
         }
+        let shown = other.filter(|_| seen.is_some());
         Ok(Some((flush, process, subject, pc, shown)))
     }
 
     /// What a row refers to in the view, where it is put if it is not there yet. `None`: it is
     /// not for this view.
-    fn place(&mut self, row: &Row<'_>) -> Result<Option<Place>, Stop> {
-        let Some((flush, process, subject, pc, other)) = self.judge(row)? else {
+    fn place(
+        &mut self,
+        row: &Row<'_>,
+        is_wanted: fn(PcOfSource, Option<PcOfSource>) -> bool,
+    ) -> Result<Option<Place>, Stop> {
+        let Some((flush, process, subject, pc, other)) = self.judge(row, is_wanted)? else {
             return Ok(None);
         };
         Ok(Some((
@@ -158,7 +201,9 @@ impl<'a> Copy<'a> {
         let sql = "SELECT flush, process, subject, pc, caller, samples, weight
                    FROM cycles NOT INDEXED ORDER BY rowid";
         self.each(sql, [], |copy, row| {
-            let Some((flush, process, subject, pc, other)) = copy.place(row)? else {
+            // Shares are of all of them, wherever they are.
+            let placed = copy.place(row, |at, _| at.of_wanted_image)?;
+            let Some((flush, process, subject, pc, other)) = placed else {
                 return Ok(());
             };
             let (samples, weight): (i64, i64) = (copy.get(row, 5)?, copy.get(row, 6)?);
@@ -198,7 +243,8 @@ impl<'a> Copy<'a> {
             next: None,
         };
         self.each(&sql, [], |copy, row| {
-            let Some((flush, process, subject, pc, other)) = copy.place(row)? else {
+            let Some((flush, process, subject, pc, other)) = copy.place(row, |at, _| at.wanted)?
+            else {
                 return Ok(());
             };
             let parameter: String = copy.get(row, 6)?;
@@ -278,7 +324,7 @@ impl<'a> Copy<'a> {
              FROM branch NOT INDEXED ORDER BY rowid"
         );
         self.each(&sql, [], |copy, row| {
-            let Some((flush, process, subject, pc, _)) = copy.place(row)? else {
+            let Some((flush, process, subject, pc, _)) = copy.place(row, |at, _| at.wanted)? else {
                 return Ok(());
             };
             let counts: [i64; 3] = [copy.get(row, 5)?, copy.get(row, 6)?, copy.get(row, 7)?];
@@ -308,7 +354,11 @@ impl<'a> Copy<'a> {
              FROM call NOT INDEXED ORDER BY rowid"
         );
         self.each(&sql, [], |copy, row| {
-            let Some((flush, process, subject, site, callee)) = copy.place(row)? else {
+            // Who asks for a function asks who calls it as well.
+            let placed = copy.place(row, |site, callee| {
+                site.wanted || callee.is_some_and(|callee| callee.is_in_range)
+            })?;
+            let Some((flush, process, subject, site, callee)) = placed else {
                 return Ok(());
             };
             let calls: i64 = copy.get(row, 5)?;
@@ -328,7 +378,7 @@ impl<'a> Copy<'a> {
         let sql = "SELECT flush, process, subject, pc, NULL, samples FROM cycles NOT INDEXED";
         self.each(sql, [], |copy, row| {
             let (flush, samples): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 5)?);
-            if copy.judge(row)?.is_some() {
+            if copy.judge(row, |at, _| at.of_wanted_image)?.is_some() {
                 copy.put_flush(flush)?;
                 copy.count(flush, samples);
             }

@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, Row, named_params, params, params_from_iter};
 
 use super::Stop;
 use super::copy::Copy;
-use super::target::Target;
+use super::target::{LastEpoch, Target};
 use crate::chunk::{Kind, bucket_of};
 use crate::rows::{Image, ImageKind, Subject};
 use crate::{Error, MAX_INSTRUCTION, from_sql, open};
@@ -43,8 +43,9 @@ pub(super) struct ImageOfSource {
     kind: String,
     /// Whether the filter takes it.
     pub(super) wanted: bool,
-    /// The addresses asked for; empty lets all through.
-    pub(super) ranges: Vec<(u64, u64)>,
+    /// All addresses are asked for, else those in the ranges.
+    all: bool,
+    ranges: Vec<(u64, u64)>,
     pub(super) id: Option<i64>,
     /// Addresses of its PCs in the view, where names may be needed for them.
     pub(super) addresses: Vec<u64>,
@@ -64,13 +65,18 @@ impl ImageOfSource {
         let overlaps = |(start, end): &(u64, u64)| {
             (bucket_of(kind, *start)..=bucket_of(kind, end.saturating_sub(1))).contains(&bucket)
         };
-        self.wanted && (self.ranges.is_empty() || self.ranges.iter().any(overlaps))
+        self.wanted && (self.all || self.ranges.iter().any(overlaps))
     }
 
     /// Whether its address is asked for.
     pub(super) fn wants(&self, address: u64) -> bool {
+        self.wanted && (self.all || self.is_in_range(address))
+    }
+
+    /// Whether it is asked for by its address.
+    pub(super) fn is_in_range(&self, address: u64) -> bool {
         let in_range = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
-        self.wanted && (self.ranges.is_empty() || self.ranges.iter().any(in_range))
+        self.wanted && self.ranges.iter().any(in_range)
     }
 }
 
@@ -79,6 +85,10 @@ impl ImageOfSource {
 pub(super) struct PcOfSource {
     pub(super) kernel: bool,
     pub(super) wanted: bool,
+    /// Whether its image is, whatever addresses are.
+    pub(super) of_wanted_image: bool,
+    /// Whether it is wanted for its address.
+    pub(super) is_in_range: bool,
     id: Option<i64>,
 }
 
@@ -90,6 +100,7 @@ impl Copy<'_> {
     pub(super) fn epochs(&mut self) -> Result<(), Stop> {
         let filter = &self.selection.filter;
         let mut epochs = Vec::new();
+        let mut last = None;
         self.each(
             "SELECT id, started, ended, host, kernel, iif(:all, command, ''), engine, clock, unit,
                     cycles_per_unit, period, window,
@@ -106,6 +117,7 @@ impl Copy<'_> {
                 for column in 1..13 {
                     columns.push(copy.get(row, column)?);
                 }
+                last = Some((of_source, id, columns.clone(), copy.get(row, 1)?));
                 if filter.takes_epoch(id) {
                     epochs.push((of_source, id, columns));
                 }
@@ -113,24 +125,74 @@ impl Copy<'_> {
             },
         )?;
         let ids: HashMap<i64, i64> = epochs.iter().map(|(old, new, _)| (*old, *new)).collect();
-        self.read_flushes(&ids)?;
+        let saved = self.read_flushes(&ids)?;
+        if let Some((of_source, id, columns, started)) = last {
+            self.view.last_epoch = Some(LastEpoch {
+                id,
+                is_there: false,
+                columns,
+                started,
+                saved: saved.get(&of_source).copied(),
+            });
+        }
         let with_flushes: HashSet<i64> = self.flushes.values().map(|flush| flush.epoch).collect();
         for (_, id, columns) in epochs {
             if filter.is_timed() && !with_flushes.contains(&id) {
                 continue;
             }
-            self.view.insert(
-                "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock,
-                                    unit, cycles_per_unit, period, window, settings)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-                params_from_iter(columns),
-            )?;
+            self.put_epoch(id, columns)?;
         }
         Ok(())
     }
 
-    fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<(), Stop> {
+    fn put_epoch(&mut self, id: i64, columns: Vec<Value>) -> Result<(), Stop> {
+        self.view.insert(
+            "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock,
+                                unit, cycles_per_unit, period, window, settings)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            params_from_iter(columns),
+        )?;
+        if let Some(last) = self.view.last_epoch.as_mut().filter(|last| last.id == id) {
+            last.is_there = true;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the last epoch of the sources before: with the flushes that these lack.
+    pub(super) fn go_on(&mut self) -> Result<(), Stop> {
+        let mut own = None;
+        self.each("SELECT id, started FROM epoch", [], |copy, row| {
+            let (id, started): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
+            own = Some((id, started));
+            Ok(())
+        })?;
+        let last = self.view.last_epoch.as_ref();
+        let (Some((of_source, started)), Some(last)) = (own, last) else {
+            return Ok(());
+        };
+        let (id, saved) = (last.id, last.saved);
+        if started != last.started || !self.selection.filter.takes_epoch(id) {
+            return Ok(());
+        }
+        self.read_flushes(&HashMap::from([(of_source, id)]))?;
+        self.flushes
+            .retain(|_, flush| saved.is_none_or(|saved| flush.started >= saved));
+        let columns = self
+            .view
+            .last_epoch
+            .as_ref()
+            .filter(|last| !last.is_there)
+            .map(|last| last.columns.clone());
+        if let Some(columns) = columns.filter(|_| !self.flushes.is_empty()) {
+            self.put_epoch(id, columns)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch ended.
+    fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<HashMap<i64, i64>, Stop> {
         let filter = &self.selection.filter;
+        let mut saved: HashMap<i64, i64> = HashMap::new();
         let grain = match open::has_chunks(self.source).map_err(|e| self.failed(e))? {
             true => "grain, replaced",
             false => "0, 1",
@@ -140,6 +202,8 @@ impl Copy<'_> {
         self.each(&sql, [], |copy, row| {
             let (id, epoch): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
             let (started, ended): (i64, i64) = (copy.get(row, 2)?, copy.get(row, 3)?);
+            let last = saved.entry(epoch).or_insert(ended);
+            *last = ended.max(*last);
             if let Some(&epoch) = epochs.get(&epoch)
                 && filter.takes_time(ended)
             {
@@ -155,7 +219,8 @@ impl Copy<'_> {
                 copy.flushes.insert(id, flush);
             }
             Ok(())
-        })
+        })?;
+        Ok(saved)
     }
 
     /// Notes the access tags whose rows go into the view.
@@ -232,9 +297,9 @@ impl Copy<'_> {
                 .filter(|range| image.is_named(&range.image))
                 .map(|range| (range.start, range.end))
                 .collect();
-            let in_ranges = selection.ranges.is_empty() || !ranges.is_empty();
             let image = ImageOfSource {
-                wanted: selection.filter.takes_image(&image) && in_ranges,
+                wanted: selection.filter.takes_image(&image),
+                all: selection.ranges.is_empty(),
                 row: image,
                 kind,
                 ranges,
@@ -256,9 +321,12 @@ impl Copy<'_> {
             return Err(self.dangling("image", row.0));
         };
         let address = from_sql(row.1);
+        let is_in_range = image.is_in_range(address);
         let pc = PcOfSource {
             kernel: image.row.kind == ImageKind::Kernel,
             wanted: image.wants(address),
+            of_wanted_image: image.wanted,
+            is_in_range,
             id: None,
         };
         self.pcs.insert(id, pc);
@@ -300,10 +368,10 @@ impl Copy<'_> {
             },
             None => self.pc_row(id)?,
         };
+        let image_id = self.put_image(of_source)?;
         let Some(image) = self.images.get_mut(&of_source) else {
             return Err(self.dangling("image", of_source));
         };
-        let image_id = image.put(self.view)?;
         if self.with_names.contains(&of_source) {
             image.addresses.push(from_sql(address));
         }
@@ -316,6 +384,14 @@ impl Copy<'_> {
             },
         );
         Ok(new)
+    }
+
+    /// The image's id in the view, where it is put if it is not there yet.
+    pub(super) fn put_image(&mut self, of_source: i64) -> Result<i64, Stop> {
+        match self.images.get_mut(&of_source) {
+            Some(image) => image.put(self.view),
+            None => Err(self.dangling("image", of_source)),
+        }
     }
 
     /// The flush's id in the view, where it is put if it is not there yet.
@@ -374,10 +450,20 @@ impl Copy<'_> {
         let Some(flush) = self.flushes.get(&flush) else {
             return Err(self.dangling("flush", flush));
         };
-        let new = self.view.insert(
-            "INSERT INTO process (epoch, pid, started, execs, comm) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![flush.epoch, pid, started, execs, comm],
-        )?;
+        let key = (flush.epoch, pid, started, execs);
+        // What the collector has saved may have the process already.
+        let known = match self.is_newest {
+            true => self.view.process(key)?,
+            false => None,
+        };
+        let new = match known {
+            Some(id) => id,
+            None => self.view.insert(
+                "INSERT INTO process (epoch, pid, started, execs, comm)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![flush.epoch, pid, started, execs, comm],
+            )?,
+        };
         self.processes.insert(id, new);
         Ok(new)
     }

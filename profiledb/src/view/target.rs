@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Params};
 
 use super::{Limits, Stop, ViewError};
@@ -21,6 +22,18 @@ const CACHE: i64 = -16_384;
 /// Rows between two looks at the limits.
 const ROWS_PER_LOOK: u32 = 256;
 
+/// The last epoch of a source.
+pub(super) struct LastEpoch {
+    /// Its id in the view, and whether it is there.
+    pub(super) id: i64,
+    pub(super) is_there: bool,
+    /// Its columns behind the id.
+    pub(super) columns: Vec<Value>,
+    pub(super) started: i64,
+    /// The end of its last flush, whether that was asked for or not.
+    pub(super) saved: Option<i64>,
+}
+
 /// The view being built.
 pub(super) struct Target {
     path: PathBuf,
@@ -28,6 +41,8 @@ pub(super) struct Target {
     limits: Limits,
     rows_until_look: u32,
     epochs: HashSet<i64>,
+    /// Of the source that came last.
+    pub(super) last_epoch: Option<LastEpoch>,
     images: HashMap<(ImageKind, String, String), i64>,
     subjects: HashMap<Subject, i64>,
     parameters: HashMap<String, i64>,
@@ -56,6 +71,7 @@ impl Target {
             limits: limits.clone(),
             rows_until_look: 0,
             epochs: HashSet::new(),
+            last_epoch: None,
             images: HashMap::new(),
             subjects: HashMap::new(),
             parameters: HashMap::new(),
@@ -158,6 +174,15 @@ impl Target {
         )?;
         self.subjects.insert(*subject, id);
         Ok(id)
+    }
+
+    /// The id of a process that is there, by its epoch, pid, start and execs.
+    pub(super) fn process(&mut self, key: (i64, i64, i64, i64)) -> Result<Option<i64>, Stop> {
+        let sql = "SELECT id FROM process
+                   WHERE epoch = ?1 AND pid = ?2 AND started = ?3 AND execs = ?4";
+        self.run(sql, |statement| {
+            statement.query_row(key, |row| row.get(0)).optional()
+        })
     }
 
     /// The id of a parameter, which other sources may have as well.

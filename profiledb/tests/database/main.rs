@@ -1,5 +1,6 @@
 //! The profile database as its users see it: through files.
 
+mod asked;
 mod common;
 mod conversion;
 mod hostile;

@@ -385,9 +385,15 @@ fn selections() -> Outcome {
         Viewer::Privileged,
         &at(vec![range(0x1011, 0x1021)]),
     )?;
-    assert_eq!((view.cycles.len(), view.calls.len()), (0, 6));
+    // Cycles are there of all places, calls by their sites and by what they call.
+    let cycles = whole_of(&sources)?.cycles.len();
+    assert_eq!((view.cycles.len(), view.calls.len()), (cycles, 6));
+    assert!(view.hotlists.is_empty() && view.branches.is_empty());
     let (view, _, _) = view_of(&sources, Viewer::User(1000), &at(vec![range(0, 0x1011)]))?;
-    assert_eq!((view.cycles.len(), view.calls.len()), (6, 0));
+    assert_eq!((view.cycles.len(), view.calls.len()), (6, 3));
+    assert_eq!((view.hotlists.len(), view.branches.len()), (3, 3));
+    let (view, _, _) = view_of(&sources, Viewer::User(1000), &at(vec![range(0, 0x1010)]))?;
+    assert_eq!((view.hotlists.len(), view.calls.len()), (0, 0));
     let none = Kinds {
         cycles: false,
         values: false,
@@ -408,6 +414,46 @@ fn selections() -> Outcome {
         (0, 0, 6)
     );
     assert!(view.counters.is_empty());
+    Ok(())
+}
+
+fn whole_of(sources: &[PathBuf]) -> Result<Profile, Error> {
+    Profile::load(sources, &Filter::default())
+}
+
+/// The privileged can have all images and names without a row; others get nothing of these.
+#[test]
+fn outline() -> Outcome {
+    let dir = tempdir()?;
+    let source = dir.path().join("a.db");
+    populated(&source)?;
+    let none = Kinds {
+        cycles: false,
+        values: false,
+        branches: false,
+        calls: false,
+        counters: false,
+    };
+    let selection = Selection {
+        kinds: none,
+        ..Selection::default()
+    };
+    for (viewer, images) in [(Viewer::Privileged, 13), (Viewer::User(1000), 0)] {
+        let (view, _, _) = view_of(std::slice::from_ref(&source), viewer, &selection)?;
+        assert!(view.cycles.is_empty() && view.hotlists.is_empty());
+        let target = dir.path().join("view");
+        File::create(&target)?;
+        write_view(
+            std::slice::from_ref(&source),
+            &target,
+            viewer,
+            &selection,
+            &limits(),
+        )?;
+        let outline = Profile::outline(&[target])?;
+        assert_eq!(outline.images.len(), images, "{viewer:?}");
+        assert_eq!(outline.symbols.is_empty(), images == 0);
+    }
     Ok(())
 }
 

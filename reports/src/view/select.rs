@@ -15,8 +15,8 @@ impl View<'_> {
     /// an instruction in it as the reports print that, else by a part that is in one name only.
     pub(super) fn select(&self, name: &str, stubs: bool) -> Result<BTreeSet<FunctionId>, Failure> {
         // `args` names stubs by the functions behind them.
-        for stubs in [stubs, true] {
-            let exact = self.matching(|_, function| is_called(function, name, stubs));
+        for stubs in [stubs, stubs || !self.profile_is_part] {
+            let exact = self.matching(|_, function| is_called(&function.name, name, stubs));
             if !exact.is_empty() {
                 return Ok(exact);
             }
@@ -34,6 +34,9 @@ impl View<'_> {
         }
         if !around.is_empty() {
             return Ok(around);
+        }
+        if self.profile_is_part {
+            return Err(Failure::Nothing(format!("no function {name:?} was read")));
         }
         let parts = self.matching(|_, function| function.name.contains(name));
         let names: BTreeSet<&str> = self.names_of(&parts).collect();
@@ -89,10 +92,13 @@ impl View<'_> {
         }
         let within = self.matching(|_, function| {
             let length = function.start.zip(function.end).map(|(from, to)| to - from);
-            is_called(function, whole, true) && length.is_none_or(|length| number < length)
+            is_called(&function.name, whole, true) && length.is_none_or(|length| number < length)
         });
         if !within.is_empty() {
             return within;
+        }
+        if self.profile_is_part {
+            return BTreeSet::new();
         }
         let shown: BTreeSet<FunctionId> = (0..self.profile.pcs.len())
             .filter(|pc| is_shown(&self.symbols.name_of_pc(*pc), name))
@@ -128,12 +134,10 @@ impl View<'_> {
 
 /// Whether a function goes by a name: as it is, as programmers say it, or as the reports show it; with
 /// `stubs` also a stub by that of its target.
-fn is_called(function: &Function, name: &str, stubs: bool) -> bool {
-    let stub = function.name.strip_suffix(STUB).filter(|_| stubs);
-    let whole = stub.unwrap_or(&function.name);
-    [whole, &function.name].contains(&name)
-        || without_parameters(whole) == name
-        || is_shown(whole, name)
+pub(crate) fn is_called(own: &str, name: &str, stubs: bool) -> bool {
+    let stub = own.strip_suffix(STUB).filter(|_| stubs);
+    let whole = stub.unwrap_or(own);
+    [whole, own].contains(&name) || without_parameters(whole) == name || is_shown(whole, name)
 }
 
 /// Whether text shows a name so.
@@ -147,6 +151,6 @@ fn covers(function: &Function, address: u64) -> bool {
 }
 
 /// A number as the reports print addresses.
-fn hex(text: &str) -> Option<u64> {
+pub(crate) fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }

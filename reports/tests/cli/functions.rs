@@ -101,3 +101,22 @@ fn long_names() {
     assert!(whole.len() > 500, "{whole}");
     assert!(fixture.report(&["list", short]).contains("value profile"));
 }
+
+/// A report of one function, which reads the rows of that alone, has the rows that the report of all has
+/// of it.
+#[test]
+fn of_one_as_of_all() {
+    let fixture = Fixture::new();
+    for report in ["args", "cg", "blks", "branches", "targets"] {
+        let all = json(&fixture, &[report]);
+        let all = all.as_array().expect("rows");
+        let names = all.iter().filter_map(|row| row["function"].as_str());
+        let names: std::collections::BTreeSet<&str> = names.collect();
+        for name in names {
+            let one = json(&fixture, &[report, name]);
+            let of_it: Vec<_> = all.iter().filter(|row| row["function"] == name).collect();
+            let one: Vec<_> = one.as_array().expect("rows").iter().collect();
+            assert_eq!(one, of_it, "{report} {name}");
+        }
+    }
+}

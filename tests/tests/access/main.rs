@@ -11,6 +11,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 mod common;
 mod crowd;
 mod forged;
+mod newest;
 mod people;
 mod reader;
 mod secrets;
@@ -43,6 +44,10 @@ fn main() -> ExitCode {
         trial(
             "each user sees what was theirs alone",
             sight::each_their_own,
+        ),
+        trial(
+            "readers see what no flush has saved, each what is theirs",
+            newest::before_the_flush,
         ),
         trial(
             "samples of the engine ring are for the privileged",

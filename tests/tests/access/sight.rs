@@ -159,7 +159,7 @@ fn programs(profile: &Profile, service: &Service) -> BTreeSet<String> {
 }
 
 /// Keys that are among the values of a profile.
-fn keys<'p>(profile: &Profile, people: &'p [Person]) -> BTreeSet<&'p str> {
+pub(crate) fn keys<'p>(profile: &Profile, people: &'p [Person]) -> BTreeSet<&'p str> {
     let lists = profile.hotlists.iter();
     let values: BTreeSet<u64> = lists
         .flat_map(|row| row.list.tuples())

@@ -9,6 +9,7 @@ use protocol::{Answer, Client, ClientError, Hello, MAX_REPLY, Refusal, Request, 
 use tempfile::TempDir;
 
 use super::*;
+use crate::serve::newest;
 
 /// A service's readers, and the channel in place of its loop.
 struct Bench {
@@ -34,7 +35,8 @@ impl Bench {
         };
         change(&mut settings);
         let (control, controls) = sync_channel(1);
-        let peers = Peers::start(listener, settings, databases, control).expect("starts");
+        let peers = Peers::start(listener, settings, databases, control, &newest::channel().0)
+            .expect("starts");
         Bench {
             folder,
             peers,

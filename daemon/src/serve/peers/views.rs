@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use profiledb::Filter;
 use profiledb::rollup::Moment;
-use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_view};
+use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_view_with};
 use protocol::{Digest, Refusal, Reply};
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +18,8 @@ use super::failing::{self, Failing};
 use super::front::{Finished, Outcome};
 use super::identity::ids_are_the_kernels;
 use super::queue::{Batch, Held, Queue};
+use crate::serve::newest::{self, Asking};
+use crate::store::wall_now;
 
 /// How the names of views begin while they are being made; they have none afterwards.
 const PREFIX: &str = ".view-";
@@ -48,6 +50,7 @@ pub(super) struct Worker {
     pub(super) directory: PathBuf,
     pub(super) settings: Settings,
     pub(super) failing: Arc<Failing>,
+    pub(super) newest: Asking,
     pub(super) finished: Finished,
 }
 
@@ -60,7 +63,8 @@ impl Worker {
         }
         while let Some(batch) = self.queue.pop() {
             let begun = Instant::now();
-            let view = self.make_at_one_moment(&batch, begun);
+            let mut waited = Duration::ZERO;
+            let view = self.make_at_one_moment(&batch, begun, &mut waited);
             match &view {
                 Ok(_) => self.failing.works(),
                 Err(Reply::Refused { refusal, message }) if *refusal == Refusal::Failed => {
@@ -69,7 +73,9 @@ impl Worker {
                 Err(_) => {}
             }
             let bytes = view.as_ref().map_or(0, |view| view.bytes);
-            let held = self.queue.done(&batch, begun.elapsed(), bytes);
+            let held = self
+                .queue
+                .done(&batch, begun.elapsed().saturating_sub(waited), bytes);
             let outcome = match view {
                 Ok(view) => Outcome::View(Made {
                     view: Arc::new(view),
@@ -84,13 +90,19 @@ impl Worker {
     }
 
     /// Makes a view, again if databases were joined meanwhile: such may be in it twice, or not at all.
-    fn make_at_one_moment(&self, job: &Batch, begun: Instant) -> Result<View, Reply> {
+    /// Says how long the service's loop was waited for: its user does not rest for that.
+    fn make_at_one_moment(
+        &self,
+        job: &Batch,
+        begun: Instant,
+        waited: &mut Duration,
+    ) -> Result<View, Reply> {
         let mut tries = 0;
         loop {
             let mut moment = Moment::default();
             // Where the directory cannot be read, no view can be made, either.
             let _ = moment.add(&self.directory);
-            let view = self.make(job, begun);
+            let view = self.make(job, begun, waited);
             if moment.is_the_same() || tries == TRIES {
                 return view;
             }
@@ -98,7 +110,7 @@ impl Worker {
         }
     }
 
-    fn make(&self, job: &Batch, begun: Instant) -> Result<View, Reply> {
+    fn make(&self, job: &Batch, begun: Instant, waited: &mut Duration) -> Result<View, Reply> {
         if job.viewer != Viewer::Privileged && !ids_are_the_kernels() {
             let text = "the service runs in a user namespace, where it cannot tell whose is what";
             return Err(refusal(Refusal::Forbidden, text.to_owned()));
@@ -113,17 +125,42 @@ impl Worker {
             tracing::debug!(error, directory = %self.directory.display(), "a view cannot be made");
             refusal(Refusal::Failed, failing::words(error))
         };
+        let asked = newest::whose(
+            job.viewer,
+            &job.selection.filter,
+            job.selection.kinds,
+            wall_now(),
+        );
+        // Before the files: what is saved meanwhile is in them, and found to be.
+        let newest = match asked {
+            Some(whose) => self.newest.ask(whose, self.settings.view_bytes, waited),
+            None => Ok(None),
+        };
+        let mut notes = Vec::new();
+        let newest = newest.unwrap_or_else(|error| {
+            tracing::debug!(%error, "what is not saved yet cannot be had");
+            notes.push(format!("what is not saved yet is not in it: {error}"));
+            None
+        });
         let sources = databases(&self.directory).map_err(|e| failed(&e))?;
         let place = tempfile::Builder::new()
             .prefix(PREFIX)
             .tempfile_in(&self.directory)
             .map_err(|e| failed(&e))?;
-        let left_out = write_view(&sources, place.path(), job.viewer, &job.selection, &limits)
-            .map_err(|error| match error {
-                ViewError::TooLarge { .. } => refusal(Refusal::TooLarge, error.to_string()),
-                ViewError::TooSlow => refusal(Refusal::TooSlow, error.to_string()),
-                _ => failed(&error),
-            })?;
+        let left_out = write_view_with(
+            &sources,
+            newest.as_ref(),
+            place.path(),
+            job.viewer,
+            &job.selection,
+            &limits,
+        );
+        let left_out = left_out.map_err(|error| match error {
+            ViewError::TooLarge { .. } => refusal(Refusal::TooLarge, error.to_string()),
+            ViewError::TooSlow => refusal(Refusal::TooSlow, error.to_string()),
+            _ => failed(&error),
+        })?;
+        notes.extend(left_out.iter().map(ToString::to_string));
         let file = place.into_file();
         let digested = digest(file);
         let (file, bytes, digest) = digested.map_err(|e| failed(&e))?;
@@ -131,7 +168,7 @@ impl Worker {
             file,
             bytes,
             digest,
-            notes: left_out.iter().map(ToString::to_string).collect(),
+            notes,
         })
     }
 }
@@ -209,6 +246,7 @@ pub(super) fn selection_of(wanted: protocol::Selection) -> Selection {
             since,
             until,
             images,
+            places: None,
         },
         ranges: ranges.into_iter().map(range).collect(),
         kinds: Kinds {

@@ -22,6 +22,7 @@ impl Service {
         let mut epoch = sampling.choices.epoch(&sampling.args);
         "serve".clone_into(&mut epoch.command);
         session.store.open(self.epochs.begin(&epoch)?);
+        self.epoch = Some(epoch);
         Ok(())
     }
 

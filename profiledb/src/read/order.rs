@@ -1,0 +1,68 @@
+//! The order of images and instructions in a profile, by which reports break ties.
+
+use crate::profile::{Pc, Profile};
+
+/// Puts images into the order of their kinds, paths and identities, and instructions into that of
+/// images and addresses: so it does not depend on what else was read.
+pub(super) fn sort(profile: &mut Profile) {
+    let mut order: Vec<usize> = (0..profile.images.len()).collect();
+    let key = |index: &usize| {
+        let image = profile.images.get(*index);
+        image.map(|image| (image.kind, &image.path, &image.identity))
+    };
+    order.sort_by(|a, b| key(a).cmp(&key(b)));
+    let new_of = inverse(&order);
+    let new = |index: usize| new_of.get(index).copied().unwrap_or(index);
+    permute(&mut profile.images, &order);
+    permute(&mut profile.totals, &order);
+    for pc in &mut profile.pcs {
+        pc.image = new(pc.image);
+    }
+    for symbol in &mut profile.symbols {
+        symbol.image = new(symbol.image);
+    }
+    profile
+        .symbols
+        .sort_unstable_by_key(|symbol| (symbol.image, symbol.address));
+    sort_pcs(profile, |pc| (pc.image, pc.address));
+}
+
+/// Puts instructions into the order of their keys.
+pub(super) fn sort_pcs<K: Ord>(profile: &mut Profile, key: impl Fn(&Pc) -> K) {
+    let mut order: Vec<(K, usize)> = profile.pcs.iter().map(key).zip(0..).collect();
+    order.sort_unstable();
+    let order: Vec<usize> = order.into_iter().map(|(_, index)| index).collect();
+    let new_of = inverse(&order);
+    let new = |index: usize| new_of.get(index).copied().unwrap_or(index);
+    permute(&mut profile.pcs, &order);
+    for row in &mut profile.cycles {
+        (row.pc, row.caller) = (new(row.pc), row.caller.map(new));
+    }
+    for row in &mut profile.hotlists {
+        (row.pc, row.caller) = (new(row.pc), row.caller.map(new));
+    }
+    for row in &mut profile.branches {
+        row.pc = new(row.pc);
+    }
+    for row in &mut profile.calls {
+        (row.site, row.callee) = (new(row.site), row.callee.map(new));
+    }
+}
+
+/// Where each comes that is in this order.
+fn inverse(order: &[usize]) -> Vec<usize> {
+    let mut new_of = vec![0; order.len()];
+    for (new, old) in order.iter().enumerate() {
+        if let Some(place) = new_of.get_mut(*old) {
+            *place = new;
+        }
+    }
+    new_of
+}
+
+/// Puts rows into an order that has each of them once.
+fn permute<T>(rows: &mut Vec<T>, order: &[usize]) {
+    let mut old: Vec<Option<T>> = std::mem::take(rows).into_iter().map(Some).collect();
+    let taken = order.iter().filter_map(|index| old.get_mut(*index)?.take());
+    rows.extend(taken);
+}

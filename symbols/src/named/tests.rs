@@ -1,0 +1,59 @@
+//! Where a name may be, shown on assembly.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+use crate::pieces::Room;
+
+fn assembled(folder: &Path, text: &str) -> Binary {
+    let (source, object) = (folder.join("a.S"), folder.join("a.so"));
+    let whole = format!(".text\n{text}\n.section .note.GNU-stack,\"\",@progbits\n");
+    std::fs::write(&source, whole).expect("written");
+    let built = Command::new("cc")
+        .args(["-shared", "-nostdlib", "-o"])
+        .args([&object, &source])
+        .status()
+        .expect("the linker of this build");
+    assert!(built.success());
+    Binary::open(&object, &Room::new(u64::MAX)).expect("an image")
+}
+
+/// Every address that a function of the name covers is found: with and without a size, of local and of
+/// global ones. Of other names nothing is.
+#[test]
+fn all_addresses_are_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = ".globl first\n.type first,@function\nfirst: nop\nnop\nret\n.size first,.-first\n\
+                second: dec %ecx\njnz second\nret\n\
+                .globl third\n.type third,@function\nthird: nop\nret\n.size third,.-third\n\
+                .type second_too,@function\nsecond_too: nop\nret\n";
+    let image = assembled(folder.path(), text);
+    let functions = crate::Functions::new(&image, None);
+    for name in ["first", "second", "third", "second_too", "absent"] {
+        let said = named(&image, None, name, &|raw| raw == name);
+        assert!(said.is_whole);
+        let mut covered = 0;
+        for (start, end) in image.code_sections() {
+            for address in start..end {
+                let found = functions.find(&image, address);
+                if found.is_some_and(|found| found.name == name) {
+                    covered += 1;
+                    let is_in = |(start, end): &(u64, u64)| (*start..*end).contains(&address);
+                    assert!(said.ranges.iter().any(is_in), "{name} at {address:#x}");
+                }
+            }
+        }
+        assert_eq!(covered == 0, said.ranges.is_empty(), "{name}");
+        assert_eq!(said.has_stubs, ["first", "third"].contains(&name), "{name}");
+    }
+}
+
+/// A name of another image is called through a stub, and is nowhere here.
+#[test]
+fn names_of_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = assembled(folder.path(), ".globl f\nf: call other@plt\nret\n");
+    let said = named(&image, None, "other", &|raw| raw == "other");
+    assert!(said.has_stubs && said.ranges.is_empty());
+}
