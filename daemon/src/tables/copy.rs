@@ -1,6 +1,5 @@
 //! A copy of what has been collected of some: for readers, while it is being added to.
 
-use hotlist::Hotlist;
 use profiledb::Subject;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -61,7 +60,7 @@ impl Tables {
             let SubjectId(id) = owner.subject;
             subjects.contains(&id)
         };
-        let mut copy = Tables::new(self.config.clone(), 0, 0);
+        let mut copy = Tables::new(self.config, 0, 0);
         copy.subjects = self.subjects.clone();
         copy.evenness = self.evenness;
         let mut pcs = Pcs {
@@ -141,7 +140,7 @@ impl Tables {
             },
             next: NONE,
             returns: of_executions.unwrap_or(NONE),
-            list: profile.list.as_ref().map(Hotlist::clone),
+            list: profile.list.clone(),
             ..*profile
         });
         self.lists += usize::from(profile.list.is_some());
