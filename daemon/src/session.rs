@@ -179,10 +179,9 @@ impl Session {
                 true => self.receive(batches),
                 false => self.await_batches(batches),
             };
+            let had_more = std::mem::replace(&mut more, received == Received::APiece);
             // After one piece there is the next one already.
-            let is_behind = more && received == Received::APiece;
-            self.collector.set_behind(dozes && is_behind);
-            more = received == Received::APiece;
+            self.collector.set_behind(dozes && had_more && more);
             let rested = hurries || self.nap.is_over() || is_over(flush_at);
             let woken = Instant::now();
             self.hand_on(driver)?;

@@ -242,19 +242,25 @@ impl Buffer {
 mod tests {
     use super::*;
 
+    /// One of so many events, whose first interval gives way to another at some time.
+    fn own(of: u64, intervals: [u64; 2], set_at: u64) -> Own {
+        let [previous, interval] = intervals;
+        Own {
+            id: 0,
+            of,
+            reported: previous * of,
+            interval,
+            previous,
+            set_at,
+            mean: interval,
+            is_spent: true,
+        }
+    }
+
     /// A new interval is set only where hardly anything is lost by it.
     #[test]
     fn redraws() {
-        let own = Own {
-            id: 0,
-            of: 1,
-            reported: 1_000_000,
-            interval: 1_000_000,
-            previous: 1_000_000,
-            set_at: 0,
-            mean: 1_000_000,
-            is_spent: true,
-        };
+        let own = own(1, [1_000_000; 2], 0);
         for steady in [false, true] {
             assert!(own.may_be_redrawn(steady, 10_000_000, 10_050_000));
             assert!(!own.may_be_redrawn(steady, 10_000_000, 10_500_000));
@@ -281,16 +287,7 @@ mod tests {
     /// more by a draw: a reader that is woken up meets it anywhere between two samples.
     #[test]
     fn several_events() {
-        let own = Own {
-            id: 0,
-            of: 4,
-            reported: 1_000_000,
-            interval: 250_000,
-            previous: 200_000,
-            set_at: 10_000_000,
-            mean: 250_000,
-            is_spent: true,
-        };
+        let own = own(4, [200_000, 250_000], 10_000_000);
         assert_eq!(own.interval_at(10_400_000), 200_000);
         assert_eq!(own.interval_at(10_600_000), 250_000);
         assert!(own.may_be_redrawn(true, 49_600_000, 50_000_000));
@@ -302,16 +299,7 @@ mod tests {
     /// A sample of the software clock belongs to the interval that was current when it was taken.
     #[test]
     fn interval_at() {
-        let own = Own {
-            id: 0,
-            of: 1,
-            reported: 1000,
-            interval: 1000,
-            previous: 700,
-            set_at: 50_000,
-            mean: 1000,
-            is_spent: true,
-        };
+        let own = own(1, [700, 1000], 50_000);
         assert_eq!(own.interval_at(49_000), 700);
         assert_eq!(own.interval_at(50_003), 700);
         assert_eq!(own.interval_at(50_999), 1000);

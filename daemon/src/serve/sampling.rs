@@ -35,6 +35,8 @@ pub(super) struct Handled {
     /// Those of which samples were made, and of these those that found no room in its buffers.
     pub(super) samples: u64,
     pub(super) without_room: u64,
+    /// Those that went without a way because half of a buffer waited.
+    pub(super) crowded: u64,
     /// What it took for them, all CPUs together.
     pub(super) time: Duration,
 }
@@ -105,7 +107,8 @@ impl Sampling {
         Some(Handled {
             interrupts: sum(&INTERRUPTS),
             samples: sum(&["samples"]),
-            without_room: sum(&["buffer_full", "buffer_busy", "ways_without_room"]),
+            without_room: sum(&["buffer_full", "buffer_busy"]),
+            crowded: sum(&["ways_without_room"]),
             time: Duration::from_nanos(sum(&["handler_ns"])),
         })
     }

@@ -10,7 +10,7 @@ use sampler::{
 
 use crate::for_clocks_with_bpf;
 use crate::programs::Waiting;
-use crate::recording::{Recording, millisecond, samples};
+use crate::recording::{Recording, check, millisecond, samples};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
@@ -25,10 +25,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         denied,
     ));
     trials
-}
-
-fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
-    if holds { Ok(()) } else { Err(what().into()) }
 }
 
 fn config(target: Target, clock: Clock) -> Config {

@@ -13,6 +13,11 @@ pub(crate) fn millisecond(clock: Clock) -> u64 {
     }
 }
 
+/// Fails a test with what it says, unless this holds.
+pub(crate) fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(what().into()) }
+}
+
 /// A run and all it has delivered so far.
 pub(crate) struct Recording {
     running: Running,

@@ -10,7 +10,7 @@ use sampler::{
 };
 
 use crate::programs::{Waiting, numbers};
-use crate::recording::{Recording, by_time, millisecond, samples};
+use crate::recording::{Recording, by_time, check, millisecond, samples};
 use crate::{for_clocks, for_clocks_with_bpf};
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -56,10 +56,6 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Whether a sample was taken in user code of the busy program's loop.
 fn in_user_code(sample: &RawSample) -> bool {
     sample.mode == Mode::User
-}
-
-fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
-    if holds { Ok(()) } else { Err(what().into()) }
 }
 
 /// A busy child's samples carry a PC inside its code, registers that agree with each other, and

@@ -7,7 +7,7 @@ use libtest_mimic::{Failed, Trial};
 use sampler::{Clock, Config, Engine, Mode, Pid, RawSample, Registers, Target};
 
 use crate::programs::Waiting;
-use crate::recording::{Recording, samples};
+use crate::recording::{Recording, check, samples};
 use crate::with_timer;
 
 /// Mean interval in nanoseconds.
@@ -29,10 +29,6 @@ pub(crate) fn trials() -> Vec<Trial> {
             registers,
         ),
     ]
-}
-
-fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
-    if holds { Ok(()) } else { Err(what().into()) }
 }
 
 fn config(pids: Vec<Pid>) -> Config {

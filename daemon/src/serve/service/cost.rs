@@ -25,26 +25,32 @@ const NO_ROOM: f64 = 0.03;
 pub(super) struct Taken {
     samples: u64,
     without_room: u64,
+    /// Those that left out what they had no room for, and are no loss.
+    crowded: u64,
 }
 
 impl Taken {
     fn so_far(sampling: &Sampling, session: &Session, lost: &Lost) -> Self {
         let in_rings = lost.of(Loss::RingSamples) + lost.of(Loss::RingRecords);
-        let (samples, without_room) = match sampling.handled() {
-            Some(handled) => (handled.samples, handled.without_room),
-            None => (session.collector.totals.samples + in_rings, in_rings),
-        };
-        Self {
-            samples,
-            without_room,
+        match sampling.handled() {
+            Some(handled) => Self {
+                samples: handled.samples,
+                without_room: handled.without_room,
+                crowded: handled.crowded,
+            },
+            None => Self {
+                samples: session.collector.totals.samples + in_rings,
+                without_room: in_rings,
+                crowded: 0,
+            },
         }
     }
 
     /// The share that found no room since an earlier moment.
     fn share_since(&self, before: &Taken) -> f64 {
         let samples = self.samples.saturating_sub(before.samples);
-        let without_room = self.without_room.saturating_sub(before.without_room);
-        without_room as f64 / samples.max(1) as f64
+        let all = |taken: &Taken| taken.without_room.saturating_add(taken.crowded);
+        all(self).saturating_sub(all(before)) as f64 / samples.max(1) as f64
     }
 }
 
