@@ -211,6 +211,14 @@ static INLINE int is_allowed(const struct work *work, u64 address, u32 size)
 	return 0;
 }
 
+/* Reads where both ends can be a process's: frames lie where hostile code says. */
+static inline long read_frame(void *to, u32 size, u64 address)
+{
+	if ((address | (address + size - 1)) >> 56)
+		return -1;
+	return read_user(to, size, address);
+}
+
 /* Notes a caller, and goes on to its frame. */
 static inline int step_out(struct work *work, u64 cfa, u64 caller, u64 by_pointer)
 {
@@ -236,7 +244,7 @@ static inline int walk_by_pointer(struct work *work)
 	if (!work->bp_known || bp < work->sp || bp - work->sp > FARTHEST_BY_POINTER || bp & 7 ||
 	    bp >> 56)
 		return FRAMES_NO_ROW;
-	if (read_user(frame, sizeof(frame), bp))
+	if (read_frame(frame, sizeof(frame), bp))
 		return FRAMES_UNREADABLE;
 	if (!frame[1])
 		return FRAMES_NO_ROW;
@@ -260,7 +268,7 @@ static inline int walk_by_row(struct work *work, const struct row *row)
 		return FRAMES_UNKNOWN_REGISTER;
 	cfa += (s64)row->cfa_offset;
 	if (row->kind == ROW_BEHIND) {
-		if (cfa >> 56 || read_user(&cfa, 8, cfa))
+		if (read_frame(&cfa, 8, cfa))
 			return FRAMES_UNREADABLE;
 		cfa += 8 * (s64)row->cfa_words;
 	}
@@ -268,16 +276,15 @@ static inline int walk_by_row(struct work *work, const struct row *row)
 		return FRAMES_UNREADABLE;
 	if (row->rbp == RBP_SAVED && row->rbp_offset == -16) {
 		/* Where most functions keep it: one read for both. */
-		if (read_user(frame, sizeof(frame), cfa - 16))
+		if (read_frame(frame, sizeof(frame), cfa - 16))
 			return FRAMES_UNREADABLE;
 		bp = frame[0];
 		bp_known = 1;
 	} else {
-		if (read_user(&frame[1], 8, cfa - 8))
+		if (read_frame(&frame[1], 8, cfa - 8))
 			return FRAMES_UNREADABLE;
 		if (row->rbp == RBP_SAVED)
-			bp_known = !((cfa + (s64)row->rbp_offset) >> 56) &&
-				   !read_user(&bp, 8, cfa + (s64)row->rbp_offset);
+			bp_known = !read_frame(&bp, 8, cfa + (s64)row->rbp_offset);
 		else if (row->rbp != RBP_SAME)
 			bp_known = 0;
 	}

@@ -174,10 +174,14 @@ fn hostile_stacks_read_user_memory_only() {
     );
     let rows = prop::collection::vec(row, 16);
     let registers = (prop::array::uniform20(address()), 0_u64..64).prop_map(|(mut all, near)| {
-        // Mostly a stack of user code, and a frame pointer into it.
-        if near > 8 {
-            (all[4], all[5]) = (0x5555_0000_0000, 0x5555_0000_0000 + 8 * near);
-        }
+        // Mostly a stack of user code, and a frame pointer into it. Some at either end of what can
+        // be a process's.
+        (all[4], all[5]) = match near {
+            0..4 => (0x00ff_ffff_ffff_f000, 0x00ff_ffff_ffff_ffe8 + 8 * near),
+            4..6 => (near - 4, 8),
+            6..9 => (all[4], all[5]),
+            _ => (0x5555_0000_0000, 0x5555_0000_0000 + 8 * near),
+        };
         all
     });
     let frames_seen = Cell::new(0);
