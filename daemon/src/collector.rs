@@ -338,10 +338,12 @@ impl Collector {
         }
     }
 
-    /// Gives up the values of samples that were taken before this time, by their clock in
-    /// nanoseconds: it has no processor time for them. Each is counted, and its cycles are.
-    pub(crate) fn give_up_values_before(&mut self, time: u64) {
-        self.late = self.late.max(time);
+    /// Leaves out the windows of samples that were taken before this time, by their clock in
+    /// nanoseconds: as [when it is behind](Self::set_behind).
+    pub(crate) fn leave_out_windows_before(&mut self, time: u64) {
+        if self.raw.is_none() {
+            self.late = self.late.max(time);
+        }
     }
 
     /// Samples that wait.

@@ -348,15 +348,13 @@ impl Collector {
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
-        if sample.time < self.late {
-            return self.lost(Loss::ValuesOfLateSamples, 1);
-        }
         if outcome == Some(Outcome::WithoutWay) {
             // What it could know would depend on what it is: it is as one that was not taken.
             self.tables.tally.windows_without_way += 1;
             return;
         }
-        if outcome == Some(Outcome::Crowded) || self.is_behind {
+        let is_late = self.is_behind || sample.time < self.late;
+        if outcome == Some(Outcome::Crowded) || is_late {
             self.tables.tally.windows_crowded += 1;
             return;
         }

@@ -84,7 +84,7 @@ fn places() -> Outcome {
             places: Some(places.clone()),
             ..Filter::default()
         };
-        let part = Profile::load(&[path.clone()], &filter)?;
+        let part = Profile::load(std::slice::from_ref(&path), &filter)?;
         assert_eq!(at(&part, address), at(&all, address), "{address:#x}");
         assert_eq!(part.totals, all.totals);
         assert_eq!(part.images, all.images);

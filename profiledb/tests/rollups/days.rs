@@ -85,7 +85,7 @@ impl Days {
             of(short_pid, UP + since + 30_000_000_000, "cc1"),
         ];
         // One that is seen once in some hours.
-        if coins.next_u64() % 10 == 0 {
+        if coins.next_u64().is_multiple_of(10) {
             processes.push(of(11, 6_000, "waker"));
         }
         let mut samples = 0;

@@ -192,7 +192,7 @@ impl Service {
         // What waits would be in the way of what comes.
         session
             .collector
-            .give_up_values_before(sampler::clock_now());
+            .leave_out_windows_before(sampler::clock_now());
         self.is_relieved = true;
         let tables = &mut session.collector.tables;
         tables.count("overhead", "rate_lowered_for_room", 1);
