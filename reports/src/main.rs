@@ -2,7 +2,7 @@
 //!
 //! A run reads the inputs as one [`profiledb::Profile`], names its addresses
 //! ([`symbols`]), adds up what was asked for ([`view`]) and prints one report
-//! ([`report`]). It needs no privilege but to read its inputs and, for names and
+//! ([`mod@report`]). It needs no privilege but to read its inputs and, for names and
 //! instructions, the images that were profiled. Databases and images may be
 //! hostile; reports are written only when they are whole.
 
