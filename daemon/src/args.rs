@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{Shell, generate_to};
@@ -179,6 +180,11 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "KIND,...", default_value_t)]
     pub(crate) capture: Capture,
 
+    /// Vector registers of samples of user code, which no interrupt shows: auto (of one in four of those
+    /// that want them), off, or a number: as many a second and CPU at most. With the engine bpf.
+    #[arg(long, value_name = "auto|off|N", default_value = "off")]
+    pub(crate) vectors: VectorsArg,
+
     /// Key value profiles by the call site of their function too.
     #[arg(long, value_enum, default_value_t = ContextArg::None)]
     pub(crate) context: ContextArg,
@@ -304,6 +310,30 @@ pub(crate) enum ClockArg {
     /// A BPF timer on each CPU, which draws a new random interval at every sample and is never
     /// throttled; for the engine bpf. Of the kernel it sees less than cpu-clock.
     Timer,
+}
+
+/// Of which samples vector registers are brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VectorsArg {
+    Auto,
+    Off,
+    /// Of so many a second and CPU at most.
+    Most(u32),
+}
+
+impl FromStr for VectorsArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            _ => match text.parse() {
+                Ok(most @ 1..=1000) => Ok(Self::Most(most)),
+                _ => Err("it is auto, off, or a number from 1 to 1000".to_owned()),
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]

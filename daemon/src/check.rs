@@ -305,9 +305,14 @@ fn reports() -> Vec<Finding> {
             "mount /proc, and allow reading of own processes there",
         )
     };
+    let vectors = match probe::vectors() {
+        Ok(()) => works("vectors", "vector registers of some samples (--vectors)"),
+        Err(BpfRefusal { why, mend }) => fails("vectors", why, mend),
+    };
     vec![
         works("top", "cycles by image, function, instruction, process"),
         pages,
+        vectors,
         works(
             "call graph",
             "by the unwind rules of the images, else by the code itself",

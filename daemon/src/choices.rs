@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
-use sampler::{Clock, Engine, Filter, Sampler, Share, Target};
+use sampler::{Clock, Engine, Filter, Sampler, Share, Target, VectorOptions};
 
 use crate::affordable::{Affordable, MANY, Work};
-use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs};
+use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg};
 use crate::collector::Settings;
 use crate::kernel::{self, Kernel};
 use crate::procfs;
@@ -36,6 +36,13 @@ const MOST_SAMPLE_BYTES: u32 = 4096;
 /// How large buffers are at least and at most.
 const LEAST_BUFFER: u32 = 1 << 20;
 const LARGEST_BUFFER: u32 = 8 << 20;
+
+/// Of which samples vector registers are brought by default: one in four, and so many a second at most.
+/// Each ends the turn of the thread where others wait for the processor.
+const AUTO_SHARE: f64 = 0.25;
+const MOST_WAKES: u32 = 100;
+/// The least time between two is that of as many times as many.
+const BURST: u32 = 8;
 
 /// Bytes for what is known of programs, where that is not configured.
 pub(crate) const PROGRAMS: usize = 128 << 20;
@@ -162,10 +169,28 @@ impl Choices {
         config.bpf.frames = args.frames;
         config.bpf.followed = args.window.clamp(1, sampler::BpfOptions::MOST_FOLLOWED);
         config.bpf.share = Share::new(f64::from(args.ways) / 100.0);
+        config.bpf.vectors = self.vectors(args);
         // Nothing else keeps it.
         config.bpf.placement = args.raw.is_some();
         config.bpf.filter = self.filter(args)?;
         Ok(config)
+    }
+
+    /// Of which samples vector registers are brought. A raw recording cannot hold them.
+    fn vectors(&self, args: &RecordArgs) -> Option<VectorOptions> {
+        let rate = self.per_second(self.period);
+        let (share, most) = match args.vectors {
+            VectorsArg::Off => return None,
+            _ if self.engine == Engine::Ring || args.raw.is_some() => return None,
+            VectorsArg::Auto => (AUTO_SHARE, MOST_WAKES),
+            VectorsArg::Most(most) => (1.0, most),
+        };
+        // What a coin chooses is even; what comes too often for the limit is not.
+        let share = share.min(f64::from(most) / rate);
+        Some(VectorOptions {
+            share: Share::new(share),
+            most: most.saturating_mul(BURST).min(10_000),
+        })
     }
 
     /// What else must hold of a thread for it to be sampled.

@@ -106,6 +106,8 @@ pub(crate) struct Collector {
     late: u64,
     /// More comes than can be looked at.
     is_behind: bool,
+    /// Some samples are chosen to bring vector registers.
+    expects_vectors: bool,
     callers: Vec<Option<PcId>>,
     periods: FxHashSet<u64>,
     /// Totals over the whole run, for the closing line.
@@ -168,6 +170,7 @@ impl Collector {
             windows: 0,
             late: 0,
             is_behind: false,
+            expects_vectors: false,
             callers: Vec::new(),
             periods: FxHashSet::default(),
             totals: Totals::default(),
@@ -209,6 +212,12 @@ impl Collector {
     /// Tells this handler of processes and unwind rows from now on.
     pub(crate) fn tell(&mut self, handler: Handler) {
         self.told = Some(Told::new(handler));
+    }
+
+    /// Says that some samples are chosen to bring vector registers: the others do not tell what depends
+    /// on them, so that what is known of that is not known by its origin.
+    pub(crate) fn expect_vectors(&mut self) {
+        self.expects_vectors = true;
     }
 
     /// Whether there is a handler, whose samples bring what their windows need.

@@ -12,7 +12,7 @@ use profiledb::rollup::Limits;
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs, WINDOW};
+use crate::args::{ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg, WINDOW};
 use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
 
 /// Where the configuration is unless another file is named.
@@ -42,6 +42,7 @@ pub(crate) struct Sampling {
     pub(crate) period: Option<Number<1000, 1_000_000_000_000>>,
     pub(crate) window: Number<1, 1024>,
     pub(crate) capture: Kinds,
+    pub(crate) vectors: VectorsArg,
     pub(crate) context: ContextArg,
     pub(crate) allow_secrets: bool,
     pub(crate) deny: Vec<Prefix>,
@@ -56,6 +57,7 @@ impl Default for Sampling {
             period: None,
             window: Number(u64::from(WINDOW)),
             capture: Kinds::default(),
+            vectors: VectorsArg::Off,
             context: ContextArg::None,
             allow_secrets: false,
             deny: Vec::new(),
@@ -257,6 +259,7 @@ impl Config {
             ref period,
             ref window,
             ref capture,
+            vectors,
             context,
             allow_secrets,
             ..
@@ -278,6 +281,7 @@ impl Config {
             window: window.small(),
             ways: 100,
             capture: capture.0,
+            vectors,
             context,
             seed: None,
             stack_bytes: 2048,

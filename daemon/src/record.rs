@@ -121,6 +121,13 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     if let Some(handler) = running.handler() {
         collector.tell(handler);
     }
+    if running.setup().vectors {
+        collector.expect_vectors();
+    } else if let Some(why) = &running.setup().no_vectors
+        && !args.quiet
+    {
+        eprintln!("vcpid: no vector registers: {why}");
+    }
     let store = Store::new(writer)?;
     let mut session = Session::new(&setup.cpus, collector, store, LONGEST_NAP);
     let pids: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();

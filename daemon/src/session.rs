@@ -492,6 +492,7 @@ fn is_over(moment: Option<Instant>) -> bool {
 /// How many interrupts a record tells of.
 fn interrupts(record: &Record) -> u64 {
     match record {
+        Record::Packed(packed) if packed.is_second() => 0,
         Record::Sample(_) | Record::Packed(_) => 1,
         Record::Cycles(cycles) => cycles.samples,
         _ => 0,

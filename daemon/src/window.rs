@@ -216,6 +216,12 @@ pub(crate) struct Recorder<'a, 'v> {
     pub(crate) capture: Capture,
     /// Where the last call ends up: a jump there is its stub's.
     pub(crate) called: Option<u64>,
+    /// What depends on vector registers is not told: the sample is none of those that were chosen to.
+    pub(crate) leaves_vectors: bool,
+    /// The instruction that the window is at is such a one.
+    pub(crate) is_left: bool,
+    /// Values of such instructions.
+    pub(crate) left: u64,
     /// An indirect transfer at this PC, which is a jump unless a call is reported next.
     pub(crate) transfer: Option<(u64, Option<u64>)>,
 }
@@ -319,10 +325,15 @@ impl Sink for Recorder<'_, '_> {
             self.settle_jump();
         }
         self.depth += 1;
+        self.is_left = false;
         let place = self.view.place(pc);
         let (tables, owner) = (&mut self.tables, self.owner);
         let site = place.and_then(|place| tables.marked_site(owner, place, mark));
         self.current = site.map(|site| (pc, site));
+    }
+
+    fn reads_vectors(&mut self) {
+        self.is_left = self.leaves_vectors;
     }
 
     fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
@@ -334,6 +345,10 @@ impl Sink for Recorder<'_, '_> {
         let moment = self.moment(self.caller());
         let mut place = site.and_then(|site| self.tables.place(site, None));
         for &(parameter, value) in events {
+            if self.is_left && !matches!(parameter, Parameter::Ea | Parameter::Base) {
+                self.left += 1;
+                continue;
+            }
             let known = u64::from(value.is_some());
             match parameter {
                 Parameter::Dest(_) => {

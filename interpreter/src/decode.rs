@@ -3,7 +3,8 @@
 use std::mem::offset_of;
 
 use iced_x86::{
-    ConditionCode, Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic, OpKind, Register,
+    ConditionCode, Decoder, DecoderError, DecoderOptions, Instruction, InstructionInfoFactory,
+    Mnemonic, OpAccess, OpKind, Register,
 };
 
 use crate::effects::Effects;
@@ -66,6 +67,8 @@ pub struct Decoded {
     pub(crate) same_register: bool,
     /// It lets others see what was stored before it.
     pub(crate) fences: bool,
+    /// What it does depends on vector or mask registers.
+    pub(crate) reads_vectors: bool,
     /// What a conditional branch, move or set depends on.
     pub(crate) condition: ConditionCode,
     pub(crate) operands: Operands,
@@ -143,6 +146,7 @@ impl Decoded {
             same_register: is_same_register(&instruction, 0, 1),
             compared: compared(&instruction),
             fences: fences(&instruction),
+            reads_vectors: reads_vectors(&instruction),
             len: instruction.len() as u8,
         }
     }
@@ -177,6 +181,27 @@ fn fences(instruction: &Instruction) -> bool {
         M::Mfence | M::Cpuid | M::Serialize => true,
         _ => instruction.has_lock_prefix(),
     }
+}
+
+/// Whether an instruction reads a vector or mask register. One whose result does not depend on what
+/// is in its operands reads none.
+fn reads_vectors(instruction: &Instruction) -> bool {
+    let is_one = |register: Register| register.is_vector_register() || register.is_k();
+    let names_one = (0..instruction.op_count()).any(|i| {
+        instruction.op_kind(i) == OpKind::Register && is_one(instruction.op_register(i))
+    });
+    if !names_one && !instruction.has_op_mask() && !instruction.is_vsib() {
+        return false;
+    }
+    let mut factory = InstructionInfoFactory::new();
+    let used = factory.info(instruction).used_registers().iter();
+    let mut read = used.filter(|used| {
+        !matches!(
+            used.access(),
+            OpAccess::None | OpAccess::Write | OpAccess::CondWrite | OpAccess::NoMemAccess
+        )
+    });
+    read.any(|used| is_one(used.register()))
 }
 
 /// The base register of the memory operand. A `pop` that addresses by rsp has moved it before.

@@ -177,6 +177,9 @@ impl Machine<'_> {
         self.bias = bias;
         self.pc = pc;
         self.sink.reached(pc, mark);
+        if decoded.reads_vectors {
+            self.sink.reads_vectors();
+        }
         let compares = usize::from(decoded.compared > 0);
         self.events.begin(self.captures[compares]);
         if self.has_written(pc, decoded.len()) {

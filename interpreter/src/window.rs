@@ -102,6 +102,15 @@ impl Registers {
             *vector = Vector::UNKNOWN;
         }
     }
+
+    /// Makes `zmm0` to `zmm31`, `k0` to `k7` and MXCSR known.
+    pub fn set_vectors(&mut self, vectors: &[[u8; 64]; 32], masks: [u64; 8], mxcsr: u32) {
+        for (known, bytes) in self.vectors.iter_mut().zip(vectors) {
+            *known = Vector::partial(*bytes, u64::MAX);
+        }
+        self.masks = masks.map(Word::known);
+        self.mxcsr = Some(mxcsr);
+    }
 }
 
 /// What a window works on. To be kept from one window to the next: to make it costs as much as
@@ -280,6 +289,10 @@ pub struct Call {
 pub trait Sink {
     /// An instruction was fetched, with this [mark](Fetched::mark), and is about to be interpreted.
     fn reached(&mut self, _pc: u64, _mark: u32) {}
+
+    /// What the instruction that was reached does depends on vector or mask registers. It is not told
+    /// of those of which nothing but addresses is captured.
+    fn reads_vectors(&mut self) {}
 
     /// A value event, zero-extended; `None`: reached, but the value is unknown. An instruction
     /// that faults has none.

@@ -16,9 +16,12 @@
 /* Bytes of one piece at most. */
 #define MAX_PIECE_BYTES 128
 
-/* Room behind the tail's last word for the piece that would no longer fit, and for the stack that
- * is not copied where it might not. */
-#define TAIL_SPARE (MAX_STACK_BYTES / 8 + 8)
+/* Bytes of saved vector registers at most. */
+#define MOST_STATE 2688
+
+/* Room behind the tail's last word for the piece that would no longer fit, and for the stack and the
+ * vector registers that are not copied where they might not. */
+#define TAIL_SPARE (MOST_STATE / 8 + 8)
 
 /* Words of the tail that are left for what comes behind the pieces. */
 #define CHANGES_SPARE 160
@@ -128,6 +131,8 @@ struct way {
 	/* Whether the process is known, and that others may write what it reads, although only one thread
 	 * uses the address space. */
 	u32 met, again;
+	/* An instruction wants a vector register that is not known; they are known from the start. */
+	u32 lacks, given;
 	u64 vectors[32][8];
 	/* Which words of them are known. */
 	u64 vector_known[4];
@@ -153,6 +158,9 @@ struct work {
 	u32 pieces, pieces_end;
 	/* What the second look reads: twice as much as there can be, a power of two. */
 	u64 again[2 * MAX_PIECE_BYTES / 8];
+	/* Of a second record: the time of the first, and bytes of vector registers. */
+	u64 time_of_first;
+	u32 vector_bytes, unused;
 	/* Samples and bytes since the reader was last woken. */
 	u32 since_wake_up, bytes_since_wake_up;
 	/* Samples that found no room since the last one that did. */

@@ -25,6 +25,7 @@
 #include "maps.h"
 #include "sample.h"
 #include "timer.h"
+#include "vectors.h"
 
 SEC("perf_event")
 int on_overflow(struct interrupt *interrupt)

@@ -155,7 +155,35 @@ struct thread_struct {
 	unsigned long gsbase;
 };
 
+/* Where it begins is what matters. */
+union fpregs_state {
+	char xsave[1];
+};
+
+struct fpstate {
+	unsigned int size;
+	union fpregs_state regs;
+};
+
+/* From Linux 5.16. */
+struct fpu {
+	struct fpstate *fpstate;
+};
+
+/* Before. */
+struct fpu___inline {
+	union fpregs_state state;
+};
+
+/* Up to Linux 6.15. */
+struct thread_struct___fpu {
+	struct fpu fpu;
+};
+
 struct task_struct {
+	unsigned int __state;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
 	unsigned int flags;
 	unsigned int ptrace;
 	int prio;

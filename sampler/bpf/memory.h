@@ -271,6 +271,7 @@ static INLINE void follow(struct work *work, struct task_struct *task, int calle
 	way->room = TAIL_WORDS - CHANGES_SPARE;
 	if (!called_from && !work->kernel)
 		way->room -= settings.stack_bytes / 8 & 511;
+	way->room -= work->vector_bytes / 8 & 511;
 	follow_way(work, settings.most_followed, bases);
 	record->outcome = OUTCOME_FOLLOWED;
 	record->way_end = way->end | (way->met || work->kernel ? 0 : WAY_OF_UNKNOWN);

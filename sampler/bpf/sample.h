@@ -116,7 +116,6 @@ static inline int is_wanted(struct work *work, struct task_struct *task)
 /* Begins the record of a sample; its tail is empty. */
 static inline void begin_record(struct record *record, u64 period)
 {
-	count(COUNT_SAMPLES);
 	record->period = period;
 	record->flags = 0;
 	record->tail_words = 0;
@@ -178,12 +177,17 @@ static __attribute__((noinline)) int begin_sample(struct work *work, struct task
 	return memory;
 }
 
+static int ask_for_vectors(struct work *work, struct task_struct *task);
+
 /* Takes the sample whose registers are in work->registers. What it consists of stands side by side
  * here, and each apart: the kernel limits the stack of the deepest call. */
 static INLINE void take_sample(struct work *work, struct task_struct *task, u64 period)
 {
-	if (begin_sample(work, task, period))
+	count(COUNT_SAMPLES);
+	if (begin_sample(work, task, period)) {
 		capture(work, task);
+		ask_for_vectors(work, task);
+	}
 	end_record(work);
 }
 

@@ -217,6 +217,30 @@ enum counter {
 	/* Nanoseconds from the first look at the clock to the end of each sample. */
 	COUNT_HANDLER_NS,
 	COUNT_CROWDED,
+	/* Of the vector registers of samples: nothing lacked; the waker was woken too lately, was
+	 * woken, or could not be. */
+	COUNT_VECTORS_COMPLETE,
+	COUNT_VECTORS_TOO_OFTEN,
+	COUNT_VECTORS_AWAITED,
+	COUNT_VECTORS_NOT_WOKEN,
+	/* The waker did not run before the next was asked for; it took another thread's place, or
+	 * that of one in the kernel, that had run on, or that no interrupt had stopped. */
+	COUNT_VECTORS_NO_SWITCH,
+	COUNT_VECTORS_OTHER_THREAD,
+	COUNT_VECTORS_IN_KERNEL,
+	COUNT_VECTORS_RAN_ON,
+	COUNT_VECTORS_NO_INTERRUPT,
+	/* The thread did not come back here before the next was asked for; it was switched away once
+	 * more, or goes on elsewhere; its registers could not be read; its values are denied; its way
+	 * could not be followed; there was no room; or they were brought. */
+	COUNT_VECTORS_NO_RETURN,
+	COUNT_VECTORS_SWITCHED,
+	COUNT_VECTORS_ELSEWHERE,
+	COUNT_VECTORS_UNREADABLE,
+	COUNT_VECTORS_DENIED,
+	COUNT_VECTORS_NO_WAY,
+	COUNT_VECTORS_NO_ROOM,
+	COUNT_VECTORS_BROUGHT,
 	COUNTERS,
 };
 
@@ -268,6 +292,12 @@ struct counters {
 /* The code, or the stack, was another one then. */
 #define RECORD_CODE_CHANGES 4096
 #define RECORD_STACK_CHANGES 8192
+/* The sample is one of those that tell of vector registers: and lacks none, or a second record will
+ * bring them. */
+#define RECORD_VECTORS_COMPLETE 16384
+#define RECORD_VECTORS_AWAITED 32768
+/* It is the second record, its period being the time of the first. */
+#define RECORD_SECOND (RECORD_VECTORS_COMPLETE | RECORD_VECTORS_AWAITED)
 
 /* record.handlers */
 #define HANDLERS_KNOWN 1
@@ -282,7 +312,8 @@ struct counters {
 #define CHANGE_PIECE_SHIFT 32
 
 /* A sample; `tail_words` words follow: the interrupted registers if RECORD_REGISTERS, the user
- * registers if RECORD_USER_REGISTERS, the frames, the pieces, the code, the stack, the changes. */
+ * registers if RECORD_USER_REGISTERS, the frames, the pieces, the code, the stack, the changes, and the
+ * vector registers if RECORD_SECOND. */
 struct record {
 	u64 time;
 	u64 period;
@@ -300,7 +331,12 @@ struct record {
 	u32 euid, suid;
 	u32 gid, egid;
 	/* The lower half of where the way would have gone on. */
-	u32 way_low, system_call;
+	u32 way_low;
+	union {
+		u32 system_call;
+		/* With RECORD_SECOND: bytes of vector registers. */
+		u32 vector_bytes;
+	};
 	u16 flags, tail_words;
 	u8 context, policy, priority, outcome;
 	u8 way_end, frames, frames_end, code_bytes;

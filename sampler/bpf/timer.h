@@ -75,6 +75,7 @@ static inline void take_sample_without_pc(struct work *work, struct task_struct 
 {
 	struct record *record = &work->record;
 
+	count(COUNT_SAMPLES);
 	begin_record(record, period);
 	record->ip = 0;
 	record->context = CONTEXT_KERNEL;

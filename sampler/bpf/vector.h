@@ -209,6 +209,22 @@ SUBPROGRAM int find_action(struct work *work, struct insn *insn)
 	return action && (lanes->read || lanes->low);
 }
 
+/* Whether an instruction wants what no interrupt shows: a vector register that is not known, or how
+ * numbers are rounded. */
+static inline u32 lacks_vectors(const struct way *way, const struct insn *insn)
+{
+	const struct lanes *lanes = &way->lanes;
+	u32 all = (1U << (lanes->words & 15)) - 1;
+
+	if (!lanes->action || lanes->action >= FLOAT_ADD)
+		return 1;
+	if (lanes->writes)
+		return (lanes->made_known & all) != all;
+	if (lanes->stores)
+		return (known_words(way, insn->reg) & all) != all;
+	return (lanes->read || lanes->low) && !lanes->general && !(lanes->b_known & 1);
+}
+
 SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 {
 	u32 word;
@@ -218,6 +234,7 @@ SUBPROGRAM int follow_vector(struct work *work, struct insn *insn)
 	if (find_action(work, insn))
 		read_operand(work, insn);
 	follow_action(work, insn);
+	work->way.lacks |= lacks_vectors(&work->way, insn);
 	if (work->way.lanes.writes)
 		write_vector(work, insn);
 	for (word = 0; word < 8; word++) {

@@ -428,7 +428,9 @@ static INLINE void follow_way(struct work *work, u32 most, u32 bases)
 		way->known |= 1U << WORD_FS_BASE;
 	if (bases & KNOWN_GS_BASE)
 		way->known |= 1U << WORD_GS_BASE;
-	begin_vectors(way);
+	way->lacks = 0;
+	if (!way->given)
+		begin_vectors(way);
 	way->flags_a = work->registers[REGISTER_FLAGS];
 	way->flags_size = FLAGS_OF_REGISTER;
 	way->end = WAY_GOES_ON;

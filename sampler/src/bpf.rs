@@ -16,9 +16,11 @@ mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
 mod timer;
+mod vectors;
 mod verifier;
 
 pub use record::Packed;
+pub(crate) use vectors::Wakes;
 
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
 #[repr(C, align(8))]
@@ -125,14 +127,41 @@ pub(crate) struct Bpf {
     cycles: MapHandle,
     sides: Arc<MapHandle>,
     clock: Clock,
+    /// Where vector registers are brought: what the wakers are woken by.
+    pub(crate) wakes: Option<Wakes>,
+    /// Why they are not, although they were asked for.
+    pub(crate) no_vectors: Option<String>,
     /// Of the programs that follow targets.
-    _links: Vec<Link>,
+    links: Vec<Link>,
 }
 
 impl Bpf {
     /// Loads the handler for a configuration and `cpus` possible CPUs. The process `own` is not
-    /// sampled.
+    /// sampled. Where vector registers cannot be had it does without.
     pub(crate) fn load(config: &Config, cpus: u32, own: Option<Pid>) -> Result<Bpf, Error> {
+        let Some(options) = config.bpf.vectors else {
+            return Self::load_as_it_is(config, cpus, own);
+        };
+        let mut why = vectors::missing();
+        if why.is_none() {
+            let loaded = Self::load_as_it_is(config, cpus, own);
+            let begun = loaded.and_then(|mut bpf| {
+                bpf.begin_vectors(options, cpus)?;
+                Ok(bpf)
+            });
+            match begun {
+                Ok(bpf) => return Ok(bpf),
+                Err(error) => why = Some(error.to_string()),
+            }
+        }
+        let mut without = config.clone();
+        without.bpf.vectors = None;
+        let mut bpf = Self::load_as_it_is(&without, cpus, own)?;
+        bpf.no_vectors = why;
+        Ok(bpf)
+    }
+
+    fn load_as_it_is(config: &Config, cpus: u32, own: Option<Pid>) -> Result<Bpf, Error> {
         quiet();
         verifier::take();
         let follow = config.target != Target::System;
@@ -159,13 +188,15 @@ impl Bpf {
             cycles: handle("cycles")?,
             sides: Arc::new(handle("sides")?),
             clock: config.clock,
-            _links: Vec::new(),
+            wakes: None,
+            no_vectors: None,
+            links: Vec::new(),
             object,
         };
         bpf.name_targets(&config.target)?;
         bpf.set_mean(config.period)?;
         if follow {
-            bpf._links = FOLLOWERS
+            bpf.links = FOLLOWERS
                 .into_iter()
                 .map(|name| bpf.attach(name))
                 .collect::<Result<_, _>>()?;
@@ -322,13 +353,15 @@ fn prepare(
     let rows = config.bpf.rows;
     let follow = config.target != Target::System;
     let timer = config.clock == Clock::Timer;
+    let vectors = config.bpf.vectors.is_some();
     let settings = layout::Settings::new(config, own, kernel::KernelMemory::read()).to_bytes();
     for mut map in open.maps_mut() {
         let name = map.name().to_owned();
         let sized = match name.to_str() {
             Some(".rodata.settings") => map.set_initial_value(&settings),
             Some("rows") => map.set_max_entries(rows),
-            Some("buffers" | "sides") => map.set_max_entries(cpus),
+            Some("buffers" | "sides" | "wakers" | "wakes" | "awaiting") => map.set_max_entries(cpus),
+            Some("second_works" | "vector_states") if !vectors => map.set_autocreate(false),
             Some("timers" | "mean_interval") if !timer => map.set_autocreate(false),
             Some("timers") => map.set_max_entries(cpus),
             Some("cycles") => map.set_max_entries(2 * cpus),
@@ -340,6 +373,8 @@ fn prepare(
         let name = program.name().to_owned();
         program.set_autoload(if FOLLOWERS.iter().any(|of| name == *of) {
             follow
+        } else if vectors::PROGRAMS.iter().any(|of| name == *of) {
+            vectors
         } else {
             timer == timer::PROGRAMS.iter().any(|of| name == *of)
         });

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::block::Part;
-use crate::{Pid, Tid};
+use crate::{Pid, Tid, Vectors};
 
 /// One execution of one program: none of its parts comes back while the others stay.
 #[derive(
@@ -288,6 +288,9 @@ pub struct Capture {
     /// among what is serialized, which has no room for it in older forms.
     #[serde(skip)]
     pub handlers: Option<SignalHandlers>,
+    /// What the sample says of vector registers. It is not among what is serialized, either.
+    #[serde(skip)]
+    pub vectors: Vectors,
     /// Memory as it was read.
     pub(crate) memory: Memory,
 }
@@ -381,6 +384,7 @@ impl Capture {
             },
             second_look: false,
             handlers: None,
+            vectors: Vectors::None,
         }
     }
 

@@ -84,6 +84,19 @@ pub struct BpfOptions {
     pub not_dumpable: bool,
     /// Each sample says where its thread was among others: [`crate::Placement`].
     pub placement: bool,
+    /// Of which samples vector registers are brought; `None`: of none.
+    pub vectors: Option<VectorOptions>,
+}
+
+/// Of which samples of user code vector registers are brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VectorOptions {
+    /// The share that is chosen. Which ones is drawn for each, and depends on nothing. Of those that
+    /// lack none nothing is brought.
+    pub share: Share,
+    /// How often a CPU's waker is woken at most, each second: 1 to 10,000. What is chosen beyond that
+    /// is refused.
+    pub most: u32,
 }
 
 impl Default for BpfOptions {
@@ -100,6 +113,7 @@ impl Default for BpfOptions {
             overflow_entries: 4096,
             not_dumpable: false,
             placement: false,
+            vectors: None,
         }
     }
 }
@@ -134,6 +148,9 @@ impl BpfOptions {
             1..=most,
             "1 to 1024",
         )?;
+        if let Some(vectors) = self.vectors {
+            within("wake-ups a second", vectors.most, 1..=10_000, "1 to 10000")?;
+        }
         let sizes = "a power of two from 4096 to 2^30";
         within(
             "bytes of a buffer",

@@ -66,13 +66,15 @@ mod sources;
 mod stats;
 mod sys;
 mod types;
+mod vectors;
+mod wakers;
 
 pub use bpf::Packed;
 pub use capture::{
     Capture, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement, PlanFailure,
     ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,
 };
-pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
+pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target, VectorOptions};
 pub use cpus::online as online_cpus;
 pub use error::Error;
 pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
@@ -85,3 +87,4 @@ pub use sys::{
 pub use types::{
     Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
 };
+pub use vectors::{VectorState, Vectors, X87};

@@ -12,11 +12,13 @@ use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
 mod bpf;
 mod calibrate;
 mod timer;
+mod vectors;
 
 pub use bpf::{BpfRefusal, bpf, bpf_at_sight};
 pub use calibrate::{Calibration, calibrate, interrupt_cost};
 pub(crate) use calibrate::{MANY_ROUNDS, compare, period};
 pub use timer::{Timer, timer, timer_cost};
+pub use vectors::vectors;
 
 /// Whose samples are meant, as far as privileges go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -262,9 +262,14 @@ impl Reader {
         batch.malformed += std::mem::take(&mut received.malformed);
         let samples = &mut received.samples;
         batch.records.reserve(samples.len());
-        self.stats.samples += samples.len() as u64;
+        let firsts = samples.iter().filter(|sample| !sample.is_second());
+        self.stats.samples += firsts.count() as u64;
         let own = &self.sources.own;
         for mut sample in samples.drain(..) {
+            if sample.is_second() {
+                batch.records.push(Record::Packed(sample));
+                continue;
+            }
             let of = match self.clock {
                 Clock::Cycles => 0,
                 Clock::CpuClock => {

@@ -18,7 +18,7 @@ use crate::readers::Readers;
 use crate::sources::Sources;
 use crate::stats::Stats;
 use crate::sys::{self, Ring};
-use crate::{Batch, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus};
+use crate::{Batch, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus, wakers};
 
 mod cost;
 
@@ -43,6 +43,10 @@ pub struct Setup {
     pub events: usize,
     /// A process made threads faster than they could be listed: some are not sampled.
     pub threads_missed: bool,
+    /// Why no vector registers are brought, although they were asked for.
+    pub no_vectors: Option<String>,
+    /// Vector registers are brought.
+    pub vectors: bool,
 }
 
 /// One event, and the interval it has now.
@@ -120,6 +124,8 @@ impl Sampler {
                 .map(|cpu| cpu.events.len() + cpu.clocks().count())
                 .sum(),
             threads_missed,
+            vectors: false,
+            no_vectors: bpf.as_ref().and_then(|bpf| bpf.no_vectors.clone()),
         };
         tracing::debug!(?setup, "events opened");
         let cpus = cpus.into_iter().zip(rings).collect();
@@ -205,6 +211,11 @@ impl Sampler {
             running.readers.push(thread);
         }
         drop(tid_sender);
+        if let Some(wakes) = running.bpf.as_ref().and_then(|bpf| bpf.wakes.as_ref()) {
+            let started = wakers::start(wakes, &running.setup.cpus, &running.stop);
+            running.setup.vectors = started.is_ok();
+            running.setup.no_vectors = started.err();
+        }
         // Each thread sends its id once it is where it belongs.
         running.tids = tid_receiver.iter().collect();
         // Those of a command begin with its exec. A handler's clocks have other events around them,

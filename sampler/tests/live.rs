@@ -22,6 +22,8 @@ mod samples;
 mod timer;
 #[path = "live/unprivileged.rs"]
 mod unprivileged;
+#[path = "live/vectors.rs"]
+mod vectors;
 #[path = "live/ways.rs"]
 mod ways;
 
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
     trials.extend(unprivileged::trials());
     trials.extend(bpf::trials());
     trials.extend(ways::trials());
+    trials.extend(vectors::trials());
     trials.extend(timer::trials());
     run(&arguments, trials).exit_code()
 }

@@ -2,7 +2,9 @@
 
 use interpreter::{Handlers, StopReason, Window};
 use profiledb::{Loss, Subject};
-use sampler::{Capture, Mode, Outcome, Pid, RawSample, Record, TaskIdentity, UserRegisters};
+use sampler::{
+    Capture, Mode, Outcome, Packed, Pid, RawSample, Record, TaskIdentity, UserRegisters, Vectors,
+};
 
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
@@ -21,9 +23,19 @@ use crate::witness::Evidence;
 impl Collector {
     /// Takes notice of a sample that has come, in order of time: it waits.
     pub(super) fn arrive(&mut self, record: Record, evidence: Option<Box<Evidence>>) {
+        let record = match record {
+            Record::Packed(second) if second.is_second() => {
+                if !self.waiting.pair(second) {
+                    self.tables.count("vectors", "too_late", 1);
+                }
+                return;
+            }
+            other => other,
+        };
         let arrival = Arrival {
             record,
             evidence,
+            second: None,
             probability: 1.0,
         };
         let Some((time, pid, ..)) = arrival.origin() else {
@@ -108,9 +120,13 @@ impl Collector {
         let Arrival {
             record,
             evidence,
+            second,
             probability,
         } = arrival;
         let evidence = evidence.map(|evidence| *evidence);
+        if let Some(sample) = self.upgraded(&record, second) {
+            return self.sample(&sample, evidence, probability);
+        }
         match record {
             Record::Sample(sample) => self.sample(&sample, evidence, probability),
             Record::Packed(packed) => match packed.unpack() {
@@ -119,6 +135,36 @@ impl Collector {
             },
             _ => {}
         }
+    }
+
+    /// A sample as its second record shows it, if one has come: with vector registers, and memory as the
+    /// thread found it when it went on. It stands for as much as the first.
+    fn upgraded(&mut self, first: &Record, second: Option<Box<Packed>>) -> Option<RawSample> {
+        let Record::Packed(packed) = first else {
+            return None;
+        };
+        packed.pair()?;
+        let Some(second) = second else {
+            self.tables.count("vectors", "missing", 1);
+            return None;
+        };
+        let (Some(sample), Some(mut found)) = (packed.unpack(), second.unpack()) else {
+            self.tables.count("vectors", "malformed", 1);
+            return None;
+        };
+        let is_same = sample.ip == found.ip
+            && sample.user == found.user
+            && match (&sample.capture, &found.capture) {
+                (Some(one), Some(other)) => one.task.process() == other.task.process(),
+                _ => false,
+            };
+        if !is_same {
+            self.tables.count("vectors", "of_another", 1);
+            return None;
+        }
+        self.tables.count("vectors", "windows", 1);
+        found.period = sample.period;
+        Some(found)
     }
 
     fn sample(&mut self, sample: &RawSample, evidence: Option<Evidence>, probability: f64) {
@@ -399,6 +445,9 @@ impl Collector {
             capture: self.settings.capture,
             called: None,
             transfer: None,
+            leaves_vectors: self.expects_vectors && !kernel && !has_vectors(capture),
+            is_left: false,
+            left: 0,
         };
         let (cache, epochs) = (&mut self.cache, &mut self.epochs);
         let mut code =
@@ -409,6 +458,9 @@ impl Collector {
         };
         let start = &mut self.state.registers;
         start.set_sample(registers.gpr, registers.ip, registers.flags);
+        if let Some(Vectors::Here(state)) = capture.map(|capture| &capture.vectors) {
+            start.set_vectors(&state.vectors, state.masks, state.mxcsr);
+        }
         (start.fs_base, start.gs_base) = bases(&view, capture);
         start.handlers = handlers(&view, capture);
         view.handles_faults.set(start.handlers.access);
@@ -424,6 +476,7 @@ impl Collector {
             destinations_known,
             loads,
             loads_known,
+            left,
             ..
         } = recorder;
         self.totals.values += values;
@@ -438,6 +491,7 @@ impl Collector {
         }
         tally.loads += loads;
         tally.loads_known += loads_known;
+        self.tables.count("vectors", "values_left_out", left);
         self.tables.count("stop", outcome.stop.key(), 1);
         if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
             return self.process_gone();
@@ -449,6 +503,11 @@ impl Collector {
             told.look_twice(capture.task.process());
         }
     }
+}
+
+/// Whether the sample is one of those that tell of vector registers.
+fn has_vectors(capture: Option<&Capture>) -> bool {
+    capture.is_some_and(|of| matches!(of.vectors, Vectors::Here(_) | Vectors::Complete))
 }
 
 /// The bases of FS and GS in user code, as the kernel has them, where the process has no code that

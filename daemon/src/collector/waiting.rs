@@ -7,8 +7,8 @@
 //! depends on the order of time is done before: their process is met as they come, and their places are
 //! found and counted all together, when the tables for that are in the caches once more.
 
-use rustc_hash::FxHashSet;
-use sampler::{Mode, Pid, Record};
+use rustc_hash::{FxHashMap, FxHashSet};
+use sampler::{Mode, Packed, Pid, Record, Tid};
 
 use crate::tables::Pc;
 use crate::witness::Evidence;
@@ -19,6 +19,8 @@ pub(super) struct Arrival {
     /// As the engine gave it, packed or not.
     pub(super) record: Record,
     pub(super) evidence: Option<Box<Evidence>>,
+    /// The second record, which brings the vector registers.
+    pub(super) second: Option<Box<Packed>>,
     /// The probability with which its window is to be accepted; 1 until its place is found.
     pub(super) probability: f64,
 }
@@ -51,6 +53,8 @@ pub(super) struct Waiting {
     bytes: usize,
     /// The processes that they are of.
     pids: FxHashSet<u32>,
+    /// Those that have a second record to come, by what it knows them by.
+    awaiting: FxHashMap<(Tid, u64), u32>,
 }
 
 impl Waiting {
@@ -58,7 +62,25 @@ impl Waiting {
     pub(super) fn push(&mut self, arrival: Arrival, pid: Pid) {
         self.bytes += arrival.record.brought_bytes();
         self.pids.insert(pid.0);
+        if let Record::Packed(packed) = &arrival.record
+            && let Some(pair) = packed.pair()
+        {
+            // Far fewer wait than 2^32.
+            self.awaiting.insert(pair, self.arrivals.len() as u32);
+        }
         self.arrivals.push(Some(arrival));
+    }
+
+    /// Puts a second record to its sample; false if that does not wait any more.
+    pub(super) fn pair(&mut self, second: Packed) -> bool {
+        let index = second.pair().and_then(|pair| self.awaiting.remove(&pair));
+        let arrival = index.and_then(|index| self.arrivals.get_mut(index as usize));
+        let Some(Some(arrival)) = arrival else {
+            return false;
+        };
+        self.bytes += second.memory_bytes();
+        arrival.second = Some(Box::new(second));
+        true
     }
 
     /// The first one whose place was not found yet.
@@ -141,6 +163,7 @@ impl Waiting {
         self.arrivals.clear();
         self.order.clear();
         self.pids.clear();
+        self.awaiting.clear();
         (self.taken, self.bytes) = (0, 0);
     }
 }

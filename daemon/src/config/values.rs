@@ -6,6 +6,8 @@ use interpreter::Capture;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use crate::args::VectorsArg;
+
 /// A whole number between two others, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number<const LEAST: u64, const MOST: u64>(pub(crate) u64);
@@ -60,6 +62,12 @@ impl<'de> Deserialize<'de> for Kinds {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let kinds = String::deserialize(from)?;
         kinds.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for VectorsArg {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

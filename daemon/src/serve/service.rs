@@ -209,6 +209,11 @@ impl Service {
         if let Some(handler) = sampling.running.handler() {
             collector.tell(handler);
         }
+        if sampling.running.setup().vectors {
+            collector.expect_vectors();
+        } else if let Some(why) = &sampling.running.setup().no_vectors {
+            tracing::warn!("no vector registers: {why}");
+        }
         let store = Store::closed()?;
         let mut session = Session::new(&sampling.setup.cpus, collector, store, LONGEST_NAP);
         session.ignore_samples_before(sampling.begun);

@@ -15,7 +15,7 @@ pub(crate) const CYCLES_VALUE_BYTES: u32 = 16;
 pub(crate) const ROW_BYTES: usize = 12;
 
 /// The names of the handler's counters, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 44] = [
+pub(crate) const COUNTERS: [&str; 61] = [
     "walks_outermost",
     "walks_no_row",
     "walks_unknown_register",
@@ -60,6 +60,23 @@ pub(crate) const COUNTERS: [&str; 44] = [
     "lines",
     "handler_ns",
     "ways_without_room",
+    "vectors_complete",
+    "vectors_too_often",
+    "vectors_awaited",
+    "vectors_not_woken",
+    "vectors_no_switch",
+    "vectors_other_thread",
+    "vectors_in_kernel",
+    "vectors_ran_on",
+    "vectors_no_interrupt",
+    "vectors_no_return",
+    "vectors_switched",
+    "vectors_elsewhere",
+    "vectors_unreadable",
+    "vectors_denied",
+    "vectors_no_way",
+    "vectors_no_room",
+    "vectors_brought",
 ];
 
 /// Of those the ones that say of samples of the clock `timer` that nothing came of them.

@@ -8,7 +8,7 @@ use crate::block::Part;
 use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Outcome, Pid, Placement, ProcessKey, RawSample,
-    Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, WayEnd,
+    Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, VectorState, Vectors, WayEnd,
 };
 
 /// Bytes before the tail.
@@ -30,6 +30,9 @@ const PLACEMENT: u16 = 1024;
 const SECOND_LOOK: u16 = 2048;
 const CODE_CHANGES: u16 = 4096;
 const STACK_CHANGES: u16 = 8192;
+const VECTORS_COMPLETE: u16 = 16384;
+const VECTORS_AWAITED: u16 = 32768;
+const SECOND: u16 = VECTORS_COMPLETE | VECTORS_AWAITED;
 
 const HANDLERS_KNOWN: u8 = 1;
 const HANDLERS_ACCESS: u8 = 2;
@@ -85,6 +88,7 @@ impl<'a> Fields<'a> {
 /// Where the head has the PC, the process, its flags, and what was interrupted.
 const IP: usize = 16;
 const TGID: usize = 80;
+const TID: usize = 84;
 const FLAGS: usize = 136;
 const CONTEXT: usize = 140;
 /// Where it has what was read ahead and why no further, how many samples found no room since the
@@ -120,7 +124,19 @@ pub struct Packed {
     has_stack: bool,
     is_not_tried: bool,
     is_news: bool,
+    /// What it has to do with vector registers.
+    order: Order,
     bytes: Part,
+}
+
+/// Whether a record is all that there is of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Order {
+    Whole,
+    /// Another one is to come.
+    First,
+    /// It is that one.
+    Second,
 }
 
 impl Packed {
@@ -143,6 +159,11 @@ impl Packed {
             is_not_tried: head[OUTCOME] == NOT_TRIED,
             is_news: head[OUTCOME] == NOT_TRIED
                 || head[OUTCOME] == FOLLOWED && head[WAY_END] & OF_UNKNOWN != 0,
+            order: match field(FLAGS).u16()? & SECOND {
+                VECTORS_AWAITED => Order::First,
+                SECOND => Order::Second,
+                _ => Order::Whole,
+            },
             bytes,
         };
         Some((packed, missed))
@@ -165,6 +186,23 @@ impl Packed {
     /// Whose sample it is, the interrupted PC and what was interrupted.
     pub fn origin(&self) -> (Pid, u64, Mode) {
         (self.pid, self.ip, self.mode)
+    }
+
+    /// Whether it is the second record of a sample, which brings its vector registers. It is no sample
+    /// itself.
+    pub fn is_second(&self) -> bool {
+        self.order == Order::Second
+    }
+
+    /// Of a sample whose second record is to come, and of the second: by what the two know each other.
+    pub fn pair(&self) -> Option<(Tid, u64)> {
+        let time = match self.order {
+            Order::Whole => return None,
+            Order::First => self.time,
+            Order::Second => self.period,
+        };
+        let tid = Fields(self.bytes.get(TID..)?).u32()?;
+        Some((Tid(tid), time))
     }
 
     /// Whether memory of the user's stack came with it.
@@ -240,6 +278,9 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     let handlers = head.u8()?;
     let way_high = head.u32()?;
     let has = |flag| flags & flag != 0;
+    // The same place says how large the vector registers are.
+    let is_second = flags & SECOND == SECOND;
+    let vector_bytes = if is_second { system_call as usize } else { 0 };
 
     let tail_end = HEAD + 8 * usize::from(tail_words);
     let mut tail = Fields(bytes.get(HEAD..tail_end)?);
@@ -286,7 +327,8 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
     };
     // Memory, at its end the code; then the stack, then what has changed since.
     let tail_start = tail_end - tail.rest().len();
-    let changes_start = tail_end.checked_sub(changes)?;
+    let vectors_start = tail_end.checked_sub(vector_bytes)?;
+    let changes_start = vectors_start.checked_sub(changes)?;
     let stack_start = changes_start.checked_sub(stack_bytes)?;
     let mut memory = tail_start..stack_start;
     let (mut code, mut stack) = (code, stack_start..changes_start);
@@ -317,7 +359,7 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
             frames,
             code,
             bytes: bytes.clone().slice(memory),
-            changes: bytes.clone().slice(changes_start..tail_end),
+            changes: bytes.clone().slice(changes_start..vectors_start),
         },
         second_look: has(SECOND_LOOK),
         handlers: (handlers & HANDLERS_KNOWN != 0).then_some(SignalHandlers {
@@ -325,6 +367,12 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
             float: handlers & HANDLERS_FLOAT != 0,
             keys: handlers & HANDLERS_KEYS != 0,
         }),
+        vectors: match flags & SECOND {
+            VECTORS_COMPLETE => Vectors::Complete,
+            VECTORS_AWAITED => Vectors::Awaited,
+            SECOND => Vectors::Here(VectorState::saved(bytes.get(vectors_start..tail_end)?)?),
+            _ => Vectors::None,
+        },
     };
     Some(RawSample {
         time,

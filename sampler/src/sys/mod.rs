@@ -59,6 +59,29 @@ pub(crate) fn raise_priority() -> io::Result<()> {
     checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) })
 }
 
+/// Lets the calling thread run before all that have no real-time priority, as the last of those that
+/// have. What it starts has none.
+pub(crate) fn become_real_time() -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the kernel reads the parameter during the call; 0 names the calling thread.
+    checked(unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) })
+}
+
+/// Where the processor saves components 2 to 7 of its state if each has its own place; 0 for what it
+/// does not have.
+pub(crate) fn state_places() -> [usize; 6] {
+    use std::arch::x86_64::__cpuid_count;
+    /// The leaf of saved states.
+    const STATES: u32 = 0xd;
+    let has_states = std::arch::is_x86_feature_detected!("xsave");
+    std::array::from_fn(|index| {
+        // There are few, and an address of the area fits.
+        let place = |number| __cpuid_count(STATES, number).ebx as usize;
+        if has_states { place(index as u32 + 2) } else { 0 }
+    })
+}
+
 /// Lets the calling thread, and those that it starts, have a processor soon: it needs little of it,
 /// but what waits for it too long is lost.
 ///

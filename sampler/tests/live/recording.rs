@@ -3,7 +3,9 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use libtest_mimic::Failed;
-use sampler::{Batch, Clock, Config, RawSample, Record, Running, Sampler, Stats, Target};
+use sampler::{
+    Batch, Capture, Clock, Config, RawSample, Record, Running, Sampler, Stats, Target, Vectors,
+};
 
 /// A mean interval that gives about a thousand samples a second.
 pub(crate) fn millisecond(clock: Clock) -> u64 {
@@ -85,7 +87,7 @@ impl Recording {
                 .sum()
         };
         let expected = Stats {
-            samples: count(|record| u64::from(matches!(record, Record::Sample(_)))),
+            samples: count(|record| u64::from(is_sample(record))),
             records: count(|_| 1),
             batches: self.batches.len() as u64,
             lost: count(|record| match record {
@@ -119,6 +121,15 @@ impl Recording {
         }
         Ok((self.batches, stats))
     }
+}
+
+/// Whether it is a sample, and no second record of one.
+fn is_sample(record: &Record) -> bool {
+    let Record::Sample(sample) = record else {
+        return false;
+    };
+    let second = |capture: &Capture| matches!(capture.vectors, Vectors::Here(_));
+    !sample.capture.as_ref().is_some_and(second)
 }
 
 /// The samples of some batches.

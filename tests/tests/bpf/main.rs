@@ -22,6 +22,7 @@ mod meanwhile;
 mod moving;
 mod real;
 mod truth;
+mod vectors;
 
 type Test = fn(&Bench) -> Result<Completion, Failed>;
 
@@ -117,6 +118,11 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         "a compile of many files is attributed to what ran",
         Clock::CpuClock,
         compile::many_files,
+    ),
+    (
+        "values that live in vector registers",
+        Clock::CpuClock,
+        vectors::across_windows,
     ),
     (
         "both clocks see the same, and what is true",

@@ -1,0 +1,60 @@
+//! Values that live in vector registers across windows.
+
+use libtest_mimic::{Completion, Failed};
+
+use crate::bench::{Bench, counter, samples, seconds, succeeded};
+use crate::checks::{self, Place, Verdict};
+
+/// Samples of the ordinary run, at so many a second: each of which may bring its registers.
+const SAMPLES: u32 = 8_000;
+const RATE: u32 = 2_000;
+/// Of the values in vector registers so many must be known, in percent of those that were reached in
+/// windows that were to bring them.
+const KNOWN: f64 = 85.0;
+/// Parts of a second are given in those of the usual rate.
+const USUAL: u32 = crate::bench::RATE / RATE;
+
+/// With second records, all values that live in vector registers are known and right; without, none is.
+pub(crate) fn across_windows(bench: &Bench) -> Result<Completion, Failed> {
+    let program = bench.compile("vectors.c", "vectors", &[])?;
+    let checks = checks::of_image(&program)?;
+    let time = seconds(samples(SAMPLES)? * USUAL);
+    let judged = |how: &str| -> Result<(Verdict, [i64; 4]), Failed> {
+        let name = format!("vectors-{how}.db");
+        let output = bench
+            .record("bpf", RATE, &name)
+            .args(["--vectors", how, "--", &program.display().to_string(), &time])
+            .output()?;
+        succeeded(&output)?;
+        let database = bench.open(&name)?;
+        let mut verdict = Verdict::default();
+        checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+        let counters = [
+            counter(&database, "vectors", "windows")?,
+            counter(&database, "vectors", "missing")?,
+            counter(&database, "handler", "vectors_awaited")?,
+            counter(&database, "handler", "vectors_brought")?,
+        ];
+        Ok((verdict, counters))
+    };
+    let (without, none) = judged("off")?;
+    without.settle("without vector registers", 0.0)?;
+    let (with, [windows, missing, awaited, brought]) = judged("1000")?;
+    with.settle("with vector registers", f64::from(SAMPLES) / 10.0)?;
+    println!("    {awaited} awaited, {brought} brought, {windows} windows, {missing} missing");
+    if none != [0; 4] {
+        return Err(format!("without them {none:?} were counted").into());
+    }
+    for (name, known) in &with.known {
+        let percent = 100.0 * known;
+        println!("    {name}: {percent:.1} % known");
+        if percent < KNOWN {
+            return Err(format!("{name}: {percent:.1} % known").into());
+        }
+    }
+    // Most second records come before their sample is looked at.
+    if windows < awaited * 3 / 4 {
+        return Err(format!("{windows} windows of {awaited}").into());
+    }
+    Ok(Completion::Completed)
+}
