@@ -48,6 +48,10 @@ const _: () = assert!(size_of::<Decoded>() <= 136);
 /// Bytes at its beginning that most instructions need no more than.
 pub(crate) const HOT_BYTES: usize = offset_of!(Decoded, instruction);
 
+/// Bits of [`Decoded::traits`].
+const FENCES: u8 = 1;
+const READS_VECTORS: u8 = 2;
+
 /// A decoded instruction with what its interpretation needs, the most needed first.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -65,10 +69,8 @@ pub struct Decoded {
     pub(crate) constant: bool,
     /// The first two operands are one register.
     pub(crate) same_register: bool,
-    /// It lets others see what was stored before it.
-    pub(crate) fences: bool,
-    /// What it does depends on vector or mask registers.
-    pub(crate) reads_vectors: bool,
+    /// What else is to be known of it, a bit each.
+    traits: u8,
     /// What a conditional branch, move or set depends on.
     pub(crate) condition: ConditionCode,
     pub(crate) operands: Operands,
@@ -145,10 +147,22 @@ impl Decoded {
             condition: instruction.condition_code(),
             same_register: is_same_register(&instruction, 0, 1),
             compared: compared(&instruction),
-            fences: fences(&instruction),
-            reads_vectors: reads_vectors(&instruction),
+            traits: u8::from(fences(&instruction)) * FENCES
+                | u8::from(reads_vectors(&instruction)) * READS_VECTORS,
             len: instruction.len() as u8,
         }
+    }
+
+    /// It lets others see what was stored before it.
+    #[inline]
+    pub(crate) fn fences(&self) -> bool {
+        self.traits & FENCES != 0
+    }
+
+    /// What it does depends on vector or mask registers.
+    #[inline]
+    pub(crate) fn reads_vectors(&self) -> bool {
+        self.traits & READS_VECTORS != 0
     }
 
     /// Length in bytes, 1 to 15.

@@ -177,7 +177,7 @@ impl Machine<'_> {
         self.bias = bias;
         self.pc = pc;
         self.sink.reached(pc, mark);
-        if decoded.reads_vectors {
+        if decoded.reads_vectors() {
             self.sink.reads_vectors();
         }
         let compares = usize::from(decoded.compared > 0);

@@ -456,7 +456,7 @@ pub(crate) fn execute(
 ) -> Result<Flow, StopReason> {
     // What a locked instruction loads it stores to at once: had the word been another one's since, that
     // one would have met the store.
-    if instruction.fences {
+    if instruction.fences() {
         machine.memory.fence();
     }
     machine.begin(instruction, pc, bias, mark)?;

@@ -436,7 +436,7 @@ impl Op {
             && decoded.prepared <= Kind::VectorZero
             && capture.meets(Capture::VECTOR);
         let compares = decoded.compared > 0 && capture.meets(Capture::COMPARE);
-        let asks = compares || tells_vectors || decoded.fences;
+        let asks = compares || tells_vectors || decoded.fences();
         let kind = if asks {
             Kind::General
         } else {
