@@ -201,9 +201,8 @@ fn fences(instruction: &Instruction) -> bool {
 /// is in its operands reads none.
 fn reads_vectors(instruction: &Instruction) -> bool {
     let is_one = |register: Register| register.is_vector_register() || register.is_k();
-    let names_one = (0..instruction.op_count()).any(|i| {
-        instruction.op_kind(i) == OpKind::Register && is_one(instruction.op_register(i))
-    });
+    let names_one = (0..instruction.op_count())
+        .any(|i| instruction.op_kind(i) == OpKind::Register && is_one(instruction.op_register(i)));
     if !names_one && !instruction.has_op_mask() && !instruction.is_vsib() {
         return false;
     }

@@ -360,7 +360,9 @@ fn prepare(
         let sized = match name.to_str() {
             Some(".rodata.settings") => map.set_initial_value(&settings),
             Some("rows") => map.set_max_entries(rows),
-            Some("buffers" | "sides" | "wakers" | "wakes" | "awaiting") => map.set_max_entries(cpus),
+            Some("buffers" | "sides" | "wakers" | "wakes" | "awaiting") => {
+                map.set_max_entries(cpus)
+            }
             Some("second_works" | "vector_states") if !vectors => map.set_autocreate(false),
             Some("timers" | "mean_interval") if !timer => map.set_autocreate(false),
             Some("timers") => map.set_max_entries(cpus),

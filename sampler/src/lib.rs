@@ -74,7 +74,9 @@ pub use capture::{
     Capture, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement, PlanFailure,
     ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,
 };
-pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target, VectorOptions};
+pub use config::{
+    BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target, VectorOptions,
+};
 pub use cpus::online as online_cpus;
 pub use error::Error;
 pub use handler::{CallerRbp, Counters, Denial, Handler, Row};

@@ -203,7 +203,8 @@ mod tests {
     /// Each register is put together from where the form has its parts.
     #[test]
     fn both_forms() {
-        let masks = |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+        let masks =
+            |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
         for (form, places) in [
             (0, APART),
             (IS_COMPACT | 0xe7, [576, 0, 0, 832, 896, 1408]),
@@ -230,7 +231,10 @@ mod tests {
         let nowhere: Places = [0; 6];
         assert_eq!(VectorState::decode(&state(832, 4, 0), &nowhere), None);
         assert_eq!(VectorState::decode(&state(832, 0xe7, 0), &APART), None);
-        assert_eq!(VectorState::decode(&state(832, 4, IS_COMPACT | 3), &APART), None);
+        assert_eq!(
+            VectorState::decode(&state(832, 4, IS_COMPACT | 3), &APART),
+            None
+        );
         let mut other = state(832, 2, 0);
         other[530] = 1;
         assert_eq!(VectorState::decode(&other, &APART), None);

@@ -38,7 +38,10 @@ pub(crate) fn start(wakes: &Wakes, cpus: &[u32], stop: &Arc<Stop>) -> Result<(),
                 }
             };
             let builder = thread::Builder::new().name(format!("waker/{cpu}"));
-            builder.spawn(run).map(drop).map_err(|error| error.to_string())
+            builder
+                .spawn(run)
+                .map(drop)
+                .map_err(|error| error.to_string())
         });
         let tid = spawned.and_then(|()| receiver.recv().map_err(|error| error.to_string())?);
         match tid.and_then(|tid| wakes.enlist(cpu, tid)) {

@@ -8,7 +8,8 @@ use crate::block::Part;
 use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Outcome, Pid, Placement, ProcessKey, RawSample,
-    Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, VectorState, Vectors, WayEnd,
+    Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, VectorState, Vectors,
+    WayEnd,
 };
 
 /// Bytes before the tail.

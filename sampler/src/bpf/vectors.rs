@@ -34,7 +34,9 @@ impl Wakes {
         waker.extend(tid.to_ne_bytes());
         waker.extend(self.options.share.0.to_ne_bytes());
         waker.extend(pause.to_ne_bytes());
-        let written = self.wakers.update(&cpu.to_ne_bytes(), &waker, MapFlags::ANY);
+        let written = self
+            .wakers
+            .update(&cpu.to_ne_bytes(), &waker, MapFlags::ANY);
         written.map_err(|error| error.to_string())
     }
 }

@@ -78,7 +78,11 @@ pub(crate) fn state_places() -> [usize; 6] {
     std::array::from_fn(|index| {
         // There are few, and an address of the area fits.
         let place = |number| __cpuid_count(STATES, number).ebx as usize;
-        if has_states { place(index as u32 + 2) } else { 0 }
+        if has_states {
+            place(index as u32 + 2)
+        } else {
+            0
+        }
     })
 }
 

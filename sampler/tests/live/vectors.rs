@@ -158,7 +158,11 @@ impl Loop {
 
 fn holds_x87(at: u64, turn: u64, state: &VectorState) -> Result<(), String> {
     // The loop's instructions: add, another, two for the mode, its load, count, jump.
-    let sum = if at == 6 { turn } else { turn + u64::from(at > 0) };
+    let sum = if at == 6 {
+        turn
+    } else {
+        turn + u64::from(at > 0)
+    };
     let expected = extended(sum);
     if state.x87.stack[0] != expected || state.x87.stack[1] != extended(1) {
         let found = state.x87.stack[0];
@@ -244,7 +248,9 @@ fn vectors(name: &'static str, threads: u32, signals: bool) -> Result<(), Failed
         cells += usize::from(holds_cell(&program, sample, registers)?);
     }
     let asked = counters.get("vectors_awaited");
-    println!("    {name}: {right} right, {cells} with their cell, {elsewhere} elsewhere, {asked} asked");
+    println!(
+        "    {name}: {right} right, {cells} with their cell, {elsewhere} elsewhere, {asked} asked"
+    );
     for (counter, count) in counters.iter() {
         if counter.starts_with("vectors_") && count > 0 {
             println!("        {counter}: {count}");
@@ -279,6 +285,8 @@ fn holds_cell(program: &Loop, sample: &RawSample, registers: &Registers) -> Resu
         true => turn,
         false => turn.saturating_sub(1),
     };
-    check(found == expected, || format!("the cell is {found}, not {expected}, at {at}"))?;
+    check(found == expected, || {
+        format!("the cell is {found}, not {expected}, at {at}")
+    })?;
     Ok(true)
 }

@@ -23,7 +23,13 @@ pub(crate) fn across_windows(bench: &Bench) -> Result<Completion, Failed> {
         let name = format!("vectors-{how}.db");
         let output = bench
             .record("bpf", RATE, &name)
-            .args(["--vectors", how, "--", &program.display().to_string(), &time])
+            .args([
+                "--vectors",
+                how,
+                "--",
+                &program.display().to_string(),
+                &time,
+            ])
             .output()?;
         succeeded(&output)?;
         let database = bench.open(&name)?;
