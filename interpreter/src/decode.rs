@@ -147,8 +147,7 @@ impl Decoded {
             condition: instruction.condition_code(),
             same_register: is_same_register(&instruction, 0, 1),
             compared: compared(&instruction),
-            traits: u8::from(fences(&instruction)) * FENCES
-                | u8::from(reads_vectors(&instruction)) * READS_VECTORS,
+            traits: traits(&instruction),
             len: instruction.len() as u8,
         }
     }
@@ -184,6 +183,12 @@ impl Decoded {
     pub fn instruction(&self) -> &Instruction {
         &self.instruction
     }
+}
+
+/// The bits of an instruction.
+fn traits(instruction: &Instruction) -> u8 {
+    let bit = |has: bool, bit| if has { bit } else { 0 };
+    bit(fences(instruction), FENCES) | bit(reads_vectors(instruction), READS_VECTORS)
 }
 
 /// Whether the processor waits for its stores: at a lock, which an exchange with memory has without
