@@ -13,7 +13,7 @@ use profiledb::Writer;
 use sampler::{Pid, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-use crate::args::{ClockArg, EngineArg, RecordArgs};
+use crate::args::{ClockArg, EngineArg, RecordArgs, VectorsArg};
 use crate::choices::{self, Choices};
 use crate::collector::{Collector, Settings, Totals};
 use crate::command::{self, Waiting};
@@ -127,6 +127,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         && !args.quiet
     {
         eprintln!("vcpid: no vector registers: {why}");
+    } else if args.vectors != VectorsArg::Off && !args.quiet {
+        eprintln!("vcpid: no vector registers: they need the engine bpf, and no --raw");
     }
     let store = Store::new(writer)?;
     let mut session = Session::new(&setup.cpus, collector, store, LONGEST_NAP);

@@ -132,7 +132,7 @@ pub(crate) struct Bpf {
     /// Why they are not, although they were asked for.
     pub(crate) no_vectors: Option<String>,
     /// Of the programs that follow targets.
-    links: Vec<Link>,
+    _links: Vec<Link>,
 }
 
 impl Bpf {
@@ -190,13 +190,13 @@ impl Bpf {
             clock: config.clock,
             wakes: None,
             no_vectors: None,
-            links: Vec::new(),
+            _links: Vec::new(),
             object,
         };
         bpf.name_targets(&config.target)?;
         bpf.set_mean(config.period)?;
         if follow {
-            bpf.links = FOLLOWERS
+            bpf._links = FOLLOWERS
                 .into_iter()
                 .map(|name| bpf.attach(name))
                 .collect::<Result<_, _>>()?;

@@ -216,6 +216,11 @@ impl Sampler {
             running.setup.vectors = started.is_ok();
             running.setup.no_vectors = started.err();
         }
+        if !running.setup.vectors
+            && let Some(bpf) = &mut running.bpf
+        {
+            bpf.wakes = None;
+        }
         // Each thread sends its id once it is where it belongs.
         running.tids = tid_receiver.iter().collect();
         // Those of a command begin with its exec. A handler's clocks have other events around them,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
 
 use super::{Bpf, create, insert, map};
 use crate::{Error, VectorOptions};
@@ -18,6 +18,8 @@ pub(crate) struct Wakes {
     options: VectorOptions,
     wakers: MapHandle,
     rings: Vec<MapHandle>,
+    /// Of the programs, which run no more when this is dropped.
+    _links: Vec<Link>,
 }
 
 impl Wakes {
@@ -51,14 +53,13 @@ impl Bpf {
             insert(&of_rings, cpu, &ring)?;
             rings.push(ring);
         }
-        for name in PROGRAMS {
-            let link = self.attach(name)?;
-            self.links.push(link);
-        }
+        let links = PROGRAMS.into_iter().map(|name| self.attach(name));
+        let links = links.collect::<Result<_, _>>()?;
         self.wakes = Some(Wakes {
             options,
             wakers: map(&self.object, "wakers")?,
             rings,
+            _links: links,
         });
         Ok(())
     }
