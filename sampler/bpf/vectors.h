@@ -181,8 +181,8 @@ static inline int stands_at_sample(struct awaited *awaited, struct task_struct *
 	return !differ;
 }
 
-/* Whether the thread came into the kernel by an interrupt: the word below its registers says whereto
- * the interrupt's handler returns. */
+/* Whether the thread came into the kernel by an interrupt: the word below its registers says where
+ * the interrupt's handler returns to. */
 static inline int came_by_interrupt(struct awaited *awaited)
 {
 	struct range entries;
@@ -270,8 +270,8 @@ static inline u32 read_vectors(struct vector_state *state, struct fpu *fpu)
 	return size & ~7U;
 }
 
-/* Tells the way what is in the vector registers: of those that a wider processor adds only that they
- * are zero, if they are. */
+/* Tells the way what is in the vector registers: of those that a wider processor adds only that
+ * they are zero, if they are. */
 SUBPROGRAM int give_vectors(struct work *work, struct vector_state *state)
 {
 	struct way *way;

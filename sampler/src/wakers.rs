@@ -1,8 +1,9 @@
-//! Wakers: a real-time thread for each CPU that is woken up by the handler and sleeps again at once.
+//! Wakers: a real-time thread for each CPU that is woken up by the handler and sleeps again at
+//! once.
 //!
-//! That it takes the place of a sampled thread has the kernel save the thread's registers, and that it
-//! returns to user mode has the kernel load them again: `bpf/vectors.h` says what for. So a waker must
-//! not do its work within the kernel.
+//! That it takes the place of a sampled thread has the kernel save the thread's registers, and that
+//! it returns to user mode has the kernel load them again: `bpf/vectors.h` says what for. So a
+//! waker must not do its work within the kernel.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use crate::{cpus, sys};
 const STOP: u64 = 1;
 const WAKE: u64 = 0;
 
-/// Starts the wakers of these CPUs, which end when they are told to. Those that cannot be had are left
-/// out.
+/// Starts the wakers of these CPUs, which end when they are told to. Those that cannot be had are
+/// left out.
 ///
 /// # Errors
 /// Why the last one cannot be had, if there is none at all.

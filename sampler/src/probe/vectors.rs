@@ -6,8 +6,8 @@ use super::bpf::BpfRefusal;
 use crate::bpf::Bpf;
 use crate::{Clock, Config, Engine, Share, Target, VectorOptions, cpus, sys};
 
-/// Loads the handler with what brings vector registers, and tries whether a thread may have real-time
-/// priority. It takes a few tenths of a second.
+/// Loads the handler with what brings vector registers, and tries whether a thread may have
+/// real-time priority. It takes a few tenths of a second.
 ///
 /// # Errors
 /// What is missing, with what would mend it.
@@ -35,8 +35,8 @@ pub fn vectors() -> Result<(), BpfRefusal> {
     });
     let online = cpus::online().unwrap_or_default();
     let cpu = online.first().copied().unwrap_or(0);
-    let needed = "use a kernel from Linux 5.15 on with the trace point x86_fpu_regs_activated, as root or \
-                  with CAP_BPF, CAP_PERFMON and CAP_SYSLOG";
+    let needed = "use a kernel from Linux 5.15 on with the trace point \
+                  x86_fpu_regs_activated, as root or with CAP_BPF, CAP_PERFMON and CAP_SYSLOG";
     match Bpf::load(&config, cpu + 1, None) {
         Ok(bpf) => match bpf.no_vectors {
             None => Ok(()),

@@ -199,8 +199,8 @@ fn state(sample: &RawSample) -> Option<&VectorState> {
     }
 }
 
-/// All registers that a second record brings are those that the program has at its PC, and the general
-/// ones are those of the first.
+/// All registers that a second record brings are those that the program has at its PC, and the
+/// general ones are those of the first.
 fn vectors(name: &'static str, threads: u32, signals: bool) -> Result<(), Failed> {
     let program = Loop::start(name, threads, signals)?;
     let target = Target::Processes(vec![program.child.pid()]);
@@ -260,7 +260,8 @@ fn vectors(name: &'static str, threads: u32, signals: bool) -> Result<(), Failed
     program.child.end()
 }
 
-/// Whether the memory of a second record has the counter's cell, which is then as the registers are.
+/// Whether the memory of a second record has the counter's cell, which is then as the registers
+/// are.
 fn holds_cell(program: &Loop, sample: &RawSample, registers: &Registers) -> Result<bool, Failed> {
     let Some(capture) = &sample.capture else {
         return Ok(false);

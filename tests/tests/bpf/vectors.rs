@@ -8,13 +8,14 @@ use crate::checks::{self, Place, Verdict};
 /// Samples of the ordinary run, at so many a second: each of which may bring its registers.
 const SAMPLES: u32 = 8_000;
 const RATE: u32 = 2_000;
-/// Of the values in vector registers so many must be known, in percent of those that were reached in
-/// windows that were to bring them.
+/// Of the values in vector registers so many must be known, in percent of those that were reached
+/// in windows that were to bring them.
 const KNOWN: f64 = 85.0;
 /// Parts of a second are given in those of the usual rate.
 const USUAL: u32 = crate::bench::RATE / RATE;
 
-/// With second records, all values that live in vector registers are known and right; without, none is.
+/// With second records, all values that live in vector registers are known and right; without, none
+/// is.
 pub(crate) fn across_windows(bench: &Bench) -> Result<Completion, Failed> {
     let program = bench.compile("vectors.c", "vectors", &[])?;
     let checks = checks::of_image(&program)?;
