@@ -74,7 +74,7 @@ impl Told {
         };
         let since = now
             .iter()
-            .map(|(name, n)| (name, n.saturating_sub(self.counted.get(name))));
+            .map(|(of, n)| (of.name(), n.saturating_sub(self.counted.get(of))));
         let since = since.collect();
         self.counted = now;
         since

@@ -6,10 +6,12 @@ use std::mem::offset_of;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::decode::{Decoded, HOT_BYTES, MAX_BYTES};
+use instructions::MAX_BYTES;
+
+use crate::code::CODE_BYTES;
+use crate::decode::{Decoded, HOT_BYTES};
 use crate::processor::Processor;
 use crate::stop::StopReason;
-use crate::window::CODE_BYTES;
 
 /// What an instruction is kept under.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

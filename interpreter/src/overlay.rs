@@ -1,7 +1,8 @@
 //! What a window has stored: a small memory laid over the memory of the interrupt.
 
-use crate::decode::MAX_BYTES;
-use crate::window::{CodeMemory, Memory};
+use instructions::MAX_BYTES;
+
+use crate::host::{CodeMemory, Memory};
 use crate::word::{Width, Word};
 
 /// Aligned 8-byte pieces of memory that the overlay can hold.

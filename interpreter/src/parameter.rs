@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use iced_x86::Register;
+use instructions::register_name;
 
 /// What a value event is a value of. `Display` gives the name that reports use.
 ///
@@ -73,16 +74,6 @@ impl Parameter {
             Self::Operand(_) => Capture::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => Capture::ARGS,
         }
-    }
-}
-
-/// Name of a register as disassemblers write it.
-fn register_name(register: Register) -> String {
-    let name = format!("{register:?}").to_ascii_lowercase();
-    // The decoder calls the low bytes of r8 to r15 r8l to r15l.
-    match name.strip_suffix('l') {
-        Some(stem) if stem.starts_with('r') => format!("{stem}b"),
-        _ => name,
     }
 }
 
@@ -272,11 +263,6 @@ mod tests {
         ];
         for (parameter, name) in names {
             assert_eq!(parameter.to_string(), name);
-        }
-        // No general register lacks a name of its own.
-        let mut seen = std::collections::HashSet::new();
-        for register in Register::values().filter(|r| r.is_gpr()) {
-            assert!(seen.insert(super::register_name(register)), "{register:?}");
         }
     }
 

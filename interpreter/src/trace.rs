@@ -15,9 +15,9 @@
 //! [`holds`](crate::Code::holds).
 
 mod form;
+pub(crate) mod kind;
 mod run;
 mod store;
 mod work;
 
-pub(crate) use self::form::Kind;
 pub use self::store::Traces;

@@ -10,8 +10,9 @@ use libbpf_rs::{
 use crate::attr::{Features, Role};
 
 use crate::ring::{Event, open_event};
-use crate::{Clock, Config, Cycles, Error, Intervals, Pid, Target, sys};
+use crate::{Clock, Config, Counter, Cycles, Error, Intervals, Pid, Target, sys};
 
+pub(crate) mod abi;
 mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
@@ -78,8 +79,8 @@ impl Overflow {
         // In the order of the possible CPUs, whose numbers have no gaps on this architecture.
         let words = of_cpus.get(self.cpu as usize).map(Vec::as_slice);
         let counters = words.unwrap_or_default().as_chunks().0.iter();
-        let lost = layout::COUNTERS.iter().zip(counters);
-        lost.filter(|(name, _)| layout::TIMER_LOSSES.contains(name))
+        let lost = Counter::ALL.iter().zip(counters);
+        lost.filter(|(counter, _)| layout::TIMER_LOSSES.contains(counter))
             .map(|(_, word)| u64::from_ne_bytes(*word))
             .sum()
     }
@@ -195,7 +196,10 @@ impl Bpf {
         )?;
         insert(&self.buffers, cpu, &buffer)?;
         let table = || {
-            let sizes = (layout::CYCLES_KEY_BYTES, layout::CYCLES_VALUE_BYTES);
+            let sizes = (
+                size_of::<abi::CyclesKey>() as u32,
+                size_of::<abi::CyclesValue>() as u32,
+            );
             create(
                 MapType::Hash,
                 "vcpi_cycles",
@@ -286,12 +290,16 @@ impl Bpf {
     fn name_targets(&self, target: &Target) -> Result<(), Error> {
         let (pids, state) = match target {
             Target::System => return Ok(()),
-            Target::Command(pid) => (std::slice::from_ref(pid), layout::TARGET_WAITS_FOR_EXEC),
-            Target::Processes(pids) => (pids.as_slice(), layout::TARGET_SAMPLED),
+            Target::Command(pid) => (std::slice::from_ref(pid), abi::Target::WaitsForExec),
+            Target::Processes(pids) => (pids.as_slice(), abi::Target::Sampled),
         };
         for pid in pids {
             self.targets
-                .update(&pid.0.to_ne_bytes(), &state.to_ne_bytes(), MapFlags::ANY)
+                .update(
+                    &pid.0.to_ne_bytes(),
+                    &(state as u32).to_ne_bytes(),
+                    MapFlags::ANY,
+                )
                 .map_err(|error| Error::bpf("tell the handler its targets", &error))?;
         }
         Ok(())
@@ -322,7 +330,7 @@ fn prepare(
     let rows = config.bpf.rows;
     let follow = config.target != Target::System;
     let timer = config.clock == Clock::Timer;
-    let settings = layout::Settings::new(config, own, kernel::KernelMemory::read()).to_bytes();
+    let settings = layout::settings(config, own, kernel::KernelMemory::read()).to_bytes();
     for mut map in open.maps_mut() {
         let name = map.name().to_owned();
         let sized = match name.to_str() {

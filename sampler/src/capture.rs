@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::block::Part;
+use crate::bpf::abi;
 use crate::{Pid, Tid};
 
 /// One execution of one program: none of its parts comes back while the others stay.
@@ -316,10 +317,11 @@ pub struct Change {
 }
 
 /// Bits of a piece's head that hold its address; the others hold its length less one.
-const ADDRESS_BITS: u32 = 57;
+const ADDRESS_BITS: u32 = abi::HEAD_ADDRESS_BITS;
 
 /// The most frames, and the most bytes of code.
-const MOST: usize = 64;
+const MOST_FRAMES: usize = abi::MAX_FRAMES as usize;
+const MOST_CODE: usize = abi::CODE_BYTES as usize;
 
 /// The most bytes of one piece: its length less one has the rest of its head.
 const MOST_OF_PIECE: usize = 1 << (64 - ADDRESS_BITS);
@@ -343,12 +345,13 @@ impl Capture {
         pieces: &[(u64, &[u8])],
     ) -> Capture {
         let (frames, code) = (
-            &frames[..frames.len().min(MOST)],
-            &code[..code.len().min(MOST)],
+            &frames[..frames.len().min(MOST_FRAMES)],
+            &code[..code.len().min(MOST_CODE)],
         );
         let mut memory = Vec::new();
         for frame in frames {
-            let flip = u64::from(frame.source == FrameSource::FramePointer) << 63;
+            let flip =
+                u64::from(frame.source == FrameSource::FramePointer) << abi::GUESSED_FRAME_BIT;
             memory.extend((frame.return_address ^ flip).to_ne_bytes());
         }
         let pad = |memory: &mut Vec<u8>| memory.resize(memory.len().next_multiple_of(8), 0);
@@ -439,7 +442,7 @@ impl Capture {
         self.memory.changes.as_chunks().0.iter().map(|word| {
             let word = u64::from_ne_bytes(*word);
             Change {
-                piece: (word >> 32) as usize,
+                piece: (word >> abi::CHANGE_PIECE_SHIFT) as usize,
                 words: (word & 0xffff) as u16,
             }
         })

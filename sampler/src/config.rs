@@ -1,5 +1,6 @@
 //! What to sample, with which clock and how often.
 
+use crate::bpf::abi;
 use crate::{Error, Pid, Share};
 
 /// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one. The
@@ -106,9 +107,9 @@ impl Default for BpfOptions {
 
 impl BpfOptions {
     /// The most frames of a sample.
-    pub const MOST_FRAMES: u32 = 64;
+    pub const MOST_FRAMES: u32 = abi::MAX_FRAMES;
     /// The most instructions of a way.
-    pub const MOST_FOLLOWED: u32 = 1024;
+    pub const MOST_FOLLOWED: u32 = abi::MAX_FOLLOWED;
 
     fn validate(&self) -> Result<(), Error> {
         let within = |what, got, range: std::ops::RangeInclusive<u32>, wanted| {

@@ -75,7 +75,7 @@ pub use capture::{
 pub use config::{BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target};
 pub use cpus::online as online_cpus;
 pub use error::Error;
-pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
+pub use handler::{CallerRbp, Counter, Counters, Denial, Handler, Row};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;

@@ -20,8 +20,13 @@ struct Layer {
 
 const LAYERS: &[Layer] = &[
     Layer {
-        name: "interpreter",
+        name: "instructions",
         may_use: &[],
+        pure: true,
+    },
+    Layer {
+        name: "interpreter",
+        may_use: &["instructions"],
         pure: true,
     },
     Layer {
@@ -53,6 +58,7 @@ const LAYERS: &[Layer] = &[
         name: "vcpid",
         may_use: &[
             "sampler",
+            "instructions",
             "interpreter",
             "hotlist",
             "profiledb",
@@ -63,7 +69,13 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "vcpi",
-        may_use: &["profiledb", "hotlist", "protocol", "symbols"],
+        may_use: &[
+            "profiledb",
+            "hotlist",
+            "instructions",
+            "protocol",
+            "symbols",
+        ],
         pure: false,
     },
     // The tests' library serves the demo too; its tests may use everything.

@@ -159,7 +159,7 @@ impl State {
             }
             Mnemonic::Ret => Step::Return(self.returns()),
             Mnemonic::Jmp if instruction.op0_kind() == OpKind::NearBranch64 => Step::Jump(to()),
-            Mnemonic::Jmp if instruction.is_ip_rel_memory_operand() => Step::Leave,
+            Mnemonic::Jmp if instructions::jumps_through_slot(instruction) => Step::Leave,
             Mnemonic::Jmp => Step::Somewhere,
             Mnemonic::Syscall => {
                 let number = self.registers[RAX];

@@ -3,10 +3,10 @@
 use iced_x86::Code;
 
 use crate::decode::Decoded;
+use crate::host::{Memory, Sink};
 use crate::machine::{Flow, Machine, RBP, RSP};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
-use crate::window::{Memory, Sink};
 use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;

@@ -18,6 +18,7 @@ mod masked;
 mod masks;
 mod moves;
 mod shuffle;
+mod sparse;
 mod text;
 
 use iced_x86::{CpuidFeature, EncodingKind, Mnemonic, OpKind, Register};

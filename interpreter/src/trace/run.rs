@@ -1,18 +1,20 @@
 //! A window along prepared instructions.
 
-use super::form::{BY_HANDLERS, Kind, Op};
+use super::form::{BY_HANDLERS, Op};
+use super::kind::Kind;
 use super::store::Traces;
 use super::work::{Places, width};
+use crate::code::{Code, Fetched};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
+use crate::host::{Call, Memory, Sink};
 use crate::machine::{Flow, Machine, RAX, check_canonical};
 use crate::overlay::page_tag;
 use crate::parameter::{Capture, Parameter};
 use crate::rflags::{Flag, Flags};
+use crate::state::State;
 use crate::stop::StopReason;
-use crate::window::{
-    Call, Code, End, Fetched, Memory, Sink, State, Window, call, execute, follow_stubs, go_on,
-};
+use crate::window::{End, Window, call, execute, follow_stubs, go_on};
 use crate::word::{Width, Word};
 
 impl Window {

@@ -1,8 +1,9 @@
 //! Where prepared instructions are kept.
 
-use super::form::{Kind, Op};
+use super::form::Op;
+use super::kind::Kind;
+use crate::code::{CODE_BYTES, Code};
 use crate::parameter::Capture;
-use crate::window::{CODE_BYTES, Code};
 
 /// Bounded store of prepared instructions, for windows that run through the same code.
 ///

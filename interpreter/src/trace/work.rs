@@ -4,15 +4,15 @@ use super::form::{Base, NONE, Op};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
 use crate::exec::shift_rotate::{SHIFT, shifted};
+use crate::host::{Memory, Sink};
 use crate::machine::{Machine, check_canonical};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
-use crate::window::{Memory, Sink};
 use crate::word::{Width, Word};
 
 type Done = Result<(), StopReason>;
 
-/// Where the operands of an instruction of two are, as [`Kind`](super::Kind) has it.
+/// Where the operands of an instruction of two are, as [`Kind`](super::kind::Kind) has it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Places {
     RX,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{JsonShare, finish_rows, json_shares, nothing, shares_text};
 use crate::args::Format;
 use crate::callee::{Callees, Live, not_known};
-use crate::convention::{Convention, name};
+use crate::convention::Convention;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::render::{count, counted};
@@ -183,7 +183,7 @@ fn row(
             let values = values.narrowed(argument.bits);
             args.push(JsonArgument {
                 arg: (live.convention != Convention::Unknown).then_some(argument.index),
-                register: name(argument.register),
+                register: instructions::register_name(argument.register),
                 bits: argument.bits,
                 base: values.base,
                 reached: values.reached,
@@ -197,7 +197,10 @@ fn row(
         if !shares.is_empty() {
             let mut shares = shares.join(" ");
             if live.convention == Convention::Unknown {
-                shares = format!("{}={shares}", name(argument.register));
+                shares = format!(
+                    "{}={shares}",
+                    instructions::register_name(argument.register)
+                );
             }
             text.push((argument.index, shares));
         }
