@@ -98,7 +98,7 @@ impl Kind {
     ];
 
     /// Its number in the column `kind`.
-    pub(crate) fn number(self) -> i64 {
+    pub(crate) const fn number(self) -> i64 {
         match self {
             Kind::Cycles => 1,
             Kind::Values => 2,

@@ -11,44 +11,79 @@
 //! between flushes, statements are prepared once, a flush is one transaction, and a
 //! reader goes through each table once, in the order in which it lies in the file.
 //!
+//! Without the feature `database` the crate is [`packed`] alone, and knows no SQLite.
+//!
 //! A file is not trusted. What is no vcpi database is never written to; a table that
 //! is not declared exactly as this crate declares it, a value of the wrong type and a
 //! reference to nowhere are errors that say so.
 
+#[cfg(feature = "database")]
 mod budget;
+#[cfg_attr(
+    not(feature = "database"),
+    expect(dead_code, unused_imports, reason = "what only writers need")
+)]
 mod chunk;
+#[cfg(feature = "database")]
 mod convert;
+#[cfg(feature = "database")]
 mod directory;
+#[cfg(feature = "database")]
 mod error;
+#[cfg(feature = "database")]
 mod flush;
+#[cfg(feature = "database")]
 mod intern;
+#[cfg(feature = "database")]
 mod lists;
+#[cfg(feature = "database")]
 mod log;
+#[cfg(feature = "database")]
 mod loss;
+#[cfg(feature = "database")]
 mod open;
+pub mod packed;
+#[cfg(feature = "database")]
 mod places;
+#[cfg(feature = "database")]
 mod profile;
+#[cfg(feature = "database")]
 mod read;
+#[cfg(feature = "database")]
 mod recover;
+#[cfg(feature = "database")]
 pub mod rollup;
+#[cfg(feature = "database")]
 pub mod rows;
+#[cfg(feature = "database")]
 pub mod view;
 mod ways;
+#[cfg(feature = "database")]
 mod writer;
 
+#[cfg(feature = "database")]
 pub use convert::{convert, unpack};
+#[cfg(feature = "database")]
 pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
+#[cfg(feature = "database")]
 pub use error::{Error, ReadError};
+#[cfg(feature = "database")]
 pub use flush::{Flush, NewHotlist};
+#[cfg(feature = "database")]
 pub use log::{Checkpoint, checkpoint, log_bytes};
+#[cfg(feature = "database")]
 pub use loss::{Cause, LOST, Loss, Unit};
+#[cfg(feature = "database")]
 pub use places::Places;
+#[cfg(feature = "database")]
 pub use profile::{
     BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Outline, Pc,
     Profile, SymbolRow, Total,
 };
+#[cfg(feature = "database")]
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use ways::{Calls, Directions};
+#[cfg(feature = "database")]
 pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
 
 /// The parameter of a hotlist whose shares are of executions begins so; the parameter itself
@@ -59,11 +94,13 @@ pub const OF_EXECUTIONS: &str = "x:";
 const MAX_INSTRUCTION: usize = 15;
 
 /// A machine word as SQLite stores it: the signed integer with the same bits.
+#[cfg(feature = "database")]
 const fn to_sql(word: u64) -> i64 {
     word.cast_signed()
 }
 
 /// The machine word that [`to_sql`] made this integer of.
+#[cfg(feature = "database")]
 const fn from_sql(integer: i64) -> u64 {
     integer.cast_unsigned()
 }

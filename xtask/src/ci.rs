@@ -10,8 +10,8 @@ use crate::layers;
 use crate::process::{cargo, run as run_command};
 use crate::setup::{self, Need};
 
-/// Formatting, set-up, lints, docs, layers, the fuzz targets, then the README's test command, and at
-/// last the handler on another kernel: what one verifier takes, another may refuse.
+/// Formatting, set-up, lints, docs, layers, the fuzz targets, the extension, then the README's test
+/// command, and at last the handler on another kernel: what one verifier takes, another may refuse.
 pub(crate) fn run() -> Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
     // Linting builds what needs a compiler for the kernel's side.
@@ -27,6 +27,7 @@ pub(crate) fn run() -> Result<()> {
     run_command(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     layers::run()?;
     fuzz_targets()?;
+    extension()?;
 
     // What the README tells people is what is run, so that the two cannot drift.
     let readme = std::fs::read_to_string(root().join("README.md")).context("reading README.md")?;
@@ -49,6 +50,19 @@ fn fuzz_targets() -> Result<()> {
             .args(["--", "-D", "warnings"])
             // Nothing is linked: the fuzzer itself, which is C++, need not be built.
             .env("CUSTOM_LIBFUZZER_PATH", "unused/libfuzzer.a"),
+    )
+}
+
+/// Formatting and lints of the extension for `sqlite3`, which is a workspace of its own.
+fn extension() -> Result<()> {
+    let own = ["--manifest-path", "sqlite/Cargo.toml"];
+    run_command(cargo(["fmt", "--check"]).args(own))?;
+    run_command(
+        cargo(["clippy", "--locked"])
+            .args(own)
+            .arg("--target-dir")
+            .arg(target_dir()?)
+            .args(["--", "-D", "warnings"]),
     )
 }
 

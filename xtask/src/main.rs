@@ -82,8 +82,8 @@ enum Command {
         #[arg(long)]
         tell: bool,
         /// MiB of an hour.
-        #[arg(long, default_value_t = 7)]
-        hour_mib: u64,
+        #[arg(long, default_value_t = 7.0)]
+        hour_mib: f64,
     },
     /// Set up, build, and try the handler on other kernels, under emulation.
     Kernels {

@@ -360,6 +360,16 @@ impl SmallDisk {
         Ok(())
     }
 
+    /// Fills it but for so many bytes.
+    pub(crate) fn fill_but(&self, room: u64) -> Result<(), Failed> {
+        self.fill()?;
+        let ballast = fs::OpenOptions::new()
+            .write(true)
+            .open(self.0.join("ballast"))?;
+        let length = ballast.metadata()?.len();
+        Ok(ballast.set_len(length.saturating_sub(room))?)
+    }
+
     pub(crate) fn empty(&self) -> Result<(), Failed> {
         Ok(fs::remove_file(self.0.join("ballast"))?)
     }

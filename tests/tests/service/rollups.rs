@@ -94,8 +94,8 @@ fn sums(folder: &Path) -> Result<(u64, f64, f64), Failed> {
     Ok((samples, reached, tuples.map(|tuple| tuple.estimate).sum()))
 }
 
-/// A full disk fails a piece of the work. All that there was is still there, and once there is room
-/// the rest is done.
+/// A disk that is full, or becomes so at any moment of a piece of the work, fails the piece. All
+/// that there was is still there, and once there is room the rest is done.
 pub(crate) fn full_disk() -> TestResult {
     let folder = tempfile::tempdir()?;
     let disk = SmallDisk::mount(&folder.path().join("disk"))?;
@@ -110,12 +110,17 @@ pub(crate) fn full_disk() -> TestResult {
     };
     let now = MONDAY + 100 * DAY;
     let mut rollups = RollUps::new(Directory::new(&place)?);
-    let (mut pieces, mut failures) = (0, 0);
+    let (mut pieces, mut failures, mut midway) = (0, 0, 0);
     loop {
-        // Each third piece meets a full disk.
-        let is_full = pieces % 3 == 2 && failures < 20;
+        // Each second piece meets a full disk: some from the beginning, others on the way.
+        let is_full = pieces % 2 == 1 && failures < 40;
+        let room = if pieces % 4 == 1 {
+            0
+        } else {
+            (pieces % 64) << 12
+        };
         if is_full {
-            disk.fill()?;
+            disk.fill_but(room)?;
         }
         let step = rollups.step(now, None, &limits);
         if is_full {
@@ -125,7 +130,10 @@ pub(crate) fn full_disk() -> TestResult {
         match step {
             Ok(Step::Idle) => break,
             Ok(_) => {}
-            Err(profiledb::Error::DiskFull { .. } | profiledb::Error::Io { .. }) => failures += 1,
+            Err(profiledb::Error::DiskFull { .. } | profiledb::Error::Io { .. }) => {
+                failures += 1;
+                midway += u64::from(room > 0);
+            }
             Err(error) => return Err(error.into()),
         }
         let after = sums(&place)?;
@@ -136,7 +144,9 @@ pub(crate) fn full_disk() -> TestResult {
             format!("{after:?} and not {before:?} after {pieces} pieces")
         })?;
     }
-    ensure(failures > 3, || format!("{failures} failures"))?;
+    ensure(failures > 3 && midway > 3, || {
+        format!("{failures} failures, {midway} of them on the way")
+    })?;
     let files = Directory::new(&place)?.list()?;
     ensure(files.len() == 1, || format!("{files:?}"))?;
     done()

@@ -12,10 +12,13 @@ use profiledb::rollup::{Limits, RollUps, Step};
 use profiledb::view::Kinds;
 use profiledb::{Directory, Filter, Profile};
 
-use super::days;
+use super::{days, times};
 
 /// Every hour, day and week is over by then.
 const LATER: i64 = 1 << 62;
+
+/// MiB of an hour of the default configuration.
+pub(super) const HOUR_MIB: f64 = 7.0;
 
 /// Bytes of the default configuration, but for an hour's.
 const USUAL: Limits = Limits {
@@ -32,7 +35,7 @@ const ENOUGH: f64 = 1_000.0;
 ///
 /// # Errors
 /// What a piece fails by.
-pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: u64) -> Result<()> {
+pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: f64) -> Result<()> {
     let limits = match is_told {
         // What is left must be all that there was.
         true => Limits {
@@ -41,7 +44,8 @@ pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: u64) -> Result<()> {
             week: 1 << 40,
         },
         false => Limits {
-            hour: hour_mib << 20,
+            // Far below what a double can count.
+            hour: (hour_mib * f64::from(1 << 20)) as u64,
             ..USUAL
         },
     };
@@ -90,15 +94,10 @@ fn pieces(folder: &Path, limits: &Limits, mut told: impl FnMut() -> Result<()>) 
 }
 
 fn row(name: &str, folder: &Path, took: &Took) -> Result<()> {
-    let files = days::files(folder)?;
-    let mut bytes = 0;
-    for file in &files {
-        bytes += std::fs::metadata(file)?.len();
-    }
     println!(
         "| {name} | {:.1} | {} | {:.1} | {:.0} |",
-        bytes as f64 / f64::from(1 << 20),
-        files.len(),
+        times::mib(folder)?,
+        days::files(folder)?.len(),
         took.processor.as_secs_f64(),
         took.longest.as_secs_f64() * 1e3,
     );
