@@ -57,7 +57,7 @@ pub(super) struct Newest {
 /// What a worker gets.
 pub(super) enum Answer {
     /// The rows, in a database in memory.
-    Rows(Writer),
+    Rows(Box<Writer>),
     /// There is nothing to be had at present.
     Nothing,
     /// The loop did not answer in time.
@@ -124,7 +124,7 @@ impl Asking {
         let answer = answer.recv_timeout(PATIENCE);
         *waited = begun.elapsed();
         match answer {
-            Ok(newest) => newest.write(&whose, most).map(Answer::Rows),
+            Ok(newest) => newest.write(&whose, most).map(Box::new).map(Answer::Rows),
             Err(RecvTimeoutError::Timeout) => Ok(Answer::Late),
             Err(RecvTimeoutError::Disconnected) => Ok(Answer::Nothing),
         }

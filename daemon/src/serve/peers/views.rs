@@ -157,7 +157,7 @@ impl Worker {
             .map_err(|e| failed(&e))?;
         let left_out = write_view_with(
             &sources,
-            newest.as_ref(),
+            newest.as_deref(),
             place.path(),
             job.viewer,
             &job.selection,
