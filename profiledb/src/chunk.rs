@@ -18,7 +18,8 @@ pub(crate) use counts::{
     BranchOf, CallOf, CyclesOf, decode_branches, decode_calls, decode_cycles, encode_branches,
     encode_calls, encode_cycles,
 };
-pub(crate) use values::{ListOf, decode_values, encode_values, has_double};
+pub(crate) use head::relabelled;
+pub(crate) use values::{ListOf, decode_some_values, decode_values, encode_values, has_double};
 
 /// What a blob is not as it should be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

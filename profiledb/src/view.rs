@@ -14,6 +14,7 @@
 //!   functions around these) is there if a row of the view refers to it. Epochs are there if
 //!   they were asked for, but for what was typed to begin them and their settings, which say
 //!   `withheld` to those who are not privileged.
+//! - Of a roll-up that the time asked for ends within, there is when it began and ended.
 //! - The names of files that a source was made of (`joined`) are in no view.
 //! - Counters belong to nobody and so to the privileged. Others find the one that reports
 //!   need: how many samples they see.

@@ -65,6 +65,11 @@ impl Elf {
         self.binary.bytes(address)
     }
 
+    /// As [`Elf::bytes`], but enough for an instruction alone.
+    pub(crate) fn few_bytes(&self, address: u64) -> Option<&[u8]> {
+        self.binary.few_bytes(address)
+    }
+
     /// A section's bytes, unpacked.
     pub(crate) fn section(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         self.binary.section(name)
@@ -131,7 +136,7 @@ impl Elf {
 
     /// The slot that `[endbr64] jmp [rip+slot]` at `start` jumps through.
     fn stub_slot(&self, start: u64, size: u64) -> Option<u64> {
-        let bytes = self.bytes(start)?;
+        let bytes = self.few_bytes(start)?;
         let bytes = bytes.get(..bytes.len().min(usize::try_from(size).ok()?))?;
         instructions::slot_of_stub(bytes, start)
     }

@@ -156,8 +156,13 @@ impl File<'_> {
 
     pub(super) fn read_counters(&mut self, referred: &Referred) -> Result<(), Error> {
         let latest = self.begin_latest(referred);
-        let sql = "SELECT flush, kind, name, value FROM counter NOT INDEXED";
-        self.each(sql, |file, row| {
+        let only = match self.kinds.counters {
+            true => "",
+            // How much an epoch collected is told by one of them.
+            false => "WHERE kind = 'run' AND name = 'samples'",
+        };
+        let sql = format!("SELECT flush, kind, name, value FROM counter NOT INDEXED {only}");
+        self.each(&sql, |file, row| {
             let flush: i64 = file.get(row, 0)?;
             let key = (file.text(row, 1)?, file.text(row, 2)?);
             let value = file.word(row, 3)?;

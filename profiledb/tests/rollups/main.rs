@@ -5,8 +5,12 @@ mod days;
 mod shares;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use profiledb::rollup::{Limits, RollUps, Step};
+use profiledb::view::{Limits as ViewLimits, Selection, Viewer, write_view};
 use profiledb::{Directory, Filter, Profile};
 
 use days::{DAY, Days, Sums, sums};
@@ -205,4 +209,37 @@ fn a_range_that_cuts() {
     let extent = &cut.extents[0];
     assert_eq!(extent.began, Some(from));
     assert_eq!(range(to, since + DAY).cut, None);
+}
+
+/// The view of a range that ends within an hour that is rolled up says so, to whoever reads it: it has
+/// nothing of that hour but when it was.
+#[test]
+fn a_view_that_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    Days::default().write(folder.path());
+    roll(folder.path(), LATER, &Limits { day: 0, ..ALL }, || {});
+    let until = days::BEGIN + 90 * days::MINUTE;
+    let filter = Filter {
+        until: Some(until),
+        ..Filter::default()
+    };
+    let whole = Profile::load(&[folder.path().to_owned()], &filter).unwrap();
+    let view = folder.path().join("view");
+    std::fs::write(&view, []).unwrap();
+    let selection = Selection {
+        filter: filter.clone(),
+        ..Selection::default()
+    };
+    let limits = ViewLimits {
+        bytes: 1 << 30,
+        until: Instant::now() + Duration::from_secs(600),
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    let sources = files(folder.path());
+    write_view(&sources, &view, Viewer::Privileged, &selection, &limits).unwrap();
+    let seen = Profile::load(&[view], &filter).unwrap();
+    assert!(whole.cut.is_some());
+    assert_eq!(seen.cut, whole.cut);
+    assert_eq!(seen.extents[0].saved, whole.extents[0].saved);
+    assert_eq!(seen.totals, whole.totals);
 }
