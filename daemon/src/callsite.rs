@@ -10,7 +10,7 @@ use sampler::{Frame, FrameSource};
 
 use crate::flow::Verdict;
 use crate::images::Call;
-use crate::tables::Pc;
+use crate::place::Pc;
 use crate::unwind::Slot;
 use crate::view::View;
 use crate::window::SampleMemory;

@@ -10,7 +10,7 @@ use interpreter::{CODE_BYTES, Code, DecodeCache, Fetched, Held, MAX_BYTES, Piece
 
 use crate::images::ImageId;
 use crate::maps::Maps;
-use crate::tables::Pc;
+use crate::place::Pc;
 use crate::view::View;
 
 /// Numbers of what is mapped in processes: code that was prepared for one window serves others that

@@ -14,6 +14,7 @@ use crate::acceptance::Acceptance;
 use crate::blocks::Blocks;
 use crate::code::Epochs;
 use crate::devices::has_devices;
+use crate::events::{Options, PcId};
 use crate::files::Files;
 use crate::host::Host;
 use crate::images::{Identity, ImageId, Images};
@@ -23,7 +24,7 @@ use crate::mapping::{is_data, rights};
 use crate::memory::Memory;
 use crate::merge::Merged;
 use crate::raw;
-use crate::tables::{PcId, Tables};
+use crate::tables::Tables;
 use crate::told::Told;
 use crate::view::View;
 use crate::witness::Evidence;
@@ -92,7 +93,6 @@ pub(crate) struct Collector {
     /// What windows work on, kept from one to the next.
     state: State,
     pub(crate) tables: Tables,
-    coins: Generator,
     acceptance: Acceptance,
     /// Where the engine has a handler in the kernel.
     told: Option<Told>,
@@ -101,6 +101,8 @@ pub(crate) struct Collector {
     /// Samples that have come.
     waiting: Waiting,
     own_pid: Pid,
+    /// The processor's kernel copies a few bytes by one instruction ([`crate::window::Brought`]).
+    copies_whole: bool,
     windows: u64,
     /// Of samples that were taken before this time, by their clock, no values are looked for.
     late: u64,
@@ -147,8 +149,11 @@ impl Collector {
         cache.set_processor(Processor::with_flags(&settings.processor));
         Self {
             tables: empty_tables(&settings, &acceptance),
-            coins: Generator::new(settings.seed),
             acceptance,
+            copies_whole: settings
+                .processor
+                .split_whitespace()
+                .any(|flag| flag == "fsrm"),
             settings,
             images,
             loadmap: Loadmap::new(room),
@@ -249,10 +254,11 @@ impl Collector {
                 self.lost(Loss::SamplesWithoutRoom, n);
             }
         }
-        self.totals.lost += self.tables.lost.total();
+        self.totals.lost += self.tables.lost().total();
         self.acceptance.begin();
-        let empty = empty_tables(&self.settings, &self.acceptance);
-        std::mem::replace(&mut self.tables, empty)
+        let taken = self.tables.take();
+        self.tables.evenness = self.acceptance.evenness();
+        taken
     }
 
     /// Why it would be well to begin with a new collector, if it would: what is known of images is
@@ -500,17 +506,19 @@ impl Collector {
 
     /// Counts a loss.
     pub(crate) fn lost(&mut self, loss: Loss, count: u64) {
-        self.tables.lost.count(loss, count);
+        self.tables.shared.lost.count(loss, count);
     }
 }
 
 /// Tables for what is to come, in half of the memory: the other half is for what is being saved.
 fn empty_tables(settings: &Settings, acceptance: &Acceptance) -> Tables {
-    let mut tables = Tables::new(
-        Config::default().precise(),
-        settings.memory / 2,
-        settings.window,
-    );
+    let options = Options {
+        lists: Config::default().precise(),
+        window: settings.window,
+        by_caller: settings.by_caller,
+    };
+    let coins = Generator::new(settings.seed);
+    let mut tables = Tables::new(&options, settings.memory / 2, coins);
     tables.evenness = acceptance.evenness();
     tables
 }

@@ -17,12 +17,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::collector::{Collector, Totals};
 use crate::elf::{self, Named};
+use crate::events::{Owner, PcId};
 use crate::images::{ImageId, Images, NamedCode};
 use crate::kernel::{Kernel, KernelNames};
 use crate::loadmap::ProcessId as Process;
 use crate::lost::Lost;
 use crate::memory::of_vec;
-use crate::tables::{Owner, PcId, Tables};
+use crate::tables::Tables;
 
 /// Bytes of one file's symbol tables that are read for names that readers will not find.
 const NAMES_AT_ONCE: u64 = 96 << 20;
@@ -58,7 +59,7 @@ impl Snapshot {
         let tables = collector.take_tables();
         let mut snapshot = Self {
             images: FxHashMap::default(),
-            code: Vec::with_capacity(tables.pcs.len()),
+            code: Vec::with_capacity(tables.shared.pcs.len()),
             files: Vec::new(),
             nameless: FxHashSet::default(),
             generated: Vec::new(),
@@ -78,7 +79,7 @@ impl Snapshot {
     pub(crate) fn losses(&self) -> (u64, &Lost) {
         let counters = self.tables.counters();
         let samples = counters.get(&("run", "samples")).copied();
-        (samples.unwrap_or(0), &self.tables.lost)
+        (samples.unwrap_or(0), self.tables.lost())
     }
 
     /// Bytes that it holds, roughly.
@@ -88,7 +89,7 @@ impl Snapshot {
 
     fn look_at_images(&mut self, images: &mut Images, cache: &mut DecodeCache) {
         let mut generated: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
-        for pc in &self.tables.pcs {
+        for pc in &self.tables.shared.pcs {
             if !self.images.contains_key(&pc.image)
                 && let Some(image) = images.row(pc.image)
             {
@@ -134,12 +135,12 @@ impl Snapshot {
         let pcs = self.write_pcs(&mut flush, names)?;
         let pc = |id: PcId| pcs.get(id.0 as usize).copied().flatten();
 
-        let mut subjects = Vec::with_capacity(tables.subjects.len());
-        for subject in &tables.subjects {
+        let mut subjects = Vec::with_capacity(tables.shared.subjects.len());
+        for subject in &tables.shared.subjects {
             subjects.push(flush.subject(subject)?);
         }
         let mut processes: FxHashMap<Process, ProcessId> = FxHashMap::default();
-        for (&id, process) in &tables.processes {
+        for (&id, process) in &tables.shared.processes {
             processes.insert(id, flush.process(process)?);
         }
         let owner = |owner: &Owner| {
@@ -168,7 +169,7 @@ impl Snapshot {
             tables.evenness * windows as f64 / all as f64
         };
         let mut rejected = 0;
-        for profile in &tables.profiles {
+        for profile in &tables.consumers.values.profiles {
             let key = &profile.key;
             let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
                 continue;
@@ -188,7 +189,7 @@ impl Snapshot {
                 list: list.unwrap_or_default(),
             };
             rejected += is_rejected(flush.hotlist(&of_time))?;
-            if let Some(returns) = tables.returns(profile) {
+            if let Some(returns) = tables.consumers.values.returns_of(profile) {
                 let (reached, mut unknown) = returns.reached_and_unknown();
                 let (mut windows, mut list) = (returns.windows, Estimates::from(&returns.list));
                 if !returns.is_independent() {
@@ -207,12 +208,12 @@ impl Snapshot {
                 rejected += is_rejected(flush.hotlist(&of_executions))?;
             }
         }
-        for (who, at, directions) in tables.branches() {
+        for (who, at, directions) in tables.consumers.branches.each(&tables.shared) {
             if let (Some((process, subject)), Some(at)) = (owner(&who), pc(at)) {
                 flush.branch(process, subject, at, directions)?;
             }
         }
-        for (who, site, callee, calls) in tables.calls() {
+        for (who, site, callee, calls) in tables.consumers.calls.each() {
             if let (Some((process, subject)), Some(site)) = (owner(&who), pc(site)) {
                 flush.call(process, subject, site, callee.and_then(pc), calls)?;
             }
@@ -241,9 +242,9 @@ impl Snapshot {
         for (&id, image) in &self.images {
             rows.insert(id, flush.image(image)?);
         }
-        let mut pcs = Vec::with_capacity(self.tables.pcs.len());
+        let mut pcs = Vec::with_capacity(self.tables.shared.pcs.len());
         let mut addresses: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
-        for (pc, (bytes, read)) in self.tables.pcs.iter().zip(&self.code) {
+        for (pc, (bytes, read)) in self.tables.shared.pcs.iter().zip(&self.code) {
             let Some(&image) = rows.get(&pc.image) else {
                 pcs.push(None);
                 continue;

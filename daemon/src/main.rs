@@ -2,8 +2,8 @@
 //!
 //! The way of a sample: the readers' batches (`sampler`) are merged by time (`merge`), attributed
 //! by the loadmap (`loadmap`, `images`), given a caller (`unwind`), accepted or thinned
-//! (`blocks`), interpreted (`window`, crate `interpreter`), counted (`tables`, crate `hotlist`)
-//! and flushed (`flush`, crate `profiledb`). `collector` holds these together, `session` is the loop
+//! (`blocks`), interpreted (`window`, crate `interpreter`), made events of the program (`stage`,
+//! `events`), counted by their `consumers` (`tables`, crate `hotlist`) and flushed (`flush`, crate `profiledb`). `collector` holds these together, `session` is the loop
 //! around them; `record` drives it for one recording, `serve` for as long as the machine runs.
 
 mod acceptance;
@@ -19,9 +19,11 @@ mod code;
 mod collector;
 mod command;
 mod config;
+mod consumers;
 mod ctl;
 mod devices;
 mod elf;
+mod events;
 mod files;
 mod flow;
 mod flush;
@@ -41,6 +43,7 @@ mod nap;
 mod output;
 mod pages;
 mod perfmap;
+mod place;
 mod processors;
 mod procfs;
 mod raw;
@@ -51,6 +54,7 @@ mod saver;
 mod serve;
 mod session;
 mod signals;
+mod stage;
 mod store;
 mod sysctl;
 mod tables;

@@ -253,7 +253,7 @@ impl Session {
     /// All losses of this collection so far.
     pub(crate) fn losses(&self) -> Lost {
         let mut losses = self.store.losses().clone();
-        losses.add(&self.collector.tables.lost);
+        losses.add(self.collector.tables.lost());
         losses
     }
 

@@ -110,7 +110,7 @@ impl Store {
     pub(crate) fn count_unsaved(&mut self, collector: &mut Collector) {
         let (samples, lost) = std::mem::take(&mut self.unsaved);
         collector.lost(Loss::UnsavedSamples, samples);
-        collector.tables.lost.add(&lost);
+        collector.tables.shared.lost.add(&lost);
         // It is there already.
         collector.totals.lost = collector.totals.lost.saturating_sub(lost.total());
         self.losses.take_off(&lost);
@@ -368,7 +368,7 @@ mod tests {
         let saved = store.flush(&mut collector, &|| true).unwrap();
         assert_eq!(saved.totals.lost, 7);
         store.count_unsaved(&mut collector);
-        assert_eq!(collector.tables.lost.total(), 0);
+        assert_eq!(collector.tables.lost().total(), 0);
         store.end().unwrap();
     }
 }

@@ -1,85 +1,23 @@
-//! What has been collected since the last flush: cycles, hotlists, branches, calls, counters.
+//! What has been collected since the last flush: cycles, what the consumers of windows keep, counters.
 //!
 //! Memory is bounded: every entry is counted against a budget, and when it is used up the
 //! caller flushes. Should that fail, what does not fit is counted as lost.
 
 mod copy;
-mod returns;
-mod sites;
 mod tally;
-mod ways;
 
 use std::collections::BTreeMap;
 
-use hotlist::{Config, Hotlist};
-use interpreter::Parameter;
-use profiledb::{LOST, Loss, Subject};
+use hotlist::Generator;
+use profiledb::{LOST, Loss};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::copy::Wanted;
-use self::returns::Returns;
-use self::sites::Site;
-pub(crate) use self::sites::{Moment, SiteId};
 use self::tally::Tally;
-use self::ways::{Branch, Calls};
-use crate::images::ImageId;
-use crate::loadmap::ProcessId;
+use crate::consumers::Consumers;
+use crate::events::{Consumer, Options, Owner, PcId, Shared};
 use crate::lost::Lost;
-
-/// An instruction: image and ELF virtual address (process address for anonymous memory).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Pc {
-    pub(crate) image: ImageId,
-    pub(crate) address: u64,
-}
-
-/// Index of a [`Pc`] in the tables of one flush interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PcId(pub(crate) u32);
-
-/// Index of a [`Subject`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SubjectId(pub(crate) u32);
-
-/// Whose events these are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Owner {
-    pub(crate) process: ProcessId,
-    pub(crate) subject: SubjectId,
-}
-
-/// Key of a value profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ProfileKey {
-    pub(crate) owner: Owner,
-    pub(crate) pc: PcId,
-    pub(crate) caller: Option<PcId>,
-    pub(crate) parameter: Parameter,
-}
-
-/// A value profile: a line of the processor's cache, and another for its list.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct ValueProfile {
-    pub(crate) key: ProfileKey,
-    /// The next profile of its site; [`NONE`] behind the last.
-    next: u32,
-    /// What came behind the first event of a window; [`NONE`] if nothing did.
-    returns: u32,
-    pub(crate) reached: u64,
-    pub(crate) unknown: u64,
-    pub(crate) windows: u64,
-    /// The last window, the lower half of its number, and the instruction of it.
-    last_window: u32,
-    last_depth: u32,
-    /// Made with the first known value.
-    pub(crate) list: Option<Hotlist<u64>>,
-}
-
-/// No profile.
-const NONE: u32 = u32::MAX;
-
-const _: () = assert!(size_of::<ValueProfile>() == 128);
+use crate::place::Pc;
 
 /// Where an interrupt came, called by whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,106 +39,62 @@ pub(crate) struct Cycles {
 /// Everything collected since the last flush.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    pub(crate) pcs: Vec<Pc>,
-    pc_ids: FxHashMap<Pc, PcId>,
-    pub(crate) subjects: Vec<Subject>,
-    subject_ids: FxHashMap<Subject, SubjectId>,
-    pub(crate) processes: FxHashMap<ProcessId, profiledb::Process>,
-    last_owner: Option<(Subject, Owner)>,
+    options: Options,
+    pub(crate) shared: Shared,
+    /// What windows find.
+    pub(crate) consumers: Consumers,
     /// By the places themselves: for most samples this is all that is looked up.
     cycles: FxHashMap<Arrival, Cycles>,
-    sites: Vec<Site>,
-    site_ids: FxHashMap<(Owner, Pc), SiteId>,
-    /// By the numbers of instructions in the decode cache, the site that one was at last.
-    marked: Vec<SiteId>,
-    pub(crate) profiles: Vec<ValueProfile>,
-    returns: Vec<Returns>,
-    /// Profiles of sites that have many.
-    spilled: FxHashMap<ProfileKey, u32>,
-    branches: Vec<Branch>,
-    calls: FxHashMap<(Owner, PcId, Option<PcId>), Calls>,
     pub(crate) tally: Tally,
     /// By the places of the names, which is all that counting has to look at.
     counts: FxHashMap<[usize; 2], (&'static str, &'static str, u64)>,
-    pub(crate) lost: Lost,
-    config: Config,
-    budget: usize,
-    lists: usize,
     /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
     pub(crate) evenness: f64,
-    /// How often the events of the present window count.
-    times: u32,
-    /// What each branch and call of the present window weighs.
-    weight: u32,
-    /// The number of the present window, from 1, modulo 2^32.
-    opened: u32,
-    /// Instructions of a window, if those that return within one are counted apart; else 0.
-    long: u32,
 }
 
-/// Rough sizes of a table entry with its share of the hash table, in bytes.
-const LIST_BYTES: usize = 608;
-const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
-const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
+/// Rough size of an entry with its share of the hash table, in bytes.
 const CYCLES_BYTES: usize = 2 * size_of::<(Arrival, Cycles)>();
-const CALL_BYTES: usize = 2 * size_of::<((Owner, PcId, Option<PcId>), Calls)>();
-const PC_BYTES: usize = 3 * size_of::<Pc>() + 8;
 
 impl Tables {
-    /// Empty tables with room for `budget` bytes, for windows of so many instructions.
-    pub(crate) fn new(config: Config, budget: usize, window: u32) -> Self {
+    /// Empty tables with room for `budget` bytes.
+    pub(crate) fn new(options: &Options, budget: usize, coins: Generator) -> Self {
         Self {
-            pcs: Vec::new(),
-            pc_ids: FxHashMap::default(),
-            subjects: Vec::new(),
-            subject_ids: FxHashMap::default(),
-            processes: FxHashMap::default(),
-            last_owner: None,
+            options: *options,
+            shared: Shared::new(budget, coins),
+            consumers: Consumers::new(options),
             cycles: FxHashMap::default(),
-            sites: Vec::new(),
-            site_ids: FxHashMap::default(),
-            marked: Vec::new(),
-            profiles: Vec::new(),
-            returns: Vec::new(),
-            spilled: FxHashMap::default(),
-            branches: Vec::new(),
-            calls: FxHashMap::default(),
             tally: Tally::default(),
             counts: FxHashMap::default(),
-            lost: Lost::default(),
-            config,
-            budget,
-            lists: 0,
             evenness: 1.0,
-            times: 1,
-            weight: ways::weight(1, 1.0),
-            opened: 1,
-            long: returns::long(window),
         }
+    }
+
+    /// Empty tables for the same windows, in which no coin is tossed.
+    fn empty(&self, budget: usize) -> Self {
+        Self::new(&self.options, budget, Generator::new(0))
+    }
+
+    /// Takes what was collected. What is left is empty, for windows of the same kind, and goes on
+    /// tossing the same coins.
+    pub(crate) fn take(&mut self) -> Self {
+        let mut empty = self.empty(self.shared.budget.most());
+        std::mem::swap(&mut empty.shared.coins, &mut self.shared.coins);
+        std::mem::replace(self, empty)
     }
 
     /// Bytes in use, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.lists * LIST_BYTES
-            + self.profiles.len() * PROFILE_BYTES
-            + self.returns.len() * 2 * size_of::<Returns>()
-            + self.sites.len() * SITE_BYTES
-            + self.marked.len() * size_of::<SiteId>()
-            + self.branches.len() * 2 * size_of::<Branch>()
-            + self.cycles.len() * CYCLES_BYTES
-            + self.calls.len() * CALL_BYTES
-            + self.pcs.len() * PC_BYTES
-            + self.processes.len() * 128
+        self.shared.budget.used()
     }
 
     /// Whether a flush is due for want of room.
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes() >= self.budget
+        self.shared.budget.is_full()
     }
 
-    /// Whether there is no room at all: a quarter above the budget, which leaves time to flush.
-    fn is_over_full(&self) -> bool {
-        self.bytes() >= self.budget + self.budget / 4
+    /// What was lost.
+    pub(crate) fn lost(&self) -> &Lost {
+        &self.shared.lost
     }
 
     /// Adds to a counter; `kind` and `name` as in the table `counter` of the database.
@@ -218,65 +112,25 @@ impl Tables {
     pub(crate) fn counters(&self) -> BTreeMap<(&'static str, &'static str), u64> {
         let mut counters = BTreeMap::new();
         // The same words may stand in several places.
-        let often = self.tally.each().into_iter().filter(|(.., n)| *n > 0);
-        let lost = self.lost.each().map(|(loss, n)| (LOST, loss.name(), n));
-        for (kind, name, n) in often.chain(self.counts.values().copied()).chain(lost) {
+        let mut add = |kind, name, n| {
             let counter = counters.entry((kind, name)).or_insert(0_u64);
             *counter = counter.saturating_add(n);
+        };
+        let mut add_some = |kind, name, n| {
+            if n > 0 {
+                add(kind, name, n);
+            }
+        };
+        self.consumers.count(&mut add_some);
+        for (kind, name, n) in self.tally.each() {
+            add_some(kind, name, n);
+        }
+        let lost = self.shared.lost.each();
+        let lost = lost.map(|(loss, n)| (LOST, loss.name(), n));
+        for (kind, name, n) in self.counts.values().copied().chain(lost) {
+            add(kind, name, n);
         }
         counters
-    }
-
-    /// The index of a PC; `None` if there is no room.
-    pub(crate) fn pc(&mut self, pc: Pc) -> Option<PcId> {
-        if let Some(&id) = self.pc_ids.get(&pc) {
-            return Some(id);
-        }
-        if self.is_over_full() {
-            return None;
-        }
-        let id = PcId(u32::try_from(self.pcs.len()).ok()?);
-        self.pcs.push(pc);
-        self.pc_ids.insert(pc, id);
-        Some(id)
-    }
-
-    /// A process with the subject of a sample of it; `row` is what is known of the process. Mostly
-    /// it is that of the sample before. `None` if there is no room.
-    pub(crate) fn owner(
-        &mut self,
-        process: ProcessId,
-        subject: Subject,
-        row: impl FnOnce() -> profiledb::Process,
-    ) -> Option<Owner> {
-        if let Some((of, last)) = self.last_owner
-            && of == subject
-            && last.process == process
-        {
-            return Some(last);
-        }
-        let known = |tables: &Self| {
-            tables.subject_ids.contains_key(&subject) && tables.processes.contains_key(&process)
-        };
-        if self.is_over_full() && !known(self) {
-            return None;
-        }
-        let owner = Owner {
-            process,
-            subject: self.subject(subject),
-        };
-        self.processes.entry(process).or_insert_with(row);
-        self.last_owner = Some((subject, owner));
-        Some(owner)
-    }
-
-    fn subject(&mut self, subject: Subject) -> SubjectId {
-        let next = SubjectId(u32::try_from(self.subjects.len()).unwrap_or(u32::MAX));
-        let subjects = &mut self.subjects;
-        *self.subject_ids.entry(subject).or_insert_with(|| {
-            subjects.push(subject);
-            next
-        })
     }
 
     /// Counts interrupts and the sum of their intervals. Where there is no room for the caller, it is
@@ -295,7 +149,7 @@ impl Tables {
             None => match self.new_cycles(key) {
                 Some(cycles) => cycles,
                 None => {
-                    self.lost.count(Loss::TableFullSamples, samples);
+                    self.shared.lost.count(Loss::TableFullSamples, samples);
                     return None;
                 }
             },
@@ -307,14 +161,17 @@ impl Tables {
 
     /// Where interrupts are counted that come there for the first time; `None` if there is no room.
     fn new_cycles(&mut self, key: Arrival) -> Option<&mut Cycles> {
-        let pc = self.pc(key.pc)?;
-        let caller = key.caller.and_then(|caller| self.pc(caller));
+        let pc = self.shared.pc(key.pc)?;
+        let caller = key.caller.and_then(|caller| self.shared.pc(caller));
         let key = Arrival {
             caller: key.caller.filter(|_| caller.is_some()),
             ..key
         };
-        if self.is_over_full() && !self.cycles.contains_key(&key) {
-            return None;
+        if !self.cycles.contains_key(&key) {
+            if self.shared.budget.is_over_full() {
+                return None;
+            }
+            self.shared.budget.charge(CYCLES_BYTES);
         }
         Some(self.cycles.entry(key).or_insert(Cycles {
             pc,
@@ -336,24 +193,5 @@ impl Tables {
             *samples.entry(key.owner).or_insert(0) += cycles.samples;
         }
         samples
-    }
-
-    /// Whether events that come back within a window are counted apart, as those of executions.
-    /// Then first events are those of time, for which all windows count.
-    pub(crate) fn tells_executions(&self) -> bool {
-        self.long != 0
-    }
-
-    /// A window begins, whose events count so often. Of its branches and calls a part counts: those
-    /// are of executions, and have no counts of time beside them.
-    pub(crate) fn begin_window(&mut self, times: u32, part: f64) {
-        (self.times, self.weight) = (times, ways::weight(times, part));
-        self.opened = self.opened.wrapping_add(1);
-        if times > 1 {
-            self.count("run", "windows_twice", 1);
-        }
-        if part < 1.0 {
-            self.count("run", "windows_in_part", 1);
-        }
     }
 }

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, Handler, Pid, ProcessKey, Row};
 
 use crate::memory::{of_map, of_set};
-use crate::tables::Pc;
+use crate::place::Pc;
 use crate::view::View;
 
 /// What the handler was told of one process.

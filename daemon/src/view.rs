@@ -14,9 +14,9 @@ use crate::made::{Asker, MadeCode};
 use crate::mapping::{Mapping, Spot};
 use crate::maps::Maps;
 use crate::pages::Pages;
+use crate::place::Pc;
 use crate::procfs::PageState;
 use crate::signals::Signals;
-use crate::tables::Pc;
 use crate::vmas::{Region, Vmas};
 use crate::witness::Evidence;
 

@@ -1,16 +1,10 @@
-//! From a sample to value events: what the interpreter sees of the process' memory, and what it says.
+//! What a window sees of the memory of its process.
 
-use std::array;
 use std::cell::OnceCell;
-use std::sync::LazyLock;
 
-use hotlist::Generator;
-use interpreter::{
-    Access, Call, Capture, CodeMemory, Memory, OTHER_ARGUMENTS, Parameter, Pieces, Sink, Verdict,
-};
+use interpreter::{Access, CodeMemory, Memory, Pieces, Verdict};
 
 use crate::access::Evidence;
-use crate::tables::{Moment, Owner, Pc, PcId, SiteId, Tables};
 use crate::view::View;
 
 /// What was read at the interrupt: code, and what it loads. It is looked at when it is first
@@ -19,23 +13,21 @@ use crate::view::View;
 pub(crate) struct Brought<'a> {
     pc: u64,
     capture: &'a sampler::Capture,
+    copies_whole: bool,
     pieces: OnceCell<Pieces<'a>>,
 }
 
-/// Whether the kernel copies a few bytes of a process by one instruction, which takes aligned words
-/// whole. Without, it copies those that are less than a word one by one. The kernel's own memory it
-/// copies by parts of words.
-static COPIES_WHOLE: LazyLock<bool> = LazyLock::new(|| {
-    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    flags.split_whitespace().any(|flag| flag == "fsrm")
-});
-
 impl<'a> Brought<'a> {
     /// What came with a sample at this PC.
-    pub(crate) fn new(pc: u64, capture: &'a sampler::Capture) -> Self {
+    ///
+    /// `copies_whole` says whether the kernel of the sample copies a few bytes of a process by one
+    /// instruction, which takes aligned words whole. Without, the kernel copies less than a word
+    /// byte by byte. Its own memory the kernel copies by parts of words.
+    pub(crate) fn new(pc: u64, capture: &'a sampler::Capture, copies_whole: bool) -> Self {
         Self {
             pc,
             capture,
+            copies_whole,
             pieces: OnceCell::new(),
         }
     }
@@ -49,7 +41,7 @@ impl<'a> Brought<'a> {
                 // What does not fit is not known.
                 pieces.push_changing(address, bytes, change.map_or(0, |change| change.words));
             }
-            if self.pc >> 63 != 0 || *COPIES_WHOLE {
+            if self.pc >> 63 != 0 || self.copies_whole {
                 pieces.read_whole();
             }
             // The code was read behind all that.
@@ -182,214 +174,5 @@ impl SampleMemory<'_, '_> {
         let mut all = (0..).map_while(|number| pieces.piece(number));
         all.any(|(start, bytes)| meets(start, bytes.len()))
             .then_some(Evidence::Read)
-    }
-}
-
-/// A value event; `None`: reached, but the value is not known.
-pub(crate) type Event = (Parameter, Option<u64>);
-
-/// Takes the value events of a window into the tables.
-#[derive(Debug)]
-pub(crate) struct Recorder<'a, 'v> {
-    pub(crate) view: &'a View<'v>,
-    pub(crate) tables: &'a mut Tables,
-    pub(crate) coins: &'a mut Generator,
-    pub(crate) owner: Owner,
-    /// Number of this window, from 1.
-    pub(crate) window: u64,
-    /// Instructions reached in it.
-    pub(crate) depth: u32,
-    /// Wall-clock time of the sample, ns of the Unix epoch.
-    pub(crate) time: u64,
-    /// Whether hotlists are keyed by the call site.
-    pub(crate) by_caller: bool,
-    /// Call sites of the frames of this window, the innermost last; `None`: not known.
-    pub(crate) callers: &'a mut Vec<Option<PcId>>,
-    /// The instruction that the window is at, with its site.
-    pub(crate) current: Option<(u64, SiteId)>,
-    pub(crate) values: u64,
-    pub(crate) destinations: u64,
-    pub(crate) destinations_known: u64,
-    pub(crate) loads: u64,
-    pub(crate) loads_known: u64,
-    /// The kinds of values that are wanted.
-    pub(crate) capture: Capture,
-    /// Where the last call ends up: a jump there is its stub's.
-    pub(crate) called: Option<u64>,
-    /// An indirect transfer at this PC, which is a jump unless a call is reported next.
-    pub(crate) transfer: Option<(u64, Option<u64>)>,
-}
-
-impl Recorder<'_, '_> {
-    fn site(&mut self, address: u64) -> Option<SiteId> {
-        if let Some((known, site)) = self.current
-            && known == address
-        {
-            return Some(site);
-        }
-        let pc = self.view.place(address)?;
-        self.tables.site(self.owner, pc)
-    }
-
-    fn caller(&self) -> Option<PcId> {
-        self.callers
-            .last()
-            .copied()
-            .flatten()
-            .filter(|_| self.by_caller)
-    }
-
-    /// Counts the last indirect transfer as a jump, if no call was reported for it; also to be
-    /// called at the end of the window.
-    pub(crate) fn settle_jump(&mut self) {
-        let Some((pc, target)) = self.transfer.take() else {
-            return;
-        };
-        let target = target.and_then(|target| self.view.place(target));
-        if let Some(site) = self.site(pc)
-            && let Some(site) = self.tables.pc_of(site)
-        {
-            self.tables.add_call(self.owner, site, target);
-        }
-    }
-
-    /// Counts a call and, where they are wanted, its arguments.
-    fn add_call(&mut self, at: Option<SiteId>, callee: Option<Pc>, call: &Call) -> Option<PcId> {
-        let at = at?;
-        let site = self.tables.pc_of(at)?;
-        // What is handed to a denied image is as secret as what it makes of it.
-        let wanted = self.capture.contains(Capture::ARGS)
-            && callee.is_none_or(|pc| !self.view.is_denied(pc));
-        let others = callee.map(|pc| self.view.other_arguments(pc));
-        let callee = self.tables.add_call(self.owner, site, callee);
-        if let Some(callee) = callee.filter(|_| wanted) {
-            let values = call.arguments;
-            // The casts are exact: there are six of them, and eight.
-            let events: [_; 6] = array::from_fn(|i| (Parameter::Arg(i as u8), values[i]));
-            self.add_arguments(at, callee, site, &events);
-            if let Some(others) = others.filter(|others| !others.is_empty()) {
-                let event = |i: usize| (Parameter::ArgIn(OTHER_ARGUMENTS[i]), call.others[i]);
-                let mut events = [(Parameter::Taken, None); OTHER_ARGUMENTS.len()];
-                let mut count = 0;
-                for (held, number) in events.iter_mut().zip(others.numbers()) {
-                    *held = event(number);
-                    count += 1;
-                }
-                self.add_arguments(at, callee, site, &events[..count]);
-            }
-            if self.capture.contains(Capture::VECTOR) {
-                let words = call.vector_arguments;
-                let event = |i: usize| (Parameter::VectorArg(i as u8), words[i].get(8));
-                let events: [_; 8] = array::from_fn(event);
-                self.add_arguments(at, callee, site, &events);
-            }
-        }
-        Some(site)
-    }
-
-    /// Counts value events at what a site calls.
-    #[inline(never)]
-    fn add_arguments(&mut self, at: SiteId, of: PcId, site: PcId, events: &[Event]) {
-        let known = events.iter().filter(|(_, value)| value.is_some());
-        self.values += known.count() as u64;
-        let moment = self.moment(Some(site));
-        let Some(mut place) = self.tables.place(at, Some(of)) else {
-            return;
-        };
-        for &(parameter, value) in events {
-            self.tables
-                .add_value(&mut place, parameter, value, moment, self.coins);
-        }
-    }
-
-    #[inline]
-    fn moment(&self, caller: Option<PcId>) -> Moment {
-        Moment {
-            caller,
-            window: self.window,
-            depth: self.depth,
-            time: self.time,
-        }
-    }
-}
-
-impl Sink for Recorder<'_, '_> {
-    fn reached(&mut self, pc: u64, mark: u32) {
-        if self.transfer.is_some() {
-            self.settle_jump();
-        }
-        self.depth += 1;
-        let place = self.view.place(pc);
-        let (tables, owner) = (&mut self.tables, self.owner);
-        let site = place.and_then(|place| tables.marked_site(owner, place, mark));
-        self.current = site.map(|site| (pc, site));
-    }
-
-    fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
-        self.values(pc, &[(parameter, value)]);
-    }
-
-    fn values(&mut self, pc: u64, events: &[Event]) {
-        let site = self.site(pc);
-        let moment = self.moment(self.caller());
-        let mut place = site.and_then(|site| self.tables.place(site, None));
-        for &(parameter, value) in events {
-            let known = u64::from(value.is_some());
-            match parameter {
-                Parameter::Dest(_) => {
-                    self.destinations += 1;
-                    self.destinations_known += known;
-                }
-                Parameter::Target => self.transfer = Some((pc, value)),
-                _ => {}
-            }
-            if let Some(place) = &mut place {
-                self.values += known;
-                self.tables
-                    .add_value(place, parameter, value, moment, self.coins);
-            }
-        }
-    }
-
-    fn branch(&mut self, pc: u64, taken: Option<bool>) {
-        if let Some(site) = self.site(pc) {
-            self.tables.add_branch(site, taken);
-        }
-    }
-
-    fn call(&mut self, call: &Call) {
-        self.transfer = None;
-        self.called = call.target;
-        let site = self.site(call.site);
-        let callee = call.target.and_then(|target| self.view.place(target));
-        let site = self.add_call(site, callee, call);
-        self.callers.push(site);
-    }
-
-    fn jump(&mut self, jump: &Call) {
-        if self.called == jump.target {
-            return;
-        }
-        let Some((to, from)) = jump
-            .target
-            .and_then(|target| Some((self.view.place(target)?, self.view.place(jump.site)?)))
-        else {
-            return;
-        };
-        // A jump to the entry of another function is a call that returns to the caller's caller.
-        if self.view.is_entry(to) && !self.view.is_same_function(from, to) {
-            self.transfer = None;
-            let site = self.tables.site(self.owner, from);
-            self.add_call(site, Some(to), jump);
-        }
-    }
-
-    fn returned(&mut self, _pc: u64) {
-        self.callers.pop();
-    }
-
-    fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, known: bool) {
-        self.loads += 1;
-        self.loads_known += u64::from(known);
     }
 }

@@ -10,12 +10,14 @@ use crate::acceptance::Thinned;
 use crate::callsite::Interrupted;
 use crate::code::ProcessCode;
 use crate::devices::has_devices;
+use crate::events::{Context, Ending, Owner};
 use crate::images::{Identity, UNKNOWN};
+use crate::place::Pc;
 use crate::procfs::Credentials;
 use crate::signals::of_program;
-use crate::tables::{Owner, Pc};
+use crate::stage::Stage;
 use crate::view::View;
-use crate::window::{Brought, Recorder, SampleMemory};
+use crate::window::{Brought, SampleMemory};
 use crate::witness::Evidence;
 
 impl Collector {
@@ -77,7 +79,7 @@ impl Collector {
             _ => return,
         };
         if let Some(capture) = &sample.capture {
-            let brought = Brought::new(ip, capture);
+            let brought = Brought::new(ip, capture, self.copies_whole);
             let (_, code) = brought.pieces().numbered_code(ip);
             self.images.observe(image, ip, time, code);
         }
@@ -179,7 +181,10 @@ impl Collector {
         } else {
             &self.kernel_space
         };
-        let owner = self.tables.owner(process.id, subject, || process.row());
+        let owner = self
+            .tables
+            .shared
+            .owner(process.id, subject, || process.row());
         if owner.is_none() {
             self.lost(Loss::TableFullSamples, samples);
         }
@@ -222,7 +227,7 @@ impl Collector {
     /// A PC, or the address itself where nothing is known to be mapped.
     fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> Pc {
         pc.unwrap_or_else(|| {
-            self.tables.lost.count(Loss::UnmappedPcSamples, 1);
+            self.tables.shared.lost.count(Loss::UnmappedPcSamples, 1);
             let image = self.images.intern(Identity::Anon, UNKNOWN);
             Pc { image, address }
         })
@@ -258,6 +263,7 @@ impl Collector {
                 None => return,
             }
         };
+        let copies_whole = self.copies_whole;
         let secret = !self.settings.allow_secrets
             && match capture {
                 Some(capture) => matches!(
@@ -305,7 +311,7 @@ impl Collector {
             });
         };
         view.stack_pointer = registers.sp();
-        let brought = capture.map(|capture| Brought::new(sample.ip, capture));
+        let brought = capture.map(|capture| Brought::new(sample.ip, capture, copies_whole));
         let outcome = capture.map(|capture| capture.outcome);
         let followed = matches!(outcome, Some(Outcome::Followed { .. }));
         let mut memory = SampleMemory {
@@ -359,7 +365,7 @@ impl Collector {
             return;
         }
         // Where later events are counted apart, no window is refused for its start.
-        let keeps_all = self.tables.tells_executions();
+        let keeps_all = self.tables.consumers.values.tells_executions();
         let asked = if keeps_all { 1.0 } else { probability };
         let share = capture.map_or(1.0, |capture| capture.share.part());
         let by_handler = matches!(outcome, Some(Outcome::Thinned { .. }));
@@ -374,32 +380,26 @@ impl Collector {
         }
         let times = self.acceptance.times(means);
         let part = if keeps_all { probability } else { 1.0 };
-        self.tables.begin_window(times, part);
         self.windows += 1;
-        self.callers.clear();
-        self.callers.push(caller);
-        let mut recorder = Recorder {
-            view: &view,
-            tables: &mut self.tables,
-            coins: &mut self.coins,
-            owner,
-            window: self.windows,
-            depth: 0,
-            time: sample
-                .time
-                .saturating_add_signed(self.settings.clock_offset),
-            by_caller: self.settings.by_caller,
-            callers: &mut self.callers,
-            current: None,
-            values: 0,
-            destinations: 0,
-            destinations_known: 0,
-            loads: 0,
-            loads_known: 0,
-            capture: self.settings.capture,
-            called: None,
-            transfer: None,
-        };
+        let known_before = self.tables.consumers.values.known();
+        let tables = &mut self.tables;
+        let mut stage = Stage::begin(
+            &view,
+            (&mut tables.shared, &mut tables.consumers),
+            &mut self.callers,
+            caller,
+            self.settings.capture,
+            Context {
+                owner,
+                is_kernel: kernel,
+                number: self.windows,
+                time: sample
+                    .time
+                    .saturating_add_signed(self.settings.clock_offset),
+                times,
+                part,
+            },
+        );
         let (cache, epochs) = (&mut self.cache, &mut self.epochs);
         let mut code =
             ProcessCode::new(&view, cache, epochs, brought.as_ref().map(Brought::pieces));
@@ -416,28 +416,12 @@ impl Collector {
             brought.pieces().open();
         }
         let (state, traces) = (&mut self.state, &mut self.traces);
-        let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut recorder);
-        recorder.settle_jump();
-        let Recorder {
-            values,
-            destinations,
-            destinations_known,
-            loads,
-            loads_known,
-            ..
-        } = recorder;
-        self.totals.values += values;
-        let tally = &mut self.tables.tally;
-        tally.windows += 1;
-        tally.values += values;
-        tally.instructions += u64::from(outcome.instructions);
-        tally.destinations += destinations;
-        tally.destinations_known += destinations_known;
-        if !kernel {
-            tally.user_destinations_known += destinations_known;
-        }
-        tally.loads += loads;
-        tally.loads_known += loads_known;
+        let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut stage);
+        stage.end(&Ending {
+            instructions: outcome.instructions,
+            stop: outcome.stop,
+        });
+        self.totals.values += self.tables.consumers.values.known() - known_before;
         self.tables.count("stop", outcome.stop.key(), 1);
         if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
             return self.process_gone();

@@ -10,7 +10,7 @@
 use rustc_hash::FxHashSet;
 use sampler::{Mode, Pid, Record};
 
-use crate::tables::Pc;
+use crate::place::Pc;
 use crate::witness::Evidence;
 
 /// A sample that has come.

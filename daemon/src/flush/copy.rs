@@ -21,7 +21,7 @@ impl Snapshot {
         let (tables, _) = collector.tables.copy(wanted, is_wanted);
         let mut snapshot = Self {
             images: FxHashMap::default(),
-            code: Vec::with_capacity(tables.pcs.len()),
+            code: Vec::with_capacity(tables.shared.pcs.len()),
             files: Vec::new(),
             nameless: FxHashSet::default(),
             generated: Vec::new(),
@@ -34,7 +34,7 @@ impl Snapshot {
         };
         let (images, cache) = (&mut collector.images, &mut collector.cache);
         let mut generated: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
-        for pc in &snapshot.tables.pcs {
+        for pc in &snapshot.tables.shared.pcs {
             if !snapshot.images.contains_key(&pc.image)
                 && let Some(image) = images.row(pc.image)
             {

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::ImageId;
 use crate::memory::of_map;
-use crate::tables::Pc;
+use crate::place::Pc;
 
 /// Return addresses kept: about a megabyte. When it is full, it begins anew.
 const MAX_CALLS: usize = 1 << 14;

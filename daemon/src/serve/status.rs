@@ -159,7 +159,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         "pid": std::process::id(),
         "samples": figures.before.samples + running.samples,
         "value_events": figures.before.values + running.values,
-        "lost": figures.before.lost + running.lost + tables.map_or(0, |tables| tables.lost.total()),
+        "lost": figures.before.lost + running.lost + tables.map_or(0, |tables| tables.lost().total()),
         "lost_percent": parts.losses.share().map(percent),
         "starts": figures.starts,
         "sampling": parts.sampling.map(|sampling| json!({

@@ -1,11 +1,11 @@
 //! A copy of what has been collected of some: for readers, while it is being added to.
 
 use profiledb::Subject;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use super::returns::Returns;
-use super::sites::Site;
-use super::{Cycles, NONE, Owner, Pc, PcId, ProfileKey, SubjectId, Tables, ValueProfile};
+use super::{CYCLES_BYTES, Cycles, Tables};
+use crate::events::{NONE, Owner, PcId, SubjectId};
+use crate::place::Pc;
 
 /// Which tables are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Tables {
         is_wanted: impl Fn(&Subject) -> bool,
     ) -> (Tables, Vec<PcId>) {
         let subjects: FxHashSet<u32> = (0..)
-            .zip(&self.subjects)
+            .zip(&self.shared.subjects)
             .filter(|(_, subject)| is_wanted(subject))
             .map(|(id, _)| id)
             .collect();
@@ -60,14 +60,14 @@ impl Tables {
             let SubjectId(id) = owner.subject;
             subjects.contains(&id)
         };
-        let mut copy = Tables::new(self.config, 0, 0);
-        copy.subjects = self.subjects.clone();
+        let mut copy = self.empty(0);
+        copy.shared.subjects = self.shared.subjects.clone();
         copy.evenness = self.evenness;
         let mut pcs = Pcs {
-            all: &self.pcs,
+            all: &self.shared.pcs,
             new: Vec::new(),
             old: Vec::new(),
-            new_of: vec![NONE; self.pcs.len()],
+            new_of: vec![NONE; self.shared.pcs.len()],
         };
         let mut owners: FxHashSet<Owner> = FxHashSet::default();
         // How even windows come is told by all samples of their owner.
@@ -80,69 +80,38 @@ impl Tables {
                     ..*cycles
                 };
                 copy.cycles.insert(*key, cycles);
+                copy.shared.budget.charge(CYCLES_BYTES);
             }
         }
+        let (from, to) = (&self.consumers, &mut copy.consumers);
         if wanted.values {
-            for profile in self.profiles.iter().filter(|one| takes(&one.key.owner)) {
+            let profiles = from.values.profiles.iter();
+            for profile in profiles.filter(|profile| takes(&profile.key.owner)) {
                 owners.insert(profile.key.owner);
-                copy.copy_profile(profile, &self.returns, &mut pcs);
+                let all = (&from.values, profile);
+                to.values.copy(all, &mut copy.shared, |pc| pcs.of(pc));
             }
         }
         if wanted.branches {
-            for site in self.sites.iter().filter(|site| takes(&site.owner)) {
-                let Some(branch) = self.branches.get(site.branch as usize) else {
-                    continue;
-                };
-                owners.insert(site.owner);
-                let new = u32::try_from(copy.branches.len()).unwrap_or(NONE);
-                copy.branches.push(*branch);
-                copy.sites.push(Site {
-                    id: pcs.of(site.id),
-                    first: NONE,
-                    branch: new,
-                    ..*site
-                });
-            }
+            let all = (&from.branches, &self.shared);
+            to.branches
+                .copy(all, &mut copy.shared, takes, |pc| pcs.of(pc));
+            owners.extend(copy.shared.sites.iter().map(|site| site.owner));
         }
         if wanted.calls {
-            for ((owner, site, callee), calls) in &self.calls {
-                if takes(owner) {
-                    owners.insert(*owner);
-                    let callee = callee.map(|callee| pcs.of(callee));
-                    copy.calls.insert((*owner, pcs.of(*site), callee), *calls);
-                }
-            }
+            let all = &from.calls;
+            to.calls.copy(all, &mut copy.shared, takes, |pc| pcs.of(pc));
+            owners.extend(to.calls.owners());
         }
-        copy.pcs = pcs.new;
+        let Pcs { new, old, .. } = pcs;
+        copy.shared.put_pcs(new);
         let processes: FxHashSet<_> = owners.iter().map(|owner| owner.process).collect();
-        let processes = self
-            .processes
-            .iter()
-            .filter(|(id, _)| processes.contains(id));
-        copy.processes = processes
-            .map(|(id, process)| (*id, process.clone()))
-            .collect::<FxHashMap<_, _>>();
+        let all = self.shared.processes.iter();
+        for (id, process) in all.filter(|(id, _)| processes.contains(id)) {
+            copy.shared.put_process(*id, process.clone());
+        }
         let samples = copy.cycles.values().map(|cycles| cycles.samples).sum();
         copy.count("run", "samples", samples);
-        (copy, pcs.old)
-    }
-
-    fn copy_profile(&mut self, profile: &ValueProfile, returns: &[Returns], pcs: &mut Pcs<'_>) {
-        let of_executions = returns.get(profile.returns as usize).map(|returns| {
-            self.returns.push(returns.clone());
-            u32::try_from(self.returns.len() - 1).unwrap_or(NONE)
-        });
-        self.profiles.push(ValueProfile {
-            key: ProfileKey {
-                pc: pcs.of(profile.key.pc),
-                caller: profile.key.caller.map(|caller| pcs.of(caller)),
-                ..profile.key
-            },
-            next: NONE,
-            returns: of_executions.unwrap_or(NONE),
-            list: profile.list.clone(),
-            ..*profile
-        });
-        self.lists += usize::from(profile.list.is_some());
+        (copy, old)
     }
 }

@@ -11,34 +11,23 @@ pub(crate) struct Tally {
     pub(crate) interval_sum: u64,
     pub(crate) callers: u64,
     pub(crate) callers_beyond_stack_copy: u64,
-    pub(crate) windows: u64,
     pub(crate) windows_thinned: u64,
     pub(crate) windows_thinned_early: u64,
     pub(crate) windows_without_way: u64,
     pub(crate) windows_crowded: u64,
-    pub(crate) instructions: u64,
-    pub(crate) values: u64,
-    pub(crate) destinations: u64,
-    pub(crate) destinations_known: u64,
-    pub(crate) user_destinations_known: u64,
-    pub(crate) loads: u64,
-    pub(crate) loads_known: u64,
 }
 
 impl Tally {
     /// The counters by kind and name.
-    pub(super) fn each(&self) -> [(&'static str, &'static str, u64); 20] {
+    pub(super) fn each(&self) -> [(&'static str, &'static str, u64); 12] {
         [
             ("run", "samples", self.samples),
             ("run", "kernel_samples", self.kernel_samples),
             ("run", "user_samples", self.user_samples),
-            ("run", "windows", self.windows),
             ("run", "windows_thinned", self.windows_thinned),
             ("run", "windows_thinned_early", self.windows_thinned_early),
             ("run", "windows_without_way", self.windows_without_way),
             ("run", "windows_crowded", self.windows_crowded),
-            ("run", "instructions", self.instructions),
-            ("run", "value_events", self.values),
             ("interval", "count", self.samples),
             ("interval", "sum", self.interval_sum),
             ("coverage", "user_samples", self.user_samples),
@@ -48,15 +37,6 @@ impl Tally {
                 "callers_beyond_stack_copy",
                 self.callers_beyond_stack_copy,
             ),
-            ("coverage", "destinations_reached", self.destinations),
-            ("coverage", "destinations_known", self.destinations_known),
-            (
-                "coverage",
-                "user_destinations_known",
-                self.user_destinations_known,
-            ),
-            ("coverage", "loads_reached", self.loads),
-            ("coverage", "loads_captured", self.loads_known),
         ]
     }
 }

@@ -5,13 +5,11 @@
 //! `SHOW=1 cargo test -p vcpid coverage -- --nocapture` prints each.
 
 use hotlist::{Draws, Generator, Sum};
-use interpreter::Parameter;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::with_one_site;
+use super::OneSite;
 use crate::acceptance::Acceptance;
-use crate::tables::Moment;
 
 const WINDOW: u32 = 256;
 /// Samples of a recording, and those that a phase of the program lasts.
@@ -79,15 +77,14 @@ impl Program {
 /// is not told.
 fn record(program: &Program, seed: u64) -> [Option<bool>; 2] {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut coins = Generator::new(seed);
     let mut acceptance = Acceptance::new(seed, Some(MEAN));
-    let (mut tables, site) = with_one_site(WINDOW);
+    let mut bench = OneSite::new(WINDOW, seed);
     for sample in 0..SAMPLES {
         let means = acceptance.means_of(random.random_range(MEAN / 2..MEAN * 3 / 2));
         if acceptance.thinned(means.min(1.0), 1.0, false).is_some() {
             continue;
         }
-        tables.begin_window(acceptance.times(means), 1.0);
+        bench.begin(u64::from(sample) + 1, acceptance.times(means), 1.0);
         // By rejection: an execution is met in proportion to its time.
         let mut value = loop {
             let value = program.next(sample, &mut random);
@@ -98,26 +95,14 @@ fn record(program: &Program, seed: u64) -> [Option<bool>; 2] {
         };
         let mut depth = random.random_range(1..=program.stretch);
         while depth <= WINDOW {
-            let mut place = tables.place(site, None).expect("it is there");
-            let moment = Moment {
-                caller: None,
-                window: u64::from(sample) + 1,
-                depth,
-                time: u64::from(sample),
-            };
-            tables.add_value(
-                &mut place,
-                Parameter::Arg(0),
-                Some(value),
-                moment,
-                &mut coins,
-            );
+            bench.see(depth, value);
             value = program.next(sample, &mut random);
             depth += program.stretch;
         }
     }
     let (executions, time) = program.truth();
-    let profile = &tables.profiles[0];
+    let values = &bench.tables.consumers.values;
+    let profile = &values.profiles[0];
     let holds = |list: &hotlist::Hotlist<u64>, reached, windows, even, truth: f64| {
         let mut sum = Sum::new(Sum::<u64>::MOST);
         sum.add(list, &mut Generator::new(1));
@@ -131,13 +116,13 @@ fn record(program: &Program, seed: u64) -> [Option<bool>; 2] {
         let (low, high) = sum.interval(&tuple, &draws);
         Some(low - 1e-9 <= truth && truth <= high + 1e-9)
     };
-    let returns = tables.returns(profile).filter(|of| of.is_independent());
+    let returns = values.returns_of(profile).filter(|of| of.is_independent());
     let of_executions = returns.and_then(|returns| {
         let (reached, unknown) = returns.reached_and_unknown();
         let told = unknown * 10 <= reached;
         told.then(|| holds(&returns.list, reached, returns.windows, 0.0, executions))?
     });
-    let even = tables.evenness * profile.windows as f64 / f64::from(SAMPLES);
+    let even = bench.tables.evenness * profile.windows as f64 / f64::from(SAMPLES);
     let list = profile.list.as_ref().expect("it was met");
     let of_time = holds(list, profile.reached, profile.windows, even, time);
     [of_executions, of_time]

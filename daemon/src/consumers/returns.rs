@@ -26,11 +26,11 @@
 //! value of the one before, and how often it would by chance. Where that differs, all are unknown,
 //! and shares of time are all that is told.
 
-use hotlist::{Generator, Hotlist};
+use hotlist::Hotlist;
 use profiledb::Loss;
 
-use super::sites::Moment;
-use super::{NONE, Tables};
+use super::values::{LIST_BYTES, Moment, ValueProfile, Values};
+use crate::events::{NONE, Shared};
 
 /// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
 const LONG: u32 = 64;
@@ -64,6 +64,9 @@ pub(crate) struct Returns {
     expected: f64,
     pub(crate) list: Hotlist<u64>,
 }
+
+/// Rough size of an entry, in bytes.
+const RETURNS_BYTES: usize = 2 * size_of::<Returns>() + LIST_BYTES;
 
 impl Returns {
     fn new(list: Hotlist<u64>) -> Self {
@@ -140,17 +143,17 @@ fn acceptance(gap: u32, long: u32) -> f64 {
     (f64::from(long) / 4.0 / f64::from(left)).min(1.0)
 }
 
-impl Tables {
+impl Values {
     /// Counts an event that is not the first of its window. What finds no room is counted.
     #[inline(never)]
     pub(super) fn count_return(
         &mut self,
+        shared: &mut Shared,
         index: u32,
         value: Option<u64>,
         moment: Moment,
-        coins: &mut Generator,
     ) {
-        let is_full = self.is_over_full();
+        let is_full = shared.budget.is_over_full();
         let Some(profile) = self.profiles.get_mut(index as usize) else {
             return;
         };
@@ -158,13 +161,13 @@ impl Tables {
         if profile.returns == NONE {
             let new = u32::try_from(self.returns.len()).ok();
             let Some(new) = new.filter(|new| !is_full && *new != NONE) else {
-                self.lost.count(Loss::TableFullValues, 1);
+                shared.lost.count(Loss::TableFullValues, 1);
                 return;
             };
             profile.returns = new;
-            self.lists += 1;
             let mut returns = Returns::new(Hotlist::new(&self.config));
             returns.came_by(before, self.long, None, self.times);
+            shared.budget.charge(RETURNS_BYTES);
             self.returns.push(returns);
         }
         let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
@@ -178,7 +181,7 @@ impl Tables {
         // So most windows of long intervals need not count an event twice, which would look as if
         // it came again.
         let accepted = f64::from(self.times) * acceptance(gap, self.long);
-        let times = accepted as u64 + u64::from(coins.uniform() <= accepted.fract());
+        let times = accepted as u64 + u64::from(shared.coins.uniform() <= accepted.fract());
         if times == 0 {
             return;
         }
@@ -197,14 +200,20 @@ impl Tables {
             returns.windows += 1;
         }
         let list = &mut returns.list;
-        list.update_in_window(value, moment.time, opens, coins);
+        list.update_in_window(value, moment.time, opens, &mut shared.coins);
         for _ in 1..times {
-            list.update_in_window(value, moment.time, false, coins);
+            list.update_in_window(value, moment.time, false, &mut shared.coins);
         }
     }
 
+    /// Keeps later events of a profile.
+    pub(super) fn put_returns(&mut self, shared: &mut Shared, returns: Returns) {
+        shared.budget.charge(RETURNS_BYTES);
+        self.returns.push(returns);
+    }
+
     /// The later events of a profile, if there are any.
-    pub(crate) fn returns(&self, profile: &super::ValueProfile) -> Option<&Returns> {
+    pub(crate) fn returns_of(&self, profile: &ValueProfile) -> Option<&Returns> {
         self.returns.get(profile.returns as usize)
     }
 }
@@ -214,32 +223,85 @@ mod coverage;
 
 /// Tables for windows of so many instructions, and an instruction in them.
 #[cfg(test)]
-fn with_one_site(window: u32) -> (super::Tables, super::SiteId) {
-    let config = hotlist::Config::default().precise();
-    let mut tables = super::Tables::new(config, 1 << 20, window);
-    let process = || profiledb::Process {
-        pid: 1,
-        started: 0,
-        execs: 0,
-        comm: String::new(),
-    };
-    let subject = profiledb::Subject::default();
-    let owner = tables.owner(crate::loadmap::ProcessId(1), subject, process);
-    let pc = super::Pc {
-        image: crate::images::ImageId(0),
-        address: 0x10,
-    };
-    let site = tables.site(owner.expect("room"), pc).expect("room");
-    (tables, site)
+struct OneSite {
+    tables: crate::tables::Tables,
+    site: crate::events::SiteId,
+    window: crate::events::Context,
+}
+
+#[cfg(test)]
+impl OneSite {
+    fn new(window: u32, seed: u64) -> Self {
+        use crate::events::{Context, Options};
+
+        let options = Options {
+            lists: hotlist::Config::default().precise(),
+            window,
+            by_caller: false,
+        };
+        let coins = hotlist::Generator::new(seed);
+        let mut tables = crate::tables::Tables::new(&options, 1 << 20, coins);
+        let process = || profiledb::Process {
+            pid: 1,
+            started: 0,
+            execs: 0,
+            comm: String::new(),
+        };
+        let subject = profiledb::Subject::default();
+        let shared = &mut tables.shared;
+        let owner = shared.owner(crate::loadmap::ProcessId(1), subject, process);
+        let owner = owner.expect("room");
+        let pc = crate::place::Pc {
+            image: crate::images::ImageId(0),
+            address: 0x10,
+        };
+        Self {
+            site: shared.site(owner, pc).expect("room"),
+            tables,
+            window: Context {
+                owner,
+                is_kernel: false,
+                number: 0,
+                time: 0,
+                times: 1,
+                part: 1.0,
+            },
+        }
+    }
+
+    /// Begins a window that counts so often, and of whose calls such a part counts.
+    fn begin(&mut self, number: u64, times: u32, part: f64) {
+        use crate::events::Consumer as _;
+
+        (self.window.number, self.window.time) = (number, number);
+        (self.window.times, self.window.part) = (times, part);
+        let tables = &mut self.tables;
+        tables.consumers.begins(&mut tables.shared, &self.window);
+    }
+
+    /// Sees a value, so many instructions from the window's beginning.
+    fn see(&mut self, depth: u32, value: u64) {
+        use crate::events::Consumer as _;
+
+        let at = crate::events::At {
+            window: &self.window,
+            site: Some(self.site),
+            depth,
+            caller: None,
+        };
+        let event = (interpreter::Parameter::Arg(0), Some(value));
+        let tables = &mut self.tables;
+        tables.consumers.values(&mut tables.shared, &at, &[event]);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use interpreter::Parameter;
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
     use super::*;
+    use crate::events::{At, Consumer, Target};
 
     const WINDOW: u32 = 200;
 
@@ -259,9 +321,9 @@ mod tests {
     /// stretch.
     fn seen(mut next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
         let mut random = StdRng::seed_from_u64(7);
-        let mut coins = Generator::new(7);
-        let (mut tables, site) = with_one_site(WINDOW);
+        let mut bench = OneSite::new(WINDOW, 7);
         for window in 1..=20_000 {
+            bench.begin(window, 1, 1.0);
             // By rejection: a stretch is met in proportion to its time.
             let first = loop {
                 let stretch = next(&mut random);
@@ -272,15 +334,7 @@ mod tests {
             let mut depth = random.random_range(1..=first.instructions);
             let mut stretch = first;
             while depth <= WINDOW {
-                let mut place = tables.place(site, None).expect("it is there");
-                let moment = Moment {
-                    caller: None,
-                    window,
-                    depth,
-                    time: window,
-                };
-                let value = Some(stretch.value);
-                tables.add_value(&mut place, Parameter::Arg(0), value, moment, &mut coins);
+                bench.see(depth, stretch.value);
                 stretch = next(&mut random);
                 depth += stretch.instructions;
             }
@@ -292,8 +346,9 @@ mod tests {
             };
             100.0 * of(2) / (of(1) + of(2))
         };
-        let profile = &tables.profiles[0];
-        let returns = tables.returns(profile).expect("it came back");
+        let values = &bench.tables.consumers.values;
+        let profile = &values.profiles[0];
+        let returns = values.returns_of(profile).expect("it came back");
         let (reached, unknown) = returns.reached_and_unknown();
         (
             percent(profile.list.as_ref().expect("it was seen")),
@@ -361,32 +416,35 @@ mod tests {
     /// long interval counts twice.
     #[test]
     fn windows_in_part() {
-        let (mut tables, site) = with_one_site(WINDOW);
-        let (owner, pc) = (tables.sites[0].owner, tables.pcs[0]);
-        let at = tables.pc_of(site).expect("it is there");
-        let mut coins = Generator::new(7);
+        let mut bench = OneSite::new(WINDOW, 7);
+        let pc = bench.tables.shared.pc_of(bench.site).expect("it is there");
         for window in 1..=3 {
-            tables.begin_window(
+            bench.begin(
+                window,
                 if window == 3 { 2 } else { 1 },
                 if window == 2 { 1.0 } else { 0.25 },
             );
-            let mut place = tables.place(site, None).expect("it is there");
-            let moment = Moment {
-                caller: None,
-                window,
+            bench.see(1, 5);
+            let at = At {
+                window: &bench.window,
+                site: Some(bench.site),
                 depth: 1,
-                time: window,
+                caller: None,
             };
-            tables.add_value(&mut place, Parameter::Arg(0), Some(5), moment, &mut coins);
-            tables.add_branch(site, Some(true));
-            tables.add_call(owner, at, Some(pc));
+            let tables = &mut bench.tables;
+            let (consumers, shared) = (&mut tables.consumers, &mut tables.shared);
+            consumers.branch(shared, &at, Some(true));
+            consumers.jump(shared, &at, pc, Target::Known(pc));
         }
-        assert_eq!(tables.profiles[0].windows, 4);
-        assert_eq!(tables.profiles[0].reached, 4);
-        let (.., branch) = tables.branches().next().expect("it was met");
+        let tables = &bench.tables;
+        let consumers = &tables.consumers;
+        assert_eq!(consumers.values.profiles[0].windows, 4);
+        assert_eq!(consumers.values.profiles[0].reached, 4);
+        let branches = consumers.branches.each(&tables.shared);
+        let (.., branch) = { branches }.next().expect("it was met");
         assert_eq!((branch.taken, branch.not_taken), (3, 0));
         assert_eq!(branch.weights, [1.75, 0.0, 0.0]);
-        let (.., calls) = tables.calls().next().expect("it was met");
+        let (.., calls) = consumers.calls.each().next().expect("it was met");
         assert_eq!((calls.times, calls.weight), (3, 1.75));
         assert_eq!(calls.squares, Some(0.0625 + 1.0 + 0.25));
         assert_eq!(tables.counters()[&("run", "windows_in_part")], 2);
