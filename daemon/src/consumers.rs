@@ -5,6 +5,7 @@ mod calls;
 mod coverage;
 mod returns;
 mod squares;
+pub(crate) mod tables;
 mod values;
 
 pub(crate) use self::branches::Branches;

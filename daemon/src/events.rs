@@ -1,7 +1,7 @@
 //! The events of a window, and what consumes them.
 //!
 //! The interpreter says what each instruction does, by process addresses. The stage
-//! ([`crate::stage`]) turns that into events of the program: instructions by image and address,
+//! ([`crate::pipeline::stage`]) turns that into events of the program: instructions by image and address,
 //! calls with their site and callee, jumps, returns. Every [`Consumer`] gets all events in order.
 //!
 //! A consumer overrides the methods of the events that it wants. The other methods are empty and
@@ -9,6 +9,7 @@
 //! that is not registered ([`crate::consumers`]).
 
 mod budget;
+pub(crate) mod lost;
 mod shared;
 mod sites;
 
@@ -16,7 +17,7 @@ use interpreter::{Parameter, StopReason, Word};
 
 pub(crate) use self::shared::{Owner, PcId, Shared, SubjectId};
 pub(crate) use self::sites::{NONE, Site, SiteId};
-use crate::images::Others;
+use crate::machine::images::Others;
 
 /// A value event; `None`: a window reached the instruction, but its value is not known.
 pub(crate) type Event = (Parameter, Option<u64>);

@@ -1,5 +1,10 @@
 //! The database of a running collection, and what could not be written to it yet.
 
+pub(crate) mod checkpointer;
+pub(crate) mod flush;
+pub(crate) mod output;
+pub(crate) mod saver;
+
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,13 +14,13 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use profiledb::{Error, Loss, Subject, Writer};
 
-use crate::checkpointer::Checkpointer;
-use crate::collector::{Collector, Totals};
-use crate::flush::Snapshot;
-use crate::lost::Lost;
-use crate::output::count;
-use crate::saver::{Done, Saver};
-use crate::tables::{Tables, Wanted};
+use crate::consumers::tables::{Tables, Wanted};
+use crate::events::lost::Lost;
+use crate::pipeline::collector::{Collector, Totals};
+use crate::store::checkpointer::Checkpointer;
+use crate::store::flush::Snapshot;
+use crate::store::output::count;
+use crate::store::saver::{Done, Saver};
 
 /// What `-o` names cannot be had.
 pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";
@@ -327,7 +332,7 @@ mod tests {
     use profiledb::Epoch;
 
     use super::*;
-    use crate::collector::Settings;
+    use crate::pipeline::collector::Settings;
 
     /// What a defect keeps from being written is given up and counted, with what it told of losses,
     /// and what comes after it is saved.

@@ -224,7 +224,7 @@ mod coverage;
 /// Tables for windows of so many instructions, and an instruction in them.
 #[cfg(test)]
 struct OneSite {
-    tables: crate::tables::Tables,
+    tables: crate::consumers::tables::Tables,
     site: crate::events::SiteId,
     window: crate::events::Context,
 }
@@ -240,7 +240,7 @@ impl OneSite {
             by_caller: false,
         };
         let coins = hotlist::Generator::new(seed);
-        let mut tables = crate::tables::Tables::new(&options, 1 << 20, coins);
+        let mut tables = crate::consumers::tables::Tables::new(&options, 1 << 20, coins);
         let process = || profiledb::Process {
             pid: 1,
             started: 0,
@@ -249,10 +249,10 @@ impl OneSite {
         };
         let subject = profiledb::Subject::default();
         let shared = &mut tables.shared;
-        let owner = shared.owner(crate::loadmap::ProcessId(1), subject, process);
+        let owner = shared.owner(crate::machine::loadmap::ProcessId(1), subject, process);
         let owner = owner.expect("room");
-        let pc = crate::place::Pc {
-            image: crate::images::ImageId(0),
+        let pc = crate::machine::place::Pc {
+            image: crate::machine::images::ImageId(0),
             address: 0x10,
         };
         Self {

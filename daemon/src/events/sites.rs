@@ -3,7 +3,7 @@
 use profiledb::Loss;
 
 use super::shared::{Owner, PcId, Shared};
-use crate::place::Pc;
+use crate::machine::place::Pc;
 
 /// Index of a [`Site`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,12 +11,12 @@ use super::journal::Troubles;
 use super::losses::Losses;
 use super::sampling::{Handled, Sampling};
 use super::service::LOSSES;
-use crate::args::WINDOW;
-use crate::collector::Totals;
-use crate::output::{self, count};
-use crate::procfs;
+use crate::pipeline::collector::Totals;
 use crate::session::Session;
+use crate::settings::args::WINDOW;
+use crate::store::output::{self, count};
 use crate::store::{self, Saved, wall_now};
+use crate::system::procfs;
 
 /// What is counted over the service's life.
 #[derive(Debug, Default)]

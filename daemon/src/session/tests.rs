@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use sampler::{Mmap, MmapIdentity, Mode, Pid, RawSample, Tid, UserRegisters};
 
 use super::*;
-use crate::collector::Settings;
+use crate::pipeline::collector::Settings;
 
 fn session() -> Session {
     let collector = Collector::new(Settings::small());

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::OneSite;
-use crate::acceptance::Acceptance;
+use crate::pipeline::acceptance::Acceptance;
 
 const WINDOW: u32 = 256;
 /// Samples of a recording, and those that a phase of the program lasts.
