@@ -13,17 +13,17 @@ use profiledb::Writer;
 use sampler::{Pid, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-use crate::args::{ClockArg, EngineArg, RecordArgs};
-use crate::choices::{self, Choices};
-use crate::collector::{Collector, Settings, Totals};
 use crate::command::{self, Waiting};
-use crate::memory;
-use crate::output;
-use crate::processors::Processors;
-use crate::procfs;
-use crate::raw;
+use crate::pipeline::collector::{Collector, Settings, Totals};
+use crate::pipeline::raw;
 use crate::session::{Driver, Session, TICK, queue};
+use crate::settings::args::{ClockArg, EngineArg, RecordArgs};
+use crate::settings::choices::{self, Choices};
+use crate::store::output;
 use crate::store::{CANNOT_WRITE, Saved, Store};
+use crate::system::memory;
+use crate::system::processors::Processors;
+use crate::system::procfs;
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;

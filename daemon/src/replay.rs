@@ -4,12 +4,12 @@ use anyhow::{Context, Result};
 use profiledb::{Epoch, Loss, Writer};
 use sampler::Pid;
 
-use crate::args::{ContextArg, ReplayArgs};
-use crate::choices;
-use crate::collector::{Collector, Settings};
-use crate::kernel::Kernel;
-use crate::output;
-use crate::raw::{Entry, Header, Reader, with_handlers};
+use crate::machine::kernel::Kernel;
+use crate::pipeline::collector::{Collector, Settings};
+use crate::pipeline::raw::{Entry, Header, Reader, with_handlers};
+use crate::settings::args::{ContextArg, ReplayArgs};
+use crate::settings::choices;
+use crate::store::output;
 use crate::store::{CANNOT_WRITE, Store, wall_now};
 
 /// Runs a replay; returns the exit status.

@@ -1,5 +1,7 @@
 //! The loop of a collection: batches in, tables out, whoever drives it.
 
+pub(crate) mod nap;
+
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -7,14 +9,14 @@ use anyhow::Result;
 use profiledb::{Loss, Subject};
 use sampler::{Batch, Pid, Record};
 
-use crate::collector::Collector;
-use crate::flush::Snapshot;
-use crate::lost::Lost;
-use crate::merge::Merge;
-use crate::nap::Nap;
-use crate::raw::Entry;
+use crate::consumers::tables::Wanted;
+use crate::events::lost::Lost;
+use crate::pipeline::collector::Collector;
+use crate::pipeline::merge::Merge;
+use crate::pipeline::raw::Entry;
+use crate::session::nap::Nap;
+use crate::store::flush::Snapshot;
 use crate::store::{Saved, Store};
-use crate::tables::Wanted;
 
 /// Bytes of records that may wait for the collector: some 20,000 samples. A flush of several seconds
 /// loses nothing at the usual rates.
@@ -253,7 +255,7 @@ impl Session {
     /// All losses of this collection so far.
     pub(crate) fn losses(&self) -> Lost {
         let mut losses = self.store.losses().clone();
-        losses.add(&self.collector.tables.lost);
+        losses.add(self.collector.tables.lost());
         losses
     }
 

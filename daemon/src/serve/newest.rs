@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use profiledb::view::Viewer;
 use profiledb::{Epoch, Error, Filter, Subject, Writer};
 
-use crate::flush::Snapshot;
-use crate::kernel::KernelNames;
+use crate::consumers::tables::Wanted;
+use crate::machine::kernel::KernelNames;
 use crate::session::Session;
-use crate::tables::Wanted;
+use crate::store::flush::Snapshot;
 
 /// How long a worker waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sampler::{Batch, Counter, Counters, Running, Sampler, Setup, Target};
 
-use crate::affordable::ASSUMED_COST;
-use crate::args::{ClockArg, EngineArg, RecordArgs};
-use crate::choices::Choices;
-use crate::processors::Processors;
-use crate::procfs;
 use crate::session::queue;
+use crate::settings::affordable::ASSUMED_COST;
+use crate::settings::args::{ClockArg, EngineArg, RecordArgs};
+use crate::settings::choices::Choices;
 use crate::store::wall_now;
+use crate::system::processors::Processors;
+use crate::system::procfs;
 
 /// How far the wall clock may be from where it was, by the clock of samples, before the times of
 /// what is collected are wrong: 2 s in nanoseconds. Slewing moves both clocks alike.

@@ -27,12 +27,12 @@ use super::rolling::Rolling;
 use super::sampling::Sampling;
 use super::socket::Socket;
 use super::status::Figures;
-use crate::collector::{Collector, Settings};
-use crate::config::Config;
-use crate::output::chain;
-use crate::procfs;
+use crate::pipeline::collector::{Collector, Settings};
 use crate::session::{Driver, Session, TICK};
+use crate::settings::config::Config;
+use crate::store::output::chain;
 use crate::store::{Saved, Store};
+use crate::system::procfs;
 use cost::{Mark, Taken};
 use ending::{Ending, end_in_time};
 

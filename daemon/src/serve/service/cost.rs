@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use profiledb::Loss;
 
 use super::{BUDGET, LOSSES, Service};
-use crate::lost::Lost;
+use crate::events::lost::Lost;
 use crate::serve::governor::{Change, Governor, STEP, Spent};
 use crate::serve::losses::Counted;
 use crate::serve::peers::Peers;
