@@ -1,5 +1,7 @@
 //! The loop of a collection: batches in, tables out, whoever drives it.
 
+// Over 500 lines: the loop of a collection is told as a whole.
+
 pub(crate) mod nap;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};

@@ -1,5 +1,5 @@
 //! `cargo xtask check-layers`: the crates depend on each other in one direction
-//! only, and the pure ones on no operating system.
+//! only, and the pure ones on no operating system; and what [`crate::rooms`] says of the sources.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use vcpi_tests::programs::root;
 
 use crate::process::progress;
+use crate::rooms;
 
 /// What a crate of ours may depend on, besides other people's crates.
 struct Layer {
@@ -133,7 +134,8 @@ pub(crate) fn run() -> Result<()> {
         .iter()
         .map(|package| package.name.to_string())
         .collect();
-    let complaints = check(&members, &dependencies(&metadata));
+    let mut complaints = check(&members, &dependencies(&metadata));
+    complaints.extend(rooms::check(root())?);
     if !complaints.is_empty() {
         bail!("the layers are broken:\n  {}", complaints.join("\n  "));
     }

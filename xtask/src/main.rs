@@ -15,6 +15,7 @@ mod hunt;
 mod kernels;
 mod layers;
 mod process;
+mod rooms;
 mod setup;
 mod soak;
 mod storage;

@@ -6,6 +6,8 @@
 //! page (`loadmap`); here it is made sure that the file is the one that was mapped, and that it
 //! has not changed since.
 
+// Over 500 lines: what is kept of an image, and every question about it, is one type.
+
 mod bases;
 mod calls;
 mod conventions;

@@ -1,5 +1,7 @@
 //! From records to tables: what is kept from one record to the next, and where each goes.
 
+// Over 500 lines: what is kept from one record to the next is one type.
+
 mod samples;
 mod waiting;
 
