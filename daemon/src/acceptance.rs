@@ -14,7 +14,7 @@
 //! Cycles are weighted by the interval. Hotlists count events: so the events of a window count as
 //! often as its interval is long, in mean intervals. A coin rounds that to a whole number: 0, 1 or
 //! 2 as a rule. The clock `timer` draws each interval anew: there each moment of the program is as
-//! likely as any other, and each window counts once. `docs/decisions/intervals.md` compares this
+//! likely as any other, and each window counts once. `docs/decisions/060-windows-count-by-interval.md` compares this
 //! with narrower intervals.
 
 use rand::rngs::StdRng;

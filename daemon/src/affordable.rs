@@ -2,7 +2,7 @@
 //!
 //! A sample costs an interrupt, the handler's work and the collector's. The last two grow with the
 //! window, and what a window brings grows more. So windows stay long, and the rate gives way
-//! (`docs/decisions/windows.md` has the figures).
+//! (`docs/decisions/061-long-windows.md` has the figures).
 
 use std::time::Duration;
 

@@ -323,7 +323,7 @@ fn each() {
 /// A program that keeps the clock's time is not met at the same place again and again: intervals are
 /// wide enough apart for that, whether they are in force for a third of a second or for one sample.
 /// (The engine `ring` draws a few samples apart, two by two as long as two means, which keeps more in
-/// step: `docs/decisions/intervals.md`.)
+/// step: `docs/decisions/060-windows-count-by-interval.md`.)
 #[test]
 fn out_of_step() {
     for clock in [Clock::ThreeASecond, Clock::Each] {

@@ -2,7 +2,7 @@
 //!
 //! Sums stay exact, and lists are thinned without bias (`lists`). Hours are rolled up in the file that
 //! they are in (`hour`), days and weeks from closed files into new ones (`join`). Each event is told
-//! once at any moment, whenever a crash comes; `docs/decisions/storage-rollups.md` says why.
+//! once at any moment, whenever a crash comes; `docs/decisions/068-roll-ups.md` says why.
 
 mod bucket;
 mod budget;

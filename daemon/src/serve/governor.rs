@@ -4,7 +4,7 @@
 //! handler, which counts it, and the interrupts, each of which costs what a loop loses by it
 //! (`Sampler::interrupt_cost`; that loop is not what is sampled, so the handler leaves it at once).
 //! What gives way is the rate and not the length of windows: a long window brings more for its cost
-//! than another interrupt does (`docs/decisions/windows.md`).
+//! than another interrupt does (`docs/decisions/061-long-windows.md`).
 //!
 //! Every [`STEP`] cost is looked at, over the looks since the last change and at most [`LOOKS`]; what
 //! flushes cost is spread over the time between them (`flushes`). Above the budget the mean interval

@@ -7,7 +7,7 @@
 //! there to the next event is met because it is the next one, however long it takes: later events
 //! are shares of executions. Both are kept apart where windows are long enough for it. All such
 //! windows count for both. Refusing those behind stalls would make shares of time wrong by up to
-//! 35 points; later events have forgotten where the window began (`docs/decisions/thinning.md`).
+//! 35 points; later events have forgotten where the window began (`docs/decisions/059-which-windows-count.md`).
 //!
 //! Two things must be undone or told:
 //!
