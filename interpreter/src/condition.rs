@@ -7,7 +7,7 @@ use crate::rflags::Flag;
 pub(crate) struct Condition {
     /// The flags that it depends on.
     pub(crate) needs: u64,
-    /// Whether it holds, a bit for each state of CF, PF, ZF, SF and OF.
+    /// Whether the condition holds: a bit for each state of CF, PF, ZF, SF and OF.
     pub(crate) holds: u32,
 }
 

@@ -221,7 +221,7 @@ impl Machine<'_> {
         self.events.add(parameter, value);
     }
 
-    /// The same of the low `bytes` of a word.
+    /// Reports the low `bytes` of a word as an event.
     #[inline]
     pub(crate) fn event_of(&mut self, parameter: Parameter, word: Word, bytes: u32) {
         self.events.add_word(parameter, word, bytes);
@@ -277,7 +277,7 @@ impl Machine<'_> {
         self.partial_address(decoded)
     }
 
-    /// The same, byte by byte, of an address of any form.
+    /// An address of any form, worked out byte by byte.
     #[inline(never)]
     fn partial_address(&self, decoded: &Decoded) -> Word {
         let form = decoded.operands.address;

@@ -1,4 +1,5 @@
-//! Loads and stores of instructions: through the window's own stores to the memory of the interrupt.
+//! Loads and stores of instructions: through the window's own stores to the memory of the
+//! interrupt.
 
 use crate::machine::{Allowed, Machine, check_canonical};
 use crate::stop::StopReason;

@@ -171,7 +171,7 @@ const fn byte_set(bytes: usize) -> u64 {
 /// What a vector is made of.
 pub(crate) trait Lane: Copy {
     const BYTES: usize;
-    /// It is a floating-point number.
+    /// The lane is a floating-point number.
     const IS_FLOAT: bool;
 
     /// From as many bytes as it has; zero from any other number.

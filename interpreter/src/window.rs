@@ -69,8 +69,8 @@ fn is_alignment_checked(rip: u64, rflags: u64) -> bool {
 
 impl Registers {
     /// Registers as an interrupt shows them: the general ones and the flags are known, the segment
-    /// bases and what vector instructions work with are not. The program has no handlers. `gpr` in the
-    /// processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
+    /// bases and what vector instructions work with are not. The program has no handlers. `gpr` in
+    /// the processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
     pub fn from_sample(gpr: [u64; 16], rip: u64, rflags: u64) -> Self {
         Self {
             gpr: gpr.map(Word::known),
@@ -110,8 +110,8 @@ impl Registers {
 pub struct State {
     /// The registers: before a window those that it starts from, after it what is known of those at
     /// its end. `rip` is then the next instruction, or the one that ended the window. If that one
-    /// was begun (it faults, or its direction or target is unknown) registers and flags may be those
-    /// in the midst of it.
+    /// was begun (it faults, or its direction or target is unknown) registers and flags may be
+    /// those in the midst of it.
     pub registers: Registers,
     pub(crate) overlay: Overlay,
     pub(crate) events: Events,
@@ -158,38 +158,38 @@ pub trait Memory {
         CodeMemory::Fixed
     }
 
-    /// An instruction is about to be interpreted that lets others see all that the window stored before
-    /// it and in it: what they write from then on may be another thing than they did write. A locked
-    /// one loads and stores at one moment, so that holds of its own load, too.
+    /// An instruction is about to be interpreted that lets others see all that the window stored
+    /// before it and in it: what they write from then on may be another thing than they did write.
+    /// A locked one loads and stores at one moment, so that holds of its own load, too.
     fn fence(&mut self) {}
 }
 
 /// What an instruction does with memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// It loads.
+    /// The access loads.
     Load,
-    /// It stores.
+    /// The access stores.
     Store,
 }
 
 /// What becomes of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It goes through, and so does every access of its kind from the first of these addresses to
-    /// the last.
+    /// The access goes through, and so does every access of its kind from the first of these
+    /// addresses to the last.
     Allowed {
         /// The lowest address.
         first: u64,
         /// The highest address.
         last: u64,
     },
-    /// It goes through as far as is known. What is stored is unknown from then on. Where the program
-    /// has a [handler](Handlers) for what does not go through, the window ends.
+    /// The access goes through as far as is known. What is stored is unknown from then on. Where
+    /// the program has a [handler](Handlers) for what does not go through, the window ends.
     Unverified,
-    /// It raises an exception.
+    /// The access raises an exception.
     Faults,
-    /// It may raise an exception: the window ends, because the thread may go on elsewhere.
+    /// The access may raise an exception: the window ends, because the thread may go on elsewhere.
     MayFault,
 }
 
@@ -198,9 +198,9 @@ pub enum Verdict {
 pub enum CodeMemory {
     /// None.
     Fixed,
-    /// Those to its own address.
+    /// Stores to the code's own address.
     Writable,
-    /// Those to its own address, and to another one where the same memory is mapped.
+    /// Stores to the code's own address, and to another one where the same memory is mapped.
     Shared,
 }
 
@@ -261,8 +261,8 @@ pub struct Fetched<'a> {
 pub struct Call {
     /// Process address of the call instruction.
     pub site: u64,
-    /// Where it leads in the end, procedure-linkage stubs followed; a stub whose own target is
-    /// unknown is itself the target. `None`: an indirect call to an unknown address.
+    /// Where the call leads in the end, procedure-linkage stubs followed. A stub whose own target
+    /// is unknown is itself the target. `None`: an indirect call to an unknown address.
     pub target: Option<u64>,
     /// The call instruction names a register or memory, not an address.
     pub indirect: bool,
@@ -441,8 +441,8 @@ pub(crate) fn execute(
     instruction: &Decoded,
     (pc, bias, mark): (u64, u64, u32),
 ) -> Result<Flow, StopReason> {
-    // What a locked instruction loads it stores to at once: had the word been another one's since, that
-    // one would have met the store.
+    // What a locked instruction loads it stores to at once: had the word been another one's since,
+    // that one would have met the store.
     if instruction.fences {
         machine.memory.fence();
     }

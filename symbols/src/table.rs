@@ -33,7 +33,7 @@ pub(crate) struct Symbol {
     rank: u8,
     table: u8,
     name: u32,
-    /// Its place among all that were read.
+    /// The symbol's place among all that were read.
     number: u32,
 }
 
@@ -42,7 +42,7 @@ impl Symbol {
         self.end > self.start
     }
 
-    /// Whether it is a function that says how long it is.
+    /// Whether the symbol is a function that says how long it is.
     pub(crate) fn is_sized_function(&self) -> bool {
         self.has_size() && self.strength == Strength::Typed && !self.is_data
     }

@@ -65,7 +65,7 @@ pub(super) fn moving(
     Ok(Flow::Next)
 }
 
-/// The same of a register that is not known, or to be reported.
+/// Moves from a register that is not known, or to be reported.
 #[inline(never)]
 fn moving_out_of_line(
     m: &mut Machine<'_>,
@@ -115,7 +115,7 @@ pub(super) fn binary(
     Ok(Flow::Next)
 }
 
-/// The same of operands in registers that are not all known, or to be reported.
+/// Combines operands in registers that are not all known, or to be reported.
 #[inline(never)]
 fn binary_out_of_line(
     m: &mut Machine<'_>,
@@ -127,7 +127,7 @@ fn binary_out_of_line(
     binary_of_any(m, d, form, kind, apply)
 }
 
-/// The same, wherever the operands are and whatever is known of them.
+/// Combines two operands, wherever they are and whatever is known of them.
 #[inline(always)]
 pub(super) fn binary_of_any(
     m: &mut Machine<'_>,

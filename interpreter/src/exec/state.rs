@@ -77,8 +77,8 @@ pub(super) fn xsave(m: &mut Machine<'_>, _: &Decoded) -> Done {
     Ok(Flow::Next)
 }
 
-/// Bit 17 of MXCSR: AMD's processors may allow it (misaligned operands then are no fault), Intel's do
-/// not.
+/// Bit 17 of MXCSR: AMD's processors may allow it (misaligned operands then are no fault), Intel's
+/// do not.
 const MISALIGNED: u64 = 1 << 17;
 
 /// Whether a value of MXCSR masks all exceptions.

@@ -14,7 +14,7 @@ use crate::word::Width;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Its handler is to be called.
+    /// The instruction's handler is to be called.
     General,
     Nop,
     MovRX,
@@ -362,7 +362,7 @@ pub(super) enum Base {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Op {
-    /// Its process address.
+    /// The instruction's process address.
     pub(super) pc: u64,
     /// The immediate in the width of the operation, or the process address that is branched to.
     pub(super) immediate: u64,
@@ -394,14 +394,14 @@ pub(super) struct Op {
     pub(super) same_register: bool,
     /// The address is a value to tell.
     pub(super) tells_address: bool,
-    /// So is what is written to the register of the first operand.
+    /// What is written to the register of the first operand is a value to tell.
     pub(super) tells_written: bool,
     /// An address is to be worked out.
     pub(super) has_address: bool,
     pub(super) segment: Base,
     /// The address must be a multiple of 16, or an exception is raised.
     pub(super) aligned: bool,
-    /// What is there is loaded, in the width of the second operand.
+    /// The instruction loads from the address, in the width of the second operand.
     pub(super) loads: bool,
     pub(super) condition: ConditionCode,
     /// The register that is written, as the instruction names it.

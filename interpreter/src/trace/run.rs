@@ -86,7 +86,7 @@ struct Row {
     instructions: u32,
     /// Where the last one's op is.
     last: usize,
-    /// It led to another place than the last time.
+    /// The last instruction led to another place than the last time.
     strayed: bool,
     done: Result<(), StopReason>,
 }
@@ -98,7 +98,7 @@ enum Place {
     Kept(usize),
     /// The op is of other code.
     Stale(usize),
-    /// There is none.
+    /// The instruction has no op.
     None,
 }
 

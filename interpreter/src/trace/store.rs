@@ -130,7 +130,7 @@ impl Traces {
         holds
     }
 
-    /// Whether it is known that no stub begins at a process address: what is there does not jump.
+    /// Whether certainly no stub begins at a process address: the code there does not jump.
     pub(super) fn is_no_stub<C: Code>(&self, pc: u64, code: &mut C) -> bool {
         let mut at = |pc: u64| {
             let found = self.find_elsewhere(pc);

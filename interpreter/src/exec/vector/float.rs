@@ -20,8 +20,8 @@ use crate::word::{Width, Word};
 /// Has the instruction work in the modes of the moment, or in a rounding that it names itself.
 ///
 /// An error if it raises an exception that the program can have asked for: MXCSR, which says so, is
-/// mostly not known. Where the program may have a handler, any operation may raise one then. Where it
-/// has none, an inexact result does not count: every other one is, and the program is to go on.
+/// mostly not known. Where the program may have a handler, any operation may raise one then. Where
+/// it has none, an inexact result does not count: every other one is, and the program is to go on.
 pub(super) fn in_mode<T>(
     m: &mut Machine<'_>,
     d: &Decoded,

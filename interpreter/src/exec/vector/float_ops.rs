@@ -49,8 +49,9 @@ impl<'a> Mode<'a> {
     /// Flush-to-zero, denormals-are-zero.
     const FLUSH: u32 = 1 << 15 | 1 << 6;
 
-    /// The modes in a value of MXCSR. What an operation raises is noted in `raised`. If MXCSR is known,
-    /// and has all exceptions masked, none is; if it has not, whatever works with it may raise one.
+    /// The modes in a value of MXCSR. What an operation raises is noted in `raised`. If MXCSR is
+    /// known, and has all exceptions masked, none is; if it has not, whatever works with it may
+    /// raise one.
     pub(super) fn of(mxcsr: Option<u32>, raised: &'a Cell<bool>) -> Self {
         let masked = mxcsr.map(is_masked);
         if masked == Some(false) {
@@ -166,9 +167,9 @@ macro_rules! float {
             }
 
             /// Whether an operation on these raises an exception other than that of an inexact
-            /// result: an invalid operand or result, a subnormal operand, an overflow (seen from the
-            /// result to the nearest), a result so small that it may be subnormal. A zero that is
-            /// no underflow is not `tiny`.
+            /// result: an invalid operand or result, a subnormal operand, an overflow (seen from
+            /// the result to the nearest), a result so small that it may be subnormal. A zero that
+            /// is no underflow is not `tiny`.
             fn raises(operands: &[$float], result: $float, tiny: bool) -> bool {
                 let nan = operands.iter().any(|operand| operand.is_nan());
                 let finite = operands.iter().all(|operand| operand.is_finite());
