@@ -5,13 +5,15 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use vcpi_tests::programs::{root, target_dir};
 
+use crate::documents;
 use crate::kernels;
 use crate::layers;
 use crate::process::{cargo, run as run_command};
 use crate::setup::{self, Need};
 
-/// Formatting, set-up, lints, docs, layers, the fuzz targets, then the README's test command, and at
-/// last the handler on another kernel: what one verifier takes, another may refuse.
+/// Formatting, set-up, lints, docs, layers, documents, the fuzz targets, then the README's test
+/// command, the options that documents name, and at last the handler on another kernel: what one
+/// verifier takes, another may refuse.
 pub(crate) fn run() -> Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
     // Linting builds what needs a compiler for the kernel's side.
@@ -26,6 +28,7 @@ pub(crate) fn run() -> Result<()> {
     ]))?;
     run_command(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     layers::run()?;
+    documents::check_text()?;
     fuzz_targets()?;
 
     // What the README tells people is what is run, so that the two cannot drift.
@@ -33,6 +36,8 @@ pub(crate) fn run() -> Result<()> {
     let words = test_command(&readme).context("README.md shows no `cargo xtask test`")?;
     let (program, args) = words.split_first().context("an empty command")?;
     run_command(Command::new(program).args(args).current_dir(root()))?;
+    // The programs are built by now.
+    documents::check_options()?;
     kernels::run_where_possible()
 }
 
