@@ -1,10 +1,19 @@
 //! `vcpid`: collects, aggregates and stores value profiles.
 //!
-//! The way of a sample: the readers' batches (`sampler`) are merged by time (`merge`), attributed
-//! by the loadmap (`loadmap`, `images`), given a caller (`unwind`), accepted or thinned
-//! (`blocks`), interpreted (`window`, crate `interpreter`), counted (`tables`, crate `hotlist`)
-//! and flushed (`flush`, crate `profiledb`). `collector` holds these together, `session` is the loop
-//! around them; `record` drives it for one recording, `serve` for as long as the machine runs.
+//! The way of a sample:
+//!
+//! 1. Readers (crate `sampler`) send batches. `merge` puts them into one order of time.
+//! 2. `loadmap` and `images` say which image lies at the PC, and `unwind` who called.
+//! 3. `blocks` and `acceptance` say whether the window counts.
+//! 4. `window` runs it (crate `interpreter`), on memory that `view` vouches for.
+//! 5. `tables` count what it yields (crate `hotlist`).
+//! 6. `flush` and `saver` write the tables (crate `profiledb`).
+//!
+//! `collector` holds these together. `session` is the loop around them: `record` drives it for one
+//! recording, `replay` from a file, `serve` for as long as the machine runs. `serve` also answers
+//! readers (crate `protocol`), each with a view of what is theirs.
+//!
+//! Not responsible for: names and text. Crate `reports` shows what this program stores.
 
 mod acceptance;
 mod access;

@@ -279,8 +279,9 @@ impl Tables {
         })
     }
 
-    /// Counts interrupts and the sum of their intervals. Where there is no room for the caller, it is
-    /// left out; where there is none at all, they are counted as lost. Returns the caller's index.
+    /// Counts interrupts and the sum of their intervals. Where there is no room for the caller, it
+    /// is left out; where there is none at all, they are counted as lost. Returns the caller's
+    /// index.
     pub(crate) fn add_cycles(
         &mut self,
         owner: Owner,

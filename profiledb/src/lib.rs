@@ -1,19 +1,24 @@
 //! The profile database: one SQLite file that a collector appends to and reports read.
 //!
-//! Responsible for the schema (`schema/0002.sql` and the files behind it are its one explanation), for
-//! [`Writer`], which saves whole flushes or nothing of them, for [`Profile`],
-//! which gives the rows of one or many files as plain vectors, for [`Directory`],
-//! which keeps the files of a service in order, and for [`view`], which writes what
-//! one reader may see into a file of its own. It knows neither how
-//! values arise nor how they are shown.
+//! Responsible for:
 //!
-//! What makes it fast: ids of what recurs (images, processes, PCs) are remembered
-//! between flushes, statements are prepared once, a flush is one transaction, and a
-//! reader goes through each table once, in the order in which it lies in the file.
+//! - the schema, which `schema/0002.sql` and the files behind it explain;
+//! - [`Writer`], which saves whole flushes or nothing of them;
+//! - [`Profile`], which gives the rows of one or many files as plain vectors;
+//! - [`Directory`], which keeps the files of a service in order, and [`rollup`], which adds up what
+//!   is past;
+//! - [`view`], which writes what one reader may see into a file of its own;
+//! - [`Loss`], the table of everything that can be lost.
 //!
-//! A file is not trusted. What is no vcpi database is never written to; a table that
-//! is not declared exactly as this crate declares it, a value of the wrong type and a
-//! reference to nowhere are errors that say so.
+//! Not responsible for: how values arise, and how they are shown.
+//!
+//! It is fast because it remembers ids of what recurs (images, processes, PCs) between flushes,
+//! packs rows into chunks, writes a flush as one transaction, and reads each table once, in the
+//! order in which it lies in the file.
+//!
+//! A file is not trusted. This crate never writes to what is no vcpi database. A table that is not
+//! declared exactly as this crate declares it is an error that says so. So is a value of the wrong
+//! type, and a reference to nowhere.
 
 mod budget;
 mod chunk;

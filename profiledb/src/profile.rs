@@ -215,8 +215,8 @@ pub struct Profile {
     pub counters: BTreeMap<(String, String), u64>,
     /// Those of the flush among them that ended last: how it is now, if a collector is at work.
     pub latest: Option<FlushCounters>,
-    /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin and
-    /// end in nanoseconds of the Unix epoch. All of it counts at its end.
+    /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin
+    /// and end in nanoseconds of the Unix epoch. All of it counts at its end.
     pub cut: Option<(i64, i64)>,
     /// Function names, by image and address.
     pub symbols: Vec<SymbolRow>,

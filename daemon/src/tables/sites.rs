@@ -12,9 +12,9 @@ pub(crate) struct SiteId(pub(super) u32);
 
 /// An instruction that windows run through, in the code of one owner.
 ///
-/// Windows run through the same instructions again and again. So what is kept of an instruction is found
-/// from its site, and its site by the number that the decode cache has for it, without a look into a hash
-/// table, which is a miss of the cache each time. A site is a line of that cache.
+/// Windows run through the same instructions again and again. So what is kept of an instruction is
+/// found from its site, and its site by the number that the decode cache has for it, without a look
+/// into a hash table, which is a miss of the cache each time. A site is a line of that cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Site {
@@ -55,8 +55,8 @@ pub(crate) struct Place {
 const SLOTS: usize = 16;
 
 impl Tables {
-    /// The site of an instruction that the decode cache holds under this number. `None`, and counted,
-    /// if there is no room.
+    /// The site of an instruction that the decode cache holds under this number. `None`, and
+    /// counted, if there is no room.
     #[inline]
     pub(crate) fn marked_site(&mut self, owner: Owner, pc: Pc, mark: u32) -> Option<SiteId> {
         let marked = self.marked.get(mark as usize).copied();
@@ -158,8 +158,8 @@ impl Tables {
         place.likely = self.count_value(place.likely, value, moment, coins);
     }
 
-    /// The profile of a key that is not where it was looked for. `None`, and counted, if there is no
-    /// room.
+    /// The profile of a key that is not where it was looked for. `None`, and counted, if there is
+    /// no room.
     #[inline(never)]
     fn other_profile(
         &mut self,

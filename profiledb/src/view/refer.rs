@@ -189,7 +189,8 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch ended.
+    /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch
+    /// ended.
     fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<HashMap<i64, i64>, Stop> {
         let filter = &self.selection.filter;
         let mut saved: HashMap<i64, i64> = HashMap::new();
