@@ -118,7 +118,8 @@ pub struct DecodeCache {
     last: usize,
     /// The entries that were asked for behind the last one, as the last one has them.
     next: [u32; 2],
-    /// The last one while [browsing](Self::browse), or if so before it.
+    /// The entry that was asked for last while [browsing](Self::browse); while browsing, the one
+    /// that was asked for last before.
     other_last: usize,
     browsing: bool,
     /// Which entry to give up next when all are used.

@@ -11,7 +11,7 @@ pub(crate) struct Condition {
     pub(crate) holds: u32,
 }
 
-/// By the numbers of the decoder, which come in pairs: a condition and its opposite.
+/// Conditions by the numbers of the decoder, which come in pairs: a condition and its opposite.
 pub(crate) const CONDITIONS: [Condition; 17] = {
     let never = Condition {
         needs: u64::MAX,

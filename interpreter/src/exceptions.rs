@@ -15,7 +15,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// In words.
+    /// The fate in words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Ends => "ends",

@@ -28,7 +28,7 @@ pub(crate) const RDI: usize = 7;
 /// Where the window goes on after an instruction. Addresses are process addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
-    /// With the next instruction.
+    /// The window goes on with the next instruction.
     Next,
     /// There, known from the encoding.
     Jump(u64),

@@ -58,7 +58,7 @@ pub(crate) struct Place {
 /// What the handler of a common instruction is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form {
-    /// Of the first operand.
+    /// The width of the first operand.
     pub(crate) width: Width,
     pub(crate) first: OperandKind,
     pub(crate) second: OperandKind,

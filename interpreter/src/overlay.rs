@@ -71,7 +71,7 @@ pub(crate) struct Overlay {
 
 /// Bytes that are looked at at once for whether code was stored to.
 const PAGE: u64 = 4096;
-/// Of so many pages it is known at once.
+/// The number of pages that are known to be clear at once.
 const CLEAR_PAGES: usize = 8;
 /// What tells a page from none, and from an instruction in two.
 const CLEAR: u64 = 1;
@@ -160,7 +160,7 @@ impl Overlay {
         }
     }
 
-    /// As new.
+    /// Makes the overlay as new.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
         self.victim = 0;

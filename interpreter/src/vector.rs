@@ -174,7 +174,7 @@ pub(crate) trait Lane: Copy {
     /// The lane is a floating-point number.
     const IS_FLOAT: bool;
 
-    /// From as many bytes as it has; zero from any other number.
+    /// A lane from as many bytes as it has; zero from any other number.
     fn from_bytes(bytes: &[u8]) -> Self;
 
     /// Into as many bytes as it has.

@@ -419,7 +419,7 @@ fn watched<C: Code + ?Sized>(machine: &Machine<'_>, code: &mut C, max: u32) -> (
     (max.min(u32::from(!repeated)), StopReason::SingleStep)
 }
 
-/// One instruction.
+/// Runs one instruction.
 #[inline]
 fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(), StopReason> {
     let pc = machine.registers.rip;

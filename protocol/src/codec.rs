@@ -49,7 +49,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For bodies of at most `most` bytes.
+    /// A decoder for bodies of at most `most` bytes.
     pub fn new(most: usize) -> Decoder {
         Decoder {
             buffer: Vec::new(),

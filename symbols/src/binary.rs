@@ -48,7 +48,7 @@ pub enum Error {
     Io(std::io::Error),
     /// A device, a directory, or the like.
     NotAFile,
-    /// Not ELF, or broken.
+    /// The file is no ELF file, or broken.
     Malformed,
     /// Code of another machine.
     Foreign,

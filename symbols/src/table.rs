@@ -68,7 +68,7 @@ impl Strings {
 /// Symbols of code.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
-    /// By start; of those with the same start the best name comes last.
+    /// Symbols by start; of those with the same start the best name comes last.
     pub(crate) list: Vec<Symbol>,
     strings: Vec<Strings>,
     /// Whether a table was among them that names local functions, too.

@@ -24,22 +24,22 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// As `add`.
+    /// Computes as `add` does.
     pub(crate) const PLAIN: Self = Self {
         self_cancels: false,
         writes: true,
     };
-    /// As `sub`.
+    /// Computes as `sub` does.
     pub(crate) const SELF_CANCELS: Self = Self {
         self_cancels: true,
         writes: true,
     };
-    /// As `cmp`.
+    /// Compares as `cmp` does.
     pub(crate) const COMPARES: Self = Self {
         self_cancels: true,
         writes: false,
     };
-    /// As `test`.
+    /// Compares as `test` does.
     pub(crate) const TESTS: Self = Self {
         self_cancels: false,
         writes: false,

@@ -12,7 +12,7 @@ type Done = Result<Flow, StopReason>;
 
 /// Bytes of `fxsave`.
 const LEGACY_BYTES: u64 = 512;
-/// Where MXCSR lies in them.
+/// Where MXCSR lies in the saved state.
 const MXCSR: u64 = 24;
 
 /// Where the state components end in the standard layout, by their bits: the last places that any

@@ -329,7 +329,7 @@ fn compare(
     Ok(Flow::Next)
 }
 
-/// Where a repetition ends is unknown: so is all that it changes, and whether all of it can be
+/// The end of a repetition is unknown: so is all that it changes, and whether all of it can be
 /// loaded.
 fn give_up(m: &mut Machine<'_>, setup: &Setup, pointers: &[usize]) -> Done {
     m.check_unknown()?;

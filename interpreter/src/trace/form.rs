@@ -340,7 +340,7 @@ const SET: [Mnemonic; 16] = [
     Mnemonic::Sets,
 ];
 
-/// In place of a register's number: there is none.
+/// Stands for no register.
 pub(super) const NONE: u8 = 16;
 
 /// Kinds of values that only handlers tell, at any instruction.
@@ -376,15 +376,15 @@ pub(super) struct Op {
     pub(super) link: u32,
     pub(super) kind: Kind,
     pub(super) len: u8,
-    /// Of the operation.
+    /// The width of the operation.
     pub(super) width: Width,
-    /// Of the second operand.
+    /// The width of the second operand.
     pub(super) from: Width,
     /// The first operand's register.
     pub(super) a: u8,
-    /// The second one's, or none for an immediate.
+    /// The second operand's register, or [`NONE`] for an immediate.
     pub(super) b: u8,
-    /// Of the address.
+    /// The address's base register.
     pub(super) base: u8,
     pub(super) index: u8,
     pub(super) scale: u8,

@@ -84,7 +84,7 @@ impl Window {
 struct Row {
     /// Instructions that were interpreted to their end.
     instructions: u32,
-    /// Where the last one's op is.
+    /// Where the op of the last instruction is.
     last: usize,
     /// The last instruction led to another place than the last time.
     strayed: bool,

@@ -11,7 +11,7 @@ use crate::window::{CODE_BYTES, Code};
 /// each time, until all that was kept makes room for it.
 #[derive(Debug)]
 pub struct Traces {
-    /// In the order in which windows first ran through them.
+    /// The ops in the order in which windows first ran through them.
     ops: Vec<Op>,
     /// The code of each.
     codes: Vec<[u8; CODE_BYTES]>,

@@ -14,7 +14,7 @@ use crate::vector::Lane;
 /// How results are rounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
-    /// To the nearest, ties to even.
+    /// Rounds to the nearest, ties to even.
     Nearest,
     /// Towards negative infinity.
     Down,
@@ -25,7 +25,7 @@ pub(super) enum Rounding {
 }
 
 impl Rounding {
-    /// By their numbers in control fields.
+    /// All roundings, by their numbers in control fields.
     pub(super) const ALL: [Self; 4] = [Self::Nearest, Self::Down, Self::Up, Self::Zero];
 
     /// The one that the low two bits of a control field name.
@@ -41,7 +41,7 @@ pub(super) struct Mode<'a> {
     rounding: Option<Rounding>,
     /// Subnormal numbers are known to be numbers like others.
     gradual: bool,
-    /// Is set by an operation that raises an exception, where a program can have asked for it.
+    /// An operation that raises an exception sets this, where a program can have asked for it.
     raised: Option<&'a Cell<bool>>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Mode<'a> {
         }
     }
 
-    /// With all exceptions suppressed.
+    /// The mode with all exceptions suppressed.
     pub(super) fn suppressed(self) -> Self {
         Self {
             raised: None,
@@ -81,7 +81,7 @@ impl<'a> Mode<'a> {
         }
     }
 
-    /// With the usual modes, whatever they are: what is raised is mostly the same.
+    /// The mode with the usual bits, whatever they are: what is raised is mostly the same.
     pub(super) fn assumed(self) -> Self {
         Self {
             rounding: Some(Rounding::Nearest),
@@ -97,7 +97,7 @@ impl<'a> Mode<'a> {
         }
     }
 
-    /// With a known rounding.
+    /// The mode with a known rounding.
     pub(super) fn rounded(self, rounding: Rounding) -> Self {
         Self {
             rounding: Some(rounding),
@@ -139,17 +139,18 @@ pub(super) trait Float: Lane + PartialOrd {
     /// How both compare; `Some(None)`: they do not.
     /// `signals`: a NaN of any kind raises an exception.
     fn compare(self, other: Self, signals: bool, mode: Mode<'_>) -> Option<Option<Ordering>>;
-    /// To an integer in the way that bits 0 to 2 of `control` say.
+    /// Rounds to an integer in the way that bits 0 to 2 of `control` say.
     fn round(self, control: u8, mode: Mode<'_>) -> Option<Self>;
-    /// To a double: always exact.
+    /// Widens to a double, which is always exact.
     fn widen(self, mode: Mode<'_>) -> Option<f64>;
-    /// From a double.
+    /// Narrows a double.
     fn narrow(value: f64, mode: Mode<'_>) -> Option<Self>;
-    /// From an integer.
+    /// Converts an integer to this type.
     fn from_integer(value: i128, mode: Mode<'_>) -> Option<Self>;
-    /// To an integer of 32 or 64 bits, cut off or rounded. What does not fit is the least integer.
+    /// Converts to an integer of 32 or 64 bits, cut off or rounded. What does not fit is the least
+    /// integer.
     fn to_integer(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<i64>;
-    /// To an unsigned integer. What does not fit is the greatest.
+    /// Converts to an unsigned integer. What does not fit is the greatest.
     fn to_unsigned(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<u64>;
 }
 
@@ -414,7 +415,7 @@ macro_rules! float {
                 }
             }
 
-            /// To an integer, cut off or rounded.
+            /// The value as an integer, cut off or rounded.
             fn rounded_or_cut(value: $float, cut: bool, mode: Mode<'_>) -> Option<f64> {
                 let result = if cut || value == value.trunc() || value.is_nan() {
                     value.trunc()
@@ -426,7 +427,7 @@ macro_rules! float {
                 certain.then_some(f64::from(result))
             }
 
-            /// To an integer.
+            /// The value rounded to an integer.
             fn whole(value: $float, rounding: Rounding) -> $float {
                 match rounding {
                     Rounding::Nearest => value.round_ties_even(),
