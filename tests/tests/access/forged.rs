@@ -14,7 +14,7 @@ use protocol::{
 
 use crate::common::{ensure, text};
 use crate::people::{People, Person};
-use crate::reader::{Reader, frames, profile_of, refusal_of, replies, view_of};
+use crate::reader::{Reader, frames, laid_open, profile_of, refusal_of, replies, view_of};
 use crate::service::Service;
 use crate::{ALICE, BOB};
 
@@ -192,7 +192,8 @@ pub(crate) fn handed_over() -> Result<(), Failed> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;
     let view = view_of(replies(&bytes)?)?;
-    let has = |key: u64| view.windows(8).any(|window| window == key.to_be_bytes());
+    let bytes = laid_open(&view)?;
+    let has = |key: u64| bytes.windows(8).any(|window| window == key.to_be_bytes());
     ensure(has(people[1].key) && !has(people[0].key), || {
         "another's view".to_owned()
     })?;

