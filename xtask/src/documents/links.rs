@@ -161,6 +161,8 @@ fn is_path(span: &str) -> bool {
         && !span.starts_with(['/', '.', '~'])
         && span.chars().all(is_named)
         && ending.is_some_and(|ending| ENDINGS.contains(&ending))
+        // A header of the kernel.
+        && !span.starts_with("linux/")
         // A name in capitals stands for any.
         && !["NAME", "NNN"].iter().any(|name| span.contains(name))
 }
@@ -197,7 +199,10 @@ mod tests {
     /// are let be.
     #[test]
     fn paths() {
-        assert_eq!(findings("`src/raw.rs` `/etc/a.toml` `a/NAME.rs`"), [""; 0]);
+        assert_eq!(
+            findings("`src/raw.rs` `/etc/a.toml` `a/NAME.rs` `linux/bpf.h`"),
+            [""; 0]
+        );
         assert_eq!(findings("`src/rows.rs`"), ["no file src/rows.rs"]);
     }
 
