@@ -1,8 +1,9 @@
 //! The events of a window, and what consumes them.
 //!
 //! The interpreter says what each instruction does, by process addresses. The stage
-//! ([`crate::pipeline::stage`]) turns that into events of the program: instructions by image and address,
-//! calls with their site and callee, jumps, returns. Every [`Consumer`] gets all events in order.
+//! ([`crate::pipeline::stage`]) turns that into events of the program: instructions by image and
+//! address, calls with their site and callee, jumps, returns. Every [`Consumer`] gets all events in
+//! order.
 //!
 //! A consumer overrides the methods of the events that it wants. The other methods are empty and
 //! are inlined, so an event that nobody wants costs no instruction. The same holds for a consumer

@@ -6,9 +6,9 @@
 //! - `machine`: images, processes and their address spaces, and what a window may see of them.
 //! - `events`: the events of a window, and what those share that consume them.
 //! - `consumers`: the tables of value profiles, branches and calls (crate `hotlist`).
-//! - `pipeline`: the way of a sample. The readers' batches (`sampler`) are merged by time (`merge`),
-//!   attributed (`machine`), accepted or thinned (`blocks`), interpreted (crate `interpreter`) and
-//!   made events (`stage`). `collector` holds these together.
+//! - `pipeline`: the way of a sample. The readers' batches (`sampler`) are merged by time
+//!   (`merge`), attributed (`machine`), accepted or thinned (`blocks`), interpreted (crate
+//!   `interpreter`) and made events (`stage`). `collector` holds these together.
 //! - `store`: what was collected is flushed (crate `profiledb`).
 //! - `session`: the loop around a collector.
 //! - `settings`: arguments and configuration.

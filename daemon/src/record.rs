@@ -276,15 +276,16 @@ struct Recording<'a> {
     ending: &'a mut Ending,
     /// The last flush failed.
     failing: bool,
-    /// Those that are sampled, until it was said that they have changed; only of the whole machine can
-    /// that be told.
+    /// Those that are sampled, until it was said that they have changed; only of the whole machine
+    /// can that be told.
     processors: Option<Processors>,
     /// When they are looked at next.
     next_second: Instant,
 }
 
 impl Recording<'_> {
-    /// A processor that was offline is not sampled any more: that is said, and shown by `vcpi status`.
+    /// A processor that was offline is not sampled any more: that is said, and shown by `vcpi
+    /// status`.
     fn look_at_processors(&mut self, session: &mut Session) {
         let now = Instant::now();
         if now < self.next_second {

@@ -23,8 +23,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     let kernel = Kernel::of_recording(header.kernel_text, header.kernel_build_id.as_deref());
     collector.replay(Pid(header.own_pid), kernel);
     let read = feed(&mut reader, &mut collector, &mut store);
-    // What could be read before the damage is good, and is said not to be all: here, and to whoever reads
-    // the database.
+    // What could be read before the damage is good, and is said not to be all: here, and to whoever
+    // reads the database.
     if read.is_err() {
         collector.lost(Loss::RestOfADamagedRecording, 1);
     }

@@ -29,15 +29,15 @@ pub struct Decoded {
     pub(crate) len: u8,
     /// Bytes of the operands that it does nothing with but compare; 0: it is no comparison.
     pub(crate) compared: u8,
-    /// It accesses an explicit memory operand.
+    /// The instruction accesses an explicit memory operand.
     pub(crate) accesses_memory: bool,
     /// The effective address is one, and made from a register: a value worth an event.
     pub(crate) variable_address: bool,
-    /// The values it writes are constants of its encoding: no news.
+    /// The values that the instruction writes are constants of its encoding, which are no events.
     pub(crate) constant: bool,
     /// The first two operands are one register.
     pub(crate) same_register: bool,
-    /// It lets others see what was stored before it.
+    /// The instruction lets others see what was stored before it.
     pub(crate) fences: bool,
     /// What a conditional branch, move or set depends on.
     pub(crate) condition: ConditionCode,
@@ -45,7 +45,7 @@ pub struct Decoded {
     pub(crate) instruction: Instruction,
     /// Number of the base register whose value is one.
     pub(crate) base: Option<u8>,
-    /// How it is prepared for traces.
+    /// How traces have the instruction prepared.
     pub(crate) prepared: Kind,
     pub(crate) support: Support,
     /// What it leaves unknown, if it is skipped.

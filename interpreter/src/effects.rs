@@ -48,7 +48,7 @@ pub(crate) enum Place {
 /// What an instruction stores, where the decoder's tables are not enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Store {
-    /// So many bytes where a register points to, at a multiple of `aligned`.
+    /// Bytes where a register points to, at a multiple of `aligned`.
     At {
         pointer: Pointer,
         bytes: u16,

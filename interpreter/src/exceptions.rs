@@ -9,12 +9,13 @@ pub enum Fate {
     CannotHappen,
     /// The window goes on: the thread does so too, as if nothing had been.
     GoesOn,
-    /// It ends the window where it must be raised; where it can be, the window goes on.
+    /// The exception ends the window where it must be raised. Where it can be raised, the window
+    /// goes on.
     EndsIfCertain,
 }
 
 impl Fate {
-    /// In words.
+    /// The fate in words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Ends => "ends",
@@ -28,9 +29,9 @@ impl Fate {
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Exception {
-    /// Its vectors in the processor's table, as the manuals write them; `-`: it has none.
+    /// The exception's vectors in the processor's table, as the manuals write them; `-` for none.
     pub vector: &'static str,
-    /// Its mnemonic, or a name.
+    /// The exception's mnemonic, or a name.
     pub name: &'static str,
     /// What becomes of the window.
     pub fate: Fate,

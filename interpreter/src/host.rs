@@ -48,9 +48,9 @@ pub trait Memory {
         CodeMemory::Fixed
     }
 
-    /// An instruction is about to be interpreted that lets others see all that the window stored before
-    /// it and in it: what they write from then on may be another thing than they did write. A locked
-    /// one loads and stores at one moment, so that holds of its own load, too.
+    /// An instruction is about to be interpreted that lets others see all that the window stored
+    /// before it and in it: what they write from then on may be another thing than they did write.
+    /// A locked one loads and stores at one moment, so that holds of its own load, too.
     fn fence(&mut self) {}
 }
 
@@ -74,8 +74,8 @@ pub enum Verdict {
         /// The highest address.
         last: u64,
     },
-    /// It goes through as far as is known. What is stored is unknown from then on. Where the program
-    /// has a [handler](crate::Handlers) for what does not go through, the window ends.
+    /// It goes through as far as is known. What is stored is unknown from then on. Where the
+    /// program has a [handler](crate::Handlers) for what does not go through, the window ends.
     Unverified,
     /// It raises an exception.
     Faults,

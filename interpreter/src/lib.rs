@@ -24,9 +24,9 @@
 //! [`DecodeCache::get_sampled`] decodes anew what differs from what it holds.
 //!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
-//! executing it is one call through a function pointer, for common instructions to a handler that was
-//! compiled for the width and the places of their operands. Windows that go where others went run
-//! from prepared [`Traces`], without fetching.
+//! executing it is one call through a function pointer, for common instructions to a handler that
+//! was compiled for the width and the places of their operands. Windows that go where others went
+//! run from prepared [`Traces`], without fetching.
 //!
 //! ```
 //! use interpreter::*;

@@ -27,7 +27,7 @@ pub(crate) const RDI: usize = 7;
 /// Where the window goes on after an instruction. Addresses are process addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
-    /// With the next instruction.
+    /// The window goes on with the next instruction.
     Next,
     /// There, known from the encoding.
     Jump(u64),
@@ -220,7 +220,7 @@ impl Machine<'_> {
         self.events.add(parameter, value);
     }
 
-    /// The same of the low `bytes` of a word.
+    /// Reports the low `bytes` of a word as an event.
     #[inline]
     pub(crate) fn event_of(&mut self, parameter: Parameter, word: Word, bytes: u32) {
         self.events.add_word(parameter, word, bytes);
@@ -276,7 +276,7 @@ impl Machine<'_> {
         self.partial_address(decoded)
     }
 
-    /// The same, byte by byte, of an address of any form.
+    /// An address of any form, worked out byte by byte.
     #[inline(never)]
     fn partial_address(&self, decoded: &Decoded) -> Word {
         let form = decoded.operands.address;

@@ -1,4 +1,5 @@
-//! Loads and stores of instructions: through the window's own stores to the memory of the interrupt.
+//! Loads and stores of instructions: through the window's own stores to the memory of the
+//! interrupt.
 
 use crate::host::{Access, Memory, Sink, Verdict};
 use crate::machine::{Allowed, Machine, check_canonical};

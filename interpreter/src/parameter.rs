@@ -46,8 +46,8 @@ pub enum Parameter {
     /// The value read for operand `i` of the instruction.
     Operand(u8),
     /// Integer argument `i` of a call by the platform's calling convention: what rdi rsi rdx rcx
-    /// r8 r9 held, whatever the called function makes of it. For hosts that record calls: a window reports arguments
-    /// with the call, not as value events.
+    /// r8 r9 held, whatever the called function makes of it. For hosts that record calls: a window
+    /// reports arguments with the call, not as value events.
     Arg(u8),
     /// What another general register held at a call, which some language's own calling convention
     /// passes an argument in; reported like [`Arg`](Self::Arg).

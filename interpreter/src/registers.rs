@@ -44,8 +44,8 @@ fn is_alignment_checked(rip: u64, rflags: u64) -> bool {
 
 impl Registers {
     /// Registers as an interrupt shows them: the general ones and the flags are known, the segment
-    /// bases and what vector instructions work with are not. The program has no handlers. `gpr` in the
-    /// processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
+    /// bases and what vector instructions work with are not. The program has no handlers. `gpr` in
+    /// the processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
     pub fn from_sample(gpr: [u64; 16], rip: u64, rflags: u64) -> Self {
         Self {
             gpr: gpr.map(Word::known),

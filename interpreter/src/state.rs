@@ -10,8 +10,8 @@ use crate::registers::Registers;
 pub struct State {
     /// The registers: before a window those that it starts from, after it what is known of those at
     /// its end. `rip` is then the next instruction, or the one that ended the window. If that one
-    /// was begun (it faults, or its direction or target is unknown) registers and flags may be those
-    /// in the midst of it.
+    /// was begun (it faults, or its direction or target is unknown) registers and flags may be
+    /// those in the midst of it.
     pub registers: Registers,
     pub(crate) overlay: Overlay,
     pub(crate) events: Events,

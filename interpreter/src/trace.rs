@@ -8,8 +8,9 @@
 //! led last. The handler of an instruction and its prepared form share all arithmetic, and what an
 //! instruction loads, stores and tells is the same in the same order.
 //!
-//! The commonest forms are prepared: integer operations on general registers, memory and immediates,
-//! branches, and moves of 16 bytes. Of all others the record says that the handler is to be called.
+//! The commonest forms are prepared: integer operations on general registers, memory and
+//! immediates, branches, and moves of 16 bytes. Of all others the record says that the handler is
+//! to be called.
 //!
 //! What was prepared holds as long as the host says so: see [`epoch`](crate::Code::epoch) and
 //! [`holds`](crate::Code::holds).

@@ -108,7 +108,7 @@ pub(crate) fn depends_on_processor(instruction: &Instruction, bytes: &[u8]) -> b
     differs || instruction.flow_control() != FlowControl::Next && is_narrowed(instruction, bytes)
 }
 
-/// Whether it is 0F 0D with a register.
+/// Whether the instruction is 0F 0D with a register.
 fn is_bare_prefetch(instruction: &Instruction) -> bool {
     let named = matches!(
         instruction.code(),
@@ -119,7 +119,7 @@ fn is_bare_prefetch(instruction: &Instruction) -> bool {
     named && instruction.op0_kind() == OpKind::Register
 }
 
-/// Whether it is 0F 1A or 0F 1B.
+/// Whether the instruction is 0F 1A or 0F 1B.
 fn is_of_bounds(instruction: &Instruction) -> bool {
     matches!(
         instruction.code(),

@@ -118,7 +118,7 @@ fn watched<C: Code + ?Sized>(machine: &Machine<'_>, code: &mut C, max: u32) -> (
     (max.min(u32::from(!repeated)), StopReason::SingleStep)
 }
 
-/// One instruction.
+/// Runs one instruction.
 #[inline]
 fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(), StopReason> {
     let pc = machine.registers.rip;
@@ -140,8 +140,8 @@ pub(crate) fn execute(
     instruction: &Decoded,
     (pc, bias, mark): (u64, u64, u32),
 ) -> Result<Flow, StopReason> {
-    // What a locked instruction loads it stores to at once: had the word been another one's since, that
-    // one would have met the store.
+    // What a locked instruction loads it stores to at once: had the word been another one's since,
+    // that one would have met the store.
     if instruction.fences {
         machine.memory.fence();
     }

@@ -1,15 +1,14 @@
 //! The profile database: one SQLite file that a collector appends to and reports read.
 //!
-//! Responsible for the schema (`schema/0002.sql` and the files behind it are its one explanation), for
-//! [`Writer`], which saves whole flushes or nothing of them, for [`Profile`],
-//! which gives the rows of one or many files as plain vectors, for [`Directory`],
-//! which keeps the files of a service in order, and for [`view`], which writes what
-//! one reader may see into a file of its own. It knows neither how
-//! values arise nor how they are shown.
+//! Responsible for:
 //!
-//! What makes it fast: ids of what recurs (images, processes, PCs) are remembered
-//! between flushes, statements are prepared once, a flush is one transaction, and a
-//! reader goes through each table once, in the order in which it lies in the file.
+//! - the schema, which `schema/0002.sql` and the files behind it explain;
+//! - [`Writer`], which saves whole flushes or nothing of them;
+//! - [`Profile`], which gives the rows of one or many files as plain vectors;
+//! - [`Directory`], which keeps the files of a service in order, and [`rollup`], which adds up what
+//!   is past;
+//! - [`view`], which writes what one reader may see into a file of its own;
+//! - [`Loss`], the table of everything that can be lost.
 //!
 //! Without the feature `database` the crate is [`packed`] alone, and knows no SQLite.
 //!

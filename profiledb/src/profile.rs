@@ -27,8 +27,8 @@ pub struct Filter {
     /// Images by path, by file name, or by the first four or more digits of the build id.
     pub images: Vec<String>,
     /// Only lists of parameters whose names begin so, also those of executions; empty lets all
-    /// through. Of the rest there are the instructions ([`Profile::passed_over`]). All may be read of
-    /// rows that do not lie in chunks, and of an image whose file nothing but its code tells.
+    /// through. Of the rest there are the instructions ([`Profile::passed_over`]). All may be read
+    /// of rows that do not lie in chunks, and of an image whose file nothing but its code tells.
     pub parameters: Vec<String>,
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`Profile::totals`]).
@@ -219,13 +219,13 @@ pub struct Profile {
     pub counters: BTreeMap<(String, String), u64>,
     /// Those of the flush among them that ended last: how it is now, if a collector is at work.
     pub latest: Option<FlushCounters>,
-    /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin and
-    /// end in nanoseconds of the Unix epoch. All of it counts at its end.
+    /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin
+    /// and end in nanoseconds of the Unix epoch. All of it counts at its end.
     pub cut: Option<(i64, i64)>,
     /// Function names, by image and address.
     pub symbols: Vec<SymbolRow>,
-    /// Instructions that no row is about but those that [`Filter::parameters`] leaves out: addresses
-    /// in order, by the index of their image.
+    /// Instructions that no row is about but those that [`Filter::parameters`] leaves out:
+    /// addresses in order, by the index of their image.
     pub passed_over: Vec<Vec<u64>>,
 }
 
@@ -334,8 +334,8 @@ impl Profile {
     ///
     /// What was seen at a PC counts at the one that `place` says, by their indices, and nowhere if
     /// that says `None`; its call site is the one that `caller` says, none if that says `None`.
-    /// Each group has coins of its own, so that what else is wanted changes nothing in it. One group
-    /// at a time is added up.
+    /// Each group has coins of its own, so that what else is wanted changes nothing in it. One
+    /// group at a time is added up.
     pub fn merged<'p, C: Coins + 'p>(
         &'p self,
         place: impl Fn(usize) -> Option<usize>,

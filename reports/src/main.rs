@@ -1,10 +1,12 @@
 //! `vcpi`: reports on profile databases.
 //!
-//! A run reads the inputs as one [`profiledb::Profile`], names its addresses
-//! ([`symbols`]), adds up what was asked for ([`view`]) and prints one report
-//! ([`mod@report`]). It needs no privilege but to read its inputs and, for names and
-//! instructions, the images that were profiled. Databases and images may be
-//! hostile; reports are written only when they are whole.
+//! A run reads the inputs as one [`profiledb::Profile`], names its addresses ([`symbols`]), adds up
+//! what was asked for ([`view`]) and prints one report ([`mod@report`]). A report of one function
+//! reads that function's rows alone ([`mod@asked`]).
+//!
+//! `vcpi` needs no privilege but to read its inputs and, for names and instructions, the images
+//! that were profiled. Databases and images may be hostile. `vcpi` writes a report only when it is
+//! whole.
 
 mod absent;
 mod args;

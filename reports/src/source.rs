@@ -70,8 +70,8 @@ pub(crate) fn source(common: &Common) -> Result<Source, Failure> {
     }
 }
 
-/// The rows asked for; a function is `named` in the report's own words or not. Images are not among the filter's conditions: rows of
-/// other images still tell who called.
+/// The rows asked for; a function is `named` in the report's own words or not. Images are not among
+/// the filter's conditions: rows of other images still tell who called.
 pub(crate) fn filter(cli: &Cli, named: bool) -> Result<Filter, Failure> {
     let common = &cli.common;
     let now = Zoned::now();

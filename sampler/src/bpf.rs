@@ -308,10 +308,10 @@ impl Bpf {
 
 /// How many events a CPU's clock consists of, each as many times as slow.
 ///
-/// An interval of the software clock stays in force for many samples, and a loop of the program may be
-/// in step with it for as long. Of several events each has an interval of its own, and between two
-/// samples of one a loop has more time to get out of step. Counters of cycles are few, and the timer
-/// draws each interval anew.
+/// An interval of the software clock stays in force for many samples, and a loop of the program may
+/// be in step with it for as long. Of several events each has an interval of its own, and between
+/// two samples of one a loop has more time to get out of step. Counters of cycles are few, and the
+/// timer draws each interval anew.
 fn clocks_of(clock: Clock) -> u64 {
     match clock {
         Clock::Timer => 0,
@@ -413,7 +413,7 @@ mod tests {
     use super::HANDLER;
 
     /// `bpf_task_pt_regs`, the last helper that Linux 5.15 has, in the order of the kernel's
-    /// `linux/bpf.h`.
+    /// `<linux/bpf.h>`.
     const LAST_OF_5_15: i32 = 175;
 
     /// The helpers that the handler calls, by the kernel's numbers.

@@ -281,12 +281,12 @@ pub struct Capture {
     pub fs_base: Option<u64>,
     /// The same of GS.
     pub gs_base: Option<u64>,
-    /// All memory was read twice, because others may write it: [`Capture::changes`] tells the pieces
-    /// that were not the same, and code or a stack that were not are left out. Without a second look
-    /// nobody else has the memory, but for what the process shares with others.
+    /// All memory was read twice, because others may write it: [`Capture::changes`] tells the
+    /// pieces that were not the same, and code or a stack that were not are left out. Without a
+    /// second look nobody else has the memory, but for what the process shares with others.
     pub second_look: bool,
-    /// Which exceptions the program has handlers for; `None`: not known, as in the kernel. It is not
-    /// among what is serialized, which has no room for it in older forms.
+    /// Which exceptions the program has handlers for; `None`: not known, as in the kernel. It is
+    /// not among what is serialized, which has no room for it in older forms.
     #[serde(skip)]
     pub handlers: Option<SignalHandlers>,
     /// Memory as it was read.
@@ -300,8 +300,8 @@ pub(crate) struct Memory {
     pub(crate) frames: u8,
     /// How many bytes of code.
     pub(crate) code: u8,
-    /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]), pieces
-    /// (a head of 8 bytes, then bytes padded to 8), code (padded to 8 bytes).
+    /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]),
+    /// pieces (a head of 8 bytes, then bytes padded to 8), code (padded to 8 bytes).
     pub(crate) bytes: Part,
     /// Words, each for a piece that has changed: its number, and below it which of its words.
     pub(crate) changes: Part,

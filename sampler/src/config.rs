@@ -3,8 +3,8 @@
 use crate::bpf::abi;
 use crate::{Error, Pid, Share};
 
-/// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one. The
-/// shortest mean of [`Clock::Timer`], too.
+/// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one.
+/// The shortest mean of [`Clock::Timer`], too.
 pub const CPU_CLOCK_FLOOR: u64 = 10_000;
 
 /// The longest mean interval, in any clock's unit.

@@ -34,24 +34,24 @@ const MAX_MINI_KIB: u32 = 80 << 10;
 pub struct Segment {
     /// Virtual address.
     pub address: u64,
-    /// Where it is in the file.
+    /// Where the segment is in the file.
     pub offset: u64,
-    /// Its bytes in the file.
+    /// Bytes of the segment in the file.
     pub file_size: u64,
-    /// It may be written.
+    /// The segment may be written.
     pub writable: bool,
-    /// It may be executed.
+    /// The segment may be executed.
     pub executable: bool,
 }
 
 /// Why a file cannot be used.
 #[derive(Debug)]
 pub enum Error {
-    /// It is no longer there, or may not be read.
+    /// The file is no longer there, or may not be read.
     Io(std::io::Error),
     /// A device, a directory, or the like.
     NotAFile,
-    /// Not ELF, or broken.
+    /// The file is no ELF file, or broken.
     Malformed,
     /// Code of another machine.
     Foreign,
@@ -147,7 +147,7 @@ impl Binary {
         })
     }
 
-    /// Whether its code is that of the 64-bit mode.
+    /// Whether the file's code is that of the 64-bit mode.
     #[must_use]
     pub fn is_64(&self) -> bool {
         self.is_64
@@ -182,8 +182,8 @@ impl Binary {
         self.piece(address, PIECE, OVERLAP)
     }
 
-    /// As [`Binary::bytes`], but 32 of them or more: who looks at single instructions all over a large
-    /// file does not read most of it.
+    /// As [`Binary::bytes`], but 32 of them or more: who looks at single instructions all over a
+    /// large file does not read most of it.
     #[must_use]
     pub fn few_bytes(&self, address: u64) -> Option<&[u8]> {
         self.piece(address, LEAF, LEAF_OVERLAP)

@@ -33,7 +33,7 @@ pub(crate) struct Symbol {
     rank: u8,
     table: u8,
     name: u32,
-    /// Its place among all that were read.
+    /// The symbol's place among all that were read.
     number: u32,
 }
 
@@ -42,7 +42,7 @@ impl Symbol {
         self.end > self.start
     }
 
-    /// Whether it is a function that says how long it is.
+    /// Whether the symbol is a function that says how long it is.
     pub(crate) fn is_sized_function(&self) -> bool {
         self.has_size() && self.strength == Strength::Typed && !self.is_data
     }
@@ -68,7 +68,7 @@ impl Strings {
 /// Symbols of code.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
-    /// By start; of those with the same start the best name comes last.
+    /// Symbols by start; of those with the same start the best name comes last.
     pub(crate) list: Vec<Symbol>,
     strings: Vec<Strings>,
     /// Whether a table was among them that names local functions, too.

@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use vcpi_tests::programs::{root, target_dir};
 
+use crate::documents;
 use crate::kernels;
 use crate::layers;
 use crate::process::{cargo, run as run_command};
@@ -26,6 +27,7 @@ pub(crate) fn run() -> Result<()> {
     ]))?;
     run_command(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     layers::run()?;
+    documents::check_text()?;
     fuzz_targets()?;
     extension()?;
 
@@ -34,6 +36,8 @@ pub(crate) fn run() -> Result<()> {
     let words = test_command(&readme).context("README.md shows no `cargo xtask test`")?;
     let (program, args) = words.split_first().context("an empty command")?;
     run_command(Command::new(program).args(args).current_dir(root()))?;
+    // The programs are built by now.
+    documents::check_options()?;
     kernels::run_where_possible()
 }
 

@@ -7,7 +7,8 @@
 //! there to the next event is met because it is the next one, however long it takes: later events
 //! are shares of executions. Both are kept apart where windows are long enough for it. All such
 //! windows count for both. Refusing those behind stalls would make shares of time wrong by up to
-//! 35 points; later events have forgotten where the window began (`docs/decisions/thinning.md`).
+//! 35 points; later events have forgotten where the window began
+//! (`docs/decisions/059-which-windows-count.md`).
 //!
 //! Two things must be undone or told:
 //!
@@ -35,8 +36,8 @@ use crate::events::{NONE, Shared};
 /// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
 const LONG: u32 = 64;
 
-/// How far events next to each other may depend on each other: a share of executions is off by about
-/// this part of what lies between the shares of time and of executions.
+/// How far events next to each other may depend on each other: a share of executions is off by
+/// about this part of what lies between the shares of time and of executions.
 const MOST_ALIKE: f64 = 0.1;
 
 /// The instructions of a window, if that is long enough; else 0.
@@ -412,8 +413,8 @@ mod tests {
         assert!(known < 0.5, "{known}");
     }
 
-    /// A window behind a stall counts for values in full; its branches and calls count in part. One of a
-    /// long interval counts twice.
+    /// A window behind a stall counts for values in full; its branches and calls count in part. One
+    /// of a long interval counts twice.
     #[test]
     fn windows_in_part() {
         let mut bench = OneSite::new(WINDOW, 7);

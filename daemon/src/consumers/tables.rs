@@ -1,4 +1,5 @@
-//! What has been collected since the last flush: cycles, what the consumers of windows keep, counters.
+//! What has been collected since the last flush: cycles, what the consumers of windows keep,
+//! counters.
 //!
 //! Memory is bounded: every entry is counted against a budget, and when it is used up the
 //! caller flushes. Should that fail, what does not fit is counted as lost.
@@ -133,8 +134,9 @@ impl Tables {
         counters
     }
 
-    /// Counts interrupts and the sum of their intervals. Where there is no room for the caller, it is
-    /// left out; where there is none at all, they are counted as lost. Returns the caller's index.
+    /// Counts interrupts and the sum of their intervals. Where there is no room for the caller, it
+    /// is left out; where there is none at all, they are counted as lost. Returns the caller's
+    /// index.
     pub(crate) fn add_cycles(
         &mut self,
         owner: Owner,

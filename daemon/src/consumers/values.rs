@@ -145,8 +145,8 @@ impl Values {
         place.likely = self.count_value(shared, place.likely, value, moment);
     }
 
-    /// The profile of a key that is not where it was looked for. `None`, and counted, if there is no
-    /// room.
+    /// The profile of a key that is not where it was looked for. `None`, and counted, if there is
+    /// no room.
     #[inline(never)]
     fn other_profile(
         &mut self,

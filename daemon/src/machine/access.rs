@@ -6,9 +6,9 @@
 //! process is gone), the last one that was had must do. Where it cannot be believed (the process
 //! unmaps and maps again at that place), a page that was read at the interrupt was mapped.
 //!
-//! Where it "goes through" though nobody was ever asked, or what is stored is unknown, the window ends
-//! if the program has a handler for what does not go through ([`interpreter::Handlers`]): without one,
-//! such an access ends the process.
+//! Where it "goes through" though nobody was ever asked, or what is stored is unknown, the window
+//! ends if the program has a handler for what does not go through ([`interpreter::Handlers`]):
+//! without one, such an access ends the process.
 //!
 //! Pages that are not present yet, and those that are copied when they are written, are mapped: the
 //! thread notices nothing of it. Beyond the end of its file, a mapping counts as nothing mapped.
@@ -33,10 +33,10 @@
 //! is known to go through but to pages that were read at the interrupt; by `userfaultfd`, no store
 //! but to the top of the stack.
 //!
-//! Protection keys: which key a mapping has, and which keys a thread may use, is not known. What was
-//! read at the interrupt could be read; a change of keys (`wrpkru`) ends the window. A program that has
-//! keys, and a handler, has no other access that is known to go through. A mapping that may only be
-//! executed may have such a key, so nothing is known of loads from it.
+//! Protection keys: which key a mapping has, and which keys a thread may use, is not known. What
+//! was read at the interrupt could be read; a change of keys (`wrpkru`) ends the window. A program
+//! that has keys, and a handler, has no other access that is known to go through. A mapping that
+//! may only be executed may have such a key, so nothing is known of loads from it.
 
 use interpreter::{Access, CodeMemory, Verdict};
 use sampler::Vma;
@@ -291,8 +291,8 @@ impl View<'_> {
         })
     }
 
-    /// Whether a store to one of the bytes from `first` to `last` may change that at `other`, which is
-    /// none of them.
+    /// Whether a store to one of the bytes from `first` to `last` may change that at `other`, which
+    /// is none of them.
     pub(crate) fn may_alias(&self, first: u64, last: u64, other: u64) -> bool {
         if self.is_kernel() {
             return may_alias_in_kernel(first, last, other, self.stack_pointer);
@@ -327,8 +327,8 @@ impl View<'_> {
 
     /// Which stores of the thread can change the code at an address.
     pub(crate) fn code_memory(&self, address: u64) -> CodeMemory {
-        // The kernel's text is written under none of its addresses: it is patched through an address
-        // space of its own, in the lower half.
+        // The kernel's text is written under none of its addresses: it is patched through an
+        // address space of its own, in the lower half.
         if self.is_kernel() {
             return CodeMemory::Fixed;
         }
@@ -352,8 +352,8 @@ impl View<'_> {
     }
 }
 
-/// Whether what is stored between two addresses may be the byte at `other`: the same byte of the same
-/// file (memory without a file has one, if it is shared).
+/// Whether what is stored between two addresses may be the byte at `other`: the same byte of the
+/// same file (memory without a file has one, if it is shared).
 fn is_same_memory(stored: &Vma, (first, last): (u64, u64), read: &Vma, other: u64) -> bool {
     let file = |vma: &Vma| (vma.major, vma.minor, vma.inode);
     // What goes to private memory shows nowhere else, and private memory without a file is nowhere
@@ -367,8 +367,8 @@ fn is_same_memory(stored: &Vma, (first, last): (u64, u64), read: &Vma, other: u6
     (offset(stored, low)..=offset(stored, high)).contains(&byte)
 }
 
-/// Of the kernel's own memory it accesses none that it may not. What it accesses of the program's may
-/// be missing, and it knows how to go on then.
+/// Of the kernel's own memory it accesses none that it may not. What it accesses of the program's
+/// may be missing, and it knows how to go on then.
 fn check_in_kernel(address: u64, bytes: u64) -> Verdict {
     let last = address.saturating_add(bytes - 1);
     // Errors are told as pointers to the last page.

@@ -1,5 +1,5 @@
-//! The code that a window runs through: as it was read at the interrupt, else as the image's file has
-//! it, where that is certain to be the same.
+//! The code that a window runs through: as it was read at the interrupt, else as the image's file
+//! has it, where that is certain to be the same.
 
 #[cfg(test)]
 mod tests;

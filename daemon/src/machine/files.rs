@@ -1,5 +1,5 @@
-//! Which file a mapping is of: its build id, else its content id, looked up when the mapping is heard
-//! of.
+//! Which file a mapping is of: its build id, else its content id, looked up when the mapping is
+//! heard of.
 //!
 //! The kernel would tell it, but spoils the recordings of others in doing so (crate `sampler`). So
 //! the file is looked at here: through the mapping itself as long as that is there, and by its

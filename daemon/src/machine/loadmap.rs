@@ -51,7 +51,8 @@ pub(crate) struct Process {
     threads: Option<u32>,
     /// When its first thread ended.
     exited: Option<u64>,
-    /// The same, known before that is taken notice of: what waits of the process is looked at first.
+    /// The same, known before that is taken notice of: what waits of the process is looked at
+    /// first.
     pub(crate) ends: Option<u64>,
 }
 
@@ -509,9 +510,9 @@ mod tests {
         assert_eq!((loadmap.exited, loadmap.gone.len()), (0, 0));
     }
 
-    /// A heap that is given back and grows again says nothing new; one that grows further does, and so
-    /// does what was mapped within it, and the heap over that, and a change of rights. A file's name
-    /// makes no heap. What was unmapped and mapped again may be unmapped.
+    /// A heap that is given back and grows again says nothing new; one that grows further does, and
+    /// so does what was mapped within it, and the heap over that, and a change of rights. A file's
+    /// name makes no heap. What was unmapped and mapped again may be unmapped.
     #[test]
     fn heaps() {
         let (mut loadmap, pid) = (Loadmap::new(1 << 20), Pid(4_000_001));

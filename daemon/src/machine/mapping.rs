@@ -160,8 +160,8 @@ impl Mapping {
         self.shared || self.kernel_writes
     }
 
-    /// Whether `self`, mapped over `old`, shows the same file pages at the same place: then only the
-    /// rights change.
+    /// Whether `self`, mapped over `old`, shows the same file pages at the same place: then only
+    /// the rights change.
     pub(crate) fn has_same_pages(&self, old: &Self) -> bool {
         old.image == self.image
             && old.kind == self.kind

@@ -115,8 +115,8 @@ impl Maps {
         maps
     }
 
-    /// Enters a mapping; what it covers of older ones is gone. Without room for it, nothing is known
-    /// of its addresses any more, and `false` is returned.
+    /// Enters a mapping; what it covers of older ones is gone. Without room for it, nothing is
+    /// known of its addresses any more, and `false` is returned.
     pub(crate) fn insert(&mut self, new: Mapping) -> bool {
         // Much memory is mapped, given back and mapped again.
         if new.start >= new.end || self.tree.mappings.get(&new.start) == Some(&new) {
@@ -213,8 +213,9 @@ impl Maps {
         self.tree.has_shared || self.is_unsure()
     }
 
-    /// Whether private pages of a file lie there that is no program's: what others write to the file
-    /// shows in those that were not written here. (A program's file is not written while it runs.)
+    /// Whether private pages of a file lie there that is no program's: what others write to the
+    /// file shows in those that were not written here. (A program's file is not written while it
+    /// runs.)
     pub(crate) fn is_data_file(&self, address: u64) -> bool {
         let Some(mapping) = self.find(address).filter(|mapping| mapping.is_file()) else {
             return false;
@@ -299,8 +300,8 @@ mod tests {
         assert!(maps.find(0x9000).is_none() && maps.find(0xfff).is_none());
     }
 
-    /// What was shared once may be so yet; code that was mapped once is remembered, and whether some
-    /// of it was of no file.
+    /// What was shared once may be so yet; code that was mapped once is remembered, and whether
+    /// some of it was of no file.
     #[test]
     fn what_was_mapped_is_remembered() {
         let mut maps = Maps::new(&Room::new(100));

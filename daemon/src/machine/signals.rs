@@ -1,8 +1,8 @@
 //! Which exceptions a process has handlers for, where no interrupt told: the engine `ring`.
 //!
 //! `/proc/PID/status` tells of now. An answer is good for samples before it: a handler that was
-//! there once is taken to be there until the program ends. One that comes and goes between two looks
-//! is not seen. Of a process that is gone nothing is known.
+//! there once is taken to be there until the program ends. One that comes and goes between two
+//! looks is not seen. Of a process that is gone nothing is known.
 
 use interpreter::Handlers;
 use sampler::{Pid, SignalHandlers};

@@ -58,8 +58,8 @@ pub(crate) struct View<'a> {
     data: Cell<Option<Spot>>,
     /// The page that was found pristine last.
     pub(crate) pristine: Cell<Option<u64>>,
-    /// Pages that were asked for last and that nobody else writes, each with [`ASKED`] set. Of others
-    /// more may be known when they are asked for again.
+    /// Pages that were asked for last and that nobody else writes, each with [`ASKED`] set. Of
+    /// others more may be known when they are asked for again.
     unexposed: [Cell<u64>; PAGES_ASKED],
 }
 
@@ -247,8 +247,8 @@ impl View<'_> {
     }
 
     /// Whether code can be executed at an address of a mapping that cannot by the kernel's records.
-    /// Memory without a file may have been moved there, and of it they do not tell. Where the thread
-    /// was, it executed code.
+    /// Memory without a file may have been moved there, and of it they do not tell. Where the
+    /// thread was, it executed code.
     pub(crate) fn is_executable(&self, pc: u64, mapping: &Mapping) -> bool {
         if !mapping.is_anon() {
             return false;
@@ -288,8 +288,8 @@ impl View<'_> {
     }
 
     /// Whether somebody else may write at an address although only one thread uses this address
-    /// space: by the kernel's records, to a file that is mapped there, or because something shared may
-    /// have been moved there, which these do not tell.
+    /// space: by the kernel's records, to a file that is mapped there, or because something shared
+    /// may have been moved there, which these do not tell.
     #[inline]
     pub(crate) fn may_be_exposed(&self, address: u64) -> bool {
         let page = address & !(elf::PAGE as u64 - 1) | ASKED;

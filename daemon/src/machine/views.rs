@@ -4,13 +4,14 @@
 //! store shows at the other only if it goes through one that is shared and writable. A process that
 //! never had one has no such memory, and nobody needs to be asked:
 //! - Private memory is one page at one address. `fork` copies it for another process.
-//!   `MREMAP_DONTUNMAP` and `UFFDIO_MOVE` take a page from one address to another, and leave nothing;
-//!   `UFFDIO_COPY` makes a page of its own. Huge pages, and pages that the kernel merges because they
-//!   are alike (KSM), are no difference: a store makes a copy.
+//!   `MREMAP_DONTUNMAP` and `UFFDIO_MOVE` take a page from one address to another, and leave
+//!   nothing; `UFFDIO_COPY` makes a page of its own. Huge pages, and pages that the kernel merges
+//!   because they are alike (KSM), are no difference: a store makes a copy.
 //! - `mremap` with an old size of zero makes a second mapping, of shared memory only.
-//! - A private mapping of a file shows what is stored through a shared one, until it is written itself.
-//! - What others write (another thread, `process_vm_writev`, `io_uring`, a debugger) the thread does
-//!   not do itself: a window is what it computes when it runs on alone.
+//! - A private mapping of a file shows what is stored through a shared one, until it is written
+//!   itself.
+//! - What others write (another thread, `process_vm_writev`, `io_uring`, a debugger) the thread
+//!   does not do itself: a window is what it computes when it runs on alone.
 
 use sampler::{Mmap, MmapIdentity, Vma};
 
@@ -34,8 +35,8 @@ pub(crate) struct Views {
 /// Device and inode.
 type File = (u32, u32, u64);
 
-/// Memory that was mapped where such was known: it had been unmapped, which nothing tells. It may be
-/// again.
+/// Memory that was mapped where such was known: it had been unmapped, which nothing tells. It may
+/// be again.
 #[derive(Clone, Copy, Debug)]
 struct Remapped {
     start: u64,
@@ -139,8 +140,8 @@ mod tests {
         }
     }
 
-    /// Only what is of a file that was mapped shared and writable shows what is stored elsewhere; of
-    /// too many files, or where something went unnoticed, every file may.
+    /// Only what is of a file that was mapped shared and writable shows what is stored elsewhere;
+    /// of too many files, or where something went unnoticed, every file may.
     #[test]
     fn files() {
         let line = |shared: bool, writable: bool, inode: u64| MapsLine {

@@ -3,8 +3,8 @@
 //! The kernel's records tell of each mapping and each change of rights, but neither of what is
 //! unmapped nor of what is moved. Where that matters the kernel is asked, behind the sample. An
 //! answer is good for all samples that were taken before the question: what is mapped then, and was
-//! not mapped meanwhile by a record, was mapped at the sample. So a process whose samples are looked
-//! at many at a time is asked once for each mapping that its windows touch.
+//! not mapped meanwhile by a record, was mapped at the sample. So a process whose samples are
+//! looked at many at a time is asked once for each mapping that its windows touch.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -329,8 +329,8 @@ fn read(file: &File) -> Option<Vec<(Vma, bool)>> {
     (!lines.is_empty()).then(|| lines.into_iter().map(vma).collect())
 }
 
-/// What lies around an address, by all mappings. Below the main stack is nothing: what it may grow by
-/// is left out.
+/// What lies around an address, by all mappings. Below the main stack is nothing: what it may grow
+/// by is left out.
 fn around(vmas: &[(Vma, bool)], address: u64) -> Region {
     let start = address & !(PAGE - 1);
     match vmas.iter().find(|(vma, _)| vma.end > address) {
@@ -356,8 +356,8 @@ mod tests {
         (Vmas::new(pid, &LookRooms::new()), pid, 0)
     }
 
-    /// Of this very process: its code, a local variable, and the null page. One look serves all samples
-    /// before it, and none behind.
+    /// Of this very process: its code, a local variable, and the null page. One look serves all
+    /// samples before it, and none behind.
     #[test]
     fn own_regions() {
         let (mut vmas, _, local) = own();

@@ -96,8 +96,8 @@ impl SampleMemory<'_, '_> {
                 || last / 4096 != address / 4096 && self.view.may_be_exposed(last))
     }
 
-    /// The copy of the stack, which was made behind all pieces. What others may write of it was seen
-    /// at several moments, unless it was looked at a second time.
+    /// The copy of the stack, which was made behind all pieces. What others may write of it was
+    /// seen at several moments, unless it was looked at a second time.
     fn copied(&mut self, address: u64, len: usize) -> Option<&[u8]> {
         if self.stack_is_for_callers {
             return None;

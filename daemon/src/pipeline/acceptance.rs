@@ -2,20 +2,20 @@
 //!
 //! A window is accepted with the product of two probabilities, and may count twice.
 //!
-//! The first undoes the pull of stalls ([`crate::pipeline::blocks`]). It is for shares of executions.
-//! Windows that are long enough to tell these by what comes back ([`crate::consumers::tables`]) are all kept,
-//! since shares of time need all of them; there branches and calls count in part. In
-//! recordings of versions that went by plans the interrupt's handler has thrown a coin for a
-//! window, with a share somewhat above the probability. A second coin is thrown here, and the two
-//! are one of that probability.
+//! The first undoes the pull of stalls ([`crate::pipeline::blocks`]). It is for shares of
+//! executions. Windows that are long enough to tell these by what comes back
+//! ([`crate::consumers::tables`]) are all kept, since shares of time need all of them; there
+//! branches and calls count in part. In recordings of versions that went by plans the interrupt's
+//! handler has thrown a coin for a window, with a share somewhat above the probability. A second
+//! coin is thrown here, and the two are one of that probability.
 //!
 //! The second is for the sample's interval. An interval stays in force for many samples, so a phase
 //! of the program that meets a short one is sampled more often than a phase that meets a long one.
 //! Cycles are weighted by the interval. Hotlists count events: so the events of a window count as
 //! often as its interval is long, in mean intervals. A coin rounds that to a whole number: 0, 1 or
 //! 2 as a rule. The clock `timer` draws each interval anew: there each moment of the program is as
-//! likely as any other, and each window counts once. `docs/decisions/intervals.md` compares this
-//! with narrower intervals.
+//! likely as any other, and each window counts once.
+//! `docs/decisions/060-windows-count-by-interval.md` compares this with narrower intervals.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -60,11 +60,11 @@ impl Acceptance {
         self.once = self.mean;
     }
 
-    /// How far samples come at even distances of time ([`hotlist::Draws::even`]), beside the part of
-    /// them that is turned away: less the square of the coefficient of variation of intervals that
-    /// are each drawn anew, uniform on 1/2 to 3/2 of the mean. Others are in force for long, and
-    /// windows stand for them, but for the coin that rounds: the mean square of the intervals is
-    /// 13/12 of the square of the mean, that of the counts is 5/4 of it.
+    /// How far samples come at even distances of time ([`hotlist::Draws::even`]), beside the part
+    /// of them that is turned away: less the square of the coefficient of variation of intervals
+    /// that are each drawn anew, uniform on 1/2 to 3/2 of the mean. Others are in force for long,
+    /// and windows stand for them, but for the coin that rounds: the mean square of the intervals
+    /// is 13/12 of the square of the mean, that of the counts is 5/4 of it.
     pub(crate) fn evenness(&self) -> f64 {
         match self.once {
             0 => 1.0 - 1.0 / 12.0,
@@ -89,8 +89,8 @@ impl Acceptance {
         (means + self.coins.random::<f64>()) as u32
     }
 
-    /// Whether a window is not accepted, so that it is with this probability in all. The handler has
-    /// let this share of windows pass, and refused this one or not.
+    /// Whether a window is not accepted, so that it is with this probability in all. The handler
+    /// has let this share of windows pass, and refused this one or not.
     pub(crate) fn thinned(
         &mut self,
         probability: f64,
@@ -183,7 +183,8 @@ mod tests {
         }
     }
 
-    /// Another mean is the measure of new tables; no window counts more often than there is room for.
+    /// Another mean is the measure of new tables; no window counts more often than there is room
+    /// for.
     #[test]
     fn means() {
         let mut acceptance = Acceptance::new(3, Some(1_000_000));

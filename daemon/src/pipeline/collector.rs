@@ -103,7 +103,8 @@ pub(crate) struct Collector {
     /// Samples that have come.
     waiting: Waiting,
     own_pid: Pid,
-    /// The processor's kernel copies a few bytes by one instruction ([`crate::machine::window::Brought`]).
+    /// The processor's kernel copies a few bytes by one instruction
+    /// ([`crate::machine::window::Brought`]).
     copies_whole: bool,
     windows: u64,
     /// Of samples that were taken before this time, by their clock, no values are looked for.
@@ -181,9 +182,9 @@ impl Collector {
         }
     }
 
-    /// Says whether more comes than can be looked at. Then windows are left out, so that samples do not
-    /// find the handler's buffers full: their times and callers cost a tenth of what their values do.
-    /// A raw recording is to bring the same again, so none are where one is written.
+    /// Says whether more comes than can be looked at. Then windows are left out, so that samples do
+    /// not find the handler's buffers full: their times and callers cost a tenth of what their
+    /// values do. A raw recording is to bring the same again, so none are where one is written.
     pub(crate) fn set_behind(&mut self, is_behind: bool) {
         self.is_behind = is_behind && self.raw.is_none();
     }
@@ -305,8 +306,8 @@ impl Collector {
         }
     }
 
-    /// Lets a sample wait for others that were taken at its place; gives back what is none. In order of
-    /// time.
+    /// Lets a sample wait for others that were taken at its place; gives back what is none. In
+    /// order of time.
     pub(crate) fn put_off(&mut self, (record, evidence): Merged) -> Option<Merged> {
         let waits = self.raw.is_none() && matches!(record, Record::Sample(_) | Record::Packed(_));
         if !waits {
@@ -317,8 +318,9 @@ impl Collector {
     }
 
     /// Whether [samples that wait](Self::run_next) are to be looked at before this record is taken: it
-    /// tells of what they may see of their process, or whether there is one. Where there was no more
-    /// than data without a file and with the same rights, they see as much as where there is none.
+    /// tells of what they may see of their process, or whether there is one. Where there was no
+    /// more than data without a file and with the same rights, they see as much as where there is
+    /// none.
     pub(crate) fn precede(&mut self, record: &Record) -> bool {
         match record {
             Record::Mmap(mmap) => {

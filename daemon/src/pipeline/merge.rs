@@ -16,8 +16,8 @@ use crate::system::witness::{Evidence, Witness};
 const USUAL: usize = 4096;
 
 /// Merges per-CPU batches by time. Memory is bounded by how much is pushed before what is complete
-/// is taken, and by what the slowest CPU lets the others pile up, which the readers' time-outs limit
-/// to a fraction of a second.
+/// is taken, and by what the slowest CPU lets the others pile up, which the readers' time-outs
+/// limit to a fraction of a second.
 #[derive(Debug)]
 pub(crate) struct Merge {
     cpus: Vec<Cpu>,
@@ -83,9 +83,9 @@ impl Merge {
             };
             (record, evidence)
         }));
-        // Of what the kernel's ring and the handler's buffer had at a drain, the one lies behind the
-        // other, each all but sorted: an interrupt may write its record between the time stamp and the
-        // writing of another. The sort finds such runs and merges them.
+        // Of what the kernel's ring and the handler's buffer had at a drain, the one lies behind
+        // the other, each all but sorted: an interrupt may write its record between the time stamp
+        // and the writing of another. The sort finds such runs and merges them.
         let queue = cpu.queue.make_contiguous();
         let (before, new) = queue.split_at(unsorted);
         if let Some(earliest) = new.iter().map(time).min() {

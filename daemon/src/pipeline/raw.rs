@@ -4,9 +4,9 @@
 //! magic (8 bytes) | header | entry | entry | ...
 //! ```
 //! The header is JSON, an entry is in the format of postcard; each has its length and its checksum
-//! before it (CRC-32 of length and bytes; four bytes each, little-endian). Entries are the records in
-//! order of time, and what else was done between them; behind each stand the answers that the collector
-//! got about processes meanwhile. The last one says that it is the last.
+//! before it (CRC-32 of length and bytes; four bytes each, little-endian). Entries are the records
+//! in order of time, and what else was done between them; behind each stand the answers that the
+//! collector got about processes meanwhile. The last one says that it is the last.
 //!
 //! A recording holds registers, stacks and memory of other people's programs: the file is readable
 //! by its owner alone, and samples in denied images and of processes that are not dumpable are
@@ -98,7 +98,8 @@ pub(crate) enum Entry {
     Flush,
     /// Nothing comes any more: the collector ended in good order.
     End,
-    /// A sample with what its record has no room for: which exceptions the program had handlers for.
+    /// A sample with what its record has no room for: which exceptions the program had handlers
+    /// for.
     Handled(Record, Option<Evidence>, SignalHandlers),
 }
 
@@ -185,7 +186,8 @@ fn write_entry(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Of an entry, its length included: zeros, as a file has that was not written in full, are no entry.
+/// Of an entry, its length included: zeros, as a file has that was not written in full, are no
+/// entry.
 fn checksum(len: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&len.to_le_bytes());
@@ -367,8 +369,8 @@ mod tests {
         }
     }
 
-    /// What is written is read again; a file cut anywhere is said to be so, as is one with a bit of any
-    /// byte changed, and hostile lengths allocate nothing.
+    /// What is written is read again; a file cut anywhere is said to be so, as is one with a bit of
+    /// any byte changed, and hostile lengths allocate nothing.
     #[test]
     fn written_and_read() {
         let folder = tempfile::tempdir().expect("a folder");

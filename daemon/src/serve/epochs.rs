@@ -132,8 +132,8 @@ impl Epochs {
         Ok(())
     }
 
-    /// Sees whether nobody else gets into the directory. Where its mode has come to let others in, it
-    /// is put right: what was written meanwhile is closed to them by its own.
+    /// Sees whether nobody else gets into the directory. Where its mode has come to let others in,
+    /// it is put right: what was written meanwhile is closed to them by its own.
     ///
     /// # Errors
     /// They do, and nothing can be done about it from here.

@@ -1,9 +1,9 @@
 //! What has been collected and is in no database yet: readers are given it as well.
 //!
-//! A reader's worker asks the service's loop, which copies those rows of its tables that this reader
-//! may see; all else is the worker's: it writes them to a database in memory, whose rows are then
-//! judged like those of files. Nobody waits for a reader: the loop copies once in a while, for a
-//! bounded part of its time, and a worker that gets nothing in time does without.
+//! A reader's worker asks the service's loop, which copies those rows of its tables that this
+//! reader may see; all else is the worker's: it writes them to a database in memory, whose rows are
+//! then judged like those of files. Nobody waits for a reader: the loop copies once in a while, for
+//! a bounded part of its time, and a worker that gets nothing in time does without.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};

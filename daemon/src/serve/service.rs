@@ -228,7 +228,8 @@ impl Service {
         self.figures.starts += 1;
         self.troubles.end(SAMPLING);
         self.begin_looks(&session);
-        // Whoever asks before the first second is over, or on a machine where that is long, is told.
+        // Whoever asks before the first second is over, or on a machine where that is long, is
+        // told.
         self.peers.publish(self.figures(Some(&session)));
         self.manager.ready();
         session.collect(&batches, self)?;

@@ -1,8 +1,8 @@
 //! How long the collector sleeps between two looks at what has come.
 //!
 //! One that wakes up finds its data gone from the processor's caches, which costs as much as some
-//! hundred samples do. So it sleeps long, unless there is something to learn: the files of programs that
-//! run for a second are gone unless they are looked at within a fraction of it, and code that
+//! hundred samples do. So it sleeps long, unless there is something to learn: the files of programs
+//! that run for a second are gone unless they are looked at within a fraction of it, and code that
 //! processes make at run time is gone with them.
 
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(40
 const NEWS: [u64; 2] = [2, 8];
 /// While more than one record in so many led to a new process, the next nap is the least.
 const LEARNED: u64 = 20;
-/// The longest time in which nothing but a signal is heard meanwhile. Where there was so much news, it
-/// is the least nap.
+/// The longest time in which nothing but a signal is heard meanwhile. Where there was so much news,
+/// it is the least nap.
 const DOZE: Duration = Duration::from_millis(200);
 const MUCH: u64 = 8;
 
@@ -54,8 +54,8 @@ impl Nap {
         }
     }
 
-    /// The one after this, begun at that time, when so many records were looked at and led to so many
-    /// new processes: longer, unless much was learned.
+    /// The one after this, begun at that time, when so many records were looked at and led to so
+    /// many new processes: longer, unless much was learned.
     pub(crate) fn next(self, begun: Instant, records: u32, learned: u64) -> Self {
         let [least, _] = NAPS;
         let length = match learned * LEARNED > u64::from(records) {
@@ -125,8 +125,8 @@ mod tests {
 
     const MOST: Duration = Duration::from_secs(4);
 
-    /// Naps become longer where nothing is learned, up to the longest, and short again when something
-    /// is.
+    /// Naps become longer where nothing is learned, up to the longest, and short again when
+    /// something is.
     #[test]
     fn naps() {
         let [least, _] = NAPS;
@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(longest.next(Instant::now(), 0, 0).length, MOST);
     }
 
-    /// A nap is cut short where one record in eight is news, and more where every second is; not for
-    /// less.
+    /// A nap is cut short where one record in eight is news, and more where every second is; not
+    /// for less.
     #[test]
     fn news() {
         let [least, with_news] = NAPS;
@@ -155,7 +155,8 @@ mod tests {
         assert_eq!(nap.length(), least);
     }
 
-    /// What comes is heard soon from the start on, and while there is much news, and once more after it.
+    /// What comes is heard soon from the start on, and while there is much news, and once more
+    /// after it.
     #[test]
     fn heard_soon() {
         let [least, _] = NAPS;

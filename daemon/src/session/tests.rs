@@ -157,8 +157,8 @@ fn samples_wait() {
     assert_eq!(tables.lost().total(), 1, "the last has nothing mapped");
 }
 
-/// What waits is looked at first where a record changes what it sees, and for no others: data that is
-/// mapped where there was none is as unknown as before.
+/// What waits is looked at first where a record changes what it sees, and for no others: data that
+/// is mapped where there was none is as unknown as before.
 #[test]
 fn what_is_not_waited_for() {
     let mut session = session();

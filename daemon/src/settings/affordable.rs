@@ -2,15 +2,15 @@
 //!
 //! A sample costs an interrupt, the handler's work and the collector's. The last two grow with the
 //! window, and what a window brings grows more. So windows stay long, and the rate gives way
-//! (`docs/decisions/windows.md` has the figures).
+//! (`docs/decisions/061-long-windows.md` has the figures).
 
 use std::time::Duration;
 
 use sampler::{Clock, Engine, probe};
 
-/// What an interrupt costs at most where nothing is amiss. Of a shared machine others may have so much for
-/// a tenth of a second that it seems to cost several times what it does; that was seen in one of ten
-/// measurements.
+/// What an interrupt costs at most where nothing is amiss. Of a shared machine others may have so
+/// much for a tenth of a second that it seems to cost several times what it does; that was seen in
+/// one of ten measurements.
 const USUAL_COST: Duration = Duration::from_micros(20);
 
 /// What an interrupt of this clock costs; zero if that is not to be seen.
@@ -19,21 +19,21 @@ fn interrupt_cost(clock: Clock) -> Duration {
     probe::interrupt_cost(clock).unwrap_or_default()
 }
 
-/// What an interrupt costs where that cannot be found out: as much as in a virtual machine, where it
-/// is dearest. Rather too few samples than more than the budget.
+/// What an interrupt costs where that cannot be found out: as much as in a virtual machine, where
+/// it is dearest. Rather too few samples than more than the budget.
 pub(crate) const ASSUMED_COST: Duration = Duration::from_micros(30);
 
-/// The rates that are sampled at where none is asked for. They lie so far apart that the cost, which
-/// is never quite the same, mostly leads to the same one.
+/// The rates that are sampled at where none is asked for. They lie so far apart that the cost,
+/// which is never quite the same, mostly leads to the same one.
 const RATES: [u32; 9] = [1000, 500, 300, 200, 150, 100, 50, 20, 10];
 
 /// The share of its time that a program may lose by them.
 const BUDGET: f64 = 0.01;
 
-/// What an interrupt takes of a program, by what it takes of the loop that it is found out with. That
-/// one needs no caches and is interrupted all the time; a program finds its own gone from there, and
-/// before it the kernel finds its own gone. `cargo xtask bench` shows it: where the loop loses 12 us, a
-/// compressor at 250 to 1000 samples a second lost 26 to 29 us to interrupts alone.
+/// What an interrupt takes of a program, by what it takes of the loop that it is found out with.
+/// That one needs no caches and is interrupted all the time; a program finds its own gone from
+/// there, and before it the kernel finds its own gone. `cargo xtask bench` shows it: where the loop
+/// loses 12 us, a compressor at 250 to 1000 samples a second lost 26 to 29 us to interrupts alone.
 const BY_PROGRAM: f64 = 2.4;
 
 /// What a sample takes of handler and collector, on a machine where others had the caches, too.
@@ -81,8 +81,8 @@ pub(crate) struct Affordable {
 const FEW: u64 = 1000;
 const OFTEN: u32 = 4000;
 
-/// Who asks for more samples a second than that is told what they cost, if it is this share of a program's
-/// time. For fewer, an interrupt would have to cost more than it was ever seen to.
+/// Who asks for more samples a second than that is told what they cost, if it is this share of a
+/// program's time. For fewer, an interrupt would have to cost more than it was ever seen to.
 pub(crate) const MANY: u32 = 5000;
 const DEAR: f64 = 0.2;
 
@@ -181,8 +181,8 @@ mod tests {
         Work::of(Engine::Bpf, instructions)
     }
 
-    /// As many samples as cost one percent, of round numbers; no more than a thousand, and ten where even
-    /// those are dearer.
+    /// As many samples as cost one percent, of round numbers; no more than a thousand, and ten
+    /// where even those are dearer.
     #[test]
     fn affordable_rates() {
         let rate =
@@ -206,8 +206,8 @@ mod tests {
         assert_eq!(cheapest.rate, 1000);
     }
 
-    /// No window is so long, and no interrupt so dear, that a program loses more than a percent, but
-    /// where even the lowest rate takes it; and no more is left than lies between two rates.
+    /// No window is so long, and no interrupt so dear, that a program loses more than a percent,
+    /// but where even the lowest rate takes it; and no more is left than lies between two rates.
     #[test]
     fn budget() {
         for window in [1, 16, 63, 64, 200, 256, 1024] {

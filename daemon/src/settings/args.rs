@@ -10,9 +10,9 @@ use serde::Deserialize;
 
 /// Instructions of a window at most, where none are asked for.
 ///
-/// An interrupt costs 12 to 37 us, and an instruction of a window some 40 ns in the handler and 25 ns
-/// in the collector. So what a value costs falls with the length, until windows end by themselves.
-/// What the handler reads for some 300 instructions fills a record.
+/// An interrupt costs 12 to 37 us, and an instruction of a window some 40 ns in the handler and 25
+/// ns in the collector. So what a value costs falls with the length, until windows end by
+/// themselves. What the handler reads for some 300 instructions fills a record.
 pub(crate) const WINDOW: u32 = 256;
 
 /// Profiles with which values hot code runs.
@@ -133,8 +133,8 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) duration: Option<f64>,
 
-    /// Write no more than about this much an hour: of lists of values that were reached least often some
-    /// are left out by lot, and others stand for them [default: write all].
+    /// Write no more than about this much an hour: of lists of values that were reached least often
+    /// some are left out by lot, and others stand for them [default: write all].
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     pub(crate) hour_mib: Option<u64>,
 
@@ -146,14 +146,14 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_enum, default_value_t = ClockArg::Auto)]
     pub(crate) clock: ClockArg,
 
-    /// Samples per second per CPU; by default as many as a program loses no more than one percent to,
-    /// 1000 at most: what an interrupt costs here is found out at the start.
+    /// Samples per second per CPU; by default as many as a program loses no more than one percent
+    /// to, 1000 at most: what an interrupt costs here is found out at the start.
     #[arg(long, value_name = "HZ", conflicts_with = "period",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: Option<u32>,
 
-    /// Mean interval in the clock's unit: cycles, or nanoseconds for cpu-clock and timer, of which it is
-    /// 10,000 at least.
+    /// Mean interval in the clock's unit: cycles, or nanoseconds for cpu-clock and timer, of which
+    /// it is 10,000 at least.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000_000))]
     pub(crate) period: Option<u64>,
 
@@ -162,8 +162,8 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) allow_sysctl: bool,
 
-    /// Instructions to interpret from each sample, at most. More bring more values for each interrupt;
-    /// most windows end sooner, by themselves. Fewer than 64 tell shares of time alone.
+    /// Instructions to interpret from each sample, at most. More bring more values for each
+    /// interrupt; most windows end sooner, by themselves. Fewer than 64 tell shares of time alone.
     #[arg(long, value_name = "N", default_value_t = WINDOW,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) window: u32,

@@ -21,9 +21,9 @@ use crate::system::procfs;
 use crate::system::sysctl::{Places, Raised};
 
 /// How many times as many samples a reader waits for under the engine `bpf`, at most so many: its
-/// samples bring what has to be looked at soon under the other one. A wake-up interrupts the CPU that
-/// is sampled once more; but only then can the interval of a software clock be drawn anew, and a loop
-/// that is in step with it stays so until then.
+/// samples bring what has to be looked at soon under the other one. A wake-up interrupts the CPU
+/// that is sampled once more; but only then can the interval of a software clock be drawn anew, and
+/// a loop that is in step with it stays so until then.
 const PATIENCE: u32 = 32;
 const MOST_SAMPLES: u32 = 160;
 
@@ -116,8 +116,9 @@ impl Choices {
         })
     }
 
-    /// A sampler of this target, and how it samples. Where bpf is refused and need not be, the engine
-    /// is ring from now on: to try it for good shows more than to try it beforehand, and costs nothing.
+    /// A sampler of this target, and how it samples. Where bpf is refused and need not be, the
+    /// engine is ring from now on: to try it for good shows more than to try it beforehand, and
+    /// costs nothing.
     pub(crate) fn open(
         &mut self,
         args: &RecordArgs,
@@ -376,7 +377,8 @@ fn timer() -> Result<Option<String>> {
 pub(crate) const LOOSE_TIMERS: &str = "before Linux 6.7 a timer may be moved to another CPU while its \
                                        own is idle, and what it finds there is lost and counted";
 
-/// Puts back what an earlier run has left raised, and raises the kernel's limits if that is allowed.
+/// Puts back what an earlier run has left raised, and raises the kernel's limits if that is
+/// allowed.
 pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Raised>> {
     let places = Places::default();
     match places.mend() {
@@ -402,7 +404,8 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
     Ok(raised)
 }
 
-/// The size of a CPU's buffer of which half holds so many samples, if there may be such a large one.
+/// The size of a CPU's buffer of which half holds so many samples, if there may be such a large
+/// one.
 fn buffer_bytes(samples: u32, window: u32) -> u32 {
     let of_window = INSTRUCTION_BYTES.saturating_mul(window);
     let of_sample = SAMPLE_BYTES
@@ -434,7 +437,8 @@ fn cgroup_id(path: &Path) -> Result<u64> {
 mod tests {
     use super::*;
 
-    /// Buffers are powers of two that are large enough for the wake-ups that are asked for, within limits.
+    /// Buffers are powers of two that are large enough for the wake-ups that are asked for, within
+    /// limits.
     #[test]
     fn sizes_of_buffers() {
         let sizes = |window| {

@@ -1,7 +1,7 @@
 //! The service's configuration: `/etc/vcpi/vcpid.toml`.
 //!
-//! Its one explanation is the default file (`config/vcpid.toml`), which `vcpid serve --print-config`
-//! prints.
+//! Its one explanation is the default file (`config/vcpid.toml`), which `vcpid serve
+//! --print-config` prints.
 
 mod values;
 
@@ -190,7 +190,8 @@ pub(crate) enum ConfigError {
 const NO_TIMER: &str =
     "the clock timer needs the engine bpf: take another clock, or another engine";
 
-/// Where a file sets a key: line and column, from 1 on. `None` where it does not, or cannot be read.
+/// Where a file sets a key: line and column, from 1 on. `None` where it does not, or cannot be
+/// read.
 pub(crate) fn place_of(path: &Path, section: &str, key: &str) -> Option<(usize, usize)> {
     let text = std::fs::read_to_string(path).ok()?;
     let start = start_of(&text, section, key)?;

@@ -156,8 +156,8 @@ impl Snapshot {
                 flush.cycles(process, subject, at, caller, cycles.samples, cycles.weight)?;
             }
         }
-        // A sample is turned away, or begins a window that does not come by: for an instruction, that
-        // is a draw. What is left of evenness is the part of its owner's samples that do.
+        // A sample is turned away, or begins a window that does not come by: for an instruction,
+        // that is a draw. What is left of evenness is the part of its owner's samples that do.
         let samples = tables.samples();
         let even = |windows: u64, owner: Owner| {
             let all = samples

@@ -53,8 +53,8 @@ impl Room {
 }
 
 /// Has the kernel give this process no huge pages. What was freed within one comes back with it, as
-/// the kernel puts them in place of small pages at its leisure: of the resident memory a quarter was
-/// such, more at one time than at another. They would save a twentieth of the processor time.
+/// the kernel puts them in place of small pages at its leisure: of the resident memory a quarter
+/// was such, more at one time than at another. They would save a twentieth of the processor time.
 /// Programs that are started later inherit this.
 pub(crate) fn without_huge_pages() {
     // Where it is refused, there are none, or more memory is resident than need be.

@@ -21,8 +21,8 @@ impl Processors {
         }
     }
 
-    /// What has changed, if anything has: they are looked at every second or so, since what was enabled
-    /// must have been for longer than at the last look.
+    /// What has changed, if anything has: they are looked at every second or so, since what was
+    /// enabled must have been for longer than at the last look.
     pub(crate) fn look(&mut self, running: &Running) -> Option<&'static str> {
         let before = mem::replace(&mut self.enabled, running.enabled_times());
         match sampler::online_cpus() {

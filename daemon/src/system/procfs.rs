@@ -244,9 +244,9 @@ impl Pagemap {
         }
     }
 
-    /// Whether the process still runs the program of a sample whose stack pointer this is, and whose
-    /// stack could be read: that page is anonymous, and each exec draws another place for the stack.
-    /// Looked at last, it vouches for all that was looked at before.
+    /// Whether the process still runs the program of a sample whose stack pointer this is, and
+    /// whose stack could be read: that page is anonymous, and each exec draws another place for the
+    /// stack. Looked at last, it vouches for all that was looked at before.
     pub(crate) fn has_stack(&self, stack: u64) -> bool {
         self.page(stack) == PageState::Written
     }

@@ -1,7 +1,7 @@
 //! The kernel's limits of sampling, raised for a while if that is allowed, and put back.
 //!
-//! What they were is written down before anything is changed, with the processes that need them raised:
-//! the last of these to end puts them back, or, if it could not, the next start.
+//! What they were is written down before anything is changed, with the processes that need them
+//! raised: the last of these to end puts them back, or, if it could not, the next start.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -86,8 +86,8 @@ impl fmt::Display for Raised {
 }
 
 impl Places {
-    /// Raises the limits so that samples at `rate` per second and CPU are not throttled, and keeps them so
-    /// for as long as any process needs that. `None`: they do not stand in the way.
+    /// Raises the limits so that samples at `rate` per second and CPU are not throttled, and keeps
+    /// them so for as long as any process needs that. `None`: they do not stand in the way.
     ///
     /// # Errors
     /// They may not be written.
@@ -134,8 +134,8 @@ impl Places {
         Ok(Some(raised))
     }
 
-    /// Puts back what was raised by processes that ended without doing so, if no other needs it. True if
-    /// there was something.
+    /// Puts back what was raised by processes that ended without doing so, if no other needs it.
+    /// True if there was something.
     ///
     /// # Errors
     /// The note cannot be read, or a limit not be written.
@@ -281,8 +281,8 @@ mod tests {
         assert!(!places.note.exists());
     }
 
-    /// Limits that several have raised are put back by the last of them, to what they were before the
-    /// first.
+    /// Limits that several have raised are put back by the last of them, to what they were before
+    /// the first.
     #[test]
     fn needed_by_others() {
         let (_folder, places) = places(2_500, 25);

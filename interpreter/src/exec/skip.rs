@@ -112,8 +112,8 @@ fn may_be_refused(instruction: &Instruction) -> bool {
     )
 }
 
-/// Whether a floating-point exception may come of it: one that waits since an earlier instruction of
-/// x87, or its own. All vector instructions that are not interpreted are taken for arithmetic.
+/// Whether a floating-point exception may come of it: one that waits since an earlier instruction
+/// of x87, or its own. All vector instructions that are not interpreted are taken for arithmetic.
 fn may_raise(m: &Machine<'_>, instruction: &Instruction) -> bool {
     use CpuidFeature as F;
     let of_x87 = instruction.cpuid_features().iter().any(|feature| {

@@ -33,7 +33,7 @@ pub(super) enum Base {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Op {
-    /// Its process address.
+    /// The instruction's process address.
     pub(super) pc: u64,
     /// The immediate in the width of the operation, or the process address that is branched to.
     pub(super) immediate: u64,
@@ -47,15 +47,15 @@ pub(super) struct Op {
     pub(super) link: u32,
     pub(super) kind: Kind,
     pub(super) len: u8,
-    /// Of the operation.
+    /// The width of the operation.
     pub(super) width: Width,
-    /// Of the second operand.
+    /// The width of the second operand.
     pub(super) from: Width,
     /// The first operand's register.
     pub(super) a: u8,
-    /// The second one's, or none for an immediate.
+    /// The second operand's register, or [`NONE`] for an immediate.
     pub(super) b: u8,
-    /// Of the address.
+    /// The address's base register.
     pub(super) base: u8,
     pub(super) index: u8,
     pub(super) scale: u8,
@@ -65,14 +65,14 @@ pub(super) struct Op {
     pub(super) same_register: bool,
     /// The address is a value to tell.
     pub(super) tells_address: bool,
-    /// So is what is written to the register of the first operand.
+    /// What is written to the register of the first operand is a value to tell.
     pub(super) tells_written: bool,
     /// An address is to be worked out.
     pub(super) has_address: bool,
     pub(super) segment: Base,
     /// The address must be a multiple of 16, or an exception is raised.
     pub(super) aligned: bool,
-    /// What is there is loaded, in the width of the second operand.
+    /// The instruction loads from the address, in the width of the second operand.
     pub(super) loads: bool,
     pub(super) condition: ConditionCode,
     /// The register that is written, as the instruction names it.

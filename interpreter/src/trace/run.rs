@@ -86,9 +86,9 @@ impl Window {
 struct Row {
     /// Instructions that were interpreted to their end.
     instructions: u32,
-    /// Where the last one's op is.
+    /// Where the op of the last instruction is.
     last: usize,
-    /// It led to another place than the last time.
+    /// The last instruction led to another place than the last time.
     strayed: bool,
     done: Result<(), StopReason>,
 }
@@ -100,7 +100,7 @@ enum Place {
     Kept(usize),
     /// The op is of other code.
     Stale(usize),
-    /// There is none.
+    /// The instruction has no op.
     None,
 }
 

@@ -73,7 +73,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         (known == u8::MAX).then_some(sum)
     }
 
-    /// The same sum, byte by byte.
+    /// The sum of an op's address, worked out byte by byte.
     #[inline(never)]
     pub(super) fn partial_sum(&self, op: &Op) -> Word {
         let part = |number: u8| match number {
@@ -144,7 +144,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         Ok(())
     }
 
-    /// The same of a result that is the operands' bits combined.
+    /// Sets flags and result of an operation that combines the operands' bits.
     #[inline(always)]
     pub(super) fn logic<const W: usize>(
         &mut self,

@@ -13,7 +13,8 @@ const VERSION: u8 = 1;
 /// Bytes in front of what the checksum is of.
 pub(super) const FRONT: usize = 5;
 
-/// The level of the compression. See `docs/decisions/storage.md` for what others cost and save.
+/// The level of the compression. See `docs/decisions/066-packed-flushes.md` for what others cost
+/// and save.
 const LEVEL: i32 = 3;
 
 /// Ids that rows refer to, by their place.

@@ -190,8 +190,8 @@ impl File<'_> {
         })
     }
 
-    /// The flush of this file that ended last, if none of the files before has one that ended later;
-    /// its counters are the latest ones then.
+    /// The flush of this file that ended last, if none of the files before has one that ended
+    /// later; its counters are the latest ones then.
     fn begin_latest(&mut self, referred: &Referred) -> Option<i64> {
         let taken = referred.flushes.iter().filter(|(_, flush)| flush.taken);
         let (id, flush) = taken.max_by_key(|(id, flush)| (flush.ended, **id))?;

@@ -1,5 +1,5 @@
-//! Chunks of a database into the view: unpacked, judged row by row, packed anew. One all of whose rows
-//! are for the view stays as it is, under the view's ids.
+//! Chunks of a database into the view: unpacked, judged row by row, packed anew. One all of whose
+//! rows are for the view stays as it is, under the view's ids.
 
 use std::collections::{HashMap, HashSet};
 
@@ -202,8 +202,8 @@ impl Copy<'_> {
         self.wanted_processes.is_none() && image.is_some_and(ImageOfSource::wants_all)
     }
 
-    /// Puts a chunk into the view as it is, if all its rows are for that: its places, as they are in
-    /// the source. Whether it did.
+    /// Puts a chunk into the view as it is, if all its rows are for that: its places, as they are
+    /// in the source. Whether it did.
     fn put_whole(
         &mut self,
         chunk: &Chunk,

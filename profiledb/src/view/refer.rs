@@ -150,8 +150,8 @@ impl Copy<'_> {
         self.put_cut(&with_flushes)
     }
 
-    /// Puts the flush into the view that the time asked for ends within, without rows: so its reader
-    /// knows that more of that time is not to be had.
+    /// Puts the flush into the view that the time asked for ends within, without rows: so its
+    /// reader knows that more of that time is not to be had.
     fn put_cut(&mut self, with_flushes: &HashSet<i64>) -> Result<(), Stop> {
         if let Some((epoch, started, ended, grain)) = self.cut.take()
             && with_flushes.contains(&epoch)
@@ -210,7 +210,8 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch ended.
+    /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch
+    /// ended.
     fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<HashMap<i64, i64>, Stop> {
         let filter = &self.selection.filter;
         let mut saved: HashMap<i64, i64> = HashMap::new();

@@ -43,7 +43,8 @@ fn flush(writer: &mut Writer, started: i64, uid: u32) -> Result<(), Error> {
     flush.commit()
 }
 
-/// What a profile holds of one PC of the program: interrupts, values, branches and calls by address.
+/// What a profile holds of one PC of the program: interrupts, values, branches and calls by
+/// address.
 fn at(profile: &Profile, address: u64) -> (u64, Vec<f64>, u64, u64) {
     let is_it = |pc: usize| profile.pcs[pc].address == address;
     let cycles = profile.cycles.iter().filter(|row| is_it(row.pc));
@@ -61,8 +62,8 @@ fn at(profile: &Profile, address: u64) -> (u64, Vec<f64>, u64, u64) {
     )
 }
 
-/// Who asks for one function gets all rows at it, and calls of it from elsewhere. Of the rest there is
-/// what it adds up to, and all images.
+/// Who asks for one function gets all rows at it, and calls of it from elsewhere. Of the rest there
+/// is what it adds up to, and all images.
 #[test]
 fn places() -> Outcome {
     let folder = tempdir()?;

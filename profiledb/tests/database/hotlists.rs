@@ -249,8 +249,8 @@ fn a_day() -> Outcome {
     Ok(())
 }
 
-/// A file of the oldest schema has no variances, no pairs and no weights. It is read, viewed, and added
-/// to; its intervals count windows then, and branches and calls weigh one each.
+/// A file of the oldest schema has no variances, no pairs and no weights. It is read, viewed, and
+/// added to; its intervals count windows then, and branches and calls weigh one each.
 #[test]
 fn schema_before() -> Outcome {
     let dir = tempdir()?;

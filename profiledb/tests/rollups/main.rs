@@ -78,8 +78,8 @@ fn exact_at_every_moment() {
     assert!(profile.epochs[0].settings.contains("\"joined\":[1,2,"));
 }
 
-/// Processes that lived for seconds are one of their command; a service is still itself, in the file
-/// of a week once.
+/// Processes that lived for seconds are one of their command; a service is still itself, in the
+/// file of a week once.
 #[test]
 fn processes() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,8 +102,8 @@ fn processes() {
     assert_eq!(names, [(10, "server"), (11, "waker"), (folded, "cc1")]);
 }
 
-/// The running file's hours are rolled up while it is written to, and neither days nor the hour that
-/// is not over.
+/// The running file's hours are rolled up while it is written to, and neither days nor the hour
+/// that is not over.
 #[test]
 fn running() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,8 +187,8 @@ fn left_alone() {
     assert!(flushes(path).iter().all(|grain| *grain == 86_400));
 }
 
-/// A range of times takes an hour that is rolled up as of its end, and the profile says which hour it
-/// cuts.
+/// A range of times takes an hour that is rolled up as of its end, and the profile says which hour
+/// it cuts.
 #[test]
 fn a_range_that_cuts() {
     let folder = tempfile::tempdir().unwrap();
@@ -211,8 +211,8 @@ fn a_range_that_cuts() {
     assert_eq!(range(to, since + DAY).cut, None);
 }
 
-/// The view of a range that ends within an hour that is rolled up says so, to whoever reads it: it has
-/// nothing of that hour but when it was.
+/// The view of a range that ends within an hour that is rolled up says so, to whoever reads it: it
+/// has nothing of that hour but when it was.
 #[test]
 fn a_view_that_is_cut() {
     let folder = tempfile::tempdir().unwrap();

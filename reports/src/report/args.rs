@@ -149,8 +149,8 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
     (rows, unknown)
 }
 
-/// Calls counted, or those whose arguments were looked at, where they are more: who comes by a jump,
-/// a function's last act, was not counted as a call.
+/// Calls counted, or those whose arguments were looked at, where they are more: who comes by a
+/// jump, a function's last act, was not counted as a call.
 fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -> u64 {
     let values = arguments.get(&key).map(Vec::as_slice).unwrap_or_default();
     let of_time = values

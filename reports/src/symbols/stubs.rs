@@ -8,9 +8,9 @@ use super::{Offers, STUB, Symbols};
 use crate::elf::{self, Elf};
 use crate::symbolize::Bounds;
 
-/// Has those functions among the instructions of a profile that PLT stubs lead to and that were passed
-/// over: whoever is called through a stub is shown as the function behind it. Returns what images
-/// offer, if that had to be looked at.
+/// Has those functions among the instructions of a profile that PLT stubs lead to and that were
+/// passed over: whoever is called through a stub is shown as the function behind it. Returns what
+/// images offer, if that had to be looked at.
 pub(crate) fn recall_targets(profile: &mut Profile) -> Option<Offers> {
     if profile.passed_over.iter().all(Vec::is_empty) {
         return None;

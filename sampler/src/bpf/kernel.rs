@@ -132,8 +132,8 @@ impl Entries {
         }
     }
 
-    /// From the first entry to behind the last. The kernel puts them next to each other; where there
-    /// is something else between two, there is no telling.
+    /// From the first entry to behind the last. The kernel puts them next to each other; where
+    /// there is something else between two, there is no telling.
     fn range(self) -> Range {
         let first = self.interrupts.iter().copied().min().unwrap_or(0);
         let last = self.interrupts.iter().copied().max().unwrap_or(0);

@@ -135,7 +135,8 @@ impl Packed {
         }
     }
 
-    /// What it says, in the bytes that it came in. `None` if the handler did not write it like that.
+    /// What it says, in the bytes that it came in. `None` if the handler did not write it like
+    /// that.
     pub fn unpack(&self) -> Option<RawSample> {
         decode(&self.bytes, self.cpu, self.period)
     }

@@ -68,8 +68,8 @@ impl Bpf {
         }
     }
 
-    /// Lets the timers draw around another mean, in nanoseconds, from their next intervals on; other
-    /// clocks draw elsewhere.
+    /// Lets the timers draw around another mean, in nanoseconds, from their next intervals on;
+    /// other clocks draw elsewhere.
     ///
     /// # Errors
     /// The kernel's refusal.

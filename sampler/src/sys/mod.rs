@@ -135,8 +135,8 @@ fn invalid() -> io::Error {
     io::Error::from_raw_os_error(libc::EINVAL)
 }
 
-/// Maps so many bytes that the kernel shares through a descriptor, from the first one on, to read and to
-/// write. It refuses more than there are.
+/// Maps so many bytes that the kernel shares through a descriptor, from the first one on, to read
+/// and to write. It refuses more than there are.
 fn share(of: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<libc::c_void>> {
     // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
     let base = unsafe {

@@ -184,8 +184,8 @@ fn system(clock: Clock) -> Result<(), Failed> {
     check(calls >= 50, || format!("only {calls} of read and write"))
 }
 
-/// While nobody receives, the buffer runs full: every sample that the handler took is delivered as a
-/// sample or as cycles, and with the PCs of the child.
+/// While nobody receives, the buffer runs full: every sample that the handler took is delivered as
+/// a sample or as cycles, and with the PCs of the child.
 fn full(clock: Clock) -> Result<(), Failed> {
     let mut child = Waiting::busy(1)?;
     child.go()?;

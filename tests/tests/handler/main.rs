@@ -151,8 +151,8 @@ fn the_kernels_lines_lie_where_they_are_allowed() {
     assert!(read.get() > CASES / 10, "only {read:?} reads");
 }
 
-/// Whatever stack and rows are, a walk ends, goes outward only, reads user memory only, and gives no
-/// more frames than it was asked for.
+/// Whatever stack and rows are, a walk ends, goes outward only, reads user memory only, and gives
+/// no more frames than it was asked for.
 #[test]
 fn hostile_stacks_read_user_memory_only() {
     let host = Host::start().unwrap();

@@ -1,5 +1,5 @@
-//! The handler's way through code: that it decodes as iced does, that it reads what the thread would
-//! load, by the interpreter, and that no code makes it read what it may not.
+//! The handler's way through code: that it decodes as iced does, that it reads what the thread
+//! would load, by the interpreter, and that no code makes it read what it may not.
 
 use std::fs;
 
@@ -13,8 +13,8 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use crate::abi::{self, Plain as _, WayCase, WayCode, WayResult};
 use crate::host::{Pipes, mixed, read_made_up};
 
-/// Lines that a way reads at most, each of them once more, and those that cannot be read: two make a
-/// way's end likely, and the last instruction may meet some more.
+/// Lines that a way reads at most, each of them once more, and those that cannot be read: two make
+/// a way's end likely, and the last instruction may meet some more.
 const MOST_LINES: usize = 2 * abi::MAX_LINES as usize + 8;
 
 /// Kinds of instructions, as `sampler/bpf/instruction.h` numbers them.
@@ -245,7 +245,8 @@ fn difference(host: &Host, bytes: [u8; 16], i: &Instruction) -> (u32, Option<Str
     (kind, None)
 }
 
-/// All instructions of this very program are decoded as iced decodes them, and hardly any ends a way.
+/// All instructions of this very program are decoded as iced decodes them, and hardly any ends a
+/// way.
 #[test]
 fn instructions_of_a_program() {
     let text = Text::own().unwrap();

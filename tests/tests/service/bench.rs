@@ -312,8 +312,8 @@ pub(crate) fn query<T: FromSql>(database: &Path, sql: &str) -> Result<T, Failed>
     Ok(connection.query_row(sql, [], |row| row.get(0))?)
 }
 
-/// Fails unless SQLite finds the database whole, and every flush in it: the samples per PC are those
-/// that were counted for the flush, but for what was counted as lost.
+/// Fails unless SQLite finds the database whole, and every flush in it: the samples per PC are
+/// those that were counted for the flush, but for what was counted as lost.
 pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
     let connection = Connection::open(database)?;
     let found: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;

@@ -73,8 +73,8 @@ impl Program {
     }
 }
 
-/// Whether the intervals of a recording hold the truth, of executions and of time; `None`: the share
-/// is not told.
+/// Whether the intervals of a recording hold the truth, of executions and of time; `None`: the
+/// share is not told.
 fn record(program: &Program, seed: u64) -> [Option<bool>; 2] {
     let mut random = StdRng::seed_from_u64(seed);
     let mut acceptance = Acceptance::new(seed, Some(MEAN));

@@ -43,9 +43,9 @@ impl Pcs<'_> {
 }
 
 impl Tables {
-    /// What is there of the owners with access tags that pass the test, as far as it is wanted. Nothing
-    /// can be added to the copy, and only the counter of samples is in it. With it comes which index each
-    /// of its PCs has here.
+    /// What is there of the owners with access tags that pass the test, as far as it is wanted.
+    /// Nothing can be added to the copy, and only the counter of samples is in it. With it comes
+    /// which index each of its PCs has here.
     pub(crate) fn copy(
         &self,
         wanted: Wanted,

@@ -1,8 +1,8 @@
 //! Whether code without a name was replaced, as interrupts saw it.
 //!
-//! Code that nobody names is told apart by its bytes. Of each address at which samples were taken the
-//! code from there on is remembered; when other bytes are met there, the page has other code from
-//! then on, which is a generation of its own. Samples are shown here in order of time.
+//! Code that nobody names is told apart by its bytes. Of each address at which samples were taken
+//! the code from there on is remembered; when other bytes are met there, the page has other code
+//! from then on, which is a generation of its own. Samples are shown here in order of time.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use rustc_hash::FxHashMap;

@@ -30,8 +30,8 @@ impl Images {
     }
 
     /// What names an image's functions, and whether readers will not find it: where its path leads
-    /// elsewhere, or nowhere, or to other bytes, since it was deleted, replaced, or is a container's.
-    /// The vdso they find on this machine alone, and young files perhaps not for long.
+    /// elsewhere, or nowhere, or to other bytes, since it was deleted, replaced, or is a
+    /// container's. The vdso they find on this machine alone, and young files perhaps not for long.
     pub(crate) fn names_of(&self, id: ImageId) -> Option<(io::Result<Named>, bool)> {
         let (base, _) = self.base(id);
         let image = self.get(base)?;
@@ -60,8 +60,8 @@ impl Images {
         Some((file.try_clone().map(Named::File), true))
     }
 
-    /// Code of an image as readers are to see it, even if its file has been replaced since; how many
-    /// bytes there were.
+    /// Code of an image as readers are to see it, even if its file has been replaced since; how
+    /// many bytes there were.
     pub(crate) fn read_to_show(&mut self, id: ImageId, address: u64, bytes: &mut [u8]) -> usize {
         let (base, is_other_mode) = self.base(id);
         let is_vdso = self

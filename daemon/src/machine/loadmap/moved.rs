@@ -1,4 +1,5 @@
-//! Programs that move their text to anonymous memory at the same addresses, to have it in huge pages.
+//! Programs that move their text to anonymous memory at the same addresses, to have it in huge
+//! pages.
 //!
 //! What lies there then is the file's code if it is so byte by byte, and cannot be written. That is
 //! looked at once, when the memory becomes executable; a later change of rights is a new mapping.

@@ -37,8 +37,8 @@ impl Collector {
         self.waiting.push(arrival, pid);
     }
 
-    /// Finds and counts the places of samples that have come, in order of time, and puts them in the
-    /// order of these.
+    /// Finds and counts the places of samples that have come, in order of time, and puts them in
+    /// the order of these.
     pub(crate) fn sort_waiting(&mut self) {
         while let Some((time, pid, ip, mode)) = self.waiting.unplaced().and_then(Arrival::origin) {
             if self.images.has_generated() && mode == Mode::User {
@@ -85,7 +85,8 @@ impl Collector {
         }
     }
 
-    /// Counts a sample at its place, if it has one; with what probability its window is to be accepted.
+    /// Counts a sample at its place, if it has one; with what probability its window is to be
+    /// accepted.
     fn place(&mut self, time: u64, pid: Pid, ip: u64, mode: Mode) -> (Option<Pc>, f64) {
         let space = match mode {
             Mode::User => self.loadmap.get_and_host(pid),
@@ -451,8 +452,8 @@ fn bases(view: &View<'_>, capture: Option<&Capture>) -> (Option<u64>, Option<u64
     )
 }
 
-/// Which exceptions the program has handlers for: as the interrupt found them, else as they are found
-/// now. The kernel has its own.
+/// Which exceptions the program has handlers for: as the interrupt found them, else as they are
+/// found now. The kernel has its own.
 fn handlers(view: &View<'_>, capture: Option<&Capture>) -> Handlers {
     if view.is_kernel() {
         return Handlers::NONE;
@@ -466,8 +467,8 @@ fn handlers(view: &View<'_>, capture: Option<&Capture>) -> Handlers {
     found.map_or_else(|| view.handlers(), of_program)
 }
 
-/// How long a process may take to end by an exception, in nanoseconds: it may be kept waiting before,
-/// and write a core file behind.
+/// How long a process may take to end by an exception, in nanoseconds: it may be kept waiting
+/// before, and write a core file behind.
 const FATAL: u64 = 1_000_000_000;
 
 /// The access tag of a thread, as of the interrupt.

@@ -1,11 +1,12 @@
 //! Samples that wait to be looked at, and the order in which that is done.
 //!
-//! Windows that begin at one instruction run through the same code, and what the collector keeps of it
-//! is in the processor's caches while they do so one behind the other; in order of time most of it has
-//! gone again before the next one comes there. So samples wait until there are many, or until a record
-//! comes that changes what is mapped, and are then looked at by the place where they were taken. What
-//! depends on the order of time is done before: their process is met as they come, and their places are
-//! found and counted all together, when the tables for that are in the caches once more.
+//! Windows that begin at one instruction run through the same code, and what the collector keeps of
+//! it is in the processor's caches while they do so one behind the other; in order of time most of
+//! it has gone again before the next one comes there. So samples wait until there are many, or
+//! until a record comes that changes what is mapped, and are then looked at by the place where they
+//! were taken. What depends on the order of time is done before: their process is met as they come,
+//! and their places are found and counted all together, when the tables for that are in the caches
+//! once more.
 
 use rustc_hash::FxHashSet;
 use sampler::{Mode, Pid, Record};
@@ -66,8 +67,8 @@ impl Waiting {
         self.arrivals.get(self.order.len())?.as_ref()
     }
 
-    /// Says that this one was taken in the code of this process; without a place in an image, at this
-    /// process address.
+    /// Says that this one was taken in the code of this process; without a place in an image, at
+    /// this process address.
     pub(super) fn place(&mut self, pid: Pid, place: Result<Pc, u64>, probability: f64) {
         let (image, address) = match place {
             Ok(pc) => (pc.image.0, pc.address),
@@ -97,8 +98,8 @@ impl Waiting {
         self.bytes + self.arrivals.len() * each
     }
 
-    /// Puts those that have yet to be taken, all of which have places, in the order of these; at one
-    /// place that of time.
+    /// Puts those that have yet to be taken, all of which have places, in the order of these; at
+    /// one place that of time.
     pub(super) fn sort(&mut self) {
         if let Some(rest) = self.order.get_mut(self.taken..) {
             rest.sort_unstable();
@@ -118,8 +119,8 @@ impl Waiting {
         arrival
     }
 
-    /// While one sample is looked at, the next one can come into the cache, and word of the one behind
-    /// it.
+    /// While one sample is looked at, the next one can come into the cache, and word of the one
+    /// behind it.
     fn prefetch(&self) {
         let ahead = |n| {
             let (_, index) = self.order.get(self.taken + n)?;

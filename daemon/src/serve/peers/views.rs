@@ -89,8 +89,8 @@ impl Worker {
         }
     }
 
-    /// Makes a view, again if databases were joined meanwhile: such may be in it twice, or not at all.
-    /// Says how long the service's loop was waited for: its user does not rest for that.
+    /// Makes a view, again if databases were joined meanwhile: such may be in it twice, or not at
+    /// all. Says how long the service's loop was waited for: its user does not rest for that.
     fn make_at_one_moment(
         &self,
         job: &Batch,

@@ -95,8 +95,8 @@ impl Mark {
 }
 
 impl Service {
-    /// A governor for this sampling, which goes on where the last one was if it can, and else begins
-    /// with a trial.
+    /// A governor for this sampling, which goes on where the last one was if it can, and else
+    /// begins with a trial.
     pub(super) fn govern(&mut self, sampling: &Sampling, session: &mut Session) {
         let budget = self.config.governor.budget_percent.0 / 100.0;
         let choices = &sampling.choices;

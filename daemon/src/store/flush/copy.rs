@@ -10,8 +10,8 @@ use crate::machine::images::ImageId;
 use crate::pipeline::collector::Collector;
 
 impl Snapshot {
-    /// What was collected between these times and is still being added to, of owners whose access tags
-    /// pass the test. No file is looked at for it: what that would tell, the flush will.
+    /// What was collected between these times and is still being added to, of owners whose access
+    /// tags pass the test. No file is looked at for it: what that would tell, the flush will.
     pub(crate) fn of_running(
         collector: &mut Collector,
         (started, ended): (i64, i64),
