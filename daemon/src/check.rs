@@ -10,10 +10,10 @@ use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine};
 use serde::Serialize;
 
-use crate::affordable::{Affordable, Work};
-use crate::args::{CheckArgs, FormatArg, WINDOW};
-use crate::choices;
-use crate::output;
+use crate::settings::affordable::{Affordable, Work};
+use crate::settings::args::{CheckArgs, FormatArg, WINDOW};
+use crate::settings::choices;
+use crate::store::output;
 use config::check_config;
 
 /// One thing that works here, or not.
@@ -282,7 +282,7 @@ fn os_text(errno: i32) -> String {
 }
 
 fn reports() -> Vec<Finding> {
-    let kernel = crate::kernel::Kernel::read();
+    let kernel = crate::machine::kernel::Kernel::read();
     let names = if kernel.has_addresses() {
         works("kernel names", "from /proc/kallsyms")
     } else {
@@ -293,7 +293,7 @@ fn reports() -> Vec<Finding> {
         )
     };
     let own = sampler::Pid(std::process::id());
-    let pages = if crate::procfs::Pagemap::open(own).is_some() {
+    let pages = if crate::system::procfs::Pagemap::open(own).is_some() {
         works(
             "values",
             "/proc/PID/pagemap tells which pages were never written",

@@ -12,10 +12,10 @@ use clap::error::ErrorKind;
 use protocol::{Answer, Client, ClientError, Control};
 use serde_json::{Value, json};
 
-use crate::args::{Args, CtlArgs, CtlCommand, StatusFormat};
-use crate::config::Config;
-use crate::output;
 use crate::serve;
+use crate::settings::args::{Args, CtlArgs, CtlCommand, StatusFormat};
+use crate::settings::config::Config;
+use crate::store::output;
 
 /// Exit status where the service cannot be reached, or could not do it.
 const FAILED: u8 = 1;

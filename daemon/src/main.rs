@@ -1,73 +1,40 @@
 //! `vcpid`: collects, aggregates and stores value profiles.
 //!
-//! The way of a sample: the readers' batches (`sampler`) are merged by time (`merge`), attributed
-//! by the loadmap (`loadmap`, `images`), given a caller (`unwind`), accepted or thinned
-//! (`blocks`), interpreted (`window`, crate `interpreter`), counted (`tables`, crate `hotlist`)
-//! and flushed (`flush`, crate `profiledb`). `collector` holds these together, `session` is the loop
-//! around them; `record` drives it for one recording, `serve` for as long as the machine runs.
+//! Its rooms, each of which uses only those above it:
+//!
+//! - `system`: what the kernel says of this machine and its processes.
+//! - `machine`: images, processes and their address spaces, and what a window may see of them.
+//! - `events`: the events of a window, and what those share that consume them.
+//! - `consumers`: the tables of value profiles, branches and calls (crate `hotlist`).
+//! - `pipeline`: the way of a sample. The readers' batches (`sampler`) are merged by time
+//!   (`merge`), attributed (`machine`), accepted or thinned (`blocks`), interpreted (crate
+//!   `interpreter`) and made events (`stage`). `collector` holds these together.
+//! - `store`: what was collected is flushed (crate `profiledb`).
+//! - `session`: the loop around a collector.
+//! - `settings`: arguments and configuration.
+//! - `record` drives a session for one recording, `serve` for as long as the machine runs; `replay`
+//!   runs a recording again; `ctl` asks a service, `check` the machine.
 
-mod acceptance;
-mod access;
-mod affordable;
-mod args;
-mod blocks;
-mod callsite;
 mod check;
-mod checkpointer;
-mod choices;
-mod code;
-mod collector;
 mod command;
-mod config;
+mod consumers;
 mod ctl;
-mod devices;
-mod elf;
-mod files;
-mod flow;
-mod flush;
-mod grants;
-mod guards;
-mod host;
-mod images;
-mod kernel;
-mod loadmap;
-mod lost;
-mod made;
-mod mapping;
-mod maps;
-mod memory;
-mod merge;
-mod nap;
-mod output;
-mod pages;
-mod perfmap;
-mod processors;
-mod procfs;
-mod raw;
+mod events;
+mod machine;
+mod pipeline;
 mod record;
 mod replay;
-mod rules;
-mod saver;
 mod serve;
 mod session;
-mod signals;
+mod settings;
 mod store;
-mod sysctl;
-mod tables;
-mod threads;
-mod told;
-mod unwind;
-mod view;
-mod views;
-mod vmas;
-mod window;
-mod witness;
+mod system;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command};
+use crate::settings::args::{Args, Command};
 
 /// Samples are made on one thread and freed on another, and what a flush frees lies between what
 /// stays. The usual allocator gives little of that back, and takes its time over it.
@@ -82,7 +49,9 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
-        Command::Document { folder } => args::document(folder).map(|()| 0).map_err(Into::into),
+        Command::Document { folder } => settings::args::document(folder)
+            .map(|()| 0)
+            .map_err(Into::into),
         Command::Exec { command } => {
             let error = command::stand_in(command);
             eprintln!("vcpid: {}", error.message);

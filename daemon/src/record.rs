@@ -13,17 +13,17 @@ use profiledb::Writer;
 use sampler::{Pid, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-use crate::args::{ClockArg, EngineArg, RecordArgs, VectorsArg};
-use crate::choices::{self, Choices};
-use crate::collector::{Collector, Settings, Totals};
 use crate::command::{self, Waiting};
-use crate::memory;
-use crate::output;
-use crate::processors::Processors;
-use crate::procfs;
-use crate::raw;
+use crate::pipeline::collector::{Collector, Settings, Totals};
+use crate::pipeline::raw;
 use crate::session::{Driver, Session, TICK, queue};
+use crate::settings::args::{ClockArg, EngineArg, RecordArgs, VectorsArg};
+use crate::settings::choices::{self, Choices};
+use crate::store::output;
 use crate::store::{CANNOT_WRITE, Saved, Store};
+use crate::system::memory;
+use crate::system::processors::Processors;
+use crate::system::procfs;
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -285,15 +285,16 @@ struct Recording<'a> {
     ending: &'a mut Ending,
     /// The last flush failed.
     failing: bool,
-    /// Those that are sampled, until it was said that they have changed; only of the whole machine can
-    /// that be told.
+    /// Those that are sampled, until it was said that they have changed; only of the whole machine
+    /// can that be told.
     processors: Option<Processors>,
     /// When they are looked at next.
     next_second: Instant,
 }
 
 impl Recording<'_> {
-    /// A processor that was offline is not sampled any more: that is said, and shown by `vcpi status`.
+    /// A processor that was offline is not sampled any more: that is said, and shown by `vcpi
+    /// status`.
     fn look_at_processors(&mut self, session: &mut Session) {
         let now = Instant::now();
         if now < self.next_second {

@@ -4,12 +4,12 @@ use anyhow::{Context, Result};
 use profiledb::{Epoch, Loss, Writer};
 use sampler::Pid;
 
-use crate::args::{ContextArg, ReplayArgs};
-use crate::choices;
-use crate::collector::{Collector, Settings};
-use crate::kernel::Kernel;
-use crate::output;
-use crate::raw::{Entry, Header, Reader, with_handlers};
+use crate::machine::kernel::Kernel;
+use crate::pipeline::collector::{Collector, Settings};
+use crate::pipeline::raw::{Entry, Header, Reader, with_handlers};
+use crate::settings::args::{ContextArg, ReplayArgs};
+use crate::settings::choices;
+use crate::store::output;
 use crate::store::{CANNOT_WRITE, Store, wall_now};
 
 /// Runs a replay; returns the exit status.
@@ -23,8 +23,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     let kernel = Kernel::of_recording(header.kernel_text, header.kernel_build_id.as_deref());
     collector.replay(Pid(header.own_pid), kernel);
     let read = feed(&mut reader, &mut collector, &mut store);
-    // What could be read before the damage is good, and is said not to be all: here, and to whoever reads
-    // the database.
+    // What could be read before the damage is good, and is said not to be all: here, and to whoever
+    // reads the database.
     if read.is_err() {
         collector.lost(Loss::RestOfADamagedRecording, 1);
     }

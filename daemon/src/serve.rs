@@ -24,10 +24,10 @@ use nix::errno::Errno;
 use sampler::Clock;
 use sampler::probe::{self, Scope};
 
-use crate::args::ServeArgs;
-use crate::config::{Access, Config, DEFAULT_PATH, DEFAULT_TEXT};
-use crate::memory;
-use crate::output;
+use crate::settings::args::ServeArgs;
+use crate::settings::config::{Access, Config, DEFAULT_PATH, DEFAULT_TEXT};
+use crate::store::output;
+use crate::system::memory;
 use epochs::Epochs;
 use peers::Peers;
 use service::Service;

@@ -1,5 +1,9 @@
 //! The loop of a collection: batches in, tables out, whoever drives it.
 
+// Over 500 lines: the loop of a collection is told as a whole.
+
+pub(crate) mod nap;
+
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -7,17 +11,17 @@ use anyhow::Result;
 use profiledb::{Loss, Subject};
 use sampler::{Batch, Pid, Record};
 
-use crate::collector::Collector;
-use crate::flush::Snapshot;
-use crate::lost::Lost;
-use crate::merge::Merge;
-use crate::nap::Nap;
-use crate::raw::Entry;
+use crate::consumers::tables::Wanted;
+use crate::events::lost::Lost;
+use crate::pipeline::collector::Collector;
+use crate::pipeline::merge::Merge;
+use crate::pipeline::raw::Entry;
+use crate::session::nap::Nap;
+use crate::store::flush::Snapshot;
 use crate::store::{Saved, Store};
-use crate::tables::Wanted;
 
-/// Bytes of records that may wait for the collector: some 20,000 samples. A flush of several seconds
-/// loses nothing at the usual rates.
+/// Bytes of records that may wait for the collector: some 20,000 samples. A flush of several
+/// seconds loses nothing at the usual rates.
 const QUEUED_BYTES: usize = 50 << 20;
 /// Of a sample that brings much.
 const SAMPLE_BYTES: usize = 2560;
@@ -227,8 +231,8 @@ impl Session {
         self.run_waiting(driver)
     }
 
-    /// Has what waits looked at in the next round; then it has caught up until it is asked whether it
-    /// has.
+    /// Has what waits looked at in the next round; then it has caught up until it is asked whether
+    /// it has.
     pub(crate) fn catch_up(&mut self) {
         self.catching_up = CatchingUp::Asked;
     }
@@ -253,7 +257,7 @@ impl Session {
     /// All losses of this collection so far.
     pub(crate) fn losses(&self) -> Lost {
         let mut losses = self.store.losses().clone();
-        losses.add(&self.collector.tables.lost);
+        losses.add(self.collector.tables.lost());
         losses
     }
 
@@ -276,8 +280,9 @@ impl Session {
         self.since = time;
     }
 
-    /// Takes batches that have come, until a piece of records waits here. What looks at the processes
-    /// of samples must not be late, so that is done at every look; the collector may go on napping.
+    /// Takes batches that have come, until a piece of records waits here. What looks at the
+    /// processes of samples must not be late, so that is done at every look; the collector may go
+    /// on napping.
     fn receive(&mut self, batches: &Receiver<Batch>) -> Received {
         let before = self.taken_bytes;
         loop {
@@ -331,9 +336,9 @@ impl Session {
         self.merge.push(batch);
     }
 
-    /// Hands on what is complete, until it must be over: what tells of processes and their mappings is
-    /// taken, since the files of short-lived ones are soon gone, and samples go on waiting. On a starved
-    /// machine this takes a while, in which the driver goes on looking.
+    /// Hands on what is complete, until it must be over: what tells of processes and their mappings
+    /// is taken, since the files of short-lived ones are soon gone, and samples go on waiting. On a
+    /// starved machine this takes a while, in which the driver goes on looking.
     fn hand_on(&mut self, driver: &mut impl Driver) -> Result<()> {
         while let Some(merged) = self.merge.pop() {
             if let Some((record, evidence)) = self.collector.put_off(merged) {
@@ -368,9 +373,9 @@ impl Session {
         Ok(())
     }
 
-    /// Begins to save the tables if they are full. While others are being saved, that is waited for:
-    /// what comes meanwhile has room in the kernel. A failed flush is tried again at the next interval
-    /// only: a full disk stays full.
+    /// Begins to save the tables if they are full. While others are being saved, that is waited
+    /// for: what comes meanwhile has room in the kernel. A failed flush is tried again at the next
+    /// interval only: a full disk stays full.
     fn make_room(&mut self, driver: &mut impl Driver) -> Result<()> {
         if self.collector.tables.is_full() && !self.store.is_failing() {
             self.await_saved(driver)?;
@@ -436,8 +441,8 @@ impl Session {
     }
 
     /// Counts what the events counted and no sample stands for. Each task begins with a whole
-    /// interval: one that ends before that is over has no sample, and of every other the rest of its
-    /// last interval is missing. Samples that were lost are told of already.
+    /// interval: one that ends before that is over has no sample, and of every other the rest of
+    /// its last interval is missing. Samples that were lost are told of already.
     fn count_unsampled(&mut self, counted: u64, lost: u64) {
         let totals = &mut self.collector.totals;
         let Some(mean) = totals.weight.checked_div(totals.samples) else {

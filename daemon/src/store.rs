@@ -1,5 +1,10 @@
 //! The database of a running collection, and what could not be written to it yet.
 
+pub(crate) mod checkpointer;
+pub(crate) mod flush;
+pub(crate) mod output;
+pub(crate) mod saver;
+
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,13 +14,13 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use profiledb::{Error, Loss, Subject, Writer};
 
-use crate::checkpointer::Checkpointer;
-use crate::collector::{Collector, Totals};
-use crate::flush::Snapshot;
-use crate::lost::Lost;
-use crate::output::count;
-use crate::saver::{Done, Saver};
-use crate::tables::{Tables, Wanted};
+use crate::consumers::tables::{Tables, Wanted};
+use crate::events::lost::Lost;
+use crate::pipeline::collector::{Collector, Totals};
+use crate::store::checkpointer::Checkpointer;
+use crate::store::flush::Snapshot;
+use crate::store::output::count;
+use crate::store::saver::{Done, Saver};
 
 /// What `-o` names cannot be had.
 pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";
@@ -110,7 +115,7 @@ impl Store {
     pub(crate) fn count_unsaved(&mut self, collector: &mut Collector) {
         let (samples, lost) = std::mem::take(&mut self.unsaved);
         collector.lost(Loss::UnsavedSamples, samples);
-        collector.tables.lost.add(&lost);
+        collector.tables.shared.lost.add(&lost);
         // It is there already.
         collector.totals.lost = collector.totals.lost.saturating_sub(lost.total());
         self.losses.take_off(&lost);
@@ -327,7 +332,7 @@ mod tests {
     use profiledb::Epoch;
 
     use super::*;
-    use crate::collector::Settings;
+    use crate::pipeline::collector::Settings;
 
     /// What a defect keeps from being written is given up and counted, with what it told of losses,
     /// and what comes after it is saved.
@@ -368,7 +373,7 @@ mod tests {
         let saved = store.flush(&mut collector, &|| true).unwrap();
         assert_eq!(saved.totals.lost, 7);
         store.count_unsaved(&mut collector);
-        assert_eq!(collector.tables.lost.total(), 0);
+        assert_eq!(collector.tables.lost().total(), 0);
         store.end().unwrap();
     }
 }

@@ -1,10 +1,11 @@
 //! Time, memory and error of the hotlist beside what else one might take.
 //!
 //! `cargo bench -p hotlist` prints tables of bytes, errors and least times first, then times with
-//! their spread. The others: an exact count in the standard hash map; a published Space-Saving (`asap_sketchlib`) with the
-//! most counters that fit into 384 bytes (one at least), and with 16; a published sketch of the Misra-Gries family
-//! (`datasketches`) of its smallest size and of 16 places; and, as the hardest to beat, a
-//! Space-Saving of nothing but an array, with 23 counters in 384 bytes.
+//! their spread. The others: an exact count in the standard hash map; a published Space-Saving
+//! (`asap_sketchlib`) with the most counters that fit into 384 bytes (one at least), and with 16; a
+//! published sketch of the Misra-Gries family (`datasketches`) of its smallest size and of 16
+//! places; and, as the hardest to beat, a Space-Saving of nothing but an array, with 23 counters in
+//! 384 bytes.
 
 #[path = "../tests/streams/mod.rs"]
 mod streams;

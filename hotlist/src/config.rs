@@ -84,7 +84,7 @@ impl Config {
         })
     }
 
-    /// As [`Config::new`] with the preferred factor N/(N-1) and the usual ends 0 and 50.
+    /// A [`Config::new`] with the preferred factor N/(N-1) and the usual ends 0 and 50.
     ///
     /// # Errors
     /// [`Error::Capacity`] below 2 tuples or above [`Config::MAX_CAPACITY`].

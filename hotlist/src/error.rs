@@ -41,9 +41,9 @@ pub enum Error {
     Counts {
         /// Position of the tuple.
         index: usize,
-        /// Its events counted with probability p.
+        /// Events of the tuple that were counted with probability p.
         counted: u64,
-        /// Its events counted surely.
+        /// Events of the tuple that were counted surely.
         certain: u64,
     },
     /// A variance that is no number from 0 on.

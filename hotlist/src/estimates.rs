@@ -35,7 +35,7 @@ pub struct Estimate<V = u64> {
 }
 
 impl<V> Default for Estimates<V> {
-    /// Those of a list without events.
+    /// The estimates of a list without events.
     fn default() -> Self {
         Self {
             events: 0.0,
@@ -57,7 +57,7 @@ impl<V: Words> Estimates<V> {
         self.tuples.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no estimates.
     pub fn is_empty(&self) -> bool {
         self.tuples.is_empty()
     }

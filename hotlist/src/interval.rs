@@ -29,14 +29,14 @@ pub fn interval(estimate: f64, samples: u64, windows: u64, reached: u64, p: f64)
     share_interval(estimate, thinning, samples, effect, reached)
 }
 
-/// A 95 % interval, in percent, of the share that weighs `part` of `all` known events, where windows
-/// have weights and all events reached weigh `reached`.
+/// A 95 % interval, in percent, of the share that weighs `part` of `all` known events, where
+/// windows have weights and all events reached weigh `reached`.
 ///
 /// `squares` is the sum over windows of the square of what the known events of a window weigh
 /// together. The square of `all` over it is a number of draws that the share is worth at least: it
 /// takes the events of a window for one draw, and knows that unequal weights tell less (L. Kish,
-/// Survey Sampling, 1965, chapter 11). The interval is Wilson's for so many draws, and holds what the
-/// unknown may be as [`interval`] does.
+/// Survey Sampling, 1965, chapter 11). The interval is Wilson's for so many draws, and holds what
+/// the unknown may be as [`interval`] does.
 ///
 /// Never fails: what cannot be told gives (0, 100).
 pub fn weighted_interval(part: f64, all: f64, squares: f64, reached: f64) -> (f64, f64) {
@@ -123,7 +123,7 @@ impl Draws {
         (found + repeated) / (binomial + 1.0)
     }
 
-    /// The same if all that is known is the number of windows.
+    /// The number of draws if all that is known is the number of windows.
     pub(crate) fn by_windows(&self) -> f64 {
         by_windows(self.samples, self.windows)
     }

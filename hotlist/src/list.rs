@@ -55,7 +55,7 @@ pub struct Tuple<V = u64> {
     pub certain: u64,
     /// S: estimated time of the first event still counted, in the caller's unit.
     pub first: u64,
-    /// How its events came together; all zero where [`Hotlist::pairs`] is none.
+    /// How events of the value came together; all zero where [`Hotlist::pairs`] is none.
     pub pairs: Pairs,
     variance: f64,
     p: f64,
@@ -217,9 +217,9 @@ impl<V: Words> Hotlist<V> {
         self.update_in_window(value, time, true, coins);
     }
 
-    /// Offers an event. `time` is in any unit; it is kept as S. Where events come out of order, S is the
-    /// time of the one that came first. `opens`: it is the first event of its window that this
-    /// list is offered.
+    /// Offers an event. `time` is in any unit; it is kept as S. Where events come out of order, S
+    /// is the time of the one that came first. `opens`: it is the first event of its window that
+    /// this list is offered.
     ///
     /// Allocates nothing, and draws no random number unless one is needed: none while p = 1, none
     /// for a value that counting samples find in the list, and one per acceptance else.
@@ -469,8 +469,8 @@ mod tests {
         }
     }
 
-    /// Events may come out of order, far out of it too: the last one is the latest, and S of a value is
-    /// the time at which it came first.
+    /// Events may come out of order, far out of it too: the last one is the latest, and S of a
+    /// value is the time at which it came first.
     #[test]
     fn events_out_of_order() {
         let (mut list, mut coins) = (Hotlist::new(&Config::default()), Generator::new(1));

@@ -43,7 +43,8 @@ pub struct PartsTuple<V = u64> {
     /// Estimated variance of its estimate, where the list evicts by weight and B is 1; `None`
     /// stands for the largest that such a tuple can have without a merge, (1-p) / p^2.
     pub variance: Option<f32>,
-    /// How its events came together; not looked at where that of the list is not known.
+    /// How events of the tuple came together. Nobody looks at it where the list's pairs are not
+    /// known.
     pub pairs: Pairs,
 }
 

@@ -17,7 +17,7 @@ use crate::evict::staked;
 pub(crate) struct Weight {
     /// The estimate; 0: it is gone.
     pub(crate) estimate: f64,
-    /// Its estimated variance.
+    /// The estimated variance of the estimate.
     pub(crate) variance: f64,
 }
 

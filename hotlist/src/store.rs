@@ -500,8 +500,8 @@ fn made(mark: u64) -> u64 {
     2 * (now_of(mark) - 1) + (before << 32)
 }
 
-/// Where a word is. Most values of a list without common ones are not there: several are looked at before
-/// it is asked whether any of them was it.
+/// Where a word is. Most values of a list without common ones are not there: several are looked at
+/// before it is asked whether any of them was it.
 #[inline]
 fn position(words: &[u64], word: u64) -> Option<usize> {
     let (groups, rest) = words.as_chunks::<4>();

@@ -118,7 +118,7 @@ impl<V: Words + Ord> Sum<V> {
         entry.across += tuple.pairs.1;
     }
 
-    /// What it says, to be stored or added to another.
+    /// The estimates of the sum, to be stored or added to another sum.
     pub fn to_estimates(&self) -> Estimates<V> {
         let estimate = |tuple: Summed<V>| Estimate {
             value: tuple.value,
@@ -178,7 +178,7 @@ impl<V: Words + Ord> Sum<V> {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Whether the sum has no values.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -199,9 +199,9 @@ impl<V: Words + Ord> Sum<V> {
         all.into_iter()
     }
 
-    /// How alike the events of one window are: their intraclass correlation (W. G. Cochran, Sampling
-    /// Techniques, 1977, chapter 8), 0 where they are independent and 1 where they are equal.
-    /// `None` where there are fewer than `least` pairs of them, or those are not known.
+    /// How alike the events of one window are: their intraclass correlation (W. G. Cochran,
+    /// Sampling Techniques, 1977, chapter 8), 0 where they are independent and 1 where they are
+    /// equal. `None` where there are fewer than `least` pairs of them, or those are not known.
     pub fn alike(&self, least: f64) -> Option<f64> {
         let all = self.pairs.map(|(within, _)| within);
         let all = all.filter(|all| *all >= least.max(1.0))?;

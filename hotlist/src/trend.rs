@@ -6,9 +6,9 @@ use crate::list::Tuple;
 /// What S and the counts of a tuple say about the value's rate over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trend {
-    /// It comes more often since S than before; with this confidence, above 1/2.
+    /// The value comes more often since S than before, with this confidence, above 1/2.
     Rising(f64),
-    /// It comes less often since S than before; with this confidence, above 1/2.
+    /// The value comes less often since S than before, with this confidence, above 1/2.
     Falling(f64),
     /// The tuple cannot tell.
     Unknown,

@@ -17,7 +17,7 @@ pub enum Shape {
     F32,
     /// The bits of a double-precision lane.
     F64,
-    /// So many correlated words, 1 to [`Value::MAX_TUPLE`].
+    /// Correlated words, as many as this says: 1 to [`Value::MAX_TUPLE`].
     Tuple(u8),
 }
 

@@ -178,8 +178,8 @@ fn record(cell: &Cell, random: &mut Generator) -> (f64, (f64, f64)) {
         }
     }
     let windows: u32 = events.iter().map(|(.., times)| times).sum();
-    // As vcpid tells it: what a draw at each sample, or the coin that rounds, leaves of the part that
-    // comes by.
+    // As vcpid tells it: what a draw at each sample, or the coin that rounds, leaves of the part
+    // that comes by.
     let even = match cell.clock {
         Clock::Each => 1.0 - 1.0 / 12.0,
         _ => 13.0 / 12.0 / (5.0 / 4.0),
@@ -320,10 +320,10 @@ fn each() {
     check(Clock::Each, cells, 93.0);
 }
 
-/// A program that keeps the clock's time is not met at the same place again and again: intervals are
-/// wide enough apart for that, whether they are in force for a third of a second or for one sample.
-/// (The engine `ring` draws a few samples apart, two by two as long as two means, which keeps more in
-/// step: `docs/decisions/intervals.md`.)
+/// A program that keeps the clock's time is not met at the same place again and again: intervals
+/// are wide enough apart for that, whether they are in force for a third of a second or for one
+/// sample. (The engine `ring` draws a few samples apart, two by two as long as two means, which
+/// keeps more in step: `docs/decisions/060-windows-count-by-interval.md`.)
 #[test]
 fn out_of_step() {
     for clock in [Clock::ThreeASecond, Clock::Each] {

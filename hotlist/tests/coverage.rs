@@ -81,8 +81,8 @@ fn merged_lists() {
     }
 }
 
-/// Windows of unequal weights: 95 % of the intervals hold the truth where the events of a window are
-/// alike, and more where each is a draw of its own.
+/// Windows of unequal weights: 95 % of the intervals hold the truth where the events of a window
+/// are alike, and more where each is a draw of its own.
 #[test]
 fn weighted_windows() {
     let mut random = Generator::new(23);

@@ -78,8 +78,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The value of an operand that is a register or an immediate, if it is known in full and nobody
-    /// is to be told that it was read.
+    /// The value of an operand that is a register or an immediate, if it is known in full and
+    /// nobody is to be told that it was read.
     #[inline(always)]
     pub(crate) fn known(&self, decoded: &Decoded, place: Place) -> Option<u64> {
         let number = decoded.operands.get(place.operand).number;

@@ -2,7 +2,8 @@
 //!
 //! The kernel knows the bases of a thread as of its last switch, and of the system call that set
 //! them last. In user mode only these instructions change one: `wrfsbase` and `wrgsbase`; `mov` and
-//! `pop` to the selector; `lfs` and `lgs`. Code without them leaves the bases as the kernel has them.
+//! `pop` to the selector; `lfs` and `lgs`. Code without them leaves the bases as the kernel has
+//! them.
 //!
 //! `wrfsbase` and `wrgsbase` are long enough to be searched for at every byte: wherever a program
 //! jumps to, none is missed. The others are two bytes, which occur by chance everywhere. They count
@@ -18,9 +19,9 @@ pub const CODE_AROUND: usize = 64;
 /// Which bases code can change.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BaseWriters {
-    /// That of FS.
+    /// The base of FS.
     pub fs: bool,
-    /// That of GS.
+    /// The base of GS.
     pub gs: bool,
 }
 
@@ -245,8 +246,8 @@ mod tests {
         assert_eq!(BaseWriters::of_code(&[], 0..4), NONE);
     }
 
-    /// None is missed, wherever it lies in code that is looked at by many bytes at a time; none is
-    /// found beside what is asked for.
+    /// The search misses no instruction, wherever it lies in code that is looked at by many bytes
+    /// at a time, and finds none beside what is asked for.
     #[test]
     fn everywhere() {
         let writers: [(&[u8], BaseWriters, usize); 4] = [

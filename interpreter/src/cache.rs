@@ -6,10 +6,12 @@ use std::mem::offset_of;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::decode::{Decoded, HOT_BYTES, MAX_BYTES};
+use instructions::MAX_BYTES;
+
+use crate::code::CODE_BYTES;
+use crate::decode::{Decoded, HOT_BYTES};
 use crate::processor::Processor;
 use crate::stop::StopReason;
-use crate::window::CODE_BYTES;
 
 /// What an instruction is kept under.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,7 +27,7 @@ const IMAGE: u64 = 1 << 32;
 const SAMPLE: u64 = 2 << 32;
 
 impl Key {
-    /// There is no instruction.
+    /// The key of an entry without an instruction.
     const NONE: Self = Self {
         address: 0,
         place: 0,
@@ -92,7 +94,7 @@ impl Entry {
 pub struct Held(usize);
 
 impl Held {
-    /// Its number, at most the cache's capacity.
+    /// The number of the entry, at most the cache's capacity.
     pub fn number(self) -> u32 {
         // There are at most 2^24.
         self.0 as u32
@@ -108,17 +110,18 @@ impl Held {
 /// made, and used as instructions come: in the order in which windows first run through them, so
 /// that what is used together lies together.
 pub struct DecodeCache {
-    /// Where the instruction of a key is: its number alone, so that what is looked through is small, and
-    /// what is looked at besides is the instruction that is asked for.
+    /// Where the instruction of a key is: its number alone, so that what is looked through is
+    /// small, and what is looked at besides is the instruction that is asked for.
     places: HashTable<u32>,
     entries: Vec<Entry>,
     /// Entries to be used.
     capacity: usize,
     /// The entry that was asked for last.
     last: usize,
-    /// Those that were asked for next behind it, as it has them.
+    /// The entries that were asked for behind the last one, as the last one has them.
     next: [u32; 2],
-    /// The last one while [browsing](Self::browse), or if so before it.
+    /// The entry that was asked for last while [browsing](Self::browse); while browsing, the one
+    /// that was asked for last before.
     other_last: usize,
     browsing: bool,
     /// Which entry to give up next when all are used.
@@ -178,10 +181,10 @@ impl DecodeCache {
         Ok(self.get(held))
     }
 
-    /// The same; where it is held.
+    /// Where the cache holds the instruction that [`get_or_decode`](Self::get_or_decode) gives.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`get_or_decode`](Self::get_or_decode).
     #[inline]
     pub fn hold_or_decode(
         &mut self,
@@ -202,7 +205,7 @@ impl DecodeCache {
         Ok(Held(index))
     }
 
-    /// The same, but only what is held.
+    /// Where the cache holds the instruction at an image address, if the cache has it.
     #[inline]
     pub fn find_decoded(&mut self, space: u32, address: u64) -> Option<Held> {
         self.find(Key::new(space, address, IMAGE)).map(Held)
@@ -226,11 +229,11 @@ impl DecodeCache {
         Ok(self.get(held))
     }
 
-    /// As [`get_sampled`](Self::get_sampled), for those who have to ask for another if there is
-    /// none.
+    /// Where the cache holds the instruction that [`get_sampled`](Self::get_sampled) gives, for
+    /// those who have to ask for another if there is none.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`get_sampled`](Self::get_sampled).
     #[inline]
     pub fn hold_sampled(
         &mut self,
@@ -252,7 +255,7 @@ impl DecodeCache {
         entry.bytes.get(..entry.decoded.len())
     }
 
-    /// The same, but only what is held.
+    /// Where the cache holds the instruction with this code, if the cache has it.
     #[inline(always)]
     pub fn find_sampled(&mut self, space: u32, address: u64, code: &[u8]) -> Option<Held> {
         let key = Key::new(space, address, SAMPLE);
@@ -266,7 +269,7 @@ impl DecodeCache {
         self.find_sampled_elsewhere(key, code)
     }
 
-    /// The same of an instruction that did not come next, the last times.
+    /// Finds an instruction that did not come next the last times.
     #[cold]
     #[inline(never)]
     fn find_sampled_elsewhere(&mut self, key: Key, code: &[u8]) -> Option<Held> {
@@ -284,15 +287,15 @@ impl DecodeCache {
         Ok(Held(index))
     }
 
-    /// A window begins: its first instruction has nothing to do with the last one of the window before,
-    /// but windows begin where others began.
+    /// A window begins: its first instruction has nothing to do with the last one of the window
+    /// before, but windows begin where others began.
     pub fn begin(&mut self) {
         // As before anything was asked for.
         (self.last, self.next) = (0, self.entries[0].next);
     }
 
-    /// From now on what is asked for is no window's way, or is one again: what windows go by is left
-    /// alone meanwhile.
+    /// From now on what is asked for is no window's way, or is one again: what windows go by is
+    /// left alone meanwhile.
     pub fn browse(&mut self, browsing: bool) {
         if self.browsing != browsing {
             self.browsing = browsing;
@@ -301,8 +304,8 @@ impl DecodeCache {
         }
     }
 
-    /// Whether what was found there is an instruction at this image address still, whatever else was
-    /// asked for since.
+    /// Whether what was found there is an instruction at this image address still, whatever else
+    /// was asked for since.
     #[inline]
     pub fn is_at(&self, held: Held, address: u64) -> bool {
         self.entries[held.0].key.address == address
@@ -319,7 +322,7 @@ impl DecodeCache {
         &self.entries[held.0].bytes
     }
 
-    /// What was found last.
+    /// The instruction of an entry.
     #[inline]
     pub fn get(&self, held: Held) -> &Decoded {
         &self.entries[held.0].decoded

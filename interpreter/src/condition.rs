@@ -7,11 +7,11 @@ use crate::rflags::Flag;
 pub(crate) struct Condition {
     /// The flags that it depends on.
     pub(crate) needs: u64,
-    /// Whether it holds, a bit for each state of CF, PF, ZF, SF and OF.
+    /// Whether the condition holds: a bit for each state of CF, PF, ZF, SF and OF.
     pub(crate) holds: u32,
 }
 
-/// By the numbers of the decoder, which come in pairs: a condition and its opposite.
+/// Conditions by the numbers of the decoder, which come in pairs: a condition and its opposite.
 pub(crate) const CONDITIONS: [Condition; 17] = {
     let never = Condition {
         needs: u64::MAX,

@@ -48,7 +48,7 @@ pub(crate) enum Place {
 /// What an instruction stores, where the decoder's tables are not enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Store {
-    /// So many bytes where a register points to, at a multiple of `aligned`.
+    /// Bytes where a register points to, at a multiple of `aligned`.
     At {
         pointer: Pointer,
         bytes: u16,
@@ -138,6 +138,19 @@ fn writes(access: OpAccess) -> bool {
 }
 
 impl Effects {
+    /// Nothing is left unknown.
+    pub(crate) const NONE: Self = Self {
+        vectors: 0,
+        registers: 0,
+        stored: 0,
+        place: Place::Nothing,
+        loaded: false,
+        masks: 0,
+        flags_changed: 0,
+        flags_cleared: 0,
+        flags_set: 0,
+    };
+
     /// What the decoder's tables and the corrections say of an instruction.
     pub(crate) fn of(instruction: &Instruction) -> Self {
         let mut factory = InstructionInfoFactory::new();

@@ -5,8 +5,8 @@
 //! when asked for: it takes neither room nor registers where instructions are interpreted, which
 //! would weigh more than the test.
 
+use crate::host::Sink;
 use crate::parameter::{Capture, Parameter};
-use crate::window::Sink;
 use crate::word::Word;
 
 /// No instruction has more: of a vector of eight words those loaded, overwritten, stored and

@@ -9,12 +9,13 @@ pub enum Fate {
     CannotHappen,
     /// The window goes on: the thread does so too, as if nothing had been.
     GoesOn,
-    /// It ends the window where it must be raised; where it can be, the window goes on.
+    /// The exception ends the window where it must be raised. Where it can be raised, the window
+    /// goes on.
     EndsIfCertain,
 }
 
 impl Fate {
-    /// In words.
+    /// The fate in words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Ends => "ends",
@@ -28,9 +29,9 @@ impl Fate {
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Exception {
-    /// Its vectors in the processor's table, as the manuals write them; `-`: it has none.
+    /// The exception's vectors in the processor's table, as the manuals write them; `-` for none.
     pub vector: &'static str,
-    /// Its mnemonic, or a name.
+    /// The exception's mnemonic, or a name.
     pub name: &'static str,
     /// What becomes of the window.
     pub fate: Fate,
@@ -92,7 +93,7 @@ exceptions! {
         ["alignment_checks" "flags_that_interrupt"];
     "18" "#MC" GoesOn "The kernel handles it, or the thread ends."
         ["interrupts_change_nothing"];
-    "19" "#XM" EndsIfCertain "MXCSR says what is masked, and no sample has it. Known operands that raise anything but an inexact result end the window, and so does any arithmetic with an MXCSR that is known to unmask. With unknown operands, or where a result is inexact, it goes on if the program has no handler for SIGFPE: such an exception would end it. Where it has one, all arithmetic ends the window unless MXCSR is known."
+    "19" "#XM" EndsIfCertain "MXCSR says what is masked, and few samples have it. Known operands that raise anything but an inexact result end the window, and so does any arithmetic with an MXCSR that is known to unmask. With unknown operands, or where a result is inexact, it goes on if the program has no handler for SIGFPE: such an exception would end it. Where it has one, all arithmetic ends the window unless MXCSR is known."
         ["float_exceptions" "unmasked_float_exceptions" "floats_with_a_handler"];
     "20" "#VE" GoesOn "The guest's kernel handles it."
         ["interrupts_change_nothing"];

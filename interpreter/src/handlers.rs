@@ -1,9 +1,9 @@
 //! Which exceptions a program handles itself.
 //!
 //! An exception that no handler of the program takes ends the process: the host knows better than
-//! the sample if it may have. One that a handler takes may have the thread go on elsewhere. So where
-//! there is a handler, a window ends before each instruction of which it is not known that it raises
-//! none.
+//! the sample if it may have. One that a handler takes may have the thread go on elsewhere. So
+//! where there is a handler, a window ends before each instruction of which it is not known that it
+//! raises none.
 
 /// The exceptions that a program has handlers for, or may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -24,9 +24,9 @@
 //! [`DecodeCache::get_sampled`] decodes anew what differs from what it holds.
 //!
 //! Fast because a window allocates nothing, an instruction is decoded and classified once, and
-//! executing it is one call through a function pointer, for common instructions to a handler that was
-//! compiled for the width and the places of their operands. Windows that go where others went run
-//! from prepared [`Traces`], without fetching.
+//! executing it is one call through a function pointer, for common instructions to a handler that
+//! was compiled for the width and the places of their operands. Windows that go where others went
+//! run from prepared [`Traces`], without fetching.
 //!
 //! ```
 //! use interpreter::*;
@@ -71,13 +71,16 @@
 mod access;
 mod bases;
 mod cache;
+mod code;
 mod condition;
 mod decode;
+mod decoder;
 mod effects;
 mod event;
 mod exceptions;
 mod exec;
 mod handlers;
+mod host;
 mod machine;
 mod memory;
 mod operand;
@@ -86,7 +89,9 @@ mod parameter;
 mod path;
 mod pieces;
 mod processor;
+mod registers;
 mod rflags;
+mod state;
 mod stop;
 mod trace;
 mod treatment;
@@ -96,19 +101,22 @@ mod word;
 
 pub use bases::{BaseWriters, CODE_AROUND};
 pub use cache::{DecodeCache, Held};
-pub use decode::{Decoded, MAX_BYTES, Support};
+pub use code::{CODE_BYTES, Code, Fetched};
+pub use decode::Decoded;
 pub use exceptions::{EXCEPTIONS, Exception, Fate};
 pub use handlers::Handlers;
+pub use host::{Access, Call, CodeMemory, Memory, OTHER_ARGUMENTS, Sink, Verdict};
+pub use instructions::MAX_BYTES;
 pub use parameter::{Capture, Parameter, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use pieces::{MAX_PIECES, Pieces};
 pub use processor::Processor;
+pub use registers::Registers;
 pub use rflags::{Flag, Flags};
+pub use state::State;
 pub use stop::StopReason;
 pub use trace::Traces;
+pub use treatment::Support;
 pub use vector::Vector;
-pub use window::{
-    Access, CODE_BYTES, Call, Code, CodeMemory, End, Fetched, Memory, OTHER_ARGUMENTS, Outcome,
-    Registers, Sink, State, Verdict, Window,
-};
+pub use window::{End, Outcome, Window};
 pub use word::Word;

@@ -3,16 +3,15 @@
 use iced_x86::{OpKind, Register};
 
 use crate::decode::Decoded;
-use crate::effects::{Effects, Place, flags_of};
 use crate::event::Events;
-use crate::exec::skip;
+use crate::host::{Memory, Sink};
 use crate::operand::{OperandKind, Part};
 use crate::overlay::Overlay;
 use crate::parameter::{Capture, Parameter};
+use crate::registers::Registers;
 use crate::rflags::Flags;
+use crate::state::State;
 use crate::stop::StopReason;
-use crate::vector::Vector;
-use crate::window::{Memory, Registers, Sink, State};
 use crate::word::{Width, Word};
 
 /// Numbers of the registers that instructions use implicitly.
@@ -28,7 +27,7 @@ pub(crate) const RDI: usize = 7;
 /// Where the window goes on after an instruction. Addresses are process addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
-    /// With the next instruction.
+    /// The window goes on with the next instruction.
     Next,
     /// There, known from the encoding.
     Jump(u64),
@@ -224,7 +223,7 @@ impl Machine<'_> {
         self.events.add(parameter, value);
     }
 
-    /// The same of the low `bytes` of a word.
+    /// Reports the low `bytes` of a word as an event.
     #[inline]
     pub(crate) fn event_of(&mut self, parameter: Parameter, word: Word, bytes: u32) {
         self.events.add_word(parameter, word, bytes);
@@ -280,7 +279,7 @@ impl Machine<'_> {
         self.partial_address(decoded)
     }
 
-    /// The same, byte by byte, of an address of any form.
+    /// An address of any form, worked out byte by byte.
     #[inline(never)]
     fn partial_address(&self, decoded: &Decoded) -> Word {
         let form = decoded.operands.address;
@@ -371,67 +370,6 @@ impl Machine<'_> {
     #[inline]
     pub(crate) fn same_register(decoded: &Decoded) -> bool {
         decoded.same_register
-    }
-
-    /// An instruction of which only the effects are known.
-    #[inline(never)]
-    pub(crate) fn skip(
-        &mut self,
-        decoded: &Decoded,
-        effects: &Effects,
-    ) -> Result<Flow, StopReason> {
-        let instruction = decoded.instruction();
-        skip::check(self, decoded)?;
-        if effects.loaded {
-            self.event(Parameter::Load, None);
-        }
-        if effects.place != Place::Nothing {
-            self.event(Parameter::Mem, None);
-            self.event(Parameter::Old, None);
-        }
-        skip::store(self, decoded, effects)?;
-        for number in 0..16 {
-            if effects.registers >> number & 1 != 0 {
-                self.registers.gpr[number] = Word::UNKNOWN;
-            }
-        }
-        for (number, vector) in self.registers.vectors.iter_mut().enumerate() {
-            if effects.vectors >> number & 1 != 0 {
-                *vector = Vector::UNKNOWN;
-            }
-        }
-        for (number, mask) in self.registers.masks.iter_mut().enumerate() {
-            if effects.masks >> number & 1 != 0 {
-                *mask = Word::UNKNOWN;
-            }
-        }
-        for operand in 0..instruction.op_count() {
-            if instruction.op_kind(operand) == OpKind::Register {
-                self.report_skipped(instruction.op_register(operand), effects);
-            }
-        }
-        for flag in flags_of(effects.flags_changed) {
-            self.flags().set(flag, None);
-        }
-        for flag in flags_of(effects.flags_cleared) {
-            self.flags().set(flag, Some(false));
-        }
-        for flag in flags_of(effects.flags_set) {
-            self.flags().set(flag, Some(true));
-        }
-        Ok(Flow::Next)
-    }
-
-    /// Reports a register as unknown if an instruction that is skipped writes it.
-    fn report_skipped(&mut self, register: Register, effects: &Effects) {
-        let written = |set: u32| set >> (register.full_register().number() & 31) & 1 != 0;
-        if register.is_gpr() && written(effects.registers.into()) {
-            self.event(Parameter::Dest(register), None);
-        } else if register.is_vector_register() && written(effects.vectors) {
-            for i in 0..register.size() / 8 {
-                self.event(Parameter::DestWord(register, i as u8), None);
-            }
-        }
     }
 }
 

@@ -1,8 +1,9 @@
-//! Loads and stores of instructions: through the window's own stores to the memory of the interrupt.
+//! Loads and stores of instructions: through the window's own stores to the memory of the
+//! interrupt.
 
+use crate::host::{Access, Memory, Sink, Verdict};
 use crate::machine::{Allowed, Machine, check_canonical};
 use crate::stop::StopReason;
-use crate::window::{Access, Memory, Sink, Verdict};
 use crate::word::{Width, Word};
 
 impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {

@@ -49,7 +49,7 @@ impl Operand {
 /// An operand to read or to write: what may be known of it where a handler is compiled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// Its number.
+    /// The operand's number.
     pub(crate) operand: u32,
     pub(crate) kind: OperandKind,
     pub(crate) width: Width,
@@ -58,7 +58,7 @@ pub(crate) struct Place {
 /// What the handler of a common instruction is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form {
-    /// Of the first operand.
+    /// The width of the first operand.
     pub(crate) width: Width,
     pub(crate) first: OperandKind,
     pub(crate) second: OperandKind,
@@ -114,7 +114,7 @@ pub(crate) struct Address {
     pub(crate) index: Part,
     /// Bits that the index is shifted up by.
     pub(crate) scale: u8,
-    /// It has 32 bits.
+    /// The address has 32 bits.
     pub(crate) is_narrow: bool,
     pub(crate) segment: Register,
     /// It is a sum of 64 bits of general registers, or the address of the next instruction, and the
@@ -123,7 +123,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// It is such a sum, but a segment's base may belong to it.
+    /// The address [is a sum](Self::is_sum), but a segment's base may belong to it.
     pub(crate) fn is_sum_in_segment(&self) -> bool {
         !self.is_narrow
             && !matches!(self.base, Part::Al | Part::Unknown)
@@ -136,7 +136,7 @@ impl Address {
 pub(crate) struct Operands {
     /// The first immediate, sign-extended.
     pub(crate) immediate: u64,
-    /// That of the explicit memory operand.
+    /// The displacement of the explicit memory operand.
     pub(crate) displacement: u64,
     pub(crate) address: Address,
     all: [Operand; PLACES],

@@ -1,7 +1,8 @@
 //! What a window has stored: a small memory laid over the memory of the interrupt.
 
-use crate::decode::MAX_BYTES;
-use crate::window::{CodeMemory, Memory};
+use instructions::MAX_BYTES;
+
+use crate::host::{CodeMemory, Memory};
 use crate::word::{Width, Word};
 
 /// Aligned 8-byte pieces of memory that the overlay can hold.
@@ -14,7 +15,7 @@ struct Chunk {
     /// Address of the first byte, a multiple of 8.
     base: u64,
     value: Word,
-    /// Which bytes were stored here.
+    /// Which bytes of the chunk were stored to.
     stored: u8,
 }
 
@@ -33,11 +34,11 @@ struct Hole {
 /// be mapped; else as in the memory of the interrupt.
 ///
 /// Memory that is mapped twice: pages are mapped whole, so two addresses of one byte agree in their
-/// lowest twelve bits. Then they also fall to the same bit of `marks`. So what no chunk's bit stands
-/// for is clear under all its addresses, and the host is asked only where bits meet and pages differ.
-/// A store takes from the chunks that are there already what it may have overwritten through another
-/// address ([`Overlay::forget_aliases`]); a load of what no chunk has at its own address looks for
-/// chunks and holes at others ([`Overlay::aliased_bytes`]).
+/// lowest twelve bits. Then they also fall to the same bit of `marks`. So what no chunk's bit
+/// stands for is clear under all its addresses, and the host is asked only where bits meet and
+/// pages differ. A store takes from the chunks that are there already what it may have overwritten
+/// through another address ([`Overlay::forget_aliases`]); a load of what no chunk has at its own
+/// address looks for chunks and holes at others ([`Overlay::aliased_bytes`]).
 #[derive(Clone)]
 pub(crate) struct Overlay {
     chunks: [Chunk; CHUNKS],
@@ -54,10 +55,11 @@ pub(crate) struct Overlay {
     /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
     /// there are holes.
     marks: Marks,
-    /// Those of the chunks alone, and those of these to which more than one chunk fell.
+    /// Marks of the chunks alone (`taken`), and the marks to which more than one chunk fell
+    /// (`crowded`).
     taken: Marks,
     crowded: Marks,
-    /// One of `marks` is set.
+    /// Whether any of `marks` is set.
     any: bool,
     /// Bits that the pages of chunks fall to; all of them where there are holes.
     pages: u64,
@@ -70,7 +72,7 @@ pub(crate) struct Overlay {
 
 /// Bytes that are looked at at once for whether code was stored to.
 const PAGE: u64 = 4096;
-/// Of so many pages it is known at once.
+/// The number of pages that are known to be clear at once.
 const CLEAR_PAGES: usize = 8;
 /// What tells a page from none, and from an instruction in two.
 const CLEAR: u64 = 1;
@@ -159,7 +161,7 @@ impl Overlay {
         }
     }
 
-    /// As new.
+    /// Makes the overlay as new.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
         self.victim = 0;
@@ -175,8 +177,8 @@ impl Overlay {
         self.clear_page = 0;
     }
 
-    /// Whether a load of the `width` at `address` takes everything from the memory of the interrupt:
-    /// no byte of it can have been stored to.
+    /// Whether a load of the `width` at `address` takes everything from the memory of the
+    /// interrupt: no byte of it can have been stored to.
     #[inline]
     pub(crate) fn is_clear(&self, address: u64, width: Width) -> bool {
         // So many bytes lie in two chunks at most, which may be those at both ends of memory.
@@ -184,8 +186,8 @@ impl Overlay {
         !has(&self.marks, address) && !has(&self.marks, last) && !self.all_unknown
     }
 
-    /// What a load of the `width` at `address` yields if the window stored all its bytes, and they lie
-    /// in one chunk.
+    /// What a load of the `width` at `address` yields if the window stored all its bytes, and they
+    /// lie in one chunk.
     #[inline]
     pub(crate) fn stored(&self, address: u64, width: Width) -> Option<Word> {
         let offset = (address & 7) as u32;
@@ -343,7 +345,7 @@ impl Overlay {
         self.touches_in_page(address, bytes as u64, memory)
     }
 
-    /// The same where nothing is known of the page yet.
+    /// Whether stores touched bytes of a page of which nothing is known yet.
     #[cold]
     #[inline(never)]
     fn touches_in_page<M: Memory + ?Sized>(

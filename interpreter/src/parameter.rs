@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use iced_x86::Register;
+use instructions::register_name;
 
 /// What a value event is a value of. `Display` gives the name that reports use.
 ///
@@ -45,8 +46,8 @@ pub enum Parameter {
     /// The value read for operand `i` of the instruction.
     Operand(u8),
     /// Integer argument `i` of a call by the platform's calling convention: what rdi rsi rdx rcx
-    /// r8 r9 held, whatever the called function makes of it. For hosts that record calls: a window reports arguments
-    /// with the call, not as value events.
+    /// r8 r9 held, whatever the called function makes of it. For hosts that record calls: a window
+    /// reports arguments with the call, not as value events.
     Arg(u8),
     /// What another general register held at a call, which some language's own calling convention
     /// passes an argument in; reported like [`Arg`](Self::Arg).
@@ -73,16 +74,6 @@ impl Parameter {
             Self::Operand(_) => Capture::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => Capture::ARGS,
         }
-    }
-}
-
-/// Name of a register as disassemblers write it.
-fn register_name(register: Register) -> String {
-    let name = format!("{register:?}").to_ascii_lowercase();
-    // The decoder calls the low bytes of r8 to r15 r8l to r15l.
-    match name.strip_suffix('l') {
-        Some(stem) if stem.starts_with('r') => format!("{stem}b"),
-        _ => name,
     }
 }
 
@@ -272,11 +263,6 @@ mod tests {
         ];
         for (parameter, name) in names {
             assert_eq!(parameter.to_string(), name);
-        }
-        // No general register lacks a name of its own.
-        let mut seen = std::collections::HashSet::new();
-        for register in Register::values().filter(|r| r.is_gpr()) {
-            assert!(seen.insert(super::register_name(register)), "{register:?}");
         }
     }
 

@@ -4,8 +4,8 @@
 //! destinations of its indirect jumps, indirect calls and returns in order. With the code at hand
 //! that is every instruction of the window.
 
+use crate::host::Sink;
 use crate::parameter::Parameter;
-use crate::window::Sink;
 
 /// The greatest length of a path: directions and destinations together.
 pub const MAX_PATH_LENGTH: usize = 64;

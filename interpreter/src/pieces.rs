@@ -1,10 +1,10 @@
 //! What an interrupt read of memory, and what of it a thread could have seen.
 //!
 //! The pieces were read one behind the other, and others may have written them meanwhile. A second
-//! look told the steady ones, which held their bytes together at one moment, from those that change.
-//! A word that changes had its value when it was read, behind the pieces before its own. The
-//! processor makes the loads of a program in their order. So such a word is what a load finds only
-//! where no load before it was of its own piece or a later one.
+//! look told the steady ones, which held their bytes together at one moment, from those that
+//! change. A word that changes had its value when it was read, behind the pieces before its own.
+//! The processor makes the loads of a program in their order. So such a word is what a load finds
+//! only where no load before it was of its own piece or a later one.
 
 use std::cell::Cell;
 
@@ -24,7 +24,7 @@ pub struct Pieces<'a> {
     last: Cell<usize>,
     /// The piece that data was found in last: what is loaded next mostly lies in the one behind it.
     data: Cell<usize>,
-    /// Those that change. In `pieces` they have no bytes.
+    /// The pieces that change. In `pieces` these have no bytes.
     changing: Vec<Changing<'a>>,
     /// The number of the first piece of which no load was, nor of those behind it.
     next: Cell<usize>,
@@ -52,7 +52,8 @@ struct Changing<'a> {
     number: usize,
     address: u64,
     bytes: &'a [u8],
-    /// Which of its words were others, counted from its first byte: a bit each.
+    /// Which words of the piece were others at the second look, counted from its first byte: a bit
+    /// each.
     words: u16,
 }
 
@@ -96,8 +97,8 @@ impl<'a> Pieces<'a> {
         true
     }
 
-    /// Adds a piece of which these words (counted from its first byte, a bit each) were others at the
-    /// second look. It serves no code.
+    /// Adds a piece of which these words (counted from its first byte, a bit each) were others at
+    /// the second look. It serves no code.
     pub fn push_changing(&mut self, address: u64, bytes: &'a [u8], words: u16) -> bool {
         let number = self.count;
         if !self.push(address, bytes) {
@@ -115,8 +116,8 @@ impl<'a> Pieces<'a> {
         true
     }
 
-    /// Says that aligned parts of a word were read at once whatever the piece. Otherwise that holds of
-    /// whole words of pieces that begin with one: some processors copy the rest byte by byte.
+    /// Says that aligned parts of a word were read at once whatever the piece. Otherwise that holds
+    /// of whole words of pieces that begin with one: some processors copy the rest byte by byte.
     pub fn read_whole(&mut self) {
         self.whole = true;
     }
@@ -127,9 +128,9 @@ impl<'a> Pieces<'a> {
         self.torn.set(0);
     }
 
-    /// No load from here on finds a word that changes: an instruction that locks memory, or waits for
-    /// all stores, lets others see what the window stores, and what they do then is not known. Its own
-    /// load is the first: whoever changed the word behind it would have met its store.
+    /// No load from here on finds a word that changes: an instruction that locks memory, or waits
+    /// for all stores, lets others see what the window stores, and what they do then is not known.
+    /// Its own load is the first: whoever changed the word behind it would have met its store.
     pub fn close(&self) {
         self.next.set(usize::MAX);
     }
@@ -146,7 +147,7 @@ impl<'a> Pieces<'a> {
         self.numbered_code(address).1
     }
 
-    /// That with the number of the piece, which means nothing if there is none.
+    /// The code at an address with the number of its piece, which means nothing if there is none.
     #[inline]
     pub fn numbered_code(&self, address: u64) -> (usize, &'a [u8]) {
         let last = self.pieces.get(self.last.get());
@@ -256,7 +257,7 @@ impl<'a> Pieces<'a> {
         (code, len)
     }
 
-    /// The same where others may write, and nobody has looked a second time.
+    /// Bytes of memory that others may write, at which nobody has looked a second time.
     pub fn bytes_seen_once(&self, address: u64, len: usize) -> Option<&'a [u8]> {
         if self.goes_on((address, len)) {
             return None;
@@ -310,9 +311,9 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// Whether a load of an address and a length is a further word of a load of several, of which the
-    /// first was of the moment of its reading: this one may be of another moment, whether it changes
-    /// or not.
+    /// Whether a load of an address and a length is a further word of a load of several, of which
+    /// the first was of the moment of its reading: this one may be of another moment, whether it
+    /// changes or not.
     #[inline]
     fn goes_on(&self, (address, len): (u64, usize)) -> bool {
         let goes_on = self.torn.get() == address;
@@ -382,8 +383,8 @@ mod tests {
         }
     }
 
-    /// A seqlock's reader loads the sequence, the data, the sequence: the data that change are known
-    /// where they were read behind the sequence, and the second sequence is not.
+    /// A seqlock's reader loads the sequence, the data, the sequence: the data that change are
+    /// known where they were read behind the sequence, and the second sequence is not.
     #[test]
     fn words_that_change_are_seen_in_order() {
         let bytes: [u8; 64] = std::array::from_fn(|i| i as u8);
@@ -429,7 +430,8 @@ mod tests {
         assert!(!known(0xffc, 16, false) && known(0x1004, 4, true));
     }
 
-    /// A vector is loaded by parts; where two of them change, the second is not of the first's moment.
+    /// A vector is loaded by parts; where two of them change, the second is not of the first's
+    /// moment.
     #[test]
     fn vectors_that_change() {
         let bytes = [7; 32];

@@ -18,7 +18,7 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// One that has every instruction.
+    /// A processor that has every instruction.
     pub const fn with_everything() -> Self {
         Self { names: None }
     }

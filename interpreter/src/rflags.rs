@@ -124,7 +124,7 @@ impl Flags {
         Some(holds >> state & 1 != 0)
     }
 
-    /// The same where not all of its flags are known.
+    /// Whether a condition holds where not all of its flags are known.
     #[inline(never)]
     pub(crate) fn partial_condition(self, condition: ConditionCode) -> Option<bool> {
         use ConditionCode as C;
@@ -173,7 +173,7 @@ impl Flags {
         }
     }
 
-    /// The same of a result that is not known in full.
+    /// Sets the flags of a result that is not known in full.
     #[inline(never)]
     fn set_partial_result(&mut self, width: Width, result: Word) {
         self.set(Flag::Zf, result.is_zero());
@@ -194,7 +194,7 @@ impl Flags {
         self.add_partial(width, a, b, carry)
     }
 
-    /// The same of operands that are not all known in full.
+    /// Adds operands that are not all known in full.
     #[inline(never)]
     fn add_partial(&mut self, width: Width, a: Word, b: Word, carry: Option<bool>) -> Word {
         let known = if carry.is_some() {
@@ -246,7 +246,7 @@ impl Flags {
         self.sub_partial(width, a, b, borrow)
     }
 
-    /// The same of operands that are not all known in full.
+    /// Subtracts operands that are not all known in full.
     #[inline(never)]
     fn sub_partial(&mut self, width: Width, a: Word, b: Word, borrow: Option<bool>) -> Word {
         let known = if borrow.is_some() {

@@ -8,16 +8,17 @@
 //! led last. The handler of an instruction and its prepared form share all arithmetic, and what an
 //! instruction loads, stores and tells is the same in the same order.
 //!
-//! The commonest forms are prepared: integer operations on general registers, memory and immediates,
-//! branches, and moves of 16 bytes. Of all others the record says that the handler is to be called.
+//! The commonest forms are prepared: integer operations on general registers, memory and
+//! immediates, branches, and moves of 16 bytes. Of all others the record says that the handler is
+//! to be called.
 //!
 //! What was prepared holds as long as the host says so: see [`epoch`](crate::Code::epoch) and
 //! [`holds`](crate::Code::holds).
 
 mod form;
+pub(crate) mod kind;
 mod run;
 mod store;
 mod work;
 
-pub(crate) use self::form::Kind;
 pub use self::store::Traces;

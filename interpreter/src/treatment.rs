@@ -11,20 +11,22 @@ use iced_x86::{
 
 use crate::stop::StopReason;
 
-/// What happens at an instruction that is not interpreted.
+/// How far the interpreter understands an instruction, and so what it does with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Treatment {
+pub enum Support {
+    /// It is interpreted.
+    Interpreted,
+    /// What it writes becomes unknown, and the window goes on.
+    Skipped,
     /// The window ends before it.
     Stops(StopReason),
-    /// What it writes becomes unknown.
-    Unknown,
 }
 
 /// The treatment of instructions that are named one by one.
-pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
+pub(crate) fn named(instruction: &Instruction) -> Option<Support> {
     use Mnemonic as M;
     use StopReason as R;
-    use Treatment::{Stops, Unknown};
+    use Support::{Skipped, Stops};
     let treatment = match instruction.mnemonic() {
         M::Syscall
         | M::Sysenter
@@ -80,10 +82,10 @@ pub(crate) fn named(instruction: &Instruction) -> Option<Treatment> {
         | M::Lar
         | M::Lsl
         | M::Verr
-        | M::Verw => Unknown,
+        | M::Verw => Skipped,
         // They wait, for an event or some time.
-        M::Umonitor | M::Umwait | M::Tpause => Unknown,
-        M::Movdir64b | M::Ptwrite => Unknown,
+        M::Umonitor | M::Umwait | M::Tpause => Skipped,
+        M::Movdir64b | M::Ptwrite => Skipped,
         _ if is_far(instruction) => Stops(R::FarTransfer),
         _ => return None,
     };
@@ -106,7 +108,7 @@ pub(crate) fn depends_on_processor(instruction: &Instruction, bytes: &[u8]) -> b
     differs || instruction.flow_control() != FlowControl::Next && is_narrowed(instruction, bytes)
 }
 
-/// Whether it is 0F 0D with a register.
+/// Whether the instruction is 0F 0D with a register.
 fn is_bare_prefetch(instruction: &Instruction) -> bool {
     let named = matches!(
         instruction.code(),
@@ -117,7 +119,7 @@ fn is_bare_prefetch(instruction: &Instruction) -> bool {
     named && instruction.op0_kind() == OpKind::Register
 }
 
-/// Whether it is 0F 1A or 0F 1B.
+/// Whether the instruction is 0F 1A or 0F 1B.
 fn is_of_bounds(instruction: &Instruction) -> bool {
     matches!(
         instruction.code(),
@@ -151,15 +153,15 @@ fn is_far(instruction: &Instruction) -> bool {
 }
 
 /// The treatment of instructions that are neither named nor interpreted.
-pub(crate) fn of_the_rest(instruction: &Instruction) -> Treatment {
+pub(crate) fn of_the_rest(instruction: &Instruction) -> Support {
     if instruction.is_privileged() {
-        Treatment::Stops(StopReason::Privileged)
+        Support::Stops(StopReason::Privileged)
     } else if instruction.is_save_restore_instruction() {
-        Treatment::Stops(StopReason::StateSave)
+        Support::Stops(StopReason::StateSave)
     } else if is_plain(instruction) {
-        Treatment::Unknown
+        Support::Skipped
     } else {
-        Treatment::Stops(StopReason::Unsupported)
+        Support::Stops(StopReason::Unsupported)
     }
 }
 

@@ -171,10 +171,10 @@ const fn byte_set(bytes: usize) -> u64 {
 /// What a vector is made of.
 pub(crate) trait Lane: Copy {
     const BYTES: usize;
-    /// It is a floating-point number.
+    /// The lane is a floating-point number.
     const IS_FLOAT: bool;
 
-    /// From as many bytes as it has; zero from any other number.
+    /// A lane from as many bytes as it has; zero from any other number.
     fn from_bytes(bytes: &[u8]) -> Self;
 
     /// Into as many bytes as it has.

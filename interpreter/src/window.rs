@@ -1,334 +1,20 @@
 //! A window: instructions from the sample's PC on, along the path that the thread takes.
 
-use iced_x86::{Mnemonic, OpKind, Register};
+use instructions::{Jump, MAX_BYTES, binds_lazily, is_landing_pad};
 
-use crate::decode::{Decoded, MAX_BYTES};
-use crate::event::Events;
-use crate::handlers::Handlers;
+use crate::code::{Code, Fetched};
+use crate::decode::Decoded;
+use crate::host::{Call, Memory, OTHER_ARGUMENTS, Sink};
 use crate::machine::{Flow, Machine, RCX, RDI, RDX, RSI, check_canonical};
-use crate::overlay::Overlay;
-use crate::parameter::{Capture, Parameter};
-use crate::rflags::Flags;
+use crate::parameter::Capture;
+use crate::registers::Registers;
+use crate::state::State;
 use crate::stop::StopReason;
-use crate::vector::Vector;
 use crate::word::Word;
 
 /// Stubs that a call's target is followed through (`jmp` in a procedure linkage table and the
 /// like).
 const MAX_STUBS: u32 = 4;
-
-/// The registers that no argument of the platform's calling convention is passed in, but arguments
-/// of some language's own: Go's, OCaml's, Haskell's, Swift's.
-pub const OTHER_ARGUMENTS: [Register; 8] = [
-    Register::RAX,
-    Register::RBX,
-    Register::R10,
-    Register::R11,
-    Register::R12,
-    Register::R13,
-    Register::R14,
-    Register::R15,
-];
-
-/// The registers that a window starts from, and ends with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Registers {
-    /// rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
-    pub gpr: [Word; 16],
-    /// Process address of the instruction to be executed next.
-    pub rip: u64,
-    /// The arithmetic flags and the direction flag.
-    pub rflags: Flags,
-    /// Base of the FS segment, if known.
-    pub fs_base: Option<u64>,
-    /// Base of the GS segment, if known.
-    pub gs_base: Option<u64>,
-    /// `zmm0` to `zmm31`.
-    pub vectors: [Vector; 32],
-    /// The mask registers `k0` to `k7`.
-    pub masks: [Word; 8],
-    /// MXCSR, if known: of it only the modes (rounding, subnormal numbers) are used and kept, not
-    /// the exception flags. Where it is not known, exceptions may be unmasked.
-    pub mxcsr: Option<u32>,
-    /// The trap flag: an exception follows each instruction.
-    pub single_step: bool,
-    /// The alignment check flag, in a program: an access that is not aligned raises an exception.
-    pub alignment_checked: bool,
-    /// The exceptions that the program may have handlers for.
-    pub handlers: Handlers,
-}
-
-/// The trap flag of RFLAGS.
-const TRAP: u64 = 1 << 8;
-/// The alignment check flag of RFLAGS. In the kernel it means another thing.
-const ALIGNMENT_CHECK: u64 = 1 << 18;
-
-fn is_alignment_checked(rip: u64, rflags: u64) -> bool {
-    rflags & ALIGNMENT_CHECK != 0 && rip >> 63 == 0
-}
-
-impl Registers {
-    /// Registers as an interrupt shows them: the general ones and the flags are known, the segment
-    /// bases and what vector instructions work with are not. The program has no handlers. `gpr` in the
-    /// processor's order: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
-    pub fn from_sample(gpr: [u64; 16], rip: u64, rflags: u64) -> Self {
-        Self {
-            gpr: gpr.map(Word::known),
-            rip,
-            rflags: Flags::from_rflags(rflags),
-            fs_base: None,
-            gs_base: None,
-            vectors: [Vector::UNKNOWN; 32],
-            masks: [Word::UNKNOWN; 8],
-            mxcsr: None,
-            single_step: rflags & TRAP != 0,
-            alignment_checked: is_alignment_checked(rip, rflags),
-            handlers: Handlers::NONE,
-        }
-    }
-
-    /// Makes them [those of a sample](Self::from_sample), in less time than it takes to make new
-    /// ones.
-    pub fn set_sample(&mut self, gpr: [u64; 16], rip: u64, rflags: u64) {
-        self.gpr = gpr.map(Word::known);
-        self.rip = rip;
-        self.rflags = Flags::from_rflags(rflags);
-        (self.fs_base, self.gs_base, self.mxcsr) = (None, None, None);
-        self.masks = [Word::UNKNOWN; 8];
-        self.single_step = rflags & TRAP != 0;
-        self.alignment_checked = is_alignment_checked(rip, rflags);
-        self.handlers = Handlers::NONE;
-        for vector in self.vectors.iter_mut().filter(|v| v.known_bytes() != 0) {
-            *vector = Vector::UNKNOWN;
-        }
-    }
-
-    /// Makes `zmm0` to `zmm31`, `k0` to `k7` and MXCSR known.
-    pub fn set_vectors(&mut self, vectors: &[[u8; 64]; 32], masks: [u64; 8], mxcsr: u32) {
-        for (known, bytes) in self.vectors.iter_mut().zip(vectors) {
-            *known = Vector::partial(*bytes, u64::MAX);
-        }
-        self.masks = masks.map(Word::known);
-        self.mxcsr = Some(mxcsr);
-    }
-}
-
-/// What a window works on. To be kept from one window to the next: to make it costs as much as
-/// half a window.
-#[derive(Clone)]
-pub struct State {
-    /// The registers: before a window those that it starts from, after it what is known of those at
-    /// its end. `rip` is then the next instruction, or the one that ended the window. If that one
-    /// was begun (it faults, or its direction or target is unknown) registers and flags may be those
-    /// in the midst of it.
-    pub registers: Registers,
-    pub(crate) overlay: Overlay,
-    pub(crate) events: Events,
-}
-
-impl State {
-    /// The state that a window from these registers starts in.
-    pub fn new(registers: Registers) -> Self {
-        Self {
-            registers,
-            overlay: Overlay::new(),
-            events: Events::new(),
-        }
-    }
-}
-
-/// Memory as of the interrupt.
-///
-/// The methods with a body describe memory in which each byte has one address, every access goes
-/// through, and code changes only where it is seen to be written.
-pub trait Memory {
-    /// Fills `bytes` (1 to 8 of them) with the memory from a process address on. Returns true only
-    /// if every byte is known and was filled.
-    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool;
-
-    /// Whether one of the bytes from `first` to `last`, to which the thread stores, may be the byte
-    /// at `other`, which is none of these addresses: memory that is mapped twice. Only bytes at the
-    /// same offset in their pages can be.
-    fn may_alias(&mut self, _first: u64, _last: u64, _other: u64) -> bool {
-        false
-    }
-
-    /// Whether an access to so many bytes (at least one) goes through. It is asked for every store
-    /// at a known address, unless the last answer covers it, and for loads of what is not known.
-    fn check(&mut self, _address: u64, _bytes: u64, _access: Access) -> Verdict {
-        Verdict::Allowed {
-            first: 0,
-            last: u64::MAX,
-        }
-    }
-
-    /// Which stores of the thread can change the code at an address.
-    fn code_memory(&mut self, _address: u64) -> CodeMemory {
-        CodeMemory::Fixed
-    }
-
-    /// An instruction is about to be interpreted that lets others see all that the window stored before
-    /// it and in it: what they write from then on may be another thing than they did write. A locked
-    /// one loads and stores at one moment, so that holds of its own load, too.
-    fn fence(&mut self) {}
-}
-
-/// What an instruction does with memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// It loads.
-    Load,
-    /// It stores.
-    Store,
-}
-
-/// What becomes of an access.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// It goes through, and so does every access of its kind from the first of these addresses to
-    /// the last.
-    Allowed {
-        /// The lowest address.
-        first: u64,
-        /// The highest address.
-        last: u64,
-    },
-    /// It goes through as far as is known. What is stored is unknown from then on. Where the program
-    /// has a [handler](Handlers) for what does not go through, the window ends.
-    Unverified,
-    /// It raises an exception.
-    Faults,
-    /// It may raise an exception: the window ends, because the thread may go on elsewhere.
-    MayFault,
-}
-
-/// Which stores of the thread can change code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CodeMemory {
-    /// None.
-    Fixed,
-    /// Those to its own address.
-    Writable,
-    /// Those to its own address, and to another one where the same memory is mapped.
-    Shared,
-}
-
-/// Code by process address.
-pub trait Code {
-    /// The instruction at a process address.
-    ///
-    /// # Errors
-    /// Why there is none; the window ends with that reason.
-    fn fetch(&mut self, pc: u64) -> Result<Fetched<'_>, StopReason>;
-
-    /// Whether what was fetched last stays what is fetched at its address, with its bias and mark,
-    /// in every window until the [epoch](Self::epoch) is another: then it is kept in
-    /// [`Traces`](crate::Traces) and run again without being fetched.
-    fn keeps(&self) -> bool {
-        false
-    }
-
-    /// Whether what is fetched from now on is worth being kept: other windows go the same way.
-    fn repeats(&self) -> bool {
-        true
-    }
-
-    /// What is kept in an epoch is what is fetched in that one alone: another begins when something
-    /// that was kept may no longer be. An earlier epoch may come back where all is as it was in it.
-    fn epoch(&self) -> u64 {
-        0
-    }
-
-    /// The bytes of what was fetched last, zeros behind them, for [`holds`](Self::holds).
-    fn code(&self) -> [u8; CODE_BYTES] {
-        [0; CODE_BYTES]
-    }
-
-    /// Whether the first `len` of these bytes are what would be fetched at a process address. It is
-    /// asked of what was kept, once in a window, before that runs; where they are not, the
-    /// instruction is fetched.
-    fn holds(&mut self, _pc: u64, _code: &[u8; CODE_BYTES], _len: usize) -> bool {
-        true
-    }
-}
-
-/// Bytes that the code of an instruction is kept in: it has 1 to 15.
-pub const CODE_BYTES: usize = 16;
-
-/// An instruction and where its image lies.
-pub struct Fetched<'a> {
-    /// Decoded at an image address.
-    pub instruction: &'a Decoded,
-    /// Process address = image address + bias (modulo 2^64).
-    pub bias: u64,
-    /// A number of the host's own, by which its [`Sink`] may know the instruction again.
-    pub mark: u32,
-}
-
-/// A call that a window ran into.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Call {
-    /// Process address of the call instruction.
-    pub site: u64,
-    /// Where it leads in the end, procedure-linkage stubs followed; a stub whose own target is
-    /// unknown is itself the target. `None`: an indirect call to an unknown address.
-    pub target: Option<u64>,
-    /// The call instruction names a register or memory, not an address.
-    pub indirect: bool,
-    /// rdi rsi rdx rcx r8 r9 at the call, if [`Capture::ARGS`] is captured.
-    pub arguments: [Option<u64>; 6],
-    /// The other general registers that some language passes arguments in, likewise: those of
-    /// [`OTHER_ARGUMENTS`].
-    pub others: [Option<u64>; 8],
-    /// The lowest 64 bits of xmm0 to xmm7 at the call, if [`Capture::VECTOR`] is captured as well.
-    /// A `double` needs all of them, a `float` the lower half.
-    pub vector_arguments: [Word; 8],
-}
-
-/// Receives what a window finds. `pc` is the process address of the instruction.
-pub trait Sink {
-    /// An instruction was fetched, with this [mark](Fetched::mark), and is about to be interpreted.
-    fn reached(&mut self, _pc: u64, _mark: u32) {}
-
-    /// What the instruction that was reached does depends on vector or mask registers. It is not told
-    /// of those of which nothing but addresses is captured.
-    fn reads_vectors(&mut self) {}
-
-    /// A value event, zero-extended; `None`: reached, but the value is unknown. An instruction
-    /// that faults has none.
-    fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>);
-
-    /// All value events of one instruction, in their order.
-    fn values(&mut self, pc: u64, events: &[(Parameter, Option<u64>)]) {
-        for &(parameter, value) in events {
-            self.value(pc, parameter, value);
-        }
-    }
-
-    /// A conditional branch (jcc, jrcxz, loop); `None`: its direction is unknown and the window
-    /// ends there.
-    fn branch(&mut self, _pc: u64, _taken: Option<bool>) {}
-
-    /// A call.
-    fn call(&mut self, _call: &Call) {}
-
-    /// An unconditional jump to a known target, which is a tail call if that is a function's
-    /// entry: `site` is the jump, `arguments` are as at a call.
-    fn jump(&mut self, _jump: &Call) {}
-
-    /// A return was interpreted: the caller's frame is current again.
-    fn returned(&mut self, _pc: u64) {}
-
-    /// An indirect jump, an indirect call or a return was interpreted, and leads there.
-    fn went(&mut self, _pc: u64, _destination: u64) {}
-
-    /// A load of at most 8 bytes by an interpreted instruction; `known` if all of them were.
-    fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _known: bool) {}
-
-    /// A store of at most 8 bytes by an interpreted instruction, with its value if all of it is
-    /// known.
-    fn store(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _value: Option<u64>) {}
-}
 
 /// How far a window goes and what it captures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -432,7 +118,7 @@ fn watched<C: Code + ?Sized>(machine: &Machine<'_>, code: &mut C, max: u32) -> (
     (max.min(u32::from(!repeated)), StopReason::SingleStep)
 }
 
-/// One instruction.
+/// Runs one instruction.
 #[inline]
 fn step<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C) -> Result<(), StopReason> {
     let pc = machine.registers.rip;
@@ -454,8 +140,8 @@ pub(crate) fn execute(
     instruction: &Decoded,
     (pc, bias, mark): (u64, u64, u32),
 ) -> Result<Flow, StopReason> {
-    // What a locked instruction loads it stores to at once: had the word been another one's since, that
-    // one would have met the store.
+    // What a locked instruction loads it stores to at once: had the word been another one's since,
+    // that one would have met the store.
     if instruction.fences() {
         machine.memory.fence();
     }
@@ -589,27 +275,24 @@ fn stub_target<C: Code + ?Sized>(machine: &mut Machine<'_>, code: &mut C, pc: u6
         return None;
     }
     let mut fetched = code.fetch(at).ok()?;
-    if fetched.instruction.instruction().mnemonic() == Mnemonic::Endbr64 {
+    if is_landing_pad(fetched.instruction.instruction()) {
         at = at.wrapping_add(fetched.instruction.len() as u64);
         fetched = code.fetch(at).ok()?;
     }
     let decoded = fetched.instruction;
-    if decoded.instruction().mnemonic() != Mnemonic::Jmp {
-        return None;
-    }
+    let jump = Jump::of(decoded.instruction())?;
     let target = machine.peek_jump(decoded, fetched.bias)?;
     check_canonical(target).ok()?;
     // A lazily bound entry jumps to code that pushes its index and calls the binder: the stub is
     // the best name of what is called.
-    if decoded.instruction().op0_kind() == OpKind::Memory {
+    if jump == Jump::Memory {
         let mut at = target;
         let mut fetched = code.fetch(at).ok()?;
-        if fetched.instruction.instruction().mnemonic() == Mnemonic::Endbr64 {
+        if is_landing_pad(fetched.instruction.instruction()) {
             at = at.wrapping_add(fetched.instruction.len() as u64);
             fetched = code.fetch(at).ok()?;
         }
-        let binds = fetched.instruction.instruction();
-        if binds.mnemonic() == Mnemonic::Push && binds.try_immediate(0).is_ok() {
+        if binds_lazily(fetched.instruction.instruction()) {
             return None;
         }
     }

@@ -263,7 +263,8 @@ impl Word {
         self.with_masked(set, expand(set), other)
     }
 
-    /// The same, where `mask` is all ones in the bytes of `set`.
+    /// This word with the bytes of `set` replaced by those of `other`; `mask` is all ones in these
+    /// bytes.
     #[inline]
     pub(crate) const fn with_masked(self, set: u8, mask: u64, other: Self) -> Self {
         Self {
@@ -321,8 +322,8 @@ impl Word {
         }
     }
 
-    /// This word moved up by `scale` bits (at most 3), as an index is: a prefix of known bytes stays
-    /// known.
+    /// This word moved up by `scale` bits (at most 3), as an index is: a prefix of known bytes
+    /// stays known.
     pub(crate) fn scaled_up(self, scale: u8) -> Self {
         Self::low_known(self.known_bits() << (scale & 3), self.prefix())
     }

@@ -18,7 +18,8 @@ pub(crate) use counts::{
     BranchOf, CallOf, CyclesOf, decode_branches, decode_calls, decode_cycles, encode_branches,
     encode_calls, encode_cycles,
 };
-pub(crate) use values::{ListOf, decode_values, encode_values, has_double};
+pub(crate) use head::relabelled;
+pub(crate) use values::{ListOf, decode_some_values, decode_values, encode_values, has_double};
 
 /// What a blob is not as it should be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,7 +99,7 @@ impl Kind {
     ];
 
     /// Its number in the column `kind`.
-    pub(crate) fn number(self) -> i64 {
+    pub(crate) const fn number(self) -> i64 {
         match self {
             Kind::Cycles => 1,
             Kind::Values => 2,

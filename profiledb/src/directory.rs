@@ -150,10 +150,10 @@ impl Directory {
     }
 
     /// Looks at every database but those that `skip` names, to which nobody writes any more: closes
-    /// what was not closed, ends epochs whose writers died ([`crate::Epoch::is_cut_short`]), and moves
-    /// aside what cannot be used. Tells of each at once; those that are well are not told of. The
-    /// newest come first: a writer that dies again and again leaves its last ones, and might never
-    /// live to see them behind all that are well.
+    /// what was not closed, ends epochs whose writers died ([`crate::Epoch::is_cut_short`]), and
+    /// moves aside what cannot be used. Tells of each at once; those that are well are not told of.
+    /// The newest come first: a writer that dies again and again leaves its last ones, and might
+    /// never live to see them behind all that are well.
     ///
     /// # Errors
     /// If the directory cannot be read.

@@ -1,54 +1,88 @@
 //! The profile database: one SQLite file that a collector appends to and reports read.
 //!
-//! Responsible for the schema (`schema/0002.sql` and the files behind it are its one explanation), for
-//! [`Writer`], which saves whole flushes or nothing of them, for [`Profile`],
-//! which gives the rows of one or many files as plain vectors, for [`Directory`],
-//! which keeps the files of a service in order, and for [`view`], which writes what
-//! one reader may see into a file of its own. It knows neither how
-//! values arise nor how they are shown.
+//! Responsible for:
 //!
-//! What makes it fast: ids of what recurs (images, processes, PCs) are remembered
-//! between flushes, statements are prepared once, a flush is one transaction, and a
-//! reader goes through each table once, in the order in which it lies in the file.
+//! - the schema, which `schema/0002.sql` and the files behind it explain;
+//! - [`Writer`], which saves whole flushes or nothing of them;
+//! - [`Profile`], which gives the rows of one or many files as plain vectors;
+//! - [`Directory`], which keeps the files of a service in order, and [`rollup`], which adds up what
+//!   is past;
+//! - [`view`], which writes what one reader may see into a file of its own;
+//! - [`Loss`], the table of everything that can be lost.
+//!
+//! Without the feature `database` the crate is [`packed`] alone, and knows no SQLite.
 //!
 //! A file is not trusted. What is no vcpi database is never written to; a table that
 //! is not declared exactly as this crate declares it, a value of the wrong type and a
 //! reference to nowhere are errors that say so.
 
+#[cfg(feature = "database")]
 mod budget;
+#[cfg_attr(
+    not(feature = "database"),
+    expect(dead_code, unused_imports, reason = "what only writers need")
+)]
 mod chunk;
+#[cfg(feature = "database")]
 mod convert;
+#[cfg(feature = "database")]
 mod directory;
+#[cfg(feature = "database")]
 mod error;
+#[cfg(feature = "database")]
 mod flush;
+#[cfg(feature = "database")]
 mod intern;
+#[cfg(feature = "database")]
 mod lists;
+#[cfg(feature = "database")]
 mod log;
+#[cfg(feature = "database")]
 mod loss;
+#[cfg(feature = "database")]
 mod open;
+pub mod packed;
+#[cfg(feature = "database")]
 mod places;
+#[cfg(feature = "database")]
 mod profile;
+#[cfg(feature = "database")]
 mod read;
+#[cfg(feature = "database")]
 mod recover;
+#[cfg(feature = "database")]
 pub mod rollup;
+#[cfg(feature = "database")]
 pub mod rows;
+#[cfg(feature = "database")]
 pub mod view;
 mod ways;
+#[cfg(feature = "database")]
 mod writer;
 
+#[cfg(feature = "database")]
 pub use convert::{convert, unpack};
+#[cfg(feature = "database")]
 pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
+#[cfg(feature = "database")]
 pub use error::{Error, ReadError};
+#[cfg(feature = "database")]
 pub use flush::{Flush, NewHotlist};
+#[cfg(feature = "database")]
 pub use log::{Checkpoint, checkpoint, log_bytes};
+#[cfg(feature = "database")]
 pub use loss::{Cause, LOST, Loss, Unit};
+#[cfg(feature = "database")]
 pub use places::Places;
+#[cfg(feature = "database")]
 pub use profile::{
     BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Outline, Pc,
     Profile, SymbolRow, Total,
 };
+#[cfg(feature = "database")]
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use ways::{Calls, Directions};
+#[cfg(feature = "database")]
 pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
 
 /// The parameter of a hotlist whose shares are of executions begins so; the parameter itself
@@ -59,11 +93,13 @@ pub const OF_EXECUTIONS: &str = "x:";
 const MAX_INSTRUCTION: usize = 15;
 
 /// A machine word as SQLite stores it: the signed integer with the same bits.
+#[cfg(feature = "database")]
 const fn to_sql(word: u64) -> i64 {
     word.cast_signed()
 }
 
 /// The machine word that [`to_sql`] made this integer of.
+#[cfg(feature = "database")]
 const fn from_sql(integer: i64) -> u64 {
     integer.cast_unsigned()
 }

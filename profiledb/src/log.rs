@@ -1,8 +1,8 @@
 //! The write-ahead log of a running epoch, and how it gets into the database.
 //!
 //! What is committed is in the log, and safe from the end of its writer. To merge it into the
-//! database is to wait until the disk has all of it, twice. So it is not the writer that does it, but
-//! whoever has the time.
+//! database is to wait until the disk has all of it, twice. So it is not the writer that does it,
+//! but whoever has the time.
 
 use std::fs;
 use std::path::Path;
@@ -23,8 +23,8 @@ pub enum Checkpoint {
     Part,
 }
 
-/// Makes a checkpoint: merges the log of a database that its writer has open, as far as that is possible without waiting
-/// for anybody but the disk. The writer may go on writing.
+/// Makes a checkpoint: merges the log of a database that its writer has open, as far as that is
+/// possible without waiting for anybody but the disk. The writer may go on writing.
 ///
 /// # Errors
 /// Those of the database.

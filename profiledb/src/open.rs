@@ -470,3 +470,12 @@ fn immutable_uri(path: &Path) -> PathBuf {
     uri.extend(b"?immutable=1");
     PathBuf::from(OsString::from_vec(uri))
 }
+
+#[cfg(test)]
+mod tests {
+    /// Those who read blobs without this module know the same schema.
+    #[test]
+    fn newest_schema() {
+        assert_eq!(super::newest(), crate::packed::SCHEMA);
+    }
+}

@@ -8,7 +8,7 @@ use hotlist::{Coins, Estimates, Sum};
 
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::view::Kinds;
-use crate::{Error, Places, read};
+use crate::{Error, OF_EXECUTIONS, Places, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,10 @@ pub struct Filter {
     pub until: Option<i64>,
     /// Images by path, by file name, or by the first four or more digits of the build id.
     pub images: Vec<String>,
+    /// Only lists of parameters whose names begin so, also those of executions; empty lets all
+    /// through. Of the rest there are the instructions ([`Profile::passed_over`]). All may be read
+    /// of rows that do not lie in chunks, and of an image whose file nothing but its code tells.
+    pub parameters: Vec<String>,
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`Profile::totals`]).
     pub places: Option<Places>,
@@ -215,11 +219,14 @@ pub struct Profile {
     pub counters: BTreeMap<(String, String), u64>,
     /// Those of the flush among them that ended last: how it is now, if a collector is at work.
     pub latest: Option<FlushCounters>,
-    /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin and
-    /// end in nanoseconds of the Unix epoch. All of it counts at its end.
+    /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin
+    /// and end in nanoseconds of the Unix epoch. All of it counts at its end.
     pub cut: Option<(i64, i64)>,
     /// Function names, by image and address.
     pub symbols: Vec<SymbolRow>,
+    /// Instructions that no row is about but those that [`Filter::parameters`] leaves out:
+    /// addresses in order, by the index of their image.
+    pub passed_over: Vec<Vec<u64>>,
 }
 
 /// The value profile of a parameter over all processes, access tags and flushes.
@@ -275,7 +282,7 @@ impl Profile {
     }
 
     /// As [`Profile::load_readable`], of some tables alone; what is not read is not looked at
-    /// for damage either. Counters are always read.
+    /// for damage either. The counter of samples is always read.
     ///
     /// # Errors
     /// As those of [`Profile::load_readable`].
@@ -297,6 +304,29 @@ impl Profile {
         read::outline(&paths)
     }
 
+    /// Has instructions that were passed over among those of the profile: places in images by their
+    /// index. Others are left alone.
+    pub fn recall(&mut self, places: impl IntoIterator<Item = (usize, u64)>) {
+        let before = self.pcs.len();
+        for (image, address) in places {
+            let Some(of_image) = self.passed_over.get_mut(image) else {
+                continue;
+            };
+            if let Ok(index) = of_image.binary_search(&address) {
+                of_image.remove(index);
+                self.pcs.push(Pc {
+                    image,
+                    address,
+                    bytes: None,
+                });
+            }
+        }
+        if self.pcs.len() > before {
+            // Where rows are passed over, this is the order of all.
+            read::sort_pcs(self, |pc| (pc.image, pc.address));
+        }
+    }
+
     /// Adds up the hotlists of each PC, parameter and call site: counts, and the estimates of each
     /// value ([`Sum`]). Nothing is lost that a list of a flush knows, up to [`Sum::MOST`] values.
     /// In the order of the PCs' indices, then of the parameters
@@ -304,46 +334,71 @@ impl Profile {
     ///
     /// What was seen at a PC counts at the one that `place` says, by their indices, and nowhere if
     /// that says `None`; its call site is the one that `caller` says, none if that says `None`.
-    /// Each group has coins of its own, so that what else is wanted changes nothing in it.
-    pub fn merged<C: Coins>(
-        &self,
+    /// Each group has coins of its own, so that what else is wanted changes nothing in it. One
+    /// group at a time is added up.
+    pub fn merged<'p, C: Coins + 'p>(
+        &'p self,
         place: impl Fn(usize) -> Option<usize>,
         caller: impl Fn(usize) -> Option<usize>,
-        coins: impl Fn() -> C,
-    ) -> Vec<Merged<'_>> {
-        let mut groups: BTreeMap<_, Vec<&HotlistRow>> = BTreeMap::new();
+        coins: impl Fn() -> C + 'p,
+    ) -> impl Iterator<Item = Merged<'p>> + 'p {
+        let mut members = Vec::new();
         for row in &self.hotlists {
             if let Some(pc) = place(row.pc) {
                 let caller = row.caller.and_then(&caller);
-                let key = (pc, &*row.parameter, caller);
-                groups.entry(key).or_default().push(row);
+                members.push(Member { pc, caller, row });
             }
         }
-        let summed = |((pc, parameter, caller), rows): (_, Vec<&HotlistRow>)| {
-            // A sum that has no room becomes the largest number that has.
-            let add = |count: fn(&HotlistRow) -> f64| {
-                let sum: f64 = rows.iter().map(|row| count(row)).sum();
-                sum.round() as u64
-            };
-            let mut coins = coins();
-            let mut list = Sum::new(Sum::<u64>::MOST);
-            let mut even = 0.0;
-            for row in &rows {
-                list.add_estimates(&row.list, &mut coins);
-                even += row.even.unwrap_or(0.0) * row.list.events();
-            }
-            Merged {
-                pc,
-                parameter,
-                caller,
-                reached: add(|row| row.reached),
-                unknown: add(|row| row.unknown),
-                windows: add(|row| row.windows as f64),
-                even: even / (list.events() as f64).max(1.0),
-                list,
-            }
-        };
-        groups.into_iter().map(summed).collect()
+        // Rows of a group stay in their order.
+        members.sort_by(|a, b| a.key().cmp(&b.key()));
+        let mut first = 0;
+        std::iter::from_fn(move || {
+            let rest = members.get(first..)?;
+            let key = rest.first()?.key();
+            let length = rest.iter().take_while(|member| member.key() == key);
+            let group = rest.get(..length.count())?;
+            first += group.len();
+            Some(sum(group, coins()))
+        })
+    }
+}
+
+/// A list, and where it counts.
+struct Member<'p> {
+    pc: usize,
+    caller: Option<usize>,
+    row: &'p HotlistRow,
+}
+
+impl<'p> Member<'p> {
+    fn key(&self) -> (usize, &'p str, Option<usize>) {
+        (self.pc, &*self.row.parameter, self.caller)
+    }
+}
+
+/// Adds up the lists of a group.
+fn sum<'p>(group: &[Member<'p>], mut coins: impl Coins) -> Merged<'p> {
+    // A sum that has no room becomes the largest number that has.
+    let add = |count: fn(&HotlistRow) -> f64| {
+        let sum: f64 = group.iter().map(|member| count(member.row)).sum();
+        sum.round() as u64
+    };
+    let mut list = Sum::new(Sum::<u64>::MOST);
+    let mut even = 0.0;
+    for Member { row, .. } in group {
+        list.add_estimates(&row.list, &mut coins);
+        even += row.even.unwrap_or(0.0) * row.list.events();
+    }
+    let (pc, parameter, caller) = group.first().map_or((0, "", None), Member::key);
+    Merged {
+        pc,
+        parameter,
+        caller,
+        reached: add(|row| row.reached),
+        unknown: add(|row| row.unknown),
+        windows: add(|row| row.windows as f64),
+        even: even / (list.events() as f64).max(1.0),
+        list,
     }
 }
 
@@ -376,6 +431,13 @@ impl Filter {
 
     pub(crate) fn takes_subject(&self, subject: &Subject) -> bool {
         self.uids.is_empty() || subject.uid.is_some_and(|uid| self.uids.contains(&uid))
+    }
+
+    /// Whether it lets lists of a parameter through.
+    pub(crate) fn takes_parameter(&self, name: &str) -> bool {
+        let name = name.strip_prefix(OF_EXECUTIONS).unwrap_or(name);
+        let mut wanted = self.parameters.iter();
+        self.parameters.is_empty() || wanted.any(|start| name.starts_with(start))
     }
 
     pub(crate) fn takes_image(&self, image: &Image) -> bool {

@@ -30,6 +30,7 @@ use crate::view::Kinds;
 use builder::Builder;
 use file::Budget;
 pub(crate) use file::File;
+pub(crate) use order::sort_pcs;
 pub(crate) use referred::{Place, Referred};
 pub(crate) use source::{Slices, Source, Table};
 

@@ -1,8 +1,8 @@
 //! Roll-ups: what is past is added up, to hours, days and weeks.
 //!
-//! Sums stay exact, and lists are thinned without bias (`lists`). Hours are rolled up in the file that
-//! they are in (`hour`), days and weeks from closed files into new ones (`join`). Each event is told
-//! once at any moment, whenever a crash comes; `docs/decisions/storage-rollups.md` says why.
+//! Sums stay exact, and lists are thinned without bias (`lists`). Hours are rolled up in the file
+//! that they are in (`hour`), days and weeks from closed files into new ones (`join`). Each event
+//! is told once at any moment, whenever a crash comes; `docs/decisions/068-roll-ups.md` says why.
 
 mod bucket;
 mod budget;

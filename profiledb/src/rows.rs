@@ -47,7 +47,8 @@ impl Image {
         identity.unwrap_or(&self.identity).strip_prefix(CONTENT)
     }
 
-    /// Whether its file, wherever it is, can be told to be what ran: by its build id or its content.
+    /// Whether its file, wherever it is, can be told to be what ran: by its build id or its
+    /// content.
     pub fn has_known_file(&self) -> bool {
         self.kind == ImageKind::File && (self.build_id.is_some() || self.content_id().is_some())
     }

@@ -8,12 +8,13 @@
 //! - The privileged see every row. For others a row's access tag must be theirs
 //!   ([`Subject::is_of`]), and its PC in user code; kernel code in the place of a caller or a
 //!   callee is cut from the row.
-//! - Chunks are one subject's and one image's, so whole ones are left out unopened. Of the others the
-//!   rows are unpacked, judged like others, and packed anew under the ids of the view.
+//! - Chunks are one subject's and one image's, so whole ones are left out unopened. Of the others
+//!   the rows are unpacked, judged like others, and packed anew under the ids of the view.
 //! - What rows refer to (flushes, access tags, processes, images, PCs, and the names of the
 //!   functions around these) is there if a row of the view refers to it. Epochs are there if
 //!   they were asked for, but for what was typed to begin them and their settings, which say
 //!   `withheld` to those who are not privileged.
+//! - Of a roll-up that the time asked for ends within, there is when it began and ended.
 //! - The names of files that a source was made of (`joined`) are in no view.
 //! - Counters belong to nobody and so to the privileged. Others find the one that reports
 //!   need: how many samples they see.
@@ -84,8 +85,8 @@ impl Viewer {
 pub struct Selection {
     /// By time, epoch, process, user and image.
     pub filter: Filter,
-    /// Values, branches and calls by their addresses, calls also by those of the callees; empty lets
-    /// all through. Shares are of all cycles, so these are there anyhow.
+    /// Values, branches and calls by their addresses, calls also by those of the callees; empty
+    /// lets all through. Shares are of all cycles, so these are there anyhow.
     pub ranges: Vec<Range>,
     /// By table.
     pub kinds: Kinds,

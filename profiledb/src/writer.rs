@@ -188,8 +188,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the database and leaves the log beside it, which is part of it: readers see all of it,
-    /// and whoever opens it for writing merges it. Nothing waits for the disk.
+    /// Closes the database and leaves the log beside it, which is part of it: readers see all of
+    /// it, and whoever opens it for writing merges it. Nothing waits for the disk.
     ///
     /// # Errors
     /// Those of the database; what was committed is safe.

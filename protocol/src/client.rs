@@ -72,7 +72,7 @@ impl From<Error> for ClientError {
 /// A view that was received whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Its size in bytes.
+    /// The size of the view in bytes.
     pub bytes: u64,
     /// What the service could not read for it, one sentence each.
     pub notes: Vec<String>,
@@ -260,11 +260,11 @@ mod tests {
 
     use super::*;
 
-    /// What was told of waiting.
+    /// The times that a waiting client was told of.
     static TOLD: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
 
-    /// A service that says nothing is waited for as long as was said, and whoever waits is told once
-    /// that they do.
+    /// A service that says nothing is waited for as long as was said, and whoever waits is told
+    /// once that they do.
     #[test]
     fn silence() {
         let folder = tempfile::tempdir().unwrap();

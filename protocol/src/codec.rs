@@ -12,7 +12,7 @@ pub enum Error {
     /// The body is longer than the receiver takes.
     #[error("a message of {length} bytes, where {most} are allowed")]
     TooLong {
-        /// Its length.
+        /// The length of the frame.
         length: usize,
         /// The longest allowed.
         most: usize,
@@ -49,7 +49,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For bodies of at most `most` bytes.
+    /// A decoder for bodies of at most `most` bytes.
     pub fn new(most: usize) -> Decoder {
         Decoder {
             buffer: Vec::new(),

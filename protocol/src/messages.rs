@@ -40,7 +40,7 @@ pub enum Request {
 /// group, the others are for root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Control {
-    /// How it is.
+    /// How the service is.
     Status,
     /// Write what was collected to the database now.
     Flush,
@@ -65,8 +65,8 @@ pub struct Selection {
     pub uids: Vec<u32>,
     /// Images by path, by file name, or by the first four or more digits of the build id.
     pub images: Vec<String>,
-    /// Values, branches and calls by their addresses, calls also by those of the callees; empty lets
-    /// all through. Shares are of all cycles, so these are there anyhow.
+    /// Values, branches and calls by their addresses, calls also by those of the callees; empty
+    /// lets all through. Shares are of all cycles, so these are there anyhow.
     pub ranges: Vec<Range>,
     /// Kinds of rows.
     pub kinds: Kinds,
@@ -99,7 +99,7 @@ pub struct Kinds {
 }
 
 impl Default for Kinds {
-    /// All of them.
+    /// A selection that lets all rows through.
     fn default() -> Self {
         Kinds {
             cycles: true,
@@ -123,7 +123,7 @@ pub enum Reply {
     },
     /// A view has been made and follows.
     View {
-        /// Its size.
+        /// The size of the view in bytes.
         bytes: u64,
         /// What could not be read for it, one sentence each.
         notes: Vec<String>,
@@ -155,7 +155,7 @@ pub enum Refusal {
     Busy,
     /// The view would be larger than the service makes them.
     TooLarge,
-    /// It took longer than the service allows.
+    /// The request took longer than the service allows.
     TooSlow,
     /// The service failed.
     Failed,

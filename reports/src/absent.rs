@@ -15,6 +15,7 @@ pub(crate) fn is_empty(profile: &Profile, report: &Report) -> bool {
     }
     profile.cycles.is_empty()
         && profile.hotlists.is_empty()
+        && profile.passed_over.iter().all(Vec::is_empty)
         && profile.branches.is_empty()
         && profile.calls.is_empty()
 }

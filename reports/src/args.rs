@@ -43,8 +43,8 @@ pub(crate) struct Common {
     #[arg(long, value_name = "ID", global = true)]
     pub(crate) epoch: Vec<i64>,
     /// Only what was saved after this time: `14:30`, `2026-05-01`, '2026-05-01 14:30:15', `today`,
-    /// `yesterday`, `-10min` or '10min ago', `@SECONDS`; local time unless it ends in `UTC`, `Z` or an
-    /// offset. What was saved at once (by the service each minute, unless configured otherwise)
+    /// `yesterday`, `-10min` or '10min ago', `@SECONDS`; local time unless it ends in `UTC`, `Z` or
+    /// an offset. What was saved at once (by the service each minute, unless configured otherwise)
     /// is not divided: all of it counts at the moment when it was saved.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, global = true)]
     pub(crate) since: Option<String>,
@@ -88,8 +88,8 @@ pub(crate) enum Report {
     },
     /// The instructions of a function with cycles, samples and the values they produced.
     List {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
-        /// one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
+        /// part of one name only.
         function: Option<String>,
         /// Show the values of each call site of the function separately.
         #[arg(long)]
@@ -103,20 +103,20 @@ pub(crate) enum Report {
     },
     /// The most frequent value of each argument, per function and call site.
     Args {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
-        /// one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
+        /// part of one name only.
         function: Option<String>,
     },
     /// Who calls a function from where, in percent of the time in it.
     Cg {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
-        /// one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
+        /// part of one name only.
         function: Option<String>,
     },
     /// Runs of instructions whose results do not vary.
     Blks {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
-        /// one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
+        /// part of one name only.
         function: Option<String>,
         /// Share in percent from which a result counts as invariant.
         #[arg(long, value_name = "PCT", default_value_t = 99.0, value_parser = percentage)]
@@ -137,14 +137,14 @@ pub(crate) enum Report {
     },
     /// Directions of conditional branches.
     Branches {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
-        /// one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
+        /// part of one name only.
         function: Option<String>,
     },
     /// Targets of indirect calls and jumps.
     Targets {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a part of
-        /// one name only.
+        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
+        /// part of one name only.
         function: Option<String>,
     },
     /// What was collected, and everything that was lost.

@@ -1,9 +1,9 @@
 //! Which places in code a function's name on the command line means, from the images' own tables:
 //! so a report of one function reads that function's rows alone.
 //!
-//! What is found here is enough: all functions of the name are in it, and it may hold more. The view
-//! of what was read finds them again, exactly. Where a name cannot be resolved so (it is a part of a
-//! name, or an address alone), everything is read.
+//! What is found here is enough: all functions of the name are in it, and it may hold more. The
+//! view of what was read finds them again, exactly. Where a name cannot be resolved so (it is a
+//! part of a name, or an address alone), everything is read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::convention::{Convention, PLATFORM, name, register_of};
+use crate::convention::{Convention, PLATFORM, register_of};
 use crate::liveness::{Argument, all, live_arguments};
 use crate::view::View;
 
@@ -39,7 +39,9 @@ impl Live {
     /// What an argument is called: by its position, or where that is not known, by its register.
     pub(crate) fn name(&self, argument: &Argument) -> String {
         match self.convention {
-            Convention::Unknown => format!("arg.{}", name(argument.register)),
+            Convention::Unknown => {
+                format!("arg.{}", instructions::register_name(argument.register))
+            }
             _ => format!("arg{}", argument.index),
         }
     }

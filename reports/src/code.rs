@@ -4,9 +4,7 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction, InstructionInfoFactory,
     IntelFormatter, OpAccess, OpKind, Register,
 };
-
-/// Longest encoding of an instruction, in bytes.
-pub(crate) const MAX_INSTRUCTION: usize = 15;
+use instructions::{Constant, MAX_BYTES};
 
 /// The mode of the processor that code runs in: the same bytes are other instructions in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +26,7 @@ pub(crate) fn decode_in(mode: Mode, bytes: &[u8], address: u64) -> Option<Instru
         Mode::Long => 64,
         Mode::Compatibility => 32,
     };
-    let bytes = bytes.get(..bytes.len().min(MAX_INSTRUCTION))?;
+    let bytes = bytes.get(..bytes.len().min(MAX_BYTES))?;
     let instruction = Decoder::with_ip(bits, bytes, address, DecoderOptions::NONE).decode();
     (!instruction.is_invalid()).then_some(instruction)
 }
@@ -132,51 +130,18 @@ fn writes(access: OpAccess) -> bool {
     )
 }
 
-/// The value an instruction puts into its one register whatever the machine's
-/// state: `mov eax,5`, `xor eax,eax`, `lea rax,[rip+8]`.
+/// The value an instruction puts into its one general register whatever the machine's state:
+/// `mov eax,5`, `xor eax,eax`, `lea rax,[rip+8]`.
 pub(crate) fn constant(instruction: &Instruction) -> Option<u64> {
-    use iced_x86::Mnemonic;
-
-    if instruction.op0_kind() != OpKind::Register {
+    if instruction.op0_kind() != OpKind::Register || !instruction.op0_register().is_gpr() {
         return None;
     }
-    let bits = instruction.op0_register().size().checked_mul(8)?;
-    let mask = if bits >= 64 {
-        u64::MAX
-    } else {
-        (1 << bits) - 1
-    };
-    match instruction.mnemonic() {
-        Mnemonic::Mov if is_immediate(instruction.op1_kind()) => {
-            Some(instruction.immediate(1) & mask)
-        }
-        Mnemonic::Xor | Mnemonic::Sub
-            if instruction.op1_kind() == OpKind::Register
-                && instruction.op0_register() == instruction.op1_register() =>
-        {
-            Some(0)
-        }
+    match instructions::constant(instruction)? {
         // A position-independent image gives another address in every process,
         // but within the image it is the same place.
-        Mnemonic::Lea if instruction.memory_base() == Register::RIP => {
-            Some(instruction.memory_displacement64() & mask)
-        }
-        _ => None,
+        Constant::Number(value) | Constant::Place(value) => Some(value),
+        Constant::Zeros | Constant::Ones => None,
     }
-}
-
-fn is_immediate(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Immediate8
-            | OpKind::Immediate16
-            | OpKind::Immediate32
-            | OpKind::Immediate64
-            | OpKind::Immediate8to16
-            | OpKind::Immediate8to32
-            | OpKind::Immediate8to64
-            | OpKind::Immediate32to64
-    )
 }
 
 #[cfg(test)]
@@ -261,6 +226,8 @@ mod tests {
             Some(u64::MAX)
         );
         assert_eq!(constant(&at(&[0x48, 0x8d, 0x05, 1, 0, 0, 0])), Some(0x1008));
+        assert_eq!(constant(&at(&[0x83, 0xe0, 0])), Some(0));
+        assert_eq!(constant(&at(&[0x83, 0xc8, 0xff])), Some(0xffff_ffff));
         assert_eq!(constant(&at(&[0x01, 0xd8])), None);
         assert_eq!(constant(&at(&[0xc6, 0x07, 1])), None);
     }

@@ -5,6 +5,7 @@
 //! have one of their own.
 
 use iced_x86::Register;
+use instructions::register_name;
 
 /// A calling convention, as far as integer arguments go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +79,10 @@ impl Convention {
                     .to_owned(),
             ),
             _ => {
-                let names = self.registers().iter().map(|register| name(*register));
+                let names = self
+                    .registers()
+                    .iter()
+                    .map(|register| register_name(*register));
                 let names: Vec<String> = names.collect();
                 Some(format!("{}: {}", self.key(), names.join(" ")))
             }
@@ -86,17 +90,14 @@ impl Convention {
     }
 }
 
-/// A register's name.
-pub(crate) fn name(register: Register) -> String {
-    format!("{register:?}").to_ascii_lowercase()
-}
-
 /// The general register that a parameter of a profile is the value of at a call.
 pub(crate) fn register_of(parameter: &str) -> Option<Register> {
     let at = parameter.strip_prefix("arg")?;
     if let Some(other) = at.strip_prefix('.') {
         let others = [RAX, RBX, R10, R11, R12, R13, R14, Register::R15];
-        return others.into_iter().find(|register| name(*register) == other);
+        return others
+            .into_iter()
+            .find(|register| register_name(*register) == other);
     }
     PLATFORM.get(at.parse::<usize>().ok()?).copied()
 }

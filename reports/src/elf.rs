@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use symbols::{Binary, Error, Pieces, Room};
 
@@ -64,6 +63,11 @@ impl Elf {
     /// Bytes from a virtual address on: at least 4096, if its segment has as many in the file.
     pub(crate) fn bytes(&self, address: u64) -> Option<&[u8]> {
         self.binary.bytes(address)
+    }
+
+    /// As [`Elf::bytes`], but enough for an instruction alone.
+    pub(crate) fn few_bytes(&self, address: u64) -> Option<&[u8]> {
+        self.binary.few_bytes(address)
     }
 
     /// A section's bytes, unpacked.
@@ -132,32 +136,9 @@ impl Elf {
 
     /// The slot that `[endbr64] jmp [rip+slot]` at `start` jumps through.
     fn stub_slot(&self, start: u64, size: u64) -> Option<u64> {
-        let bytes = self.bytes(start)?;
+        let bytes = self.few_bytes(start)?;
         let bytes = bytes.get(..bytes.len().min(usize::try_from(size).ok()?))?;
-        let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
-        let mut jump = decoder.decode();
-        if jump.code() == Code::Endbr64 {
-            jump = decoder.decode();
-        }
-        let through_slot = jump.mnemonic() == Mnemonic::Jmp
-            && jump.op0_kind() == OpKind::Memory
-            && jump.memory_base() == Register::RIP;
-        if !through_slot {
-            return None;
-        }
-        // What follows must be what linkers put there, so that an 8-byte stub is
-        // not taken for the second half of the one before it.
-        if decoder.can_decode() {
-            let next = decoder.decode();
-            let filler = matches!(
-                next.mnemonic(),
-                Mnemonic::Push | Mnemonic::Nop | Mnemonic::INVALID
-            );
-            if !filler {
-                return None;
-            }
-        }
-        Some(jump.memory_displacement64())
+        instructions::slot_of_stub(bytes, start)
     }
 
     /// The functions that the image offers to others under their mangled names, with their

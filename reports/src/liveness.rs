@@ -214,7 +214,7 @@ fn note(
 }
 
 fn instruction_at(elf: &Elf, address: u64) -> Option<Instruction> {
-    decode(elf.bytes(address)?, address)
+    decode(elf.few_bytes(address)?, address)
 }
 
 /// Whether the function at `entry` has variable arguments: callers of such tell in `al` how

@@ -1,10 +1,12 @@
 //! `vcpi`: reports on profile databases.
 //!
-//! A run reads the inputs as one [`profiledb::Profile`], names its addresses
-//! ([`symbols`]), adds up what was asked for ([`view`]) and prints one report
-//! ([`mod@report`]). It needs no privilege but to read its inputs and, for names and
-//! instructions, the images that were profiled. Databases and images may be
-//! hostile; reports are written only when they are whole.
+//! A run reads the inputs as one [`profiledb::Profile`], names its addresses ([`symbols`]), adds up
+//! what was asked for ([`view`]) and prints one report ([`mod@report`]). A report of one function
+//! reads that function's rows alone ([`mod@asked`]).
+//!
+//! `vcpi` needs no privilege but to read its inputs and, for names and instructions, the images
+//! that were profiled. Databases and images may be hostile. `vcpi` writes a report only when it is
+//! whole.
 
 mod absent;
 mod args;
@@ -127,7 +129,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             "list: which function? (`vcpi top` names the hot ones)".into(),
         ));
     }
-    let filter = source::filter(&cli.common)?;
+    let filter = source::filter(cli, function.is_some())?;
     let source = source::source(&cli.common)?;
     // Of one function its rows are enough. Whatever goes wrong then is told by a report of all.
     if let Some(name) = function.or(cli.common.only_function.as_deref())
@@ -203,7 +205,10 @@ fn report(
     said: &mut Said,
 ) -> Outcome {
     let loaded = source::load(source, filter, &cli.report, &cli.common);
-    let Loaded { profile, left_out } = match loaded {
+    let Loaded {
+        mut profile,
+        left_out,
+    } = match loaded {
         Ok(loaded) => loaded,
         Err(failure) => return Outcome::NotFound(failure),
     };
@@ -245,7 +250,11 @@ fn report(
             }
         ),
     };
-    let mut view = match View::new(&profile, &cli.common, question) {
+    let offers = match cli.report {
+        Report::Args { .. } => symbols::recall_targets(&mut profile),
+        _ => None,
+    };
+    let mut view = match View::new(&profile, &cli.common, question, offers) {
         Ok(view) => view,
         Err(failure) => return Outcome::NotFound(failure),
     };

@@ -70,9 +70,10 @@ pub(crate) fn source(common: &Common) -> Result<Source, Failure> {
     }
 }
 
-/// The rows asked for. Images are not among the filter's conditions: rows of
-/// other images still tell who called.
-pub(crate) fn filter(common: &Common) -> Result<Filter, Failure> {
+/// The rows asked for; a function is `named` in the report's own words or not. Images are not among
+/// the filter's conditions: rows of other images still tell who called.
+pub(crate) fn filter(cli: &Cli, named: bool) -> Result<Filter, Failure> {
+    let common = &cli.common;
     let now = Zoned::now();
     let time = |option: &str, text: &Option<String>| {
         let parsed = text.as_deref().map(|text| time::parse(text, &now));
@@ -102,7 +103,22 @@ pub(crate) fn filter(common: &Common) -> Result<Filter, Failure> {
         until,
         images: Vec::new(),
         places: None,
+        // A name may be told by any instruction.
+        parameters: match named || common.only_function.is_some() {
+            true => Vec::new(),
+            false => parameters(&cli.report),
+        },
     })
+}
+
+/// How parameters begin that a report is about; nothing: any may be.
+fn parameters(report: &Report) -> Vec<String> {
+    let start = match report {
+        Report::Args { .. } => "arg",
+        Report::Targets { .. } => "target",
+        _ => return Vec::new(),
+    };
+    vec![start.to_owned()]
 }
 
 /// Where a function may be that is asked for by name, if that can be told without reading all.

@@ -11,9 +11,14 @@ mod language;
 mod lookup;
 mod stubs;
 
+pub(crate) use stubs::recall_targets;
+
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
@@ -23,7 +28,7 @@ use crate::code::Mode;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::liveness::Code;
-use crate::symbolize::{self, Place};
+use crate::symbolize::{self, Bounds, Place};
 
 /// A function, or what has to stand for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +71,11 @@ pub(crate) struct Symbols<'p> {
     /// For the pieces of files that are held.
     room: Room,
     /// See [`Symbols::offers`].
-    offers: OnceCell<BTreeMap<String, Option<(usize, u64)>>>,
+    offers: OnceCell<Offers>,
 }
+
+/// See [`Symbols::offers`].
+pub(crate) type Offers = BTreeMap<String, Option<(usize, u64)>>;
 
 impl Code for Symbols<'_> {
     fn elf(&self, image: usize) -> Option<&Elf> {
@@ -94,17 +102,14 @@ struct ImageNames {
 }
 
 impl<'p> Symbols<'p> {
-    /// Names the PCs of a profile, in all its images or in those of `only`; without `names`,
-    /// only bounds are looked for. Of the images one at a time is in memory.
-    pub(crate) fn new(
-        profile: &'p Profile,
-        names: bool,
-        only: Option<&BTreeSet<usize>>,
-    ) -> Symbols<'p> {
-        let mut symbols = Symbols {
+    /// No name yet.
+    fn empty(profile: &'p Profile) -> Symbols<'p> {
+        let mut images = Vec::new();
+        images.resize_with(profile.images.len(), ImageNames::default);
+        Symbols {
             profile,
-            names,
-            images: Vec::new(),
+            names: false,
+            images,
             functions: Vec::new(),
             of_pc: Vec::new(),
             by_start: BTreeMap::new(),
@@ -113,6 +118,22 @@ impl<'p> Symbols<'p> {
             notes: Vec::new(),
             room: Room::new(MAX_TOTAL),
             offers: OnceCell::new(),
+        }
+    }
+
+    /// Names the PCs of a profile, in all its images or in those of `only`; without `names`,
+    /// only bounds are looked for. Of the images one at a time is in memory. `offers` are those of
+    /// the profile, if they are known already.
+    pub(crate) fn new(
+        profile: &'p Profile,
+        names: bool,
+        only: Option<&BTreeSet<usize>>,
+        offers: Option<Offers>,
+    ) -> Symbols<'p> {
+        let mut symbols = Symbols {
+            names,
+            offers: offers.map(OnceCell::from).unwrap_or_default(),
+            ..Symbols::empty(profile)
         };
         let mut addresses: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); profile.images.len()];
         for pc in &profile.pcs {
@@ -121,31 +142,36 @@ impl<'p> Symbols<'p> {
             }
         }
         let mut known: BTreeMap<(usize, u64), FunctionId> = BTreeMap::new();
-        symbols
-            .images
-            .resize_with(profile.images.len(), ImageNames::default);
+        let mut wanted = Vec::new();
         for index in hottest_first(profile) {
-            let Some(image) = profile.images.get(index) else {
-                continue;
-            };
-            let addresses: Vec<u64> = addresses
-                .get(index)
-                .map(|set| set.iter().copied().collect())
-                .unwrap_or_default();
-            if addresses.is_empty() || only.is_some_and(|only| !only.contains(&index)) {
-                continue;
+            let addresses = addresses.get_mut(index).map(std::mem::take);
+            let addresses: Vec<u64> = addresses.into_iter().flatten().collect();
+            if !addresses.is_empty() && only.is_none_or(|only| only.contains(&index)) {
+                wanted.push((index, addresses));
             }
-            let missing = symbols.open(index, image);
+        }
+        for ((index, addresses), looked) in wanted.iter().zip(look_at(profile, names, &wanted)) {
             let mut is_named = true;
-            for (address, function) in addresses.iter().zip(symbols.resolve(index, &addresses)) {
+            let (index, missing) = (*index, looked.missing);
+            if let Some(names) = symbols.images.get_mut(index) {
+                names.table = looked.table;
+                if !looked.has_file {
+                    names.elf = OnceCell::from(None);
+                }
+            }
+            let found = symbols.intern_all(index, looked.found);
+            for (address, function) in addresses.iter().zip(found) {
                 known.insert((index, *address), function);
                 is_named &= symbols
                     .function(function)
                     .is_some_and(|found| found.named || !names);
             }
-            let is_there = missing.is_some() && Path::new(&image.path).is_file();
+            let path = profile
+                .images
+                .get(index)
+                .map_or("", |image| image.path.as_str());
+            let is_there = missing.is_some() && Path::new(path).is_file();
             if let Some(reason) = missing.filter(|_| !is_named || is_there) {
-                let path = &image.path;
                 let shown = match is_named {
                     true => "names are those that the collector wrote",
                     false => "its code is shown as addresses",
@@ -154,7 +180,6 @@ impl<'p> Symbols<'p> {
                     .notes
                     .push((index, format!("{path}: {reason}; {shown}")));
             }
-            symbols.forget(index);
         }
         symbols.of_pc = profile
             .pcs
@@ -253,6 +278,26 @@ impl<'p> Symbols<'p> {
                 })
                 .ok_or_else(|| "another kernel's".to_owned()),
             ImageKind::Kernel | ImageKind::Anon => Err("in no file".to_owned()),
+        }
+    }
+
+    /// What an image tells of addresses; what was read of it is not kept.
+    fn look_at(&mut self, index: usize, addresses: &[u64]) -> Looked {
+        let Some(image) = self.profile.images.get(index) else {
+            return Looked::default();
+        };
+        let missing = self.open(index, image);
+        let found = self.bounds(index, addresses);
+        let has_file = self.elf(index).is_some();
+        self.forget(index);
+        let table = self.images.get_mut(index);
+        Looked {
+            found,
+            table: table
+                .map(|names| std::mem::take(&mut names.table))
+                .unwrap_or_default(),
+            has_file,
+            missing,
         }
     }
 
@@ -377,6 +422,59 @@ impl<'p> Symbols<'p> {
     }
 }
 
+/// Images are looked at side by side.
+const THREADS: usize = 2;
+
+/// What looking at an image told.
+#[derive(Default)]
+struct Looked {
+    /// Of the functions around the addresses.
+    found: Vec<Option<Bounds>>,
+    /// See [`ImageNames::table`].
+    table: BTreeMap<u64, (Option<u64>, String)>,
+    has_file: bool,
+    /// Why the file is of no use.
+    missing: Option<String>,
+}
+
+/// Looks at images for the functions around addresses; in their order. One at a time is in memory
+/// for each thread.
+fn look_at(profile: &Profile, names: bool, wanted: &[(usize, Vec<u64>)]) -> Vec<Looked> {
+    let next = AtomicUsize::new(0);
+    let look = || {
+        let mut symbols = Symbols {
+            names,
+            room: Room::new(MAX_TOTAL / THREADS as u64),
+            ..Symbols::empty(profile)
+        };
+        let mut looked = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some((index, addresses)) = wanted.get(place) else {
+                return looked;
+            };
+            looked.push((place, symbols.look_at(*index, addresses)));
+        }
+    };
+    let mut all: Vec<Looked> = Vec::new();
+    all.resize_with(wanted.len(), Looked::default);
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..THREADS.min(wanted.len()))
+            .map(|_| scope.spawn(look))
+            .collect();
+        let mut looked = look();
+        for other in others {
+            looked.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        for (place, of_image) in looked {
+            if let Some(all) = all.get_mut(place) {
+                *all = of_image;
+            }
+        }
+    });
+    all
+}
+
 /// Images by what was sampled in them.
 fn hottest_first(profile: &Profile) -> Vec<usize> {
     let samples = profile.totals.iter().map(|total| total.samples);
@@ -399,7 +497,7 @@ pub(crate) fn short_name(image: &Image) -> String {
 fn verified(profile: &Profile, index: usize, image: &Image, room: &Room) -> Result<Elf, String> {
     let path = Path::new(&image.path);
     let elf = Elf::open(path, room).map_err(|error| error.to_string())?;
-    let code = |address, length| Some(elf.bytes(address)?.get(..length)?.to_vec());
+    let code = |address, length| Some(elf.few_bytes(address)?.get(..length)?.to_vec());
     match (&image.build_id, elf.build_id()) {
         (Some(profiled), Some(now)) if profiled == now => return Ok(elf),
         (Some(_), _) => return Err("the file is another build than the one profiled".to_owned()),

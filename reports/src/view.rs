@@ -13,7 +13,7 @@ use crate::dwarf;
 use crate::failure::Failure;
 use crate::images;
 use crate::names::Names;
-use crate::symbols::{FunctionId, Symbols};
+use crate::symbols::{FunctionId, Offers, Symbols};
 
 pub(crate) use values::{Base, Share, Values};
 
@@ -88,11 +88,13 @@ pub(crate) struct View<'p> {
 }
 
 impl<'p> View<'p> {
-    /// Names the PCs of a profile and finds what the options ask for.
+    /// Names the PCs of a profile and finds what the options ask for. `offers` are those of the
+    /// profile, if they are known already.
     pub(crate) fn new(
         profile: &'p Profile,
         common: &Common,
         question: Question<'_>,
+        offers: Option<Offers>,
     ) -> Result<View<'p>, Failure> {
         let Question {
             function,
@@ -116,7 +118,7 @@ impl<'p> View<'p> {
             false if nameless && !by_function => Some(BTreeSet::new()),
             false => near,
         };
-        let symbols = Symbols::new(profile, !common.no_symbols, near.as_ref());
+        let symbols = Symbols::new(profile, !common.no_symbols, near.as_ref(), offers);
         let mut heat = vec![Heat::default(); profile.pcs.len()];
         for row in &profile.cycles {
             if let Some(heat) = heat.get_mut(row.pc) {
@@ -232,8 +234,7 @@ impl<'p> View<'p> {
         let coins = || hotlist::Generator::new(SEED);
         let merged = self.profile.merged(place, caller, coins);
         merged
-            .iter()
-            .map(Values::new)
+            .map(|merged| Values::new(&merged))
             .filter(Values::is_claimed)
             // What was reached and never known is told as well: it is no sign of little data.
             .filter(|values| {

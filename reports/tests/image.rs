@@ -71,8 +71,8 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
     )
 }
 
-/// Calls of `declared` and of the stub, with all six registers as a collector sees them, one of them
-/// also of windows that began in the stub, and returns from `local` and `nothing`.
+/// Calls of `declared` and of the stub, with all six registers as a collector sees them, one of
+/// them also of windows that began in the stub, and returns from `local` and `nothing`.
 fn write(flush: &mut Flush<'_>, image: ImageId, process: ProcessId, subject: SubjectId) {
     let site = flush.pc(image, 0x10a1, None).expect("pc");
     for entry in [0x1040, 0x1010, 0x1020] {

@@ -19,15 +19,12 @@
 /* Bytes of saved vector registers at most. */
 #define MOST_STATE 2688
 
-/* Room behind the tail's last word for the piece that would no longer fit, and for the stack and the
- * vector registers that are not copied where they might not. */
+/* Room behind the tail's last word for the piece that would no longer fit, and for the stack and
+ * the vector registers that are not copied where they might not. */
 #define TAIL_SPARE (MOST_STATE / 8 + 8)
 
 /* Words of the tail that are left for what comes behind the pieces. */
 #define CHANGES_SPARE 160
-
-/* Of a piece's head, the bits that hold its address. */
-#define HEAD_ADDRESS_BITS 57
 
 /* Bases of segments that are known: bits. */
 #define KNOWN_FS_BASE 1
@@ -234,7 +231,7 @@ static inline int step_out(struct work *work, u64 cfa, u64 caller, u64 by_pointe
 
 	if (caller >> 56)
 		return by_pointer ? FRAMES_NO_ROW : FRAMES_UNREADABLE;
-	work->tail[used] = caller ^ by_pointer << 63;
+	work->tail[used] = caller ^ by_pointer << GUESSED_FRAME_BIT;
 	work->record.tail_words = used + 1;
 	work->record.frames++;
 	work->pc = caller;

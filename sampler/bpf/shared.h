@@ -1,31 +1,48 @@
 /*
  * What the handler in the kernel and the crate share: settings, maps' keys and values, records,
- * counters. Plain C integers, every gap explicit; src/bpf/layout.rs mirrors it, and both sides pin
- * sizes and offsets.
+ * counters. Plain C integers, every gap explicit.
+ *
+ * This file is the one source. The build makes Rust of the types that abi.c lists: a structure
+ * becomes one of the same fields, whose size and offsets the compiler compares; an enumeration
+ * becomes one, or constants if its name ends in _bits or _limits.
  */
 #ifndef VCPI_SHARED_H
 #define VCPI_SHARED_H
 
-/* Frames at most. */
-#define MAX_FRAMES 64
-/* Of the code at the PC: where no way is followed, and where the memory is not to be read. */
-#define CODE_BYTES 64
-#define CODE_BYTES_DENIED 16
-/* Of the stack at most. */
-#define MAX_STACK_BYTES 2048
-
-/* Words of a record's tail at most: user registers, frames, code, pieces (each with its head and up
- * to 7 bytes of padding). */
-#define TAIL_WORDS 1024
-
-/* Registers in a record: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags, cs, ss. */
-#define REGISTER_WORDS 20
-#define REGISTER_RSP 4
-#define REGISTER_RBP 5
-#define REGISTER_IP 16
-#define REGISTER_FLAGS 17
-#define REGISTER_CS 18
-#define REGISTER_SS 19
+enum shared_limits {
+	/* Frames at most. */
+	MAX_FRAMES = 64,
+	/* Of the code at the PC: where no way is followed, and where the memory is not to be read. */
+	CODE_BYTES = 64,
+	CODE_BYTES_DENIED = 16,
+	/* Of the stack at most. */
+	MAX_STACK_BYTES = 2048,
+	/* Instructions of a way, and lines that it reads, at most. */
+	MAX_FOLLOWED = 1024,
+	MAX_LINES = 96,
+	/* Words of a record's tail at most: user registers, frames, code, pieces (each with its head
+	 * and up to 7 bytes of padding). */
+	TAIL_WORDS = 1024,
+	/* Ranges of physical memory that are RAM. */
+	RAM_RANGES = 4,
+	/* Registers in a record: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags, cs, ss. */
+	REGISTER_WORDS = 20,
+	REGISTER_RSP = 4,
+	REGISTER_RBP = 5,
+	REGISTER_IP = 16,
+	REGISTER_FLAGS = 17,
+	REGISTER_CS = 18,
+	REGISTER_SS = 19,
+	/* A piece's head has its address in so many bits, and above them its length less one. */
+	HEAD_ADDRESS_BITS = 57,
+	/* A piece that was another one at the second look: its number from this bit on, and below it
+	 * which of its words were. */
+	CHANGE_PIECE_SHIFT = 32,
+	/* A bit of an address that a row is of: it was interrupted there, and did not return there. */
+	ROW_OF_START_BIT = 63,
+	/* A bit of a frame that is turned over if the frame pointer led to it. */
+	GUESSED_FRAME_BIT = 63,
+};
 
 struct process_key {
 	u32 tgid;
@@ -39,18 +56,22 @@ struct place_key {
 	u64 address;
 };
 
-/* A bit of an address that a row is of: it was interrupted there, and did not return there. */
-#define ROW_OF_START (1ULL << 63)
+#define ROW_OF_START (1ULL << ROW_OF_START_BIT)
 
-/* Row.kind */
-#define ROW_NONE 0
-#define ROW_FRAME 1
-#define ROW_OUTERMOST 2
-#define ROW_BEHIND 3
-/* Row.rbp */
-#define RBP_SAME 0
-#define RBP_SAVED 1
-#define RBP_UNKNOWN 2
+/* row.kind */
+enum row_kind {
+	ROW_NONE,
+	ROW_FRAME,
+	ROW_OUTERMOST,
+	ROW_BEHIND,
+};
+
+/* row.rbp */
+enum row_rbp {
+	RBP_SAME,
+	RBP_SAVED,
+	RBP_UNKNOWN,
+};
 
 struct row {
 	u8 kind;
@@ -75,20 +96,23 @@ struct row_value {
 #define FLAGS_OF_REGISTER 16
 
 /* way.end, and record.way_end with OUTCOME_FOLLOWED: why a way ended. */
-#define WAY_GOES_ON 0
-#define WAY_UNKNOWN 1
-#define WAY_NO_CODE 2
-#define WAY_FULL 3
-#define WAY_END 4
+enum way_end {
+	WAY_GOES_ON,
+	WAY_UNKNOWN,
+	WAY_NO_CODE,
+	WAY_FULL,
+	WAY_END,
+};
 
-/* With it, in record.way_end: the collector has not told of the process yet. */
-#define WAY_OF_UNKNOWN 0x80
+/* With it, in record.way_end. */
+enum way_end_bits {
+	/* The collector has not told of the process yet. */
+	WAY_OF_UNKNOWN = 0x80,
+};
 
-/* Instructions of a way, and lines that it reads, at most. */
-#define MAX_FOLLOWED 1024
-/* Of them between two looks at what is left to do, since the kernel's verifier goes through all of them. */
+/* Instructions of a way between two looks at what is left to do, since the kernel's verifier goes
+ * through all of them. */
 #define AT_ONCE 2
-#define MAX_LINES 96
 /* A way that fails so often to read is a wrong one. */
 #define MAX_FAILURES 4
 /* Branches that depend on what is not known, and are followed all the same. */
@@ -118,23 +142,32 @@ static inline u64 mixed_word(u64 word)
 }
 
 /* Of the map of denials. */
-#define DENY_MEMORY 1
-#define DENY_VALUES 2
+enum denial {
+	DENY_MEMORY = 1,
+	DENY_VALUES,
+};
 
 /* Of the map of targets, by tgid. */
-#define TARGET_WAITS_FOR_EXEC 1
-#define TARGET_SAMPLED 2
+enum target {
+	TARGET_WAITS_FOR_EXEC = 1,
+	TARGET_SAMPLED,
+};
+
+/* What the program that starts a timer returns, unless it is a negative error. */
+enum timer_start {
+	TIMER_PINNED,
+	TIMER_NOT_PINNED,
+};
 
 /* settings.flags */
-#define SELECT_TARGETS 1
-#define SELECT_CGROUP 2
-#define SELECT_EUID 4
-#define SELECT_COMM 8
-#define CAPTURE_NOT_DUMPABLE 16
-#define CAPTURE_PLACEMENT 32
-
-/* Ranges of physical memory that are RAM. */
-#define RAM_RANGES 4
+enum settings_bits {
+	SELECT_TARGETS = 1,
+	SELECT_CGROUP = 2,
+	SELECT_EUID = 4,
+	SELECT_COMM = 8,
+	CAPTURE_NOT_DUMPABLE = 16,
+	CAPTURE_PLACEMENT = 32,
+};
 
 struct range {
 	u64 start;
@@ -169,150 +202,225 @@ struct settings {
 	struct range entries;
 };
 
-/* Causes, each with its counter; names are in src/bpf/layout.rs. */
-enum counter {
-	COUNT_FRAMES_OUTERMOST,
-	COUNT_FRAMES_NO_ROW,
-	COUNT_FRAMES_UNKNOWN_REGISTER,
-	COUNT_FRAMES_UNREADABLE,
-	/* Most samples add to these, which therefore lie side by side. */
-	COUNT_FRAMES_MOST,
-	COUNT_FRAMES_BY_ROW,
-	COUNT_SAMPLES,
-	COUNT_WITHOUT_WAY,
-	COUNT_NOT_TRIED,
-	COUNT_FRAMES_BY_POINTER,
-	COUNT_OWN,
-	COUNT_FILTERED,
-	COUNT_NO_SCRATCH,
-	COUNT_BUFFER_FULL,
-	COUNT_BUFFER_BUSY,
-	COUNT_CYCLES_LOST,
-	COUNT_NOT_DUMPABLE,
-	COUNT_VALUES_DENIED,
-	COUNT_MEMORY_DENIED,
-	COUNT_NO_USER_REGISTERS,
-	COUNT_NO_CODE,
-	COUNT_SHORT_CODE,
-	COUNT_TARGETS_FULL,
-	COUNT_TIMER_LATE,
-	COUNT_TIMER_ORIGIN_UNKNOWN,
-	COUNT_TIMER_IN_THREAD,
-	COUNT_TIMER_MOVED,
-	COUNT_TIMER_BEHIND,
-	COUNT_TIMER_STOPPED,
-	COUNT_SECOND_LOOKS,
-	COUNT_PIECES_CHANGED,
-	COUNT_CODE_CHANGED,
-	COUNT_STACK_CHANGED,
-	COUNT_WAYS,
-	COUNT_WAYS_UNKNOWN,
-	COUNT_WAYS_NO_CODE,
-	COUNT_WAYS_FULL,
-	COUNT_WAYS_END,
-	COUNT_FOLLOWED,
-	COUNT_DECODED,
-	COUNT_GUESSES,
-	COUNT_LINES,
-	/* Nanoseconds from the first look at the clock to the end of each sample. */
-	COUNT_HANDLER_NS,
-	COUNT_CROWDED,
-	/* Of the vector registers of samples: nothing lacked; the waker was woken too lately, was
-	 * woken, or could not be. */
-	COUNT_VECTORS_COMPLETE,
-	COUNT_VECTORS_TOO_OFTEN,
-	COUNT_VECTORS_AWAITED,
-	COUNT_VECTORS_NOT_WOKEN,
-	/* The waker did not run before the next was asked for; it took another thread's place, or
-	 * that of one in the kernel, that had run on, or that no interrupt had stopped. */
-	COUNT_VECTORS_NO_SWITCH,
-	COUNT_VECTORS_OTHER_THREAD,
-	COUNT_VECTORS_IN_KERNEL,
-	COUNT_VECTORS_RAN_ON,
-	COUNT_VECTORS_NO_INTERRUPT,
-	/* The thread did not come back here before the next was asked for; it was switched away once
-	 * more, or goes on elsewhere; its registers could not be read; its values are denied; its way
-	 * could not be followed; there was no room; or they were brought. */
-	COUNT_VECTORS_NO_RETURN,
-	COUNT_VECTORS_SWITCHED,
-	COUNT_VECTORS_ELSEWHERE,
-	COUNT_VECTORS_UNREADABLE,
-	COUNT_VECTORS_DENIED,
-	COUNT_VECTORS_NO_WAY,
-	COUNT_VECTORS_NO_ROOM,
-	COUNT_VECTORS_BROUGHT,
-	COUNTERS,
+/* record.frames_end */
+enum frames_end {
+	FRAMES_NONE,
+	FRAMES_OUTERMOST,
+	FRAMES_NO_ROW,
+	FRAMES_UNKNOWN_REGISTER,
+	FRAMES_UNREADABLE,
+	FRAMES_MOST,
 };
+
+/* Causes and figures, each with its counter: the name in C, the one that is shown, what it counts.
+ * Most samples add to those from FRAMES_MOST to FRAMES_BY_POINTER, which therefore lie side by
+ * side. */
+#define COUNTER_TABLE(COUNTER) \
+	COUNTER(FRAMES_OUTERMOST, "walks_outermost", \
+		"Walks over frames that came to the outermost one.") \
+	COUNTER(FRAMES_NO_ROW, "walks_no_row", \
+		"Walks that ended for want of an unwind row and of a frame pointer.") \
+	COUNTER(FRAMES_UNKNOWN_REGISTER, "walks_unknown_register", \
+		"Walks that ended at a row of a register that is not known.") \
+	COUNTER(FRAMES_UNREADABLE, "walks_unreadable", \
+		"Walks that ended at a stack that could not be read.") \
+	COUNTER(FRAMES_MOST, "walks_most", \
+		"Walks that ended with as many frames as were asked for.") \
+	COUNTER(FRAMES_BY_ROW, "frames_by_row", \
+		"Frames that an unwind row led to.") \
+	COUNTER(SAMPLES, "samples", \
+		"Samples that the handler took.") \
+	COUNTER(WITHOUT_WAY, "ways_left_out", \
+		"Samples of the share that goes without a way.") \
+	COUNTER(NOT_TRIED, "ways_not_tried", \
+		"Samples without a way, since nobody told of their process and of RAM.") \
+	COUNTER(FRAMES_BY_POINTER, "frames_by_pointer", \
+		"Frames that the frame pointer led to.") \
+	COUNTER(OWN, "own_samples", \
+		"Interrupts of the collector itself.") \
+	COUNTER(FILTERED, "filtered_samples", \
+		"Interrupts of threads that are not to be sampled.") \
+	COUNTER(NO_SCRATCH, "no_scratch", \
+		"Interrupts that found no memory to work in.") \
+	COUNTER(BUFFER_FULL, "buffer_full", \
+		"Samples that found the buffer full.") \
+	COUNTER(BUFFER_BUSY, "buffer_busy", \
+		"Samples that found the buffer with room, but held by another writer.") \
+	COUNTER(CYCLES_LOST, "cycles_lost", \
+		"Samples without room in the buffer whose cycles found no room either.") \
+	COUNTER(NOT_DUMPABLE, "not_dumpable", \
+		"Samples of processes whose memory may not be dumped.") \
+	COUNTER(VALUES_DENIED, "values_denied", \
+		"Samples of processes whose values are not to be captured.") \
+	COUNTER(MEMORY_DENIED, "memory_denied", \
+		"Samples of processes whose memory is not to be read.") \
+	COUNTER(NO_USER_REGISTERS, "no_user_registers", \
+		"Samples without user registers, which lay where nobody knows.") \
+	COUNTER(NO_CODE, "no_code", \
+		"Samples whose code at the PC could not be read.") \
+	COUNTER(SHORT_CODE, "short_code", \
+		"Samples of whose code at the PC a part could be read.") \
+	COUNTER(TARGETS_FULL, "targets_full", \
+		"Children of sampled processes for which there was no room.") \
+	COUNTER(TIMER_LATE, "timer_late", \
+		"Samples of a timer that came too late to find a PC.") \
+	COUNTER(TIMER_ORIGIN_UNKNOWN, "timer_origin_unknown", \
+		"Samples of a timer that could not tell what it interrupted.") \
+	COUNTER(TIMER_IN_THREAD, "timer_in_thread", \
+		"Timers that ran out in a thread of the kernel: no sample.") \
+	COUNTER(TIMER_MOVED, "timer_moved", \
+		"Timers that ran out on another processor than theirs: no sample.") \
+	COUNTER(TIMER_BEHIND, "timer_behind", \
+		"Intervals of a timer that passed while another one ran: no samples.") \
+	COUNTER(TIMER_STOPPED, "timer_stopped", \
+		"Timers that could not be started again: no more samples.") \
+	COUNTER(SECOND_LOOKS, "second_looks", \
+		"Samples whose memory was read a second time.") \
+	COUNTER(PIECES_CHANGED, "pieces_changed", \
+		"Pieces of memory that were others at the second look.") \
+	COUNTER(CODE_CHANGED, "code_changed", \
+		"Samples whose code was another one at the second look.") \
+	COUNTER(STACK_CHANGED, "stack_changed", \
+		"Samples whose stack was another one at the second look.") \
+	COUNTER(WAYS, "ways", \
+		"Ways that were followed as far as was asked for.") \
+	COUNTER(WAYS_UNKNOWN, "ways_unknown", \
+		"Ways that ended where it is not known where they go.") \
+	COUNTER(WAYS_NO_CODE, "ways_without_code", \
+		"Ways that ended where no code could be read.") \
+	COUNTER(WAYS_FULL, "ways_full", \
+		"Ways that ended for want of room.") \
+	COUNTER(WAYS_END, "ways_ended", \
+		"Ways that ended at an instruction that is not followed.") \
+	COUNTER(FOLLOWED, "followed", \
+		"Instructions that ways followed.") \
+	COUNTER(DECODED, "decoded", \
+		"Instructions that ways decoded anew.") \
+	COUNTER(GUESSES, "guesses", \
+		"Branches that were followed although they depend on what is not known.") \
+	COUNTER(LINES, "lines", \
+		"Lines of memory that ways read.") \
+	COUNTER(HANDLER_NS, "handler_ns", \
+		"Nanoseconds from the first look at the clock to the end of each sample.") \
+	COUNTER(CROWDED, "ways_without_room", \
+		"Samples without a way, since half of the buffer was full.") \
+	COUNTER(VECTORS_COMPLETE, "vectors_complete", \
+		"Chosen samples whose ways lack no vector register.") \
+	COUNTER(VECTORS_TOO_OFTEN, "vectors_too_often", \
+		"Chosen samples that came too soon behind the last wake-up of the waker.") \
+	COUNTER(VECTORS_AWAITED, "vectors_awaited", \
+		"Samples for whose vector registers the waker was woken.") \
+	COUNTER(VECTORS_NOT_WOKEN, "vectors_not_woken", \
+		"Chosen samples for which the waker's ring had no room.") \
+	COUNTER(VECTORS_NO_SWITCH, "vectors_no_switch", \
+		"Awaited samples: the waker did not run before the next wake-up.") \
+	COUNTER(VECTORS_OTHER_THREAD, "vectors_other_thread", \
+		"Awaited samples: the waker took the place of another thread.") \
+	COUNTER(VECTORS_IN_KERNEL, "vectors_in_kernel", \
+		"Awaited samples: the thread slept, or was preempted in the kernel.") \
+	COUNTER(VECTORS_RAN_ON, "vectors_ran_on", \
+		"Awaited samples: the thread's registers were those of the sample no longer.") \
+	COUNTER(VECTORS_NO_INTERRUPT, "vectors_no_interrupt", \
+		"Awaited samples: no interrupt had stopped the thread.") \
+	COUNTER(VECTORS_NO_RETURN, "vectors_no_return", \
+		"Awaited samples: the thread did not come back here before the next wake-up.") \
+	COUNTER(VECTORS_SWITCHED, "vectors_switched", \
+		"Awaited samples: the thread was switched away once more.") \
+	COUNTER(VECTORS_ELSEWHERE, "vectors_elsewhere", \
+		"Awaited samples: the thread goes on elsewhere, in a signal's handler.") \
+	COUNTER(VECTORS_UNREADABLE, "vectors_unreadable", \
+		"Awaited samples: the saved vector registers could not be read.") \
+	COUNTER(VECTORS_DENIED, "vectors_denied", \
+		"Awaited samples whose memory or values are not to be captured any more.") \
+	COUNTER(VECTORS_NO_WAY, "vectors_no_way", \
+		"Awaited samples: half of the buffer was full, or the pages could not be checked.") \
+	COUNTER(VECTORS_NO_ROOM, "vectors_no_room", \
+		"Awaited samples whose second record found no room.") \
+	COUNTER(VECTORS_BROUGHT, "vectors_brought", \
+		"Second records: the vector registers of so many samples were brought.")
+
+#define COUNTER_NUMBER(of, name, meaning) COUNT_##of,
+enum counter {
+	COUNTER_TABLE(COUNTER_NUMBER)
+};
+
+/* How many there are. */
+#define COUNTER_ONE(of, name, meaning) +1
+enum counter_limits {
+	COUNTERS = COUNTER_TABLE(COUNTER_ONE),
+};
+
+/* The handler counts ends of walks and of ways by their numbers. */
+_Static_assert(COUNT_FRAMES_MOST - COUNT_FRAMES_OUTERMOST == FRAMES_MOST - FRAMES_OUTERMOST,
+	       "ends of walks");
+_Static_assert(COUNT_WAYS_END - COUNT_WAYS == WAY_END - WAY_GOES_ON, "ends of ways");
 
 struct counters {
 	u64 of[COUNTERS];
 };
 
 /* record.context */
-#define CONTEXT_USER 0
-#define CONTEXT_KERNEL 1
-#define CONTEXT_SOFTIRQ 2
-#define CONTEXT_HARDIRQ 3
+enum context {
+	CONTEXT_USER,
+	CONTEXT_KERNEL,
+	CONTEXT_SOFTIRQ,
+	CONTEXT_HARDIRQ,
+};
 
 /* record.outcome */
-/* No way was followed: code at the PC, and the stack. */
-#define OUTCOME_NOT_TRIED 0
-#define OUTCOME_FOLLOWED 1
-/* One of the samples that go without a way. */
-#define OUTCOME_WITHOUT_WAY 2
-#define OUTCOME_MEMORY_DENIED 3
-#define OUTCOME_VALUES_DENIED 4
-#define OUTCOME_NOT_DUMPABLE 5
-/* Half of the buffer was full: as one that goes without a way. */
-#define OUTCOME_CROWDED 6
-
-/* record.frames_end */
-#define FRAMES_NONE 0
-#define FRAMES_OUTERMOST 1
-#define FRAMES_NO_ROW 2
-#define FRAMES_UNKNOWN_REGISTER 3
-#define FRAMES_UNREADABLE 4
-#define FRAMES_MOST 5
+enum outcome {
+	/* No way was followed: code at the PC, and the stack. */
+	OUTCOME_NOT_TRIED,
+	OUTCOME_FOLLOWED,
+	/* One of the samples that go without a way. */
+	OUTCOME_WITHOUT_WAY,
+	OUTCOME_MEMORY_DENIED,
+	OUTCOME_VALUES_DENIED,
+	OUTCOME_NOT_DUMPABLE,
+	/* Half of the buffer was full: as one that goes without a way. */
+	OUTCOME_CROWDED,
+};
 
 /* record.flags */
-#define RECORD_REGISTERS 1
-#define RECORD_USER_REGISTERS 2
-#define RECORD_USER_IS_32 4
-#define RECORD_FS_BASE 8
-#define RECORD_GS_BASE 16
-#define RECORD_SYSTEM_CALL 32
-#define RECORD_DUMPABLE 64
-#define RECORD_PRIVILEGED 128
-#define RECORD_KERNEL_THREAD 256
-#define RECORD_SIGNALS_PENDING 512
-/* What follows from where the task is among others is known: its groups, its scheduling. */
-#define RECORD_PLACEMENT 1024
-/* All pieces, the code and the stack were read a second time, after the last of them. */
-#define RECORD_SECOND_LOOK 2048
-/* The code, or the stack, was another one then. */
-#define RECORD_CODE_CHANGES 4096
-#define RECORD_STACK_CHANGES 8192
-/* The sample is one of those that tell of vector registers: and lacks none, or a second record will
- * bring them. */
-#define RECORD_VECTORS_COMPLETE 16384
-#define RECORD_VECTORS_AWAITED 32768
-/* It is the second record, its period being the time of the first. */
-#define RECORD_SECOND (RECORD_VECTORS_COMPLETE | RECORD_VECTORS_AWAITED)
+enum record_bits {
+	RECORD_REGISTERS = 1,
+	RECORD_USER_REGISTERS = 2,
+	RECORD_USER_IS_32 = 4,
+	RECORD_FS_BASE = 8,
+	RECORD_GS_BASE = 16,
+	RECORD_SYSTEM_CALL = 32,
+	RECORD_DUMPABLE = 64,
+	RECORD_PRIVILEGED = 128,
+	RECORD_KERNEL_THREAD = 256,
+	RECORD_SIGNALS_PENDING = 512,
+	/* What follows from where the task is among others is known: its groups, its scheduling. */
+	RECORD_PLACEMENT = 1024,
+	/* All pieces, the code and the stack were read a second time, after the last of them. */
+	RECORD_SECOND_LOOK = 2048,
+	/* The code, or the stack, was another one then. */
+	RECORD_CODE_CHANGES = 4096,
+	RECORD_STACK_CHANGES = 8192,
+	/* The sample is one of those that tell of vector registers: and lacks none, or a second record
+	 * will bring them. */
+	RECORD_VECTORS_COMPLETE = 16384,
+	RECORD_VECTORS_AWAITED = 32768,
+	/* It is the second record, its period being the time of the first. */
+	RECORD_SECOND = RECORD_VECTORS_COMPLETE | RECORD_VECTORS_AWAITED,
+};
 
 /* record.handlers */
-#define HANDLERS_KNOWN 1
-/* The program has a handler for SIGSEGV or SIGBUS, or is traced. */
-#define HANDLERS_ACCESS 2
-/* The same of SIGFPE. */
-#define HANDLERS_FLOAT 4
-/* It has protection keys. */
-#define HANDLERS_KEYS 8
-
-/* A piece that was another one at the second look: its number, and which of its words were. */
-#define CHANGE_PIECE_SHIFT 32
+enum handlers_bits {
+	HANDLERS_KNOWN = 1,
+	/* The program has a handler for SIGSEGV or SIGBUS, or is traced. */
+	HANDLERS_ACCESS = 2,
+	/* The same of SIGFPE. */
+	HANDLERS_FLOAT = 4,
+	/* It has protection keys. */
+	HANDLERS_KEYS = 8,
+};
 
 /* A sample; `tail_words` words follow: the interrupted registers if RECORD_REGISTERS, the user
- * registers if RECORD_USER_REGISTERS, the frames, the pieces, the code, the stack, the changes, and the
+ * registers if RECORD_USER_REGISTERS, the frames, the pieces, the code, the stack, the changes, the
  * vector registers if RECORD_SECOND. */
 struct record {
 	u64 time;
@@ -331,12 +439,7 @@ struct record {
 	u32 euid, suid;
 	u32 gid, egid;
 	/* The lower half of where the way would have gone on. */
-	u32 way_low;
-	union {
-		u32 system_call;
-		/* With RECORD_SECOND: bytes of vector registers. */
-		u32 vector_bytes;
-	};
+	u32 way_low, system_call;
 	u16 flags, tail_words;
 	u8 context, policy, priority, outcome;
 	u8 way_end, frames, frames_end, code_bytes;
@@ -347,6 +450,19 @@ struct record {
 	u8 handlers;
 	/* The upper half of where the way would have gone on. */
 	u32 way_high;
+	/* Words of vector registers; 0 without RECORD_SECOND. */
+	u32 vector_words;
+	u32 reserved;
+};
+
+/* A thread that brings vector registers, of each CPU. */
+struct waker {
+	/* The thread; 0: there is none. */
+	u32 tid;
+	/* Of 2^32 samples of user code so many less one are chosen. */
+	u32 share;
+	/* Nanoseconds from one wake to the next, at least. */
+	u64 pause;
 };
 
 /* Of the maps of cycles that found no room. */
@@ -365,13 +481,5 @@ struct cycles_value {
 #ifdef __cplusplus
 #error "plain C"
 #endif
-
-_Static_assert(sizeof(struct place_key) == 24, "place_key");
-_Static_assert(sizeof(struct row) == 12, "row");
-_Static_assert(sizeof(struct row_value) == 40, "row_value");
-_Static_assert(sizeof(struct record) == 160, "record");
-_Static_assert(sizeof(struct settings) == 200, "settings");
-_Static_assert(sizeof(struct fork) == 16, "fork");
-_Static_assert(sizeof(struct cycles_key) == 32, "cycles_key");
 
 #endif

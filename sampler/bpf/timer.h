@@ -16,10 +16,6 @@
 #define TIMER_MONOTONIC 1
 #define TIMER_CPU_PIN 2
 
-/* What start_timer returns, unless it is a negative error. */
-#define TIMER_PINNED 0
-#define TIMER_NOT_PINNED 1
-
 #define EBUSY 16
 #define EINVAL 22
 

@@ -28,15 +28,6 @@
 #include "sample.h"
 
 /* Of each CPU, by its number. */
-struct waker {
-	/* The thread; 0: there is none. */
-	u32 tid;
-	/* Of 2^32 samples of user code so many less one are chosen. */
-	u32 share;
-	/* Nanoseconds from one wake to the next, at least. */
-	u64 pause;
-};
-
 struct wakers_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -359,7 +350,7 @@ static __attribute__((noinline)) int take_second(struct work *work, struct task_
 		return 0;
 	}
 	record->tail_words = used + bytes / 8;
-	record->vector_bytes = bytes;
+	record->vector_words = bytes / 8;
 	record->flags |= RECORD_SECOND;
 	if (deliver(work)) {
 		work->missed = 0;

@@ -96,7 +96,8 @@ pub(crate) fn attributes(
     }
     attr.set_disabled(1);
     attr.set_use_clockid(1);
-    // What a clock's sample would hold is gathered before the handler runs, which makes no use of it.
+    // What a clock's sample would hold is gathered before the handler runs, which makes no use of
+    // it.
     if role != Role::Clock {
         attr.sample_type = SAMPLE_TYPE;
         attr.sample_regs_user = REGISTERS;

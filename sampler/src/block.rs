@@ -1,8 +1,8 @@
 //! Memory for what handlers write: many records in one block, and blocks that are used again.
 //!
-//! Records are made by one thread and given up by another, tens of thousands a second. One by one they
-//! would keep the allocator busy at both ends, and with it the kernel, which is given memory back
-//! between two rounds and asked for as much again.
+//! Records are made by one thread and given up by another, tens of thousands a second. One by one
+//! they would keep the allocator busy at both ends, and with it the kernel, which is given memory
+//! back between two rounds and asked for as much again.
 
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -10,8 +10,9 @@ use libbpf_rs::{
 use crate::attr::{Features, Role};
 
 use crate::ring::{Event, open_event};
-use crate::{Clock, Config, Cycles, Error, Intervals, Pid, Target, sys};
+use crate::{Clock, Config, Counter, Cycles, Error, Intervals, Pid, Target, sys};
 
+pub(crate) mod abi;
 mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
@@ -80,8 +81,8 @@ impl Overflow {
         // In the order of the possible CPUs, whose numbers have no gaps on this architecture.
         let words = of_cpus.get(self.cpu as usize).map(Vec::as_slice);
         let counters = words.unwrap_or_default().as_chunks().0.iter();
-        let lost = layout::COUNTERS.iter().zip(counters);
-        lost.filter(|(name, _)| layout::TIMER_LOSSES.contains(name))
+        let lost = Counter::ALL.iter().zip(counters);
+        lost.filter(|(counter, _)| layout::TIMER_LOSSES.contains(counter))
             .map(|(_, word)| u64::from_ne_bytes(*word))
             .sum()
     }
@@ -226,7 +227,10 @@ impl Bpf {
         )?;
         insert(&self.buffers, cpu, &buffer)?;
         let table = || {
-            let sizes = (layout::CYCLES_KEY_BYTES, layout::CYCLES_VALUE_BYTES);
+            let sizes = (
+                size_of::<abi::CyclesKey>() as u32,
+                size_of::<abi::CyclesValue>() as u32,
+            );
             create(
                 MapType::Hash,
                 "vcpi_cycles",
@@ -317,12 +321,16 @@ impl Bpf {
     fn name_targets(&self, target: &Target) -> Result<(), Error> {
         let (pids, state) = match target {
             Target::System => return Ok(()),
-            Target::Command(pid) => (std::slice::from_ref(pid), layout::TARGET_WAITS_FOR_EXEC),
-            Target::Processes(pids) => (pids.as_slice(), layout::TARGET_SAMPLED),
+            Target::Command(pid) => (std::slice::from_ref(pid), abi::Target::WaitsForExec),
+            Target::Processes(pids) => (pids.as_slice(), abi::Target::Sampled),
         };
         for pid in pids {
             self.targets
-                .update(&pid.0.to_ne_bytes(), &state.to_ne_bytes(), MapFlags::ANY)
+                .update(
+                    &pid.0.to_ne_bytes(),
+                    &(state as u32).to_ne_bytes(),
+                    MapFlags::ANY,
+                )
                 .map_err(|error| Error::bpf("tell the handler its targets", &error))?;
         }
         Ok(())
@@ -331,10 +339,10 @@ impl Bpf {
 
 /// How many events a CPU's clock consists of, each as many times as slow.
 ///
-/// An interval of the software clock stays in force for many samples, and a loop of the program may be
-/// in step with it for as long. Of several events each has an interval of its own, and between two
-/// samples of one a loop has more time to get out of step. Counters of cycles are few, and the timer
-/// draws each interval anew.
+/// An interval of the software clock stays in force for many samples, and a loop of the program may
+/// be in step with it for as long. Of several events each has an interval of its own, and between
+/// two samples of one a loop has more time to get out of step. Counters of cycles are few, and the
+/// timer draws each interval anew.
 fn clocks_of(clock: Clock) -> u64 {
     match clock {
         Clock::Timer => 0,
@@ -354,7 +362,7 @@ fn prepare(
     let follow = config.target != Target::System;
     let timer = config.clock == Clock::Timer;
     let vectors = config.bpf.vectors.is_some();
-    let settings = layout::Settings::new(config, own, kernel::KernelMemory::read()).to_bytes();
+    let settings = layout::settings(config, own, kernel::KernelMemory::read()).to_bytes();
     for mut map in open.maps_mut() {
         let name = map.name().to_owned();
         let sized = match name.to_str() {
@@ -442,7 +450,7 @@ mod tests {
     use super::HANDLER;
 
     /// `bpf_task_pt_regs`, the last helper that Linux 5.15 has, in the order of the kernel's
-    /// `linux/bpf.h`.
+    /// `<linux/bpf.h>`.
     const LAST_OF_5_15: i32 = 175;
 
     /// The helpers that the handler calls, by the kernel's numbers.

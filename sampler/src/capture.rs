@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::block::Part;
+use crate::bpf::abi;
 use crate::{Pid, Tid, Vectors};
 
 /// One execution of one program: none of its parts comes back while the others stay.
@@ -280,12 +281,12 @@ pub struct Capture {
     pub fs_base: Option<u64>,
     /// The same of GS.
     pub gs_base: Option<u64>,
-    /// All memory was read twice, because others may write it: [`Capture::changes`] tells the pieces
-    /// that were not the same, and code or a stack that were not are left out. Without a second look
-    /// nobody else has the memory, but for what the process shares with others.
+    /// All memory was read twice, because others may write it: [`Capture::changes`] tells the
+    /// pieces that were not the same, and code or a stack that were not are left out. Without a
+    /// second look nobody else has the memory, but for what the process shares with others.
     pub second_look: bool,
-    /// Which exceptions the program has handlers for; `None`: not known, as in the kernel. It is not
-    /// among what is serialized, which has no room for it in older forms.
+    /// Which exceptions the program has handlers for; `None`: not known, as in the kernel. It is
+    /// not among what is serialized, which has no room for it in older forms.
     #[serde(skip)]
     pub handlers: Option<SignalHandlers>,
     /// What the sample says of vector registers. It is not among what is serialized, either.
@@ -302,8 +303,8 @@ pub(crate) struct Memory {
     pub(crate) frames: u8,
     /// How many bytes of code.
     pub(crate) code: u8,
-    /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]), pieces
-    /// (a head of 8 bytes, then bytes padded to 8), code (padded to 8 bytes).
+    /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]),
+    /// pieces (a head of 8 bytes, then bytes padded to 8), code (padded to 8 bytes).
     pub(crate) bytes: Part,
     /// Words, each for a piece that has changed: its number, and below it which of its words.
     pub(crate) changes: Part,
@@ -319,10 +320,11 @@ pub struct Change {
 }
 
 /// Bits of a piece's head that hold its address; the others hold its length less one.
-const ADDRESS_BITS: u32 = 57;
+const ADDRESS_BITS: u32 = abi::HEAD_ADDRESS_BITS;
 
 /// The most frames, and the most bytes of code.
-const MOST: usize = 64;
+const MOST_FRAMES: usize = abi::MAX_FRAMES as usize;
+const MOST_CODE: usize = abi::CODE_BYTES as usize;
 
 /// The most bytes of one piece: its length less one has the rest of its head.
 const MOST_OF_PIECE: usize = 1 << (64 - ADDRESS_BITS);
@@ -346,12 +348,13 @@ impl Capture {
         pieces: &[(u64, &[u8])],
     ) -> Capture {
         let (frames, code) = (
-            &frames[..frames.len().min(MOST)],
-            &code[..code.len().min(MOST)],
+            &frames[..frames.len().min(MOST_FRAMES)],
+            &code[..code.len().min(MOST_CODE)],
         );
         let mut memory = Vec::new();
         for frame in frames {
-            let flip = u64::from(frame.source == FrameSource::FramePointer) << 63;
+            let flip =
+                u64::from(frame.source == FrameSource::FramePointer) << abi::GUESSED_FRAME_BIT;
             memory.extend((frame.return_address ^ flip).to_ne_bytes());
         }
         let pad = |memory: &mut Vec<u8>| memory.resize(memory.len().next_multiple_of(8), 0);
@@ -443,7 +446,7 @@ impl Capture {
         self.memory.changes.as_chunks().0.iter().map(|word| {
             let word = u64::from_ne_bytes(*word);
             Change {
-                piece: (word >> 32) as usize,
+                piece: (word >> abi::CHANGE_PIECE_SHIFT) as usize,
                 words: (word & 0xffff) as u16,
             }
         })

@@ -1,9 +1,10 @@
 //! What to sample, with which clock and how often.
 
+use crate::bpf::abi;
 use crate::{Error, Pid, Share};
 
-/// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one. The
-/// shortest mean of [`Clock::Timer`], too.
+/// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one.
+/// The shortest mean of [`Clock::Timer`], too.
 pub const CPU_CLOCK_FLOOR: u64 = 10_000;
 
 /// The longest mean interval, in any clock's unit.
@@ -91,11 +92,11 @@ pub struct BpfOptions {
 /// Of which samples of user code vector registers are brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorOptions {
-    /// The share that is chosen. Which ones is drawn for each, and depends on nothing. Of those that
-    /// lack none nothing is brought.
+    /// The share that is chosen. Which ones is drawn for each, and depends on nothing. Of those
+    /// that lack none nothing is brought.
     pub share: Share,
-    /// How often a CPU's waker is woken at most, each second: 1 to 10,000. What is chosen beyond that
-    /// is refused.
+    /// How often a CPU's waker is woken at most, each second: 1 to 10,000. What is chosen beyond
+    /// that is refused.
     pub most: u32,
 }
 
@@ -120,9 +121,9 @@ impl Default for BpfOptions {
 
 impl BpfOptions {
     /// The most frames of a sample.
-    pub const MOST_FRAMES: u32 = 64;
+    pub const MOST_FRAMES: u32 = abi::MAX_FRAMES;
     /// The most instructions of a way.
-    pub const MOST_FOLLOWED: u32 = 1024;
+    pub const MOST_FOLLOWED: u32 = abi::MAX_FOLLOWED;
 
     fn validate(&self) -> Result<(), Error> {
         let within = |what, got, range: std::ops::RangeInclusive<u32>, wanted| {

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use crate::bpf::{Maps, layout};
+use crate::bpf::{Maps, abi, layout};
 use crate::{Error, ProcessKey};
 
 /// What an unwind row says of the caller's rbp.
@@ -56,21 +56,38 @@ pub enum Denial {
     Values,
 }
 
-/// Figures of the handler, each with a name, summed over all CPUs since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters(pub(crate) Vec<(&'static str, u64)>);
+include!(concat!(env!("OUT_DIR"), "/counter.rs"));
+
+/// Figures of the handler, summed over all CPUs since the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters([u64; Counter::ALL.len()]);
+
+impl Default for Counters {
+    /// Nothing happened yet.
+    fn default() -> Self {
+        Self([0; Counter::ALL.len()])
+    }
+}
 
 impl Counters {
-    /// All of them; names are lower-case words joined by `_`.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, u64)> {
-        self.0.iter().copied()
+    /// These, and nothing else.
+    #[cfg(test)]
+    pub(crate) fn of(counted: &[(Counter, u64)]) -> Self {
+        let mut all = Self::default();
+        for (counter, count) in counted {
+            all.0[*counter as usize] = *count;
+        }
+        all
     }
 
-    /// One of them; 0 for a name that there is not.
-    pub fn get(&self, name: &str) -> u64 {
-        self.iter()
-            .find(|(of, _)| *of == name)
-            .map_or(0, |(_, count)| count)
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Counter, u64)> {
+        Counter::ALL.into_iter().zip(self.0)
+    }
+
+    /// One of them.
+    pub fn get(&self, of: Counter) -> u64 {
+        self.0[of as usize]
     }
 }
 
@@ -101,7 +118,7 @@ impl Handler {
         let value = u32::from(again).to_ne_bytes();
         put(
             &self.maps.met,
-            &layout::process(key),
+            &layout::process(key).to_bytes(),
             &value,
             "tell the handler of a process",
         )
@@ -109,7 +126,7 @@ impl Handler {
 
     /// A bit of an address that is given a row: it is that of an interrupted PC, not of a return
     /// address.
-    pub const START: u64 = 1 << 63;
+    pub const START: u64 = 1 << abi::ROW_OF_START_BIT;
 
     /// Gives the unwind row of a return address (the row of the call before it), or, with
     /// [`Handler::START`], of an interrupted PC.
@@ -118,11 +135,11 @@ impl Handler {
     /// The kernel's refusal.
     pub fn put_row(&self, key: ProcessKey, return_address: u64, row: Row) -> Result<(), Error> {
         let place = layout::place(key, return_address);
-        let value = layout::row_value(&place, row);
+        let value = layout::row_value(place, row);
         put(
             &self.maps.rows,
-            &place,
-            &value,
+            &place.to_bytes(),
+            &value.to_bytes(),
             "give an unwind row to the handler",
         )
     }
@@ -136,7 +153,7 @@ impl Handler {
     pub fn forget(&self, key: ProcessKey) -> Result<(), Error> {
         remove(
             &self.maps.denials,
-            &layout::process(key),
+            &layout::process(key).to_bytes(),
             "let the handler forget a process",
         )
     }
@@ -147,7 +164,7 @@ impl Handler {
     /// The kernel's refusal, or too many denials: its values may still be captured.
     pub fn deny(&self, key: ProcessKey, what: Denial) -> Result<(), Error> {
         let doing = "let the handler spare a process";
-        let process = layout::process(key);
+        let process = layout::process(key).to_bytes();
         // Should there be no room for the denial, it is a process again whose pages are looked at.
         remove(&self.maps.met, &process, doing)?;
         put(&self.maps.denials, &process, &layout::denial(what), doing)?;
@@ -173,13 +190,13 @@ impl Handler {
             .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(|error| Error::bpf("read the handler's counters", &error))?
             .unwrap_or_default();
-        let mut sums = layout::COUNTERS.map(|name| (name, 0_u64));
+        let mut sums = Counters::default();
         for of_cpu in &of_cpus {
-            for ((_, sum), word) in sums.iter_mut().zip(of_cpu.as_chunks().0) {
+            for (sum, word) in sums.0.iter_mut().zip(of_cpu.as_chunks().0) {
                 *sum += u64::from_ne_bytes(*word);
             }
         }
-        Ok(Counters(Vec::from(sums)))
+        Ok(sums)
     }
 }
 

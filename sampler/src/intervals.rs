@@ -9,9 +9,9 @@ use crate::{CPU_CLOCK_FLOOR, Clock};
 /// program can stay in step with the clock.
 ///
 /// An interval is in force for many samples, so a recording of seconds has few of them, whose mean
-/// would be far from the one asked for. Therefore every second one is what the one before lacks: the
-/// two together are as long as two means, and each by itself is uniform (antithetic variates; Hammersley
-/// and Morton, 1956).
+/// would be far from the one asked for. Therefore every second one is what the one before lacks:
+/// the two together are as long as two means, and each by itself is uniform (antithetic variates;
+/// Hammersley and Morton, 1956).
 ///
 /// The generator is fixed here, so that a seed draws the same intervals with every build. With
 /// [`Clock::CpuClock`] what would lie below the clock's floor is drawn as the floor; a mean of less
@@ -104,8 +104,8 @@ mod tests {
         assert!((985_000..1_015_000).contains(&mean), "{mean}");
     }
 
-    /// Two by two they are as long as two means, to the unit, so a short recording has the mean that was
-    /// asked for; which of the two is the longer is left to chance.
+    /// Two by two they are as long as two means, to the unit, so a short recording has the mean
+    /// that was asked for; which of the two is the longer is left to chance.
     #[test]
     fn pairs() {
         let all = drawn(Clock::Cycles, 1_000_000, 3, 0);

@@ -13,13 +13,13 @@
 //! [`RawSample`]s the same way; only the second fills in [`RawSample::capture`].
 //!
 //! The way of a sample: the kernel writes it into the ring of the CPU it was taken on; a reader
-//! thread (pinned to that CPU; one for all CPUs where the handler fills their buffers) wakes up every few
-//! samples, decodes what lies in the ring, draws the next interval, and sends one [`Batch`] through a
-//! bounded channel. When the consumer is slow the reader blocks there, the ring overflows, and the kernel
-//! counts the loss ([`Record::Lost`]).
+//! thread (pinned to that CPU; one for all CPUs where the handler fills their buffers) wakes up
+//! every few samples, decodes what lies in the ring, draws the next interval, and sends one
+//! [`Batch`] through a bounded channel. When the consumer is slow the reader blocks there, the ring
+//! overflows, and the kernel counts the loss ([`Record::Lost`]).
 //!
-//! With [`Clock::Timer`] there is no event: the handler is the callback of a timer on each CPU, which
-//! it sets anew, and which finds out by itself what it has interrupted (`bpf/origin.h`).
+//! With [`Clock::Timer`] there is no event: the handler is the callback of a timer on each CPU,
+//! which it sets anew, and which finds out by itself what it has interrupted (`bpf/origin.h`).
 //!
 //! Intervals are random: each reader draws a new one at every wake-up, for those of its events
 //! that had a sample since the last ([`Batch::intervals`]). An event that is in the middle of its
@@ -29,9 +29,9 @@
 //! kernel gives them events of their own, which nobody outside can reach. Whatever the interval,
 //! [`RawSample::period`] is the one that ended with the sample.
 //!
-//! It is cheap because a wake-up is shared by many samples, and nothing crosses CPUs on the way of a
-//! ring: its reader and the event whose interval is redrawn belong to its CPU, and records are decoded
-//! in place. What the handler leaves crosses them as it is ([`Packed`]).
+//! It is cheap because a wake-up is shared by many samples, and nothing crosses CPUs on the way of
+//! a ring: its reader and the event whose interval is redrawn belong to its CPU, and records are
+//! decoded in place. What the handler leaves crosses them as it is ([`Packed`]).
 //!
 //! ```no_run
 //! use std::sync::mpsc::sync_channel;
@@ -79,7 +79,7 @@ pub use config::{
 };
 pub use cpus::online as online_cpus;
 pub use error::Error;
-pub use handler::{CallerRbp, Counters, Denial, Handler, Row};
+pub use handler::{CallerRbp, Counter, Counters, Denial, Handler, Row};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;

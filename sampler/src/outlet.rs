@@ -103,8 +103,8 @@ mod tests {
         }
     }
 
-    /// However much a drain gives, no batch is larger than is allowed, and together they are what the
-    /// drain gave, in its order; only with the last one the CPU is drained.
+    /// However much a drain gives, no batch is larger than is allowed, and together they are what
+    /// the drain gave, in its order; only with the last one the CPU is drained.
     #[test]
     fn large_drains() {
         let most = 10 * size_of::<Record>();

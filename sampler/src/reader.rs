@@ -14,13 +14,13 @@ use crate::sources::{Buffer, Own, Sources};
 use crate::stats::Stats;
 use crate::{Batch, Clock, Config, Intervals, Record, decode, sys};
 
-/// How long readers of rings and of buffers wait for samples before they send what there is. On a CPU
-/// that is sampled all the time, the longest intervals' wake-ups still come before it.
+/// How long readers of rings and of buffers wait for samples before they send what there is. On a
+/// CPU that is sampled all the time, the longest intervals' wake-ups still come before it.
 const RING_TIMEOUT: Duration = Duration::from_millis(80);
 const BUFFER_TIMEOUT: Duration = Duration::from_millis(512);
 
-/// What came longer ago than this is taken when others have news: what is to be learned of it waits for
-/// all that has come from all CPUs until then.
+/// What came longer ago than this is taken when others have news: what is to be learned of it waits
+/// for all that has come from all CPUs until then.
 const SOON: Duration = Duration::from_millis(40);
 
 /// Code that is mapped is news for as many records: its file may be gone soon.
@@ -154,8 +154,8 @@ impl Reader {
         self.is_awake || self.time_left(now).is_zero()
     }
 
-    /// Whether its last drain found nothing. It may be drained whenever another is: it would wake up at
-    /// its time-outs for nothing else.
+    /// Whether its last drain found nothing. It may be drained whenever another is: it would wake
+    /// up at its time-outs for nothing else.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_quiet
     }
@@ -248,8 +248,8 @@ impl Reader {
         batch
     }
 
-    /// Takes what the handler in the kernel has left; adds to how many samples each event had, and when
-    /// the last one was taken.
+    /// Takes what the handler in the kernel has left; adds to how many samples each event had, and
+    /// when the last one was taken.
     fn drain_buffer(
         &mut self,
         buffer: &Buffer,
@@ -344,8 +344,8 @@ impl Reader {
     }
 
     /// Draws a new interval for each event that has just had a sample, or had a draw long ago. For
-    /// others, which are in the middle of theirs, a new one would discard what they have counted: an
-    /// event that is slow to fill its interval would never be sampled.
+    /// others, which are in the middle of theirs, a new one would discard what they have counted:
+    /// an event that is slow to fill its interval would never be sampled.
     fn redraw(&mut self, sampled: &[(u64, u64)]) {
         let Sources {
             clocks,
@@ -406,8 +406,8 @@ impl Reader {
 
 /// Whether an interval gives way after a drain that found so many samples of it: by a coin, so that
 /// each is in force for so many samples on average, `usual`, however many a drain finds.
-/// Were it a number of drains, whose time it is that is limited where little is sampled, there would be
-/// more samples of the short intervals, and more in all than were asked for.
+/// Were it a number of drains, whose time it is that is limited where little is sampled, there
+/// would be more samples of the short intervals, and more in all than were asked for.
 fn is_spent_by(count: u64, usual: u64) -> bool {
     count > rand::random_range(0..usual.max(1))
 }

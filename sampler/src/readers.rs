@@ -45,8 +45,8 @@ impl Readers {
         Self { readers, stop }
     }
 
-    /// Reads until it is told to stop or nobody receives any more. Says its thread to `ready` once it
-    /// is where it belongs.
+    /// Reads until it is told to stop or nobody receives any more. Says its thread to `ready` once
+    /// it is where it belongs.
     pub(crate) fn run(self, ready: SyncSender<Tid>) -> Stats {
         self.settle();
         let mut stats = Stats::default();
@@ -84,9 +84,9 @@ impl Readers {
     /// Moves to the CPU whose ring this is, ahead of others there. Where that is not allowed the
     /// reader works from elsewhere; see `Reader::drained_to`.
     ///
-    /// What the handler leaves is read on whatever CPU has nothing else to do: on its own the reader
-    /// would find none of its code and data in the caches at its few wake-ups a second, and be felt by
-    /// the program there, by several microseconds for each sample.
+    /// What the handler leaves is read on whatever CPU has nothing else to do: on its own the
+    /// reader would find none of its code and data in the caches at its few wake-ups a second, and
+    /// be felt by the program there, by several microseconds for each sample.
     fn settle(&self) {
         if let [reader] = self.readers.as_slice()
             && let Some(cpu) = reader.home()
@@ -141,8 +141,8 @@ impl Reading {
         }
     }
 
-    /// Drains those that are due, with those that are quiet, or all at the end, and sends what they had;
-    /// where there was news among it, all. Those that had nothing are told of together.
+    /// Drains those that are due, with those that are quiet, or all at the end, and sends what they
+    /// had; where there was news among it, all. Those that had nothing are told of together.
     fn read(&mut self, stopping: bool) -> Result<(), Undelivered> {
         let now = Instant::now();
         if !stopping && !self.readers.iter().any(|(reader, _)| reader.is_due(now)) {

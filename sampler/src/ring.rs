@@ -145,9 +145,10 @@ impl Sampler {
     /// Starts the readers, then the events; those of [`Target::Command`] start by
     /// themselves when the child calls `exec`.
     ///
-    /// Of each CPU something is told every 80 ms or so, with the engine `bpf` every 160, be it that it
-    /// had nothing ([`Batch::others_drained_to`]), so that a consumer can merge the CPUs by time.
-    /// Sending blocks while the channel is full; the rings then run over, and what is lost is counted.
+    /// Of each CPU something is told every 80 ms or so, with the engine `bpf` every 160, be it that
+    /// it had nothing ([`Batch::others_drained_to`]), so that a consumer can merge the CPUs by
+    /// time. Sending blocks while the channel is full; the rings then run over, and what is lost is
+    /// counted.
     ///
     /// # Errors
     /// [`Error::Os`] if a thread cannot be made.
@@ -498,8 +499,8 @@ impl Running {
             .collect()
     }
 
-    /// Bytes of all batches that were sent so far, the ones included that wait for room: what was not
-    /// received of them is held in memory.
+    /// Bytes of all batches that were sent so far, the ones included that wait for room: what was
+    /// not received of them is held in memory.
     pub fn sent_bytes(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -508,8 +509,8 @@ impl Running {
     /// its present interval still ends as it was drawn.
     ///
     /// # Errors
-    /// [`Error::Period`] if the clock cannot have it, or the kernel's refusal; the mean then stays as it
-    /// was.
+    /// [`Error::Period`] if the clock cannot have it, or the kernel's refusal; the mean then stays
+    /// as it was.
     pub fn set_period(&self, mean: u64) -> Result<(), Error> {
         Config {
             period: mean,

@@ -1,4 +1,5 @@
-//! Where the records of one CPU come from: its perf ring, and the buffer of the handler in the kernel.
+//! Where the records of one CPU come from: its perf ring, and the buffer of the handler in the
+//! kernel.
 
 use std::cell::{RefCell, RefMut};
 use std::os::fd::OwnedFd;
@@ -25,8 +26,8 @@ const MOST_LOST_OF_SEVERAL: u64 = 80;
 pub(crate) struct Own {
     /// The kernel's id of it.
     pub(crate) id: u64,
-    /// How many events the CPU's clock consists of: each takes so many times as long as the intervals
-    /// that its samples stand for.
+    /// How many events the CPU's clock consists of: each takes so many times as long as the
+    /// intervals that its samples stand for.
     pub(crate) of: u64,
     /// Its period of the start, which the software clock goes on reporting.
     pub(crate) reported: u64,
@@ -74,8 +75,8 @@ impl Own {
         }
     }
 
-    /// Whether a new interval around `mean` is to be set `now`, the last sample having been taken at
-    /// `sampled`.
+    /// Whether a new interval around `mean` is to be set `now`, the last sample having been taken
+    /// at `sampled`.
     ///
     /// If it is `steady`, its intervals being of the time of a CPU and not of a thread, no more can
     /// have passed of one than it is long. So a draw is made up for where none could be at the last
@@ -283,8 +284,8 @@ mod tests {
         assert!(redrawn(&new, 2_000_000));
     }
 
-    /// Of several events each takes as many times as long as what its samples stand for, and may lose
-    /// more by a draw: a reader that is woken up meets it anywhere between two samples.
+    /// Of several events each takes as many times as long as what its samples stand for, and may
+    /// lose more by a draw: a reader that is woken up meets it anywhere between two samples.
     #[test]
     fn several_events() {
         let own = own(4, [200_000, 250_000], 10_000_000);

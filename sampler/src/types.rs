@@ -122,8 +122,8 @@ pub struct RawSample {
     pub tid: Tid,
     /// The interval that ended here, in the clock's unit (cycles, or nanoseconds).
     pub period: u64,
-    /// The interrupted PC; 0 in a sample of [`crate::Clock::Timer`] of which only the thread is known,
-    /// which then counts as one of the kernel.
+    /// The interrupted PC; 0 in a sample of [`crate::Clock::Timer`] of which only the thread is
+    /// known, which then counts as one of the kernel.
     pub ip: u64,
     /// What was interrupted.
     pub mode: Mode,
@@ -373,7 +373,8 @@ pub struct Batch {
     /// Each interval drawn for this CPU since its last batch, in the clock's unit; in the first
     /// batch those that the events began with. With [`crate::Clock::Timer`] those of the samples.
     pub intervals: Vec<u64>,
-    /// Other CPUs that had nothing, and up to when they are drained: as if they had sent empty batches.
+    /// Other CPUs that had nothing, and up to when they are drained: as if they had sent empty
+    /// batches.
     pub others_drained_to: Vec<(u32, u64)>,
 }
 

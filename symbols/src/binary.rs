@@ -19,6 +19,9 @@ use crate::pieces::{Pieces, Room, Source};
 /// Code is read in pieces of so many bytes, each so much longer that no instruction is cut.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 1 << 12;
+/// A few bytes are read in pieces of so many, each so much longer that no instruction is cut.
+const LEAF: u64 = 1 << 12;
+const LEAF_OVERLAP: u64 = 1 << 5;
 /// A section larger than this, unpacked, is not read.
 const MAX_SECTION: u64 = 1 << 30;
 /// Symbols in `.gnu_debugdata` take no more than this, unpacked.
@@ -31,24 +34,24 @@ const MAX_MINI_KIB: u32 = 80 << 10;
 pub struct Segment {
     /// Virtual address.
     pub address: u64,
-    /// Where it is in the file.
+    /// Where the segment is in the file.
     pub offset: u64,
-    /// Its bytes in the file.
+    /// Bytes of the segment in the file.
     pub file_size: u64,
-    /// It may be written.
+    /// The segment may be written.
     pub writable: bool,
-    /// It may be executed.
+    /// The segment may be executed.
     pub executable: bool,
 }
 
 /// Why a file cannot be used.
 #[derive(Debug)]
 pub enum Error {
-    /// It is no longer there, or may not be read.
+    /// The file is no longer there, or may not be read.
     Io(std::io::Error),
     /// A device, a directory, or the like.
     NotAFile,
-    /// Not ELF, or broken.
+    /// The file is no ELF file, or broken.
     Malformed,
     /// Code of another machine.
     Foreign,
@@ -144,7 +147,7 @@ impl Binary {
         })
     }
 
-    /// Whether its code is that of the 64-bit mode.
+    /// Whether the file's code is that of the 64-bit mode.
     #[must_use]
     pub fn is_64(&self) -> bool {
         self.is_64
@@ -176,14 +179,25 @@ impl Binary {
     /// Bytes from a virtual address on: at least 4096, if its segment has as many in the file.
     #[must_use]
     pub fn bytes(&self, address: u64) -> Option<&[u8]> {
+        self.piece(address, PIECE, OVERLAP)
+    }
+
+    /// As [`Binary::bytes`], but 32 of them or more: who looks at single instructions all over a
+    /// large file does not read most of it.
+    #[must_use]
+    pub fn few_bytes(&self, address: u64) -> Option<&[u8]> {
+        self.piece(address, LEAF, LEAF_OVERLAP)
+    }
+
+    fn piece(&self, address: u64, size: u64, overlap: u64) -> Option<&[u8]> {
         self.segments.iter().find_map(|segment| {
             let within = address.checked_sub(segment.address)?;
             let left = segment.file_size.checked_sub(within)?;
             if left == 0 {
                 return None;
             }
-            let first = within / PIECE * PIECE;
-            let size = (segment.file_size - first).min(PIECE + OVERLAP);
+            let first = within / size * size;
+            let size = (segment.file_size - first).min(size + overlap);
             let offset = segment.offset.checked_add(first)?;
             let piece = Pieces(&self.source).read_bytes_at(offset, size).ok()?;
             piece.get(usize::try_from(within - first).ok()?..)
@@ -276,4 +290,44 @@ fn segments<'a>(file: &object::File<'a, Pieces<'a>>, pieces: Pieces<'a>) -> Vec<
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever looks at single instructions all over a file does not read the rest of it.
+    #[test]
+    fn few_bytes_are_few() {
+        let path = std::env::current_exe().expect("a path");
+        let all = 1 << 30;
+        let room = Room::new(all);
+        let binary = Binary::open(&path, &room).expect("an ELF file");
+        let code = binary.segments().iter().find(|segment| segment.executable);
+        let code = *code.expect("a segment of code");
+        let before = room.left();
+        let looked: Vec<u64> = (code.address..code.address + code.file_size)
+            .step_by(1 << 16)
+            .collect();
+        for address in &looked {
+            let few = binary.few_bytes(*address).expect("code");
+            assert_eq!(few.get(..16), binary_at(&path, &code, *address).get(..16));
+        }
+        let read = before - room.left();
+        assert!(looked.len() > 4, "{}", looked.len());
+        assert!(
+            read <= looked.len() as u64 * (LEAF + LEAF_OVERLAP),
+            "{read}"
+        );
+    }
+
+    fn binary_at(path: &Path, code: &Segment, address: u64) -> Vec<u8> {
+        use std::os::unix::fs::FileExt as _;
+        let mut bytes = vec![0; 16];
+        let file = File::open(path).expect("it is there");
+        let offset = code.offset + (address - code.address);
+        let read = file.read_at(&mut bytes, offset).expect("it is long enough");
+        bytes.truncate(read);
+        bytes
+    }
 }

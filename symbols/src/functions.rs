@@ -18,7 +18,7 @@ pub struct Function {
     pub start: u64,
     /// First address behind it.
     pub end: u64,
-    /// Its name as the linker knows it.
+    /// The function's name as the linker knows it.
     pub name: String,
 }
 

@@ -13,15 +13,15 @@ use crate::table::text;
 pub struct Named {
     /// Ranges of addresses that hold all functions of the name, and maybe more.
     pub ranges: Vec<(u64, u64)>,
-    /// Whether the image may have a PLT stub that leads to a function of the name: to another image's,
-    /// or to its own that others may replace.
+    /// Whether the image may have a PLT stub that leads to a function of the name: to another
+    /// image's, or to its own that others may replace.
     pub has_stubs: bool,
-    /// Whether its tables name the functions that no other file knows, too.
+    /// Whether the file's tables name also the functions that no other file knows.
     pub is_whole: bool,
 }
 
-/// Where `image` may have functions whose names, as they stand in its tables and in those of its debug
-/// file, contain `part` and pass the test `is_meant`.
+/// Where `image` may have functions whose names, as they stand in its tables and in those of its
+/// debug file, contain `part` and pass the test `is_meant`.
 #[must_use]
 pub fn named(
     image: &Binary,

@@ -33,7 +33,7 @@ pub(crate) struct Metered {
     file: File,
     room: Room,
     taken: u64,
-    /// Of its own: others may read the same open file.
+    /// The reader's own position: others may read the same open file.
     position: u64,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Symbol {
     rank: u8,
     table: u8,
     name: u32,
-    /// Its place among all that were read.
+    /// The symbol's place among all that were read.
     number: u32,
 }
 
@@ -42,7 +42,7 @@ impl Symbol {
         self.end > self.start
     }
 
-    /// Whether it is a function that says how long it is.
+    /// Whether the symbol is a function that says how long it is.
     pub(crate) fn is_sized_function(&self) -> bool {
         self.has_size() && self.strength == Strength::Typed && !self.is_data
     }
@@ -68,7 +68,7 @@ impl Strings {
 /// Symbols of code.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
-    /// By start; of those with the same start the best name comes last.
+    /// Symbols by start; of those with the same start the best name comes last.
     pub(crate) list: Vec<Symbol>,
     strings: Vec<Strings>,
     /// Whether a table was among them that names local functions, too.
@@ -140,7 +140,7 @@ impl Symbols {
                 false => Strength::Global,
             };
             // What an assembler kept of its own labels.
-            if strength == Strength::Local && text(strings, name).starts_with(".L") {
+            if strength == Strength::Local && raw(strings, name).starts_with(b".L") {
                 continue;
             }
             let binding = match symbol.st_bind() {
@@ -176,9 +176,10 @@ impl Symbols {
         let strings: Vec<&[u8]> = self.strings.iter().map(Strings::bytes).collect();
         let name = |symbol: &Symbol| {
             let strings = strings.get(usize::from(symbol.table)).copied();
-            text(strings.unwrap_or_default(), symbol.name)
+            raw(strings.unwrap_or_default(), symbol.name)
         };
-        let underscores = |name: &str| name.bytes().take_while(|byte| *byte == b'_').count();
+        let underscores = |name: &[u8]| name.iter().take_while(|byte| **byte == b'_').count();
+        let key = |name: &[u8]| (name.starts_with(b"__GI_"), underscores(name), name.len());
         for equal in list.chunk_by_mut(|a, b| (a.start, a.rank) == (b.start, b.rank)) {
             if equal.len() == 1 {
                 continue;
@@ -187,8 +188,7 @@ impl Symbols {
             // the shorter one.
             equal.sort_by(|a, b| {
                 let (a, b) = (name(a), name(b));
-                let key = |name: &str| (name.starts_with("__GI_"), underscores(name), name.len());
-                key(&b).cmp(&key(&a)).then_with(|| b.cmp(&a))
+                key(b).cmp(&key(a)).then_with(|| b.cmp(a))
             });
         }
         self.list = list;
@@ -205,11 +205,16 @@ impl Symbols {
 const MAX_NAME: usize = 1 << 16;
 
 pub(crate) fn text(strings: &[u8], offset: u32) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(raw(strings, offset))
+}
+
+/// The bytes of a name.
+fn raw(strings: &[u8], offset: u32) -> &[u8] {
     let from = usize::try_from(offset).ok();
     let rest = from
         .and_then(|from| strings.get(from..))
         .unwrap_or_default();
     let rest = rest.get(..rest.len().min(MAX_NAME)).unwrap_or_default();
-    let end = rest.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default())
+    let end = memchr::memchr(0, rest);
+    rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
 }

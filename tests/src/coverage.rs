@@ -35,8 +35,8 @@ pub struct Covered {
     pub held: u32,
     /// Values that no interval was printed of.
     pub missing: u32,
-    /// Sums over the intervals: of squared differences from the truth, in points; of half widths; of
-    /// windows.
+    /// Sums over the intervals: of squared differences from the truth, in points; of half widths;
+    /// of windows.
     pub squares: f64,
     /// Of half widths.
     pub widths: f64,
@@ -138,8 +138,8 @@ pub fn add(truth: &Value, report: &Value, kinds: &mut Kinds) -> Result<()> {
     Ok(())
 }
 
-/// Interval and share of the value 1, and the windows, of the register that an instruction loads, as
-/// a share of time.
+/// Interval and share of the value 1, and the windows, of the register that an instruction loads,
+/// as a share of time.
 fn first(row: &Value) -> Option<(f64, f64, f64, u64)> {
     let profiles = row["profiles"].as_array()?;
     let profile = profiles.iter().find(|profile| {

@@ -20,8 +20,8 @@ pub struct Settings {
     pub ways: u32,
 }
 
-/// Enough for some 5,000 windows at each instruction that is compared, where most of them are thinned, too:
-/// in the same time some processors gave 6,000, and one 3,000.
+/// Enough for some 5,000 windows at each instruction that is compared, where most of them are
+/// thinned, too: in the same time some processors gave 6,000, and one 3,000.
 pub const DEFAULT: Settings = Settings {
     seconds: 20,
     rate: 6000,

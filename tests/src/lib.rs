@@ -2,12 +2,14 @@
 //! and the fixture program whose value distributions are known exactly.
 //!
 //! - [`programs`] finds `vcpid` and `vcpi` as built for release.
+//! - [`digest`] sums up what a database says.
 //! - [`fixture`] compiles the fixture, profiles it, and asks `vcpi` for its shares.
 //! - [`coverage`] counts how often a printed interval holds the truth.
 //! - [`rows`] has a database as rows that can be asked with SQL.
 //! - [`shares`] sets true shares next to sampled ones; it only looks at texts.
 
 pub mod coverage;
+pub mod digest;
 pub mod fixture;
 pub mod programs;
 pub mod rows;

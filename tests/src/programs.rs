@@ -89,6 +89,18 @@ pub fn target_dir() -> Result<PathBuf> {
         .with_context(|| format!("{} is not in cargo's target folder", own.display()))
 }
 
+/// The extension for `sqlite3`, built for release.
+///
+/// # Errors
+/// If it does not exist; the message says how to build it.
+pub fn extension() -> Result<PathBuf> {
+    let path = target_dir()?.join("release/libvcpi_sqlite.so");
+    if !path.is_file() {
+        bail!("{} is missing: `cargo xtask deb` builds it", path.display());
+    }
+    Ok(path)
+}
+
 /// Removes a database of an earlier run, with what SQLite left beside it.
 ///
 /// # Errors

@@ -139,7 +139,8 @@ fn cut_short() -> TestResult {
     ensure(replayed.status.code() == Some(125), || text(&replayed))?;
     let said = text(&replayed);
     ensure(said.contains("the rest is missing"), || said.clone())?;
-    // Short-lived processes may be gone before they are looked at: that is lost, too, and was before.
+    // Short-lived processes may be gone before they are looked at: that is lost, too, and was
+    // before.
     let report = bench.programs.report(&bench.path("again"), &["status"]);
     let lost = &report.map_err(|error| format!("{error:#}"))?["lost"];
     ensure(lost["rest_of_a_damaged_recording"] == 1, || {
@@ -159,7 +160,8 @@ fn cut_short() -> TestResult {
     Ok(Completion::Completed)
 }
 
-/// The database and the raw recording are not written into each other: nothing is run, and nothing left.
+/// The database and the raw recording are not written into each other: nothing is run, and nothing
+/// left.
 fn one_file() -> TestResult {
     let bench = Bench::new()?;
     let (database, raw) = (bench.path("one"), bench.folder.path().join("./one"));

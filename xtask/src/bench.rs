@@ -1,14 +1,14 @@
 //! `cargo xtask bench`: what profiling costs a processor-bound program, side by side with
 //! `perf record` at the same rate, with the interrupts alone, and with nothing.
 //!
-//! One program works all the time, in pieces of equal work (`work`). A shared machine is up to half as
-//! fast again in one second as in the next. So those that are to be compared, which are all of one
-//! rate, are attached at once, and one after the other has its perf events switched on for a few
-//! hundredths of a second; a slowdown is the time of all pieces of a profiler against that of the
-//! pieces of the same turns that none was on in. What a profiler takes of the processors is seen when
-//! it is attached alone. The clock that is no perf event cannot be switched; its slowdown is against
-//! nothing just before and after, and as uncertain as the spread says. All of it is done in random
-//! order.
+//! One program works all the time, in pieces of equal work (`work`). A shared machine is up to half
+//! as fast again in one second as in the next. So those that are to be compared, which are all of
+//! one rate, are attached at once, and one after the other has its perf events switched on for a
+//! few hundredths of a second; a slowdown is the time of all pieces of a profiler against that of
+//! the pieces of the same turns that none was on in. What a profiler takes of the processors is
+//! seen when it is attached alone. The clock that is no perf event cannot be switched; its slowdown
+//! is against nothing just before and after, and as uncertain as the spread says. All of it is done
+//! in random order.
 
 mod attached;
 mod handler;
@@ -42,8 +42,8 @@ const DCPI_CYCLES: f64 = 62_000.0;
 const CLOCKS: [&str; 2] = ["cpu-clock", "timer"];
 /// What a profiler is given that learns nothing.
 const START: Duration = Duration::from_secs(3);
-/// How long the collector naps at most, and how many samples end a nap. What it costs is measured over
-/// two at least.
+/// How long the collector naps at most, and how many samples end a nap. What it costs is measured
+/// over two at least.
 const NAP: Duration = Duration::from_secs(16);
 const NAP_SAMPLES: u32 = 16_384;
 /// For longer than two turns of pieces take, at the highest rate.
@@ -58,7 +58,8 @@ enum Kind {
     Interrupts(&'static str, u32),
     /// As one does it without values: `perf record -g --intr-regs`.
     Perf(u32),
-    /// `vcpid record` with no option but the process: at the rate and with the windows that it takes then.
+    /// `vcpid record` with no option but the process: at the rate and with the windows that it
+    /// takes then.
     AsItComes,
     /// `vcpid record`, with windows of so many instructions.
     Vcpid(&'static str, u32, u32),
@@ -186,13 +187,13 @@ pub(crate) struct Options {
     /// Rounds, in each of which everything is measured once; medians are printed.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Seconds that each is measured for. What the collector costs is measured for longer where samples are
-    /// few: it sleeps for up to sixteen seconds.
+    /// Seconds that each is measured for. What the collector costs is measured for longer where
+    /// samples are few: it sleeps for up to sixteen seconds.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seconds: u64,
-    /// Seconds that the collector is given to start and to learn before it is measured. After three it goes
-    /// on learning; what it costs that runs for long shows after twenty to ninety, the sooner the higher the
-    /// rate.
+    /// Seconds that the collector is given to start and to learn before it is measured. After three
+    /// it goes on learning; what it costs that runs for long shows after twenty to ninety, the
+    /// sooner the higher the rate.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     settle: u64,
     /// Seed of the random order.
@@ -291,8 +292,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Attaches one, and sees what it takes of the processors and what it brings; of one that cannot be
-    /// switched, also how it slows the program down.
+    /// Attaches one, and sees what it takes of the processors and what it brings; of one that
+    /// cannot be switched, also how it slows the program down.
     fn alone(&mut self, kind: Kind, results: &mut Results) -> Result<()> {
         let output = self.folder.join("output");
         let before = self.seconds_of_nothing(kind)?;
@@ -370,8 +371,8 @@ impl Bench {
     }
 }
 
-/// Each profiler alone, and those of each rate that can be switched side by side; with them the one that
-/// has a rate of its own.
+/// Each profiler alone, and those of each rate that can be switched side by side; with them the one
+/// that has a rate of its own.
 fn tasks(kinds: &[Kind]) -> Vec<Task> {
     let profilers = || kinds.iter().copied().filter(|&kind| kind != Kind::Nothing);
     let mut tasks: Vec<_> = profilers().map(Task::Alone).collect();
@@ -436,8 +437,8 @@ fn path_text(path: &Path) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// Side by side are those of one rate, and the one without a rate with the first of them; what cannot
-    /// be switched is with none.
+    /// Side by side are those of one rate, and the one without a rate with the first of them; what
+    /// cannot be switched is with none.
     #[test]
     fn groups() {
         let first = Kind::Interrupts("cpu-clock", 1000);

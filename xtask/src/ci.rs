@@ -5,13 +5,14 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use vcpi_tests::programs::{root, target_dir};
 
+use crate::documents;
 use crate::kernels;
 use crate::layers;
 use crate::process::{cargo, run as run_command};
 use crate::setup::{self, Need};
 
-/// Formatting, set-up, lints, docs, layers, the fuzz targets, then the README's test command, and at
-/// last the handler on another kernel: what one verifier takes, another may refuse.
+/// Formatting, set-up, lints, docs, layers, the fuzz targets, the extension, then the README's test
+/// command, and at last the handler on another kernel: what one verifier takes, another may refuse.
 pub(crate) fn run() -> Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
     // Linting builds what needs a compiler for the kernel's side.
@@ -26,13 +27,17 @@ pub(crate) fn run() -> Result<()> {
     ]))?;
     run_command(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     layers::run()?;
+    documents::check_text()?;
     fuzz_targets()?;
+    extension()?;
 
     // What the README tells people is what is run, so that the two cannot drift.
     let readme = std::fs::read_to_string(root().join("README.md")).context("reading README.md")?;
     let words = test_command(&readme).context("README.md shows no `cargo xtask test`")?;
     let (program, args) = words.split_first().context("an empty command")?;
     run_command(Command::new(program).args(args).current_dir(root()))?;
+    // The programs are built by now.
+    documents::check_options()?;
     kernels::run_where_possible()
 }
 
@@ -49,6 +54,19 @@ fn fuzz_targets() -> Result<()> {
             .args(["--", "-D", "warnings"])
             // Nothing is linked: the fuzzer itself, which is C++, need not be built.
             .env("CUSTOM_LIBFUZZER_PATH", "unused/libfuzzer.a"),
+    )
+}
+
+/// Formatting and lints of the extension for `sqlite3`, which is a workspace of its own.
+fn extension() -> Result<()> {
+    let own = ["--manifest-path", "sqlite/Cargo.toml"];
+    run_command(cargo(["fmt", "--check"]).args(own))?;
+    run_command(
+        cargo(["clippy", "--locked"])
+            .args(own)
+            .arg("--target-dir")
+            .arg(target_dir()?)
+            .args(["--", "-D", "warnings"]),
     )
 }
 

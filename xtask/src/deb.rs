@@ -1,4 +1,4 @@
-//! `cargo xtask deb`: the Debian package of both programs.
+//! `cargo xtask deb`: the Debian package of both programs and the extension.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,6 +18,7 @@ const CARGO_DEB: &str = "3.8.0";
 pub(crate) fn run() -> Result<PathBuf> {
     setup::run(setup::Need::Test)?;
     test::build()?;
+    test::build_extension()?;
     let target = target_dir()?;
     let programs = Programs::find()?;
     document(&programs, &target.join("release/package"))?;

@@ -36,8 +36,8 @@ pub(crate) struct Options {
     engines: Option<String>,
 }
 
-/// Builds both programs and has the test `hunt` run programs until the time is over. Fails if any of
-/// them shows an impossible value.
+/// Builds both programs and has the test `hunt` run programs until the time is over. Fails if any
+/// of them shows an impossible value.
 pub(crate) fn run(options: &Options) -> Result<()> {
     setup::run(Need::Test)?;
     test::build()?;

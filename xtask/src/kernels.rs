@@ -1,8 +1,9 @@
-//! `cargo xtask kernels`: whether the handler loads and samples on other kernels than this machine's.
+//! `cargo xtask kernels`: whether the handler loads and samples on other kernels than this
+//! machine's.
 //!
 //! A kernel is booted under emulation, with both programs and `xz` in its initial file system and
-//! nothing else: `xz` is recorded by each clock. What the guest has to say comes back over the serial
-//! line.
+//! nothing else: `xz` is recorded by each clock. What the guest has to say comes back over the
+//! serial line.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;

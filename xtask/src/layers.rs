@@ -1,5 +1,5 @@
 //! `cargo xtask check-layers`: the crates depend on each other in one direction
-//! only, and the pure ones on no operating system.
+//! only, and the pure ones on no operating system; and what [`crate::rooms`] says of the sources.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use vcpi_tests::programs::root;
 
 use crate::process::progress;
+use crate::rooms;
 
 /// What a crate of ours may depend on, besides other people's crates.
 struct Layer {
@@ -20,8 +21,13 @@ struct Layer {
 
 const LAYERS: &[Layer] = &[
     Layer {
-        name: "interpreter",
+        name: "instructions",
         may_use: &[],
+        pure: true,
+    },
+    Layer {
+        name: "interpreter",
+        may_use: &["instructions"],
         pure: true,
     },
     Layer {
@@ -53,6 +59,7 @@ const LAYERS: &[Layer] = &[
         name: "vcpid",
         may_use: &[
             "sampler",
+            "instructions",
             "interpreter",
             "hotlist",
             "profiledb",
@@ -63,7 +70,13 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "vcpi",
-        may_use: &["profiledb", "hotlist", "protocol", "symbols"],
+        may_use: &[
+            "profiledb",
+            "hotlist",
+            "instructions",
+            "protocol",
+            "symbols",
+        ],
         pure: false,
     },
     // The tests' library serves the demo too; its tests may use everything.
@@ -121,7 +134,8 @@ pub(crate) fn run() -> Result<()> {
         .iter()
         .map(|package| package.name.to_string())
         .collect();
-    let complaints = check(&members, &dependencies(&metadata));
+    let mut complaints = check(&members, &dependencies(&metadata));
+    complaints.extend(rooms::check(root())?);
     if !complaints.is_empty() {
         bail!("the layers are broken:\n  {}", complaints.join("\n  "));
     }

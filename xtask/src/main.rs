@@ -1,5 +1,5 @@
 //! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | yield |
-//! coverage | soak | storage | kernels | ci | deb | check-layers | setup`.
+//! coverage | soak | storage | kernels | ci | deb | check-layers | check-docs | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -9,12 +9,14 @@ mod ci;
 mod coverage;
 mod deb;
 mod demo;
+mod documents;
 mod fuzz;
 mod harness;
 mod hunt;
 mod kernels;
 mod layers;
 mod process;
+mod rooms;
 mod setup;
 mod soak;
 mod storage;
@@ -82,8 +84,8 @@ enum Command {
         #[arg(long)]
         tell: bool,
         /// MiB of an hour.
-        #[arg(long, default_value_t = 7)]
-        hour_mib: u64,
+        #[arg(long, default_value_t = 7.0)]
+        hour_mib: f64,
     },
     /// Set up, build, and try the handler on other kernels, under emulation.
     Kernels {
@@ -109,12 +111,14 @@ enum Command {
     Hunt(hunt::Options),
     /// What is run each night: ten minutes of the hunt, ten million random instructions.
     Nightly,
-    /// Everything a change must pass: formatting, lints, docs, layers, tests.
+    /// Everything a change must pass: formatting, lints, docs, layers, documents, tests.
     Ci,
     /// Set up, build, and make the Debian package of both programs.
     Deb,
     /// Check that the crates depend on each other in one direction only.
     CheckLayers,
+    /// Check widths and links of documents and comments, and the options that documents name.
+    CheckDocs,
     /// Install what is missing on this machine.
     Setup,
 }
@@ -157,6 +161,11 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Ci => ci::run()?,
         Command::Deb => drop(deb::run()?),
         Command::CheckLayers => layers::run()?,
+        Command::CheckDocs => {
+            documents::check_text()?;
+            test::build()?;
+            documents::check_options()?;
+        }
         Command::Setup => setup::run(setup::Need::Test)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -24,8 +24,8 @@ const LOAD: [&str; 3] = [
     "while :; do head -c 4000000 /usr/bin/perl | xz -1 >/dev/null; sleep 0.5; done",
 ];
 
-/// Runs both for so many minutes each; with a `rate`, in samples per second and CPU, only the recording,
-/// that often.
+/// Runs both for so many minutes each; with a `rate`, in samples per second and CPU, only the
+/// recording, that often.
 pub(crate) fn run(minutes: u64, rate: Option<u32>) -> Result<()> {
     setup::run(Need::Test)?;
     build()?;

@@ -35,10 +35,10 @@ pub(crate) struct Options {
     /// Kill what rolls up so often, and see each time that every event is told once.
     #[arg(long, value_name = "N")]
     kills: Option<u32>,
-    /// Record this machine beside busy programs for so many minutes, and print what an hour of it
+    /// Run the service beside busy programs for so many minutes, and print what an hour of them
     /// takes (root).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=600))]
-    minutes: Option<u64>,
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..=600))]
+    busy: Option<u64>,
     /// Keep the databases that an earlier run made.
     #[arg(long)]
     keep: bool,
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         make(this, &folder, &options.amounts)?;
         return rolled::kills(&this.xtask, &folder, kills);
     }
-    if let Some(minutes) = options.minutes {
+    if let Some(minutes) = options.busy {
         return busy(this, &all.join("busy"), minutes);
     }
     for build in &builds {
@@ -136,17 +136,27 @@ fn make(build: &Build, folder: &Path, amounts: &Amounts) -> Result<()> {
 /// What an hour of this machine takes when it is busy.
 fn busy(build: &Build, folder: &Path, minutes: u64) -> Result<()> {
     clear(folder)?;
+    std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let rows = folder.join("rows");
-    std::fs::create_dir_all(&rows).with_context(|| format!("creating {}", rows.display()))?;
-    let database = rows.join("2000-01-01T00-00-00-000001.db");
-    hour::record(&Programs::find()?.vcpid, &database, minutes)?;
+    hour::serve(&Programs::find()?.vcpid, &rows, minutes)?;
     let hours = 60.0 / minutes as f64;
-    let mib = std::fs::metadata(&database)?.len() as f64 / f64::from(1 << 20);
+    let flushed = times::mib(&rows)?;
+    // These minutes get their part of what an hour may take.
+    let part = rolled::HOUR_MIB / hours;
+    run_command(
+        Command::new(&build.xtask)
+            .arg("__roll")
+            .arg(&rows)
+            .args(["--hour-mib", &part.to_string()]),
+    )?;
+    let rolled = times::mib(&rows)?;
     println!(
-        "{mib:.1} MiB in {minutes} minutes: {:.1} MiB an hour as flushed",
-        mib * hours
+        "{minutes} minutes: {flushed:.1} MiB as flushed, {:.1} an hour; {rolled:.2} MiB rolled up, \
+         {:.1} an hour at most: what recurs in an hour is stored once for all of it",
+        flushed * hours,
+        rolled * hours,
     );
-    run_command(Command::new(&build.xtask).arg("__roll").arg(&rows))
+    Ok(())
 }
 
 fn clear(folder: &Path) -> Result<()> {

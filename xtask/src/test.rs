@@ -4,14 +4,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, Result};
+use vcpi_tests::programs::target_dir;
 
 use crate::deb;
 use crate::harness::Tally;
 use crate::process::{cargo, progress, run as run_command, shown};
 
-/// Sets up, builds both programs for release (the end-to-end tests run those) and their Debian
-/// package, and runs the tests. Ends unsuccessfully if a test fails or is skipped for any
-/// reason but the missing hardware counter.
+/// Sets up, builds both programs and the extension for release (the end-to-end tests run those) and
+/// their Debian package, and runs the tests. Ends unsuccessfully if a test fails or is skipped for
+/// any reason but the missing hardware counter.
 pub(crate) fn run() -> Result<ExitCode> {
     deb::run()?;
 
@@ -63,6 +64,17 @@ pub(crate) fn build() -> Result<()> {
         "--bin",
         "vcpi",
     ]))
+}
+
+/// Builds the extension for `sqlite3` for release. It is a workspace of its own: its SQLite is that
+/// of whoever loads it. The library lies beside the programs.
+pub(crate) fn build_extension() -> Result<()> {
+    let words = ["build", "--release", "--locked"];
+    run_command(
+        cargo(words)
+            .args(["--manifest-path", "sqlite/Cargo.toml", "--target-dir"])
+            .arg(target_dir()?),
+    )
 }
 
 /// Passes the output on, as it comes, and adds it up.

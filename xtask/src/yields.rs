@@ -48,7 +48,8 @@ pub(crate) struct Options {
     /// Another build to record with in turn: a folder with its `vcpid`, or with `target/release`.
     #[arg(long, value_name = "FOLDER")]
     against: Option<PathBuf>,
-    /// Pairs of runs, alone and recorded; with 0 each program is recorded once, and no slowdown told.
+    /// Pairs of runs, alone and recorded; with 0 each program is recorded once, and no slowdown
+    /// told.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pairs: u32,
     /// Compare directions of branches and targets of calls with exact counts, which a simulator

@@ -11,8 +11,8 @@ use nix::fcntl::{Flock, FlockArg};
 use profiledb::{Directory, Epoch, EpochFile, Error, Recovered, Writer};
 
 use super::place;
-use crate::config::Database;
-use crate::output::chain;
+use crate::settings::config::Database;
+use crate::store::output::chain;
 
 /// The file that the service holds a lock on, so that there is one at a time.
 const LOCK: &str = "vcpid.lock";
@@ -132,8 +132,8 @@ impl Epochs {
         Ok(())
     }
 
-    /// Sees whether nobody else gets into the directory. Where its mode has come to let others in, it
-    /// is put right: what was written meanwhile is closed to them by its own.
+    /// Sees whether nobody else gets into the directory. Where its mode has come to let others in,
+    /// it is put right: what was written meanwhile is closed to them by its own.
     ///
     /// # Errors
     /// They do, and nothing can be done about it from here.

@@ -4,20 +4,21 @@
 //! handler, which counts it, and the interrupts, each of which costs what a loop loses by it
 //! (`Sampler::interrupt_cost`; that loop is not what is sampled, so the handler leaves it at once).
 //! What gives way is the rate and not the length of windows: a long window brings more for its cost
-//! than another interrupt does (`docs/decisions/windows.md`).
+//! than another interrupt does (`docs/decisions/061-long-windows.md`).
 //!
-//! Every [`STEP`] cost is looked at, over the looks since the last change and at most [`LOOKS`]; what
-//! flushes cost is spread over the time between them (`flushes`). Above the budget the mean interval
-//! grows in proportion; below [`LOW`] of it, it shrinks towards what would cost [`AIM`] of it. Between
-//! the two nothing changes. It is not waited so long where all of the last [`FEW_LOOKS`] looks say the
-//! same: that more than [`GROSS`] budgets are spent, or less than [`FAR`] of one, flushes included.
+//! Every [`STEP`] cost is looked at, over the looks since the last change and at most [`LOOKS`];
+//! what flushes cost is spread over the time between them (`flushes`). Above the budget the mean
+//! interval grows in proportion; below [`LOW`] of it, it shrinks towards what would cost [`AIM`] of
+//! it. Between the two nothing changes. It is not waited so long where all of the last
+//! [`FEW_LOOKS`] looks say the same: that more than [`GROSS`] budgets are spent, or less than
+//! [`FAR`] of one, flushes included.
 //!
 //! A start costs much that later looks do not: reading what was sampled while it lasted, the
 //! images of all processes. So it begins with a trial of [`TRIAL`] at the
-//! configured rate, of which the interrupts and the handler are counted: if that many, with what the
-//! collector usually spends on a sample, are too dear, the rate is lowered at once to what keeps
-//! within the budget. The first look after that is left out, and in the first minute a gross excess
-//! is acted on once.
+//! configured rate, of which the interrupts and the handler are counted: if that many, with what
+//! the collector usually spends on a sample, are too dear, the rate is lowered at once to what
+//! keeps within the budget. The first look after that is left out, and in the first minute a gross
+//! excess is acted on once.
 //!
 //! Cost is not the only bound. Where samples find no room, because the collector gets too little
 //! processor time or waits for a slow disk, fewer are taken at once ([`Governor::overrun`]), and
@@ -59,7 +60,8 @@ pub(super) const TRIAL: Duration = Duration::from_secs(1);
 /// seconds, with windows of 256 (48 to 76 us were seen).
 const GUESS: Duration = Duration::from_micros(70);
 
-/// The most that the interval changes at once, either way, and that it shrinks by after a few looks.
+/// The most that the interval changes at once, either way, and that it shrinks by after a few
+/// looks.
 const MOST_AT_ONCE: f64 = 4.0;
 const MOST_SOON: f64 = 2.0;
 
@@ -155,8 +157,8 @@ impl Governor {
         self.budget = budget;
     }
 
-    /// Begins after a trial of the configured rate, whose interrupts are counted, and all that it may
-    /// have cost besides is not: at that rate, or at one that keeps within the budget if the
+    /// Begins after a trial of the configured rate, whose interrupts are counted, and all that it
+    /// may have cost besides is not: at that rate, or at one that keeps within the budget if the
     /// processors go on being as busy.
     pub(super) fn begin(&mut self, trial: Spent) {
         let each = (self.cost + GUESS).as_secs_f64();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use profiledb::{Cause, Unit};
 
-use crate::lost::Lost;
+use crate::events::lost::Lost;
 
 /// So much time is looked at.
 const SPREAD: Duration = Duration::from_secs(60);

@@ -1,21 +1,21 @@
 //! What has been collected and is in no database yet: readers are given it as well.
 //!
-//! A reader's worker asks the service's loop, which copies those rows of its tables that this reader
-//! may see; all else is the worker's: it writes them to a database in memory, whose rows are then
-//! judged like those of files. Nobody waits for a reader: the loop copies once in a while, for a
-//! bounded part of its time, and a worker that gets nothing in time does without.
+//! A reader's worker asks the service's loop, which copies those rows of its tables that this
+//! reader may see; all else is the worker's: it writes them to a database in memory, whose rows are
+//! then judged like those of files. Nobody waits for a reader: the loop copies once in a while, for
+//! a bounded part of its time, and a worker that gets nothing in time does without.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use profiledb::view::Viewer;
 use profiledb::{Epoch, Error, Filter, Subject, Writer};
 
-use crate::flush::Snapshot;
-use crate::kernel::KernelNames;
+use crate::consumers::tables::Wanted;
+use crate::machine::kernel::KernelNames;
 use crate::session::Session;
-use crate::tables::Wanted;
+use crate::store::flush::Snapshot;
 
 /// How long a worker waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -54,6 +54,16 @@ pub(super) struct Newest {
     running: Snapshot,
 }
 
+/// What a worker gets.
+pub(super) enum Answer {
+    /// The rows, in a database in memory.
+    Rows(Box<Writer>),
+    /// There is nothing to be had at present.
+    Nothing,
+    /// The loop did not answer in time.
+    Late,
+}
+
 /// The workers' end.
 #[derive(Clone, Debug)]
 pub(super) struct Asking {
@@ -87,8 +97,8 @@ pub(super) fn channel() -> (Asking, Answering) {
 }
 
 impl Asking {
-    /// What is not saved yet of what `whose` says, as a database of at most so many bytes. `None`, where
-    /// there is nothing, or the loop does not answer in time. `waited` becomes how long it was waited for.
+    /// What is not saved yet of what `whose` says, as a database of at most so many bytes. `waited`
+    /// becomes how long the loop was waited for.
     ///
     /// # Errors
     /// Those of the database: it has no room, mostly.
@@ -97,7 +107,7 @@ impl Asking {
         whose: Whose,
         most: u64,
         waited: &mut Duration,
-    ) -> Result<Option<Writer>, Error> {
+    ) -> Result<Answer, Error> {
         let begun = Instant::now();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (reply, answer) = sync_channel(1);
@@ -107,13 +117,16 @@ impl Asking {
         };
         match self.questions.try_send(question) {
             Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return Ok(None),
+            // One that nobody waits for any more is still in the way.
+            Err(TrySendError::Full(_)) => return Ok(Answer::Late),
+            Err(TrySendError::Disconnected(_)) => return Ok(Answer::Nothing),
         }
         let answer = answer.recv_timeout(PATIENCE);
         *waited = begun.elapsed();
         match answer {
-            Ok(newest) => newest.write(&whose, most).map(Some),
-            Err(_) => Ok(None),
+            Ok(newest) => newest.write(&whose, most).map(Box::new).map(Answer::Rows),
+            Err(RecvTimeoutError::Timeout) => Ok(Answer::Late),
+            Err(RecvTimeoutError::Disconnected) => Ok(Answer::Nothing),
         }
     }
 }

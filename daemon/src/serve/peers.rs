@@ -35,7 +35,7 @@ use queue::Queue;
 use relay::{Latest, Relays};
 
 use super::newest::Asking;
-use crate::threads::Threads;
+use crate::system::threads::Threads;
 
 /// What readers may take of the service.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use profiledb::rollup::{Limits, RollUps, Step};
 use profiledb::{Directory, Error};
 
-use crate::output::chain;
+use crate::store::output::chain;
 use crate::store::wall_now;
 
 /// The part of the governor's budget that roll-ups may take. What they take is processor time of

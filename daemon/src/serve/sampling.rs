@@ -4,28 +4,28 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sampler::{Batch, Counters, Running, Sampler, Setup, Target};
+use sampler::{Batch, Counter, Counters, Running, Sampler, Setup, Target};
 
-use crate::affordable::ASSUMED_COST;
-use crate::args::{ClockArg, EngineArg, RecordArgs};
-use crate::choices::Choices;
-use crate::processors::Processors;
-use crate::procfs;
 use crate::session::queue;
+use crate::settings::affordable::ASSUMED_COST;
+use crate::settings::args::{ClockArg, EngineArg, RecordArgs};
+use crate::settings::choices::Choices;
 use crate::store::wall_now;
+use crate::system::processors::Processors;
+use crate::system::procfs;
 
 /// How far the wall clock may be from where it was, by the clock of samples, before the times of
 /// what is collected are wrong: 2 s in nanoseconds. Slewing moves both clocks alike.
 const STEP: i64 = 2_000_000_000;
 
 /// The handler's counters that together count its interrupts.
-const INTERRUPTS: [&str; 6] = [
-    "samples",
-    "own_samples",
-    "filtered_samples",
-    "no_scratch",
-    "timer_in_thread",
-    "timer_moved",
+const INTERRUPTS: [Counter; 6] = [
+    Counter::Samples,
+    Counter::Own,
+    Counter::Filtered,
+    Counter::NoScratch,
+    Counter::TimerInThread,
+    Counter::TimerMoved,
 ];
 
 /// What the handler has counted.
@@ -100,16 +100,16 @@ impl Sampling {
     /// interrupts, those too of which nothing arrives here.
     pub(super) fn handled(&self) -> Option<Handled> {
         let (before, now) = (self.counted.as_ref()?, counters(&self.running)?);
-        let sum = |names: &[&str]| -> u64 {
-            let since = |name: &&str| now.get(name).saturating_sub(before.get(name));
-            names.iter().map(since).sum()
+        let sum = |counters: &[Counter]| -> u64 {
+            let since = |of: &Counter| now.get(*of).saturating_sub(before.get(*of));
+            counters.iter().map(since).sum()
         };
         Some(Handled {
             interrupts: sum(&INTERRUPTS),
-            samples: sum(&["samples"]),
-            without_room: sum(&["buffer_full", "buffer_busy"]),
-            crowded: sum(&["ways_without_room"]),
-            time: Duration::from_nanos(sum(&["handler_ns"])),
+            samples: sum(&[Counter::Samples]),
+            without_room: sum(&[Counter::BufferFull, Counter::BufferBusy]),
+            crowded: sum(&[Counter::Crowded]),
+            time: Duration::from_nanos(sum(&[Counter::HandlerNs])),
         })
     }
 

@@ -27,12 +27,12 @@ use super::rolling::Rolling;
 use super::sampling::Sampling;
 use super::socket::Socket;
 use super::status::Figures;
-use crate::collector::{Collector, Settings};
-use crate::config::Config;
-use crate::output::chain;
-use crate::procfs;
+use crate::pipeline::collector::{Collector, Settings};
 use crate::session::{Driver, Session, TICK};
+use crate::settings::config::Config;
+use crate::store::output::chain;
 use crate::store::{Saved, Store};
+use crate::system::procfs;
 use cost::{Mark, Taken};
 use ending::{Ending, end_in_time};
 
@@ -233,7 +233,8 @@ impl Service {
         self.figures.starts += 1;
         self.troubles.end(SAMPLING);
         self.begin_looks(&session);
-        // Whoever asks before the first second is over, or on a machine where that is long, is told.
+        // Whoever asks before the first second is over, or on a machine where that is long, is
+        // told.
         self.peers.publish(self.figures(Some(&session)));
         self.manager.ready();
         session.collect(&batches, self)?;

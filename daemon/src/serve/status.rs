@@ -11,12 +11,12 @@ use super::journal::Troubles;
 use super::losses::Losses;
 use super::sampling::{Handled, Sampling};
 use super::service::LOSSES;
-use crate::args::WINDOW;
-use crate::collector::Totals;
-use crate::output::{self, count};
-use crate::procfs;
+use crate::pipeline::collector::Totals;
 use crate::session::Session;
+use crate::settings::args::WINDOW;
+use crate::store::output::{self, count};
 use crate::store::{self, Saved, wall_now};
+use crate::system::procfs;
 
 /// What is counted over the service's life.
 #[derive(Debug, Default)]
@@ -159,7 +159,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
         "pid": std::process::id(),
         "samples": figures.before.samples + running.samples,
         "value_events": figures.before.values + running.values,
-        "lost": figures.before.lost + running.lost + tables.map_or(0, |tables| tables.lost.total()),
+        "lost": figures.before.lost + running.lost + tables.map_or(0, |tables| tables.lost().total()),
         "lost_percent": parts.losses.share().map(percent),
         "starts": figures.starts,
         "sampling": parts.sampling.map(|sampling| json!({

@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use sampler::{Mmap, MmapIdentity, Mode, Pid, RawSample, Tid, UserRegisters};
 
 use super::*;
-use crate::collector::Settings;
+use crate::pipeline::collector::Settings;
 
 fn session() -> Session {
     let collector = Collector::new(Settings::small());
@@ -146,7 +146,7 @@ fn samples_wait() {
     session.run_waiting(&mut Idle).unwrap();
     let tables = &session.collector.tables;
     let counted = tables.cycles().map(|(_, cycles)| {
-        let pc = tables.pcs[cycles.pc.0 as usize];
+        let pc = tables.shared.pcs[cycles.pc.0 as usize];
         (pc.image.0, pc.address & 0xf, cycles.samples)
     });
     let mut counted: Vec<_> = counted.collect();
@@ -154,11 +154,11 @@ fn samples_wait() {
     let one = counted[0].0;
     let expected = [(one, 4, 1), (one, 8, 2), (one + 1, 8, 1), (one + 2, 8, 1)];
     assert_eq!(counted, expected);
-    assert_eq!(tables.lost.total(), 1, "the last has nothing mapped");
+    assert_eq!(tables.lost().total(), 1, "the last has nothing mapped");
 }
 
-/// What waits is looked at first where a record changes what it sees, and for no others: data that is
-/// mapped where there was none is as unknown as before.
+/// What waits is looked at first where a record changes what it sees, and for no others: data that
+/// is mapped where there was none is as unknown as before.
 #[test]
 fn what_is_not_waited_for() {
     let mut session = session();

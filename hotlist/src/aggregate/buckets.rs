@@ -285,7 +285,8 @@ mod tests {
         ));
     }
 
-    /// Twenty steps to the power of ten: nine buckets from 1 to 10, eighteen in each magnitude after.
+    /// Twenty steps to the power of ten: nine buckets from 1 to 10, eighteen in each magnitude
+    /// after.
     #[test]
     fn log_linear() {
         let tens = LogLinear::new(10, 0, 2, 20).unwrap();

@@ -13,7 +13,7 @@ use super::Function;
 
 /// Words of a chain element: hash; place of the data set and next element, 32 bits each.
 const ELEMENT: usize = 2;
-/// In place of an element or a data set: none.
+/// Stands for no element or no data set.
 const NONE: u32 = u32::MAX;
 /// Words beyond which a buffer cannot be addressed.
 const LARGEST: usize = NONE as usize;

@@ -20,21 +20,21 @@ use super::buckets::{Linear, LogLinear, power};
 pub enum Function {
     /// How many values there were.
     Count,
-    /// Their sum.
+    /// The sum of all values.
     Sum,
-    /// Their mean.
+    /// The mean of all values.
     Avg,
     /// The smallest.
     Min,
     /// The largest.
     Max,
-    /// Their standard deviation.
+    /// The standard deviation of all values.
     Stddev,
-    /// Their distribution over powers of two.
+    /// The distribution of values over powers of two.
     Quantize,
-    /// Their distribution over steps of one width.
+    /// The distribution of values over steps of one width.
     Lquantize(Linear),
-    /// Their distribution over steps that widen from magnitude to magnitude.
+    /// The distribution of values over steps that widen from magnitude to magnitude.
     Llquantize(LogLinear),
 }
 

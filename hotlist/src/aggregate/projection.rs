@@ -9,7 +9,7 @@ pub enum Projection {
     Sign,
     /// The largest of 4096, 64, 16, 8, 4, 2 and 1 that divides the word; 4096 for zero.
     Alignment,
-    /// So many low bits, as an unsigned number; all of them from 64 on.
+    /// The lowest bits of the value, as an unsigned number; from 64 on, the whole value.
     LowBits(u8),
     /// `count` bits from bit `low` up, as an unsigned number; what lies beyond bit 63 is zero.
     BitField {

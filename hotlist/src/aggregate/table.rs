@@ -14,7 +14,7 @@ pub struct Aggregation {
     pub name: String,
     /// How many expressions make its key.
     pub key_words: usize,
-    /// Its function.
+    /// The function that the table computes.
     pub function: Function,
 }
 

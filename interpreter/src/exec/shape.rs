@@ -24,22 +24,22 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// As `add`.
+    /// Computes as `add` does.
     pub(crate) const PLAIN: Self = Self {
         self_cancels: false,
         writes: true,
     };
-    /// As `sub`.
+    /// Computes as `sub` does.
     pub(crate) const SELF_CANCELS: Self = Self {
         self_cancels: true,
         writes: true,
     };
-    /// As `cmp`.
+    /// Compares as `cmp` does.
     pub(crate) const COMPARES: Self = Self {
         self_cancels: true,
         writes: false,
     };
-    /// As `test`.
+    /// Compares as `test` does.
     pub(crate) const TESTS: Self = Self {
         self_cancels: false,
         writes: false,
@@ -65,7 +65,7 @@ pub(super) fn moving(
     Ok(Flow::Next)
 }
 
-/// The same of a register that is not known, or to be reported.
+/// Moves from a register that is not known, or to be reported.
 #[inline(never)]
 fn moving_out_of_line(
     m: &mut Machine<'_>,
@@ -115,7 +115,7 @@ pub(super) fn binary(
     Ok(Flow::Next)
 }
 
-/// The same of operands in registers that are not all known, or to be reported.
+/// Combines operands in registers that are not all known, or to be reported.
 #[inline(never)]
 fn binary_out_of_line(
     m: &mut Machine<'_>,
@@ -127,7 +127,7 @@ fn binary_out_of_line(
     binary_of_any(m, d, form, kind, apply)
 }
 
-/// The same, wherever the operands are and whatever is known of them.
+/// Combines two operands, wherever they are and whatever is known of them.
 #[inline(always)]
 pub(super) fn binary_of_any(
     m: &mut Machine<'_>,

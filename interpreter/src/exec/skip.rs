@@ -1,21 +1,80 @@
 //! Instructions that are not interpreted: where they store, and when they raise an exception.
 
-use iced_x86::{CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind};
+use iced_x86::{CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use super::state::is_masked;
 use super::vector;
 use crate::decode::Decoded;
-use crate::effects::{Effects, Place, pointer};
-use crate::machine::{Machine, RCX, check_canonical};
+use crate::effects::{Effects, Place, flags_of, pointer};
+use crate::host::Access;
+use crate::machine::{Flow, Machine, RCX, check_canonical};
 use crate::operand::number;
+use crate::parameter::Parameter;
 use crate::stop::StopReason;
-use crate::vector::HALF;
-use crate::window::Access;
-use crate::word::Width;
+use crate::vector::{HALF, Vector};
+use crate::word::{Width, Word};
+
+/// An instruction of which only the effects are known.
+#[inline(never)]
+pub(crate) fn skip(m: &mut Machine<'_>, decoded: &Decoded) -> Result<Flow, StopReason> {
+    let effects = &decoded.effects;
+    let instruction = decoded.instruction();
+    check(m, decoded)?;
+    if effects.loaded {
+        m.event(Parameter::Load, None);
+    }
+    if effects.place != Place::Nothing {
+        m.event(Parameter::Mem, None);
+        m.event(Parameter::Old, None);
+    }
+    store(m, decoded, effects)?;
+    for number in 0..16 {
+        if effects.registers >> number & 1 != 0 {
+            m.registers.gpr[number] = Word::UNKNOWN;
+        }
+    }
+    for (number, vector) in m.registers.vectors.iter_mut().enumerate() {
+        if effects.vectors >> number & 1 != 0 {
+            *vector = Vector::UNKNOWN;
+        }
+    }
+    for (number, mask) in m.registers.masks.iter_mut().enumerate() {
+        if effects.masks >> number & 1 != 0 {
+            *mask = Word::UNKNOWN;
+        }
+    }
+    for operand in 0..instruction.op_count() {
+        if instruction.op_kind(operand) == OpKind::Register {
+            report_skipped(m, instruction.op_register(operand), effects);
+        }
+    }
+    for flag in flags_of(effects.flags_changed) {
+        m.flags().set(flag, None);
+    }
+    for flag in flags_of(effects.flags_cleared) {
+        m.flags().set(flag, Some(false));
+    }
+    for flag in flags_of(effects.flags_set) {
+        m.flags().set(flag, Some(true));
+    }
+    Ok(Flow::Next)
+}
+
+/// Reports a register as unknown if an instruction that is skipped writes it.
+fn report_skipped(m: &mut Machine<'_>, register: Register, effects: &Effects) {
+    let written = |set: u32| set >> (register.full_register().number() & 31) & 1 != 0;
+    if register.is_gpr() && written(effects.registers.into()) {
+        m.event(Parameter::Dest(register), None);
+    } else if register.is_vector_register() && written(effects.vectors) {
+        for i in 0..register.size() / 8 {
+            m.event(Parameter::DestWord(register, i as u8), None);
+        }
+    }
+}
 
 /// An error if the instruction raises an exception whatever it computes, or may raise one that the
 /// program has a handler for.
-pub(crate) fn check(m: &Machine<'_>, d: &Decoded) -> Result<(), StopReason> {
+fn check(m: &Machine<'_>, d: &Decoded) -> Result<(), StopReason> {
     let instruction = d.instruction();
     // Both read a register of the system by its number.
     let greatest = match instruction.mnemonic() {
@@ -53,8 +112,8 @@ fn may_be_refused(instruction: &Instruction) -> bool {
     )
 }
 
-/// Whether a floating-point exception may come of it: one that waits since an earlier instruction of
-/// x87, or its own. All vector instructions that are not interpreted are taken for arithmetic.
+/// Whether a floating-point exception may come of it: one that waits since an earlier instruction
+/// of x87, or its own. All vector instructions that are not interpreted are taken for arithmetic.
 fn may_raise(m: &Machine<'_>, instruction: &Instruction) -> bool {
     use CpuidFeature as F;
     let of_x87 = instruction.cpuid_features().iter().any(|feature| {
@@ -75,7 +134,7 @@ fn may_raise(m: &Machine<'_>, instruction: &Instruction) -> bool {
 }
 
 /// Makes the memory unknown that the instruction stores to.
-pub(crate) fn store(m: &mut Machine<'_>, d: &Decoded, effects: &Effects) -> Result<(), StopReason> {
+fn store(m: &mut Machine<'_>, d: &Decoded, effects: &Effects) -> Result<(), StopReason> {
     if let Some(address) = m.address() {
         check_canonical(address)?;
     }

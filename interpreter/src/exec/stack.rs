@@ -3,10 +3,10 @@
 use iced_x86::Code;
 
 use crate::decode::Decoded;
+use crate::host::{Memory, Sink};
 use crate::machine::{Flow, Machine, RBP, RSP};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
-use crate::window::{Memory, Sink};
 use crate::word::{Width, Word};
 
 type Done = Result<Flow, StopReason>;
@@ -76,8 +76,8 @@ pub(super) fn pushf(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn popf(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let width = moved(d)?;
     let value = m.pop(width)?;
-    // The trap flag interrupts after the next instruction. That alignment is checked means something
-    // in programs only, and so do flags that are not known: the kernel sets neither.
+    // The trap flag interrupts after the next instruction. That alignment is checked means
+    // something in programs only, and so do flags that are not known: the kernel sets neither.
     let checked = if width == Width::B64 && m.pc >> 63 == 0 {
         value.bit(18)
     } else {

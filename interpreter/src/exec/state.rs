@@ -12,7 +12,7 @@ type Done = Result<Flow, StopReason>;
 
 /// Bytes of `fxsave`.
 const LEGACY_BYTES: u64 = 512;
-/// Where MXCSR lies in them.
+/// Where MXCSR lies in the saved state.
 const MXCSR: u64 = 24;
 
 /// Where the state components end in the standard layout, by their bits: the last places that any
@@ -77,8 +77,8 @@ pub(super) fn xsave(m: &mut Machine<'_>, _: &Decoded) -> Done {
     Ok(Flow::Next)
 }
 
-/// Bit 17 of MXCSR: AMD's processors may allow it (misaligned operands then are no fault), Intel's do
-/// not.
+/// Bit 17 of MXCSR: AMD's processors may allow it (misaligned operands then are no fault), Intel's
+/// do not.
 const MISALIGNED: u64 = 1 << 17;
 
 /// Whether a value of MXCSR masks all exceptions.

@@ -82,8 +82,8 @@ impl Setup {
         m.registers.gpr[number] = after;
     }
 
-    /// There was nothing to repeat: of 32-bit registers the upper half may have been cleared or
-    /// not.
+    /// The instruction had nothing to repeat: of 32-bit registers the upper half may have been
+    /// cleared or not.
     fn nothing(&self, m: &mut Machine<'_>, pointers: &[usize]) {
         for &pointer in pointers {
             self.advance(m, pointer, Some(0));
@@ -144,8 +144,8 @@ fn store_unknown(m: &mut Machine<'_>, setup: &Setup, count: Option<u64>) -> Resu
     }
 }
 
-/// Checks that what a known number of elements loads can be loaded, where they are not loaded one by
-/// one.
+/// Checks that what a known number of elements loads can be loaded, where they are not loaded one
+/// by one.
 fn check_loads(m: &mut Machine<'_>, setup: &Setup, count: Option<u64>) -> Result<(), StopReason> {
     match (setup.at(m, RSI), count, setup.step) {
         (_, Some(0), _) => Ok(()),
@@ -329,7 +329,8 @@ fn compare(
     Ok(Flow::Next)
 }
 
-/// Where a repetition ends is unknown: so is all that it changes, and whether all of it can be loaded.
+/// The end of a repetition is unknown: so is all that it changes, and whether all of it can be
+/// loaded.
 fn give_up(m: &mut Machine<'_>, setup: &Setup, pointers: &[usize]) -> Done {
     m.check_unknown()?;
     for &pointer in pointers {

@@ -59,8 +59,8 @@ fn nop(m: &mut Machine<'_>, _: &Decoded) -> Done {
 /// Bytes that `clzero` clears: on every processor that has it so many are a cache line.
 const LINE: u64 = 64;
 
-/// `clzero`: zeros to all of the cache line that rax, or eax, points into. The pointer is no operand;
-/// the segment of a prefix counts.
+/// `clzero`: zeros to all of the cache line that rax, or eax, points into. The pointer is no
+/// operand; the segment of a prefix counts.
 fn clear_line(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let width = match d.instruction().code() {
         Code::Clzeroq => Width::B64,

@@ -18,6 +18,7 @@ mod masked;
 mod masks;
 mod moves;
 mod shuffle;
+mod sparse;
 mod text;
 
 use iced_x86::{CpuidFeature, EncodingKind, Mnemonic, OpKind, Register};
@@ -298,7 +299,7 @@ pub(crate) fn check_alignment(
     }
 }
 
-/// One source, as bytes of the destination's size.
+/// Applies an operation to one source, as bytes of the destination's size.
 fn unary(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(&Vector, usize) -> Vector) -> Done {
     let bytes = size(d, 0);
     let source = read(m, d, 1)?;

@@ -1,18 +1,20 @@
 //! A window along prepared instructions.
 
-use super::form::{BY_HANDLERS, Kind, Op};
+use super::form::{BY_HANDLERS, Op};
+use super::kind::Kind;
 use super::store::Traces;
 use super::work::{Places, width};
+use crate::code::{Code, Fetched};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
+use crate::host::{Call, Memory, Sink};
 use crate::machine::{Flow, Machine, RAX, check_canonical};
 use crate::overlay::page_tag;
 use crate::parameter::{Capture, Parameter};
 use crate::rflags::{Flag, Flags};
+use crate::state::State;
 use crate::stop::StopReason;
-use crate::window::{
-    Call, Code, End, Fetched, Memory, Sink, State, Window, call, execute, follow_stubs, go_on,
-};
+use crate::window::{End, Window, call, execute, follow_stubs, go_on};
 use crate::word::{Width, Word};
 
 impl Window {
@@ -84,9 +86,9 @@ impl Window {
 struct Row {
     /// Instructions that were interpreted to their end.
     instructions: u32,
-    /// Where the last one's op is.
+    /// Where the op of the last instruction is.
     last: usize,
-    /// It led to another place than the last time.
+    /// The last instruction led to another place than the last time.
     strayed: bool,
     done: Result<(), StopReason>,
 }
@@ -98,7 +100,7 @@ enum Place {
     Kept(usize),
     /// The op is of other code.
     Stale(usize),
-    /// There is none.
+    /// The instruction has no op.
     None,
 }
 

@@ -1,8 +1,9 @@
 //! Where prepared instructions are kept.
 
-use super::form::{Kind, Op};
+use super::form::Op;
+use super::kind::Kind;
+use crate::code::{CODE_BYTES, Code};
 use crate::parameter::Capture;
-use crate::window::{CODE_BYTES, Code};
 
 /// Bounded store of prepared instructions, for windows that run through the same code.
 ///
@@ -11,7 +12,7 @@ use crate::window::{CODE_BYTES, Code};
 /// each time, until all that was kept makes room for it.
 #[derive(Debug)]
 pub struct Traces {
-    /// In the order in which windows first ran through them.
+    /// The ops in the order in which windows first ran through them.
     ops: Vec<Op>,
     /// The code of each.
     codes: Vec<[u8; CODE_BYTES]>,
@@ -130,7 +131,7 @@ impl Traces {
         holds
     }
 
-    /// Whether it is known that no stub begins at a process address: what is there does not jump.
+    /// Whether certainly no stub begins at a process address: the code there does not jump.
     pub(super) fn is_no_stub<C: Code>(&self, pc: u64, code: &mut C) -> bool {
         let mut at = |pc: u64| {
             let found = self.find_elsewhere(pc);

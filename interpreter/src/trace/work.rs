@@ -4,15 +4,15 @@ use super::form::{Base, NONE, Op};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
 use crate::exec::shift_rotate::{SHIFT, shifted};
+use crate::host::{Memory, Sink};
 use crate::machine::{Machine, check_canonical};
 use crate::rflags::Flags;
 use crate::stop::StopReason;
-use crate::window::{Memory, Sink};
 use crate::word::{Width, Word};
 
 type Done = Result<(), StopReason>;
 
-/// Where the operands of an instruction of two are, as [`Kind`](super::Kind) has it.
+/// Where the operands of an instruction of two are, as [`Kind`](super::kind::Kind) has it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Places {
     RX,
@@ -73,7 +73,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         (known == u8::MAX).then_some(sum)
     }
 
-    /// The same sum, byte by byte.
+    /// The sum of an op's address, worked out byte by byte.
     #[inline(never)]
     pub(super) fn partial_sum(&self, op: &Op) -> Word {
         let part = |number: u8| match number {
@@ -144,7 +144,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         Ok(())
     }
 
-    /// The same of a result that is the operands' bits combined.
+    /// Sets flags and result of an operation that combines the operands' bits.
     #[inline(always)]
     pub(super) fn logic<const W: usize>(
         &mut self,

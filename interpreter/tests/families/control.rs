@@ -49,10 +49,10 @@ fn conditions_need_not_know_everything() {
     assert!(lab.run().told.contains(&Told::Branch(START, Some(true))));
 }
 
-/// What AMD's processors do and Intel's do not, or the other way round, ends the window: near branches
-/// with an operand-size prefix that counts, a repeat prefix before `loope` and `loopne`, 0F 0D without
-/// memory. Where REX.W takes the prefix's meaning away, as before the call of a thread's variables, it
-/// does not.
+/// What AMD's processors do and Intel's do not, or the other way round, ends the window: near
+/// branches with an operand-size prefix that counts, a repeat prefix before `loope` and `loopne`,
+/// 0F 0D without memory. Where REX.W takes the prefix's meaning away, as before the call of a
+/// thread's variables, it does not.
 #[test]
 fn what_processors_differ_in() {
     for code in [

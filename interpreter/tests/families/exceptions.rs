@@ -377,9 +377,9 @@ fn unmasked_float_exceptions() {
     assert_eq!(lab(0x1d80), (StopReason::FloatException, 1));
 }
 
-/// Where the program has a handler for accesses that do not go through, a window ends at each of which
-/// that is not known: at an unknown address, of an unknown lane or number of elements, of an unknown
-/// state, and where the kernel may be asked to refuse the instruction. Without it goes on.
+/// Where the program has a handler for accesses that do not go through, a window ends at each of
+/// which that is not known: at an unknown address, of an unknown lane or number of elements, of an
+/// unknown state, and where the kernel may be asked to refuse the instruction. Without it goes on.
 #[test]
 fn unknown_accesses_with_a_handler() {
     let unknown = Register::RBX;
@@ -442,8 +442,9 @@ fn unknown_accesses_with_a_handler() {
     assert_eq!(read.run().outcome.stop, StopReason::NotMapped);
 }
 
-/// Where the program has a handler for floating-point exceptions, all arithmetic ends the window unless
-/// MXCSR is known to mask them, and so do the instructions of x87 and MMX. Without it goes on.
+/// Where the program has a handler for floating-point exceptions, all arithmetic ends the window
+/// unless MXCSR is known to mask them, and so do the instructions of x87 and MMX. Without it goes
+/// on.
 #[test]
 fn floats_with_a_handler() {
     let float = Handlers {
@@ -493,8 +494,8 @@ fn floats_with_a_handler() {
     assert_eq!(sample.handlers, Handlers::NONE);
 }
 
-/// A window ends before an instruction that the processor does not say it has, wherever its code comes
-/// from.
+/// A window ends before an instruction that the processor does not say it has, wherever its code
+/// comes from.
 #[test]
 fn instructions_that_are_not_there() {
     let lzcnt = [0xf3, 0x0f, 0xbd, 0xc7];

@@ -12,6 +12,7 @@ mod memory;
 mod mov;
 mod muldiv;
 mod shift_rotate;
+mod sparse;
 mod string;
 mod system;
 #[path = "../common/traced.rs"]

@@ -139,7 +139,8 @@ fn numbers_are_value_events() {
         .memory(0x5000, &five_halves.to_le_bytes())
         .reg(Register::RBX, 0x5000)
         .reg(Register::RAX, 3);
-    // movsd xmm1, [rbx]; cvtsi2sd xmm2, eax; addsd xmm1, xmm2; cmpltsd xmm1, xmm2; sqrtss xmm3, xmm3
+    // movsd xmm1, [rbx]; cvtsi2sd xmm2, eax; addsd xmm1, xmm2; cmpltsd xmm1, xmm2; sqrtss xmm3,
+    // xmm3
     lab = lab
         .bytes(&[0xf2, 0x0f, 0x10, 0x0b, 0xf2, 0x0f, 0x2a, 0xd0])
         .bytes(&[0xf2, 0x0f, 0x58, 0xca, 0xf2, 0x0f, 0xc2, 0xca, 1])

@@ -307,8 +307,8 @@ pub(crate) fn window(data: &[u8]) {
     }
 }
 
-/// A process of whose pages some are not there, or nobody knows, or are mapped twice, and whose code
-/// is what its stores make of it.
+/// A process of whose pages some are not there, or nobody knows, or are mapped twice, and whose
+/// code is what its stores make of it.
 struct Strict<'a>(&'a Process<'a>);
 
 impl Memory for Strict<'_> {

@@ -13,7 +13,8 @@ const VERSION: u8 = 1;
 /// Bytes in front of what the checksum is of.
 pub(super) const FRONT: usize = 5;
 
-/// The level of the compression. See `docs/decisions/storage.md` for what others cost and save.
+/// The level of the compression. See `docs/decisions/066-packed-flushes.md` for what others cost
+/// and save.
 const LEVEL: i32 = 3;
 
 /// Ids that rows refer to, by their place.
@@ -190,6 +191,40 @@ pub(super) fn unpack(blob: &[u8]) -> Result<Unpacked, Bad> {
     }
     let raw = decompress(&mut reader, length)?;
     Ok(Unpacked { ids, rows, raw })
+}
+
+/// The same blob under other ids; `None`, if one of its ids has no other.
+pub(crate) fn relabelled(
+    blob: &[u8],
+    process: impl Fn(i64) -> Option<i64>,
+    image: impl Fn(i64) -> Option<i64>,
+    parameter: impl Fn(i64) -> Option<i64>,
+) -> Result<Option<Vec<u8>>, Bad> {
+    let mut reader = checked(blob)?;
+    let ids = read_ids(&mut reader)?;
+    let all = |ids: &[i64], new: &dyn Fn(i64) -> Option<i64>| -> Option<Vec<i64>> {
+        ids.iter().map(|id| new(*id)).collect()
+    };
+    let of_processes = ids.processes.iter();
+    let processes = of_processes.map(|(id, even)| Some((process(*id)?, *even)));
+    let (Some(processes), Some(images), Some(parameters)) = (
+        processes.collect(),
+        all(&ids.images, &image),
+        all(&ids.parameters, &parameter),
+    ) else {
+        return Ok(None);
+    };
+    let ids = Ids {
+        tau: ids.tau,
+        processes,
+        images,
+        parameters,
+    };
+    let mut other = vec![0; FRONT];
+    write_ids(&mut other, &ids);
+    other.extend_from_slice(reader.take(reader.left())?);
+    seal(&mut other);
+    Ok(Some(other))
 }
 
 fn checked(blob: &[u8]) -> Result<Reader<'_>, Bad> {

@@ -308,6 +308,17 @@ fn begin_of((began, ended): (i64, i64), part: u8) -> u64 {
 
 /// Unpacks lists.
 pub(crate) fn decode_values(place: Place, is_keyed: bool, blob: &[u8]) -> Result<Values, Bad> {
+    decode_some_values(place, is_keyed, blob, |_, _| true)
+}
+
+/// Unpacks the lists that pass a test of their place and their parameter. The values of others are
+/// passed over.
+pub(crate) fn decode_some_values(
+    place: Place,
+    is_keyed: bool,
+    blob: &[u8],
+    mut wants: impl FnMut(At, i64) -> bool,
+) -> Result<Values, Bad> {
     let unpacked = unpack(blob)?;
     let [
         runs,
@@ -344,18 +355,24 @@ pub(crate) fn decode_values(place: Place, is_keyed: bool, blob: &[u8]) -> Result
         last: None,
     };
     let mut runs = runs;
-    let mut rows: Vec<ListOf> = Vec::with_capacity(unpacked.rows);
+    let mut rows: Vec<ListOf> = Vec::new();
+    let mut left = unpacked.rows;
     for process in 0..unpacked.ids.processes.len() {
         let mut offset = 0;
-        for _ in 0..runs.count(unpacked.rows - rows.len())? {
-            let row = decoder.row(process, &mut offset)?;
-            if row.caller.is_some() && !is_keyed {
+        for _ in 0..runs.count(left)? {
+            left -= 1;
+            let at = decoder.at(process, &mut offset)?;
+            if at.caller.is_some() && !is_keyed {
                 return Err(Bad("has a call site where none belongs"));
             }
-            rows.push(row);
+            let shape = decoder.shape()?;
+            match wants((at.process, at.address, at.caller), at.parameter) {
+                true => rows.push(decoder.row(at, shape)?),
+                false => decoder.pass_over(shape)?,
+            }
         }
     }
-    if rows.len() != unpacked.rows {
+    if left != 0 {
         return Err(Bad("has not the rows that it says"));
     }
     for column in [
@@ -403,8 +420,25 @@ struct Decoder<'b> {
 /// What orders rows: process, offset, call site and parameter, ids by their places.
 type Key = (usize, u64, Option<(usize, u64)>, usize);
 
+/// Where a list is, and how even windows of its process are.
+struct AtOfList {
+    process: i64,
+    even: f32,
+    address: u64,
+    caller: Option<(i64, u64)>,
+    parameter: i64,
+}
+
+/// What columns have of a list.
+struct Shape {
+    tuples: usize,
+    is_counted: bool,
+    even: u8,
+    pairs: u8,
+}
+
 impl Decoder<'_> {
-    fn row(&mut self, process: usize, offset: &mut u64) -> Result<ListOf, Bad> {
+    fn at(&mut self, process: usize, offset: &mut u64) -> Result<AtOfList, Bad> {
         *offset = later(BITS, *offset, self.addresses.number()?)?;
         let key = (process, *offset, self.caller()?, self.parameter()?);
         if self.last.is_some_and(|last| last >= key) {
@@ -418,15 +452,60 @@ impl Decoder<'_> {
         };
         let parameter = self.unpacked.ids.parameters.get(key.3).copied();
         let parameter = parameter.ok_or(Bad("refers to a parameter that it does not name"))?;
+        Ok(AtOfList {
+            process,
+            even,
+            address: address_in(BITS, self.place.bucket, *offset),
+            caller,
+            parameter,
+        })
+    }
+
+    fn shape(&mut self) -> Result<Shape, Bad> {
         let shape = self.shapes.byte()?;
         let mut tuples = usize::from(shape) & MANY;
         if tuples == MANY {
             tuples += self.counts.count(self.places.left())?;
         }
-        let is_counted = shape & DRAWN == 0;
+        Ok(Shape {
+            tuples,
+            is_counted: shape & DRAWN == 0,
+            even: (shape >> EVEN_SHIFT) & 3,
+            pairs: shape >> PAIRS_SHIFT,
+        })
+    }
+
+    /// Leaves a list behind. Its numbers are not looked at.
+    fn pass_over(&mut self, shape: Shape) -> Result<(), Bad> {
+        self.unknown.real()?;
+        self.windows.number()?;
+        if shape.even == EVEN_OWN {
+            self.reals.rough()?;
+        }
+        if !shape.is_counted {
+            self.reals.real()?;
+            self.reals.real()?;
+            self.reals.rough()?;
+        }
+        if shape.pairs == PAIRS_OWN {
+            self.pairs.rough()?;
+            self.pairs.rough()?;
+        }
+        for _ in 0..shape.tuples {
+            self.tuple(shape.is_counted, shape.pairs)?;
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, at: AtOfList, shape: Shape) -> Result<ListOf, Bad> {
+        let Shape {
+            tuples,
+            is_counted,
+            even: even_kind,
+            pairs: pairs_kind,
+        } = shape;
         let unknown = self.unknown.real()?;
         let fewer = self.windows.signed()?;
-        let even_kind = (shape >> EVEN_SHIFT) & 3;
         let own = match even_kind {
             EVEN_OWN => Some(self.reals.rough()?),
             _ => None,
@@ -435,7 +514,6 @@ impl Decoder<'_> {
             true => None,
             false => Some((self.reals.real()?, self.reals.real()?, self.reals.rough()?)),
         };
-        let pairs_kind = shape >> PAIRS_SHIFT;
         let own_pairs = match pairs_kind {
             PAIRS_OWN => Some((self.pairs.rough()?, self.pairs.rough()?)),
             _ => None,
@@ -486,14 +564,14 @@ impl Decoder<'_> {
         }
         let even = match even_kind {
             EVEN_UNKNOWN => None,
-            EVEN_OF_PROCESS => Some(even_for(even, windows)),
+            EVEN_OF_PROCESS => Some(even_for(at.even, windows)),
             _ => own.filter(|own| *own <= 1.0),
         };
         Ok(ListOf {
-            process,
-            address: address_in(BITS, self.place.bucket, *offset),
-            caller,
-            parameter,
+            process: at.process,
+            address: at.address,
+            caller: at.caller,
+            parameter: at.parameter,
             reached,
             unknown,
             windows,

@@ -47,8 +47,8 @@ const SINGLE: [(&str, &str, &str); 6] = [
 ];
 
 /// Writes all that is in the database `from` to `to`, which does not exist yet, with a row for each
-/// count and each value in the tables `cycles`, `hotlist`, `tuple`, `branch`, `call` and `pc`. It is
-/// a database like others, many times larger. Counts of lists that others were left out for are
+/// count and each value in the tables `cycles`, `hotlist`, `tuple`, `branch`, `call` and `pc`. It
+/// is a database like others, many times larger. Counts of lists that others were left out for are
 /// rounded to whole numbers.
 ///
 /// # Errors

@@ -204,9 +204,9 @@ fn epochs(path: &Path) -> Vec<(Option<i64>, bool)> {
         .collect()
 }
 
-/// What an earlier writer left without an end is ended as of its last flush, or of its start, by the
-/// next one that begins an epoch in the database; but not while somebody has it open, who might be
-/// that writer.
+/// What an earlier writer left without an end is ended as of its last flush, or of its start, by
+/// the next one that begins an epoch in the database; but not while somebody has it open, who might
+/// be that writer.
 #[test]
 fn appended() {
     let folder = tempfile::tempdir().unwrap();

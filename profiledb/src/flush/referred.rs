@@ -1,5 +1,5 @@
-//! Rows that others refer to: images with their symbols, access tags, processes, PCs. Each is written
-//! once, whatever flush needs it, and found again by what it says.
+//! Rows that others refer to: images with their symbols, access tags, processes, PCs. Each is
+//! written once, whatever flush needs it, and found again by what it says.
 
 use rusqlite::params;
 

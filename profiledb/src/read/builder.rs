@@ -25,6 +25,8 @@ pub(crate) struct Builder {
     noted: HashMap<(usize, u64), usize>,
     /// Rows of earlier files that this one has added something to.
     completed: Vec<Completed>,
+    /// Instructions of lists that were left out, by image.
+    passed_over: HashMap<usize, HashSet<u64>>,
 }
 
 /// A row of an earlier file that was completed from a later one.
@@ -63,6 +65,11 @@ impl Builder {
     pub(super) fn note(&mut self, image: usize, address: u64) {
         let next = self.noted.len();
         self.noted.entry((image, address)).or_insert(next);
+    }
+
+    /// Notes that there is a list at an instruction, which is left out.
+    pub(super) fn pass_over(&mut self, image: usize, address: u64) {
+        self.passed_over.entry(image).or_default().insert(address);
     }
 
     /// The image of a PC of the profile.
@@ -207,6 +214,7 @@ impl Builder {
         profile.counters = mark.counters;
         profile.latest = mark.latest;
         self.images.retain(|_, index| *index < mark.images);
+        self.passed_over.retain(|index, _| *index < mark.images);
         self.subjects.retain(|_, index| *index < mark.subjects);
         self.pcs.retain(|_, index| *index < mark.pcs);
     }
@@ -226,6 +234,14 @@ impl Builder {
                 name,
             })
             .collect();
+        profile.passed_over = vec![Vec::new(); profile.images.len()];
+        for (image, mut addresses) in self.passed_over {
+            addresses.retain(|address| !self.pcs.contains_key(&(image, *address)));
+            if let Some(of_image) = profile.passed_over.get_mut(image) {
+                of_image.extend(addresses);
+                of_image.sort_unstable();
+            }
+        }
         if self.packed {
             order::sort(&mut profile);
         } else if self.notes {

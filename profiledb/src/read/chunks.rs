@@ -10,10 +10,11 @@ use super::file::File;
 use super::referred::{EpochOfFile, FlushOfFile, Known, Referred};
 use crate::Error;
 use crate::chunk::{
-    Bad, Kind, Place, decode_branches, decode_calls, decode_code, decode_cycles, decode_values,
+    Bad, Kind, Place, decode_branches, decode_calls, decode_code, decode_cycles, decode_some_values,
 };
 use crate::places::is_in;
 use crate::profile::{BranchRow, CallRow, CyclesRow, HotlistRow};
+use crate::rows::ImageKind;
 
 /// Bytes of memory that a row takes, about, without its values.
 const ROW: usize = 160;
@@ -32,6 +33,15 @@ struct Chunk {
     last: Option<((i64, u64), usize)>,
     /// The addresses of its image that are asked for; `None`: all.
     ranges: Option<Vec<(u64, u64)>>,
+    /// Lists of parameters that are not asked for are left out.
+    narrowed: bool,
+}
+
+/// A parameter of a file.
+struct Parameter {
+    name: Arc<str>,
+    /// Whether it is asked for.
+    wanted: bool,
 }
 
 impl Chunk {
@@ -61,7 +71,7 @@ impl File<'_> {
         &mut self,
         referred: &mut Referred,
         row: &Row<'_>,
-        parameters: &HashMap<i64, Arc<str>>,
+        parameters: &HashMap<i64, Parameter>,
     ) -> Result<(), Error> {
         let id: i64 = self.get(row, 0)?;
         let number: i64 = self.get(row, 2)?;
@@ -121,6 +131,8 @@ impl File<'_> {
                 time: (started, ended),
             },
             last: None,
+            // Of others the code of all rows tells whether a file is what was profiled.
+            narrowed: known_image.row.kind != ImageKind::File || known_image.row.has_known_file(),
             ranges: self
                 .filter
                 .places
@@ -130,12 +142,13 @@ impl File<'_> {
         self.read_chunk(referred, chunk, kind, data, parameters)
     }
 
-    fn read_parameters(&mut self) -> Result<HashMap<i64, Arc<str>>, Error> {
+    fn read_parameters(&mut self) -> Result<HashMap<i64, Parameter>, Error> {
         let mut parameters = HashMap::new();
         self.each("SELECT id, name FROM parameter NOT INDEXED", |file, row| {
             let name = file.text(row, 1)?;
+            let wanted = file.filter.takes_parameter(&name);
             let name = file.builder.parameter(&name);
-            parameters.insert(file.get(row, 0)?, name);
+            parameters.insert(file.get(row, 0)?, Parameter { name, wanted });
             Ok(())
         })?;
         Ok(parameters)
@@ -147,7 +160,7 @@ impl File<'_> {
         mut chunk: Chunk,
         kind: Kind,
         data: &[u8],
-        parameters: &HashMap<i64, Arc<str>>,
+        parameters: &HashMap<i64, Parameter>,
     ) -> Result<(), Error> {
         let place = chunk.place;
         let bad = |file: &Self, bad| file.bad_chunk(chunk.id, bad);
@@ -182,16 +195,39 @@ impl File<'_> {
                 }
             }
             Kind::Values | Kind::Keyed => {
-                let values = decode_values(place, kind == Kind::Keyed, data);
+                let mut passed_over = Vec::new();
+                let is_keyed = kind == Kind::Keyed;
+                let values =
+                    decode_some_values(place, is_keyed, data, |(process, address, _), id| {
+                        let known = parameters.get(&id);
+                        let is_left_out =
+                            chunk.narrowed && known.is_some_and(|known| !known.wanted);
+                        if !is_left_out || !chunk.wants(address) {
+                            return !is_left_out && chunk.wants(address);
+                        }
+                        let takes = |pid| self.filter.takes_pid(pid);
+                        let process = referred.processes.get(&process);
+                        let is_seen = process.is_some_and(|known| takes(known.row.process.pid));
+                        if is_seen && passed_over.last() != Some(&address) {
+                            passed_over.push(address);
+                        }
+                        false
+                    });
                 let values = values.map_err(|e| bad(self, e))?;
+                if !passed_over.is_empty() {
+                    let image = self.packed_image(referred, chunk.image)?;
+                    for address in passed_over {
+                        self.builder.pass_over(image, address);
+                    }
+                }
                 let tuples: usize = values.rows.iter().map(|row| row.list.len()).sum();
                 self.charge_unpacked(values.rows.len() * ROW + tuples * VALUE)?;
                 for mut row in values.rows {
-                    if !chunk.wants(row.address) {
-                        continue;
-                    }
                     let at = (row.process, row.address, row.caller);
-                    let Some(parameter) = parameters.get(&row.parameter) else {
+                    let Some(Parameter {
+                        name: parameter, ..
+                    }) = parameters.get(&row.parameter)
+                    else {
                         return Err(self.dangling("parameter", row.parameter));
                     };
                     if let Some((process, subject, pc, caller)) =

@@ -15,6 +15,7 @@ pub(super) fn sort(profile: &mut Profile) {
     let new = |index: usize| new_of.get(index).copied().unwrap_or(index);
     permute(&mut profile.images, &order);
     permute(&mut profile.totals, &order);
+    permute(&mut profile.passed_over, &order);
     for pc in &mut profile.pcs {
         pc.image = new(pc.image);
     }
@@ -28,7 +29,7 @@ pub(super) fn sort(profile: &mut Profile) {
 }
 
 /// Puts instructions into the order of their keys.
-pub(super) fn sort_pcs<K: Ord>(profile: &mut Profile, key: impl Fn(&Pc) -> K) {
+pub(crate) fn sort_pcs<K: Ord>(profile: &mut Profile, key: impl Fn(&Pc) -> K) {
     let mut order: Vec<(K, usize)> = profile.pcs.iter().map(key).zip(0..).collect();
     order.sort_unstable();
     let order: Vec<usize> = order.into_iter().map(|(_, index)| index).collect();

@@ -156,8 +156,13 @@ impl File<'_> {
 
     pub(super) fn read_counters(&mut self, referred: &Referred) -> Result<(), Error> {
         let latest = self.begin_latest(referred);
-        let sql = "SELECT flush, kind, name, value FROM counter NOT INDEXED";
-        self.each(sql, |file, row| {
+        let only = match self.kinds.counters {
+            true => "",
+            // How much an epoch collected is told by one of them.
+            false => "WHERE kind = 'run' AND name = 'samples'",
+        };
+        let sql = format!("SELECT flush, kind, name, value FROM counter NOT INDEXED {only}");
+        self.each(&sql, |file, row| {
             let flush: i64 = file.get(row, 0)?;
             let key = (file.text(row, 1)?, file.text(row, 2)?);
             let value = file.word(row, 3)?;
@@ -185,8 +190,8 @@ impl File<'_> {
         })
     }
 
-    /// The flush of this file that ended last, if none of the files before has one that ended later;
-    /// its counters are the latest ones then.
+    /// The flush of this file that ended last, if none of the files before has one that ended
+    /// later; its counters are the latest ones then.
     fn begin_latest(&mut self, referred: &Referred) -> Option<i64> {
         let taken = referred.flushes.iter().filter(|(_, flush)| flush.taken);
         let (id, flush) = taken.max_by_key(|(id, flush)| (flush.ended, **id))?;

@@ -70,8 +70,8 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
     Ok(conn)
 }
 
-/// Merges the log of a file that nobody writes to, and does without one from then on. While a reader
-/// is at work that cannot be; then it is tried again later.
+/// Merges the log of a file that nobody writes to, and does without one from then on. While a
+/// reader is at work that cannot be; then it is tried again later.
 fn end_log(conn: &Connection) {
     let _ = open::set_journal_mode(conn, "DELETE");
 }

@@ -72,7 +72,8 @@ impl Grain {
 mod tests {
     use super::*;
 
-    /// Periods follow each other without a gap, and a moment at a border belongs to what ends there.
+    /// Periods follow each other without a gap, and a moment at a border belongs to what ends
+    /// there.
     #[test]
     fn borders() {
         for grain in Grain::ROLLED {

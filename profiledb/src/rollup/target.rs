@@ -1,4 +1,5 @@
-//! A new file that days and weeks are joined into: what rows refer to is found in it by what it says.
+//! A new file that days and weeks are joined into: what rows refer to is found in it by what it
+//! says.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

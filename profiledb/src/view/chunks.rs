@@ -1,6 +1,7 @@
-//! Chunks of a database into the view: unpacked, judged row by row, packed anew.
+//! Chunks of a database into the view: unpacked, judged row by row, packed anew. One all of whose
+//! rows are for the view stays as it is, under the view's ids.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::params;
 
@@ -9,8 +10,8 @@ use super::copy::Copy;
 use super::refer::ImageOfSource;
 use crate::chunk::{
     At, Bad, Kind, Packed, Place, decode_branches, decode_calls, decode_code, decode_cycles,
-    decode_values, encode_branches, encode_calls, encode_code, encode_cycles, encode_values,
-    layers,
+    decode_some_values, decode_values, encode_branches, encode_calls, encode_code, encode_cycles,
+    encode_values, layers, relabelled,
 };
 use crate::rows::ImageKind;
 use crate::{from_sql, to_sql};
@@ -45,16 +46,37 @@ impl Copy<'_> {
                 }
                 Kind::Branches if kinds.branches => {
                     let rows = decode_branches(place, data).map_err(|e| bad(copy, e))?;
+                    if copy.put_whole(&chunk, data, rows.iter().map(Packed::at))? {
+                        return Ok(());
+                    }
                     let rows = copy.shown(&chunk, rows)?;
                     copy.put_chunks(&chunk, rows, encode_branches)
                 }
                 Kind::Calls if kinds.calls => {
                     let rows = decode_calls(place, data).map_err(|e| bad(copy, e))?;
+                    if copy.put_whole(&chunk, data, rows.iter().map(Packed::at))? {
+                        return Ok(());
+                    }
                     let rows = copy.shown(&chunk, rows)?;
                     copy.put_chunks(&chunk, rows, encode_calls)
                 }
                 Kind::Values | Kind::Keyed if kinds.values => {
                     let is_keyed = chunk.kind == Kind::Keyed;
+                    if copy.wants_all(&chunk) {
+                        let (mut places, mut parameters) = (Vec::new(), HashSet::new());
+                        let looked = decode_some_values(place, is_keyed, data, |at, parameter| {
+                            places.push(at);
+                            parameters.insert(parameter);
+                            false
+                        });
+                        looked.map_err(|e| bad(copy, e))?;
+                        for parameter in parameters {
+                            copy.put_parameter(parameter, &names)?;
+                        }
+                        if copy.put_whole(&chunk, data, places.into_iter())? {
+                            return Ok(());
+                        }
+                    }
                     let values = decode_values(place, is_keyed, data).map_err(|e| bad(copy, e))?;
                     let mut rows = copy.shown(&chunk, values.rows)?;
                     for row in &mut rows {
@@ -174,6 +196,52 @@ impl Copy<'_> {
         Ok(shown)
     }
 
+    /// Whether all rows of a chunk are asked for.
+    fn wants_all(&self, chunk: &Chunk) -> bool {
+        let image = self.images.get(&chunk.image);
+        self.wanted_processes.is_none() && image.is_some_and(ImageOfSource::wants_all)
+    }
+
+    /// Puts a chunk into the view as it is, if all its rows are for that: its places, as they are
+    /// in the source. Whether it did.
+    fn put_whole(
+        &mut self,
+        chunk: &Chunk,
+        data: &[u8],
+        places: impl ExactSizeIterator<Item = At> + Clone,
+    ) -> Result<bool, Stop> {
+        let is_hidden = |(image, _)| {
+            let image = self.images.get(&image);
+            image.is_none_or(|image| image.row.kind == ImageKind::Kernel)
+        };
+        let mut others = places.clone().filter_map(|(_, _, other)| other);
+        let hides = !self.viewer.is_privileged() && others.any(is_hidden);
+        if hides || !self.wants_all(chunk) {
+            return Ok(false);
+        }
+        self.view.look_behind(places.len())?;
+        let mut shown = self.shown.remove(&chunk.image).unwrap_or_default();
+        for (process, address, other) in places {
+            self.put_process(process, chunk.flush)?;
+            shown.insert(address);
+            if let Some((image, address)) = other {
+                self.put_other(image, address)?;
+            }
+        }
+        self.shown.entry(chunk.image).or_default().extend(shown);
+        let packed = relabelled(
+            data,
+            |process| self.processes.get(&process).copied(),
+            |image| self.images.get(&image)?.id,
+            |parameter| self.parameters.get(&parameter).copied(),
+        );
+        match packed.map_err(|bad| self.bad_chunk(chunk.id, bad))? {
+            Some(packed) => self.put_chunk(chunk, packed).map(|()| true),
+            // It has ids that none of its rows refers to.
+            None => Ok(false),
+        }
+    }
+
     /// A caller or callee, if the viewer may see it.
     fn put_other(&mut self, image: i64, address: u64) -> Result<Option<(i64, u64)>, Stop> {
         let Some(of_source) = self.images.get_mut(&image) else {
@@ -219,31 +287,27 @@ impl Copy<'_> {
         rows: Vec<T>,
         pack: impl Fn(&[T]) -> Vec<u8>,
     ) -> Result<(), Stop> {
-        if rows.is_empty() {
-            return Ok(());
+        // Call sites that became unknown may have made rows alike.
+        for layer in layers(rows) {
+            self.put_chunk(chunk, pack(&layer))?;
         }
+        Ok(())
+    }
+
+    /// Puts a chunk into the view that has this in it.
+    fn put_chunk(&mut self, chunk: &Chunk, data: Vec<u8>) -> Result<(), Stop> {
         let flush = self.put_flush(chunk.flush)?;
         let subject = self.put_subject(chunk.subject)?;
         let Some(image) = self.images.get_mut(&chunk.image) else {
             return Err(self.dangling("image", chunk.image));
         };
         let image = image.put(self.view)?;
-        // Call sites that became unknown may have made rows alike.
-        for layer in layers(rows) {
-            self.view.add(
-                "INSERT INTO chunk (flush, kind, image, bucket, subject, data)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![
-                    flush,
-                    chunk.kind.number(),
-                    image,
-                    to_sql(chunk.place.bucket),
-                    subject,
-                    pack(&layer),
-                ],
-            )?;
-        }
-        Ok(())
+        let bucket = to_sql(chunk.place.bucket);
+        self.view.add(
+            "INSERT INTO chunk (flush, kind, image, bucket, subject, data)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![flush, chunk.kind.number(), image, bucket, subject, data],
+        )
     }
 
     /// The encodings of the instructions that chunks of the view have.

@@ -21,6 +21,8 @@ pub(super) struct Copy<'a> {
     /// It is what the last epoch of the sources before has not saved yet.
     pub(super) is_newest: bool,
     pub(super) flushes: HashMap<i64, FlushOfSource>,
+    /// Epoch in the view, begin, end and grain of the roll-up that the time asked for ends within.
+    pub(super) cut: Option<(i64, i64, i64, i64)>,
     pub(super) subjects: HashMap<i64, SubjectOfSource>,
     pub(super) images: HashMap<i64, ImageOfSource>,
     /// Images that the source has names for.
@@ -63,6 +65,7 @@ impl<'a> Copy<'a> {
             selection,
             is_newest: false,
             flushes: HashMap::new(),
+            cut: None,
             subjects: HashMap::new(),
             images: HashMap::new(),
             with_names: HashSet::new(),

@@ -68,6 +68,11 @@ impl ImageOfSource {
         self.wanted && (self.all || self.ranges.iter().any(overlaps))
     }
 
+    /// Whether all of its addresses are asked for.
+    pub(super) fn wants_all(&self) -> bool {
+        self.wanted && self.all
+    }
+
     /// Whether its address is asked for.
     pub(super) fn wants(&self, address: u64) -> bool {
         self.wanted && (self.all || self.is_in_range(address))
@@ -142,6 +147,22 @@ impl Copy<'_> {
             }
             self.put_epoch(id, columns)?;
         }
+        self.put_cut(&with_flushes)
+    }
+
+    /// Puts the flush into the view that the time asked for ends within, without rows: so its
+    /// reader knows that more of that time is not to be had.
+    fn put_cut(&mut self, with_flushes: &HashSet<i64>) -> Result<(), Stop> {
+        if let Some((epoch, started, ended, grain)) = self.cut.take()
+            && with_flushes.contains(&epoch)
+        {
+            // What it was made of is nobody's matter who sees nothing of it.
+            self.view.insert(
+                "INSERT INTO flush (epoch, started, ended, grain, replaced)
+                 VALUES (?1, ?2, ?3, ?4, 1)",
+                params![epoch, started, ended, grain],
+            )?;
+        }
         Ok(())
     }
 
@@ -189,7 +210,8 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch ended.
+    /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch
+    /// ended.
     fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<HashMap<i64, i64>, Stop> {
         let filter = &self.selection.filter;
         let mut saved: HashMap<i64, i64> = HashMap::new();
@@ -204,6 +226,7 @@ impl Copy<'_> {
             let (started, ended): (i64, i64) = (copy.get(row, 2)?, copy.get(row, 3)?);
             let last = saved.entry(epoch).or_insert(ended);
             *last = ended.max(*last);
+            let grain: i64 = copy.get(row, 4)?;
             if let Some(&epoch) = epochs.get(&epoch)
                 && filter.takes_time(ended)
             {
@@ -211,12 +234,17 @@ impl Copy<'_> {
                     epoch,
                     started,
                     ended,
-                    grain: copy.get(row, 4)?,
+                    grain,
                     replaced: copy.get(row, 5)?,
                     id: None,
                     samples: 0,
                 };
                 copy.flushes.insert(id, flush);
+            } else if let Some(&epoch) = epochs.get(&epoch)
+                && grain > 0
+                && filter.cuts(started, ended)
+            {
+                copy.cut = Some((epoch, started, ended, grain));
             }
             Ok(())
         })?;

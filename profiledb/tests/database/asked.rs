@@ -1,6 +1,6 @@
 //! Rows at some places alone, and what a collector has not saved yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::view::{Limits, Selection, Viewer, write_view_with};
-use profiledb::{Error, Filter, NewHotlist, Places, Profile, Writer};
+use profiledb::{Error, Filter, Image, NewHotlist, Places, Profile, Writer};
 use tempfile::tempdir;
 
 use crate::common::{epoch, fill, library, load, process, program, user};
@@ -43,7 +43,8 @@ fn flush(writer: &mut Writer, started: i64, uid: u32) -> Result<(), Error> {
     flush.commit()
 }
 
-/// What a profile holds of one PC of the program: interrupts, values, branches and calls by address.
+/// What a profile holds of one PC of the program: interrupts, values, branches and calls by
+/// address.
 fn at(profile: &Profile, address: u64) -> (u64, Vec<f64>, u64, u64) {
     let is_it = |pc: usize| profile.pcs[pc].address == address;
     let cycles = profile.cycles.iter().filter(|row| is_it(row.pc));
@@ -61,8 +62,8 @@ fn at(profile: &Profile, address: u64) -> (u64, Vec<f64>, u64, u64) {
     )
 }
 
-/// Who asks for one function gets all rows at it, and calls of it from elsewhere. Of the rest there is
-/// what it adds up to, and all images.
+/// Who asks for one function gets all rows at it, and calls of it from elsewhere. Of the rest there
+/// is what it adds up to, and all images.
 #[test]
 fn places() -> Outcome {
     let folder = tempdir()?;
@@ -131,6 +132,97 @@ fn outline() -> Outcome {
     assert_eq!(names, ["caller"]);
     let image = outline.symbols.first().map(|row| row.image);
     assert_eq!(image.map(|index| &outline.images[index]), Some(&library()));
+    Ok(())
+}
+
+/// Who asks for some parameters gets their lists, those of executions as well, and no other list is
+/// kept: of those there is where they are. A file that its code alone tells is read whole.
+#[test]
+fn parameters() -> Outcome {
+    let folder = tempdir()?;
+    let path = folder.path().join("a.db");
+    let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+    let mut flush = writer.begin(0, 60)?;
+    let (process, subject) = (flush.process(&process(42))?, flush.subject(&user(1000))?);
+    let nameless = Image {
+        build_id: None,
+        identity: "8:1".to_owned(),
+        ..program()
+    };
+    let lists = [
+        (program(), 0x2000, "rax"),
+        (program(), 0x1000, "arg0"),
+        (program(), 0x1000, "rsp"),
+        (program(), 0x1008, "x:arg1"),
+        (program(), 0x1010, "x:rax"),
+        (nameless.clone(), 0x3000, "rax"),
+    ];
+    for (image, address, parameter) in &lists {
+        let image = flush.image(image)?;
+        let pc = flush.pc(image, *address, None)?;
+        let mut list = Hotlist::new(&Config::default());
+        list.update(7, 1, &mut Generator::new(1));
+        flush.hotlist(&NewHotlist {
+            process,
+            subject,
+            pc,
+            caller: None,
+            parameter,
+            reached: 1.0,
+            unknown: 0.0,
+            windows: 1,
+            even: None,
+            list: Estimates::from(&list),
+        })?;
+    }
+    flush.commit()?;
+    writer.close()?;
+    let filter = Filter {
+        parameters: vec!["arg".to_owned()],
+        ..Filter::default()
+    };
+    let mut profile = Profile::load(std::slice::from_ref(&path), &filter)?;
+    let read: BTreeSet<(u64, &str)> = profile
+        .hotlists
+        .iter()
+        .map(|row| (profile.pcs[row.pc].address, &*row.parameter))
+        .collect();
+    assert_eq!(
+        read,
+        BTreeSet::from([(0x1000, "arg0"), (0x1008, "x:arg1"), (0x3000, "rax")])
+    );
+    let of = |image: &Image| profile.images.iter().position(|other| other == image);
+    let (known, other) = (of(&program()), of(&nameless));
+    let (Some(known), Some(other)) = (known, other) else {
+        return Err("an image is missing".into());
+    };
+    assert_eq!(profile.passed_over[known], [0x1010, 0x2000]);
+    assert!(profile.passed_over[other].is_empty());
+    // One of these is called for, and comes to its place among the others.
+    profile.recall([(known, 0x1010), (known, 0x5000)]);
+    assert_eq!(profile.passed_over[known], [0x2000]);
+    let places: Vec<(usize, u64)> = profile
+        .pcs
+        .iter()
+        .map(|pc| (pc.image, pc.address))
+        .collect();
+    assert_eq!(places.len(), 4);
+    assert!(places.is_sorted() && places.contains(&(known, 0x1010)));
+    let read = profile
+        .hotlists
+        .iter()
+        .map(|row| profile.pcs[row.pc].address);
+    assert_eq!(
+        read.collect::<BTreeSet<u64>>(),
+        BTreeSet::from([0x1000, 0x1008, 0x3000])
+    );
+    // Another process' lists are nowhere.
+    let filter = Filter {
+        pids: vec![43],
+        ..filter
+    };
+    let none = Profile::load(&[path], &filter)?;
+    assert!(none.hotlists.is_empty() && none.passed_over.iter().all(Vec::is_empty));
     Ok(())
 }
 

@@ -140,7 +140,9 @@ fn merged() -> Outcome {
     writer.close()?;
 
     let profile = load(&path)?;
-    let all = profile.merged(Some, |_| None, || Generator::new(7));
+    let all = profile
+        .merged(Some, |_| None, || Generator::new(7))
+        .collect::<Vec<_>>();
     let names: Vec<_> = all
         .iter()
         .map(|merged| (merged.parameter, merged.caller))
@@ -158,7 +160,9 @@ fn merged() -> Outcome {
         .collect();
     assert_eq!(shares, [(1, 200.0), (2, 100.0)]);
 
-    let by_caller = profile.merged(Some, Some, || Generator::new(7));
+    let by_caller = profile
+        .merged(Some, Some, || Generator::new(7))
+        .collect::<Vec<_>>();
     let names: Vec<_> = by_caller
         .iter()
         .map(|merged| {
@@ -219,7 +223,9 @@ fn a_day() -> Outcome {
     assert!(left_out.is_empty());
     for path in [path, view] {
         let profile = load(&path)?;
-        let merged = profile.merged(Some, |_| None, || Generator::new(7));
+        let merged = profile
+            .merged(Some, |_| None, || Generator::new(7))
+            .collect::<Vec<_>>();
         let list = &merged[0].list;
         let events = 1_440 * 200;
         assert_eq!((list.events(), merged[0].windows), (events, events / 2));
@@ -243,8 +249,8 @@ fn a_day() -> Outcome {
     Ok(())
 }
 
-/// A file of the oldest schema has no variances, no pairs and no weights. It is read, viewed, and added
-/// to; its intervals count windows then, and branches and calls weigh one each.
+/// A file of the oldest schema has no variances, no pairs and no weights. It is read, viewed, and
+/// added to; its intervals count windows then, and branches and calls weigh one each.
 #[test]
 fn schema_before() -> Outcome {
     let dir = tempdir()?;
@@ -279,7 +285,9 @@ fn schema_before() -> Outcome {
     assert!(left_out.is_empty(), "{left_out:?}");
     for path in [&path, &view] {
         let profile = load(path)?;
-        let merged = profile.merged(Some, |_| None, || Generator::new(7));
+        let merged = profile
+            .merged(Some, |_| None, || Generator::new(7))
+            .collect::<Vec<_>>();
         let tuple = merged[0].list.tuples().next().ok_or("no value")?;
         assert_eq!((tuple.value, tuple.estimate()), (7, 50.0));
         assert_eq!(tuple.variance(), 2.0);

@@ -412,8 +412,8 @@ fn died_writer() -> Outcome {
     Ok(())
 }
 
-/// While the log is being merged, the main file's first page says already how many pages there will be:
-/// a reader goes by the log.
+/// While the log is being merged, the main file's first page says already how many pages there will
+/// be: a reader goes by the log.
 #[test]
 fn amid_merging() -> Outcome {
     // The database has to grow.

@@ -5,8 +5,12 @@ mod days;
 mod shares;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use profiledb::rollup::{Limits, RollUps, Step};
+use profiledb::view::{Limits as ViewLimits, Selection, Viewer, write_view};
 use profiledb::{Directory, Filter, Profile};
 
 use days::{DAY, Days, Sums, sums};
@@ -74,8 +78,8 @@ fn exact_at_every_moment() {
     assert!(profile.epochs[0].settings.contains("\"joined\":[1,2,"));
 }
 
-/// Processes that lived for seconds are one of their command; a service is still itself, in the file
-/// of a week once.
+/// Processes that lived for seconds are one of their command; a service is still itself, in the
+/// file of a week once.
 #[test]
 fn processes() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,8 +102,8 @@ fn processes() {
     assert_eq!(names, [(10, "server"), (11, "waker"), (folded, "cc1")]);
 }
 
-/// The running file's hours are rolled up while it is written to, and neither days nor the hour that
-/// is not over.
+/// The running file's hours are rolled up while it is written to, and neither days nor the hour
+/// that is not over.
 #[test]
 fn running() {
     let folder = tempfile::tempdir().unwrap();
@@ -183,8 +187,8 @@ fn left_alone() {
     assert!(flushes(path).iter().all(|grain| *grain == 86_400));
 }
 
-/// A range of times takes an hour that is rolled up as of its end, and the profile says which hour it
-/// cuts.
+/// A range of times takes an hour that is rolled up as of its end, and the profile says which hour
+/// it cuts.
 #[test]
 fn a_range_that_cuts() {
     let folder = tempfile::tempdir().unwrap();
@@ -205,4 +209,37 @@ fn a_range_that_cuts() {
     let extent = &cut.extents[0];
     assert_eq!(extent.began, Some(from));
     assert_eq!(range(to, since + DAY).cut, None);
+}
+
+/// The view of a range that ends within an hour that is rolled up says so, to whoever reads it: it
+/// has nothing of that hour but when it was.
+#[test]
+fn a_view_that_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    Days::default().write(folder.path());
+    roll(folder.path(), LATER, &Limits { day: 0, ..ALL }, || {});
+    let until = days::BEGIN + 90 * days::MINUTE;
+    let filter = Filter {
+        until: Some(until),
+        ..Filter::default()
+    };
+    let whole = Profile::load(&[folder.path().to_owned()], &filter).unwrap();
+    let view = folder.path().join("view");
+    std::fs::write(&view, []).unwrap();
+    let selection = Selection {
+        filter: filter.clone(),
+        ..Selection::default()
+    };
+    let limits = ViewLimits {
+        bytes: 1 << 30,
+        until: Instant::now() + Duration::from_secs(600),
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    let sources = files(folder.path());
+    write_view(&sources, &view, Viewer::Privileged, &selection, &limits).unwrap();
+    let seen = Profile::load(&[view], &filter).unwrap();
+    assert!(whole.cut.is_some());
+    assert_eq!(seen.cut, whole.cut);
+    assert_eq!(seen.extents[0].saved, whole.extents[0].saved);
+    assert_eq!(seen.totals, whole.totals);
 }

@@ -61,8 +61,8 @@ fn top_five() {
     assert!(rms < 0.3, "{rms} points");
 }
 
-/// Hours and days of lists that are met seldom keep about to their bytes, and what is left stands for
-/// all: sums over lists are what they were, but for chance.
+/// Hours and days of lists that are met seldom keep about to their bytes, and what is left stands
+/// for all: sums over lists are what they were, but for chance.
 #[test]
 fn budgets() {
     let folder = tempfile::tempdir().unwrap();

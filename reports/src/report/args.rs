@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{JsonShare, finish_rows, json_shares, nothing, shares_text};
 use crate::args::Format;
 use crate::callee::{Callees, Live, not_known};
-use crate::convention::{Convention, name};
+use crate::convention::Convention;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::render::{count, counted};
@@ -149,8 +149,8 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
     (rows, unknown)
 }
 
-/// Calls counted, or those whose arguments were looked at, where they are more: who comes by a jump,
-/// a function's last act, was not counted as a call.
+/// Calls counted, or those whose arguments were looked at, where they are more: who comes by a
+/// jump, a function's last act, was not counted as a call.
 fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -> u64 {
     let values = arguments.get(&key).map(Vec::as_slice).unwrap_or_default();
     let of_time = values
@@ -183,7 +183,7 @@ fn row(
             let values = values.narrowed(argument.bits);
             args.push(JsonArgument {
                 arg: (live.convention != Convention::Unknown).then_some(argument.index),
-                register: name(argument.register),
+                register: instructions::register_name(argument.register),
                 bits: argument.bits,
                 base: values.base,
                 reached: values.reached,
@@ -197,7 +197,10 @@ fn row(
         if !shares.is_empty() {
             let mut shares = shares.join(" ");
             if live.convention == Convention::Unknown {
-                shares = format!("{}={shares}", name(argument.register));
+                shares = format!(
+                    "{}={shares}",
+                    instructions::register_name(argument.register)
+                );
             }
             text.push((argument.index, shares));
         }

@@ -166,15 +166,18 @@ fn effect(
         return Effect::Result(outcome);
     }
     match constant(&instruction) {
-        Some(value) => Effect::Result(Outcome {
-            parameter: format!("{:?}", instruction.op0_register()).to_lowercase(),
-            class: Class::of_parameter(&format!("{:?}", instruction.op0_register()).to_lowercase()),
-            value,
-            percent: 100.0,
-            samples: 0,
-            supported: true,
-            invariant: true,
-        }),
+        Some(value) => {
+            let parameter = instructions::register_name(instruction.op0_register());
+            Effect::Result(Outcome {
+                class: Class::of_parameter(&parameter),
+                parameter,
+                value,
+                percent: 100.0,
+                samples: 0,
+                supported: true,
+                invariant: true,
+            })
+        }
         None => Effect::Unknown,
     }
 }

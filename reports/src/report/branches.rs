@@ -169,8 +169,8 @@ mod tests {
         }
     }
 
-    /// Shares are of what was seen weighs. There is an interval if all rows say how much their windows
-    /// tell; the times that windows came by are those of all.
+    /// Shares are of what was seen weighs. There is an interval if all rows say how much their
+    /// windows tell; the times that windows came by are those of all.
     #[test]
     fn weights() {
         let mut sum = Sum::NONE;

@@ -106,8 +106,8 @@ pub(crate) fn report(
 }
 
 /// The value profiles of each PC. Of a function's arguments only the live ones, as
-/// in the report about them, and no result of a function that is declared to have none or to leave it
-/// elsewhere: the rest is what happened to be in the registers.
+/// in the report about them, and no result of a function that is declared to have none or to leave
+/// it elsewhere: the rest is what happened to be in the registers.
 fn profiles(view: &mut View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
     let all = view.values(options.by_caller);
     let entries: BTreeSet<usize> = all

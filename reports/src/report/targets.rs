@@ -190,7 +190,7 @@ pub(super) fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
     let pc = view.profile.pcs.get(index)?;
     let bytes = match pc.bytes.as_deref() {
         Some(bytes) => bytes,
-        None => view.symbols.elf(pc.image)?.bytes(pc.address)?,
+        None => view.symbols.elf(pc.image)?.few_bytes(pc.address)?,
     };
     let instruction = decode(bytes, pc.address).filter(is_indirect)?;
     match instruction.flow_control() {

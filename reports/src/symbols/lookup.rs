@@ -10,6 +10,25 @@ use crate::symbolize::{self, Bounds};
 impl Symbols<'_> {
     /// The functions around addresses of one image, in their order.
     pub(super) fn resolve(&mut self, image: usize, addresses: &[u64]) -> Vec<FunctionId> {
+        let found = self.bounds(image, addresses);
+        self.intern_all(image, found)
+    }
+
+    /// Those that these bounds are of.
+    pub(super) fn intern_all(
+        &mut self,
+        image: usize,
+        found: Vec<Option<Bounds>>,
+    ) -> Vec<FunctionId> {
+        let known = |found: Option<Bounds>| match found {
+            Some(bounds) => self.intern(image, bounds),
+            None => self.unbounded(image),
+        };
+        found.into_iter().map(known).collect()
+    }
+
+    /// What is known of the functions around addresses of one image, in their order.
+    pub(super) fn bounds(&self, image: usize, addresses: &[u64]) -> Vec<Option<Bounds>> {
         let mut found: Vec<Option<Bounds>> = addresses
             .iter()
             .map(|address| self.stub(image, *address))
@@ -42,16 +61,10 @@ impl Symbols<'_> {
                 *found = declared;
             }
         }
-        addresses
-            .iter()
-            .zip(found)
-            .map(
-                |(address, found)| match found.or_else(|| self.stored_bounds(image, *address)) {
-                    Some(bounds) => self.intern(image, bounds),
-                    None => self.unbounded(image),
-                },
-            )
-            .collect()
+        for (address, found) in addresses.iter().zip(&mut found) {
+            *found = found.take().or_else(|| self.stored_bounds(image, *address));
+        }
+        found
     }
 
     /// What debug information says, with the bounds of the unwind table where that has some.

@@ -1,10 +1,37 @@
 //! PLT stubs: what they are called by, and where they lead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{STUB, Symbols};
+use profiledb::Profile;
+
+use super::{Offers, STUB, Symbols};
 use crate::elf::{self, Elf};
 use crate::symbolize::Bounds;
+
+/// Has those functions among the instructions of a profile that PLT stubs lead to and that were
+/// passed over: whoever is called through a stub is shown as the function behind it. Returns what
+/// images offer, if that had to be looked at.
+pub(crate) fn recall_targets(profile: &mut Profile) -> Option<Offers> {
+    if profile.passed_over.iter().all(Vec::is_empty) {
+        return None;
+    }
+    let callees = profile.calls.iter().filter_map(|row| row.callee);
+    let entries: BTreeSet<usize> = callees
+        .chain(profile.hotlists.iter().map(|row| row.pc))
+        .collect();
+    let entries: Vec<(usize, u64)> = entries
+        .into_iter()
+        .filter_map(|pc| profile.pcs.get(pc))
+        .map(|pc| (pc.image, pc.address))
+        .collect();
+    let (targets, offers) = {
+        let symbols = Symbols::empty(profile);
+        let targets = symbols.behind_stubs(&entries);
+        (targets, symbols.offers.into_inner())
+    };
+    profile.recall(targets.into_values());
+    offers
+}
 
 impl Symbols<'_> {
     /// The image and address of each function that one of the PLT stubs at `stubs`
@@ -49,9 +76,9 @@ impl Symbols<'_> {
     /// The functions that one image alone offers to the others, by mangled name; `None` for a
     /// name with several, or with an indirect function: that has no address to offer, and no
     /// other of its name is meant then.
-    pub(super) fn offers(&self) -> &BTreeMap<String, Option<(usize, u64)>> {
+    pub(super) fn offers(&self) -> &Offers {
         self.offers.get_or_init(|| {
-            let mut offers: BTreeMap<String, Option<(usize, u64)>> = BTreeMap::new();
+            let mut offers = Offers::new();
             for image in 0..self.images.len() {
                 // All images are looked at, and few of them needed for more.
                 let exported = match self.images.get(image).and_then(|names| names.elf.get()) {

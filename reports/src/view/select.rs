@@ -11,8 +11,8 @@ use crate::symbols::{Function, FunctionId, STUB};
 const MOST_TOLD: usize = 20;
 
 impl View<'_> {
-    /// Functions by name (with `stubs`, PLT stubs by that of their target as well): exactly, else by
-    /// an instruction in it as the reports print that, else by a part that is in one name only.
+    /// Functions by name (with `stubs`, PLT stubs by that of their target as well): exactly, else
+    /// by an instruction in it as the reports print that, else by a part that is in one name only.
     pub(super) fn select(&self, name: &str, stubs: bool) -> Result<BTreeSet<FunctionId>, Failure> {
         // `args` names stubs by the functions behind them.
         for stubs in [stubs, stubs || !self.profile_is_part] {
@@ -132,8 +132,8 @@ impl View<'_> {
     }
 }
 
-/// Whether a function goes by a name: as it is, as programmers say it, or as the reports show it; with
-/// `stubs` also a stub by that of its target.
+/// Whether a function goes by a name: as it is, as programmers say it, or as the reports show it;
+/// with `stubs` also a stub by that of its target.
 pub(crate) fn is_called(own: &str, name: &str, stubs: bool) -> bool {
     let stub = own.strip_suffix(STUB).filter(|_| stubs);
     let whole = stub.unwrap_or(own);

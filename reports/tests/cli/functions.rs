@@ -49,8 +49,8 @@ const NAMING: [&[&str]; 5] = [
     &["branches"],
 ];
 
-/// Whatever one report prints as a function or an instruction is found by the others, in images with
-/// names and without any.
+/// Whatever one report prints as a function or an instruction is found by the others, in images
+/// with names and without any.
 #[test]
 fn printed_names_are_found() {
     let fixture = Fixture::new();
@@ -102,8 +102,8 @@ fn long_names() {
     assert!(fixture.report(&["list", short]).contains("value profile"));
 }
 
-/// A report of one function, which reads the rows of that alone, has the rows that the report of all has
-/// of it.
+/// A report of one function, which reads the rows of that alone, has the rows that the report of
+/// all has of it.
 #[test]
 fn of_one_as_of_all() {
     let fixture = Fixture::new();

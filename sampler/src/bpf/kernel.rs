@@ -6,24 +6,17 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, empty};
 use std::sync::OnceLock;
 
+use super::abi::{self, Range};
+
 /// How many ranges of RAM the handler keeps apart.
-const RAM_RANGES: usize = 4;
+const RAM_RANGES: usize = abi::RAM_RANGES as usize;
 
 /// Where `_text` and the map of all RAM lie in a kernel that was not moved at boot.
 const UNMOVED_TEXT: u64 = 0xffff_ffff_8100_0000;
 const UNMOVED_DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
 
-/// From the first byte to behind the last.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-}
-
 /// What ways through the kernel's code may read besides its stack, and its code; all zero where it
 /// is not known.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KernelMemory {
     /// The kernel's image.
@@ -139,8 +132,8 @@ impl Entries {
         }
     }
 
-    /// From the first entry to behind the last. The kernel puts them next to each other; where there
-    /// is something else between two, there is no telling.
+    /// From the first entry to behind the last. The kernel puts them next to each other; where
+    /// there is something else between two, there is no telling.
     fn range(self) -> Range {
         let first = self.interrupts.iter().copied().min().unwrap_or(0);
         let last = self.interrupts.iter().copied().max().unwrap_or(0);

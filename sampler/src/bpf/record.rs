@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::abi::{self, Plain as _, Record as Head};
 use crate::block::Part;
 use crate::capture::Memory;
 use crate::{
@@ -13,98 +14,33 @@ use crate::{
 };
 
 /// Bytes before the tail.
-const HEAD: usize = 160;
-/// Words of a set of registers.
-const REGISTER_WORDS: usize = 20;
+const HEAD: usize = size_of::<Head>();
+/// Bytes of a set of registers.
+const REGISTER_BYTES: usize = 8 * abi::REGISTER_WORDS as usize;
 
-const REGISTERS: u16 = 1;
-const USER_REGISTERS: u16 = 2;
-const USER_IS_32: u16 = 4;
-const FS_BASE: u16 = 8;
-const GS_BASE: u16 = 16;
-const SYSTEM_CALL: u16 = 32;
-const DUMPABLE: u16 = 64;
-const PRIVILEGED: u16 = 128;
-const KERNEL_THREAD: u16 = 256;
-const SIGNALS_PENDING: u16 = 512;
-const PLACEMENT: u16 = 1024;
-const SECOND_LOOK: u16 = 2048;
-const CODE_CHANGES: u16 = 4096;
-const STACK_CHANGES: u16 = 8192;
-const VECTORS_COMPLETE: u16 = 16384;
-const VECTORS_AWAITED: u16 = 32768;
-const SECOND: u16 = VECTORS_COMPLETE | VECTORS_AWAITED;
-
-const HANDLERS_KNOWN: u8 = 1;
-const HANDLERS_ACCESS: u8 = 2;
-const HANDLERS_FLOAT: u8 = 4;
-const HANDLERS_KEYS: u8 = 8;
-
-/// Reads fields one after the other.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (bytes, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_ne_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_ne_bytes)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_ne_bytes)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.take().map(|[byte]: [u8; 1]| byte)
-    }
-
-    fn registers(&mut self) -> Option<Registers> {
-        let mut words = [0; REGISTER_WORDS];
-        for word in &mut words {
-            *word = self.u64()?;
-        }
-        let [gpr @ .., ip, flags, cs, ss] = words;
-        Some(Registers {
-            gpr,
-            ip,
-            flags,
-            cs,
-            ss,
-        })
-    }
-
-    fn rest(self) -> &'a [u8] {
-        self.0
-    }
+/// Takes a set of registers from the front.
+fn registers(tail: &mut &[u8]) -> Option<Registers> {
+    let (bytes, rest) = tail.split_first_chunk::<REGISTER_BYTES>()?;
+    *tail = rest;
+    let [gpr @ .., ip, flags, cs, ss] = <[u64; abi::REGISTER_WORDS as usize]>::get(bytes);
+    Some(Registers {
+        gpr,
+        ip,
+        flags,
+        cs,
+        ss,
+    })
 }
 
-/// Where the head has the PC, the process, its flags, and what was interrupted.
-const IP: usize = 16;
-const TGID: usize = 80;
-const TID: usize = 84;
-const FLAGS: usize = 136;
-const CONTEXT: usize = 140;
-/// Where it has what was read ahead and why no further, how many samples found no room since the
-/// one before, and how many bytes of stack there are.
-const OUTCOME: usize = 143;
-const WAY_END: usize = 144;
-const MISSED: usize = 148;
-const STACK_BYTES: usize = 152;
+/// Flags of a head.
+fn has(head: &Head, flag: u32) -> bool {
+    u32::from(head.flags) & flag != 0
+}
 
-/// No way was tried.
-const NOT_TRIED: u8 = 0;
-/// The way was followed.
-const FOLLOWED: u8 = 1;
-/// With it in `way_end`: the handler was not told of the process. As in `bpf/shared.h`.
-const OF_UNKNOWN: u8 = 0x80;
+/// What was read ahead, if the number means something.
+fn outcome_of(head: &Head) -> Option<abi::Outcome> {
+    abi::Outcome::of(head.outcome.into())
+}
 
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
@@ -144,30 +80,30 @@ impl Packed {
     /// A record that was taken on `cpu`, and how many samples found no room since the one before.
     /// `None` if it is no record.
     pub(crate) fn new(bytes: Part, cpu: u32) -> Option<(Self, u32)> {
-        let head: &[u8; HEAD] = bytes.first_chunk()?;
-        let field = |at: usize| Fields(&head[at..]);
-        let (time, period, ip) = (field(0).u64()?, field(8).u64()?, field(IP).u64()?);
-        let missed = field(MISSED).u32()?;
+        let head = Head::get(bytes.first_chunk::<HEAD>()?);
+        let outcome = outcome_of(&head);
+        let is_not_tried = outcome == Some(abi::Outcome::NotTried);
+        let is_followed = outcome == Some(abi::Outcome::Followed);
+        let is_of_unknown = u32::from(head.way_end) & abi::WAY_OF_UNKNOWN != 0;
         let packed = Self {
-            time,
-            period,
-            ip,
-            pid: Pid(field(TGID).u32()?),
+            time: head.time,
+            period: head.period,
+            ip: head.ip,
+            pid: Pid(head.tgid),
             cpu,
-            mode: mode_of(context_of(head[CONTEXT])?),
+            mode: mode_of(context_of(head.context.into())?),
             // One that changed meanwhile is left out.
-            has_stack: field(STACK_BYTES).u16()? > 0 && field(FLAGS).u16()? & STACK_CHANGES == 0,
-            is_not_tried: head[OUTCOME] == NOT_TRIED,
-            is_news: head[OUTCOME] == NOT_TRIED
-                || head[OUTCOME] == FOLLOWED && head[WAY_END] & OF_UNKNOWN != 0,
-            order: match field(FLAGS).u16()? & SECOND {
-                VECTORS_AWAITED => Order::First,
-                SECOND => Order::Second,
+            has_stack: head.stack_bytes > 0 && !has(&head, abi::RECORD_STACK_CHANGES),
+            is_not_tried,
+            is_news: is_not_tried || is_followed && is_of_unknown,
+            order: match u32::from(head.flags) & abi::RECORD_SECOND {
+                abi::RECORD_VECTORS_AWAITED => Order::First,
+                abi::RECORD_SECOND => Order::Second,
                 _ => Order::Whole,
             },
             bytes,
         };
-        Some((packed, missed))
+        Some((packed, head.missed))
     }
 
     /// When it was taken, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -189,21 +125,22 @@ impl Packed {
         (self.pid, self.ip, self.mode)
     }
 
-    /// Whether it is the second record of a sample, which brings its vector registers. It is no sample
-    /// itself.
+    /// Whether it is the second record of a sample, which brings its vector registers. It is no
+    /// sample itself.
     pub fn is_second(&self) -> bool {
         self.order == Order::Second
     }
 
-    /// Of a sample whose second record is to come, and of the second: by what the two know each other.
+    /// By what a sample whose second record is to come, and that record, know each other; `None` of
+    /// all others.
     pub fn pair(&self) -> Option<(Tid, u64)> {
         let time = match self.order {
             Order::Whole => return None,
             Order::First => self.time,
             Order::Second => self.period,
         };
-        let tid = Fields(self.bytes.get(TID..)?).u32()?;
-        Some((Tid(tid), time))
+        let head = Head::get(self.bytes.first_chunk::<HEAD>()?);
+        Some((Tid(head.tid), time))
     }
 
     /// Whether memory of the user's stack came with it.
@@ -234,7 +171,8 @@ impl Packed {
         }
     }
 
-    /// What it says, in the bytes that it came in. `None` if the handler did not write it like that.
+    /// What it says, in the bytes that it came in. `None` if the handler did not write it like
+    /// that.
     pub fn unpack(&self) -> Option<RawSample> {
         decode(&self.bytes, self.cpu, self.period)
     }
@@ -254,134 +192,110 @@ impl fmt::Debug for Packed {
 
 /// Decodes a record that was taken on `cpu` after this interval. `None` if it is no record.
 fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
-    let mut head = Fields(bytes.get(..HEAD)?);
-    let time = head.u64()?;
-    let _period = head.u64()?;
-    let ip = head.u64()?;
-    let start_time = head.u64()?;
-    let thread_start_time = head.u64()?;
-    let cgroup = head.u64()?;
-    let (fs_base, gs_base) = (head.u64()?, head.u64()?);
-    let comm = head.take()?;
-    let (tgid, tid) = (Pid(head.u32()?), Tid(head.u32()?));
-    let (exec_count, ppid) = (head.u32()?, Pid(head.u32()?));
-    let (pgid, sid) = (head.u32()?, head.u32()?);
-    let (tty, uid) = (head.u32()?, head.u32()?);
-    let (euid, suid) = (head.u32()?, head.u32()?);
-    let (gid, egid) = (head.u32()?, head.u32()?);
-    let (way_low, system_call) = (head.u32()?, head.u32()?);
-    let (flags, tail_words) = (head.u16()?, head.u16()?);
-    let (context, policy, priority, number) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
-    let (way_end, frames, frames_end, code) = (head.u8()?, head.u8()?, head.u8()?, head.u8()?);
-    let _missed = head.u32()?;
-    let stack_bytes = usize::from(head.u16()?);
-    let changes = 8 * usize::from(head.u8()?);
-    let handlers = head.u8()?;
-    let way_high = head.u32()?;
-    let has = |flag| flags & flag != 0;
-    // The same place says how large the vector registers are.
-    let is_second = flags & SECOND == SECOND;
-    let vector_bytes = if is_second { system_call as usize } else { 0 };
+    let head = Head::get(bytes.first_chunk::<HEAD>()?);
+    let stack_bytes = usize::from(head.stack_bytes);
+    let changes = 8 * usize::from(head.changes);
+    let vector_bytes = 8 * usize::try_from(head.vector_words).ok()?;
+    let has = |flag| has(&head, flag);
 
-    let tail_end = HEAD + 8 * usize::from(tail_words);
-    let mut tail = Fields(bytes.get(HEAD..tail_end)?);
-    let interrupted = match has(REGISTERS) {
-        true => Some(tail.registers()?),
+    let tail_end = HEAD + 8 * usize::from(head.tail_words);
+    let mut tail = bytes.get(HEAD..tail_end)?;
+    let interrupted = match has(abi::RECORD_REGISTERS) {
+        true => Some(registers(&mut tail)?),
         false => None,
     };
-    let context = context_of(context)?;
-    let user = if has(USER_IS_32) {
+    let context = context_of(head.context.into())?;
+    let user = if has(abi::RECORD_USER_IS_32) {
         UserRegisters::Compat
     } else if context == Context::User {
         interrupted.map_or(UserRegisters::None, UserRegisters::Long)
-    } else if has(USER_REGISTERS) {
-        UserRegisters::Long(tail.registers()?)
+    } else if has(abi::RECORD_USER_REGISTERS) {
+        UserRegisters::Long(registers(&mut tail)?)
     } else {
         UserRegisters::None
     };
     let task = TaskIdentity {
-        tgid,
-        tid,
-        start_time,
-        thread_start_time,
-        exec_count,
-        uid,
-        euid,
-        suid,
-        gid,
-        egid,
-        privileged: has(PRIVILEGED),
-        dumpable: has(DUMPABLE),
-        kernel_thread: has(KERNEL_THREAD),
-        comm,
+        tgid: Pid(head.tgid),
+        tid: Tid(head.tid),
+        start_time: head.start_time,
+        thread_start_time: head.thread_start_time,
+        exec_count: head.exec_count,
+        uid: head.uid,
+        euid: head.euid,
+        suid: head.suid,
+        gid: head.gid,
+        egid: head.egid,
+        privileged: has(abi::RECORD_PRIVILEGED),
+        dumpable: has(abi::RECORD_DUMPABLE),
+        kernel_thread: has(abi::RECORD_KERNEL_THREAD),
+        comm: head.comm,
         context,
-        placement: has(PLACEMENT).then_some(Placement {
-            ppid,
-            pgid,
-            sid,
-            tty,
-            cgroup,
-            policy,
-            priority,
-            signals_pending: has(SIGNALS_PENDING),
+        placement: has(abi::RECORD_PLACEMENT).then_some(Placement {
+            ppid: Pid(head.ppid),
+            pgid: head.pgid,
+            sid: head.sid,
+            tty: head.tty,
+            cgroup: head.cgroup,
+            policy: head.policy,
+            priority: head.priority,
+            signals_pending: has(abi::RECORD_SIGNALS_PENDING),
         }),
     };
     // Memory, at its end the code; then the stack, then what has changed since.
-    let tail_start = tail_end - tail.rest().len();
+    let tail_start = tail_end - tail.len();
     let vectors_start = tail_end.checked_sub(vector_bytes)?;
     let changes_start = vectors_start.checked_sub(changes)?;
     let stack_start = changes_start.checked_sub(stack_bytes)?;
     let mut memory = tail_start..stack_start;
-    let (mut code, mut stack) = (code, stack_start..changes_start);
-    if has(CODE_CHANGES) {
+    let (mut code, mut stack) = (head.code_bytes, stack_start..changes_start);
+    if has(abi::RECORD_CODE_CHANGES) {
         let bytes = usize::from(code).next_multiple_of(8);
         memory.end = memory.end.checked_sub(bytes)?;
         code = 0;
     }
-    if has(STACK_CHANGES) {
+    if has(abi::RECORD_STACK_CHANGES) {
         stack.end = stack.start;
     }
     if memory.end < memory.start {
         return None;
     }
+    let handles = |flag| u32::from(head.handlers) & flag != 0;
     let capture = Capture {
         task,
-        outcome: outcome(
-            number,
-            way_end,
-            u64::from(way_high) << 32 | u64::from(way_low),
-        )?,
+        outcome: outcome(&head)?,
         share: Share::ALL,
-        frames_end: end_of_frames(frames_end)?,
-        system_call: has(SYSTEM_CALL).then_some(system_call),
-        fs_base: has(FS_BASE).then_some(fs_base),
-        gs_base: has(GS_BASE).then_some(gs_base),
+        frames_end: end_of_frames(head.frames_end)?,
+        system_call: has(abi::RECORD_SYSTEM_CALL).then_some(head.system_call),
+        fs_base: has(abi::RECORD_FS_BASE).then_some(head.fs_base),
+        gs_base: has(abi::RECORD_GS_BASE).then_some(head.gs_base),
         memory: Memory {
-            frames,
+            frames: head.frames,
             code,
             bytes: bytes.clone().slice(memory),
             changes: bytes.clone().slice(changes_start..vectors_start),
         },
-        second_look: has(SECOND_LOOK),
-        handlers: (handlers & HANDLERS_KNOWN != 0).then_some(SignalHandlers {
-            access: handlers & HANDLERS_ACCESS != 0,
-            float: handlers & HANDLERS_FLOAT != 0,
-            keys: handlers & HANDLERS_KEYS != 0,
+        second_look: has(abi::RECORD_SECOND_LOOK),
+        handlers: handles(abi::HANDLERS_KNOWN).then_some(SignalHandlers {
+            access: handles(abi::HANDLERS_ACCESS),
+            float: handles(abi::HANDLERS_FLOAT),
+            keys: handles(abi::HANDLERS_KEYS),
         }),
-        vectors: match flags & SECOND {
-            VECTORS_COMPLETE => Vectors::Complete,
-            VECTORS_AWAITED => Vectors::Awaited,
-            SECOND => Vectors::Here(VectorState::saved(bytes.get(vectors_start..tail_end)?)?),
+        vectors: match u32::from(head.flags) & abi::RECORD_SECOND {
+            abi::RECORD_VECTORS_COMPLETE => Vectors::Complete,
+            abi::RECORD_VECTORS_AWAITED => Vectors::Awaited,
+            abi::RECORD_SECOND => {
+                Vectors::Here(VectorState::saved(bytes.get(vectors_start..tail_end)?)?)
+            }
             _ => Vectors::None,
         },
     };
     Some(RawSample {
-        time,
+        time: head.time,
         cpu,
-        pid: tgid,
-        tid,
+        pid: task.tgid,
+        tid: task.tid,
         period,
-        ip,
+        ip: head.ip,
         mode: mode_of(context),
         interrupted,
         user,
@@ -392,24 +306,20 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
 
 /// Decodes an entry of a table of cycles that was fetched at `time`.
 pub(crate) fn cycles(key: &[u8], value: &[u8], time: u64) -> Option<Cycles> {
-    let mut key = Fields(key);
-    let process = ProcessKey {
-        tgid: key.u32()?,
-        exec_count: key.u32()?,
-        start_time: key.u64()?,
-    };
-    let ip = key.u64()?;
-    let euid = key.u32()?;
-    let context = context_of(u8::try_from(key.u32()?).ok()?)?;
-    let mut value = Fields(value);
+    let key = abi::CyclesKey::get(key.first_chunk::<{ size_of::<abi::CyclesKey>() }>()?);
+    let value = abi::CyclesValue::get(value.first_chunk::<{ size_of::<abi::CyclesValue>() }>()?);
     Some(Cycles {
         time,
-        process,
-        euid,
-        ip,
-        mode: mode_of(context),
-        samples: value.u64()?,
-        weight: value.u64()?,
+        process: ProcessKey {
+            tgid: key.process.tgid,
+            exec_count: key.process.exec_count,
+            start_time: key.process.start_time,
+        },
+        euid: key.euid,
+        ip: key.ip,
+        mode: mode_of(context_of(key.context)?),
+        samples: value.samples,
+        weight: value.weight,
     })
 }
 
@@ -420,53 +330,53 @@ fn mode_of(context: Context) -> Mode {
     }
 }
 
-fn context_of(number: u8) -> Option<Context> {
-    Some(match number {
-        0 => Context::User,
-        1 => Context::Kernel,
-        2 => Context::Softirq,
-        3 => Context::Hardirq,
-        _ => return None,
+fn context_of(number: u32) -> Option<Context> {
+    Some(match abi::Context::of(number)? {
+        abi::Context::User => Context::User,
+        abi::Context::Kernel => Context::Kernel,
+        abi::Context::Softirq => Context::Softirq,
+        abi::Context::Hardirq => Context::Hardirq,
     })
 }
 
 fn end_of_frames(number: u8) -> Option<FramesEnd> {
-    Some(match number {
-        0 => FramesEnd::None,
-        1 => FramesEnd::Outermost,
-        2 => FramesEnd::NoRow,
-        3 => FramesEnd::UnknownRegister,
-        4 => FramesEnd::Unreadable,
-        5 => FramesEnd::Most,
-        _ => return None,
+    Some(match abi::FramesEnd::of(number.into())? {
+        abi::FramesEnd::None => FramesEnd::None,
+        abi::FramesEnd::Outermost => FramesEnd::Outermost,
+        abi::FramesEnd::NoRow => FramesEnd::NoRow,
+        abi::FramesEnd::UnknownRegister => FramesEnd::UnknownRegister,
+        abi::FramesEnd::Unreadable => FramesEnd::Unreadable,
+        abi::FramesEnd::Most => FramesEnd::Most,
     })
 }
 
-/// What was read ahead, by its number; and of a way, why it ended, and where it would have gone on.
-fn outcome(number: u8, end: u8, pc: u64) -> Option<Outcome> {
-    Some(match number {
-        NOT_TRIED => Outcome::NotTried,
-        FOLLOWED => Outcome::Followed {
-            end: match end & !OF_UNKNOWN {
-                0 => WayEnd::Length,
-                1 => WayEnd::Unknown,
-                2 => WayEnd::NoCode { pc },
-                3 => WayEnd::Full,
-                4 => WayEnd::NotFollowed,
-                _ => return None,
+/// What was read ahead; and of a way, why it ended, and where it would have gone on.
+fn outcome(head: &Head) -> Option<Outcome> {
+    let pc = u64::from(head.way_high) << 32 | u64::from(head.way_low);
+    let end = u32::from(head.way_end) & !abi::WAY_OF_UNKNOWN;
+    Some(match outcome_of(head)? {
+        abi::Outcome::NotTried => Outcome::NotTried,
+        abi::Outcome::Followed => Outcome::Followed {
+            end: match abi::WayEnd::of(end)? {
+                abi::WayEnd::GoesOn => WayEnd::Length,
+                abi::WayEnd::Unknown => WayEnd::Unknown,
+                abi::WayEnd::NoCode => WayEnd::NoCode { pc },
+                abi::WayEnd::Full => WayEnd::Full,
+                abi::WayEnd::End => WayEnd::NotFollowed,
             },
         },
-        2 => Outcome::WithoutWay,
-        3 => Outcome::MemoryDenied,
-        4 => Outcome::ValuesDenied,
-        5 => Outcome::NotDumpable,
-        6 => Outcome::Crowded,
-        _ => return None,
+        abi::Outcome::WithoutWay => Outcome::WithoutWay,
+        abi::Outcome::MemoryDenied => Outcome::MemoryDenied,
+        abi::Outcome::ValuesDenied => Outcome::ValuesDenied,
+        abi::Outcome::NotDumpable => Outcome::NotDumpable,
+        abi::Outcome::Crowded => Outcome::Crowded,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::offset_of;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -479,8 +389,15 @@ mod tests {
             if sane && bytes.len() >= HEAD {
                 // Small numbers where most values mean nothing: words, context, outcome, frames.
                 let words = (bytes.len() - HEAD) / 8;
-                bytes[138..140].copy_from_slice(&(words as u16).to_ne_bytes());
-                for at in [140, 143, 145, 146, 153] {
+                let at = offset_of!(Head, tail_words);
+                bytes[at..at + 2].copy_from_slice(&(words as u16).to_ne_bytes());
+                for at in [
+                    offset_of!(Head, context),
+                    offset_of!(Head, outcome),
+                    offset_of!(Head, frames),
+                    offset_of!(Head, frames_end),
+                    offset_of!(Head, stack_bytes) + 1,
+                ] {
                     bytes[at] %= 4;
                 }
             }

@@ -6,6 +6,7 @@ use std::thread;
 use libbpf_rs::{MapCore, MapFlags, ProgramInput, ProgramMut};
 
 use super::Bpf;
+use super::abi::TimerStart;
 use crate::{Clock, Error, cpus};
 
 /// Runs on the CPU whose timer it starts.
@@ -15,10 +16,6 @@ const STOP: &str = "stop_timer";
 
 /// The map with the mean of the intervals.
 const MEAN: &str = "mean_interval";
-/// What the first returns, unless it is a negative error.
-const PINNED: i32 = 0;
-/// As above.
-const NOT_PINNED: i32 = 1;
 
 /// The programs of this clock.
 pub(super) const PROGRAMS: [&str; 2] = [START, STOP];
@@ -61,18 +58,18 @@ impl Bpf {
             .timer_program(START)?
             .test_run(ProgramInput::default())
             .map_err(|error| Error::bpf("start a timer", &error))?;
-        match output.return_value.cast_signed() {
-            PINNED => Ok(true),
-            NOT_PINNED => Ok(false),
-            errno => Err(Error::Bpf {
+        match TimerStart::of(output.return_value) {
+            Some(TimerStart::Pinned) => Ok(true),
+            Some(TimerStart::NotPinned) => Ok(false),
+            None => Err(Error::Bpf {
                 what: "start a timer",
-                why: io::Error::from_raw_os_error(-errno).to_string(),
+                why: io::Error::from_raw_os_error(-output.return_value.cast_signed()).to_string(),
             }),
         }
     }
 
-    /// Lets the timers draw around another mean, in nanoseconds, from their next intervals on; other
-    /// clocks draw elsewhere.
+    /// Lets the timers draw around another mean, in nanoseconds, from their next intervals on;
+    /// other clocks draw elsewhere.
     ///
     /// # Errors
     /// The kernel's refusal.

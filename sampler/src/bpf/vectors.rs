@@ -4,7 +4,7 @@ use std::fs;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
 
-use super::{Bpf, create, insert, map};
+use super::{Bpf, abi, create, insert, map};
 use crate::{Error, VectorOptions};
 
 /// They run at each switch between threads, and where registers are loaded.
@@ -32,13 +32,14 @@ impl Wakes {
     /// Says that this thread is the CPU's waker: it is woken from now on.
     pub(crate) fn enlist(&self, cpu: u32, tid: u32) -> Result<(), String> {
         let pause = 1_000_000_000 / u64::from(self.options.most.max(1));
-        let mut waker = Vec::new();
-        waker.extend(tid.to_ne_bytes());
-        waker.extend(self.options.share.0.to_ne_bytes());
-        waker.extend(pause.to_ne_bytes());
+        let waker = abi::Waker {
+            tid,
+            share: self.options.share.0,
+            pause,
+        };
         let written = self
             .wakers
-            .update(&cpu.to_ne_bytes(), &waker, MapFlags::ANY);
+            .update(&cpu.to_ne_bytes(), &waker.to_bytes(), MapFlags::ANY);
         written.map_err(|error| error.to_string())
     }
 }

@@ -19,8 +19,8 @@ pub(crate) const MANY_ROUNDS: usize = 100;
 /// Of fewer rounds nothing is concluded.
 const ENOUGH: usize = 12;
 
-/// For how long they are tried, for each that is wanted: where others want the processor, many do not
-/// count.
+/// For how long they are tried, for each that is wanted: where others want the processor, many do
+/// not count.
 const LONGEST: Duration = Duration::from_millis(20);
 
 /// The pause between them.
@@ -42,9 +42,9 @@ pub struct Calibration {
     pub cpu_clock: Result<Duration, ProbeError>,
 }
 
-/// Measures both clocks on the calling thread; takes some tenth of a second for each, and six tenths
-/// at most where the CPU is shared with others. What a handler or a buffer costs is not in it, since that is the same
-/// for both.
+/// Measures both clocks on the calling thread; takes some tenth of a second for each, and six
+/// tenths at most where the CPU is shared with others. What a handler or a buffer costs is not in
+/// it, since that is the same for both.
 pub fn calibrate() -> Calibration {
     Calibration {
         cycles: interrupt_cost(Clock::Cycles),
@@ -62,8 +62,8 @@ impl Calibration {
         cost.as_ref().ok().copied()
     }
 
-    /// The clock to take: the hardware's, which also sees code that runs with interrupts off, unless
-    /// there is none or the software's costs less than half.
+    /// The clock to take: the hardware's, which also sees code that runs with interrupts off,
+    /// unless there is none or the software's costs less than half.
     ///
     /// # Errors
     /// If there is neither: why there is no software clock.
@@ -92,8 +92,8 @@ pub(crate) fn period(clock: Clock) -> u64 {
     }
 }
 
-/// Measures one of them; a timer of the kernel's BPF machine interrupts as the software clock does, and is
-/// taken to cost what that does. Zero if the cost is not to be seen.
+/// Measures one of them; a timer of the kernel's BPF machine interrupts as the software clock does,
+/// and is taken to cost what that does. Zero if the cost is not to be seen.
 ///
 /// # Errors
 /// The kernel's refusal, with what would mend it.

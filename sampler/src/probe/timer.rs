@@ -11,7 +11,9 @@ use super::bpf::{BpfRefusal, bpf};
 use super::calibrate::{FEW_ROUNDS, compare, period};
 use crate::attr::Features;
 use crate::bpf::Bpf;
-use crate::{Clock, Config, Counters, Engine, Error, Handler, Intervals, Pid, Target, cpus};
+use crate::{
+    Clock, Config, Counter, Counters, Engine, Error, Handler, Intervals, Pid, Target, cpus,
+};
 
 /// Where a real-time kernel says that it is one.
 const REALTIME: &str = "/sys/kernel/realtime";
@@ -48,7 +50,7 @@ pub fn timer() -> Result<Timer, BpfRefusal> {
         let start = Instant::now();
         loop {
             let counters = handler.counters()?;
-            if counters.get("samples") >= SAMPLES || start.elapsed() > PATIENCE {
+            if counters.get(Counter::Samples) >= SAMPLES || start.elapsed() > PATIENCE {
                 return Ok((pinned, counters));
             }
             // Calls of the kernel should be the exception.
@@ -73,7 +75,7 @@ pub fn timer_cost() -> Result<Duration, Error> {
             bpf.stop_timers(&[cpu]);
             Ok(())
         };
-        let interrupts = || Ok(handler.counters()?.get("own_samples"));
+        let interrupts = || Ok(handler.counters()?.get(Counter::Own));
         compare(FEW_ROUNDS, start, stop, interrupts)
     })
 }
@@ -124,8 +126,8 @@ fn current_cpu() -> u32 {
 }
 
 fn judge(counters: &Counters) -> Result<(), BpfRefusal> {
-    let samples = counters.get("samples");
-    let unknown = counters.get("timer_origin_unknown") + counters.get("timer_late");
+    let samples = counters.get(Counter::Samples);
+    let unknown = counters.get(Counter::TimerOriginUnknown) + counters.get(Counter::TimerLate);
     if samples == 0 {
         return Err(refusal("no timer of the kernel's BPF machine ran out"));
     }
@@ -155,8 +157,10 @@ mod tests {
     #[test]
     fn judged_by_what_is_found() {
         let of = |samples, unknown| {
-            let counted = [("samples", samples), ("timer_origin_unknown", unknown)];
-            judge(&Counters(counted.into()))
+            judge(&Counters::of(&[
+                (Counter::Samples, samples),
+                (Counter::TimerOriginUnknown, unknown),
+            ]))
         };
         assert!(of(16, 0).is_ok());
         assert!(of(16, 3).is_ok());

@@ -59,8 +59,8 @@ pub(crate) fn raise_priority() -> io::Result<()> {
     checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) })
 }
 
-/// Lets the calling thread run before all that have no real-time priority, as the last of those that
-/// have. What it starts has none.
+/// Lets the calling thread run before all that have no real-time priority, as the last of those
+/// that have. What it starts has none.
 pub(crate) fn become_real_time() -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -68,8 +68,8 @@ pub(crate) fn become_real_time() -> io::Result<()> {
     checked(unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) })
 }
 
-/// Where the processor saves components 2 to 7 of its state if each has its own place; 0 for what it
-/// does not have.
+/// Where the processor saves components 2 to 7 of its state if each has its own place; 0 for what
+/// it does not have.
 pub(crate) fn state_places() -> [usize; 6] {
     use std::arch::x86_64::__cpuid_count;
     /// The leaf of saved states.
@@ -162,8 +162,8 @@ fn invalid() -> io::Error {
     io::Error::from_raw_os_error(libc::EINVAL)
 }
 
-/// Maps so many bytes that the kernel shares through a descriptor, from the first one on, to read and to
-/// write. It refuses more than there are.
+/// Maps so many bytes that the kernel shares through a descriptor, from the first one on, to read
+/// and to write. It refuses more than there are.
 fn share(of: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<libc::c_void>> {
     // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
     let base = unsafe {

@@ -115,8 +115,8 @@ pub fn is_main_stack(maps: BorrowedFd<'_>, address: u64) -> io::Result<bool> {
 fn ask(maps: BorrowedFd<'_>, query: &mut Query) -> io::Result<bool> {
     query.size = size_of::<Query>() as u64;
     let query: *mut Query = query;
-    // SAFETY: `query` has the size that it states; the kernel writes to it, and to its name if one is
-    // asked for, which has as many bytes as it says and outlives the call.
+    // SAFETY: `query` has the size that it states; the kernel writes to it, and to its name if one
+    // is asked for, which has as many bytes as it says and outlives the call.
     let asked = checked(unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, query) });
     match asked {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),

@@ -157,7 +157,9 @@ fn system(clock: Clock) -> Result<(), Failed> {
     check(samples(&batches).all(|sample| sample.pid.0 != own), || {
         "the collector's own".to_owned()
     })?;
-    check(counters.get("samples") >= 100, || format!("{counters:?}"))?;
+    check(counters.get(sampler::Counter::Samples) >= 100, || {
+        format!("{counters:?}")
+    })?;
     let idle = samples(&batches).find(|sample| sample.tid == Tid(0));
     check(clock == Clock::Cycles || idle.is_none(), || {
         format!("{idle:?}")
@@ -182,8 +184,8 @@ fn system(clock: Clock) -> Result<(), Failed> {
     check(calls >= 50, || format!("only {calls} of read and write"))
 }
 
-/// While nobody receives, the buffer runs full: every sample that the handler took is delivered as a
-/// sample or as cycles, and with the PCs of the child.
+/// While nobody receives, the buffer runs full: every sample that the handler took is delivered as
+/// a sample or as cycles, and with the PCs of the child.
 fn full(clock: Clock) -> Result<(), Failed> {
     let mut child = Waiting::busy(1)?;
     child.go()?;
@@ -194,7 +196,7 @@ fn full(clock: Clock) -> Result<(), Failed> {
     let (sender, receiver) = sync_channel(0);
     let running = Sampler::open(&config)?.start(sender)?;
     let handler = running.handler().ok_or("no handler")?;
-    while handler.counters()?.get("buffer_full") < 100 {
+    while handler.counters()?.get(sampler::Counter::BufferFull) < 100 {
         std::thread::yield_now();
     }
     running.request_stop();
@@ -205,12 +207,14 @@ fn full(clock: Clock) -> Result<(), Failed> {
     let counters = handler.counters()?;
     let stats = running.stop();
     child.end()?;
-    check(counters.get("cycles_lost") == 0, || format!("{counters:?}"))?;
+    check(counters.get(sampler::Counter::CyclesLost) == 0, || {
+        format!("{counters:?}")
+    })?;
     check(stats.without_room >= 100 && stats.samples > 0, || {
         format!("{stats:?}")
     })?;
     check(
-        stats.samples + stats.without_room == counters.get("samples"),
+        stats.samples + stats.without_room == counters.get(sampler::Counter::Samples),
         || format!("{stats:?} of {counters:?}"),
     )?;
     for record in records {

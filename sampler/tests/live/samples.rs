@@ -290,8 +290,8 @@ fn cost(clock: Clock) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What an interrupt costs is found before sampling begins, which then takes the intervals that were
-/// asked for.
+/// What an interrupt costs is found before sampling begins, which then takes the intervals that
+/// were asked for.
 fn cost_of_opened(engine: Engine, clock: Clock) -> Result<(), Failed> {
     let period = 20 * millisecond(clock);
     let config = Config {

@@ -1,4 +1,5 @@
-//! What only the clock `timer` has to show: its own intervals, and that it finds what it interrupted.
+//! What only the clock `timer` has to show: its own intervals, and that it finds what it
+//! interrupted.
 
 use std::path::Path;
 use std::process::Command;
@@ -77,9 +78,9 @@ fn intervals(_: Clock) -> Result<(), Failed> {
     })
 }
 
-/// Where two samples of a process follow one another without a gap, the second's interval is the time
-/// between them: what a sample weighs is what went by. Over many of them, that is: each callback comes
-/// a little late.
+/// Where two samples of a process follow one another without a gap, the second's interval is the
+/// time between them: what a sample weighs is what went by. Over many of them, that is: each
+/// callback comes a little late.
 fn weights(_: Clock) -> Result<(), Failed> {
     let samples = busy()?;
     let (mut weight, mut time) = (0, 0);

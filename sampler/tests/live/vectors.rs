@@ -7,8 +7,8 @@ use std::process::Command;
 
 use libtest_mimic::{Completion, Failed, Trial};
 use sampler::{
-    Clock, Config, Engine, RawSample, Registers, Share, Target, Tid, UserRegisters, VectorOptions,
-    VectorState, Vectors, probe,
+    Clock, Config, Counter, Engine, RawSample, Registers, Share, Target, Tid, UserRegisters,
+    VectorOptions, VectorState, Vectors, probe,
 };
 
 use crate::programs::Waiting;
@@ -247,13 +247,14 @@ fn vectors(name: &'static str, threads: u32, signals: bool) -> Result<(), Failed
         right += 1;
         cells += usize::from(holds_cell(&program, sample, registers)?);
     }
-    let asked = counters.get("vectors_awaited");
+    let asked = counters.get(Counter::VectorsAwaited);
     println!(
         "    {name}: {right} right, {cells} with their cell, {elsewhere} elsewhere, {asked} asked"
     );
     for (counter, count) in counters.iter() {
-        if counter.starts_with("vectors_") && count > 0 {
-            println!("        {counter}: {count}");
+        let name = counter.name();
+        if name.starts_with("vectors_") && count > 0 {
+            println!("        {name}: {count}");
         }
     }
     check(right > wanted / 2, || format!("{right} records"))?;

@@ -252,7 +252,7 @@ fn share(clock: Clock) -> Result<(), Failed> {
 
 /// A way through the kernel's code reads the kernel's memory, and none of the process.
 fn kernel(clock: Clock) -> Result<(), Failed> {
-    let mut child = Waiting::shell("dd if=/dev/zero of=/dev/null bs=64k")?;
+    let mut child = Waiting::shell("dd if=/dev/zero of=/dev/null bs=1")?;
     child.go()?;
     let target = Target::Processes(vec![child.pid()]);
     let mut recording = Recording::with(&Config {

@@ -88,7 +88,7 @@ fn by_the_name_given() {
     assert_eq!(found(&all, folder.path()), Some((all.join(inside), true)));
 }
 
-/// By the build id under the folder for all.
+/// A debug file is found by the build id under the folder for all.
 #[test]
 fn by_the_build_id() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -19,8 +19,8 @@ fn assembled(folder: &Path, text: &str) -> Binary {
     Binary::open(&object, &Room::new(u64::MAX)).expect("an image")
 }
 
-/// Every address that a function of the name covers is found: with and without a size, of local and of
-/// global ones. Of other names nothing is.
+/// Every address that a function of the name covers is found: with and without a size, of local and
+/// of global ones. Of other names nothing is.
 #[test]
 fn all_addresses_are_found() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -124,8 +124,8 @@ pub(crate) fn bad_company() -> Result<(), Failed> {
     ensure(service.is_alive(), || service.journal())
 }
 
-/// Two users who ask as fast as they are answered: root is answered meanwhile, samples are taken and
-/// saved at the same rate, and what the users cost is not among what sampling costs.
+/// Two users who ask as fast as they are answered: root is answered meanwhile, samples are taken
+/// and saved at the same rate, and what the users cost is not among what sampling costs.
 pub(crate) fn tireless() -> Result<(), Failed> {
     const ROUNDS: usize = 8;
     let service = service("requests_per_minute = 6000")?;

@@ -14,7 +14,7 @@ use protocol::{
 
 use crate::common::{ensure, text};
 use crate::people::{People, Person};
-use crate::reader::{Reader, frames, profile_of, refusal_of, replies, view_of};
+use crate::reader::{Reader, frames, laid_open, profile_of, refusal_of, replies, view_of};
 use crate::service::Service;
 use crate::{ALICE, BOB};
 
@@ -89,8 +89,16 @@ pub(crate) fn requests() -> Result<(), Failed> {
     ];
     for selection in of_others {
         let (view, bytes) = bob.view(&service, selection.clone())?;
-        let rows = view.cycles.len() + view.hotlists.len() + view.calls.len() + view.branches.len();
+        let mut rows = view.hotlists.len() + view.calls.len() + view.branches.len();
+        // Who asks for a range has cycles of all that is theirs: shares are of these.
+        if selection.ranges.is_empty() {
+            rows += view.cycles.len();
+        }
         ensure(rows == 0, || format!("{rows} rows for {selection:?}"))?;
+        ensure(
+            view.subjects.iter().all(|subject| subject.is_of(BOB)),
+            || format!("{:?} for {selection:?}", view.subjects),
+        )?;
         let key = people[0].key.to_be_bytes();
         ensure(!bytes.windows(8).any(|window| window == key), || {
             format!("{selection:?}")
@@ -192,7 +200,8 @@ pub(crate) fn handed_over() -> Result<(), Failed> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;
     let view = view_of(replies(&bytes)?)?;
-    let has = |key: u64| view.windows(8).any(|window| window == key.to_be_bytes());
+    let bytes = laid_open(&view)?;
+    let has = |key: u64| bytes.windows(8).any(|window| window == key.to_be_bytes());
     ensure(has(people[1].key) && !has(people[0].key), || {
         "another's view".to_owned()
     })?;

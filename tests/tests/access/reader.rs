@@ -1,6 +1,7 @@
 //! Readers under any user id: this program again, as that user, which passes bytes between the
 //! test and the service's socket.
 
+use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -83,7 +84,7 @@ impl Reader {
         replies(&self.exchange(service, &frames(request)?)?)
     }
 
-    /// The view of a selection, as a profile and as bytes.
+    /// The view of a selection, as a profile and [laid open](laid_open).
     pub(crate) fn view(
         self,
         service: &Service,
@@ -91,7 +92,7 @@ impl Reader {
     ) -> Result<(Profile, Vec<u8>), Failed> {
         let replies = self.ask(service, &Request::View(selection))?;
         let bytes = view_of(replies)?;
-        Ok((profile_of(&bytes)?, bytes))
+        Ok((profile_of(&bytes)?, laid_open(&bytes)?))
     }
 
     /// Connections that are held until the child's input ends: `count` of them, on each of which
@@ -204,6 +205,21 @@ pub(crate) fn profile_of(bytes: &[u8]) -> Result<Profile, Failed> {
         &[file.path().to_owned()],
         &Filter::default(),
     )?)
+}
+
+/// All bytes of a view, and those of what is packed in it: each value as eight bytes.
+pub(crate) fn laid_open(bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+    let mut file = tempfile::NamedTempFile::new()?;
+    file.write_all(bytes)?;
+    Ok([bytes, &unpacked(file.path())?].concat())
+}
+
+/// The bytes of a database with a row for each value of this one.
+pub(crate) fn unpacked(path: &Path) -> Result<Vec<u8>, Failed> {
+    let folder = tempfile::tempdir()?;
+    let to = folder.path().join("unpacked.db");
+    profiledb::unpack(path, &to)?;
+    Ok(fs::read(to)?)
 }
 
 /// This program as a reader: `exchange SOCKET`, `hold SOCKET COUNT HEX`, `hand-over SOCKET`.

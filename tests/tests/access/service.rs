@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use vcpi_tests::programs::Programs;
 
 use crate::common::text;
-use crate::reader::Reader;
+use crate::reader::{Reader, unpacked};
 
 /// How long the service may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -142,12 +142,15 @@ impl Service {
             .output()
     }
 
-    /// The bytes of all files in the directory of databases.
+    /// The bytes of all files in the directory of databases, and those of what is packed in them.
     pub(crate) fn all_bytes(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, Failed> {
         let mut files = Vec::new();
         for entry in fs::read_dir(self.databases())? {
             let path = entry?.path();
             files.push((path.clone(), fs::read(&path)?));
+            if path.extension().is_some_and(|extension| extension == "db") {
+                files.push((path.clone(), unpacked(&path)?));
+            }
         }
         Ok(files)
     }

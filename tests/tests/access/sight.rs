@@ -128,8 +128,8 @@ const OF_ALL: [&str; 15] = [
     "unreadable",
 ];
 
-/// It keeps its memory to itself from its first steps on. Before these it is hers: an interrupt may fall
-/// there, or into the loader, whose window goes on there. It has hundreds behind them.
+/// It keeps its memory to itself from its first steps on. Before these it is hers: an interrupt may
+/// fall there, or into the loader, whose window goes on there. It has hundreds behind them.
 const CLOSES: &str = "undumpable";
 
 /// Samples in a program of that name, or called from it.

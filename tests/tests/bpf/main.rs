@@ -1,9 +1,9 @@
-//! The engine `bpf` from end to end: no value is wrong, however the ground moves; how much is known;
-//! and that samples are attributed to what ran.
+//! The engine `bpf` from end to end: no value is wrong, however the ground moves; how much is
+//! known; and that samples are attributed to what ran.
 //!
-//! Needs the release build of both programs, root, and a kernel with BPF and BTF. Takes two minutes at
-//! most. `VCPI_TEST_SAMPLES=100000` makes the loads of the first test a long run, and the others as
-//! much longer. Values and shares that were found are printed (`-- --nocapture` is not needed).
+//! Needs the release build of both programs, root, and a kernel with BPF and BTF. Takes two minutes
+//! at most. `VCPI_TEST_SAMPLES=100000` makes the loads of the first test a long run, and the others
+//! as much longer. Values and shares that were found are printed (`-- --nocapture` is not needed).
 
 use std::process::{Command, ExitCode, Stdio};
 

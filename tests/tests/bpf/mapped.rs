@@ -5,7 +5,8 @@ use libtest_mimic::{Completion, Failed};
 use crate::bench::{Bench, percent, samples, seconds};
 use crate::checks::{self, Place, Verdict};
 
-/// Samples of each program in the ordinary run; a long run takes three quarters of what is asked for.
+/// Samples of each program in the ordinary run; a long run takes three quarters of what is asked
+/// for.
 const SAMPLES: u32 = 60_000;
 
 /// Records a fixture with an engine, judges its checks, and demands that of some of them so many

@@ -103,8 +103,8 @@ pub(crate) fn raised(bench: &Bench) -> Result<Completion, Failed> {
     one_program_for(&seconds(samples(6 * SAMPLES)?), bench, "raised", &[])
 }
 
-/// The same where what raises the exception is in no sample: MXCSR, the control word of x87, what the
-/// processor lacks, an address in a vector register.
+/// The same where what raises the exception is in no sample: MXCSR, the control word of x87, what
+/// the processor lacks, an address in a vector register.
 pub(crate) fn asked(bench: &Bench) -> Result<Completion, Failed> {
     one_program_for(&seconds(samples(6 * SAMPLES)?), bench, "asked", &[])
 }
@@ -115,8 +115,8 @@ pub(crate) fn asked_by_ring(bench: &Bench) -> Result<Completion, Failed> {
     by_engine("ring", &time, bench, "asked", &[])
 }
 
-/// Of processes that end by an exception without a handler, nothing is told that stands behind it, though
-/// they are gone when their samples are looked at.
+/// Of processes that end by an exception without a handler, nothing is told that stands behind it,
+/// though they are gone when their samples are looked at.
 pub(crate) fn deaths(bench: &Bench) -> Result<Completion, Failed> {
     one_program_for(&seconds(samples(4 * SAMPLES)?), bench, "deaths", &[])
 }
@@ -127,7 +127,8 @@ pub(crate) fn pages(bench: &Bench) -> Result<Completion, Failed> {
     one_program(bench, "pages", &[&file.display().to_string()])
 }
 
-/// Two objects with the same layout that lie at one address in turn: neither yields the other's values.
+/// Two objects with the same layout that lie at one address in turn: neither yields the other's
+/// values.
 pub(crate) fn objects(bench: &Bench) -> Result<Completion, Failed> {
     let loader = bench.compile("swapped.c", "loader", &["-DLOADER", "-ldl"])?;
     let object = |name: &str, value: &str| {

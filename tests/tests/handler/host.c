@@ -10,32 +10,7 @@
 
 #include "types.h"
 #include "shared.h"
-
-#define MOST_READS 256
-#define MOST_ROWS 16
-#define MOST_ADDRESSES 32
-
-struct test_case {
-	u64 salt;
-	u64 registers[REGISTER_WORDS];
-	/* Of lines, `frames` says whether others write meanwhile. */
-	u32 addresses, kernel, walks, frames;
-	struct range allowed;
-	u64 address[MOST_ADDRESSES];
-	struct row rows[MOST_ROWS];
-};
-
-struct one_read {
-	u64 address;
-	u32 size, kernel;
-};
-
-struct result {
-	/* Failures to read, in the upper half pieces that have changed; or how a walk ended. */
-	u32 outcome, step, tail_words, reads;
-	u64 tail[TAIL_WORDS];
-	struct one_read read[MOST_READS];
-};
+#include "cases.h"
 
 static struct test_case given;
 static struct result result;

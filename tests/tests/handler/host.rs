@@ -1,4 +1,4 @@
-//! The compiled C code, asked through pipes; layouts as in `host.c`.
+//! The compiled C code, asked through pipes.
 
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
@@ -7,81 +7,59 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Rows that a case has at most.
-const MOST_ROWS: usize = 16;
-/// Words of a tail at most.
-const TAIL_WORDS: usize = 1024;
-/// Reads that a result reports.
-const MOST_READS: usize = 256;
+use crate::abi::{self, OneRead, Plain as _, Range, Row, TestCase};
+
 /// Addresses that a case has at most.
-pub(crate) const MOST_ADDRESSES: usize = 32;
-/// Bytes of a result.
-const RESULT: usize = 16 + 8 * TAIL_WORDS + 16 * MOST_READS;
+pub(crate) const MOST_ADDRESSES: usize = abi::MOST_ADDRESSES as usize;
 
 /// What may be read of the kernel in these tests.
 pub(crate) const KERNEL: std::ops::Range<u64> = 0xffff_8880_0000_0400..0xffff_8880_0000_f00c;
 
-/// An unwind row, with numbers that need not mean anything.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Row {
-    pub(crate) kind: u8,
-    pub(crate) register: u8,
-    pub(crate) rbp: u8,
-    pub(crate) cfa_offset: i32,
-    pub(crate) rbp_offset: i32,
-}
-
 /// What the code is asked.
-pub(crate) struct Case(Vec<u8>);
+pub(crate) struct Case(TestCase);
 
 impl Case {
-    fn new(
-        words: impl IntoIterator<Item = u64>,
-        flags: [u32; 4],
-        addresses: &[u64],
-        rows: &[Row],
-    ) -> Self {
-        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-        bytes.extend(flags.into_iter().flat_map(u32::to_ne_bytes));
-        let range = [KERNEL.start, KERNEL.end];
-        bytes.extend(range.into_iter().flat_map(u64::to_ne_bytes));
-        for index in 0..MOST_ADDRESSES {
-            let address = addresses.get(index).copied().unwrap_or_default();
-            bytes.extend(address.to_ne_bytes());
-        }
-        for index in 0..MOST_ROWS {
-            let row = rows.get(index).copied().unwrap_or_default();
-            bytes.extend([row.kind, row.register, row.rbp, 0]);
-            bytes.extend(row.cfa_offset.to_ne_bytes());
-            bytes.extend(row.rbp_offset.to_ne_bytes());
-        }
-        Self(bytes)
+    fn new(given: TestCase) -> Self {
+        let allowed = Range {
+            start: KERNEL.start,
+            end: KERNEL.end,
+        };
+        Self(TestCase { allowed, ..given })
     }
 
     /// Lines of a process, or of the kernel, in memory made up from `salt`; and, if `again`, a
     /// second look: others have [written](is_written) meanwhile.
     pub(crate) fn lines(salt: u64, kernel: bool, addresses: &[u64], again: bool) -> Self {
-        let words = std::iter::once(salt).chain([0; 20]);
-        // There are few.
-        let count = addresses.len().min(MOST_ADDRESSES) as u32;
-        let flags = [count, u32::from(kernel), 0, u32::from(again)];
-        Self::new(words, flags, addresses, &[])
+        let mut address = [0; MOST_ADDRESSES];
+        let count = addresses.len().min(MOST_ADDRESSES);
+        address[..count].copy_from_slice(&addresses[..count]);
+        Self::new(TestCase {
+            salt,
+            // There are few.
+            addresses: count as u32,
+            kernel: kernel.into(),
+            frames: again.into(),
+            address,
+            ..TestCase::default()
+        })
     }
 
-    /// A walk over at most `frames` frames from 20 registers, with 16 rows that lie anywhere.
+    /// A walk over at most `frames` frames from 20 registers, with 16 rows that lie anywhere, whose
+    /// numbers need not mean anything.
     pub(crate) fn walk(salt: u64, registers: &[u64; 20], rows: &[Row], frames: u32) -> Self {
-        let mut words = vec![salt];
-        words.extend(registers);
-        Self::new(words, [0, 0, 1, frames], &[], rows)
+        let mut own = [Row::default(); abi::MOST_ROWS as usize];
+        for (own, row) in own.iter_mut().zip(rows) {
+            *own = *row;
+        }
+        Self::new(TestCase {
+            salt,
+            registers: *registers,
+            walks: 1,
+            frames,
+            rows: own,
+            ..TestCase::default()
+        })
     }
-}
-
-/// One read of memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Read {
-    pub(crate) address: u64,
-    pub(crate) size: u32,
-    pub(crate) kernel: bool,
 }
 
 /// What the code answered.
@@ -92,7 +70,7 @@ pub(crate) struct Answer {
     /// How many lines, or how many frames there are.
     pub(crate) count: u32,
     pub(crate) tail: Vec<u64>,
-    pub(crate) reads: Vec<Read>,
+    pub(crate) reads: Vec<OneRead>,
     /// Pieces that have changed: their number, and which of their words.
     pub(crate) changes: Vec<(usize, u16)>,
 }
@@ -103,14 +81,16 @@ impl Answer {
         let mut words = self.tail.iter().copied();
         let mut pieces = Vec::new();
         while let Some(head) = words.next() {
-            let len = (head >> 57) as usize + 1;
+            let len = (head >> abi::HEAD_ADDRESS_BITS) as usize + 1;
             let mut bytes: Vec<u8> = words
                 .by_ref()
                 .take(len.div_ceil(8))
                 .flat_map(u64::to_ne_bytes)
                 .collect();
             bytes.truncate(len);
-            pieces.push((((head << 7) as i64 >> 7) as u64, bytes));
+            let unused = 64 - abi::HEAD_ADDRESS_BITS;
+            let address = (head << unused).cast_signed() >> unused;
+            pieces.push((address.cast_unsigned(), bytes));
         }
         pieces
     }
@@ -198,32 +178,27 @@ impl Host {
 
     /// Asks one case.
     pub(crate) fn ask(&self, case: &Case) -> Result<Answer> {
-        let bytes = self.0.ask(&case.0, RESULT)?;
-        let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-        let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
-        let (tail, reads) = (half(8) as usize, half(12) as usize);
+        let bytes = self.0.ask(&case.0.to_bytes(), size_of::<abi::Result>())?;
+        let result = abi::Result::get(&bytes);
+        let (tail, reads) = (result.tail_words as usize, result.reads as usize);
         ensure!(
-            tail <= TAIL_WORDS && reads <= MOST_READS,
+            tail <= result.tail.len() && reads <= result.read.len(),
             "{tail} words, {reads} reads"
         );
-        let at = 16 + 8 * TAIL_WORDS;
-        let mut tail: Vec<u64> = (0..tail).map(|index| word(16 + 8 * index)).collect();
-        let changed = (half(0) >> 16) as usize;
+        let mut tail = result.tail[..tail].to_vec();
+        let changed = (result.outcome >> 16) as usize;
         ensure!(changed <= tail.len(), "{changed} of {} words", tail.len());
         let changes = tail.split_off(tail.len() - changed);
-        let change = |word: u64| ((word >> 32) as usize, (word & 0xffff) as u16);
+        let change = |word: u64| {
+            let piece = word >> abi::CHANGE_PIECE_SHIFT;
+            (piece as usize, (word & 0xffff) as u16)
+        };
         Ok(Answer {
-            failures: half(0) & 0xffff,
-            count: half(4),
+            failures: result.outcome & 0xffff,
+            count: result.step,
             changes: changes.into_iter().map(change).collect(),
             tail,
-            reads: (0..reads)
-                .map(|index| Read {
-                    address: word(at + 16 * index),
-                    size: half(at + 16 * index + 8),
-                    kernel: half(at + 16 * index + 12) != 0,
-                })
-                .collect(),
+            reads: result.read[..reads].to_vec(),
         })
     }
 }

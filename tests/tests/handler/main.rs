@@ -4,6 +4,7 @@
 //! The code is compiled with a frame of its own (`host.c`), under the address and the
 //! undefined-behaviour sanitizer, and asked through pipes.
 
+mod abi;
 mod host;
 mod origin;
 mod vectors;
@@ -14,7 +15,8 @@ use std::cell::Cell;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use host::{Case, Host, MOST_ADDRESSES, Row, is_written, read_made_up};
+use abi::{OneRead, Row};
+use host::{Case, Host, MOST_ADDRESSES, is_written, read_made_up};
 
 /// Cases of each property.
 const CASES: u32 = 20_000;
@@ -43,11 +45,11 @@ fn address() -> impl Strategy<Value = u64> {
 }
 
 /// No read but of user memory: that is what a process's code and stack can never get around.
-fn only_user_memory(reads: &[host::Read]) -> Result<(), TestCaseError> {
+fn only_user_memory(reads: &[OneRead]) -> Result<(), TestCaseError> {
     for read in reads {
         let last = read.address.checked_add(u64::from(read.size) - 1);
         prop_assert!(
-            !read.kernel && read.address >> 56 == 0 && last.is_some_and(|last| last >> 56 == 0),
+            read.kernel == 0 && read.address >> 56 == 0 && last.is_some_and(|last| last >> 56 == 0),
             "{read:x?}"
         );
     }
@@ -136,7 +138,7 @@ fn the_kernels_lines_lie_where_they_are_allowed() {
             for one in &got.reads {
                 let end = one.address.checked_add(u64::from(one.size));
                 prop_assert!(
-                    one.kernel
+                    one.kernel != 0
                         && one.address >= host::KERNEL.start
                         && end.is_some_and(|end| end <= host::KERNEL.end),
                     "{one:x?}"
@@ -149,15 +151,15 @@ fn the_kernels_lines_lie_where_they_are_allowed() {
     assert!(read.get() > CASES / 10, "only {read:?} reads");
 }
 
-/// Whatever stack and rows are, a walk ends, goes outward only, reads user memory only, and gives no
-/// more frames than it was asked for.
+/// Whatever stack and rows are, a walk ends, goes outward only, reads user memory only, and gives
+/// no more frames than it was asked for.
 #[test]
 fn hostile_stacks_read_user_memory_only() {
     let host = Host::start().unwrap();
     let row = (0_u8..4, any::<u8>(), 0_u8..4, any::<i32>(), any::<i32>()).prop_map(
         |(kind, register, rbp, cfa_offset, rbp_offset)| Row {
             kind,
-            register: if register < 128 {
+            cfa_register: if register < 128 {
                 4 + (register & 1)
             } else {
                 register
@@ -170,6 +172,7 @@ fn hostile_stacks_read_user_memory_only() {
                 cfa_offset
             },
             rbp_offset: if register & 4 == 0 { -16 } else { rbp_offset },
+            ..Row::default()
         },
     );
     let rows = prop::collection::vec(row, 16);

@@ -8,30 +8,15 @@
 
 #include "types.h"
 #include "shared.h"
+#include "cases.h"
 
-#define MOST_READS 256
-
-static struct {
-	u64 address, bytes;
-} code;
+static struct way_code code;
 
 static u8 *text;
 
-static struct {
-	u64 salt;
-	u64 registers[REGISTER_WORDS];
-	u64 fs_base, gs_base;
-	/* Of an instruction that is only decoded. */
-	u8 bytes[16];
-	u32 bases, most, decodes;
-	/* Of page tables; 0: a way is followed. */
-	u32 levels;
-} given;
+static struct way_case given;
 
-static struct {
-	u32 end, failures, followed, reads;
-	u64 read[MOST_READS];
-} result;
+static struct way_result result;
 
 static u64 mixed(u64 word)
 {

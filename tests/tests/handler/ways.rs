@@ -1,5 +1,5 @@
-//! The handler's way through code: that it decodes as iced does, that it reads what the thread would
-//! load, by the interpreter, and that no code makes it read what it may not.
+//! The handler's way through code: that it decodes as iced does, that it reads what the thread
+//! would load, by the interpreter, and that no code makes it read what it may not.
 
 use std::fs;
 
@@ -10,15 +10,12 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
+use crate::abi::{self, Plain as _, WayCase, WayCode, WayResult};
 use crate::host::{Pipes, mixed, read_made_up};
 
-/// Reads that a result reports.
-const MOST_READS: usize = 256;
-/// Bytes of a result.
-const RESULT: usize = 16 + 8 * MOST_READS;
-/// Lines that a way reads at most, each of them once more, and those that cannot be read: two make a
-/// way's end likely, and the last instruction may meet some more.
-const MOST_LINES: usize = 2 * 96 + 8;
+/// Lines that a way reads at most, each of them once more, and those that cannot be read: two make
+/// a way's end likely, and the last instruction may meet some more.
+const MOST_LINES: usize = 2 * abi::MAX_LINES as usize + 8;
 
 /// Kinds of instructions, as `sampler/bpf/instruction.h` numbers them.
 const END: u32 = 0;
@@ -53,33 +50,35 @@ impl Host {
     /// With code that can be read.
     fn start(text: &Text) -> Result<Self> {
         let host = Self(Pipes::start("ways.c")?);
-        let mut bytes = Vec::from(text.start.to_ne_bytes());
-        bytes.extend((text.bytes.len() as u64).to_ne_bytes());
-        bytes.extend(&text.bytes);
-        host.0.tell(&bytes)?;
+        let code = WayCode {
+            address: text.start,
+            bytes: text.bytes.len() as u64,
+        };
+        host.0.tell(&code.to_bytes())?;
+        host.0.tell(&text.bytes)?;
         Ok(host)
     }
 
     fn ask(&self, case: &Case) -> Result<Answer> {
-        let mut bytes = Vec::new();
-        let mut words = vec![case.salt];
-        words.extend(case.registers);
-        words.extend([0x5555_0000_0000, 0]);
-        bytes.extend(words.into_iter().flat_map(u64::to_ne_bytes));
-        bytes.extend(case.bytes.unwrap_or_default());
-        for half in [1, case.most, u32::from(case.bytes.is_some()), case.levels] {
-            bytes.extend(half.to_ne_bytes());
-        }
-        let bytes = self.0.ask(&bytes, RESULT)?;
-        let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-        let count = half(12);
-        let reads = bytes[16..].chunks_exact(8);
-        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap());
+        let given = WayCase {
+            salt: case.salt,
+            registers: case.registers,
+            fs_base: 0x5555_0000_0000,
+            gs_base: 0,
+            bytes: case.bytes.unwrap_or_default(),
+            bases: 1,
+            most: case.most,
+            decodes: case.bytes.is_some().into(),
+            levels: case.levels,
+        };
+        let bytes = self.0.ask(&given.to_bytes(), size_of::<WayResult>())?;
+        let result = WayResult::get(&bytes);
+        let count = result.reads;
         Ok(Answer {
-            end: half(0),
-            failures: half(4),
-            followed: half(8),
-            reads: reads.map(word).take(count as usize).collect(),
+            end: result.end,
+            failures: result.failures,
+            followed: result.followed,
+            reads: result.read.into_iter().take(count as usize).collect(),
             count,
         })
     }
@@ -246,7 +245,8 @@ fn difference(host: &Host, bytes: [u8; 16], i: &Instruction) -> (u32, Option<Str
     (kind, None)
 }
 
-/// All instructions of this very program are decoded as iced decodes them, and hardly any ends a way.
+/// All instructions of this very program are decoded as iced decodes them, and hardly any ends a
+/// way.
 #[test]
 fn instructions_of_a_program() {
     let text = Text::own().unwrap();

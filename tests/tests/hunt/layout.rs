@@ -1,4 +1,5 @@
-//! Where the runtime of generated programs keeps what blocks use: `fixtures/hunt/hunt.h` in numbers.
+//! Where the runtime of generated programs keeps what blocks use: `fixtures/hunt/hunt.h` in
+//! numbers.
 
 /// Memory that a block sees, in the order of the runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

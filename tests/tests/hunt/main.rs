@@ -2,15 +2,16 @@
 //! can have, recorded with both engines. Whatever is in the database and not among those values is
 //! a finding.
 //!
-//! A program consists of blocks of marked code, in assembly or compiled C, which work on inputs drawn
-//! at its start. It first calls every block with every input once, one instruction at a time, and
-//! notes the state after each; then over and over. `fixtures/hunt/hunt.h` explains it. Programs whose
-//! threads write what others read have invariants instead (`relations.rs`).
+//! A program consists of blocks of marked code, in assembly or compiled C, which work on inputs
+//! drawn at its start. It first calls every block with every input once, one instruction at a time,
+//! and notes the state after each; then over and over. `fixtures/hunt/hunt.h` explains it. Programs
+//! whose threads write what others read have invariants instead (`relations.rs`).
 //!
-//! `VCPI_HUNT_SECONDS`, `VCPI_HUNT_SEED`, `VCPI_HUNT_KIND` and `VCPI_HUNT_PROGRAMS` say what is run;
-//! `cargo xtask hunt` sets them. `VCPI_HUNT_EACH` says for how many seconds each thread of a program
-//! runs (0.6 unless it is set), and `VCPI_HUNT_ENGINES` with which engines. `VCPI_HUNT_LOCK` names a file that is locked while something is
-//! recorded, for hunts that share a machine.
+//! `VCPI_HUNT_SECONDS`, `VCPI_HUNT_SEED`, `VCPI_HUNT_KIND` and `VCPI_HUNT_PROGRAMS` say what is
+//! run; `cargo xtask hunt` sets them. `VCPI_HUNT_EACH` says for how many seconds each thread of a
+//! program runs (0.6 unless it is set), and `VCPI_HUNT_ENGINES` with which engines.
+//! `VCPI_HUNT_LOCK` names a file that is locked while something is recorded, for hunts that share a
+//! machine.
 
 mod block;
 #[path = "../bpf/checks.rs"]
@@ -95,7 +96,8 @@ fn main() -> Result<ExitCode> {
             Ok(Completion::Completed)
         })
     };
-    // Whatever a database says of a marked instruction is among what that instruction can result in.
+    // Whatever a database says of a marked instruction is among what that instruction can result
+    // in.
     let hunt = live("no value in a database is impossible", hunt);
     // Else the first test would show nothing.
     let planted = live("a changed value is found", |range, _| {

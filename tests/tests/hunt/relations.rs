@@ -1,8 +1,8 @@
 //! Programs whose threads, or whose signals' handlers, write what others read: what a reader
 //! computes obeys an invariant, whatever the moment.
 //!
-//! The instruction that is checked mostly has one right result and one wrong one, so that no hotlist
-//! loses it.
+//! The instruction that is checked mostly has one right result and one wrong one, so that no
+//! hotlist loses it.
 
 use std::fmt::Write as _;
 
@@ -302,8 +302,8 @@ impl Writer<'_> {
         self.end("look", i);
     }
 
-    /// An operand at a place of the reader's memory: off the pointer, off a base that was made before,
-    /// by an offset that lies in memory, or by its address.
+    /// An operand at a place of the reader's memory: off the pointer, off a base that was made
+    /// before, by an offset that lies in memory, or by its address.
     fn address(&mut self, place: usize, i: usize, form: u32) -> String {
         match form {
             0 => {

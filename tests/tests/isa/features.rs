@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use anyhow::{Context as _, Result};
 use iced_x86::{Code, CpuidFeature, Instruction, Mnemonic, OpKind};
 
-/// Why an instruction is not to be run, though the interpreter goes on at it: it is the kernel's, or
-/// it changes what the runner itself stands on (segments, access rights of memory).
+/// Why an instruction is not to be run, though the interpreter goes on at it: it is the kernel's,
+/// or it changes what the runner itself stands on (segments, access rights of memory).
 pub(crate) fn unfit(instruction: &Instruction) -> Option<&'static str> {
     use Mnemonic as M;
     let loads_segment = instruction.op0_kind() == OpKind::Register

@@ -5,8 +5,8 @@ use crate::common::ensure;
 use crate::named::{has, listed, record, share};
 use crate::{TestResult, done};
 
-/// A program that makes three functions, and later the fourth where the first lay; `map` says how the
-/// file that names them comes about.
+/// A program that makes three functions, and later the fourth where the first lay; `map` says how
+/// the file that names them comes about.
 fn maker(map: &str) -> String {
     format!(
         "#define _GNU_SOURCE\n#include <stdio.h>\n#include <string.h>\n#include <sys/mman.h>\n\

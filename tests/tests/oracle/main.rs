@@ -13,11 +13,12 @@
 //! depends on vector registers if it goes on where the same window is told those that the
 //! processor had.
 //!
-//! `VCPI_ORACLE_STEPS` sets the steps per program, each of which then starts a window, `VCPI_ORACLE_COMMAND` (words separated by
-//! blanks) replaces the programs; of it, `VCPI_ORACLE_SKIP` system calls are not watched, counted
-//! from the opening of `VCPI_ORACLE_FILE` if that is set; with the file alone the watch begins
-//! when it has been read. Watch programs of one thread: what another one stores between the
-//! interpreter's look and the step shows as a difference.
+//! `VCPI_ORACLE_STEPS` sets the steps per program, each of which then starts a window,
+//! `VCPI_ORACLE_COMMAND` (words separated by blanks) replaces the programs; of it,
+//! `VCPI_ORACLE_SKIP` system calls are not watched, counted from the opening of `VCPI_ORACLE_FILE`
+//! if that is set; with the file alone the watch begins when it has been read. Watch programs of
+//! one thread: what another one stores between the interpreter's look and the step shows as a
+//! difference.
 
 mod check;
 mod compare;

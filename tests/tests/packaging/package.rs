@@ -28,6 +28,7 @@ pub(crate) fn contents() -> TestResult {
     let modes = [
         ("usr/bin/vcpid", 0o755),
         ("usr/bin/vcpi", 0o755),
+        ("usr/lib/x86_64-linux-gnu/vcpi/libvcpi_sqlite.so", 0o644),
         ("etc/vcpi/vcpid.toml", 0o644),
         ("usr/lib/systemd/system/vcpid.service", 0o644),
         ("usr/lib/systemd/system/vcpid.socket", 0o644),

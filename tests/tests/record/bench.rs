@@ -34,8 +34,8 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// A recording into this database; what it is about is sampled a thousand times a second, however
-    /// dear that is here, unless it is said otherwise.
+    /// A recording into this database; what it is about is sampled a thousand times a second,
+    /// however dear that is here, unless it is said otherwise.
     pub(crate) fn record(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.programs.vcpid);
         command.args(["record", "--clock", "cpu-clock", "-o"]);

@@ -74,8 +74,8 @@ pub(crate) fn check() -> TestResult {
     done()
 }
 
-/// Where no rate is asked for, it is one of the round numbers that cost one percent, and it is said which
-/// and why.
+/// Where no rate is asked for, it is one of the round numbers that cost one percent, and it is said
+/// which and why.
 pub(crate) fn default_rate() -> TestResult {
     let bench = Bench::new()?;
     let output = Command::new(&bench.programs.vcpid)
@@ -95,8 +95,8 @@ pub(crate) fn default_rate() -> TestResult {
     done()
 }
 
-/// Who asks for so many samples that a program loses much of its time to them is told so, and who asks for
-/// few is not.
+/// Who asks for so many samples that a program loses much of its time to them is told so, and who
+/// asks for few is not.
 pub(crate) fn dear_rate() -> TestResult {
     let bench = Bench::new()?;
     let said = |rate: &str| {

@@ -214,8 +214,8 @@ pub(crate) fn short_lives() -> TestResult {
     ensure(missed > 0.0, || status.to_string())?;
     ensure(text(&output).contains("vcpi status"), || text(&output))?;
     let told = (sampled + missed * mean) / 1e9;
-    // What vcpid's stand-in uses before the shell begins is sampled, too. What a task uses in its exit
-    // behind the end of its events is in neither: 4 % here, a percent more or less.
+    // What vcpid's stand-in uses before the shell begins is sampled, too. What a task uses in its
+    // exit behind the end of its events is in neither: 4 % here, a percent more or less.
     ensure((used * 0.92..used * 1.08).contains(&told), || {
         format!("{told:.3} s told ({sampled} ns sampled, {missed} missed), {used:.3} s used")
     })?;

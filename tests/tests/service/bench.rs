@@ -312,8 +312,8 @@ pub(crate) fn query<T: FromSql>(database: &Path, sql: &str) -> Result<T, Failed>
     Ok(connection.query_row(sql, [], |row| row.get(0))?)
 }
 
-/// Fails unless SQLite finds the database whole, and every flush in it: the samples per PC are those
-/// that were counted for the flush, but for what was counted as lost.
+/// Fails unless SQLite finds the database whole, and every flush in it: the samples per PC are
+/// those that were counted for the flush, but for what was counted as lost.
 pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
     let connection = Connection::open(database)?;
     let found: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
@@ -358,6 +358,16 @@ impl SmallDisk {
         // Ends with an error when the disk is full, which is meant.
         let _ = fs::write(self.0.join("ballast"), vec![1; 48 << 20]);
         Ok(())
+    }
+
+    /// Fills it but for so many bytes.
+    pub(crate) fn fill_but(&self, room: u64) -> Result<(), Failed> {
+        self.fill()?;
+        let ballast = fs::OpenOptions::new()
+            .write(true)
+            .open(self.0.join("ballast"))?;
+        let length = ballast.metadata()?.len();
+        Ok(ballast.set_len(length.saturating_sub(room))?)
     }
 
     pub(crate) fn empty(&self) -> Result<(), Failed> {

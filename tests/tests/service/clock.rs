@@ -57,8 +57,8 @@ pub(crate) fn set() -> TestResult {
     done()
 }
 
-/// Fails unless intervals follow one another, each of them as long as it can have been, within their
-/// epoch.
+/// Fails unless intervals follow one another, each of them as long as it can have been, within
+/// their epoch.
 fn ensure_plain_times(database: &Path) -> Result<(), Failed> {
     let wrong: i64 = query(
         database,

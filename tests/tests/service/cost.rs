@@ -10,8 +10,8 @@ use crate::bench::{Bench, Burner, Service, ensure_whole, query};
 use crate::common::{ensure, text};
 use crate::{TestResult, done};
 
-/// A budget that no rate keeps has it begin at a lower rate, and lower that further. Each flush has what was spent,
-/// what might have been, and the rate; weights follow the intervals.
+/// A budget that no rate keeps has it begin at a lower rate, and lower that further. Each flush has
+/// what was spent, what might have been, and the rate; weights follow the intervals.
 pub(crate) fn lowered() -> TestResult {
     let bench = Bench::new()?;
     let _burners = [Burner::start()?, Burner::start()?];
@@ -210,10 +210,9 @@ const CHANGES: [(&str, &str, &str); 3] = [
     ("raised", "rate_raised_total", "the rate was raised"),
 ];
 
-/// A service that gets no processor time while many samples are taken takes fewer of them as soon as
-/// it sees that, and says once that it loses them;
-/// its status shows that in all its forms until it is over, and what it costs with the interrupts of
-/// which nothing arrived.
+/// A service that gets no processor time while many samples are taken takes fewer of them as soon
+/// as it sees that, and says once that it loses them; its status shows that in all its forms until
+/// it is over, and what it costs with the interrupts of which nothing arrived.
 pub(crate) fn starved() -> TestResult {
     let bench = Bench::new()?;
     let more = "sampling.rate = 10000\ngovernor.budget_percent = 100.0";

@@ -13,8 +13,8 @@ const RIVALS: usize = 8;
 /// Flushes that are looked at, one a second.
 const FLUSHES: usize = 8;
 
-/// Beside many busy programs few samples are lost, requests are answered, and the end saves what there
-/// is.
+/// Beside many busy programs few samples are lost, requests are answered, and the end saves what
+/// there is.
 pub(crate) fn beside_many() -> TestResult {
     let bench = Bench::new()?;
     let more = "sampling.rate = 4000\ngovernor.budget_percent = 100.0";

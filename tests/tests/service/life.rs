@@ -97,9 +97,9 @@ pub(crate) fn closed_to_others() -> TestResult {
     done()
 }
 
-/// A directory that is opened to others is closed again, and a socket that is closed to them opened;
-/// what only its owner can mend is said, once, for as long as it lasts. Databases are closed by their
-/// own mode all along.
+/// A directory that is opened to others is closed again, and a socket that is closed to them
+/// opened; what only its owner can mend is said, once, for as long as it lasts. Databases are
+/// closed by their own mode all along.
 pub(crate) fn changed_rights() -> TestResult {
     let bench = Bench::new()?;
     let mut service = bench.start(&bench.configure("")?)?;

@@ -142,8 +142,8 @@ impl Drop for Pinned {
     }
 }
 
-/// A processor that can be taken offline. It is online again when this is dropped, and also when the
-/// test is killed: another process waits for its end.
+/// A processor that can be taken offline. It is online again when this is dropped, and also when
+/// the test is killed: another process waits for its end.
 struct Processor {
     number: usize,
     switch: PathBuf,

@@ -111,8 +111,8 @@ pub(crate) fn no_service() -> TestResult {
     done()
 }
 
-/// A service that is stopped is not waited for in silence: whoever asks is told what it is waited for
-/// and where, gives up a status soon, and has the answer when it goes on.
+/// A service that is stopped is not waited for in silence: whoever asks is told what it is waited
+/// for and where, gives up a status soon, and has the answer when it goes on.
 pub(crate) fn stopped_service() -> TestResult {
     let bench = Bench::new()?;
     let mut service = bench.start(&bench.configure("")?)?;

@@ -19,8 +19,8 @@ const RATE: u32 = 256 << 10;
 const PATIENCE: Duration = Duration::from_secs(10);
 const LAST_PATIENCE: Duration = Duration::from_secs(45);
 
-/// While the service waits for the disk it says how it is, and it ends without waiting until the disk
-/// has everything. What was not saved is counted, and the databases are whole.
+/// While the service waits for the disk it says how it is, and it ends without waiting until the
+/// disk has everything. What was not saved is counted, and the databases are whole.
 pub(crate) fn disk() -> TestResult {
     let bench = Bench::new()?;
     let _burners = [Burner::start()?, Burner::start()?];

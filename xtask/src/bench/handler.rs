@@ -1,4 +1,5 @@
-//! What the handler in the kernel takes of an interrupt, by the kernel's own account of BPF programs.
+//! What the handler in the kernel takes of an interrupt, by the kernel's own account of BPF
+//! programs.
 
 use std::fmt::Write as _;
 use std::fs;

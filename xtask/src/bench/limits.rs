@@ -50,8 +50,8 @@ impl Limits {
         Ok(limits)
     }
 
-    /// Has what ends programs wait for the settings. The signals are caught and not blocked: profilers that
-    /// are started would inherit that, and never hear that they are to end.
+    /// Has what ends programs wait for the settings. The signals are caught and not blocked:
+    /// profilers that are started would inherit that, and never hear that they are to end.
     fn put_back_on_signals(&self) -> Result<()> {
         let mut ends = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("catching signals")?;
         let settings = Arc::clone(&self.0);

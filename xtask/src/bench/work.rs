@@ -91,8 +91,8 @@ impl Work {
         self.child.0.id()
     }
 
-    /// From now on the perf events of these processes are on for one piece of each turn, one process
-    /// after the other.
+    /// From now on the perf events of these processes are on for one piece of each turn, one
+    /// process after the other.
     pub(super) fn toggle(&mut self, pids: &[u32]) -> Result<()> {
         self.profilers = pids.len();
         let pids: Vec<_> = pids.iter().map(u32::to_string).collect();
@@ -135,8 +135,8 @@ impl Work {
     }
 }
 
-/// The time of each kind of piece but the first by that of the first, without the turns in which the
-/// machine stood still.
+/// The time of each kind of piece but the first by that of the first, without the turns in which
+/// the machine stood still.
 fn ratios(turns: &[&[u64]], pieces: usize) -> Vec<f64> {
     let most = |piece: usize| STALL * median(turns.iter().map(|took| took[piece] as f64));
     let most: Vec<f64> = (0..pieces).map(most).collect();

@@ -12,10 +12,13 @@ use profiledb::rollup::{Limits, RollUps, Step};
 use profiledb::view::Kinds;
 use profiledb::{Directory, Filter, Profile};
 
-use super::days;
+use super::{days, times};
 
 /// Every hour, day and week is over by then.
 const LATER: i64 = 1 << 62;
+
+/// MiB of an hour of the default configuration.
+pub(super) const HOUR_MIB: f64 = 7.0;
 
 /// Bytes of the default configuration, but for an hour's.
 const USUAL: Limits = Limits {
@@ -32,7 +35,7 @@ const ENOUGH: f64 = 1_000.0;
 ///
 /// # Errors
 /// What a piece fails by.
-pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: u64) -> Result<()> {
+pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: f64) -> Result<()> {
     let limits = match is_told {
         // What is left must be all that there was.
         true => Limits {
@@ -41,7 +44,8 @@ pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: u64) -> Result<()> {
             week: 1 << 40,
         },
         false => Limits {
-            hour: hour_mib << 20,
+            // Far below what a double can count.
+            hour: (hour_mib * f64::from(1 << 20)) as u64,
             ..USUAL
         },
     };
@@ -52,7 +56,7 @@ pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: u64) -> Result<()> {
         .map(drop);
     }
     let of_image = image(folder)?;
-    let before = Sums::of(folder, &of_image)?;
+    let before = Sums::of(&days::files(folder)?, &of_image)?;
     println!("| | MiB | files | processor, s | longest piece, ms |\n|---|---|---|---|---|");
     row("as flushed", folder, &Took::default())?;
     for (name, limits) in [
@@ -63,7 +67,7 @@ pub(crate) fn roll(folder: &Path, is_told: bool, hour_mib: u64) -> Result<()> {
         let took = pieces(folder, &limits, || Ok(()))?;
         row(name, folder, &took)?;
     }
-    let after = Sums::of(folder, &of_image)?;
+    let after = Sums::of(&days::files(folder)?, &of_image)?;
     println!("\n{}", after.compared(&before));
     Ok(())
 }
@@ -90,15 +94,10 @@ fn pieces(folder: &Path, limits: &Limits, mut told: impl FnMut() -> Result<()>) 
 }
 
 fn row(name: &str, folder: &Path, took: &Took) -> Result<()> {
-    let files = days::files(folder)?;
-    let mut bytes = 0;
-    for file in &files {
-        bytes += std::fs::metadata(file)?.len();
-    }
     println!(
         "| {name} | {:.1} | {} | {:.1} | {:.0} |",
-        bytes as f64 / f64::from(1 << 20),
-        files.len(),
+        times::mib(folder)?,
+        days::files(folder)?.len(),
         took.processor.as_secs_f64(),
         took.longest.as_secs_f64() * 1e3,
     );
@@ -130,10 +129,15 @@ fn image(folder: &Path) -> Result<String> {
     Ok((*least.context("no image")?.0).to_owned())
 }
 
+/// Values of a list that stay in any case.
+const MOST_VALUES: usize = 64;
+
 /// What databases tell, added up.
 #[derive(Debug, Default, PartialEq)]
 struct Sums {
-    exact: [u64; 6],
+    exact: [u64; 5],
+    /// A sum of numbers with fractions, in any order.
+    cycles: f64,
     counters: BTreeMap<(String, String), u64>,
     /// Of one image: by address and parameter.
     lists: BTreeMap<(u64, String), BTreeMap<u64, f64>>,
@@ -143,13 +147,15 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(folder: &Path, image: &str) -> Result<Self> {
+    /// Those of databases or folders, of which one at a time is in memory.
+    fn of(paths: &[PathBuf], image: &str) -> Result<Self> {
         let mut sums = Sums::default();
         let kinds = Kinds {
             values: false,
             ..Kinds::default()
         };
-        for path in days::files(folder)? {
+        for path in paths {
+            let path = path.clone();
             let (profile, _) = Profile::load_kinds(&[path], &Filter::default(), kinds)?;
             sums.add(&profile);
         }
@@ -164,7 +170,8 @@ impl Sums {
             calls: false,
             counters: false,
         };
-        for path in days::files(folder)? {
+        for path in paths {
+            let path = path.clone();
             let (profile, _) = Profile::load_kinds(&[path], &filter, kinds)?;
             sums.add_lists(&profile);
         }
@@ -174,15 +181,15 @@ impl Sums {
     fn add(&mut self, profile: &Profile) {
         for row in &profile.cycles {
             self.exact[0] += row.samples;
-            self.exact[1] += row.cycles as u64;
+            self.cycles += row.cycles;
         }
         for row in &profile.branches {
             let times = [row.taken, row.not_taken, row.unknown];
-            for (sum, more) in self.exact[2..5].iter_mut().zip(times) {
+            for (sum, more) in self.exact[1..4].iter_mut().zip(times) {
                 *sum += more;
             }
         }
-        self.exact[5] += profile.calls.iter().map(|row| row.calls).sum::<u64>();
+        self.exact[4] += profile.calls.iter().map(|row| row.calls).sum::<u64>();
         for (key, value) in profile
             .counters
             .iter()
@@ -205,11 +212,46 @@ impl Sums {
         }
     }
 
+    /// Whether what is never thinned is the same.
+    fn is_exact(&self, before: &Sums) -> bool {
+        let off = (self.cycles - before.cycles).abs();
+        self.exact == before.exact
+            && self.counters == before.counters
+            && off <= 1e-9 * before.cycles
+    }
+
+    /// Both, in words.
+    fn exactly(&self, before: &Sums) -> String {
+        let [here, there] = [self, before].map(|sums| (sums.exact, sums.cycles));
+        format!("{here:?} and not {there:?}")
+    }
+
+    /// What is not told once of what was before, if anything is not. Of lists of very many values
+    /// the rare ones are drawn lots for, whatever room there is: these tell how often they were
+    /// reached.
+    fn wrong(&self, before: &Sums) -> Option<String> {
+        if !self.is_exact(before) {
+            return Some(self.exactly(before));
+        }
+        if self.reached != before.reached {
+            return Some(format!("{} and not {}", self.reached, before.reached));
+        }
+        if self.lists.len() != before.lists.len() {
+            let lists = [self.lists.len(), before.lists.len()];
+            return Some(format!("{} lists and not {}", lists[0], lists[1]));
+        }
+        let whole = |values: &BTreeMap<u64, f64>| values.len() <= MOST_VALUES;
+        let mut lists = before.lists.iter().filter(|(_, values)| whole(values));
+        let (key, values) = lists.find(|(key, values)| self.lists.get(*key) != Some(*values))?;
+        let here = self.lists.get(key);
+        Some(format!("{key:?} has {here:?} and not {values:?}"))
+    }
+
     /// How they differ from those of before, in words.
     fn compared(&self, before: &Sums) -> String {
-        let exact = match (self.exact == before.exact, self.counters == before.counters) {
-            (true, true) => "the same".to_owned(),
-            _ => format!("{:?} and not {:?}", self.exact, before.exact),
+        let exact = match self.is_exact(before) {
+            true => "the same".to_owned(),
+            false => self.exactly(before),
         };
         let (mut squares, mut shares, mut lists) = (0.0, 0, 0);
         for (key, values) in &before.lists {
@@ -251,7 +293,10 @@ impl Sums {
 pub(super) fn kills(xtask: &Path, folder: &Path, kills: u32) -> Result<()> {
     let mut coins = Generator::new(1);
     let image = image(folder)?;
-    let before = Sums::of(folder, &image)?;
+    // Together: a kill may leave a week beside the days that it is made of, and readers leave these
+    // out.
+    let all = [folder.to_owned()];
+    let before = Sums::of(&all, &image)?;
     let (mut killed, mut ends) = (0, 0);
     let original: Vec<PathBuf> = days::files(folder)?;
     let kept = folder.with_extension("kept");
@@ -275,9 +320,9 @@ pub(super) fn kills(xtask: &Path, folder: &Path, kills: u32) -> Result<()> {
         let status = child.wait()?;
         // What the next start of the service does first.
         Directory::new(folder)?.recover(|_| false, |_| {})?;
-        if Sums::of(folder, &image)? != before {
+        if let Some(wrong) = Sums::of(&all, &image)?.wrong(&before) {
             bail!(
-                "after {killed} kills not all is told once: see {}",
+                "after {killed} kills not all is told once: {wrong}; see {}",
                 folder.display()
             );
         }

@@ -87,19 +87,26 @@ impl Times {
 /// # Errors
 /// If they cannot be looked at.
 pub(super) fn bytes(name: &str, folder: &Path) -> Result<String> {
-    let mut all = 0;
-    let files = days::files(folder)?;
-    for file in &files {
-        all += std::fs::metadata(file)?.len();
-    }
     let mut text = String::new();
-    let (mib, count) = (all as f64 / f64::from(1 << 20), files.len());
+    let (mib, count) = (mib(folder)?, days::files(folder)?.len());
     write!(
         text,
         "{name}: {mib:.1} MiB in {count} files, {:.1} each",
         mib / count.max(1) as f64
     )?;
     Ok(text)
+}
+
+/// The same in MiB.
+///
+/// # Errors
+/// If they cannot be looked at.
+pub(super) fn mib(folder: &Path) -> Result<f64> {
+    let mut all = 0;
+    for file in days::files(folder)? {
+        all += std::fs::metadata(file)?.len();
+    }
+    Ok(all as f64 / f64::from(1 << 20))
 }
 
 /// The function that has most of the time, of those with names.

@@ -1,5 +1,5 @@
-//! Exact counts of a run, by a simulator: what callgrind writes, read into directions of branches and
-//! targets of calls.
+//! Exact counts of a run, by a simulator: what callgrind writes, read into directions of branches
+//! and targets of calls.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -86,8 +86,8 @@ impl Exact {
     }
 }
 
-/// Whether an object does other things under the simulator: its processor has fewer instructions, so
-/// the C library takes other variants of its functions, and the loader picks them.
+/// Whether an object does other things under the simulator: its processor has fewer instructions,
+/// so the C library takes other variants of its functions, and the loader picks them.
 fn is_other_there(object: &str) -> bool {
     let name = object.rsplit('/').next().unwrap_or(object);
     name.starts_with("libc.so") || name.starts_with("ld-linux")

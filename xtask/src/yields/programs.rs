@@ -1,5 +1,5 @@
-//! The programs that are recorded, and what they do for a few seconds: loads that the project writes
-//! itself (`tests/fixtures/yield`).
+//! The programs that are recorded, and what they do for a few seconds: loads that the project
+//! writes itself (`tests/fixtures/yield`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@ use super::*;
 
 const COST: Duration = Duration::from_micros(10);
 
-/// Two CPUs, of which a share is busy; each sample costs handler and collector something, and time that
-/// does not depend on samples is spent, too.
+/// Two CPUs, of which a share is busy; each sample costs handler and collector something, and time
+/// that does not depend on samples is spent, too.
 struct Machine {
     busy: f64,
     handler: f64,
@@ -439,8 +439,8 @@ fn nothing() {
     }
 }
 
-/// Samples that find no room lower the rate at once, and it is raised again in steps, a minute after
-/// the last of them at the soonest; what they have to do with the budget does not matter.
+/// Samples that find no room lower the rate at once, and it is raised again in steps, a minute
+/// after the last of them at the soonest; what they have to do with the budget does not matter.
 #[test]
 fn overruns() {
     let machine = Machine {

@@ -18,8 +18,8 @@ const WAITING: usize = 16;
 /// How long the loop may take to answer: a flush to a slow disk takes its time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long it may take to say how it is. What it said last is younger than a second then, unless it
-/// is kept waiting: by a slow disk mostly.
+/// How long it may take to say how it is. What it said last is younger than a second then, unless
+/// it is kept waiting: by a slow disk mostly.
 const STATUS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the loop said last of how it is, and when.

@@ -18,7 +18,7 @@ use super::failing::{self, Failing};
 use super::front::{Finished, Outcome};
 use super::identity::ids_are_the_kernels;
 use super::queue::{Batch, Held, Queue};
-use crate::serve::newest::{self, Asking};
+use crate::serve::newest::{self, Answer, Asking};
 use crate::store::wall_now;
 
 /// How the names of views begin while they are being made; they have none afterwards.
@@ -89,8 +89,8 @@ impl Worker {
         }
     }
 
-    /// Makes a view, again if databases were joined meanwhile: such may be in it twice, or not at all.
-    /// Says how long the service's loop was waited for: its user does not rest for that.
+    /// Makes a view, again if databases were joined meanwhile: such may be in it twice, or not at
+    /// all. Says how long the service's loop was waited for: its user does not rest for that.
     fn make_at_one_moment(
         &self,
         job: &Batch,
@@ -134,14 +134,22 @@ impl Worker {
         // Before the files: what is saved meanwhile is in them, and found to be.
         let newest = match asked {
             Some(whose) => self.newest.ask(whose, self.settings.view_bytes, waited),
-            None => Ok(None),
+            None => Ok(Answer::Nothing),
         };
         let mut notes = Vec::new();
-        let newest = newest.unwrap_or_else(|error| {
-            tracing::debug!(%error, "what is not saved yet cannot be had");
-            notes.push(format!("what is not saved yet is not in it: {error}"));
-            None
-        });
+        let newest = match newest {
+            Ok(Answer::Rows(rows)) => Some(rows),
+            Ok(Answer::Nothing) => None,
+            Ok(Answer::Late) => {
+                notes.push("what is not saved yet: the service was busy for too long".to_owned());
+                None
+            }
+            Err(error) => {
+                tracing::debug!(%error, "what is not saved yet cannot be had");
+                notes.push(format!("what is not saved yet: {error}"));
+                None
+            }
+        };
         let sources = databases(&self.directory).map_err(|e| failed(&e))?;
         let place = tempfile::Builder::new()
             .prefix(PREFIX)
@@ -149,7 +157,7 @@ impl Worker {
             .map_err(|e| failed(&e))?;
         let left_out = write_view_with(
             &sources,
-            newest.as_ref(),
+            newest.as_deref(),
             place.path(),
             job.viewer,
             &job.selection,
@@ -247,6 +255,7 @@ pub(super) fn selection_of(wanted: protocol::Selection) -> Selection {
             until,
             images,
             places: None,
+            parameters: Vec::new(),
         },
         ranges: ranges.into_iter().map(range).collect(),
         kinds: Kinds {

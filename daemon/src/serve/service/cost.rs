@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use profiledb::Loss;
 
 use super::{BUDGET, LOSSES, Service};
-use crate::lost::Lost;
+use crate::events::lost::Lost;
 use crate::serve::governor::{Change, Governor, STEP, Spent};
 use crate::serve::losses::Counted;
 use crate::serve::peers::Peers;
@@ -95,8 +95,8 @@ impl Mark {
 }
 
 impl Service {
-    /// A governor for this sampling, which goes on where the last one was if it can, and else begins
-    /// with a trial.
+    /// A governor for this sampling, which goes on where the last one was if it can, and else
+    /// begins with a trial.
     pub(super) fn govern(&mut self, sampling: &Sampling, session: &mut Session) {
         let budget = self.config.governor.budget_percent.0 / 100.0;
         let choices = &sampling.choices;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::procfs;
+use crate::system::procfs;
 
 /// How long it looks at what has come before it ends; what it has is saved after that.
 const LAST_LOOKS: Duration = Duration::from_secs(1);
@@ -113,8 +113,8 @@ pub(super) fn end_in_time(saved: Arc<AtomicBool>) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// An end that is due is put off by the time that the process waited for processors since it was
-    /// asked for, and by no other; the cause is told by it.
+    /// An end that is due is put off by the time that the process waited for processors since it
+    /// was asked for, and by no other; the cause is told by it.
     #[test]
     fn waits_for_processors() {
         let long_ago = Instant::now() - Duration::from_secs(20);

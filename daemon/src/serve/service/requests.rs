@@ -7,10 +7,10 @@ use protocol::Answer;
 use serde_json::{Value, json};
 
 use super::{End, Service};
-use crate::config::Config;
 use crate::serve::peers::Control;
 use crate::serve::status;
 use crate::session::Session;
+use crate::settings::config::Config;
 
 impl Service {
     pub(super) fn answer(&mut self, control: &Control, session: &mut Session) {

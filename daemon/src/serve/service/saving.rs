@@ -9,10 +9,10 @@ use anyhow::{Result, bail};
 use profiledb::is_useless;
 
 use super::{End, SAVING, Service};
-use crate::output::{chain, count};
 use crate::serve::epochs::Due;
 use crate::session::Session;
 use crate::store::Saved;
+use crate::store::output::{chain, count};
 
 impl Service {
     pub(super) fn begin_epoch(&mut self, session: &mut Session) -> Result<()> {

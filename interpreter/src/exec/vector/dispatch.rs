@@ -7,7 +7,7 @@ mod moving;
 
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
-use super::{fused, lanes, masked, masks, text};
+use super::{fused, lanes, masked, masks, sparse, text};
 use crate::decode::Handler;
 use by_lane::is_by_lane;
 use floating::floating;
@@ -29,6 +29,11 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         && instruction.try_immediate(2).is_err()
     {
         return Some(|m, d| lanes::permute::<u64>(m, d, 1, &[2]));
+    }
+    if instruction.encoding() == EncodingKind::EVEX
+        && let Some(handler) = sparse::handler(mnemonic)
+    {
+        return Some(handler);
     }
     moving(mnemonic)
         .or_else(|| integer(mnemonic))
@@ -54,7 +59,7 @@ fn has_vector_operands(instruction: &Instruction) -> bool {
         EncodingKind::VEX => true,
         EncodingKind::EVEX => {
             let by_lane = instruction.has_op_mask() || instruction.is_broadcast();
-            !by_lane || is_by_lane(instruction)
+            !by_lane || is_by_lane(instruction) || sparse::handler(instruction.mnemonic()).is_some()
         }
         _ => false,
     };

@@ -17,11 +17,11 @@ use crate::stop::StopReason;
 use crate::vector::{HALF, Lane, Vector};
 use crate::word::{Width, Word};
 
-/// Has the instruction work in the modes of the moment, or in a rounding that it names itself.
+/// Lets an instruction work in the modes of the moment, or in a rounding that it names itself.
 ///
 /// An error if it raises an exception that the program can have asked for: MXCSR, which says so, is
-/// mostly not known. Where the program may have a handler, any operation may raise one then. Where it
-/// has none, an inexact result does not count: every other one is, and the program is to go on.
+/// mostly not known. Where the program may have a handler, any operation may raise one then. Where
+/// it has none, an inexact result does not count: every other one is, and the program is to go on.
 pub(super) fn in_mode<T>(
     m: &mut Machine<'_>,
     d: &Decoded,
@@ -414,13 +414,13 @@ pub(super) fn to_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) 
     })
 }
 
-/// To a 32-bit integer.
+/// Converts a lane to a 32-bit integer.
 pub(super) fn to_i32<F: Float>(lane: F, cut: bool, mode: Mode<'_>) -> Option<i32> {
     // 32 bits were asked for: nothing is cut off here.
     lane.to_integer(32, cut, mode).map(|value| value as i32)
 }
 
-/// To an unsigned 32-bit integer.
+/// Converts a lane to an unsigned 32-bit integer.
 pub(super) fn to_u32<F: Float>(lane: F, cut: bool, mode: Mode<'_>) -> Option<u32> {
     lane.to_unsigned(32, cut, mode).map(|value| value as u32)
 }

@@ -14,7 +14,7 @@ use crate::vector::Lane;
 /// How results are rounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
-    /// To the nearest, ties to even.
+    /// Rounds to the nearest, ties to even.
     Nearest,
     /// Towards negative infinity.
     Down,
@@ -25,7 +25,7 @@ pub(super) enum Rounding {
 }
 
 impl Rounding {
-    /// By their numbers in control fields.
+    /// All roundings, by their numbers in control fields.
     pub(super) const ALL: [Self; 4] = [Self::Nearest, Self::Down, Self::Up, Self::Zero];
 
     /// The one that the low two bits of a control field name.
@@ -41,7 +41,7 @@ pub(super) struct Mode<'a> {
     rounding: Option<Rounding>,
     /// Subnormal numbers are known to be numbers like others.
     gradual: bool,
-    /// Is set by an operation that raises an exception, where a program can have asked for it.
+    /// An operation that raises an exception sets this, where a program can have asked for it.
     raised: Option<&'a Cell<bool>>,
 }
 
@@ -49,8 +49,9 @@ impl<'a> Mode<'a> {
     /// Flush-to-zero, denormals-are-zero.
     const FLUSH: u32 = 1 << 15 | 1 << 6;
 
-    /// The modes in a value of MXCSR. What an operation raises is noted in `raised`. If MXCSR is known,
-    /// and has all exceptions masked, none is; if it has not, whatever works with it may raise one.
+    /// The modes in a value of MXCSR. What an operation raises is noted in `raised`. If MXCSR is
+    /// known, and has all exceptions masked, none is; if it has not, whatever works with it may
+    /// raise one.
     pub(super) fn of(mxcsr: Option<u32>, raised: &'a Cell<bool>) -> Self {
         let masked = mxcsr.map(is_masked);
         if masked == Some(false) {
@@ -72,7 +73,7 @@ impl<'a> Mode<'a> {
         }
     }
 
-    /// With all exceptions suppressed.
+    /// The mode with all exceptions suppressed.
     pub(super) fn suppressed(self) -> Self {
         Self {
             raised: None,
@@ -80,7 +81,7 @@ impl<'a> Mode<'a> {
         }
     }
 
-    /// With the usual modes, whatever they are: what is raised is mostly the same.
+    /// The mode with the usual bits, whatever they are: what is raised is mostly the same.
     pub(super) fn assumed(self) -> Self {
         Self {
             rounding: Some(Rounding::Nearest),
@@ -96,7 +97,7 @@ impl<'a> Mode<'a> {
         }
     }
 
-    /// With a known rounding.
+    /// The mode with a known rounding.
     pub(super) fn rounded(self, rounding: Rounding) -> Self {
         Self {
             rounding: Some(rounding),
@@ -138,17 +139,18 @@ pub(super) trait Float: Lane + PartialOrd {
     /// How both compare; `Some(None)`: they do not.
     /// `signals`: a NaN of any kind raises an exception.
     fn compare(self, other: Self, signals: bool, mode: Mode<'_>) -> Option<Option<Ordering>>;
-    /// To an integer in the way that bits 0 to 2 of `control` say.
+    /// Rounds to an integer in the way that bits 0 to 2 of `control` say.
     fn round(self, control: u8, mode: Mode<'_>) -> Option<Self>;
-    /// To a double: always exact.
+    /// Widens to a double, which is always exact.
     fn widen(self, mode: Mode<'_>) -> Option<f64>;
-    /// From a double.
+    /// Narrows a double.
     fn narrow(value: f64, mode: Mode<'_>) -> Option<Self>;
-    /// From an integer.
+    /// Converts an integer to this type.
     fn from_integer(value: i128, mode: Mode<'_>) -> Option<Self>;
-    /// To an integer of 32 or 64 bits, cut off or rounded. What does not fit is the least integer.
+    /// Converts to an integer of 32 or 64 bits, cut off or rounded. What does not fit is the least
+    /// integer.
     fn to_integer(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<i64>;
-    /// To an unsigned integer. What does not fit is the greatest.
+    /// Converts to an unsigned integer. What does not fit is the greatest.
     fn to_unsigned(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<u64>;
 }
 
@@ -166,9 +168,9 @@ macro_rules! float {
             }
 
             /// Whether an operation on these raises an exception other than that of an inexact
-            /// result: an invalid operand or result, a subnormal operand, an overflow (seen from the
-            /// result to the nearest), a result so small that it may be subnormal. A zero that is
-            /// no underflow is not `tiny`.
+            /// result: an invalid operand or result, a subnormal operand, an overflow (seen from
+            /// the result to the nearest), a result so small that it may be subnormal. A zero that
+            /// is no underflow is not `tiny`.
             fn raises(operands: &[$float], result: $float, tiny: bool) -> bool {
                 let nan = operands.iter().any(|operand| operand.is_nan());
                 let finite = operands.iter().all(|operand| operand.is_finite());
@@ -413,7 +415,7 @@ macro_rules! float {
                 }
             }
 
-            /// To an integer, cut off or rounded.
+            /// The value as an integer, cut off or rounded.
             fn rounded_or_cut(value: $float, cut: bool, mode: Mode<'_>) -> Option<f64> {
                 let result = if cut || value == value.trunc() || value.is_nan() {
                     value.trunc()
@@ -425,7 +427,7 @@ macro_rules! float {
                 certain.then_some(f64::from(result))
             }
 
-            /// To an integer.
+            /// The value rounded to an integer.
             fn whole(value: $float, rounding: Rounding) -> $float {
                 match rounding {
                     Rounding::Nearest => value.round_ties_even(),

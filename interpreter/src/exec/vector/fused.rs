@@ -47,7 +47,7 @@ fn scalar<F: Float>(m: &mut Machine<'_>, d: &Decoded, order: [usize; 3], signs: 
     write(m, d, 0, &result)
 }
 
-/// On the lowest `count` lanes; the others stay.
+/// Multiplies and adds the lowest `count` lanes; the others stay.
 fn fused<F: Float>(
     m: &mut Machine<'_>,
     d: &Decoded,

@@ -2,7 +2,8 @@
 
 use iced_x86::{Mnemonic, Register};
 
-use super::{Done, immediate, int, lane_pairs, lanes, masks, read, size, write};
+use super::sparse::conflict;
+use super::{Done, immediate, int, lane_pairs, lanes, masks, read, size, unary, write};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine};
 use crate::vector::{Lane, Vector};
@@ -215,6 +216,8 @@ fn shifting(mnemonic: Mnemonic) -> Option<Handler> {
         M::Vpshrdvw => |m, d| lane_triples(m, d, |a, b, by: u16| down_16(a, b, by.into())),
         M::Vpshrdvd => |m, d| lane_triples(m, d, down_32),
         M::Vpshrdvq => |m, d| lane_triples(m, d, |a, b, by: u64| down_64(a, b, by as u32 & 63)),
+        M::Vpconflictd => |m, d| unary(m, d, |s, bytes| conflict(s, bytes, |bits| bits as u32)),
+        M::Vpconflictq => |m, d| unary(m, d, |s, bytes| conflict(s, bytes, |bits| bits)),
         M::Vplzcntd => |m, d| lanes(m, d, u32::leading_zeros),
         M::Vplzcntq => |m, d| lanes(m, d, |a: u64| u64::from(a.leading_zeros())),
         M::Vpopcntb => |m, d| lanes(m, d, |a: u8| a.count_ones() as u8),

@@ -1,7 +1,8 @@
 //! Loads and stores of chosen lanes, and gathers.
 
-use iced_x86::{Mnemonic, OpKind, Register};
+use iced_x86::{Mnemonic, OpKind};
 
+use super::sparse::Places;
 use super::{Done, number, read, size, write};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine, RDI};
@@ -93,36 +94,13 @@ fn gather<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Don
     let instruction = d.instruction();
     let mask = read(m, d, 2)?;
     let old = read(m, d, 0)?;
-    let indices = super::vector_register(m, instruction.memory_index());
     let count = (size(d, 0) / L::BYTES).min(instruction.memory_index().size() / I::BYTES);
-    let base = match instruction.memory_base() {
-        Register::None => Some(0),
-        register => m.register(register).all(),
-    };
-    let segment = m.segment_base(instruction.memory_segment());
-    let is_narrow = instruction.memory_base().is_gpr32();
-    let width = width::<L>()?;
+    let (width, places) = (width::<L>()?, Places::of(m, instruction));
     let mut result = Vector::ZERO;
     for i in 0..count {
-        let index = indices.lane::<I>(i).map(Into::into);
-        let address = base
-            .zip(segment)
-            .zip(index)
-            .map(|((base, segment), index)| {
-                let scaled = (index as u64).wrapping_mul(instruction.memory_index_scale().into());
-                let offset = base
-                    .wrapping_add(scaled)
-                    .wrapping_add(instruction.memory_displacement64());
-                let offset = if is_narrow {
-                    offset & Width::B32.mask()
-                } else {
-                    offset
-                };
-                offset.wrapping_add(segment)
-            });
         let lane = match chosen::<L>(&mask, i) {
             Some(false) => old.lane::<L>(i),
-            Some(true) => Vector::from_word(m.load(address, width)?).lane(0),
+            Some(true) => Vector::from_word(m.load(places.at::<I>(i), width)?).lane(0),
             None => {
                 m.check_unknown()?;
                 None

@@ -90,7 +90,7 @@ impl Text {
         Self { elements, within }
     }
 
-    /// Whether it ends within the register.
+    /// Whether the text ends within the register.
     fn ends(&self, control: Control) -> Truth {
         self.within[control.count() - 1].map(|within| !within)
     }

@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 18] = [
+const MEANINGS: [(&str, &str); 19] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -73,6 +73,10 @@ const MEANINGS: [(&str, &str); 18] = [
     (
         "events_left_out",
         "what these were reached; what others stand for them is right on average",
+    ),
+    (
+        "values_left_out",
+        "depend on vector registers, in samples that were not chosen to bring these",
     ),
     (
         "buffer_full",

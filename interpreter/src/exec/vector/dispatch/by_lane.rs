@@ -139,6 +139,8 @@ pub(super) fn is_by_lane(instruction: &Instruction) -> bool {
             | M::Vprolvq
             | M::Vprorvd
             | M::Vprorvq
+            | M::Vpconflictd
+            | M::Vpconflictq
             | M::Vplzcntd
             | M::Vplzcntq
             | M::Vpopcntb

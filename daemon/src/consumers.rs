@@ -1,0 +1,101 @@
+//! The consumers of the events of windows, one file each, registered with one line each.
+
+mod branches;
+mod calls;
+mod coverage;
+mod returns;
+mod squares;
+pub(crate) mod tables;
+mod values;
+
+pub(crate) use self::branches::Branches;
+pub(crate) use self::calls::Calls;
+pub(crate) use self::coverage::Coverage;
+pub(crate) use self::values::Values;
+use crate::events::{
+    At, Call, Consumer, Context, Ending, Event, Load, Options, PcId, Shared, Store, Target,
+};
+
+/// Makes one consumer of several, which hands each event to each of them in turn. Which ones there
+/// are is known when the program is built, so nothing is looked up at an event.
+macro_rules! consumers {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty,)*) => {
+        /// All consumers.
+        #[derive(Debug)]
+        pub(crate) struct Consumers {
+            $($(#[$doc])* pub(crate) $name: $kind,)*
+        }
+
+        impl Consumer for Consumers {
+            fn new(options: &Options) -> Self {
+                Self { $($name: <$kind>::new(options),)* }
+            }
+
+            fn begins(&mut self, shared: &mut Shared, window: &Context) {
+                $(self.$name.begins(shared, window);)*
+            }
+
+            #[inline(always)]
+            fn instruction(&mut self, shared: &mut Shared, at: &At<'_>) {
+                $(self.$name.instruction(shared, at);)*
+            }
+
+            #[inline(always)]
+            fn values(&mut self, shared: &mut Shared, at: &At<'_>, events: &[Event]) {
+                $(self.$name.values(shared, at, events);)*
+            }
+
+            #[inline(always)]
+            fn branch(&mut self, shared: &mut Shared, at: &At<'_>, taken: Option<bool>) {
+                $(self.$name.branch(shared, at, taken);)*
+            }
+
+            fn call(&mut self, shared: &mut Shared, at: &At<'_>, call: &Call<'_>) {
+                $(self.$name.call(shared, at, call);)*
+            }
+
+            fn jump(&mut self, shared: &mut Shared, at: &At<'_>, site: PcId, target: Target) {
+                $(self.$name.jump(shared, at, site, target);)*
+            }
+
+            #[inline(always)]
+            fn returns(&mut self, shared: &mut Shared, at: &At<'_>) {
+                $(self.$name.returns(shared, at);)*
+            }
+
+            #[inline(always)]
+            fn leads(&mut self, shared: &mut Shared, at: &At<'_>, destination: u64) {
+                $(self.$name.leads(shared, at, destination);)*
+            }
+
+            #[inline(always)]
+            fn load(&mut self, shared: &mut Shared, at: &At<'_>, load: &Load) {
+                $(self.$name.load(shared, at, load);)*
+            }
+
+            #[inline(always)]
+            fn store(&mut self, shared: &mut Shared, at: &At<'_>, store: &Store) {
+                $(self.$name.store(shared, at, store);)*
+            }
+
+            fn ends(&mut self, shared: &mut Shared, window: &Context, ending: &Ending) {
+                $(self.$name.ends(shared, window, ending);)*
+            }
+
+            fn count(&self, add: &mut dyn FnMut(&'static str, &'static str, u64)) {
+                $(self.$name.count(add);)*
+            }
+        }
+    };
+}
+
+consumers! {
+    /// What windows reach, and how much of that is known.
+    coverage: Coverage,
+    /// Calls and indirect jumps.
+    calls: Calls,
+    /// Directions of conditional branches.
+    branches: Branches,
+    /// Value profiles.
+    values: Values,
+}

@@ -1,0 +1,199 @@
+//! What has been collected since the last flush: cycles, what the consumers of windows keep,
+//! counters.
+//!
+//! Memory is bounded: every entry is counted against a budget, and when it is used up the
+//! caller flushes. Should that fail, what does not fit is counted as lost.
+
+mod copy;
+mod tally;
+
+use std::collections::BTreeMap;
+
+use hotlist::Generator;
+use profiledb::{LOST, Loss};
+use rustc_hash::FxHashMap;
+
+pub(crate) use self::copy::Wanted;
+use self::tally::Tally;
+use crate::consumers::Consumers;
+use crate::events::lost::Lost;
+use crate::events::{Consumer, Options, Owner, PcId, Shared};
+use crate::machine::place::Pc;
+
+/// Where an interrupt came, called by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Arrival {
+    owner: Owner,
+    pc: Pc,
+    caller: Option<Pc>,
+}
+
+/// Interrupts at a PC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cycles {
+    pub(crate) pc: PcId,
+    pub(crate) caller: Option<PcId>,
+    pub(crate) samples: u64,
+    pub(crate) weight: u64,
+}
+
+/// Everything collected since the last flush.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    options: Options,
+    pub(crate) shared: Shared,
+    /// What windows find.
+    pub(crate) consumers: Consumers,
+    /// By the places themselves: for most samples this is all that is looked up.
+    cycles: FxHashMap<Arrival, Cycles>,
+    pub(crate) tally: Tally,
+    /// By the places of the names, which is all that counting has to look at.
+    counts: FxHashMap<[usize; 2], (&'static str, &'static str, u64)>,
+    /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
+    pub(crate) evenness: f64,
+}
+
+/// Rough size of an entry with its share of the hash table, in bytes.
+const CYCLES_BYTES: usize = 2 * size_of::<(Arrival, Cycles)>();
+
+impl Tables {
+    /// Empty tables with room for `budget` bytes.
+    pub(crate) fn new(options: &Options, budget: usize, coins: Generator) -> Self {
+        Self {
+            options: *options,
+            shared: Shared::new(budget, coins),
+            consumers: Consumers::new(options),
+            cycles: FxHashMap::default(),
+            tally: Tally::default(),
+            counts: FxHashMap::default(),
+            evenness: 1.0,
+        }
+    }
+
+    /// Empty tables for the same windows, in which no coin is tossed.
+    fn empty(&self, budget: usize) -> Self {
+        Self::new(&self.options, budget, Generator::new(0))
+    }
+
+    /// Takes what was collected. What is left is empty, for windows of the same kind, and goes on
+    /// tossing the same coins.
+    pub(crate) fn take(&mut self) -> Self {
+        let mut empty = self.empty(self.shared.budget.most());
+        std::mem::swap(&mut empty.shared.coins, &mut self.shared.coins);
+        std::mem::replace(self, empty)
+    }
+
+    /// Bytes in use, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.shared.budget.used()
+    }
+
+    /// Whether a flush is due for want of room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.shared.budget.is_full()
+    }
+
+    /// What was lost.
+    pub(crate) fn lost(&self) -> &Lost {
+        &self.shared.lost
+    }
+
+    /// Adds to a counter; `kind` and `name` as in the table `counter` of the database.
+    pub(crate) fn count(&mut self, kind: &'static str, name: &'static str, n: u64) {
+        if n == 0 {
+            return;
+        }
+        let places = [kind.as_ptr().addr(), name.as_ptr().addr()];
+        let counter = self.counts.entry(places).or_insert((kind, name, 0));
+        counter.2 = counter.2.saturating_add(n);
+    }
+
+    /// All counters, by kind and name. Losses are there even if there were none, so that a reader
+    /// sees what was watched.
+    pub(crate) fn counters(&self) -> BTreeMap<(&'static str, &'static str), u64> {
+        let mut counters = BTreeMap::new();
+        // The same words may stand in several places.
+        let mut add = |kind, name, n| {
+            let counter = counters.entry((kind, name)).or_insert(0_u64);
+            *counter = counter.saturating_add(n);
+        };
+        let mut add_some = |kind, name, n| {
+            if n > 0 {
+                add(kind, name, n);
+            }
+        };
+        self.consumers.count(&mut add_some);
+        for (kind, name, n) in self.tally.each() {
+            add_some(kind, name, n);
+        }
+        let lost = self.shared.lost.each();
+        let lost = lost.map(|(loss, n)| (LOST, loss.name(), n));
+        for (kind, name, n) in self.counts.values().copied().chain(lost) {
+            add(kind, name, n);
+        }
+        counters
+    }
+
+    /// Counts interrupts and the sum of their intervals. Where there is no room for the caller, it
+    /// is left out; where there is none at all, they are counted as lost. Returns the caller's
+    /// index.
+    pub(crate) fn add_cycles(
+        &mut self,
+        owner: Owner,
+        pc: Pc,
+        caller: Option<Pc>,
+        samples: u64,
+        weight: u64,
+    ) -> Option<PcId> {
+        let key = Arrival { owner, pc, caller };
+        let cycles = match self.cycles.get_mut(&key) {
+            Some(cycles) => cycles,
+            None => match self.new_cycles(key) {
+                Some(cycles) => cycles,
+                None => {
+                    self.shared.lost.count(Loss::TableFullSamples, samples);
+                    return None;
+                }
+            },
+        };
+        cycles.samples = cycles.samples.saturating_add(samples);
+        cycles.weight = cycles.weight.saturating_add(weight);
+        cycles.caller
+    }
+
+    /// Where interrupts are counted that come there for the first time; `None` if there is no room.
+    fn new_cycles(&mut self, key: Arrival) -> Option<&mut Cycles> {
+        let pc = self.shared.pc(key.pc)?;
+        let caller = key.caller.and_then(|caller| self.shared.pc(caller));
+        let key = Arrival {
+            caller: key.caller.filter(|_| caller.is_some()),
+            ..key
+        };
+        if !self.cycles.contains_key(&key) {
+            if self.shared.budget.is_over_full() {
+                return None;
+            }
+            self.shared.budget.charge(CYCLES_BYTES);
+        }
+        Some(self.cycles.entry(key).or_insert(Cycles {
+            pc,
+            caller,
+            samples: 0,
+            weight: 0,
+        }))
+    }
+
+    /// The interrupts at each PC, whose they are, and who called.
+    pub(crate) fn cycles(&self) -> impl Iterator<Item = (Owner, Cycles)> {
+        self.cycles.iter().map(|(key, cycles)| (key.owner, *cycles))
+    }
+
+    /// The samples of each owner.
+    pub(crate) fn samples(&self) -> FxHashMap<Owner, u64> {
+        let mut samples = FxHashMap::default();
+        for (key, cycles) in &self.cycles {
+            *samples.entry(key.owner).or_insert(0) += cycles.samples;
+        }
+        samples
+    }
+}

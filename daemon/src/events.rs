@@ -1,0 +1,215 @@
+//! The events of a window, and what consumes them.
+//!
+//! The interpreter says what each instruction does, by process addresses. The stage
+//! ([`crate::pipeline::stage`]) turns that into events of the program: instructions by image and
+//! address, calls with their site and callee, jumps, returns. Every [`Consumer`] gets all events in
+//! order.
+//!
+//! A consumer overrides the methods of the events that it wants. The other methods are empty and
+//! are inlined, so an event that nobody wants costs no instruction. The same holds for a consumer
+//! that is not registered ([`crate::consumers`]).
+
+mod budget;
+pub(crate) mod lost;
+mod shared;
+mod sites;
+
+use interpreter::{Parameter, StopReason, Word};
+
+pub(crate) use self::shared::{Owner, PcId, Shared, SubjectId};
+pub(crate) use self::sites::{NONE, Site, SiteId};
+use crate::machine::images::Others;
+
+/// A value event; `None`: a window reached the instruction, but its value is not known.
+pub(crate) type Event = (Parameter, Option<u64>);
+
+/// What all events of one window have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    /// Whose sample the window begins at.
+    pub(crate) owner: Owner,
+    /// The window runs kernel code.
+    pub(crate) is_kernel: bool,
+    /// Number of the window, from 1.
+    pub(crate) number: u64,
+    /// Wall-clock time of the sample, ns of the Unix epoch.
+    pub(crate) time: u64,
+    /// How often the events of the window count: its interval may be longer than the mean.
+    pub(crate) times: u32,
+    /// The part of each branch and call that counts. Branches and calls are events of executions,
+    /// and have no counts of time beside them.
+    pub(crate) part: f64,
+}
+
+/// Where in its window an event is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'a> {
+    /// What holds for the whole window.
+    pub(crate) window: &'a Context,
+    /// The instruction. `None`: the shared tables had no room for it, and counted that.
+    pub(crate) site: Option<SiteId>,
+    /// Which of the window's instructions this is, from 1.
+    pub(crate) depth: u32,
+    /// The call site of the function that runs, if that is known.
+    pub(crate) caller: Option<PcId>,
+}
+
+/// Where a call or a jump leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Nothing is known of it.
+    Unknown,
+    /// This place, for which the shared tables have no room.
+    NoRoom,
+    /// This place.
+    Known(PcId),
+}
+
+impl Target {
+    /// The index of the place, if there is one.
+    pub(crate) fn id(self) -> Option<PcId> {
+        match self {
+            Self::Known(id) => Some(id),
+            Self::Unknown | Self::NoRoom => None,
+        }
+    }
+}
+
+/// A call, or a jump that takes the place of a call and a return.
+#[expect(
+    dead_code,
+    reason = "consumers may ask for more than those of today do"
+)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    /// The call instruction.
+    pub(crate) site: PcId,
+    /// The function that is called. Stubs on the way are left out.
+    pub(crate) callee: Target,
+    /// A jump to another function: that one returns to the caller of the present function.
+    pub(crate) is_tail_call: bool,
+    /// What is handed over; `None` where nobody asked for it, or where the callee is denied.
+    pub(crate) arguments: Option<Arguments<'a>>,
+}
+
+/// The registers that may hold arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arguments<'a> {
+    /// The registers at the call.
+    pub(crate) registers: &'a interpreter::Call,
+    /// The registers beside the platform's that the callee's language uses.
+    pub(crate) others: Option<Others>,
+    /// The lowest 64 bits of xmm0 to xmm7, where they are wanted.
+    pub(crate) vectors: Option<&'a [Word; 8]>,
+}
+
+/// An access to memory of at most 8 bytes.
+#[expect(
+    dead_code,
+    reason = "consumers may ask for more than those of today do"
+)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// The process address, if that is known.
+    pub(crate) address: Option<u64>,
+    /// How many bytes the instruction loads.
+    pub(crate) bytes: u32,
+    /// Whether all of these bytes are known.
+    pub(crate) is_known: bool,
+}
+
+/// A store to memory of at most 8 bytes.
+#[expect(
+    dead_code,
+    reason = "consumers may ask for more than those of today do"
+)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Store {
+    /// The process address, if that is known.
+    pub(crate) address: Option<u64>,
+    /// How many bytes the instruction stores.
+    pub(crate) bytes: u32,
+    /// What it stores, if all of that is known.
+    pub(crate) value: Option<u64>,
+}
+
+/// How a window ended.
+#[expect(
+    dead_code,
+    reason = "consumers may ask for more than those of today do"
+)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    /// Instructions that were interpreted to their end.
+    pub(crate) instructions: u32,
+    /// Why there are no more.
+    pub(crate) stop: StopReason,
+}
+
+/// What is settled before the first event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// The settings of each hotlist.
+    pub(crate) lists: hotlist::Config,
+    /// Instructions of a window, at most.
+    pub(crate) window: u32,
+    /// Whether hotlists are kept apart by the call site of their function.
+    pub(crate) by_caller: bool,
+}
+
+/// Something that the events of windows go to.
+///
+/// Memory is bounded: a consumer charges what it keeps to the budget of [`Shared`], and counts what
+/// finds no room. A consumer goes with the tables of its flush interval.
+pub(crate) trait Consumer {
+    /// An empty one.
+    fn new(options: &Options) -> Self;
+
+    /// A window begins.
+    #[inline(always)]
+    fn begins(&mut self, _shared: &mut Shared, _window: &Context) {}
+
+    /// A window reaches an instruction. What the instruction does comes behind this.
+    #[inline(always)]
+    fn instruction(&mut self, _shared: &mut Shared, _at: &At<'_>) {}
+
+    /// All values of one instruction.
+    #[inline(always)]
+    fn values(&mut self, _shared: &mut Shared, _at: &At<'_>, _events: &[Event]) {}
+
+    /// The direction of a conditional branch; `None`: it is not known, and the window ends.
+    #[inline(always)]
+    fn branch(&mut self, _shared: &mut Shared, _at: &At<'_>, _taken: Option<bool>) {}
+
+    /// A call. What follows runs in the callee, which `at.caller` does not say yet.
+    #[inline(always)]
+    fn call(&mut self, _shared: &mut Shared, _at: &At<'_>, _call: &Call<'_>) {}
+
+    /// An indirect jump within a function, or one of which nothing better is known. It comes before
+    /// the instruction that it leads to.
+    #[inline(always)]
+    fn jump(&mut self, _shared: &mut Shared, _at: &At<'_>, _site: PcId, _target: Target) {}
+
+    /// A function returns; `at.caller` is the call that it returns behind.
+    #[inline(always)]
+    fn returns(&mut self, _shared: &mut Shared, _at: &At<'_>) {}
+
+    /// Where an indirect jump, an indirect call or a return leads, as a process address.
+    #[inline(always)]
+    fn leads(&mut self, _shared: &mut Shared, _at: &At<'_>, _destination: u64) {}
+
+    /// An instruction loads.
+    #[inline(always)]
+    fn load(&mut self, _shared: &mut Shared, _at: &At<'_>, _load: &Load) {}
+
+    /// An instruction stores.
+    #[inline(always)]
+    fn store(&mut self, _shared: &mut Shared, _at: &At<'_>, _store: &Store) {}
+
+    /// The window ends.
+    #[inline(always)]
+    fn ends(&mut self, _shared: &mut Shared, _window: &Context, _ending: &Ending) {}
+
+    /// Says what goes into the table `counter` of the database: kind, name and number.
+    fn count(&self, _add: &mut dyn FnMut(&'static str, &'static str, u64)) {}
+}

@@ -1,0 +1,195 @@
+//! What a process may have mapped twice, and where it may have nothing mapped any more.
+//!
+//! Two addresses of one process are the same memory only through a mapping that is shared, and a
+//! store shows at the other only if it goes through one that is shared and writable. A process that
+//! never had one has no such memory, and nobody needs to be asked:
+//! - Private memory is one page at one address. `fork` copies it for another process.
+//!   `MREMAP_DONTUNMAP` and `UFFDIO_MOVE` take a page from one address to another, and leave
+//!   nothing; `UFFDIO_COPY` makes a page of its own. Huge pages, and pages that the kernel merges
+//!   because they are alike (KSM), are no difference: a store makes a copy.
+//! - `mremap` with an old size of zero makes a second mapping, of shared memory only.
+//! - A private mapping of a file shows what is stored through a shared one, until it is written
+//!   itself.
+//! - What others write (another thread, `process_vm_writev`, `io_uring`, a debugger) the thread
+//!   does not do itself: a window is what it computes when it runs on alone.
+
+use sampler::{Mmap, MmapIdentity, Vma};
+
+use crate::system::procfs::MapsLine;
+
+/// What may be mapped twice, or not at all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Views {
+    /// Since the program began, it mapped something that was shared and writable.
+    pub(crate) shared: bool,
+    /// Something may have been mapped without notice.
+    pub(crate) unsure: bool,
+    /// The files of what was shared and writable.
+    files: Vec<File>,
+    /// There were more of them.
+    more: bool,
+    /// Where something was mapped that was known to be mapped.
+    remapped: Vec<Remapped>,
+}
+
+/// Device and inode.
+type File = (u32, u32, u64);
+
+/// Memory that was mapped where such was known: it had been unmapped, which nothing tells. It may
+/// be again.
+#[derive(Clone, Copy, Debug)]
+struct Remapped {
+    start: u64,
+    end: u64,
+    /// When it was seen last.
+    time: u64,
+}
+
+/// Files that are told apart.
+const MAX_FILES: usize = 16;
+/// Places that are told apart: then they become larger.
+const MAX_REMAPPED: usize = 16;
+/// How long a process is taken to map and unmap at the same place, in nanoseconds.
+const REMAPS: u64 = 10_000_000_000;
+
+impl Views {
+    /// Takes notice of a mapping, or a change of rights.
+    pub(crate) fn mapped(&mut self, mmap: &Mmap) {
+        if !mmap.shared() || !mmap.writable() {
+            return;
+        }
+        match mmap.identity {
+            MmapIdentity::Inode {
+                major,
+                minor,
+                inode,
+                ..
+            } => self.add((major, minor, inode)),
+            MmapIdentity::BuildId(_) | MmapIdentity::Content(_) => {
+                (self.shared, self.more) = (true, true);
+            }
+        }
+    }
+
+    /// Takes notice of a mapping that is there already.
+    pub(crate) fn found(&mut self, line: &MapsLine) {
+        if line.shared && line.writable {
+            self.add((line.major, line.minor, line.inode));
+        }
+    }
+
+    fn add(&mut self, file: File) {
+        self.shared = true;
+        if self.files.contains(&file) {
+            return;
+        }
+        if self.files.len() < MAX_FILES {
+            self.files.push(file);
+        } else {
+            self.more = true;
+        }
+    }
+
+    /// Whether what is stored through another mapping may show in this one.
+    pub(crate) fn may_show(&self, vma: &Vma) -> bool {
+        let is_private = vma.inode == 0 && !vma.shared;
+        let has_file = self.files.contains(&(vma.major, vma.minor, vma.inode));
+        !is_private && (self.unsure || self.more || has_file)
+    }
+
+    /// Memory was mapped where it was known to be mapped already, with the same rights.
+    pub(crate) fn remapped(&mut self, start: u64, end: u64, time: u64) {
+        self.remapped
+            .retain(|old| old.time.saturating_add(REMAPS) >= time);
+        let mut new = Remapped { start, end, time };
+        let meets = |old: &Remapped, new: &Remapped| old.start <= new.end && old.end >= new.start;
+        self.remapped.retain(|old| {
+            let is_met = meets(old, &new);
+            if is_met {
+                new.start = new.start.min(old.start);
+                new.end = new.end.max(old.end);
+            }
+            !is_met
+        });
+        if self.remapped.len() >= MAX_REMAPPED
+            && let Some(old) = self.remapped.pop()
+        {
+            new.start = new.start.min(old.start);
+            new.end = new.end.max(old.end);
+        }
+        self.remapped.push(new);
+    }
+
+    /// Whether an address may have been unmapped at that time, whatever the kernel says of it now.
+    pub(crate) fn may_be_unmapped(&self, address: u64, time: u64) -> bool {
+        self.remapped.iter().any(|place| {
+            (place.start..place.end).contains(&address) && time <= place.time.saturating_add(REMAPS)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vma(shared: bool, inode: u64) -> Vma {
+        Vma {
+            shared,
+            inode,
+            ..Vma::default()
+        }
+    }
+
+    /// Only what is of a file that was mapped shared and writable shows what is stored elsewhere;
+    /// of too many files, or where something went unnoticed, every file may.
+    #[test]
+    fn files() {
+        let line = |shared: bool, writable: bool, inode: u64| MapsLine {
+            start: 0,
+            end: 1,
+            readable: true,
+            writable,
+            executable: false,
+            shared,
+            offset: 0,
+            major: 0,
+            minor: 0,
+            inode,
+            path: String::new(),
+        };
+        let mut views = Views::default();
+        views.found(&line(false, true, 7));
+        views.found(&line(true, false, 7));
+        assert!(!views.shared && !views.may_show(&vma(false, 7)));
+        views.found(&line(true, true, 7));
+        assert!(views.shared && views.may_show(&vma(false, 7)));
+        assert!(!views.may_show(&vma(true, 8)) && !views.may_show(&vma(false, 0)));
+        for inode in 10..10 + MAX_FILES as u64 {
+            views.found(&line(true, true, inode));
+        }
+        assert!(views.may_show(&vma(true, 8)) && !views.may_show(&vma(false, 0)));
+        let unsure = Views {
+            unsure: true,
+            ..Views::default()
+        };
+        assert!(unsure.may_show(&vma(false, 8)) && !unsure.may_show(&vma(false, 0)));
+    }
+
+    /// Where memory was mapped again it may be unmapped, for a while; many such places become one.
+    #[test]
+    fn places() {
+        let mut views = Views::default();
+        views.remapped(0x1000, 0x2000, 5);
+        views.remapped(0x2000, 0x3000, 6);
+        assert!(views.may_be_unmapped(0x1000, 6 + REMAPS));
+        assert!(!views.may_be_unmapped(0x1000, 7 + REMAPS));
+        assert!(!views.may_be_unmapped(0x3000, 6));
+        for i in 0..100 {
+            views.remapped(0x10_000 * i, 0x10_000 * i + 0x1000, 7);
+        }
+        assert_eq!(views.remapped.len(), MAX_REMAPPED);
+        assert!((0..100).all(|i| views.may_be_unmapped(0x10_000 * i, 7)));
+        views.remapped(0, 1, 8 + REMAPS);
+        assert_eq!(views.remapped.len(), 1);
+    }
+}

@@ -1,0 +1,178 @@
+//! What a window sees of the memory of its process.
+
+use std::cell::OnceCell;
+
+use interpreter::{Access, CodeMemory, Memory, Pieces, Verdict};
+
+use crate::machine::access::Evidence;
+use crate::machine::view::View;
+
+/// What was read at the interrupt: code, and what it loads. It is looked at when it is first
+/// wanted: most samples are no beginning of a window that counts.
+#[derive(Debug)]
+pub(crate) struct Brought<'a> {
+    pc: u64,
+    capture: &'a sampler::Capture,
+    copies_whole: bool,
+    pieces: OnceCell<Pieces<'a>>,
+}
+
+impl<'a> Brought<'a> {
+    /// What came with a sample at this PC.
+    ///
+    /// `copies_whole` says whether the kernel of the sample copies a few bytes of a process by one
+    /// instruction, which takes aligned words whole. Without, the kernel copies less than a word
+    /// byte by byte. Its own memory the kernel copies by parts of words.
+    pub(crate) fn new(pc: u64, capture: &'a sampler::Capture, copies_whole: bool) -> Self {
+        Self {
+            pc,
+            capture,
+            copies_whole,
+            pieces: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn pieces(&self) -> &Pieces<'a> {
+        self.pieces.get_or_init(|| {
+            let mut pieces = Pieces::default();
+            let mut changes = self.capture.changes().peekable();
+            for (number, (address, bytes)) in self.capture.pieces().enumerate() {
+                let change = changes.next_if(|change| change.piece == number);
+                // What does not fit is not known.
+                pieces.push_changing(address, bytes, change.map_or(0, |change| change.words));
+            }
+            if self.pc >> 63 != 0 || self.copies_whole {
+                pieces.read_whole();
+            }
+            // The code was read behind all that.
+            pieces.push(self.pc, self.capture.code());
+            pieces
+        })
+    }
+}
+
+/// Memory as of the interrupt: what was read on the way, else the stack copy of the sample, and
+/// pristine image pages.
+#[derive(Debug)]
+pub(crate) struct SampleMemory<'a, 'v> {
+    pub(crate) view: &'a View<'v>,
+    /// Address of the first byte of `stack`.
+    pub(crate) stack_start: u64,
+    pub(crate) stack: &'a [u8],
+    /// Where the way was followed, what it loads was read in the order of its loads, and the stack
+    /// behind all of it, for the callers alone.
+    pub(crate) stack_is_for_callers: bool,
+    pub(crate) brought: Option<&'a Brought<'a>>,
+    /// Memory that others may write was read but once.
+    pub(crate) seen_once: bool,
+}
+
+impl SampleMemory<'_, '_> {
+    /// What was read in the interrupt besides the stack.
+    fn brought(&mut self, address: u64, len: usize) -> Option<&[u8]> {
+        let brought = self.brought?;
+        if self.is_seen_once(brought, address, len) {
+            self.seen_once = true;
+            return brought.pieces().bytes_seen_once(address, len);
+        }
+        brought.pieces().bytes(address, len)
+    }
+
+    /// What was read in two pieces.
+    fn across(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        let Some(brought) = self.brought else {
+            return false;
+        };
+        Pieces::are_apart(address, bytes.len())
+            && !self.is_seen_once(brought, address, bytes.len())
+            && brought.pieces().across(address, bytes)
+    }
+
+    /// Whether others may write some of these bytes, and nobody has looked a second time.
+    fn is_seen_once(&self, brought: &Brought<'_>, address: u64, len: usize) -> bool {
+        let last = address.saturating_add((len as u64).saturating_sub(1));
+        !brought.capture.second_look
+            && (self.view.may_be_exposed(address)
+                || last / 4096 != address / 4096 && self.view.may_be_exposed(last))
+    }
+
+    /// The copy of the stack, which was made behind all pieces. What others may write of it was
+    /// seen at several moments, unless it was looked at a second time.
+    fn copied(&mut self, address: u64, len: usize) -> Option<&[u8]> {
+        if self.stack_is_for_callers {
+            return None;
+        }
+        let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
+        let copied = self.stack.get(start..start.checked_add(len)?)?;
+        if let Some(brought) = self.brought {
+            if self.is_seen_once(brought, address, len) {
+                self.seen_once = true;
+                return None;
+            }
+            brought.pieces().close();
+        }
+        Some(copied)
+    }
+}
+
+impl SampleMemory<'_, '_> {
+    /// A word of the stack as of the interrupt, if it was copied.
+    pub(crate) fn stack_word(&self, address: u64) -> Option<u64> {
+        let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
+        let word = self.stack.get(start..start.checked_add(8)?)?;
+        Some(u64::from_le_bytes(word.try_into().ok()?))
+    }
+}
+
+impl Memory for SampleMemory<'_, '_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        if let Some(held) = self.brought(address, bytes.len()) {
+            bytes.copy_from_slice(held);
+            return true;
+        }
+        if self.across(address, bytes) {
+            return true;
+        }
+        if let Some(held) = self.copied(address, bytes.len()) {
+            bytes.copy_from_slice(held);
+            return true;
+        }
+        self.view.read_image(address, bytes)
+    }
+
+    fn fence(&mut self) {
+        if let Some(brought) = self.brought {
+            brought.pieces().close();
+        }
+    }
+
+    fn may_alias(&mut self, first: u64, last: u64, other: u64) -> bool {
+        self.view.may_alias(first, last, other)
+    }
+
+    fn check(&mut self, address: u64, bytes: u64, access: Access) -> Verdict {
+        let evidence = |page: u64| self.evidence(page);
+        self.view.check(address, bytes, access, evidence)
+    }
+
+    fn code_memory(&mut self, address: u64) -> CodeMemory {
+        self.view.code_memory(address)
+    }
+}
+
+impl SampleMemory<'_, '_> {
+    /// How it is known that a page was mapped at the interrupt.
+    fn evidence(&self, page: u64) -> Option<Evidence> {
+        let meets = |start: u64, len: usize| {
+            let end = start.saturating_add(len as u64);
+            len > 0 && start <= page | 0xfff && end > page
+        };
+        if meets(self.stack_start, self.stack.len()) {
+            return Some(Evidence::Stack);
+        }
+        let pieces = self.brought?.pieces();
+        let mut all = (0..).map_while(|number| pieces.piece(number));
+        all.any(|(start, bytes)| meets(start, bytes.len()))
+            .then_some(Evidence::Read)
+    }
+}

@@ -1,0 +1,9 @@
+//! The way of a sample: merged by time, placed, accepted, interpreted, made events.
+
+pub(crate) mod acceptance;
+pub(crate) mod blocks;
+pub(crate) mod collector;
+pub(crate) mod merge;
+pub(crate) mod raw;
+pub(crate) mod stage;
+pub(crate) mod told;

@@ -1,0 +1,539 @@
+//! From records to tables: what is kept from one record to the next, and where each goes.
+
+// Over 500 lines: what is kept from one record to the next is one type.
+
+mod samples;
+mod start;
+mod vectors;
+mod waiting;
+
+use hotlist::{Config, Generator};
+use interpreter::{Capture, DecodeCache, Processor, Registers, State, Traces};
+use profiledb::Loss;
+use rustc_hash::{FxHashMap, FxHashSet};
+use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
+
+use self::waiting::Waiting;
+use crate::consumers::tables::Tables;
+use crate::events::{Options, PcId};
+use crate::machine::code::Epochs;
+use crate::machine::devices::has_devices;
+use crate::machine::files::Files;
+use crate::machine::host::Host;
+use crate::machine::images::{Identity, ImageId, Images};
+use crate::machine::kernel::Kernel;
+use crate::machine::loadmap::{Loadmap, Process};
+use crate::machine::mapping::{is_data, rights};
+use crate::machine::view::View;
+use crate::pipeline::acceptance::Acceptance;
+use crate::pipeline::blocks::Blocks;
+use crate::pipeline::merge::Merged;
+use crate::pipeline::raw;
+use crate::pipeline::told::Told;
+use crate::system::memory::Memory;
+use crate::system::witness::Evidence;
+
+/// What the collector is asked to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) window: u32,
+    pub(crate) capture: Capture,
+    pub(crate) by_caller: bool,
+    pub(crate) seed: u64,
+    /// Bytes for the tables, half of them for those that are being saved.
+    pub(crate) memory: usize,
+    /// Bytes for the unwind rules of programs, and where they are mapped.
+    pub(crate) programs: usize,
+    /// Capture values of denied images and non-dumpable processes too.
+    pub(crate) allow_secrets: bool,
+    /// Beginnings of the names of more images that are denied.
+    pub(crate) deny: Vec<String>,
+    /// Keep processes apart.
+    pub(crate) per_process: bool,
+    /// Wall clock minus sample clock, ns.
+    pub(crate) clock_offset: i64,
+    /// Mean interval of clocks whose intervals stay in force for many samples, in the clock's unit.
+    pub(crate) mean_interval: Option<u64>,
+    /// What the processor has, by the kernel's names.
+    pub(crate) processor: String,
+}
+
+#[cfg(test)]
+impl Settings {
+    /// The usual ones, with a megabyte for the tables.
+    pub(crate) fn small() -> Self {
+        Self {
+            window: 16,
+            capture: Capture::default(),
+            by_caller: false,
+            seed: 1,
+            memory: 1 << 20,
+            programs: 1 << 20,
+            allow_secrets: false,
+            deny: Vec::new(),
+            per_process: true,
+            clock_offset: 0,
+            mean_interval: None,
+            processor: crate::system::procfs::processor_flags().unwrap_or_default(),
+        }
+    }
+}
+
+/// The state of a collection.
+pub(crate) struct Collector {
+    settings: Settings,
+    pub(crate) images: Images,
+    pub(crate) loadmap: Loadmap,
+    files: Files,
+    pub(crate) kernel: Kernel,
+    kernel_image: ImageId,
+    /// The kernel's addresses.
+    kernel_space: Process,
+    blocks: Blocks,
+    pub(crate) cache: DecodeCache,
+    /// Instructions that windows ran through, in the form that they run in.
+    traces: Traces,
+    epochs: Epochs,
+    /// What windows work on, kept from one to the next.
+    state: State,
+    pub(crate) tables: Tables,
+    acceptance: Acceptance,
+    /// Where the engine has a handler in the kernel.
+    told: Option<Told>,
+    /// Where all that is taken is written down, if it is.
+    raw: Option<raw::Writer>,
+    /// Samples that have come.
+    waiting: Waiting,
+    own_pid: Pid,
+    /// The processor's kernel copies a few bytes by one instruction
+    /// ([`crate::machine::window::Brought`]).
+    copies_whole: bool,
+    windows: u64,
+    /// Of samples that were taken before this time, by their clock, no values are looked for.
+    late: u64,
+    /// More comes than can be looked at.
+    is_behind: bool,
+    /// Some samples are chosen to bring vector registers.
+    expects_vectors: bool,
+    callers: Vec<Option<PcId>>,
+    periods: FxHashSet<u64>,
+    /// Totals over the whole run, for the closing line.
+    pub(crate) totals: Totals,
+}
+
+/// Totals of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) samples: u64,
+    pub(crate) values: u64,
+    pub(crate) lost: u64,
+    pub(crate) throttled: u64,
+    /// Windows that were lost because their process was gone.
+    pub(crate) gone: u64,
+    /// The time that the samples stand for, in the clock's unit.
+    pub(crate) weight: u64,
+    /// As many samples would stand for what the clock counted besides.
+    pub(crate) unsampled: u64,
+}
+
+/// Decoded instructions kept, about 200 bytes each.
+const DECODED: usize = 1 << 17;
+/// Instructions kept prepared, 88 bytes each.
+const PREPARED: usize = 1 << 16;
+/// Distinct intervals told apart; more are counted as this many.
+const MAX_PERIODS: usize = 1 << 16;
+
+impl Collector {
+    pub(crate) fn new(settings: Settings) -> Self {
+        // Half for their unwind rules, half for where they are mapped.
+        let room = settings.programs / 2;
+        let mut images = Images::new(settings.deny.clone(), settings.clock_offset, room);
+        let kernel_image = images.intern(Identity::Kernel, "[kernel]");
+        let kernel = Kernel::read();
+        let acceptance = Acceptance::new(settings.seed, settings.mean_interval);
+        let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
+        let mut cache = DecodeCache::new(DECODED);
+        cache.set_processor(Processor::with_flags(&settings.processor));
+        Self {
+            tables: empty_tables(&settings, &acceptance),
+            acceptance,
+            copies_whole: settings
+                .processor
+                .split_whitespace()
+                .any(|flag| flag == "fsrm"),
+            settings,
+            images,
+            loadmap: Loadmap::new(room),
+            files: Files::default(),
+            kernel,
+            kernel_image,
+            kernel_space,
+            blocks: Blocks::default(),
+            cache,
+            traces: Traces::new(PREPARED),
+            epochs: Epochs::default(),
+            state: State::new(Registers::from_sample([0; 16], 0, 0)),
+            told: None,
+            raw: None,
+            waiting: Waiting::default(),
+            own_pid: Pid(std::process::id()),
+            windows: 0,
+            late: 0,
+            is_behind: false,
+            expects_vectors: false,
+            callers: Vec::new(),
+            periods: FxHashSet::default(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Says whether more comes than can be looked at. Then windows are left out, so that samples do
+    /// not find the handler's buffers full: their times and callers cost a tenth of what their
+    /// values do. A raw recording is to bring the same again, so none are where one is written.
+    pub(crate) fn set_behind(&mut self, is_behind: bool) {
+        self.is_behind = is_behind && self.raw.is_none();
+    }
+
+    /// Writes down all that is taken from now on.
+    pub(crate) fn write_raw(&mut self, writer: raw::Writer) {
+        self.loadmap.host = Host::Noted(Vec::new());
+        self.raw = Some(writer);
+    }
+
+    /// The raw recording, which ends here.
+    pub(crate) fn take_raw(&mut self) -> Option<raw::Writer> {
+        self.raw.take()
+    }
+
+    /// Runs a recording again that was made elsewhere, or in another life of this machine.
+    pub(crate) fn replay(&mut self, own_pid: Pid, kernel: Kernel) {
+        self.own_pid = own_pid;
+        self.kernel_space = Process::of_kernel(self.kernel_image, kernel.address(0));
+        self.kernel = kernel;
+        self.loadmap.host = Host::Replayed(FxHashMap::default());
+        self.images.come_from_elsewhere();
+    }
+
+    /// Says that intervals are drawn around another mean from now on.
+    pub(crate) fn set_mean_interval(&mut self, mean: u64) {
+        self.acceptance.set_mean(mean);
+    }
+
+    /// Tells this handler of processes and unwind rows from now on.
+    pub(crate) fn tell(&mut self, handler: Handler) {
+        self.told = Some(Told::new(handler));
+    }
+
+    /// Says that some samples are chosen to bring vector registers: the others do not tell what
+    /// depends on them, so that what is known of that is not known by its origin.
+    pub(crate) fn expect_vectors(&mut self) {
+        self.expects_vectors = true;
+    }
+
+    /// Whether there is a handler, whose samples bring what their windows need.
+    pub(crate) fn has_handler(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Processes that the handler was told of so far.
+    pub(crate) fn met(&self) -> u64 {
+        self.told.as_ref().map_or(0, Told::met)
+    }
+
+    /// Empty tables in place of the full ones, which are returned.
+    pub(crate) fn take_tables(&mut self) -> Tables {
+        let distinct = self.periods.len() as u64;
+        self.periods.clear();
+        self.tables.count("interval", "distinct", distinct);
+        let take = std::mem::take::<u64>;
+        for (name, n) in [
+            ("processes_not_kept", take(&mut self.loadmap.dropped)),
+            (
+                "mappings_not_kept",
+                take(&mut self.loadmap.mappings_dropped),
+            ),
+            ("images_not_kept", take(&mut self.images.not_kept)),
+            ("names_not_kept", take(&mut self.images.names_not_kept)),
+            (
+                "unwind_rules_not_kept",
+                take(&mut self.images.rules.not_kept),
+            ),
+        ] {
+            self.tables.count("image", name, n);
+        }
+        let counted = self.told.as_mut().map(Told::take_counters);
+        for (name, n) in counted.unwrap_or_default() {
+            self.tables.count("handler", name, n);
+            if name == "cycles_lost" {
+                self.lost(Loss::SamplesWithoutRoom, n);
+            }
+        }
+        self.totals.lost += self.tables.lost().total();
+        self.acceptance.begin();
+        let taken = self.tables.take();
+        self.tables.evenness = self.acceptance.evenness();
+        taken
+    }
+
+    /// Why it would be well to begin with a new collector, if it would: what is known of images is
+    /// never given up one by one.
+    pub(crate) fn has_grown_old(&self) -> Option<&'static str> {
+        self.images
+            .are_many()
+            .then_some("more images are known than is good for the memory")
+    }
+
+    /// Closes the files of programs that nobody runs any more.
+    pub(crate) fn close_unmapped_images(&mut self) {
+        let mapped = self.loadmap.mapped_images();
+        self.images.close_all_but(&mapped);
+    }
+
+    /// Gives up what was decoded from files that have changed since, about once a second.
+    pub(crate) fn look_at_images(&mut self) {
+        self.images.rules.tick();
+        for image in self.images.drop_changed() {
+            self.cache.invalidate(image.0);
+            self.traces.clear();
+            self.blocks.forget(image);
+            self.tables.count("image", "files_changed", 1);
+        }
+    }
+
+    /// Looks for new names of code that processes make at run time, and at the code, some times a
+    /// second.
+    pub(crate) fn look_at_generated(&mut self) {
+        if self.images.has_generated() && self.loadmap.host.is_live() {
+            let now = sampler::clock_now();
+            self.images.look_at_generated(None, now);
+            // What is noted follows from samples alone.
+            if matches!(self.loadmap.host, Host::Live) {
+                for pid in self.images.makers() {
+                    if let Some(process) = self.loadmap.get(pid) {
+                        process.made.look_again(now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a sample wait for others that were taken at its place; gives back what is none. In
+    /// order of time.
+    pub(crate) fn put_off(&mut self, (record, evidence): Merged) -> Option<Merged> {
+        let waits = self.raw.is_none() && matches!(record, Record::Sample(_) | Record::Packed(_));
+        if !waits {
+            return Some((record, evidence));
+        }
+        self.arrive(record, evidence);
+        None
+    }
+
+    /// Whether [samples that wait](Self::run_next) are to be looked at before this record is taken: it
+    /// tells of what they may see of their process, or whether there is one. Where there was no
+    /// more than data without a file and with the same rights, they see as much as where there is
+    /// none.
+    pub(crate) fn precede(&mut self, record: &Record) -> bool {
+        match record {
+            Record::Mmap(mmap) => {
+                let end = mmap.address.saturating_add(mmap.len);
+                let rights = rights(mmap);
+                let has_only_data =
+                    |process: &mut Process| process.maps.has_only_data(mmap.address, end, rights);
+                let changes =
+                    !is_data(mmap) || !self.loadmap.get(mmap.pid).is_some_and(has_only_data);
+                changes && self.waiting.has(mmap.pid)
+            }
+            Record::Comm {
+                pid, exec: true, ..
+            } => self.waiting.has(*pid),
+            // Of threads nothing depends.
+            Record::Fork { pid, ppid, .. } => pid != ppid && self.waiting.has(*pid),
+            Record::Exit { pid, tid, time, .. } => {
+                let is_leader = pid.0 == tid.0;
+                if is_leader && let Some(process) = self.loadmap.get(*pid) {
+                    process.ends = Some(*time);
+                }
+                is_leader && self.waiting.has(*pid)
+            }
+            _ => false,
+        }
+    }
+
+    /// Leaves out the windows of samples that were taken before this time, by their clock in
+    /// nanoseconds: as [when it is behind](Self::set_behind).
+    pub(crate) fn leave_out_windows_before(&mut self, time: u64) {
+        if self.raw.is_none() {
+            self.late = self.late.max(time);
+        }
+    }
+
+    /// Samples that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Bytes of what waits.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting.bytes()
+    }
+
+    /// Looks at the next sample that waits, once they are [in order](Self::sort_waiting); false if there
+    /// is none.
+    pub(crate) fn run_next(&mut self) -> bool {
+        let Some(arrival) = self.waiting.pop() else {
+            return false;
+        };
+        self.run(arrival);
+        true
+    }
+
+    /// Takes a record, in order of time. None waits.
+    pub(crate) fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
+        if let Record::Mmap(mmap) = &mut record
+            && self.loadmap.host.is_live()
+        {
+            let offset = self.settings.clock_offset;
+            let mapped = mmap.time.saturating_add_signed(offset);
+            self.files.identify(mmap, mapped.cast_signed());
+        }
+        if self.raw.is_none() {
+            return self.take(record, evidence);
+        }
+        record = record.unpacked();
+        if matches!(record, Record::Packed(_)) {
+            // What its bytes give away cannot be told, so they are not written down.
+            return self.take(record, evidence);
+        }
+        let noted = raw::Entry::of(self.without_secrets(record.clone()), evidence);
+        self.take(record, evidence);
+        self.note(&noted);
+    }
+
+    /// Writes an entry of a raw recording, and what was answered meanwhile behind it.
+    pub(crate) fn note(&mut self, entry: &raw::Entry) {
+        let Some(raw) = &mut self.raw else { return };
+        raw.write(entry);
+        for (pid, answer) in self.loadmap.host.take_noted() {
+            raw.write(&raw::Entry::Answer(pid, answer));
+        }
+    }
+
+    /// A record as it may be written down: less what its process or its image keeps to itself.
+    fn without_secrets(&mut self, mut record: Record) -> Record {
+        let Record::Sample(sample) = &mut record else {
+            return record;
+        };
+        if self.settings.allow_secrets {
+            return record;
+        }
+        let secret = match self.loadmap.get_and_host(sample.pid) {
+            // Of an unknown process it cannot be told.
+            None => true,
+            Some((process, host)) => {
+                let dumpable = match &sample.capture {
+                    Some(capture) => capture.task.dumpable || capture.task.kernel_thread,
+                    None => !process.keeps_memory_to_itself(),
+                };
+                let view = View::of(process, host, &mut self.images, sample.time);
+                let located = view.locate(sample.ip);
+                !dumpable || located.is_some_and(|located| view.is_denied(located.pc))
+            }
+        };
+        if secret {
+            sample.interrupted = None;
+            sample.user = UserRegisters::None;
+            sample.stack = Box::default();
+            if let Some(capture) = &mut sample.capture {
+                capture.withhold();
+            }
+        }
+        record
+    }
+
+    fn take(&mut self, record: Record, evidence: Option<Evidence>) {
+        match record {
+            Record::Sample(_) | Record::Packed(_) => {
+                self.arrive(record, evidence.map(Box::new));
+                self.run_all();
+            }
+            Record::Cycles(cycles) => self.cycles(&cycles),
+            Record::Mmap(mmap) => self.mmap(&mmap),
+            Record::Comm {
+                time,
+                pid,
+                tid,
+                name,
+                exec,
+            } => {
+                self.loadmap.comm(pid, pid.0 == tid.0, &name, exec, time);
+            }
+            Record::Fork {
+                time, pid, ppid, ..
+            } => self.loadmap.fork(pid, ppid, time),
+            Record::Exit { pid, tid, time, .. } => {
+                let is_leader = pid.0 == tid.0;
+                if is_leader && self.images.has_generated() && self.loadmap.host.is_live() {
+                    self.images
+                        .look_at_generated(Some(pid), sampler::clock_now());
+                }
+                self.loadmap.exit(pid, is_leader, time);
+                if let Some(told) = &mut self.told
+                    && is_leader
+                {
+                    told.exited(pid);
+                }
+            }
+            Record::Throttle { .. } => {
+                self.totals.throttled += 1;
+                self.tables.count("throttle", "throttled", 1);
+            }
+            Record::Unthrottle { .. } => self.tables.count("throttle", "unthrottled", 1),
+            Record::Lost { count, .. } => {
+                self.loadmap.records_lost();
+                self.lost(Loss::RingRecords, count);
+            }
+            Record::LostSamples { count, .. } => self.lost(Loss::RingSamples, count),
+        }
+    }
+
+    fn mmap(&mut self, mmap: &Mmap) {
+        if self.loadmap.mmap(mmap, &mut self.images)
+            && let Some(told) = &mut self.told
+            && let Some(process) = self.loadmap.get(mmap.pid)
+            && process
+                .maps
+                .find(mmap.address)
+                .is_none_or(|mapping| mapping.special)
+        {
+            told.look_for_devices(mmap.pid, || has_devices(mmap.pid, &process.maps));
+        }
+    }
+
+    /// What its parts hold beside the tables.
+    pub(crate) fn memory(&self) -> Memory {
+        let (images, pages) = self.images.bytes();
+        Memory {
+            programs: images + self.files.bytes() + self.loadmap.bytes(),
+            code: pages + self.cache.bytes() + self.traces.bytes() + self.blocks.bytes(),
+            rows: self.told.as_ref().map_or(0, Told::bytes),
+        }
+    }
+
+    /// Counts a loss.
+    pub(crate) fn lost(&mut self, loss: Loss, count: u64) {
+        self.tables.shared.lost.count(loss, count);
+    }
+}
+
+/// Tables for what is to come, in half of the memory: the other half is for what is being saved.
+fn empty_tables(settings: &Settings, acceptance: &Acceptance) -> Tables {
+    let options = Options {
+        lists: Config::default().precise(),
+        window: settings.window,
+        by_caller: settings.by_caller,
+    };
+    let coins = Generator::new(settings.seed);
+    let mut tables = Tables::new(&options, settings.memory / 2, coins);
+    tables.evenness = acceptance.evenness();
+    tables
+}

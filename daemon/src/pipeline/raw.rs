@@ -1,0 +1,411 @@
+//! Raw recordings: everything that went into the collector, so that it can be run again.
+//!
+//! ```text
+//! magic (8 bytes) | header | entry | entry | ...
+//! ```
+//! The header is JSON, an entry is in the format of postcard; each has its length and its checksum
+//! before it (CRC-32 of length and bytes; four bytes each, little-endian). Entries are the records
+//! in order of time, and what else was done between them; behind each stand the answers that the
+//! collector got about processes meanwhile. The last one says that it is the last.
+//!
+//! A recording holds registers, stacks and memory of other people's programs: the file is readable
+//! by its owner alone, and samples in denied images and of processes that are not dumpable are
+//! written without any of it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use sampler::{Pid, Record, SignalHandlers};
+use serde::{Deserialize, Serialize};
+
+use crate::machine::host::Answer;
+use crate::system::witness::Evidence;
+
+const MAGIC: &[u8; 8] = b"VCPIRAW\x08";
+/// The version before, which has less: it is read as well.
+const MAGIC_BEFORE: &[u8; 8] = b"VCPIRAW\x07";
+/// What it begins with in all versions.
+const MAGIC_OF_ALL: &[u8] = b"VCPIRAW";
+/// The longest entry: far more than any record needs.
+const MAX_ENTRY: u32 = 64 << 20;
+
+/// What must be known to run the collector again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    /// Version of vcpid.
+    pub(crate) version: String,
+    pub(crate) started: i64,
+    pub(crate) host: String,
+    pub(crate) kernel: String,
+    /// Build id of the kernel in hexadecimal, and where it lay.
+    pub(crate) kernel_build_id: Option<String>,
+    pub(crate) kernel_text: u64,
+    pub(crate) command: String,
+    pub(crate) engine: String,
+    pub(crate) clock: String,
+    pub(crate) unit: String,
+    pub(crate) cycles_per_unit: f64,
+    pub(crate) period: u64,
+    pub(crate) window: u32,
+    pub(crate) capture: String,
+    pub(crate) by_caller: bool,
+    pub(crate) seed: u64,
+    pub(crate) allow_secrets: bool,
+    /// Wall clock minus sample clock, ns.
+    pub(crate) clock_offset: i64,
+    /// The collector's own process.
+    pub(crate) own_pid: u32,
+    /// What the processor has, by the kernel's names. Older recordings do not say.
+    #[serde(default)]
+    pub(crate) processor: String,
+}
+
+impl Entry {
+    /// A record, with all that is known of it.
+    pub(crate) fn of(record: Record, evidence: Option<Evidence>) -> Self {
+        let capture = match &record {
+            Record::Sample(sample) => sample.capture.as_ref(),
+            _ => None,
+        };
+        match capture.and_then(|capture| capture.handlers) {
+            Some(handlers) => Self::Handled(record, evidence, handlers),
+            None => Self::Record(record, evidence),
+        }
+    }
+}
+
+/// Puts into a sample what its record had no room for.
+pub(crate) fn with_handlers(mut record: Record, handlers: SignalHandlers) -> Record {
+    if let Record::Sample(sample) = &mut record
+        && let Some(capture) = &mut sample.capture
+    {
+        capture.handlers = Some(handlers);
+    }
+    record
+}
+
+/// One thing that went into the collector.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Entry {
+    Record(Record, Option<Evidence>),
+    Answer(Pid, Answer),
+    /// A process that ran already was read at this time.
+    Scan(Pid, u64),
+    /// A flush was due here.
+    Flush,
+    /// Nothing comes any more: the collector ended in good order.
+    End,
+    /// A sample with what its record has no room for: which exceptions the program had handlers
+    /// for.
+    Handled(Record, Option<Evidence>, SignalHandlers),
+}
+
+/// Writes a recording.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    file: BufWriter<File>,
+    buffer: Vec<u8>,
+    /// The first write that failed; nothing is written after it.
+    failed: Option<io::Error>,
+}
+
+impl Writer {
+    /// Makes a new file, readable by its owner alone. One that is there already is left as it is.
+    pub(crate) fn create(path: &Path, header: &Header) -> Result<Self> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path);
+        let file = file.map_err(|error| refusal(path, error))?;
+        let mut file = BufWriter::with_capacity(1 << 18, file);
+        let header = serde_json::to_vec(header)?;
+        file.write_all(MAGIC)
+            .and_then(|()| write_entry(&mut file, &header))
+            // An empty file would be anybody's.
+            .and_then(|()| file.flush())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self {
+            file,
+            buffer: Vec::new(),
+            failed: None,
+        })
+    }
+
+    /// Adds an entry. A failure is kept until [`Self::finish`]: a full disk must not stop the
+    /// collection.
+    pub(crate) fn write(&mut self, entry: &Entry) {
+        if self.failed.is_some() {
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        match postcard::to_extend(entry, buffer) {
+            Ok(bytes) => {
+                if let Err(error) = write_entry(&mut self.file, &bytes) {
+                    self.failed = Some(error);
+                }
+                self.buffer = bytes;
+            }
+            Err(error) => self.failed = Some(io::Error::other(error)),
+        }
+    }
+
+    /// Writes the end and what is buffered.
+    ///
+    /// # Errors
+    /// The first failure of any write.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.write(&Entry::End);
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.file.flush(),
+        }
+    }
+}
+
+/// Why there can be no new file.
+fn refusal(path: &Path, error: io::Error) -> anyhow::Error {
+    let shown = path.display();
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        return anyhow!(
+            "{shown} is there already, and a raw recording is never added to: name another file \
+             with --raw, or remove it"
+        );
+    }
+    anyhow::Error::new(error).context(format!("cannot make {shown}"))
+}
+
+fn write_entry(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    file.write_all(&len.to_le_bytes())?;
+    file.write_all(&checksum(len, bytes).to_le_bytes())?;
+    file.write_all(bytes)
+}
+
+/// Of an entry, its length included: zeros, as a file has that was not written in full, are no
+/// entry.
+fn checksum(len: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&len.to_le_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// What reading says of a file that ends within an entry.
+fn cut(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::other("the file ends within it: its collector was killed, or the file cut")
+        }
+        _ => error,
+    }
+}
+
+/// Reads a recording.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    file: BufReader<File>,
+    buffer: Vec<u8>,
+    /// Entries read so far, for messages.
+    entries: u64,
+    /// The last entry was read.
+    ended: bool,
+}
+
+impl Reader {
+    /// Opens a file and reads its header.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Header)> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let mut reader = Self {
+            file: BufReader::with_capacity(1 << 18, file),
+            buffer: Vec::new(),
+            entries: 0,
+            ended: false,
+        };
+        let mut magic = [0; MAGIC.len()];
+        let foreign = || format!("{} is no raw recording of vcpid", path.display());
+        match reader.file.read_exact(&mut magic) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                bail!("{}: it has less than {} bytes", foreign(), MAGIC.len())
+            }
+            read => read.with_context(foreign)?,
+        }
+        if &magic != MAGIC && &magic != MAGIC_BEFORE {
+            let is_of_another = magic.starts_with(MAGIC_OF_ALL);
+            match is_of_another {
+                true => bail!(
+                    "{} was recorded by another version of vcpid ({}; this one reads {}): record it again, or \
+                     replay it with that",
+                    path.display(),
+                    magic[7],
+                    MAGIC[7]
+                ),
+                false => bail!(foreign()),
+            }
+        }
+        if !reader.fill().with_context(foreign)? {
+            bail!("{}: it ends before its header", path.display());
+        }
+        let header = serde_json::from_slice(&reader.buffer).with_context(foreign)?;
+        Ok((reader, header))
+    }
+
+    /// The next entry; `None` at the end.
+    ///
+    /// # Errors
+    /// A file that ends before its end, or holds something else than what was written.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+        let at = self.entries;
+        let broken = || format!("the recording is damaged at entry {at}");
+        if !self.fill().with_context(broken)? {
+            if self.ended {
+                return Ok(None);
+            }
+            bail!(
+                "the recording ends at entry {at}, before its end: its collector was killed, or the file cut"
+            );
+        }
+        self.entries += 1;
+        match postcard::from_bytes(&self.buffer).with_context(broken)? {
+            _ if self.ended => bail!("{}: there is something behind its end", broken()),
+            Entry::End => {
+                self.ended = true;
+                self.next()
+            }
+            entry => Ok(Some(entry)),
+        }
+    }
+
+    /// Reads a length, a checksum and as many bytes; false at the end of the file.
+    fn fill(&mut self) -> io::Result<bool> {
+        let mut before = [0; 8];
+        if self.file.by_ref().take(1).read(&mut before[..1])? == 0 {
+            return Ok(false);
+        }
+        self.file.read_exact(&mut before[1..]).map_err(cut)?;
+        let [a, b, c, d, e, f, g, h] = before;
+        let (len, expected) = (
+            u32::from_le_bytes([a, b, c, d]),
+            u32::from_le_bytes([e, f, g, h]),
+        );
+        if len > MAX_ENTRY {
+            return Err(io::Error::other(format!(
+                "it claims to have {len} bytes, which no entry has"
+            )));
+        }
+        self.buffer.clear();
+        // Grows with what is there, whatever the length claims.
+        let read = self
+            .file
+            .by_ref()
+            .take(len.into())
+            .read_to_end(&mut self.buffer)?;
+        if read < len as usize {
+            return Err(cut(io::ErrorKind::UnexpectedEof.into()));
+        }
+        if checksum(len, &self.buffer) != expected {
+            return Err(io::Error::other("its checksum is not that of its bytes"));
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            version: "1".to_owned(),
+            started: 1,
+            host: String::new(),
+            kernel: String::new(),
+            kernel_build_id: None,
+            kernel_text: 0,
+            command: "x".to_owned(),
+            engine: "ring".to_owned(),
+            clock: "cpu-clock".to_owned(),
+            unit: "ns".to_owned(),
+            cycles_per_unit: 1.5,
+            period: 9,
+            window: 16,
+            capture: "dest".to_owned(),
+            by_caller: false,
+            seed: 3,
+            allow_secrets: false,
+            clock_offset: -5,
+            own_pid: 7,
+            processor: "sse2 avx2".to_owned(),
+        }
+    }
+
+    /// What was read ahead has the number that it had in recordings of versions that went by plans.
+    #[test]
+    fn outcomes() {
+        use sampler::{Outcome, PlanFailure, WayEnd};
+        let cause = PlanFailure::Forbidden;
+        let (tag, step) = (7, 3);
+        let wanted: [(&[u8], Outcome); 8] = [
+            (&[0], Outcome::NotTried),
+            (&[1, 7], Outcome::Complete { tag }),
+            (&[2, 7, 3, 1], Outcome::Failed { tag, step, cause }),
+            (&[3, 7], Outcome::Thinned { tag }),
+            (&[4], Outcome::MemoryDenied),
+            (&[5], Outcome::ValuesDenied),
+            (&[6], Outcome::NotDumpable),
+            (
+                &[7, 0],
+                Outcome::Followed {
+                    end: WayEnd::Length,
+                },
+            ),
+        ];
+        for (bytes, outcome) in wanted {
+            assert_eq!(postcard::from_bytes(bytes), Ok(outcome));
+        }
+    }
+
+    /// What is written is read again; a file cut anywhere is said to be so, as is one with a bit of
+    /// any byte changed, and hostile lengths allocate nothing.
+    #[test]
+    fn written_and_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("raw");
+        let mut writer = Writer::create(&path, &header()).expect("a file");
+        for time in [1, 2] {
+            writer.write(&Entry::Record(Record::Throttle { time }, None));
+        }
+        writer.write(&Entry::Answer(Pid(3), Answer::Comm(Some("c".to_owned()))));
+        writer.finish().expect("written");
+        assert!(
+            Writer::create(&path, &header()).is_err(),
+            "it is there already"
+        );
+
+        let bytes = std::fs::read(&path).expect("bytes");
+        let read = |bytes: &[u8]| -> Result<usize> {
+            std::fs::write(&path, bytes)?;
+            let (mut reader, read) = Reader::open(&path)?;
+            assert_eq!(read, header());
+            let mut entries = 0;
+            while reader.next()?.is_some() {
+                entries += 1;
+            }
+            Ok(entries)
+        };
+        assert_eq!(read(&bytes).expect("all of it"), 3);
+        assert!((0..bytes.len()).all(|len| read(&bytes[..len]).is_err()));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            assert!(read(&changed).is_err(), "byte {at}");
+        }
+        let mut hostile = bytes.clone();
+        hostile.extend([0xff; 4]);
+        assert!(read(&hostile).is_err());
+    }
+}

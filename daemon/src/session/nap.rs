@@ -1,0 +1,180 @@
+//! How long the collector sleeps between two looks at what has come.
+//!
+//! One that wakes up finds its data gone from the processor's caches, which costs as much as some
+//! hundred samples do. So it sleeps long, unless there is something to learn: the files of programs
+//! that run for a second are gone unless they are looked at within a fraction of it, and code that
+//! processes make at run time is gone with them.
+
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollTimeout, poll};
+
+/// The least, and what it is at most while there is news.
+const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
+/// While more than one record in so many is news, a nap is no longer than the first of them, or the
+/// second.
+const NEWS: [u64; 2] = [2, 8];
+/// While more than one record in so many led to a new process, the next nap is the least.
+const LEARNED: u64 = 20;
+/// The longest time in which nothing but a signal is heard meanwhile. Where there was so much news,
+/// it is the least nap.
+const DOZE: Duration = Duration::from_millis(200);
+const MUCH: u64 = 8;
+
+/// A nap, and what has come since it began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nap {
+    begun: Instant,
+    length: Duration,
+    /// The longest that there may be.
+    most: Duration,
+    records: u64,
+    news: u64,
+    /// There was much news while the one before lasted.
+    after_news: bool,
+}
+
+impl Nap {
+    /// The first one, which begins now, of those that last so long at most. All will be news.
+    pub(crate) fn new(most: Duration) -> Self {
+        Self {
+            after_news: true,
+            ..Self::of(Instant::now(), NAPS[0], most)
+        }
+    }
+
+    fn of(begun: Instant, length: Duration, most: Duration) -> Self {
+        Self {
+            begun,
+            length,
+            most,
+            records: 0,
+            news: 0,
+            after_news: false,
+        }
+    }
+
+    /// The one after this, begun at that time, when so many records were looked at and led to so
+    /// many new processes: longer, unless much was learned.
+    pub(crate) fn next(self, begun: Instant, records: u32, learned: u64) -> Self {
+        let [least, _] = NAPS;
+        let length = match learned * LEARNED > u64::from(records) {
+            true => least,
+            false => (self.length * 2).min(self.most),
+        };
+        Self {
+            after_news: self.has_much_news(),
+            ..Self::of(begun, length, self.most)
+        }
+    }
+
+    /// Takes notice of records that have come, and of how many of them are news.
+    pub(crate) fn took(&mut self, records: u64, news: u64) {
+        self.records += records;
+        self.news += news;
+    }
+
+    /// Whether what has come is to be looked at.
+    pub(crate) fn is_over(&self) -> bool {
+        self.begun.elapsed() >= self.length()
+    }
+
+    fn length(&self) -> Duration {
+        self.limit()
+            .map_or(self.length, |most| self.length.min(most))
+    }
+
+    /// How long it may be for the news of it.
+    fn limit(&self) -> Option<Duration> {
+        let limits = NEWS.into_iter().zip(NAPS);
+        let mut that_apply = limits.filter(|(one_in, _)| self.news * one_in > self.records);
+        that_apply.next().map(|(_, most)| most)
+    }
+
+    /// How long nothing may be heard.
+    fn deafness(&self) -> Duration {
+        let most = match self.after_news || self.has_much_news() {
+            true => NAPS[0],
+            false => DOZE,
+        };
+        self.length.min(most)
+    }
+
+    fn has_much_news(&self) -> bool {
+        self.news >= MUCH && self.limit().is_some()
+    }
+
+    /// Sleeps a part of it, but not beyond any of these moments; a signal ends that.
+    pub(crate) fn doze(&self, until: [Option<Instant>; 2]) {
+        let left = |moment: Instant| moment.saturating_duration_since(Instant::now());
+        let limits = until.into_iter().flatten().map(left);
+        let left = limits.fold(self.deafness(), Duration::min);
+        // Not less than that, or the last of it would be spent awake.
+        let left = (left + Duration::from_micros(999)).as_millis();
+        // A signal that comes just before the call is heard so much later.
+        let _ = poll(
+            &mut [],
+            PollTimeout::from(u8::try_from(left).unwrap_or(u8::MAX)),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Duration = Duration::from_secs(4);
+
+    /// Naps become longer where nothing is learned, up to the longest, and short again when
+    /// something is.
+    #[test]
+    fn naps() {
+        let [least, _] = NAPS;
+        let next = |nap: Nap, met| nap.next(Instant::now(), 100, met);
+        let mut naps = std::iter::successors(Some(Nap::new(MOST)), |nap| Some(next(*nap, 5)));
+        let longest = naps.find(|nap| nap.length >= MOST).expect("a long one");
+        assert_eq!(next(longest, 5).length, MOST);
+        assert_eq!(next(longest, 6).length, least);
+        assert_eq!(longest.next(Instant::now(), 0, 0).length, MOST);
+    }
+
+    /// A nap is cut short where one record in eight is news, and more where every second is; not
+    /// for less.
+    #[test]
+    fn news() {
+        let [least, with_news] = NAPS;
+        let mut nap = Nap::of(Instant::now(), MOST, MOST);
+        assert_eq!(nap.length(), MOST);
+        nap.took(80, 10);
+        assert_eq!(nap.length(), MOST);
+        nap.took(0, 1);
+        assert_eq!(nap.length(), with_news);
+        nap.took(0, 30);
+        assert_eq!(nap.length(), least);
+        nap.length = least;
+        assert_eq!(nap.length(), least);
+    }
+
+    /// What comes is heard soon from the start on, and while there is much news, and once more
+    /// after it.
+    #[test]
+    fn heard_soon() {
+        let [least, _] = NAPS;
+        let mut nap = Nap {
+            length: MOST,
+            ..Nap::new(MOST)
+        };
+        assert_eq!(nap.deafness(), least);
+        nap = nap.next(Instant::now(), 100, 0);
+        assert_eq!(nap.deafness(), DOZE);
+        nap.took(MUCH - 1, MUCH - 1);
+        assert_eq!(nap.deafness(), DOZE);
+        nap.took(1, 1);
+        assert_eq!(nap.deafness(), least);
+        nap = nap.next(Instant::now(), 100, 0);
+        nap.took(8, 0);
+        assert_eq!(nap.deafness(), least);
+        nap = nap.next(Instant::now(), 100, 0);
+        assert_eq!(nap.deafness(), DOZE);
+    }
+}

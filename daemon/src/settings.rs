@@ -1,0 +1,6 @@
+//! What is asked for: arguments, the configuration, and what of it this machine can do.
+
+pub(crate) mod affordable;
+pub(crate) mod args;
+pub(crate) mod choices;
+pub(crate) mod config;

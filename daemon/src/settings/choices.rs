@@ -1,0 +1,476 @@
+//! What is decided before anything is opened: engine, clock, interval, filter, limits.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
+use profiledb::Epoch;
+use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
+use sampler::{Clock, Engine, Filter, Sampler, Share, Target, VectorOptions};
+
+use crate::machine::kernel::{self, Kernel};
+use crate::pipeline::collector::Settings;
+use crate::pipeline::raw;
+use crate::session::{RING_PAGES, batch_bytes};
+use crate::settings::affordable::{Affordable, MANY, Work};
+use crate::settings::args::{ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg};
+use crate::store::wall_now;
+use crate::system::procfs;
+use crate::system::sysctl::{Places, Raised};
+
+/// How many times as many samples a reader waits for under the engine `bpf`, at most so many: its
+/// samples bring what has to be looked at soon under the other one. A wake-up interrupts the CPU
+/// that is sampled once more; but only then can the interval of a software clock be drawn anew, and
+/// a loop that is in step with it stays so until then.
+const PATIENCE: u32 = 32;
+const MOST_SAMPLES: u32 = 160;
+
+/// What a sample takes of a buffer at most, as a rule, in bytes: of any window, for each of its
+/// instructions, and of the longest.
+const SAMPLE_BYTES: u32 = 640;
+const INSTRUCTION_BYTES: u32 = 18;
+const MOST_SAMPLE_BYTES: u32 = 4096;
+
+/// How large buffers are at least and at most.
+const LEAST_BUFFER: u32 = 1 << 20;
+const LARGEST_BUFFER: u32 = 8 << 20;
+
+/// Of which samples vector registers are brought by `auto`: one in four, and so many a second at
+/// most. Each ends the turn of the thread where others wait for the processor.
+const AUTO_SHARE: f64 = 0.25;
+const MOST_WAKES: u32 = 100;
+/// The least time between two is that of as many times as many.
+const BURST: u32 = 8;
+
+/// Bytes for what is known of programs, where that is not configured.
+pub(crate) const PROGRAMS: usize = 128 << 20;
+
+/// What is decided before anything is opened.
+#[derive(Debug)]
+pub(crate) struct Choices {
+    pub(crate) engine: Engine,
+    /// The engine bpf was wanted, and why it is not to be had.
+    no_bpf: Option<BpfRefusal>,
+    /// If bpf is the engine and is refused, ring is.
+    may_do_without: bool,
+    pub(crate) clock: Clock,
+    /// Why this clock was taken, if the choice was left open.
+    why_clock: Option<String>,
+    pub(crate) period: u64,
+    /// How often that was found to be affordable, if it was left open.
+    pub(crate) affordable: Option<Affordable>,
+    /// What to say of what was asked for, if it is dear.
+    warning: Option<String>,
+    pub(crate) seed: u64,
+    cycles_per_unit: f64,
+    units_per_second: f64,
+}
+
+impl Choices {
+    pub(crate) fn new(args: &RecordArgs) -> Result<Self> {
+        let (clock, why_clock, cost) = match args.clock {
+            ClockArg::Cycles => (Clock::Cycles, None, None),
+            ClockArg::CpuClock => (Clock::CpuClock, None, None),
+            ClockArg::Timer => (Clock::Timer, timer()?, None),
+            ClockArg::Auto => cheaper_clock(),
+        };
+        // Where nothing tells, a nanosecond counts as a cycle.
+        let hz = probe::cycles_per_second().map_or(1e9, |hz| hz as f64);
+        let (per_second, cycles_per_unit) = match clock {
+            Clock::Cycles => (hz, 1.0),
+            Clock::CpuClock | Clock::Timer => (1e9, hz / 1e9),
+        };
+        // The rate is at most 1e5, so the period fits easily.
+        let period_of = |rate: u32| (per_second / f64::from(rate)).round() as u64;
+        // The clock timer has been found to work with bpf.
+        let may_do_without = args.engine == EngineArg::Auto && clock != Clock::Timer;
+        let no_bpf = may_do_without
+            .then(probe::bpf_at_sight)
+            .and_then(Result::err);
+        let engine = match args.engine {
+            EngineArg::Auto if no_bpf.is_some() => Engine::Ring,
+            EngineArg::Auto | EngineArg::Bpf => Engine::Bpf,
+            EngineArg::Ring => Engine::Ring,
+        };
+        let work = Work::of(engine, args.window);
+        let (period, affordable) = match (args.period, args.rate) {
+            (Some(period), _) => (period, None),
+            (None, Some(rate)) => (period_of(rate), None),
+            (None, None) => {
+                let affordable = Affordable::here(clock, cost, work);
+                (period_of(affordable.rate), Some(affordable))
+            }
+        };
+        let rate = per_second / period.max(1) as f64;
+        let many = affordable.is_none() && rate > f64::from(MANY);
+        let warning =
+            many.then(|| Affordable::here(clock, cost, work).warning(rate.round() as u32));
+        let seed = args.seed.unwrap_or_else(rand::random);
+        Ok(Self {
+            engine,
+            no_bpf,
+            may_do_without,
+            clock,
+            why_clock,
+            period,
+            affordable,
+            warning: warning.flatten(),
+            seed,
+            cycles_per_unit,
+            units_per_second: per_second,
+        })
+    }
+
+    /// A sampler of this target, and how it samples. Where bpf is refused and need not be, the
+    /// engine is ring from now on: to try it for good shows more than to try it beforehand, and
+    /// costs nothing.
+    pub(crate) fn open(
+        &mut self,
+        args: &RecordArgs,
+        target: &Target,
+    ) -> Result<(sampler::Config, Sampler)> {
+        let config = self.sampling(args, target.clone())?;
+        let error = match Sampler::open(&config) {
+            Ok(sampler) => return Ok((config, sampler)),
+            Err(error) => error,
+        };
+        // The target may be what is refused.
+        let refused = self.engine == Engine::Bpf;
+        let refusal = refused.then(probe::bpf).and_then(Result::err);
+        let refusal = match refusal {
+            Some(refusal) if self.may_do_without => refusal,
+            Some(BpfRefusal { mend, .. }) => {
+                return Err(error).with_context(|| format!("cannot sample (to mend it: {mend})"));
+            }
+            None => return Err(error).context("cannot sample"),
+        };
+        (self.engine, self.no_bpf) = (Engine::Ring, Some(refusal));
+        let config = self.sampling(args, target.clone())?;
+        let sampler = Sampler::open(&config).context("cannot sample")?;
+        Ok((config, sampler))
+    }
+
+    /// How the sampler is to sample this target.
+    fn sampling(&self, args: &RecordArgs, target: Target) -> Result<sampler::Config> {
+        let mut config = sampler::Config::new(target, self.clock, self.period);
+        config.seed = self.seed;
+        config.stack_bytes = args.stack_bytes;
+        config.ring_pages = RING_PAGES;
+        config.engine = self.engine;
+        if self.engine == Engine::Bpf {
+            // There is room for what comes while the reader has to wait for a processor.
+            let late = config.wake_up_samples.saturating_mul(PATIENCE);
+            config.bpf.buffer_bytes = buffer_bytes(late, args.window);
+            config.wake_up_samples = late.min(MOST_SAMPLES);
+        }
+        config.batch_bytes = batch_bytes(config.wake_up_samples);
+        config.bpf.not_dumpable = args.allow_secrets;
+        config.bpf.frames = args.frames;
+        config.bpf.followed = args.window.clamp(1, sampler::BpfOptions::MOST_FOLLOWED);
+        config.bpf.share = Share::new(f64::from(args.ways) / 100.0);
+        config.bpf.vectors = self.vectors(args);
+        // Nothing else keeps it.
+        config.bpf.placement = args.raw.is_some();
+        config.bpf.filter = self.filter(args)?;
+        Ok(config)
+    }
+
+    /// Of which samples vector registers are brought. A raw recording cannot hold them.
+    fn vectors(&self, args: &RecordArgs) -> Option<VectorOptions> {
+        let rate = self.per_second(self.period);
+        let (share, most) = match args.vectors {
+            VectorsArg::Off => return None,
+            _ if self.engine == Engine::Ring || args.raw.is_some() => return None,
+            VectorsArg::Auto => (AUTO_SHARE, MOST_WAKES),
+            VectorsArg::Most(most) => (1.0, most),
+        };
+        // What a coin chooses is even; what comes too often for the limit is not.
+        let share = share.min(f64::from(most) / rate);
+        Some(VectorOptions {
+            share: Share::new(share),
+            most: most.saturating_mul(BURST).min(10_000),
+        })
+    }
+
+    /// What else must hold of a thread for it to be sampled.
+    fn filter(&self, args: &RecordArgs) -> Result<Filter> {
+        let filter = Filter {
+            cgroup: args.cgroup.as_deref().map(cgroup_id).transpose()?,
+            euid: args.uid,
+            comm: args.comm.clone().map(String::into_bytes),
+        };
+        if filter == Filter::default() || self.engine == Engine::Bpf {
+            return Ok(filter);
+        }
+        match &self.no_bpf {
+            Some(BpfRefusal { why, mend }) => bail!(
+                "--cgroup, --uid and --comm need the engine bpf, which does not work here: {why}; to mend \
+                 it: {mend}"
+            ),
+            None => {
+                bail!("--cgroup, --uid and --comm need the engine bpf: leave out --engine ring")
+            }
+        }
+    }
+
+    /// What the collector is asked to do.
+    pub(crate) fn settings(&self, args: &RecordArgs) -> Settings {
+        Settings {
+            window: args.window,
+            capture: args.capture,
+            allow_secrets: args.allow_secrets,
+            by_caller: args.context == ContextArg::Caller,
+            seed: self.seed,
+            deny: Vec::new(),
+            per_process: true,
+            memory: args.memory as usize * (1 << 20),
+            programs: PROGRAMS,
+            clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
+            mean_interval: (self.clock != Clock::Timer).then_some(self.period),
+            processor: procfs::processor_flags().unwrap_or_default(),
+        }
+    }
+
+    /// Samples a second and CPU, with this mean interval in the clock's unit.
+    pub(crate) fn per_second(&self, mean: u64) -> f64 {
+        self.units_per_second / mean.max(1) as f64
+    }
+
+    pub(crate) fn unit(&self) -> &'static str {
+        match self.clock {
+            Clock::Cycles => "cycles",
+            Clock::CpuClock | Clock::Timer => "ns",
+        }
+    }
+
+    pub(crate) fn clock_name(&self) -> &'static str {
+        match self.clock {
+            Clock::Cycles => "cycles",
+            Clock::CpuClock => "cpu-clock",
+            Clock::Timer => "timer",
+        }
+    }
+
+    pub(crate) fn engine_name(&self) -> &'static str {
+        match self.engine {
+            Engine::Ring => "ring",
+            Engine::Bpf => "bpf",
+        }
+    }
+
+    /// What was chosen, in a line, and before it what is done without.
+    pub(crate) fn lines(&self, setup: &sampler::Setup) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(BpfRefusal { why, mend }) = &self.no_bpf {
+            lines.push(format!(
+                "the engine bpf does not work here, so fewer values are known: {why}"
+            ));
+            lines.push(format!("to mend it: {mend}"));
+        }
+        let mut line = format!("engine {}, clock {}", self.engine_name(), self.clock_name());
+        if let Some(why) = &self.why_clock {
+            line += &format!(" ({why})");
+        }
+        line += &format!(
+            ", a sample every {} {} on average",
+            self.period,
+            self.unit()
+        );
+        if let Some(affordable) = &self.affordable {
+            line += &format!(" ({})", affordable.why());
+        }
+        if setup.user_only {
+            line += "; user mode only (kernel.perf_event_paranoid allows this user no more)";
+        }
+        lines.push(line);
+        lines.extend(self.warning.clone());
+        lines
+    }
+
+    pub(crate) fn header(&self, args: &RecordArgs, settings: &Settings) -> raw::Header {
+        let epoch = self.epoch(args);
+        raw::Header {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: epoch.started,
+            host: epoch.host,
+            kernel: epoch.kernel,
+            kernel_build_id: kernel::build_id(),
+            kernel_text: Kernel::read().address(0),
+            command: epoch.command,
+            engine: epoch.engine,
+            clock: epoch.clock,
+            unit: epoch.unit,
+            cycles_per_unit: epoch.cycles_per_unit,
+            period: epoch.period,
+            window: settings.window,
+            capture: settings.capture.to_string(),
+            by_caller: settings.by_caller,
+            seed: settings.seed,
+            allow_secrets: settings.allow_secrets,
+            clock_offset: settings.clock_offset,
+            own_pid: std::process::id(),
+            processor: settings.processor.clone(),
+        }
+    }
+
+    pub(crate) fn epoch(&self, args: &RecordArgs) -> Epoch {
+        let read = |path: &str| {
+            std::fs::read_to_string(path).map_or_else(|_| String::new(), |s| s.trim().to_owned())
+        };
+        let command = if args.all {
+            "-a".to_owned()
+        } else if !args.pid.is_empty() {
+            let pids: Vec<_> = args.pid.iter().map(|pid| format!("-p {pid}")).collect();
+            pids.join(" ")
+        } else {
+            let words: Vec<_> = args
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy())
+                .collect();
+            words.join(" ")
+        };
+        let filters = [
+            args.cgroup
+                .as_ref()
+                .map(|group| format!("--cgroup {}", group.display())),
+            args.uid.map(|uid| format!("--uid {uid}")),
+            args.comm.as_ref().map(|comm| format!("--comm {comm}")),
+        ];
+        // Else it would read as a profile of all that ran.
+        let words = filters.into_iter().flatten().chain([command]);
+        let command = words.collect::<Vec<_>>().join(" ");
+        let settings = serde_json::json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "seed": self.seed,
+            "capture": args.capture.to_string(),
+            "context": match args.context { ContextArg::None => "none", ContextArg::Caller => "caller" },
+            "stack_bytes": args.stack_bytes,
+            "hotlist": { "capacity": 16, "method": "counting, eviction by weight" },
+        });
+        Epoch {
+            started: wall_now(),
+            ended: None,
+            host: read("/proc/sys/kernel/hostname"),
+            kernel: read("/proc/sys/kernel/osrelease"),
+            command,
+            engine: self.engine_name().to_owned(),
+            clock: self.clock_name().to_owned(),
+            unit: self.unit().to_owned(),
+            cycles_per_unit: self.cycles_per_unit,
+            period: self.period,
+            window: args.window,
+            settings: settings.to_string(),
+        }
+    }
+}
+
+/// The hardware's cycles, unless there are none or their interrupts are too dear; why, and what an
+/// interrupt costs if that was looked at.
+fn cheaper_clock() -> (Clock, Option<String>, Option<Duration>) {
+    if probe::probe_clock(Clock::Cycles, Scope::Own).is_err() {
+        let why = "no hardware cycles here; 'vcpid check' says why";
+        return (Clock::CpuClock, Some(why.to_owned()), None);
+    }
+    let costs = probe::calibrate();
+    let clock = costs.choice().unwrap_or(Clock::Cycles);
+    (clock, why_by_cost(&costs), costs.cost(clock))
+}
+
+/// Why one of two clocks is taken; `None` where there are no two.
+pub(crate) fn why_by_cost(costs: &Calibration) -> Option<String> {
+    let (cycles, cpu_clock) = (costs.cycles.as_ref().ok()?, costs.cpu_clock.as_ref().ok()?);
+    Some(format!(
+        "an interrupt costs {cycles:.1?} by cycles, {cpu_clock:.1?} by cpu-clock"
+    ))
+}
+
+/// Makes sure of the clock `timer`; says what else there is to say of it.
+fn timer() -> Result<Option<String>> {
+    match probe::timer() {
+        Ok(Timer { pinned: true }) => Ok(None),
+        Ok(Timer { pinned: false }) => Ok(Some(LOOSE_TIMERS.to_owned())),
+        Err(BpfRefusal { why, mend }) => {
+            bail!("the clock timer does not work here: {why}; to mend it: {mend}")
+        }
+    }
+}
+
+/// What is lost with [`Clock::Timer`] on older kernels.
+pub(crate) const LOOSE_TIMERS: &str = "before Linux 6.7 a timer may be moved to another CPU while its \
+                                       own is idle, and what it finds there is lost and counted";
+
+/// Puts back what an earlier run has left raised, and raises the kernel's limits if that is
+/// allowed.
+pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Raised>> {
+    let places = Places::default();
+    match places.mend() {
+        Ok(true) => eprintln!("vcpid: limits that an earlier run had raised were put back"),
+        Ok(false) => {}
+        Err(error) => eprintln!("vcpid: {error:#}"),
+    }
+    if !args.allow_sysctl {
+        return Ok(None);
+    }
+    let per_second = match choices.clock {
+        Clock::Cycles => probe::cycles_per_second().unwrap_or(1_000_000_000),
+        Clock::CpuClock => 1_000_000_000,
+        // The kernel's limits are those of events.
+        Clock::Timer => return Ok(None),
+    };
+    let raised = places.raise(per_second / choices.period.max(1))?;
+    if let Some(raised) = &raised
+        && !args.quiet
+    {
+        eprintln!("vcpid: {raised}");
+    }
+    Ok(raised)
+}
+
+/// The size of a CPU's buffer of which half holds so many samples, if there may be such a large
+/// one.
+fn buffer_bytes(samples: u32, window: u32) -> u32 {
+    let of_window = INSTRUCTION_BYTES.saturating_mul(window);
+    let of_sample = SAMPLE_BYTES
+        .saturating_add(of_window)
+        .min(MOST_SAMPLE_BYTES);
+    let wanted = samples.saturating_mul(2 * of_sample);
+    // The largest is a power of two.
+    let clamped = wanted.clamp(LEAST_BUFFER, LARGEST_BUFFER);
+    clamped.next_power_of_two()
+}
+
+/// The id of a control group, by its folder.
+fn cgroup_id(path: &Path) -> Result<u64> {
+    let group = path.display();
+    let kind = statfs(path).with_context(|| format!("cannot find the control group {group}"))?;
+    if kind.filesystem_type() != CGROUP2_SUPER_MAGIC {
+        bail!(
+            "{group} is no control group of version 2, which are the folders of a file system of type cgroup2 \
+             (findmnt -t cgroup2 tells where it is mounted)"
+        );
+    }
+    let found = std::fs::metadata(path);
+    Ok(found
+        .with_context(|| format!("cannot look at {group}"))?
+        .ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Buffers are powers of two that are large enough for the wake-ups that are asked for, within
+    /// limits.
+    #[test]
+    fn sizes_of_buffers() {
+        let sizes = |window| {
+            [1, 333, 1333, 3333, u32::MAX].map(|samples| buffer_bytes(samples, window) >> 20)
+        };
+        assert_eq!(sizes(16), [1, 1, 4, 8, 8]);
+        assert_eq!(sizes(256), [1, 4, 8, 8, 8]);
+        assert_eq!(sizes(1024), sizes(256));
+    }
+}

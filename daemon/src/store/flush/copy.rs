@@ -1,0 +1,88 @@
+//! Snapshots for readers: of tables that fill, and of a snapshot that waits to be written.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use profiledb::Subject;
+
+use super::{MOST_BYTES, Snapshot};
+use crate::consumers::tables::Wanted;
+use crate::machine::images::ImageId;
+use crate::pipeline::collector::Collector;
+
+impl Snapshot {
+    /// What was collected between these times and is still being added to, of owners whose access
+    /// tags pass the test. No file is looked at for it: what that would tell, the flush will.
+    pub(crate) fn of_running(
+        collector: &mut Collector,
+        (started, ended): (i64, i64),
+        wanted: Wanted,
+        is_wanted: impl Fn(&Subject) -> bool,
+    ) -> Self {
+        let (tables, _) = collector.tables.copy(wanted, is_wanted);
+        let mut snapshot = Self {
+            images: FxHashMap::default(),
+            code: Vec::with_capacity(tables.shared.pcs.len()),
+            files: Vec::new(),
+            nameless: FxHashSet::default(),
+            generated: Vec::new(),
+            in_32_bit_mode: FxHashSet::default(),
+            kernel: collector.kernel,
+            started,
+            ended,
+            totals: collector.totals,
+            tables,
+        };
+        let (images, cache) = (&mut collector.images, &mut collector.cache);
+        let mut generated: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
+        for pc in &snapshot.tables.shared.pcs {
+            if !snapshot.images.contains_key(&pc.image)
+                && let Some(image) = images.row(pc.image)
+            {
+                snapshot.images.insert(pc.image, image);
+                if images.base(pc.image).1 {
+                    snapshot.in_32_bit_mode.insert(pc.image);
+                }
+            }
+            let mut bytes = [0; MOST_BYTES];
+            let mut read = 0;
+            if images.is_anon(pc.image) {
+                generated.entry(pc.image).or_default().push(pc.address);
+                let code = cache
+                    .sampled_code(pc.image.0, pc.address)
+                    .unwrap_or_default();
+                read = code.len().min(MOST_BYTES);
+                bytes[..read].copy_from_slice(&code[..read]);
+            }
+            // At most as many as there are.
+            snapshot.code.push((bytes, read as u8));
+        }
+        let names = generated.into_iter().map(|(image, mut addresses)| {
+            addresses.sort_unstable();
+            (image, images.names_of_generated(image, &addresses))
+        });
+        snapshot.generated = names.collect();
+        snapshot
+    }
+
+    /// What is in it of owners whose access tags pass the test.
+    pub(crate) fn part(&self, wanted: Wanted, is_wanted: impl Fn(&Subject) -> bool) -> Self {
+        let (tables, old) = self.tables.copy(wanted, is_wanted);
+        let code = old.iter().map(|pc| {
+            let code = self.code.get(pc.0 as usize).copied();
+            code.unwrap_or(([0; MOST_BYTES], 0))
+        });
+        Self {
+            images: self.images.clone(),
+            code: code.collect(),
+            files: Vec::new(),
+            nameless: FxHashSet::default(),
+            generated: self.generated.clone(),
+            in_32_bit_mode: self.in_32_bit_mode.clone(),
+            kernel: self.kernel,
+            started: self.started,
+            ended: self.ended,
+            totals: self.totals,
+            tables,
+        }
+    }
+}

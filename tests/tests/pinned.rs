@@ -1,0 +1,92 @@
+//! Replays of recordings that lie beside this test say what they always said.
+//!
+//! Needs the release build of both programs. What a replay says follows from the recording, its
+//! seed and the program alone: no privilege, no clock and no kernel.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use vcpi_tests::digest::digest;
+use vcpi_tests::programs::{Programs, root};
+
+use common::{ensure, text};
+
+/// Where the program lay when it was recorded.
+const FOLDER: &str = "/tmp/vcpi-pinned";
+
+/// Rows of each kind, and the sum of their hashes.
+type Pinned = [(&'static str, (u64, u64)); 6];
+
+/// What the recordings say, one of each engine.
+///
+/// A change that makes windows know more, or counts another thing, changes these. Then the test
+/// prints what it found; whoever changes them says in the commit why they are right.
+const RECORDINGS: [(&str, Pinned); 2] = [
+    (
+        "ring",
+        [
+            ("branches", (5, 0x3677_8888_7bc3_ecb3)),
+            ("calls", (14, 0x28a0_0fea_ecda_87e0)),
+            ("counters", (63, 0xe94b_40fd_4d44_31ec)),
+            ("cycles", (18, 0x577d_40a2_073e_dce0)),
+            ("hotlists", (147, 0xe700_51cc_1626_8bd7)),
+            ("tuples", (568, 0x1d95_c7aa_6c26_0349)),
+        ],
+    ),
+    (
+        "bpf",
+        [
+            ("branches", (5, 0xe2a9_1a13_9461_5f3d)),
+            ("calls", (20, 0xfc94_6543_4513_595a)),
+            ("counters", (61, 0x9d4b_cfc5_dab7_5170)),
+            ("cycles", (21, 0xaf46_c6fa_d265_5a66)),
+            ("hotlists", (313, 0xcebf_f83b_8b7a_c1d1)),
+            ("tuples", (1629, 0x634b_9506_d51e_0049)),
+        ],
+    ),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tests = vec![Trial::ignorable_test(
+        "recordings say what they always said",
+        pinned,
+    )];
+    libtest_mimic::run(&arguments, tests).exit_code()
+}
+
+/// Cycles, hotlists, branches, calls and counters of each recording are what they were.
+fn pinned() -> Result<Completion, Failed> {
+    let programs = Programs::find().map_err(|error| format!("{error:#}"))?;
+    let fixtures = root().join("tests/fixtures/pinned");
+    let program = Path::new(FOLDER).join("program");
+    fs::create_dir_all(FOLDER)?;
+    fs::copy(fixtures.join("program"), &program)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    let mut wrong = Vec::new();
+    for (engine, expected) in RECORDINGS {
+        let folder = tempfile::tempdir()?;
+        let database = folder.path().join("again.db");
+        let output = Command::new(&programs.vcpid)
+            .arg("replay")
+            .arg(fixtures.join(engine).with_extension("raw"))
+            .arg("-o")
+            .arg(&database)
+            .stdin(Stdio::null())
+            .output()?;
+        ensure(output.status.success(), || text(&output))?;
+        let found = digest(&database).map_err(|error| format!("{error:#}"))?;
+        if found != expected.into_iter().collect() {
+            let found: Vec<_> = found.into_iter().collect();
+            wrong.push(format!("(\"{engine}\", {found:#x?})"));
+        }
+    }
+    fs::remove_dir_all(FOLDER)?;
+    ensure(wrong.is_empty(), || wrong.join(",\n"))?;
+    Ok(Completion::Completed)
+}

@@ -1,0 +1,189 @@
+//! The part of `cargo xtask check-layers` that looks into sources: no circle among the daemon's
+//! rooms, and no long file without a reason.
+//!
+//! A room is a module at the root of the daemon, with all that lies in it. A room uses another one
+//! where its code names `crate::OTHER`. What stands in tests does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Lines of code that a file may have without a reason.
+const LONG: usize = 500;
+/// What the comment begins with that gives the reason.
+const REASON: &str = "// Over 500 lines: ";
+/// The rooms that each room uses, with a file that does.
+type Uses = BTreeMap<String, BTreeMap<String, PathBuf>>;
+
+/// A sentence for everything that is wrong with the daemon's sources in the project's folder.
+pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join("daemon/src");
+    let mut complaints = Vec::new();
+    for file in sources(&folder)? {
+        let text = read(&file)?;
+        let lines = code(&text).lines().count();
+        if lines > LONG && !text.lines().any(|line| line.starts_with(REASON)) {
+            let file = file.strip_prefix(root).unwrap_or(&file).display();
+            complaints.push(format!(
+                "{file} has {lines} lines of code: split it, or say why not ({REASON}...)"
+            ));
+        }
+    }
+    complaints.extend(circle(&uses(&folder)?));
+    Ok(complaints)
+}
+
+/// All Rust files below a folder.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| file.display().to_string())
+}
+
+/// A source without its tests, which stand at its end.
+fn code(text: &str) -> &str {
+    let tests = text.find("#[cfg(test)]\nmod ");
+    &text[..tests.unwrap_or(text.len())]
+}
+
+/// Whether the file of the module above declares this one for tests alone.
+fn is_test(file: &Path) -> bool {
+    let above = file.parent().map(|folder| folder.with_extension("rs"));
+    let declares = above.and_then(|above| fs::read_to_string(above).ok());
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    declares.is_some_and(|text| text.contains(&format!("#[cfg(test)]\nmod {name};")))
+}
+
+/// What the rooms of a folder use.
+fn uses(folder: &Path) -> Result<Uses> {
+    let mut rooms = Uses::new();
+    for file in sources(folder)? {
+        let inside = file.strip_prefix(folder).unwrap_or(&file);
+        let room = inside.iter().next().unwrap_or_default().to_string_lossy();
+        let room = room.trim_end_matches(".rs").to_owned();
+        let text = match is_test(&file) {
+            true => String::new(),
+            false => read(&file)?,
+        };
+        let uses = rooms.entry(room.clone()).or_default();
+        for name in named(code(&text)).into_iter().filter(|name| *name != room) {
+            uses.entry(name).or_insert_with(|| file.clone());
+        }
+    }
+    Ok(rooms)
+}
+
+/// The modules of the crate's root that code names, comments left out.
+fn named(code: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for line in code.lines() {
+        let line = line.split("//").next().unwrap_or_default();
+        for (at, start) in line.match_indices("crate::") {
+            // Another crate's macros say `$crate`, and names may end in `crate`.
+            let before = line[..at].chars().next_back();
+            if before.is_some_and(|c| c == '$' || c == '_' || c.is_alphanumeric()) {
+                continue;
+            }
+            let rest = line[at + start.len()..].chars();
+            names.insert(
+                rest.take_while(|c| *c == '_' || c.is_alphanumeric())
+                    .collect(),
+            );
+        }
+    }
+    names
+}
+
+/// A circle among rooms, if there is one.
+fn circle(uses: &Uses) -> Option<String> {
+    // A room goes that uses nothing that is left, or that nothing left uses, until none goes.
+    let mut left: BTreeSet<&String> = uses.keys().collect();
+    loop {
+        let before = left.len();
+        let stays = |room: &&String| {
+            uses[*room].keys().any(|used| left.contains(used))
+                && left.iter().any(|user| uses[*user].contains_key(*room))
+        };
+        left = left.iter().copied().filter(stays).collect();
+        if left.is_empty() {
+            return None;
+        }
+        if left.len() == before {
+            break;
+        }
+    }
+    let mut edges = Vec::new();
+    for room in &left {
+        for (used, file) in uses[*room].iter().filter(|(used, _)| left.contains(used)) {
+            let file = file.file_name().unwrap_or_default().to_string_lossy();
+            edges.push(format!("{room} -> {used} ({file})"));
+        }
+    }
+    Some(format!(
+        "rooms of the daemon form a circle: {}",
+        edges.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn using(edges: &[(&str, &str)]) -> Uses {
+        let mut uses = Uses::new();
+        for (from, to) in edges {
+            uses.entry((*to).to_owned()).or_default();
+            let of = uses.entry((*from).to_owned()).or_default();
+            of.insert((*to).to_owned(), PathBuf::from("file.rs"));
+        }
+        uses
+    }
+
+    /// A circle is found, however long it is; rooms that only use it are none of it.
+    #[test]
+    fn circles() {
+        let chain = [
+            ("service", "store"),
+            ("store", "machine"),
+            ("service", "machine"),
+        ];
+        assert_eq!(circle(&using(&chain)), None);
+        let found = circle(&using(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]));
+        let found = found.expect("a circle");
+        assert!(
+            found.contains("c -> a (file.rs)") && !found.contains("d ->"),
+            "{found}"
+        );
+    }
+
+    /// Modules are found wherever they are named, but not in comments and not in other names.
+    #[test]
+    fn names() {
+        let code = "use crate::store::Store;\n// crate::not\nfn f(_: crate::view::View) {}\n\
+                    $crate::macros!(); subcrate::other";
+        let found: Vec<_> = named(code).into_iter().collect();
+        assert_eq!(found, ["store", "view"]);
+    }
+
+    /// Tests are not code.
+    #[test]
+    fn tests_do_not_count() {
+        assert_eq!(code("a\n#[cfg(test)]\nmod tests {\n}\n"), "a\n");
+        assert_eq!(code("a\n"), "a\n");
+    }
+}
