@@ -71,15 +71,19 @@ impl Budget {
         enough
     }
 
-    /// What such a flush wrote: bytes for lists of this size together, and all its bytes.
-    pub(crate) fn wrote(&mut self, seconds: f64, lists: usize, size: u64, all: usize) {
-        let whole = self.bytes_per_second * seconds;
-        let most = self.bytes_per_second * SAVED;
-        self.saved = (self.saved + whole - all as f64).clamp(-most, most);
+    /// How many bytes lists of this size together took.
+    pub(crate) fn wrote(&mut self, lists: usize, size: u64) {
         // Of a few lists nothing is to be learnt.
         if size > 1_000 {
             self.ratio = lists as f64 / size as f64;
         }
+    }
+
+    /// By how many bytes a flush of so many seconds made the database grow.
+    pub(crate) fn spent(&mut self, seconds: f64, grown: u64) {
+        let whole = self.bytes_per_second * seconds;
+        let most = self.bytes_per_second * SAVED;
+        self.saved = (self.saved + whole - grown as f64).clamp(-most, most);
     }
 
     /// The draw of the lists of an instruction: a number from 0 to 1.

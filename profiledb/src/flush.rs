@@ -59,6 +59,8 @@ pub struct Flush<'w> {
     tau: f64,
     /// The writer's budget, should nothing of this be saved.
     budget_before: Option<Budget>,
+    /// Bytes of the database in use when it began.
+    used_before: u64,
 }
 
 impl<'w> Flush<'w> {
@@ -86,9 +88,13 @@ impl<'w> Flush<'w> {
             ended,
             tau: 0.0,
             budget_before,
+            used_before: 0,
         };
         // It is read anew whenever somebody else has written to the file.
         open::check_version(&flush.writer.path, &flush.writer.conn)?;
+        if flush.writer.budget.is_some() {
+            flush.used_before = flush.used()?;
+        }
         flush.row = flush.insert(
             "INSERT INTO flush (epoch, started, ended) VALUES (?1, ?2, ?3)",
             params![epoch, started, ended],
@@ -113,6 +119,7 @@ impl<'w> Flush<'w> {
             ended,
             tau: 0.0,
             budget_before: None,
+            used_before: 0,
         }
     }
 
@@ -269,7 +276,34 @@ impl<'w> Flush<'w> {
                 params![flush, kind, name, to_sql(value)],
             )?;
         }
+        self.spend()
+    }
+
+    /// Takes what the database has grown by off the budget: pages are not full, and have names,
+    /// images and processes in them besides.
+    fn spend(&mut self) -> Result<(), Error> {
+        if self.writer.budget.is_none() {
+            return Ok(());
+        }
+        let grown = self.used()?.saturating_sub(self.used_before);
+        let seconds = self.seconds();
+        if let Some(budget) = &mut self.writer.budget {
+            budget.spent(seconds, grown);
+        }
         Ok(())
+    }
+
+    /// Bytes of the pages of the database that are in use.
+    fn used(&mut self) -> Result<u64, Error> {
+        let sql = "SELECT (page_count - freelist_count) * page_size
+                   FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+        let used = self.select(sql, [])?;
+        Ok(used.unwrap_or(0).max(0).cast_unsigned())
+    }
+
+    /// The seconds that it stands for.
+    fn seconds(&self) -> f64 {
+        self.ended.saturating_sub(self.started).max(0) as f64 / 1e9
     }
 
     fn generation(&self) -> Generation {

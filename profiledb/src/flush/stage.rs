@@ -61,7 +61,7 @@ impl Flush<'_> {
 
     fn write_lists(&mut self, mut lists: Vec<Staged<ListOf>>, besides: usize) -> Result<(), Error> {
         let (mut tau, mut size) = (self.tau, 0);
-        let seconds = self.ended.saturating_sub(self.started).max(0) as f64 / 1e9;
+        let seconds = self.seconds();
         if let Some(budget) = &self.writer.budget {
             let mut sizes = BTreeMap::new();
             for (_, _, row) in &lists {
@@ -101,7 +101,7 @@ impl Flush<'_> {
         let mut bytes = self.write_chunks(alone, tau, &VALUES)?;
         bytes += self.write_chunks(keyed, tau, &KEYED)?;
         if let Some(budget) = &mut self.writer.budget {
-            budget.wrote(seconds, bytes, size, besides + bytes);
+            budget.wrote(bytes, size);
         }
         Ok(())
     }

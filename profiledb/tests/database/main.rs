@@ -1,6 +1,7 @@
 //! The profile database as its users see it: through files.
 
 mod asked;
+mod budget;
 mod common;
 mod conversion;
 mod hostile;
