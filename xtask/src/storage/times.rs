@@ -117,7 +117,7 @@ fn hottest(vcpi: &Path, folder: &Path) -> Result<String> {
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("vcpi said {}", String::from_utf8_lossy(&output.stderr)))?;
     let rows = rows.as_array().cloned().unwrap_or_default();
-    let names = rows.iter().filter_map(|row| row["function"].as_str());
+    let names = rows.iter().filter_map(|row| row["key"].as_str());
     let mut names = names.filter(|name| !name.contains("+0x") && !name.starts_with("kernel_"));
     names
         .next()
