@@ -41,10 +41,23 @@ pub(crate) fn run() -> Result<()> {
     kernels::run_where_possible()
 }
 
-/// Formatting and lints of the fuzz targets, which are a workspace of their own: they still fit
-/// what they fuzz.
+/// Formatting and lints of the fuzz targets: they still fit what they fuzz.
 fn fuzz_targets() -> Result<()> {
-    let own = ["--manifest-path", "fuzz/Cargo.toml"];
+    // Nothing is linked: the fuzzer itself, which is C++, need not be built.
+    own_workspace(
+        "fuzz/Cargo.toml",
+        &[("CUSTOM_LIBFUZZER_PATH", "unused/libfuzzer.a")],
+    )
+}
+
+/// Formatting and lints of the extension for `sqlite3`.
+fn extension() -> Result<()> {
+    own_workspace("sqlite/Cargo.toml", &[])
+}
+
+/// Formatting and lints of a package that is a workspace of its own.
+fn own_workspace(manifest: &str, environment: &[(&str, &str)]) -> Result<()> {
+    let own = ["--manifest-path", manifest];
     run_command(cargo(["fmt", "--check"]).args(own))?;
     run_command(
         cargo(["clippy", "--locked"])
@@ -52,21 +65,7 @@ fn fuzz_targets() -> Result<()> {
             .arg("--target-dir")
             .arg(target_dir()?)
             .args(["--", "-D", "warnings"])
-            // Nothing is linked: the fuzzer itself, which is C++, need not be built.
-            .env("CUSTOM_LIBFUZZER_PATH", "unused/libfuzzer.a"),
-    )
-}
-
-/// Formatting and lints of the extension for `sqlite3`, which is a workspace of its own.
-fn extension() -> Result<()> {
-    let own = ["--manifest-path", "sqlite/Cargo.toml"];
-    run_command(cargo(["fmt", "--check"]).args(own))?;
-    run_command(
-        cargo(["clippy", "--locked"])
-            .args(own)
-            .arg("--target-dir")
-            .arg(target_dir()?)
-            .args(["--", "-D", "warnings"]),
+            .envs(environment.iter().copied()),
     )
 }
 

@@ -22,6 +22,7 @@ use crate::machine::elf::{self, Named};
 use crate::machine::images::{ImageId, Images, NamedCode};
 use crate::machine::kernel::{Kernel, KernelNames};
 use crate::machine::loadmap::ProcessId as Process;
+use crate::machine::place::Pc;
 use crate::pipeline::collector::{Collector, Totals};
 use crate::system::memory::of_vec;
 
@@ -108,17 +109,17 @@ impl Snapshot {
             let mut read = images.read_to_show(pc.image, pc.address, &mut bytes);
             if images.is_anon(pc.image) {
                 generated.entry(pc.image).or_default().push(pc.address);
-                // Of code without a file there is what an interrupt saw.
-                let code = cache
-                    .sampled_code(pc.image.0, pc.address)
-                    .unwrap_or_default();
-                read = code.len().min(MOST_BYTES);
-                bytes[..read].copy_from_slice(&code[..read]);
+                read = sampled_code(cache, *pc, &mut bytes);
             }
             // At most as many as there are.
             self.code.push((bytes, read as u8));
         }
-        let names = generated.into_iter().map(|(image, mut addresses)| {
+        self.name_generated(images, generated);
+    }
+
+    /// Takes note of the names of generated code, by the addresses in each image that are told of.
+    fn name_generated(&mut self, images: &mut Images, at: FxHashMap<ImageId, Vec<u64>>) {
+        let names = at.into_iter().map(|(image, mut addresses)| {
             addresses.sort_unstable();
             (image, images.names_of_generated(image, &addresses))
         });
@@ -315,6 +316,17 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// Puts what an interrupt saw of an instruction of code without a file into `bytes`; how many
+/// bytes these are.
+fn sampled_code(cache: &mut DecodeCache, pc: Pc, bytes: &mut [u8; MOST_BYTES]) -> usize {
+    let code = cache
+        .sampled_code(pc.image.0, pc.address)
+        .unwrap_or_default();
+    let read = code.len().min(MOST_BYTES);
+    bytes[..read].copy_from_slice(&code[..read]);
+    read
 }
 
 /// How many profiles were refused. One that contradicts itself is a defect of ours; it must not

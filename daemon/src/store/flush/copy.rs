@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use profiledb::Subject;
 
-use super::{MOST_BYTES, Snapshot};
+use super::{MOST_BYTES, Snapshot, sampled_code};
 use crate::consumers::tables::Wanted;
 use crate::machine::images::ImageId;
 use crate::pipeline::collector::Collector;
@@ -47,20 +47,12 @@ impl Snapshot {
             let mut read = 0;
             if images.is_anon(pc.image) {
                 generated.entry(pc.image).or_default().push(pc.address);
-                let code = cache
-                    .sampled_code(pc.image.0, pc.address)
-                    .unwrap_or_default();
-                read = code.len().min(MOST_BYTES);
-                bytes[..read].copy_from_slice(&code[..read]);
+                read = sampled_code(cache, *pc, &mut bytes);
             }
             // At most as many as there are.
             snapshot.code.push((bytes, read as u8));
         }
-        let names = generated.into_iter().map(|(image, mut addresses)| {
-            addresses.sort_unstable();
-            (image, images.names_of_generated(image, &addresses))
-        });
-        snapshot.generated = names.collect();
+        snapshot.name_generated(images, generated);
         snapshot
     }
 
