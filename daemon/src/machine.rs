@@ -12,6 +12,7 @@ pub(crate) mod grants;
 pub(crate) mod guards;
 pub(crate) mod host;
 pub(crate) mod images;
+pub(crate) mod jitdump;
 pub(crate) mod kernel;
 pub(crate) mod loadmap;
 pub(crate) mod made;

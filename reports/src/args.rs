@@ -63,6 +63,9 @@ pub(crate) struct Common {
     /// Do not look for function names; print `image+0xoffset`.
     #[arg(long, global = true)]
     pub(crate) no_symbols: bool,
+    /// Do not ask the servers of `DEBUGINFOD_URLS` for debug files and programs.
+    #[arg(long, global = true)]
+    pub(crate) no_debuginfod: bool,
     /// Show names in text with all their parameters and type arguments.
     #[arg(long, global = true)]
     pub(crate) full_names: bool,

@@ -13,10 +13,11 @@ use profiledb::rows::{Image, ImageKind};
 use profiledb::{Places, Profile, SymbolRow};
 use symbols::{Functions, Room, named};
 
+use crate::debugfiles;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::images;
-use crate::symbols::{MAX_TOTAL, STUB, short_name};
+use crate::symbols::{MAX_TOTAL, STUB, UNNAMED, short_name};
 use crate::view::select::{hex, is_called};
 
 /// Words of names that stand in no mangled name as they are: others are written for them.
@@ -154,9 +155,12 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn new(name: &'a str, stubs: bool) -> Option<Asked<'a>> {
-        let at = name
-            .rsplit_once('+')
-            .and_then(|(whole, number)| Some((whole, hex(number)?)));
+        let at = match name.split_once(UNNAMED) {
+            Some((image, number)) => unnamed(number).map(|number| (image, number)),
+            None => name
+                .rsplit_once('+')
+                .and_then(|(whole, number)| Some((whole, hex(number)?))),
+        };
         let whole = at.map_or(name, |(whole, _)| whole);
         let stub = whole.strip_suffix(STUB);
         Some(Asked {
@@ -214,12 +218,8 @@ impl<'a> Asked<'a> {
             Some(profiled) => own.build_id() == Some(profiled),
             None => true,
         });
-        let debug = match (&own, image.kind) {
-            (Some(own), ImageKind::File) => symbols::debug_file(own.binary(), path, room),
-            (None, ImageKind::File) => symbols::debug_file_of(image.build_id.as_deref()?, room),
-            _ => None,
-        };
-        let debug = debug.map(|(_, debug)| Elf::of(debug));
+        let own = own.or_else(|| debugfiles::executable(image, room));
+        let debug = debugfiles::find(image, own.as_ref(), room);
         let elf = own.as_ref().or(debug.as_ref())?;
         let beside = own.as_ref().and(debug.as_ref()).map(Elf::binary);
         let before = places.clone();
@@ -234,7 +234,9 @@ impl<'a> Asked<'a> {
                 places.add_all(image);
             }
             if let Some((whole, address)) = self.at
-                && (image.path == whole || short_name(image) == whole)
+                && (image.path == whole
+                    || short_name(image) == whole
+                    || elf.soname().as_deref() == Some(whole))
             {
                 let functions = Functions::new(elf.binary(), beside);
                 let found = functions.find(elf.binary(), address);
@@ -261,6 +263,15 @@ fn add_stubs(image: &Image, elf: &Elf, places: &mut Places) {
     for (start, end) in elf.stub_sections() {
         places.add(image, start, end);
     }
+}
+
+/// The address in what is behind [`UNNAMED`]: that of the function, or of an instruction in it.
+fn unnamed(number: &str) -> Option<u64> {
+    let (start, offset) = match number.split_once('+') {
+        Some((start, offset)) => (start, hex(offset)?),
+        None => (number, 0),
+    };
+    u64::from_str_radix(start, 16).ok()?.checked_add(offset)
 }
 
 /// The longest word of a name that mangling leaves as it is.

@@ -7,18 +7,15 @@
 //! numbers. A structure among them ends the belief, since how it is passed
 //! depends on what is in it.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use gimli::{
-    AttributeValue, DebuggingInformationEntry, EndianSlice, LittleEndian, Unit, UnitOffset,
-};
+use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
 use crate::convention::{Convention, PLATFORM};
 use crate::elf::Elf;
 use crate::liveness::Argument;
+use crate::sections::{Sections, Slice};
 
-pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
 /// The number of Windows' calling convention on x86-64, as LLVM writes it.
@@ -128,11 +125,8 @@ pub(crate) fn search(
     addresses: &BTreeSet<u64>,
     mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>) -> gimli::Result<()>,
 ) -> Option<()> {
-    let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
-        Ok(image.section(id.name()).unwrap_or_default())
-    };
-    let sections = gimli::DwarfSections::load(load).ok()?;
-    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let sections = Sections::of(image);
+    let dwarf = sections.dwarf();
     let mut headers = dwarf.units();
     while let Ok(Some(header)) = headers.next() {
         let Ok(unit) = dwarf.unit(header) else {

@@ -10,8 +10,9 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use object::read::elf::{ElfFile, FileHeader};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use symbols::{Binary, Error, Pieces, Room};
 
@@ -21,12 +22,19 @@ use crate::guard::fenced;
 pub(crate) use self::languages::GoText;
 pub(crate) use self::languages::Languages;
 
+/// The longest name of an image that is shown in place of its file's.
+const MAX_SONAME: usize = 100;
+
 /// An image whose pieces are read when they are asked for.
 #[derive(Debug)]
 pub(crate) struct Elf {
     binary: Binary,
+    /// Where it is, if it is a file.
+    path: Option<PathBuf>,
     /// Name of the symbol that the dynamic linker writes into a slot.
     slots: OnceCell<BTreeMap<u64, String>>,
+    /// The file that has what this one shares with others, looked for when it is asked for.
+    supplement: OnceCell<Option<Box<Elf>>>,
 }
 
 impl Elf {
@@ -34,7 +42,7 @@ impl Elf {
     pub(crate) fn open(path: &Path, room: &Room) -> Result<Elf, Error> {
         fenced(|| Binary::open(path, room))
             .unwrap_or(Err(Error::Malformed))
-            .map(Elf::of)
+            .map(|binary| Elf::at(path.to_owned(), binary))
     }
 
     /// Parses the bytes of an image.
@@ -42,12 +50,34 @@ impl Elf {
         Binary::of_bytes(data).map(Elf::of)
     }
 
-    /// What is read of an image of which more is asked.
+    /// An image that is read already.
     pub(crate) fn of(binary: Binary) -> Elf {
         Elf {
             binary,
+            path: None,
             slots: OnceCell::new(),
+            supplement: OnceCell::new(),
         }
+    }
+
+    /// An image that was read from this file.
+    pub(crate) fn at(path: PathBuf, binary: Binary) -> Elf {
+        Elf {
+            path: Some(path),
+            ..Elf::of(binary)
+        }
+    }
+
+    /// Where it is, if it is a file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The file that has debug information which this one shares with others: `find` looks for it
+    /// the first time.
+    pub(crate) fn supplement(&self, find: impl FnOnce() -> Option<Elf>) -> Option<&Elf> {
+        let found = self.supplement.get_or_init(|| find().map(Box::new));
+        found.as_deref()
     }
 
     /// The image, for those who look for functions.
@@ -101,6 +131,19 @@ impl Elf {
         fenced(|| self.binary.frame(address)).flatten()
     }
 
+    /// The name by which other images ask for this one (`DT_SONAME`), if it is one that a report
+    /// can show: short, of one word and without a folder.
+    pub(crate) fn soname(&self) -> Option<String> {
+        let name = self.parsed(|file| match file {
+            object::File::Elf32(file) => soname(file),
+            object::File::Elf64(file) => soname(file),
+            _ => None,
+        })?;
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b'!';
+        let fits = (1..=MAX_SONAME).contains(&name.len()) && name.bytes().all(is_plain);
+        fits.then_some(name)
+    }
+
     fn slots(&self) -> &BTreeMap<u64, String> {
         self.slots.get_or_init(|| self.parsed(slots))
     }
@@ -147,6 +190,14 @@ impl Elf {
     pub(crate) fn exported(&self) -> Vec<(String, Option<u64>)> {
         self.parsed(exported)
     }
+}
+
+fn soname<'a, Header: FileHeader>(file: &ElfFile<'a, Header, Pieces<'a>>) -> Option<String> {
+    let table = file.elf_dynamic_table().ok()?;
+    let entry = table
+        .iter()
+        .find(|entry| entry.tag == object::elf::DT_SONAME)?;
+    String::from_utf8(table.string(entry).ok()?.to_vec()).ok()
 }
 
 fn exported<'a>(file: &object::File<'a, Pieces<'a>>) -> Vec<(String, Option<u64>)> {

@@ -14,6 +14,8 @@ mod asked;
 mod callee;
 mod code;
 mod convention;
+mod debugfiles;
+mod debuginfod;
 mod dwarf;
 mod elf;
 mod epochs;
@@ -25,7 +27,9 @@ mod liveness;
 mod names;
 mod render;
 mod report;
+mod sections;
 mod source;
+mod split;
 mod symbolize;
 mod symbols;
 mod time;
@@ -129,6 +133,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
             "list: which function? (`vcpi top` names the hot ones)".into(),
         ));
     }
+    debuginfod::configure(!cli.common.no_debuginfod);
     let filter = source::filter(cli, function.is_some())?;
     let source = source::source(&cli.common)?;
     // Of one function its rows are enough. Whatever goes wrong then is told by a report of all.

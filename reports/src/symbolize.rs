@@ -1,14 +1,16 @@
 //! What debug information says of addresses: functions, source lines, inlined calls.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use gimli::{AttributeValue, EndianSlice, LittleEndian, Unit, UnitOffset};
+use addr2line::{LookupContinuation as _, LookupResult};
+use gimli::{AttributeValue, DebugInfoOffset, Unit, UnitOffset};
 
-use crate::dwarf::{Slice, search};
+use crate::dwarf::search;
 use crate::elf::{Elf, demangle};
 use crate::guard::fenced;
+use crate::sections::{Sections, Slice};
+use crate::split::{Split, Store};
 
 /// A place in the source, and the inlined functions around it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,50 +74,85 @@ pub(crate) fn bounds(elf: &Elf, addresses: &[u64]) -> Vec<Option<Bounds>> {
         .collect()
 }
 
-/// The name of a function, which may stand in what it is an instance of.
+/// The name of a function, which may stand in what it is an instance of: in its unit, in another
+/// one of the file, or in the file that shares it.
 fn name<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
-    mut offset: UnitOffset,
+    offset: UnitOffset,
 ) -> Option<String> {
-    for _ in 0..MAX_CHAIN {
-        let entry = unit.entry(offset).ok()?;
-        let own = entry
-            .attr_value(gimli::DW_AT_linkage_name)
-            .or_else(|| entry.attr_value(gimli::DW_AT_MIPS_linkage_name))
-            .or_else(|| entry.attr_value(gimli::DW_AT_name));
-        if let Some(own) = own {
-            let text = dwarf.attr_string(unit, own).ok()?;
-            return Some(demangle(&text.to_string_lossy()));
+    name_within(dwarf, unit, offset, MAX_CHAIN)
+}
+
+fn name_within<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    offset: UnitOffset,
+    left: usize,
+) -> Option<String> {
+    let left = left.checked_sub(1)?;
+    let entry = unit.entry(offset).ok()?;
+    let own = entry
+        .attr_value(gimli::DW_AT_linkage_name)
+        .or_else(|| entry.attr_value(gimli::DW_AT_MIPS_linkage_name))
+        .or_else(|| entry.attr_value(gimli::DW_AT_name));
+    if let Some(own) = own {
+        let text = dwarf.attr_string(unit, own).ok()?;
+        return Some(demangle(&text.to_string_lossy()));
+    }
+    let origin = entry
+        .attr_value(gimli::DW_AT_abstract_origin)
+        .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
+    match origin {
+        AttributeValue::UnitRef(next) => name_within(dwarf, unit, next, left),
+        AttributeValue::DebugInfoRef(next) => name_elsewhere(dwarf, next, left),
+        AttributeValue::DebugInfoRefSup(next) => name_elsewhere(dwarf.sup()?, next, left),
+        _ => None,
+    }
+}
+
+fn name_elsewhere(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    offset: DebugInfoOffset,
+    left: usize,
+) -> Option<String> {
+    let mut headers = dwarf.units();
+    while let Ok(Some(header)) = headers.next() {
+        if let Some(within) = offset.to_unit_offset(&header) {
+            let unit = dwarf.unit(header).ok()?;
+            return name_within(dwarf, &unit, within, left);
         }
-        let origin = entry
-            .attr_value(gimli::DW_AT_abstract_origin)
-            .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
-        let AttributeValue::UnitRef(next) = origin else {
-            return None;
-        };
-        offset = next;
     }
     None
 }
 
 /// Source places of addresses. `None` if there is no debug information to read.
 pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<Place>> {
-    let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
-        Ok(elf.section(id.name()).unwrap_or_default())
-    };
     let read = || {
-        let sections = gimli::DwarfSections::load(load).ok()?;
-        let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
-        let context = addr2line::Context::from_dwarf(dwarf).ok()?;
-        let of = |address: &u64| place(&context, *address).unwrap_or_default();
+        let store = Store::default();
+        let split = Split::new(&store, elf.path());
+        let sections = Sections::of(elf);
+        let context = addr2line::Context::from_dwarf(sections.dwarf()).ok()?;
+        let of = |address: &u64| place(&context, &split, *address).unwrap_or_default();
         Some(addresses.iter().map(of).collect())
     };
     fenced(read)?
 }
 
-fn place(context: &addr2line::Context<Slice<'_>>, address: u64) -> Option<Place> {
-    let mut frames = context.find_frames(address).skip_all_loads().ok()?;
+fn place<'a>(
+    context: &addr2line::Context<Slice<'a>>,
+    split: &Split<'a>,
+    address: u64,
+) -> Option<Place> {
+    let mut looked = context.find_frames(address);
+    let mut frames = loop {
+        match looked {
+            LookupResult::Output(frames) => break frames.ok()?,
+            LookupResult::Load { load, continuation } => {
+                looked = continuation.resume(split.load(&load));
+            }
+        }
+    };
     let mut names = Vec::new();
     let mut place = Place::default();
     let mut is_innermost = true;
@@ -140,8 +177,12 @@ fn place(context: &addr2line::Context<Slice<'_>>, address: u64) -> Option<Place>
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use symbols::Room;
+
     use super::*;
-    use crate::elf::tests::{fixture, opened};
+    use crate::elf::tests::{fixture, opened, symbols_of};
 
     /// Debug information gives names and bounds, lines and inlined names.
     #[test]
@@ -170,6 +211,80 @@ mod tests {
         assert_eq!(seen, [(Some(9), &["mix".to_owned()][..]), (Some(19), &[])]);
         let file = places.first().and_then(|place| place.file.clone());
         assert_eq!(file, Some(PathBuf::from("/fixture/declared.c")));
+    }
+
+    /// The names of what is inlined at the addresses of a function, each once.
+    fn inlined(elf: &Elf, addresses: std::ops::Range<u64>) -> Vec<String> {
+        let addresses: Vec<u64> = addresses.collect();
+        let places = places(elf, &addresses).expect("there is debug information");
+        let mut names: Vec<String> = places.into_iter().flat_map(|place| place.inlined).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Names that several debug files share are found in the file that has them.
+    #[test]
+    fn shared_names() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dwz");
+        let open = |path: &Path| Elf::open(path, &Room::new(1 << 20)).expect("an ELF file");
+        let elf = open(&folder.join("one.debug"));
+        assert_eq!(inlined(&elf, 0x1000..0x1040), ["mixed_in", "other_one"]);
+        // Without that file, and with another in its place, they have none.
+        let alone = tempfile::tempdir().expect("a folder");
+        let path = alone.path().join("one.debug");
+        std::fs::copy(folder.join("one.debug"), &path).expect("copied");
+        assert_eq!(inlined(&open(&path), 0x1000..0x1040), ["?"]);
+        let other = alone.path().join("shared.sup");
+        std::fs::copy(fixture(), other).expect("copied");
+        assert_eq!(inlined(&open(&path), 0x1000..0x1040), ["?"]);
+    }
+
+    /// Debug information in objects beside the program, and in a package of them, has the names of
+    /// what is inlined; that of another build has none.
+    #[test]
+    fn split_information() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = |program: &str, arguments: &[&str]| {
+            let done = std::process::Command::new(program)
+                .args(arguments)
+                .current_dir(folder.path())
+                .status();
+            assert!(done.expect("a compiler's tool").success(), "{program}");
+        };
+        let source = "static inline __attribute__((always_inline)) int split_in(int x)\n\
+             { return x * x + 7; }\n\
+             __attribute__((noinline)) int outer(int x) { return split_in(x) - 1; }\n\
+             int main(int c, char **v) { return outer(c); }\n";
+        std::fs::write(folder.path().join("p.c"), source).expect("written");
+        // The linker's own tool for packages knows no later version.
+        let build = |version| {
+            run(
+                "gcc",
+                &["-O1", version, "-gsplit-dwarf", "-no-pie", "-o", "p", "p.c"],
+            );
+        };
+        let program = folder.path().join("p");
+        let names = || {
+            let elf = Elf::open(&program, &Room::new(1 << 20)).expect("an ELF file");
+            let (start, size) = symbols_of(&elf, "outer")
+                .first()
+                .copied()
+                .expect("a symbol");
+            inlined(&elf, start..start + size)
+        };
+        let object = folder.path().join("p.dwo");
+        for version in ["-gdwarf-5", "-gdwarf-4"] {
+            build(version);
+            assert_eq!(names(), ["split_in"], "{version}");
+        }
+        run("dwp", &["-e", "p", "-o", "p.dwp"]);
+        std::fs::remove_file(&object).expect("removed");
+        assert_eq!(names(), ["split_in"]);
+        std::fs::remove_file(folder.path().join("p.dwp")).expect("removed");
+        assert_eq!(names(), [""; 0]);
+        std::fs::copy(fixture(), &object).expect("copied");
+        assert_eq!(names(), [""; 0]);
     }
 
     /// A damaged file gives fewer names, and does not end the program.

@@ -25,6 +25,7 @@ use profiledb::rows::{Image, ImageKind};
 use symbols::{Functions, Room, content_id};
 
 use crate::code::Mode;
+use crate::debugfiles;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::liveness::Code;
@@ -47,6 +48,9 @@ pub(crate) struct Function {
 
 /// What is behind the name of a PLT stub's target.
 pub(crate) const STUB: &str = "@plt";
+
+/// What is between image and address of a function without a name.
+pub(crate) const UNNAMED: &str = "!fn_";
 
 /// Bytes of files that are held at a time.
 pub(crate) const MAX_TOTAL: u64 = 2 << 30;
@@ -99,6 +103,8 @@ struct ImageNames {
     functions: OnceCell<Option<Functions>>,
     /// Symbols of the profile itself or of an image in memory: start to (end, name).
     table: BTreeMap<u64, (Option<u64>, String)>,
+    /// The name that the file says to be known by, read when it is asked for.
+    soname: OnceCell<Option<String>>,
 }
 
 impl<'p> Symbols<'p> {
@@ -155,6 +161,7 @@ impl<'p> Symbols<'p> {
             let (index, missing) = (*index, looked.missing);
             if let Some(names) = symbols.images.get_mut(index) {
                 names.table = looked.table;
+                names.soname = OnceCell::from(looked.soname);
                 if !looked.has_file {
                     names.elf = OnceCell::from(None);
                 }
@@ -239,15 +246,7 @@ impl<'p> Symbols<'p> {
     pub(crate) fn debug(&self, image: usize) -> Option<&Elf> {
         let find = || {
             let row = self.profile.images.get(image)?;
-            if row.kind != ImageKind::File {
-                return None;
-            }
-            let look = || match self.elf(image) {
-                Some(elf) => symbols::debug_file(elf.binary(), Path::new(&row.path), &self.room),
-                None => symbols::debug_file_of(row.build_id.as_deref()?, &self.room),
-            };
-            let (_, debug) = fenced(look)??;
-            Some(Elf::of(debug))
+            fenced(|| debugfiles::find(row, self.elf(image), &self.room))?
         };
         let names = self.images.get(image)?;
         names.debug.get_or_init(find).as_ref()
@@ -288,7 +287,10 @@ impl<'p> Symbols<'p> {
         };
         let missing = self.open(index, image);
         let found = self.bounds(index, addresses);
-        let has_file = self.elf(index).is_some();
+        let (has_file, soname) = match self.elf(index) {
+            Some(elf) => (true, elf.soname()),
+            None => (false, None),
+        };
         self.forget(index);
         let table = self.images.get_mut(index);
         Looked {
@@ -297,6 +299,7 @@ impl<'p> Symbols<'p> {
                 .map(|names| std::mem::take(&mut names.table))
                 .unwrap_or_default(),
             has_file,
+            soname,
             missing,
         }
     }
@@ -349,9 +352,9 @@ impl<'p> Symbols<'p> {
             Some(Function {
                 start: Some(start),
                 name,
-                named: true,
+                named,
                 ..
-            }) => match address.wrapping_sub(*start) {
+            }) if *named || self.names => match address.wrapping_sub(*start) {
                 0 => name.clone(),
                 offset => format!("{name}+0x{offset:x}"),
             },
@@ -433,6 +436,8 @@ struct Looked {
     /// See [`ImageNames::table`].
     table: BTreeMap<u64, (Option<u64>, String)>,
     has_file: bool,
+    /// See [`ImageNames::soname`].
+    soname: Option<String>,
     /// Why the file is of no use.
     missing: Option<String>,
 }
@@ -493,8 +498,19 @@ pub(crate) fn short_name(image: &Image) -> String {
     name.unwrap_or(&image.path).to_owned()
 }
 
-/// The image's file, if it is what was profiled; else a sentence why not.
+/// The image's file, if it is what was profiled; else that of a server; else a sentence why not.
 fn verified(profile: &Profile, index: usize, image: &Image, room: &Room) -> Result<Elf, String> {
+    let here = verified_here(profile, index, image, room);
+    here.or_else(|why| debugfiles::executable(image, room).ok_or(why))
+}
+
+/// The image's file, if it is what was profiled; else a sentence why not.
+fn verified_here(
+    profile: &Profile,
+    index: usize,
+    image: &Image,
+    room: &Room,
+) -> Result<Elf, String> {
     let path = Path::new(&image.path);
     let elf = Elf::open(path, room).map_err(|error| error.to_string())?;
     let code = |address, length| Some(elf.few_bytes(address)?.get(..length)?.to_vec());

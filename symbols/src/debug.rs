@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use object::Object as _;
 
-use crate::binary::Binary;
+use crate::binary::{Binary, hex};
 use crate::pieces::Room;
 
 /// Where distributions put debug files.
@@ -27,6 +27,37 @@ pub fn debug_file_of(build_id: &str, room: &Room) -> Option<(PathBuf, Binary)> {
 #[must_use]
 pub fn debug_file(image: &Binary, path: &Path, room: &Room) -> Option<(PathBuf, Binary)> {
     find(Path::new(FOLDER), image, path, room)
+}
+
+/// The file that a debug file at `path` shares with others, as dwz makes it: the file, if it is
+/// there and of the build that is meant, and that build's id. `None`: nothing is shared.
+#[must_use]
+pub fn supplement(debug: &Binary, path: &Path, room: &Room) -> Option<(Option<Binary>, String)> {
+    find_supplement(Path::new(FOLDER), debug, path, room)
+}
+
+fn find_supplement(
+    folder: &Path,
+    debug: &Binary,
+    path: &Path,
+    room: &Room,
+) -> Option<(Option<Binary>, String)> {
+    let file = debug.parsed()?;
+    let (name, build_id) = file.gnu_debugaltlink().ok().flatten()?;
+    let build_id = hex(build_id);
+    let of_build = |path: &Path| {
+        let found = Binary::open(path, room).ok()?;
+        (found.build_id() == Some(build_id.as_str())).then_some(found)
+    };
+    // A name that is not absolute counts from the file itself, not from a link to it.
+    let own = path.canonicalize().ok();
+    let named = own
+        .as_deref()
+        .and_then(Path::parent)
+        .map(|beside| beside.join(OsStr::from_bytes(name)));
+    let found = named.as_deref().and_then(of_build);
+    let found = found.or_else(|| Some(by_build_id(folder, &build_id, room)?.1));
+    Some((found, build_id))
 }
 
 fn find(folder: &Path, image: &Binary, path: &Path, room: &Room) -> Option<(PathBuf, Binary)> {

@@ -19,6 +19,7 @@ mod row;
 mod shown;
 
 use std::mem;
+use std::path::PathBuf;
 
 use rustc_hash::FxHashMap;
 use sampler::Pid;
@@ -139,6 +140,8 @@ pub(crate) struct Images {
     generated: FxHashMap<ImageId, Generated>,
     /// Bytes of the names in it.
     generated_bytes: usize,
+    /// Files in which processes tell of such code, until it is there.
+    dumps: FxHashMap<Pid, PathBuf>,
     /// Names of generated code for which there was no room.
     pub(crate) names_not_kept: u64,
     /// Of the running kernel's, unless what is collected comes from elsewhere.
@@ -183,6 +186,7 @@ impl Images {
             clock_offset,
             generated: FxHashMap::default(),
             generated_bytes: 0,
+            dumps: FxHashMap::default(),
             names_not_kept: 0,
             vdso_build_id: elf::own_vdso()
                 .and_then(|bytes| elf::parse(bytes.to_vec())?.1)

@@ -3,6 +3,7 @@
 mod moved;
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
@@ -10,6 +11,7 @@ use sampler::{Mmap, Pid};
 use crate::machine::guards::Guards;
 use crate::machine::host::Host;
 use crate::machine::images::{ImageId, Images};
+use crate::machine::jitdump;
 use crate::machine::made::{MadeCode, MadeRooms};
 use crate::machine::mapping::{
     Mapping, is_data, is_heap, mapping_of_line, mapping_of_record, rights,
@@ -440,6 +442,8 @@ fn moved_or_generated(
 ) -> Mapping {
     if mapping.is_anon() {
         moved::note(process, &mapping);
+    } else if live.is_some() && jitdump::is_dump(Path::new(path)) {
+        images.note_dump(process.pid, Path::new(path));
     }
     if !mapping.may_be_generated(images) {
         return mapping;

@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use sampler::Pid;
@@ -17,7 +18,7 @@ const MAX_FILE: u64 = 128 << 20;
 /// Longest line.
 const MAX_LINE: usize = 4096;
 /// Longest piece of code that has one name.
-const MAX_CODE: u64 = 64 << 20;
+pub(super) const MAX_CODE: u64 = 64 << 20;
 /// Longest name that is kept, in bytes.
 const MAX_NAME: usize = 1024;
 /// Looks that found no file, after which it is looked for seldom.
@@ -116,22 +117,31 @@ fn parse(line: &[u8]) -> Option<Line> {
     };
     let (start, size) = (number(start)?, number(size)?);
     let end = start.checked_add(size)?;
+    let name = shown(name)?;
+    (1..=MAX_CODE)
+        .contains(&size)
+        .then_some(Line { start, end, name })
+}
+
+/// A name as it is kept: of a bounded length; `None`: it is none.
+pub(super) fn shown(name: &str) -> Option<String> {
     let name = name.trim();
     let mut length = name.len().min(MAX_NAME);
     while !name.is_char_boundary(length) {
         length -= 1;
     }
     let name = name.get(..length)?;
-    (1..=MAX_CODE).contains(&size).then_some(())?;
-    (!name.is_empty()).then(|| Line {
-        start,
-        end,
-        name: name.to_owned(),
-    })
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 fn open(pid: Pid) -> Option<File> {
     let inside = procfs::pid_inside(pid)?;
+    open_inside(pid, Path::new(&format!("/tmp/perf-{inside}.map")))
+}
+
+/// Opens a file by its path as a process sees it, if it is a regular one with one name that is the
+/// process's user's or root's.
+pub(super) fn open_inside(pid: Pid, path: &Path) -> Option<File> {
     // Its root folder, in its mount namespace.
     let root = OpenOptions::new()
         .read(true)
@@ -142,8 +152,8 @@ fn open(pid: Pid) -> Option<File> {
     let how = OpenHow::new()
         .flags(flags)
         .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-    let name = format!("tmp/perf-{inside}.map");
-    let file = File::from(openat2(&root, name.as_str(), how).ok()?);
+    let inside = path.strip_prefix("/").unwrap_or(path);
+    let file = File::from(openat2(&root, inside, how).ok()?);
     let metadata = file.metadata().ok()?;
     let owner = metadata.uid();
     let ids = procfs::credentials(pid)?;

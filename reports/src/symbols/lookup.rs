@@ -2,7 +2,7 @@
 
 use profiledb::rows::ImageKind;
 
-use super::{Function, FunctionId, Symbols};
+use super::{Function, FunctionId, Symbols, UNNAMED};
 use crate::elf;
 use crate::guard::fenced;
 use crate::symbolize::{self, Bounds};
@@ -117,7 +117,10 @@ impl Symbols<'_> {
         }
         let name = bounds.name.filter(|_| self.names);
         let named = name.is_some();
-        let name = name.unwrap_or_else(|| self.plain(image, bounds.start));
+        let name = name.unwrap_or_else(|| match self.names {
+            true => self.unnamed(image, bounds.start),
+            false => self.plain(image, bounds.start),
+        });
         let id = self.functions.len();
         let (start, end) = (Some(bounds.start), bounds.end);
         self.functions.push(Function {
@@ -129,6 +132,20 @@ impl Symbols<'_> {
         });
         self.by_start.insert((image, bounds.start), id);
         id
+    }
+
+    /// What stands for the name of a function of which only the bounds are known:
+    /// `image!fn_address`, with the name by which other programs ask for the image. That stays as
+    /// it is when a library's file gets the name of its next release.
+    fn unnamed(&self, image: usize, start: u64) -> String {
+        let soname = self.images.get(image).and_then(|names| {
+            let read = || self.elf(image)?.soname();
+            names.soname.get_or_init(read).as_deref()
+        });
+        match soname {
+            Some(soname) => format!("{soname}{UNNAMED}{start:x}"),
+            None => format!("{}{UNNAMED}{start:x}", self.short_name(image)),
+        }
     }
 
     /// An address as `image+0xaddress`.

@@ -61,3 +61,68 @@ pub(crate) fn not_theirs() -> TestResult {
     }
     done()
 }
+
+/// A program as [`maker`] has it, which tells of its functions in a jitdump.
+const DUMPER: &str = r#"
+#define _GNU_SOURCE
+#include <elf.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+static unsigned char code[] = {0x48,0x69,0xff,3,0,0,0, 0x48,0x83,0xc7,1, 0xff,0xce, 0x75,0xf1,
+    0x48,0x89,0xf8, 0xc3};
+static FILE *f;
+static uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+static void tell(char *at, const char *name, uint64_t index) {
+    uint32_t head[2] = {0, 56 + strlen(name) + 1 + sizeof code};
+    uint64_t time = now();
+    uint32_t who[2] = {getpid(), getpid()};
+    uint64_t place[4] = {(uint64_t)at, (uint64_t)at, sizeof code, index};
+    fwrite(head, 8, 1, f); fwrite(&time, 8, 1, f); fwrite(who, 8, 1, f);
+    fwrite(place, 32, 1, f); fwrite(name, strlen(name) + 1, 1, f); fwrite(at, sizeof code, 1, f);
+    fflush(f);
+}
+int main(void) {
+    char name[64];
+    sprintf(name, "jit-%d.dump", getpid());
+    f = fopen(name, "w+");
+    uint32_t head[6] = {0x4a695444, 1, 40, EM_X86_64, 0, getpid()};
+    uint64_t rest[2] = {now(), 0};
+    fwrite(head, 24, 1, f); fwrite(rest, 16, 1, f); fflush(f);
+    mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), 0);
+    char *m = mmap(0, 4096, 7, 34, -1, 0);
+    memcpy(m, code, sizeof code); memcpy(m + 64, code, sizeof code);
+    tell(m, "dumped_early", 1); tell(m + 64, "other(int)", 2);
+    unsigned long (*g)(unsigned long, unsigned) = (void *)m, (*h)(unsigned long, unsigned) = (void *)(m + 64);
+    unsigned long r = 1;
+    for (int i = 0; i < 6000; i++) r = i % 2 ? g(r, 100000) : h(r, 100000);
+    m[10] = 5;
+    tell(m, "dumped_late", 3);
+    for (int i = 0; i < 6000; i++) r = g(r, 100000);
+    return r == 42;
+}
+"#;
+
+pub(crate) fn dumped() -> TestResult {
+    let bench = Bench::new()?;
+    bench.compile("p", DUMPER)?;
+    record(&bench, "./p")?;
+    for name in ["dumped_early", "other(int)"] {
+        has(&bench, name, 15.0)?;
+    }
+    has(&bench, "dumped_late", 35.0)?;
+    for (name, added) in [("dumped_early", "add rdi,1"), ("dumped_late", "add rdi,5")] {
+        let rows = listed(&bench, name)?;
+        let found = rows.iter().any(|row| row["text"] == added);
+        ensure(found, || format!("{name}: {rows:?}"))?;
+    }
+    done()
+}

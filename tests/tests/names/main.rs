@@ -11,6 +11,7 @@ mod files;
 mod generated;
 mod modes;
 mod named;
+mod remote;
 #[path = "../common/trial.rs"]
 mod trial;
 
@@ -21,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 10] = [
+    let tests: [(&str, Test); 12] = [
         (
             "a program that was deleted or replaced while it runs keeps its names",
             files::gone,
@@ -50,6 +51,14 @@ fn main() -> ExitCode {
         (
             "a map of another's, or behind a link, names nothing",
             generated::not_theirs,
+        ),
+        (
+            "code has the names and times that a jitdump tells",
+            generated::dumped,
+        ),
+        (
+            "a debuginfod server gives names, lines and programs, once, to whoever asks it",
+            remote::fetched,
         ),
         ("the time functions of the vdso have names", modes::vdso),
         (

@@ -7,11 +7,13 @@
 //! another name before, has none. Code that has no name is told apart by its bytes (`replaced`).
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use sampler::Pid;
 
 use super::replaced::Replaced;
 use super::{Identity, ImageId, Images};
+use crate::machine::jitdump::{JitDump, Loaded};
 use crate::machine::mapping::Mapping;
 use crate::machine::perfmap::{Line, PerfMap};
 
@@ -23,6 +25,8 @@ const ONE: usize = 128;
 const UNNAMED: u32 = 1 << 31;
 /// Generations told apart.
 const MAX_GENERATIONS: u32 = 256;
+/// Files that processes have mapped which make no code yet.
+const MAX_DUMPS: usize = 1024;
 /// Names that an address had, of which so many are looked at.
 const MAX_STEPS: usize = 512;
 
@@ -49,6 +53,7 @@ pub(super) struct Generated {
     execs: u32,
     path: String,
     map: PerfMap,
+    dump: Option<JitDump>,
     looked: u64,
     /// The images of its generations.
     images: Vec<ImageId>,
@@ -196,6 +201,7 @@ impl Images {
                 execs,
                 path: path.to_owned(),
                 map: PerfMap::default(),
+                dump: None,
                 looked: 0,
                 images: vec![id],
                 replaced: Replaced::default(),
@@ -209,6 +215,13 @@ impl Images {
             self.generated.insert(id, generated);
         }
         id
+    }
+
+    /// Takes note of a file in which a process tells of the code that it makes.
+    pub(crate) fn note_dump(&mut self, pid: Pid, path: &Path) {
+        if self.dumps.len() < MAX_DUMPS {
+            self.dumps.insert(pid, path.to_owned());
+        }
     }
 
     /// Whether any process makes code.
@@ -230,15 +243,29 @@ impl Images {
             if only.is_some_and(|only| only != generated.pid) {
                 continue;
             }
+            if let Some(path) = self.dumps.remove(&generated.pid) {
+                generated.dump = Some(JitDump::new(path));
+            }
+            let (before, pid) = (generated.bytes, generated.pid);
+            let mut loaded = Vec::new();
+            if let Some(dump) = &mut generated.dump {
+                let held = dump.bytes();
+                loaded = dump.look(pid);
+                generated.bytes += dump.bytes() - held;
+            }
+            // From the future nothing comes.
+            let loaded = loaded.into_iter().map(|Loaded { time, line }| {
+                let time = time.min(now);
+                (line, (time.saturating_sub(1), time))
+            });
             let came = (generated.looked, now);
-            let lines = generated.map.look(generated.pid);
-            generated.looked = now;
-            let before = generated.bytes;
-            for line in lines {
+            let lines = generated.map.look(pid);
+            for (line, came) in loaded.chain(lines.into_iter().map(|line| (line, came))) {
                 let is_kept =
                     bytes + generated.bytes - before < MAX_BYTES && generated.add(line, came);
                 not_kept += u64::from(!is_kept);
             }
+            generated.looked = now;
             bytes += generated.bytes - before;
             let generations = generated.now.values().map(|named| named.generation).max();
             wanted.push((*id, generations.unwrap_or(0)));
