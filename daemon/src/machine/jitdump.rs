@@ -29,7 +29,7 @@ const MAX_LOOK: usize = 16 << 20;
 const MAX_RECORD: usize = 56 + 4096;
 /// A record's kind, its length and its time.
 const PREFIX: usize = 16;
-/// Bytes of names that are remembered, should their code be moved.
+/// Bytes of names that are remembered.
 const MAX_MOVABLE: usize = 1 << 20;
 /// What a name takes beside its text.
 const ONE: usize = 64;
@@ -62,9 +62,13 @@ pub(crate) struct JitDump {
     path: PathBuf,
     file: Opened,
     read: u64,
-    /// Names by the number of a piece of code.
+    names: Names,
+}
+
+/// Names by the number of a piece of code, should that be moved.
+#[derive(Debug, Default)]
+struct Names {
     names: HashMap<u64, String>,
-    /// Bytes of these.
     bytes: usize,
 }
 
@@ -83,14 +87,13 @@ impl JitDump {
             path,
             file: Opened::Not,
             read: 0,
-            names: HashMap::new(),
-            bytes: 0,
+            names: Names::default(),
         }
     }
 
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.names.bytes
     }
 
     /// What has come since the last look.
@@ -137,11 +140,14 @@ impl JitDump {
             }
             record.truncate(usize::try_from(whole).unwrap_or(usize::MAX));
             self.read += whole;
-            loaded.extend(self.take(&record));
+            loaded.extend(self.names.take(&record));
         }
         loaded
     }
+}
 
+impl Names {
+    /// What a record tells of code.
     fn take(&mut self, record: &[u8]) -> Option<Loaded> {
         let time = number(record, 8, 8)?;
         let (start, size, name) = match number(record, 0, 4)? {

@@ -86,7 +86,7 @@ fn listing(
     let rows: Value = serde_json::from_slice(&output.stdout)?;
     let rows = rows.as_array().cloned().unwrap_or_default();
     let with = |key: &str| rows.iter().filter(|row| !row[key].is_null()).count();
-    Ok((with("text"), with("line")))
+    Ok((with("text"), with("source")))
 }
 
 pub(crate) fn fetched() -> TestResult {
