@@ -161,7 +161,7 @@ fn agrees(frames: &[String], end: StackEnd, path: &[String]) -> Result<bool, Str
     }
     Ok(match last.as_str() {
         "..." => end == StackEnd::Depth,
-        "!" => end == StackEnd::NoRules && frames.len() == known.len(),
+        "!" => end == StackEnd::NoCall && frames.len() == known.len(),
         _ => end.is_whole(),
     })
 }

@@ -380,7 +380,7 @@ impl Collector {
             tally.callers_beyond_stack_copy += u64::from(beyond);
             caller = site;
             if self.walker.is_on() {
-                let (frames, end) = self.walker.walk(&Walked {
+                let end = self.walker.walk(&Walked {
                     view: &view,
                     memory: &memory,
                     registers,
@@ -388,9 +388,15 @@ impl Collector {
                     pc: located.pc,
                     caller,
                 });
+                if let (Some(told), Some(capture)) = (&mut self.told, capture) {
+                    let process = capture.task.process();
+                    for to in self.walker.returns() {
+                        told.give_row(process, *to, &view);
+                    }
+                }
                 let stack = CallStack {
                     owner,
-                    frames,
+                    frames: self.walker.frames(),
                     end,
                     weight: sample.period,
                 };
