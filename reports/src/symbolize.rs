@@ -99,8 +99,27 @@ fn name<'a>(
     None
 }
 
+/// One of the functions that an address is in: the one that its code was made for, or one that was
+/// inlined there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Frame {
+    /// Its name, where known.
+    pub(crate) name: Option<String>,
+    /// The source file of the address, or of the inlined call in it.
+    pub(crate) file: Option<PathBuf>,
+    /// The line in that file.
+    pub(crate) line: Option<u32>,
+}
+
 /// Source places of addresses. `None` if there is no debug information to read.
 pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<Place>> {
+    let chains = chains(elf, addresses)?;
+    Some(chains.into_iter().map(place).collect())
+}
+
+/// The functions that addresses are in, the innermost first: the last one is not inlined. `None`
+/// if there is no debug information to read.
+pub(crate) fn chains(elf: &Elf, addresses: &[u64]) -> Option<Vec<Vec<Frame>>> {
     let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
         Ok(elf.section(id.name()).unwrap_or_default())
     };
@@ -108,34 +127,44 @@ pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<Place>> {
         let sections = gimli::DwarfSections::load(load).ok()?;
         let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
         let context = addr2line::Context::from_dwarf(dwarf).ok()?;
-        let of = |address: &u64| place(&context, *address).unwrap_or_default();
+        let of = |address: &u64| chain(&context, *address).unwrap_or_default();
         Some(addresses.iter().map(of).collect())
     };
     fenced(read)?
 }
 
-fn place(context: &addr2line::Context<Slice<'_>>, address: u64) -> Option<Place> {
+fn chain(context: &addr2line::Context<Slice<'_>>, address: u64) -> Option<Vec<Frame>> {
     let mut frames = context.find_frames(address).skip_all_loads().ok()?;
-    let mut names = Vec::new();
-    let mut place = Place::default();
-    let mut is_innermost = true;
-    // From the innermost inlined function to the one that is none.
+    let mut chain = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
-        if is_innermost && let Some(location) = frame.location {
-            place.file = location.file.map(PathBuf::from);
-            place.line = location.line.filter(|line| *line > 0);
-        }
-        is_innermost = false;
         let name = frame.function.and_then(|name| {
             let raw = name.raw_name().ok()?;
             Some(demangle(&raw))
         });
-        names.push(name.unwrap_or_else(|| "?".to_owned()));
+        let location = frame.location.as_ref();
+        chain.push(Frame {
+            name,
+            file: location.and_then(|at| at.file).map(PathBuf::from),
+            line: location.and_then(|at| at.line).filter(|line| *line > 0),
+        });
     }
-    names.pop();
-    names.reverse();
-    place.inlined = names;
-    Some(place)
+    Some(chain)
+}
+
+fn place(mut chain: Vec<Frame>) -> Place {
+    // The last one is not inlined.
+    let last = chain.pop();
+    let name = |frame: &Frame| frame.name.clone().unwrap_or_else(|| "?".to_owned());
+    let inlined = chain.iter().rev().map(name).collect();
+    let (file, line) = match chain.into_iter().next().or(last) {
+        Some(innermost) => (innermost.file, innermost.line),
+        None => (None, None),
+    };
+    Place {
+        file,
+        line,
+        inlined,
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,246 @@
+//! What exports of call stacks are made of: interrupts with the functions around them, from the
+//! code that was interrupted to its callers, each with source file, line and what is inlined there.
+
+use std::collections::BTreeMap;
+
+use profiledb::rows::ImageKind;
+use profiledb::{Image, Process, Profile, Subject};
+
+use crate::failure::Failure;
+use crate::report::nothing;
+use crate::symbolize;
+use crate::view::{Heat, View};
+
+/// A function of the source, as frames refer to it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Function {
+    /// Index of its image in the profile.
+    pub(crate) image: usize,
+    /// Its name, or what stands for one.
+    pub(crate) name: String,
+    /// Its source file, where known.
+    pub(crate) file: Option<String>,
+}
+
+/// A function at a location.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Index of the function.
+    pub(crate) function: usize,
+    /// The line of its file, where known.
+    pub(crate) line: Option<u32>,
+    /// It is inlined into the frame behind it.
+    pub(crate) is_inlined: bool,
+}
+
+/// An instruction that was interrupted, or that calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Location {
+    /// Index of its PC in the profile.
+    pub(crate) pc: usize,
+    /// Index of its image in the profile.
+    pub(crate) image: usize,
+    /// Its address, as the image's kind counts.
+    pub(crate) address: u64,
+    /// The functions that it is in, the innermost first: at least one.
+    pub(crate) frames: Vec<Frame>,
+}
+
+/// Interrupts with one stack.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sample {
+    /// Index of the process in the profile.
+    pub(crate) process: usize,
+    /// Index of the access tag in the profile.
+    pub(crate) subject: usize,
+    /// Indices of locations: what was interrupted, then its callers as far as they are known.
+    pub(crate) locations: Vec<usize>,
+    /// How many, and what they stand for.
+    pub(crate) heat: Heat,
+}
+
+/// The interrupts that were asked for, with their stacks.
+#[derive(Debug)]
+pub(crate) struct Stacks<'p> {
+    /// The rows that indices are of.
+    pub(crate) profile: &'p Profile,
+    /// Functions of the source.
+    pub(crate) functions: Vec<Function>,
+    /// Instructions.
+    pub(crate) locations: Vec<Location>,
+    /// Interrupts, one for each stack of a process and access tag, in a fixed order.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// Which interrupts are one sample: process, access tag, and the PCs of the stack.
+type Key = (usize, usize, Vec<usize>);
+
+impl<'p> Stacks<'p> {
+    /// The stacks of what a view wants.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn new(view: &mut View<'p>) -> Result<Stacks<'p>, Failure> {
+        let (samples, left_out) = samples(view);
+        if samples.is_empty() {
+            return Err(nothing("samples"));
+        }
+        if left_out > 0 {
+            let stacks = crate::render::counted(left_out, "stack");
+            view.notes
+                .push(format!("{stacks} left out (--min-samples)"));
+        }
+        let mut stacks = Stacks {
+            profile: view.profile,
+            functions: Vec::new(),
+            locations: Vec::new(),
+            samples: Vec::new(),
+        };
+        let of_pc = stacks.locate(view, &samples);
+        for ((process, subject, pcs), heat) in samples {
+            let locations = pcs.iter().filter_map(|pc| of_pc.get(pc).copied());
+            stacks.samples.push(Sample {
+                process,
+                subject,
+                locations: locations.collect(),
+                heat,
+            });
+        }
+        Ok(stacks)
+    }
+
+    /// All interrupts.
+    pub(crate) fn total(&self) -> Heat {
+        let mut total = Heat::default();
+        for sample in &self.samples {
+            total.add(sample.heat);
+        }
+        total
+    }
+
+    /// An image by its index.
+    pub(crate) fn image(&self, image: usize) -> Option<&'p Image> {
+        self.profile.images.get(image)
+    }
+
+    /// Whether an image is the kernel.
+    pub(crate) fn is_kernel(&self, image: usize) -> bool {
+        self.image(image)
+            .is_some_and(|image| image.kind == ImageKind::Kernel)
+    }
+
+    /// The process of a sample.
+    pub(crate) fn process(&self, sample: &Sample) -> Option<&'p Process> {
+        self.profile.processes.get(sample.process)
+    }
+
+    /// The access tag of a sample.
+    pub(crate) fn subject(&self, sample: &Sample) -> Option<&'p Subject> {
+        self.profile.subjects.get(sample.subject)
+    }
+
+    /// The frames of a sample, from what was interrupted on, each with its location.
+    pub(crate) fn frames<'s>(
+        &'s self,
+        sample: &'s Sample,
+    ) -> impl DoubleEndedIterator<Item = (&'s Location, Frame)> + 's {
+        let locations = sample.locations.iter();
+        let locations = locations.filter_map(|location| self.locations.get(*location));
+        locations.flat_map(|location| location.frames.iter().map(move |frame| (location, *frame)))
+    }
+
+    /// Makes the locations of all PCs of some samples; their indices by those of the PCs.
+    fn locate(&mut self, view: &View<'p>, samples: &BTreeMap<Key, Heat>) -> BTreeMap<usize, usize> {
+        let mut by_image: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
+        for pc in samples.keys().flat_map(|(_, _, pcs)| pcs) {
+            if let Some(at) = self.profile.pcs.get(*pc) {
+                by_image
+                    .entry(at.image)
+                    .or_default()
+                    .insert(at.address, *pc);
+            }
+        }
+        let mut functions: BTreeMap<Function, usize> = BTreeMap::new();
+        let mut of_pc = BTreeMap::new();
+        for (image, pcs) in by_image {
+            let addresses: Vec<u64> = pcs.keys().copied().collect();
+            let chains = view.symbols.chains(image, &addresses);
+            for ((address, pc), chain) in pcs.into_iter().zip(chains) {
+                of_pc.insert(pc, self.locations.len());
+                let frames = frames(view, image, pc, chain).into_iter();
+                let frames = frames.map(|(function, line, is_inlined)| {
+                    let next = functions.len();
+                    Frame {
+                        function: *functions.entry(function).or_insert(next),
+                        line,
+                        is_inlined,
+                    }
+                });
+                self.locations.push(Location {
+                    pc,
+                    image,
+                    address,
+                    frames: frames.collect(),
+                });
+            }
+        }
+        let mut in_order: Vec<(Function, usize)> = functions.into_iter().collect();
+        in_order.sort_by_key(|(_, index)| *index);
+        self.functions = in_order.into_iter().map(|(function, _)| function).collect();
+        of_pc
+    }
+}
+
+/// The interrupts of a view by stack, and how many stacks have too few.
+fn samples(view: &View<'_>) -> (BTreeMap<Key, Heat>, u64) {
+    let mut samples: BTreeMap<Key, Heat> = BTreeMap::new();
+    for row in &view.profile.cycles {
+        if view.wants(row.pc) {
+            let pcs = std::iter::once(row.pc).chain(row.caller).collect();
+            let key = (row.process, row.subject, pcs);
+            samples.entry(key).or_default().add(Heat {
+                samples: row.samples,
+                cycles: row.cycles,
+            });
+        }
+    }
+    let before = samples.len();
+    samples.retain(|_, heat| heat.samples >= view.min_samples);
+    let left_out = before - samples.len();
+    (samples, left_out as u64)
+}
+
+/// The functions that a PC is in, the innermost first, each with its line and whether it is
+/// inlined. The one that is not goes by the name that reports give it.
+fn frames(
+    view: &View<'_>,
+    image: usize,
+    pc: usize,
+    mut chain: Vec<symbolize::Frame>,
+) -> Vec<(Function, Option<u32>, bool)> {
+    let outermost = symbolize::Frame {
+        name: Some(view.symbols.name_of(pc)),
+        ..chain.pop().unwrap_or_default()
+    };
+    chain.push(outermost);
+    let last = chain.len() - 1;
+    let frames = chain.into_iter().enumerate();
+    frames
+        .map(|(place, frame)| {
+            let function = Function {
+                image,
+                name: frame.name.unwrap_or_else(|| "?".to_owned()),
+                file: frame.file.map(|file| file.to_string_lossy().into_owned()),
+            };
+            (function, frame.line, place < last)
+        })
+        .collect()
+}
+
+/// What a process is shown as: its name alone, since one program's processes belong together.
+pub(crate) fn process_name(process: Option<&Process>) -> String {
+    match process {
+        Some(process) if !process.comm.is_empty() => process.comm.clone(),
+        _ => "(all)".to_owned(),
+    }
+}
