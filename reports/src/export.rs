@@ -4,8 +4,11 @@
 //! needs and its own options, and turns a [`View`] into the bytes of a file. What is common stands
 //! here: the command line, and that files are written whole or not at all ([`output`]).
 
+mod bolt;
 mod folded;
 mod output;
+mod profgen;
+mod program;
 mod stacks;
 
 use std::io::IsTerminal as _;
@@ -20,7 +23,7 @@ use crate::failure::Failure;
 use crate::view::View;
 
 /// The exports, in the order of the help.
-const ALL: &[Export] = &[folded::EXPORT];
+const ALL: &[Export] = &[folded::EXPORT, profgen::EXPORT, bolt::EXPORT];
 
 /// A form that profiles are exported in.
 #[derive(Debug)]

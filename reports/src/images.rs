@@ -5,8 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use profiledb::Profile;
+use symbols::{Binary, Room};
 
 use crate::failure::Failure;
+use crate::guard::fenced;
+use crate::symbols::MAX_TOTAL;
 
 /// Images that are named for one that is not there.
 const MOST_NEAR: usize = 5;
@@ -89,13 +92,22 @@ pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
 }
 
 /// What images may be called that are asked for by these names: a path from the current folder,
-/// or through links, is the image's own as well.
+/// or through links, is the image's own as well. A file that was moved goes by its build id.
 pub(crate) fn spellings(names: &[String]) -> Vec<String> {
     let mut all = names.to_vec();
     // A name without a folder is an image's wherever that is.
     let paths = names.iter().filter(|name| name.contains('/'));
-    all.extend(paths.filter_map(|name| resolved(Path::new(name))));
+    for name in paths {
+        all.extend(resolved(Path::new(name)));
+        all.extend(build_id(Path::new(name)));
+    }
     all
+}
+
+/// The build id of a file, if it has one.
+fn build_id(path: &Path) -> Option<String> {
+    let opened = fenced(|| Binary::open(path, &Room::new(MAX_TOTAL)));
+    Some(opened?.ok()?.build_id()?.to_owned())
 }
 
 /// A path without links and relative parts; the file may be gone, its folder may not.
