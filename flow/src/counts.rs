@@ -11,16 +11,11 @@ use crate::evidence::Evidence;
 pub struct Options {
     /// The share of the flow that interrupts draw ([`Chain::pull`]).
     pub pull: f64,
-    /// How many directions the interrupts behind a branch are worth.
-    pub prior: f64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            pull: 0.03,
-            prior: 0.0,
-        }
+        Options { pull: 0.03 }
     }
 }
 
@@ -83,7 +78,7 @@ impl Counts {
             .map(|(block, samples)| samples / f64::from(block.instructions.max(1)))
             .collect();
         let outs: Vec<Vec<Out>> = (0..function.blocks.len())
-            .map(|block| outs(function, block, evidence, &drawn, options))
+            .map(|block| outs(function, block, evidence, &drawn))
             .collect();
         let to = outs.iter().map(|outs| {
             let inside = outs
@@ -136,13 +131,7 @@ fn scale(blocks: &mut [f64], function: &Function, samples: f64) {
     blocks.iter_mut().for_each(|count| *count *= by);
 }
 
-fn outs(
-    function: &Function,
-    index: usize,
-    evidence: &Evidence,
-    drawn: &[f64],
-    options: Options,
-) -> Vec<Out> {
+fn outs(function: &Function, index: usize, evidence: &Evidence, drawn: &[f64]) -> Vec<Out> {
     let Some(block) = function.blocks.get(index) else {
         return Vec::new();
     };
@@ -156,11 +145,7 @@ fn outs(
                 block.copied().unwrap_or(0.0)
             };
             let seen = evidence.directions.get(&block.last).copied();
-            let taken = taken(
-                seen.unwrap_or_default(),
-                [near(to), near(block.end)],
-                options,
-            );
+            let taken = taken(seen.unwrap_or_default(), [near(to), near(block.end)]);
             vec![
                 out(to, Way::Jumps, taken),
                 out(block.end, Way::Falls, 1.0 - taken),
@@ -173,18 +158,16 @@ fn outs(
     }
 }
 
-/// The probability that a branch is taken: by its directions, and where these are few by the
-/// interrupts behind it.
-fn taken([taken, not]: [f64; 2], [there, behind]: [f64; 2], options: Options) -> f64 {
-    let near = match there + behind > 0.0 {
-        true => there / (there + behind),
-        false => 0.5,
-    };
-    let prior = match taken + not > 0.0 {
-        true => options.prior,
-        false => 1.0,
-    };
-    (taken + prior * near) / (taken + not + prior)
+/// The probability that a branch is taken: by its directions, and without any by the interrupts
+/// behind it.
+fn taken([taken, not]: [f64; 2], [there, behind]: [f64; 2]) -> f64 {
+    if taken + not > 0.0 {
+        taken / (taken + not)
+    } else if there + behind > 0.0 {
+        there / (there + behind)
+    } else {
+        0.5
+    }
 }
 
 /// Where an indirect call or jump leads, and with which share of all that was seen.

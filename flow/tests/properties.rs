@@ -142,10 +142,7 @@ fn function(exits: &[Exit]) -> Function {
 }
 
 fn exact() -> Options {
-    Options {
-        pull: 0.0,
-        prior: 0.0,
-    }
+    Options { pull: 0.0 }
 }
 
 /// With exact directions, counts are exact: a loop of 100 turns in a loop of 10, with a branch that
