@@ -4,9 +4,16 @@
 //! needs and its own options, and turns a [`View`] into the bytes of a file. What is common stands
 //! here: the command line, and that files are written whole or not at all ([`output`]).
 
+pub(crate) mod about;
+mod callgrind;
+mod firefox;
 mod folded;
+mod otlp;
 mod output;
-mod stacks;
+pub(crate) mod pprof;
+mod speedscope;
+pub(crate) mod stacks;
+pub(crate) mod table;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +27,14 @@ use crate::failure::Failure;
 use crate::view::View;
 
 /// The exports, in the order of the help.
-const ALL: &[Export] = &[folded::EXPORT];
+const ALL: &[Export] = &[
+    pprof::EXPORT,
+    firefox::EXPORT,
+    folded::EXPORT,
+    otlp::EXPORT,
+    speedscope::EXPORT,
+    callgrind::EXPORT,
+];
 
 /// A form that profiles are exported in.
 #[derive(Debug)]
@@ -33,8 +47,8 @@ pub(crate) struct Export {
     pub(crate) more: &'static str,
     /// Whether a terminal is no place for it.
     pub(crate) is_binary: bool,
-    /// The rows that it is made of.
-    pub(crate) rows: Kinds,
+    /// The rows that it is made of, with the options as given.
+    pub(crate) rows: fn(&ArgMatches) -> Kinds,
     /// Adds its own options to its command: `Options::augment_args`, or [`no_options`].
     pub(crate) options: fn(Command) -> Command,
     /// The bytes of the file, from a profile and the options as given.
@@ -42,13 +56,15 @@ pub(crate) struct Export {
 }
 
 /// The rows of interrupts alone.
-pub(crate) const CYCLES: Kinds = Kinds {
-    cycles: true,
-    values: false,
-    branches: false,
-    calls: false,
-    counters: false,
-};
+pub(crate) fn interrupts(_: &ArgMatches) -> Kinds {
+    Kinds {
+        cycles: true,
+        values: false,
+        branches: false,
+        calls: false,
+        counters: false,
+    }
+}
 
 /// The options of an export that has none of its own.
 pub(crate) fn no_options(command: Command) -> Command {
@@ -89,7 +105,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// The rows that it is made of.
     pub(crate) fn rows(&self) -> Kinds {
-        self.export.rows
+        (self.export.rows)(&self.matches)
     }
 
     /// The file to write; `None`: standard output.
@@ -159,7 +175,6 @@ impl Subcommand for Asked {
             .subcommands(ALL.iter().map(Export::command))
             .subcommand_required(true)
             .subcommand_value_name("KIND")
-            .subcommand_help_heading("Kinds")
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {

@@ -74,11 +74,12 @@ const TOOLS: &[Tool] = &[
         Need::Test,
     ),
     tool("debootstrap", Evidence::Program("debootstrap"), Need::Test),
+    tool("golang-go", Evidence::Program("go"), Need::Test),
+    tool("valgrind", Evidence::Program("valgrind"), Need::Test),
     tool("git", Evidence::Program("git"), Need::Yield),
     tool("lua5.4", Evidence::Program("lua5.4"), Need::Yield),
     tool("tcc", Evidence::Program("tcc"), Need::Yield),
     tool("povray", Evidence::Program("povray"), Need::Yield),
-    tool("valgrind", Evidence::Program("valgrind"), Need::Yield),
     tool(
         "qemu-system-x86",
         Evidence::Program("qemu-system-x86_64"),

@@ -3,7 +3,7 @@
 use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 
 use super::stacks::{Location, Stacks, process_name};
-use super::{CYCLES, Export};
+use super::{Export, interrupts};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -14,7 +14,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "Stacks, one to a line with its weight, for flame graphs",
     more: "Kernel frames end in `_[k]`, inlined ones in `_[i]`. The first frame is the process.",
     is_binary: false,
-    rows: CYCLES,
+    rows: interrupts,
     options: Options::augment_args,
     write,
 };
@@ -70,7 +70,7 @@ fn mark(stacks: &Stacks<'_>, location: &Location, is_inlined: bool) -> &'static 
     }
 }
 
-/// A name without what would end a frame or a line.
+/// A name without what would end a frame; it has no line ends.
 fn escaped(name: &str) -> String {
-    crate::render::clean(name).replace(';', ":")
+    name.replace(';', ":")
 }

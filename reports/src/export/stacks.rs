@@ -7,6 +7,7 @@ use profiledb::rows::ImageKind;
 use profiledb::{Image, Process, Profile, Subject};
 
 use crate::failure::Failure;
+use crate::render::clean;
 use crate::report::nothing;
 use crate::symbolize;
 use crate::view::{Heat, View};
@@ -16,7 +17,7 @@ use crate::view::{Heat, View};
 pub(crate) struct Function {
     /// Index of its image in the profile.
     pub(crate) image: usize,
-    /// Its name, or what stands for one.
+    /// Its name, or what stands for one, without control characters.
     pub(crate) name: String,
     /// Its source file, where known.
     pub(crate) file: Option<String>,
@@ -121,6 +122,17 @@ impl<'p> Stacks<'p> {
     /// An image by its index.
     pub(crate) fn image(&self, image: usize) -> Option<&'p Image> {
         self.profile.images.get(image)
+    }
+
+    /// The path of an image.
+    pub(crate) fn path(&self, image: usize) -> String {
+        self.image(image)
+            .map_or_else(|| "?".to_owned(), |image| clean(&image.path))
+    }
+
+    /// The build id of an image.
+    pub(crate) fn build_id(&self, image: usize) -> Option<String> {
+        self.image(image)?.build_id.as_deref().map(clean)
     }
 
     /// Whether an image is the kernel.
@@ -229,8 +241,10 @@ fn frames(
         .map(|(place, frame)| {
             let function = Function {
                 image,
-                name: frame.name.unwrap_or_else(|| "?".to_owned()),
-                file: frame.file.map(|file| file.to_string_lossy().into_owned()),
+                name: frame
+                    .name
+                    .map_or_else(|| "?".to_owned(), |name| clean(&name)),
+                file: frame.file.map(|file| clean(&file.to_string_lossy())),
             };
             (function, frame.line, place < last)
         })
@@ -240,7 +254,13 @@ fn frames(
 /// What a process is shown as: its name alone, since one program's processes belong together.
 pub(crate) fn process_name(process: Option<&Process>) -> String {
     match process {
-        Some(process) if !process.comm.is_empty() => process.comm.clone(),
+        Some(process) if !process.comm.is_empty() => clean(&process.comm),
         _ => "(all)".to_owned(),
     }
+}
+
+/// The id of a process, if it is one: some stand for many.
+pub(crate) fn pid(process: Option<&Process>) -> Option<u32> {
+    let one = process.filter(|process| process.pid != 0 && !process.is_folded());
+    one.map(|process| process.pid)
 }
