@@ -47,8 +47,8 @@ pub(crate) struct Export {
     pub(crate) more: &'static str,
     /// Whether a terminal is no place for it.
     pub(crate) is_binary: bool,
-    /// The rows that it is made of, with the options as given.
-    pub(crate) rows: fn(&ArgMatches) -> Kinds,
+    /// The rows that it is made of; with [`VALUES`] also value profiles and calls.
+    pub(crate) rows: Kinds,
     /// Adds its own options to its command: `Options::augment_args`, or [`no_options`].
     pub(crate) options: fn(Command) -> Command,
     /// The bytes of the file, from a profile and the options as given.
@@ -56,15 +56,16 @@ pub(crate) struct Export {
 }
 
 /// The rows of interrupts alone.
-pub(crate) fn interrupts(_: &ArgMatches) -> Kinds {
-    Kinds {
-        cycles: true,
-        values: false,
-        branches: false,
-        calls: false,
-        counters: false,
-    }
-}
+pub(crate) const CYCLES: Kinds = Kinds {
+    cycles: true,
+    values: false,
+    branches: false,
+    calls: false,
+    counters: false,
+};
+
+/// The option of exports that have values if they are asked for.
+pub(crate) const VALUES: &str = "values";
 
 /// The options of an export that has none of its own.
 pub(crate) fn no_options(command: Command) -> Command {
@@ -105,7 +106,14 @@ pub(crate) struct Asked {
 impl Asked {
     /// The rows that it is made of.
     pub(crate) fn rows(&self) -> Kinds {
-        (self.export.rows)(&self.matches)
+        let rows = self.export.rows;
+        let asked = self.matches.try_get_one::<bool>(VALUES);
+        let with_values = asked.is_ok_and(|asked| asked == Some(&true));
+        Kinds {
+            values: rows.values || with_values,
+            calls: rows.calls || with_values,
+            ..rows
+        }
     }
 
     /// The file to write; `None`: standard output.

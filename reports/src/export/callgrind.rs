@@ -7,7 +7,7 @@ use clap::ArgMatches;
 
 use super::about::About;
 use super::stacks::{Location, Sample, Stacks};
-use super::{Export, interrupts, no_options};
+use super::{CYCLES, Export, no_options};
 use crate::failure::Failure;
 use crate::render::{brief, clean, whole};
 use crate::view::{Heat, View};
@@ -19,7 +19,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: callgrind_annotate FILE, or kcachegrind FILE. How often something was called \
            is not known: all calls have the count 0.",
     is_binary: false,
-    rows: interrupts,
+    rows: CYCLES,
     options: no_options,
     write,
 };

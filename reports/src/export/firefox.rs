@@ -16,7 +16,7 @@ use json::{
 use super::about::About;
 use super::stacks::{self, Sample, Stacks, pid, process_name};
 use super::table::{Strings, Table};
-use super::{Export, interrupts, no_options};
+use super::{CYCLES, Export, no_options};
 use crate::failure::Failure;
 use crate::view::{View, as_float};
 
@@ -27,7 +27,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: load the file at https://profiler.firefox.com, which reads it in the browser. \
            A sample's time is not known: the track shows what there is, and not when it was.",
     is_binary: false,
-    rows: interrupts,
+    rows: CYCLES,
     options: no_options,
     write,
 };

@@ -3,7 +3,7 @@
 use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 
 use super::stacks::{Location, Stacks, process_name};
-use super::{Export, interrupts};
+use super::{CYCLES, Export};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -14,7 +14,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "Stacks, one to a line with its weight, for flame graphs",
     more: "Kernel frames end in `_[k]`, inlined ones in `_[i]`. The first frame is the process.",
     is_binary: false,
-    rows: interrupts,
+    rows: CYCLES,
     options: Options::augment_args,
     write,
 };

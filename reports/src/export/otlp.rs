@@ -14,7 +14,7 @@ use proto::{
 use super::about::About;
 use super::stacks::{self, Stacks, process_name};
 use super::table::{Strings, Table, int};
-use super::{Export, interrupts, no_options};
+use super::{CYCLES, Export, no_options};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -25,7 +25,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "Protocol buffer of OpenTelemetry's profiles (v1development)",
     more: "",
     is_binary: true,
-    rows: interrupts,
+    rows: CYCLES,
     options: no_options,
     write,
 };

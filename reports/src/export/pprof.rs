@@ -1,10 +1,11 @@
 //! `pprof`: what `go tool pprof` reads.
 
 pub(crate) mod proto;
+mod values;
 
 use std::io::Write as _;
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Args, FromArgMatches as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message as _;
@@ -13,10 +14,11 @@ use proto::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType
 use super::about::About;
 use super::stacks::{Stacks, process_name};
 use super::table::{Strings, Table, int};
-use super::{Export, interrupts, no_options};
+use super::{CYCLES, Export};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
+use values::Arguments;
 
 /// See the module.
 pub(crate) const EXPORT: Export = Export {
@@ -24,14 +26,29 @@ pub(crate) const EXPORT: Export = Export {
     about: "Protocol buffer for pprof, compressed",
     more: "Open it: go tool pprof -http : FILE",
     is_binary: true,
-    rows: interrupts,
-    options: no_options,
+    rows: CYCLES,
+    options: Options::augment_args,
     write,
 };
 
-fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
+/// Options of this export.
+#[derive(Debug, Args)]
+struct Options {
+    /// Label samples with the most frequent value of each argument of the function that was
+    /// interrupted, and that value's share in percent.
+    #[arg(long)]
+    values: bool,
+}
+
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+    let options =
+        Options::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))?;
     let stacks = Stacks::new(view)?;
-    packed(&profile(&stacks))
+    let arguments = match options.values {
+        true => Arguments::new(view),
+        false => Arguments::default(),
+    };
+    packed(&profile(&stacks, view, &arguments))
 }
 
 /// A profile as files have it.
@@ -42,7 +59,7 @@ pub(crate) fn packed(profile: &Profile) -> Result<Vec<u8>, Failure> {
 }
 
 /// The profile of some stacks.
-fn profile(stacks: &Stacks<'_>) -> Profile {
+fn profile(stacks: &Stacks<'_>, view: &View<'_>, arguments: &Arguments) -> Profile {
     let mut strings = Strings::new();
     let mut images = Table::default();
     let samples = value_type(&mut strings, "samples", "count");
@@ -56,10 +73,14 @@ fn profile(stacks: &Stacks<'_>) -> Profile {
     Profile {
         sample_type: vec![samples, cycles],
         sample: sample
-            .map(|sample| Sample {
-                location_id: sample.locations.iter().map(|at| id(*at)).collect(),
-                value: vec![int(sample.heat.samples), int(whole(sample.heat.cycles))],
-                label: labels(stacks, sample, &mut strings),
+            .map(|sample| {
+                let mut label = labels(stacks, sample, &mut strings);
+                label.extend(arguments.labels(stacks, view, sample, &mut strings));
+                Sample {
+                    location_id: sample.locations.iter().map(|at| id(*at)).collect(),
+                    value: vec![int(sample.heat.samples), int(whole(sample.heat.cycles))],
+                    label,
+                }
             })
             .collect(),
         function: functions(stacks, &mut strings),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::stacks::{Stacks, process_name};
 use super::table::Table;
-use super::{Export, interrupts, no_options};
+use super::{CYCLES, Export, no_options};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -16,7 +16,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "JSON for speedscope",
     more: "Open it: drop the file on https://www.speedscope.app, which reads it in the browser.",
     is_binary: false,
-    rows: interrupts,
+    rows: CYCLES,
     options: no_options,
     write,
 };
