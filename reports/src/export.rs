@@ -119,7 +119,7 @@ impl Asked {
     /// The file to write; `None`: standard output.
     fn output(&self) -> Option<&Path> {
         let path = self.matches.get_one::<PathBuf>(OUTPUT)?;
-        Some(path.as_path()).filter(|path| *path != STDOUT)
+        Some(path.as_path()).filter(|path| *path != Path::new(STDOUT))
     }
 
     /// Refuses what makes no sense, before anything is read.

@@ -98,14 +98,13 @@ fn by_process<'s>(stacks: &'s Stacks<'_>) -> Vec<(Process, Vec<&'s Sample>)> {
         .into_iter()
         .map(|((process, _), samples)| (process, samples))
         .collect();
-    let count = |samples: &[&Sample]| {
-        samples
-            .iter()
-            .map(|sample| sample.heat.samples)
-            .sum::<u64>()
-    };
     found.sort_by_cached_key(|(_, samples)| std::cmp::Reverse(count(samples)));
     found
+}
+
+fn count(samples: &[&Sample]) -> u64 {
+    let samples = samples.iter().map(|sample| sample.heat.samples);
+    samples.fold(0, u64::saturating_add)
 }
 
 /// Fills the tables of a process.

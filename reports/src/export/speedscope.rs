@@ -109,7 +109,7 @@ fn profile<'s>(name: &'static str, samples: &'s [Vec<usize>], weights: Vec<u64>)
         name,
         unit: "none",
         start_value: 0,
-        end_value: weights.iter().sum(),
+        end_value: weights.iter().fold(0, |sum, one| sum.saturating_add(*one)),
         samples,
         weights,
     }

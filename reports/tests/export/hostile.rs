@@ -8,9 +8,10 @@ use crate::{KINDS, export, exported, folded, json, read_by, total};
 /// What would end a name, a line, a string or a page, and much of it.
 fn name() -> String {
     let mut name =
-        String::from("evil;\n\r\t\"'`\\</script><b>&amp;\u{1b}[2J\u{202e} fn=(1) calls=9 \0");
+        String::from("evil;\n\r\t\"'`\\</script><b>&amp;\u{1b}[2J\u{202e} fn=(1) calls=9 ");
     name.push_str("; 7\nmain 1000\n");
     name.push_str(&"long".repeat(2_500));
+    name.push('\0');
     name
 }
 

@@ -37,7 +37,7 @@ fn fixture() -> Fixture {
         .expect("process");
     let subject = flush.subject(&Subject::default()).expect("subject");
     let pc = flush.pc(image, 0x1026, None).expect("pc");
-    let caller = flush.pc(image, 0x10a5, None).expect("pc");
+    let caller = flush.pc(image, 0x1096, None).expect("pc");
     flush
         .cycles(process, subject, pc, Some(caller), 100, 1_000)
         .expect("cycles");
