@@ -87,12 +87,13 @@ impl Export {
             .help(
                 "Where to write it, in place of what is there; `-` is standard output [default: -]",
             );
-        let command = Command::new(self.name).about(self.about).arg(output);
-        let command = match self.more {
+        // What documents a type of options is no help of a command.
+        let command = (self.options)(Command::new(self.name).arg(output));
+        let command = command.about(self.about).long_about(self.about);
+        match self.more {
             "" => command,
             more => command.after_help(more),
-        };
-        (self.options)(command)
+        }
     }
 }
 

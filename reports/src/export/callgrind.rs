@@ -17,7 +17,7 @@ pub(crate) const EXPORT: Export = Export {
     name: "callgrind",
     about: "Costs of lines and calls, for callgrind_annotate and KCachegrind",
     more: "Open it: callgrind_annotate FILE, or kcachegrind FILE. How often something was called \
-           is not known: all calls have the count 0.",
+           is not known: in place of calls, the samples below a call are counted.",
     is_binary: false,
     rows: CYCLES,
     options: no_options,
@@ -113,7 +113,9 @@ fn text(stacks: &Stacks<'_>, costs: &Costs) -> String {
             if let Some(callee) = cost.callee {
                 names.open(stacks, callee, ["cob", "cfi", "cfn"], &mut out);
                 let entry = entries.get(&callee).map_or(0, |location| location.address);
-                let _ = writeln!(out, "calls=0 0x{entry:x} 0");
+                // Readers ignore what was called 0 times.
+                let count = cost.heat.samples.max(1);
+                let _ = writeln!(out, "calls={count} 0x{entry:x} 0");
             }
             let Entry {
                 address,

@@ -62,6 +62,10 @@ pub(crate) fn packed(profile: &Profile) -> Result<Vec<u8>, Failure> {
 fn profile(stacks: &Stacks<'_>, view: &View<'_>, arguments: &Arguments) -> Profile {
     let mut strings = Strings::new();
     let mut images = Table::default();
+    // The first image is the program for pprof.
+    for image in stacks.hottest() {
+        images.place(image);
+    }
     let samples = value_type(&mut strings, "samples", "count");
     let cycles = value_type(&mut strings, "cycles", "count");
     let location = locations(stacks, &mut images);

@@ -119,6 +119,27 @@ impl<'p> Stacks<'p> {
         total
     }
 
+    /// The images that were interrupted, those of programs before the kernel, the hottest first.
+    pub(crate) fn hottest(&self) -> Vec<usize> {
+        let mut cycles: BTreeMap<usize, f64> = BTreeMap::new();
+        for sample in &self.samples {
+            let leaf = sample.locations.first();
+            if let Some(location) = leaf.and_then(|leaf| self.locations.get(*leaf)) {
+                *cycles.entry(location.image).or_default() += sample.heat.cycles;
+            }
+        }
+        let mut order: Vec<(usize, f64)> = cycles.into_iter().collect();
+        let is_file = |image: usize| {
+            let image = self.image(image);
+            image.is_some_and(|image| image.kind == ImageKind::File)
+        };
+        order.sort_by(|a, b| {
+            let files_first = is_file(b.0).cmp(&is_file(a.0));
+            files_first.then(b.1.total_cmp(&a.1)).then(a.0.cmp(&b.0))
+        });
+        order.into_iter().map(|(image, _)| image).collect()
+    }
+
     /// An image by its index.
     pub(crate) fn image(&self, image: usize) -> Option<&'p Image> {
         self.profile.images.get(image)

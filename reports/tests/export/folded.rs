@@ -53,5 +53,5 @@ fn lines() {
         graph.contains(&format!("all ({all_samples} samples, 100%)")),
         "{graph}"
     );
-    assert!(graph.contains("copy_page_[k]"), "{graph}");
+    assert!(graph.contains("<title>copy_page ("), "{graph}");
 }

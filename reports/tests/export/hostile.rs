@@ -59,7 +59,13 @@ fn names() {
     let file = export(&fixture, &["pprof"]);
     let shown = read_by(
         "go",
-        &["tool", "pprof", "-top", "-sample_index=samples"],
+        &[
+            "tool",
+            "pprof",
+            "-top",
+            "-nodefraction=0",
+            "-sample_index=samples",
+        ],
         &file,
     );
     let all = format!("100% of {samples} total");

@@ -4,7 +4,6 @@
 
 mod callgrind;
 #[path = "../common/mod.rs"]
-#[expect(dead_code, reason = "shared with the tests of reports")]
 mod common;
 mod firefox;
 mod folded;
