@@ -55,12 +55,13 @@ pub(crate) struct Export {
     pub(crate) write: fn(&mut View<'_>, &ArgMatches) -> Result<Vec<u8>, Failure>,
 }
 
-/// The rows of interrupts alone.
-pub(crate) const CYCLES: Kinds = Kinds {
+/// The rows of interrupts and their call stacks.
+pub(crate) const STACKS: Kinds = Kinds {
     cycles: true,
     values: false,
     branches: false,
     calls: false,
+    stacks: true,
     counters: false,
 };
 

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 
 use super::about::About;
 use super::stacks::{Location, Sample, Stacks};
-use super::{CYCLES, Export, no_options};
+use super::{Export, STACKS, no_options};
 use crate::failure::Failure;
 use crate::render::{brief, clean, whole};
 use crate::view::{Heat, View};
@@ -19,7 +19,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: callgrind_annotate FILE, or kcachegrind FILE. How often something was called \
            is not known: in place of calls, the samples below a call are counted.",
     is_binary: false,
-    rows: CYCLES,
+    rows: STACKS,
     options: no_options,
     write,
 };

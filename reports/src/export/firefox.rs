@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use clap::ArgMatches;
 use json::{
-    FrameTable, FuncTable, KERNEL, Lib, Markers, NativeSymbols, Profile, ResourceTable, Samples,
-    StackTable, Thread, USER,
+    FrameTable, FuncTable, KERNEL, Lib, Markers, NativeSymbols, OTHER, Profile, ResourceTable,
+    Samples, StackTable, Thread, USER,
 };
 
 use super::about::About;
-use super::stacks::{self, Sample, Stacks, pid, process_name};
-use super::table::{Strings, Table};
-use super::{CYCLES, Export, no_options};
+use super::stacks::{self, Sample, Stacks, UNKNOWN_CALLERS, pid, process_name};
+use super::table::{Strings, Table, int};
+use super::{Export, STACKS, no_options};
 use crate::failure::Failure;
 use crate::view::{View, as_float};
 
@@ -27,7 +27,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: load the file at https://profiler.firefox.com, which reads it in the browser. \
            A sample's time is not known: the track shows what there is, and not when it was.",
     is_binary: false,
-    rows: CYCLES,
+    rows: STACKS,
     options: no_options,
     write,
 };
@@ -36,6 +36,8 @@ pub(crate) const EXPORT: Export = Export {
 const MOST_VISIBLE: usize = 10;
 /// What an interrupt takes in the track, where no time is known: a millisecond.
 const INTERVAL: f64 = 1.0;
+/// Stands for no image and no address.
+const NONE: i64 = -1;
 /// The kind of resource that an image is.
 const LIBRARY: u32 = 1;
 /// The id of an image without one.
@@ -116,9 +118,9 @@ struct Maker<'s, 'p> {
     /// Images of the process, by their places among those of the whole profile.
     resources: Table<usize>,
     /// Functions of the process, by their places among those of the whole profile.
-    functions: Table<usize>,
+    functions: Table<Option<usize>>,
     /// Instructions, and how deep in inlined functions.
-    frames: Table<(usize, u32)>,
+    frames: Table<Option<(usize, u32)>>,
     /// Frames and what is around them.
     nodes: Table<(Option<usize>, usize)>,
     resource_table: ResourceTable,
@@ -189,56 +191,61 @@ impl<'s, 'p> Maker<'s, 'p> {
     /// The place of a sample's stack.
     fn stack(&mut self, sample: &Sample) -> Option<usize> {
         let stacks = self.stacks;
-        let mut prefix = None;
+        let mut prefix = sample.cut.map(|_| {
+            let frame = self.frame(None, 0);
+            self.nodes.place((None, frame))
+        });
         let mut depth = 0;
         for (location, frame) in stacks.frames(sample).rev() {
             depth = match frame.is_inlined {
                 true => depth + 1,
                 false => 0,
             };
-            let frame = self.frame(location, frame, depth);
+            let frame = self.frame(Some((location, frame)), depth);
             prefix = Some(self.nodes.place((prefix, frame)));
         }
         prefix
     }
 
-    fn frame(&mut self, location: &stacks::Location, frame: stacks::Frame, depth: u32) -> usize {
-        let place = self.frames.place((location.pc, depth));
+    /// The place of a frame; of what stands for those that are not known, without one.
+    fn frame(&mut self, at: Option<(&stacks::Location, stacks::Frame)>, depth: u32) -> usize {
+        let key = at.map(|(location, _)| (location.pc, depth));
+        let place = self.frames.place(key);
         if place < self.frame_table.length {
             return place;
         }
-        let func = self.function(frame.function);
+        let func = self.function(at.map(|(_, frame)| frame.function));
+        let address = at.and_then(|(location, _)| u32::try_from(location.address).ok());
+        let category = match at {
+            Some((location, _)) if self.stacks.is_kernel(location.image) => KERNEL,
+            Some(_) => USER,
+            None => OTHER,
+        };
         let table = &mut self.frame_table;
         table.length += 1;
-        table
-            .address
-            .push(u32::try_from(location.address).map_or(-1, i64::from));
+        table.address.push(address.map_or(NONE, i64::from));
         table.inline_depth.push(depth);
-        table
-            .category
-            .push(match self.stacks.is_kernel(location.image) {
-                true => KERNEL,
-                false => USER,
-            });
+        table.category.push(category);
         table.subcategory.push(0);
         table.func.push(func);
         table.native_symbol.push(None);
         table.inner_window_id.push(0);
-        table.line.push(frame.line);
+        table.line.push(at.and_then(|(_, frame)| frame.line));
         table.column.push(None);
         place
     }
 
-    fn function(&mut self, function: usize) -> usize {
+    fn function(&mut self, function: Option<usize>) -> usize {
         let place = self.functions.place(function);
         if place < self.func_table.length {
             return place;
         }
-        let row = self.stacks.functions.get(function);
-        let name = self.strings.place(row.map_or("?", |row| &row.name));
+        let row = function.and_then(|function| self.stacks.functions.get(function));
+        let name = row.map_or(UNKNOWN_CALLERS, |row| &row.name);
+        let name = self.strings.place(name);
         let file = row.and_then(|row| row.file.as_deref());
         let file = file.map(|file| self.strings.place(file));
-        let resource = self.resource(row.map_or(0, |row| row.image));
+        let resource = row.map_or(NONE, |row| int(self.resource(row.image)));
         let table = &mut self.func_table;
         table.length += 1;
         table.name.push(name);

@@ -14,7 +14,7 @@ use proto::{
 use super::about::About;
 use super::stacks::{self, Stacks, process_name};
 use super::table::{Strings, Table, int};
-use super::{CYCLES, Export, no_options};
+use super::{Export, STACKS, no_options};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -25,7 +25,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "Protocol buffer of OpenTelemetry's profiles (v1development)",
     more: "",
     is_binary: true,
-    rows: CYCLES,
+    rows: STACKS,
     options: no_options,
     write,
 };
@@ -179,6 +179,10 @@ fn samples(stacks: &Stacks<'_>, dictionary: &mut Dictionary) -> Vec<(Sample, i64
         let process = stacks.process(sample);
         let name = Value::StringValue(process_name(process));
         let mut attributes = vec![dictionary.attribute("process.executable.name", name)];
+        if let Some(why) = sample.cut {
+            let why = Value::StringValue(why.to_owned());
+            attributes.push(dictionary.attribute("vcpi.stack.cut", why));
+        }
         if let Some(pid) = stacks::pid(process) {
             let pid = Value::IntValue(i64::from(pid));
             attributes.push(dictionary.attribute("process.pid", pid));

@@ -14,7 +14,7 @@ use proto::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType
 use super::about::About;
 use super::stacks::{Stacks, process_name};
 use super::table::{Strings, Table, int};
-use super::{CYCLES, Export};
+use super::{Export, STACKS};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -26,7 +26,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "Protocol buffer for pprof, compressed",
     more: "Open it: go tool pprof -http : FILE",
     is_binary: true,
-    rows: CYCLES,
+    rows: STACKS,
     options: Options::augment_args,
     write,
 };
@@ -124,6 +124,11 @@ fn labels(
         str: int(strings.place(&process_name(process))),
         ..Label::default()
     }];
+    labels.extend(sample.cut.map(|why| Label {
+        key: int(strings.place("cut")),
+        str: int(strings.place(why)),
+        ..Label::default()
+    }));
     let pid = super::stacks::pid(process);
     let uid = stacks.subject(sample).and_then(|subject| subject.uid);
     for (key, number) in [("pid", pid), ("uid", uid)] {

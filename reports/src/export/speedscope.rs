@@ -3,9 +3,9 @@
 use clap::ArgMatches;
 use serde::Serialize;
 
-use super::stacks::{Stacks, process_name};
+use super::stacks::{Stacks, UNKNOWN_CALLERS, process_name};
 use super::table::Table;
-use super::{CYCLES, Export, no_options};
+use super::{Export, STACKS, no_options};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -16,7 +16,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "JSON for speedscope",
     more: "Open it: drop the file on https://www.speedscope.app, which reads it in the browser.",
     is_binary: false,
-    rows: CYCLES,
+    rows: STACKS,
     options: no_options,
     write,
 };
@@ -68,12 +68,18 @@ fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
         .samples
         .iter()
         .map(|sample| {
-            let process = Frame {
+            let root = frames.place(Frame {
                 name: process_name(stacks.process(sample)).into(),
                 file: None,
                 line: None,
-            };
-            let root = frames.place(process);
+            });
+            let unknown = sample.cut.map(|_| {
+                frames.place(Frame {
+                    name: UNKNOWN_CALLERS.into(),
+                    file: None,
+                    line: None,
+                })
+            });
             let stack = stacks.frames(sample).rev().map(|(_, frame)| {
                 let function = stacks.functions.get(frame.function);
                 frames.place(Frame {
@@ -82,7 +88,7 @@ fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
                     line: frame.line,
                 })
             });
-            std::iter::once(root).chain(stack).collect()
+            std::iter::once(root).chain(unknown).chain(stack).collect()
         })
         .collect();
     let heat = stacks.samples.iter().map(|sample| sample.heat);

@@ -32,11 +32,11 @@ fn lines() {
     let samples = exported(&fixture, &["folded", "--weight", "samples"]);
     let stacks_of_samples = stacks(&samples);
     for (stack, number) in [
-        ("fixture;main;hot", 740),
-        ("fixture;copy_page_[k]", 80),
-        ("fixture;main;helper", 50),
-        ("fixture;[libgone.so]", 30),
-        ("evil\\u{1b}[2J;hot", 10),
+        ("fixture;[unknown callers];main;hot", 740),
+        ("fixture;[unknown callers];copy_page_[k]", 80),
+        ("fixture;[unknown callers];main;helper", 50),
+        ("fixture;[unknown callers];[libgone.so]", 30),
+        ("evil\\u{1b}[2J;[unknown callers];hot", 10),
     ] {
         assert!(
             stacks_of_samples.contains(&(stack.to_owned(), number)),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use profiledb::{Image, ImageKind, Process, Subject, Writer};
+use profiledb::{Image, ImageKind, Process, StackEnd, Subject, Writer};
 
 use crate::common::{Fixture, epoch};
 use crate::{export, exported, json, read_by};
@@ -11,7 +11,7 @@ use crate::{export, exported, json, read_by};
 const BUILD_ID: &str = "903a47543b09ee8b400230e9d293ed39e2d423e6";
 
 /// Interrupts in a function that another one called, at an instruction of a function that is
-/// inlined there.
+/// inlined there; of some the callers are not known.
 fn fixture() -> Fixture {
     let fixture = Fixture::new();
     std::fs::remove_file(fixture.database()).expect("is there");
@@ -41,6 +41,12 @@ fn fixture() -> Fixture {
     flush
         .cycles(process, subject, pc, Some(caller), 100, 1_000)
         .expect("cycles");
+    flush
+        .cycles(process, subject, pc, None, 20, 200)
+        .expect("cycles");
+    flush
+        .stack(process, subject, &[pc, caller], StackEnd::Whole, 100, 1_000)
+        .expect("a stack");
     flush.commit().expect("commits");
     writer.end_epoch(1_000_000_000).expect("ends");
     writer.close().expect("closes");
@@ -54,7 +60,7 @@ fn frames() {
     let folded = exported(&fixture, &["folded", "--weight", "samples"]);
     assert_eq!(
         String::from_utf8_lossy(&folded),
-        "prog;through_stub;local;mix_[i] 100\n"
+        "prog;[unknown callers];local;mix_[i] 20\nprog;through_stub;local;mix_[i] 100\n"
     );
 
     let file = export(&fixture, &["pprof"]);
@@ -81,8 +87,8 @@ fn frames() {
 
     let firefox = json(&fixture, &["firefox"]);
     let table = &firefox["threads"][0]["frameTable"];
-    assert_eq!(table["inlineDepth"], serde_json::json!([0, 0, 1]));
-    assert_eq!(table["line"], serde_json::json!([19, 17, 9]));
+    assert_eq!(table["inlineDepth"], serde_json::json!([0, 0, 1, 0]));
+    assert_eq!(table["line"], serde_json::json!([19, 17, 9, null]));
     let code_id = &firefox["libs"][0]["codeId"];
     assert_eq!(code_id, BUILD_ID);
 
@@ -94,6 +100,6 @@ fn frames() {
     );
     assert!(annotated.contains("/fixture/declared.c:mix"), "{annotated}");
     let text = std::fs::read_to_string(&file).expect("is text");
-    assert!(text.contains("0x1026 9 1000 100\n"), "{text}");
-    assert!(text.contains("0x1026 17 1000 100\n"), "{text}");
+    assert!(text.contains("0x1026 9 1200 120\n"), "{text}");
+    assert!(text.contains("0x1026 17 1200 120\n"), "{text}");
 }

@@ -95,3 +95,31 @@ fn filters() {
     let samples = flat(&file, "-sample_index=samples");
     assert_eq!(samples, BTreeMap::from([("copy_page".to_owned(), 80)]));
 }
+
+/// Samples have the most frequent values of arguments as labels where that is asked for: from their
+/// call site, in the argument's width, and only what is mostly known.
+#[test]
+fn values() {
+    let fixture = Fixture::new();
+    let labels = |args: &[&str]| {
+        let file = export(&fixture, args);
+        let text = pprof(&["-traces", "-sample_index=samples"], &file);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ")
+    };
+    let with = labels(&["pprof", "--values"]);
+    let from_first = "uid: 1000 arg0: 4 arg0_share: 95 600 hot main";
+    let words: Vec<&str> = with.split_whitespace().collect();
+    let plain = words.join(" ");
+    assert!(
+        plain.contains("arg0: 4") && plain.contains("arg0_share: 95"),
+        "{with}"
+    );
+    assert!(
+        plain.contains("arg0: 9") && plain.contains("arg0_share: 100"),
+        "{with}"
+    );
+    assert!(!plain.contains("arg1") && !plain.contains("arg2"), "{with}");
+    assert!(plain.contains(from_first), "{with}");
+    assert!(!labels(&["pprof"]).contains("arg0"));
+}

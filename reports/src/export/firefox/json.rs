@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 pub(super) const VERSION: u32 = 55;
 
 /// Places of categories.
+pub(super) const OTHER: usize = 0;
 pub(super) const USER: usize = 1;
 pub(super) const KERNEL: usize = 2;
 
@@ -119,7 +120,8 @@ pub(super) struct FuncTable {
     pub(super) is_js: Vec<bool>,
     #[serde(rename = "relevantForJS")]
     pub(super) relevant_for_js: Vec<bool>,
-    pub(super) resource: Vec<usize>,
+    /// -1 for none.
+    pub(super) resource: Vec<i64>,
     pub(super) file_name: Vec<Option<usize>>,
     pub(super) line_number: Vec<Option<u32>>,
     pub(super) column_number: Vec<Option<u32>>,

@@ -11,6 +11,8 @@ use crate::symbols::FunctionId;
 use crate::values::Class;
 use crate::view::{Base, Values, View};
 
+/// Fewer known values say little: of few, every value seems invariant.
+const LEAST_VALUES: u64 = 10;
 /// What an argument's number is counted in.
 const VALUE: &str = "value";
 const PERCENT: &str = "percent";
@@ -105,6 +107,7 @@ fn frequent(callees: &Callees, values: &Values) -> Option<Frequent> {
     let argument = live.of_parameter(&values.parameter)?;
     let is_told = values.is_argument()
         && values.base != Base::Executions
+        && values.samples() >= LEAST_VALUES
         && values.mostly_known()
         && live.known;
     let narrowed = values.narrowed(argument.bits);
