@@ -5,15 +5,18 @@ mod calls;
 mod coverage;
 mod returns;
 mod squares;
+mod stacks;
 pub(crate) mod tables;
 mod values;
 
 pub(crate) use self::branches::Branches;
 pub(crate) use self::calls::Calls;
 pub(crate) use self::coverage::Coverage;
+pub(crate) use self::stacks::Stacks;
 pub(crate) use self::values::Values;
 use crate::events::{
-    At, Call, Consumer, Context, Ending, Event, Load, Options, PcId, Shared, Store, Target,
+    At, Call, CallStack, Consumer, Context, Ending, Event, Load, Options, PcId, Shared, Store,
+    Target,
 };
 
 /// Makes one consumer of several, which hands each event to each of them in turn. Which ones there
@@ -29,6 +32,10 @@ macro_rules! consumers {
         impl Consumer for Consumers {
             fn new(options: &Options) -> Self {
                 Self { $($name: <$kind>::new(options),)* }
+            }
+
+            fn stack(&mut self, shared: &mut Shared, stack: &CallStack<'_>) {
+                $(self.$name.stack(shared, stack);)*
             }
 
             fn begins(&mut self, shared: &mut Shared, window: &Context) {
@@ -98,4 +105,6 @@ consumers! {
     branches: Branches,
     /// Value profiles.
     values: Values,
+    /// Call stacks.
+    stacks: Stacks,
 }

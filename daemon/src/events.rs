@@ -15,10 +15,12 @@ mod shared;
 mod sites;
 
 use interpreter::{Parameter, StopReason, Word};
+use profiledb::StackEnd;
 
 pub(crate) use self::shared::{Owner, PcId, Shared, SubjectId};
 pub(crate) use self::sites::{NONE, Site, SiteId};
 use crate::machine::images::Others;
+use crate::machine::place::Pc;
 
 /// A value event; `None`: a window reached the instruction, but its value is not known.
 pub(crate) type Event = (Parameter, Option<u64>);
@@ -133,6 +135,19 @@ pub(crate) struct Store {
     pub(crate) value: Option<u64>,
 }
 
+/// The call stack of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallStack<'a> {
+    /// Whose sample it is.
+    pub(crate) owner: Owner,
+    /// The frames, the innermost first: the interrupted instruction, then calls.
+    pub(crate) frames: &'a [Pc],
+    /// Why there are no more.
+    pub(crate) end: StackEnd,
+    /// What the sample stands for, in the clock's unit.
+    pub(crate) weight: u64,
+}
+
 /// How a window ended.
 #[expect(
     dead_code,
@@ -164,6 +179,10 @@ pub(crate) struct Options {
 pub(crate) trait Consumer {
     /// An empty one.
     fn new(options: &Options) -> Self;
+
+    /// A sample has a call stack. This is an event of the sample: it may have no window.
+    #[inline(always)]
+    fn stack(&mut self, _shared: &mut Shared, _stack: &CallStack<'_>) {}
 
     /// A window begins.
     #[inline(always)]

@@ -21,6 +21,7 @@ pub(crate) mod perfmap;
 pub(crate) mod place;
 pub(crate) mod rules;
 pub(crate) mod signals;
+pub(crate) mod stack;
 pub(crate) mod unwind;
 pub(crate) mod view;
 pub(crate) mod views;

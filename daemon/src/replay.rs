@@ -89,6 +89,7 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
         by_caller: by_caller.unwrap_or(header.by_caller),
         seed: header.seed,
         deny: Vec::new(),
+        callers: args.frames,
         per_process: true,
         memory: args.memory as usize * (1 << 20),
         programs: choices::PROGRAMS,

@@ -11,6 +11,7 @@ mod code;
 mod counts;
 mod head;
 mod recent;
+mod stacks;
 mod values;
 
 pub(crate) use code::{decode_code, encode_code};
@@ -19,6 +20,7 @@ pub(crate) use counts::{
     encode_calls, encode_cycles,
 };
 pub(crate) use head::relabelled;
+pub(crate) use stacks::{FrameOf, MOST_FRAMES, StackOf, decode_stacks, encode_stacks};
 pub(crate) use values::{ListOf, decode_some_values, decode_values, encode_values, has_double};
 
 /// What a blob is not as it should be in.
@@ -87,15 +89,18 @@ pub(crate) enum Kind {
     Branches,
     /// Calls and indirect jumps.
     Calls,
+    /// Call stacks, by the image of the interrupted instruction.
+    Stacks,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 5] = [
+    pub(crate) const ALL: [Kind; 6] = [
         Kind::Cycles,
         Kind::Values,
         Kind::Keyed,
         Kind::Branches,
         Kind::Calls,
+        Kind::Stacks,
     ];
 
     /// Its number in the column `kind`.
@@ -106,6 +111,7 @@ impl Kind {
             Kind::Keyed => 3,
             Kind::Branches => 4,
             Kind::Calls => 5,
+            Kind::Stacks => 6,
         }
     }
 
@@ -116,6 +122,8 @@ impl Kind {
             Kind::Values | Kind::Keyed => 16,
             Kind::Branches => 18,
             Kind::Cycles | Kind::Calls => 22,
+            // A path goes all over an image, and to others.
+            Kind::Stacks => 63,
         }
     }
 

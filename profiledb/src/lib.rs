@@ -54,6 +54,7 @@ mod recover;
 pub mod rollup;
 #[cfg(feature = "database")]
 pub mod rows;
+mod stacks;
 #[cfg(feature = "database")]
 pub mod view;
 mod ways;
@@ -77,10 +78,11 @@ pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{
     BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Outline, Pc,
-    Profile, SymbolRow, Total,
+    Profile, StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
+pub use stacks::StackEnd;
 pub use ways::{Calls, Directions};
 #[cfg(feature = "database")]
 pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};

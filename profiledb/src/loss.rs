@@ -134,6 +134,8 @@ losses! {
         "the collector's tables were full";
     TableFullCalls, "table_full_calls", Calls, Tables,
         "the collector's tables were full";
+    TableFullStacks, "table_full_stacks", Samples, Tables,
+        "the collector's tables had no room for their call stacks; their cycles count";
     UnsavedSamples, "unsaved_samples", Samples, Saving,
         "they were collected and never written";
     RejectedProfiles, "rejected_profiles", Profiles, Defect,

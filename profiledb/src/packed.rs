@@ -5,9 +5,10 @@
 use hotlist::Estimates;
 
 use crate::chunk::{
-    Bad, Kind, Place, decode_branches, decode_calls, decode_code, decode_cycles, decode_values,
+    Bad, Kind, Place, decode_branches, decode_calls, decode_code, decode_cycles, decode_stacks,
+    decode_values,
 };
-use crate::{Calls, Directions};
+use crate::{Calls, Directions, StackEnd};
 
 /// The newest schema of databases that this crate knows.
 pub const SCHEMA: i64 = 5;
@@ -22,6 +23,8 @@ pub const KEYED_LISTS: i64 = Kind::Keyed.number();
 pub const BRANCHES: i64 = Kind::Branches.number();
 /// The number of chunks of calls.
 pub const CALLS: i64 = Kind::Calls.number();
+/// The number of chunks of call stacks.
+pub const STACKS: i64 = Kind::Stacks.number();
 
 /// Bits of an address within its bucket, for encodings.
 pub const CODE_BITS: u32 = crate::chunk::CODE_BITS;
@@ -127,6 +130,39 @@ pub fn calls(bucket: u64, blob: &[u8]) -> Result<Vec<At<Calls>>, Damage> {
         address: row.address,
         other: row.callee,
         what: row.seen,
+    });
+    Ok(rows.collect())
+}
+
+/// A call stack: its interrupted instruction is in the image of its chunk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    /// Image and address of each frame, the innermost first: the interrupted instruction, then
+    /// calls.
+    pub frames: Vec<(i64, u64)>,
+    /// Why there are no more.
+    pub end: StackEnd,
+    /// Samples, and what they stand for.
+    pub seen: Interrupts,
+}
+
+/// Unpacks call stacks. The other place is that of the innermost call.
+///
+/// # Errors
+/// What the blob is not as it should be in.
+pub fn stacks(blob: &[u8]) -> Result<Vec<At<Stack>>, Damage> {
+    let rows = decode_stacks(blob)?.into_iter().map(|row| At {
+        process: row.process,
+        address: row.leaf().1,
+        other: row.path.iter().rev().nth(1).copied(),
+        what: Stack {
+            frames: row.path.iter().rev().copied().collect(),
+            end: row.end,
+            seen: Interrupts {
+                samples: row.samples,
+                weight: row.weight,
+            },
+        },
     });
     Ok(rows.collect())
 }

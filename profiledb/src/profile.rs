@@ -8,7 +8,7 @@ use hotlist::{Coins, Estimates, Sum};
 
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::view::Kinds;
-use crate::{Error, OF_EXECUTIONS, Places, read};
+use crate::{Error, OF_EXECUTIONS, Places, StackEnd, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,6 +156,44 @@ pub struct CallRow {
     pub squares: Option<f64>,
 }
 
+/// Samples of one call stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StackRow {
+    /// Index of the process.
+    pub process: usize,
+    /// Index of the access tag.
+    pub subject: usize,
+    /// Index of the node of the innermost frame: see [`Profile::frames`].
+    pub node: usize,
+    /// Why there are no more frames.
+    pub end: StackEnd,
+    /// Samples.
+    pub samples: u64,
+    /// What they stand for, in cycles.
+    pub cycles: f64,
+}
+
+/// A node of the calling-context tree that call stacks are paths of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StackNode {
+    /// Index of the node of the caller, which is smaller than this one's; `None`: the last frame
+    /// that is known.
+    pub parent: Option<usize>,
+    /// Index of the PC: the interrupted instruction, or a call.
+    pub pc: usize,
+}
+
+/// A frame of a call stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackFrame {
+    /// Index of the node.
+    pub node: usize,
+    /// Index of the PC.
+    pub pc: usize,
+    /// Whether the PC is a call, whose return address is the frame's; else it was interrupted.
+    pub is_call: bool,
+}
+
 /// A function's name that no file can tell afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolRow {
@@ -214,6 +252,10 @@ pub struct Profile {
     pub branches: Vec<BranchRow>,
     /// Calls, one row for each flush.
     pub calls: Vec<CallRow>,
+    /// Call stacks, one row for each process, access tag and path.
+    pub stacks: Vec<StackRow>,
+    /// The nodes of these paths, each behind its caller's.
+    pub stack_nodes: Vec<StackNode>,
     /// Sums of the flushes' counters by kind and name. They belong to no process: only the
     /// filter's epochs and times choose among them.
     pub counters: BTreeMap<(String, String), u64>,
@@ -302,6 +344,22 @@ impl Profile {
     pub fn outline(paths: &[PathBuf]) -> Result<Outline, Error> {
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         read::outline(&paths)
+    }
+
+    /// The frames of a call stack, the innermost first. All but that one are calls.
+    pub fn frames(&self, row: &StackRow) -> impl Iterator<Item = StackFrame> + '_ {
+        let mut next = Some(row.node);
+        let innermost = row.node;
+        std::iter::from_fn(move || {
+            let node = next?;
+            let StackNode { parent, pc } = *self.stack_nodes.get(node)?;
+            next = parent.filter(|parent| *parent < node);
+            Some(StackFrame {
+                node,
+                pc,
+                is_call: node != innermost,
+            })
+        })
     }
 
     /// Has instructions that were passed over among those of the profile: places in images by their

@@ -15,6 +15,7 @@ mod order;
 mod referred;
 mod rows;
 mod source;
+mod stacks;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;

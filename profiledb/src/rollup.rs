@@ -12,6 +12,7 @@ mod join;
 mod lists;
 mod moment;
 mod period;
+mod stacks;
 mod target;
 
 use std::collections::HashMap;

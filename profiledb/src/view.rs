@@ -10,6 +10,7 @@
 //!   callee is cut from the row.
 //! - Chunks are one subject's and one image's, so whole ones are left out unopened. Of the others
 //!   the rows are unpacked, judged like others, and packed anew under the ids of the view.
+//! - Call stacks are cut where a frame is in the kernel, for who is not privileged.
 //! - What rows refer to (flushes, access tags, processes, images, PCs, and the names of the
 //!   functions around these) is there if a row of the view refers to it. Epochs are there if
 //!   they were asked for, but for what was typed to begin them and their settings, which say
@@ -22,6 +23,7 @@
 mod chunks;
 mod copy;
 mod refer;
+mod stacks;
 mod target;
 
 use std::io;
@@ -114,6 +116,8 @@ pub struct Kinds {
     pub branches: bool,
     /// `call`.
     pub calls: bool,
+    /// Call stacks.
+    pub stacks: bool,
     /// `counter`.
     pub counters: bool,
 }
@@ -126,9 +130,10 @@ impl Kinds {
             values,
             branches,
             calls,
+            stacks,
             counters,
         } = self;
-        !(cycles || values || branches || calls || counters)
+        !(cycles || values || branches || calls || stacks || counters)
     }
 }
 
@@ -140,6 +145,7 @@ impl Default for Kinds {
             values: true,
             branches: true,
             calls: true,
+            stacks: true,
             counters: true,
         }
     }

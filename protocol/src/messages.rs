@@ -7,7 +7,7 @@ use serde_bytes::ByteBuf;
 pub const MAGIC: [u8; 4] = *b"vcpi";
 
 /// The version of the messages that this crate describes.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The reader's first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +94,8 @@ pub struct Kinds {
     pub branches: bool,
     /// Calls and indirect jumps.
     pub calls: bool,
+    /// Call stacks.
+    pub stacks: bool,
     /// Counters.
     pub counters: bool,
 }
@@ -106,6 +108,7 @@ impl Default for Kinds {
             values: true,
             branches: true,
             calls: true,
+            stacks: true,
             counters: true,
         }
     }

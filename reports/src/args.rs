@@ -114,6 +114,12 @@ pub(crate) enum Report {
         /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
         /// part of one name only.
         function: Option<String>,
+        /// A tree of what is called, from call stacks (`vcpid record --frames`).
+        #[arg(long)]
+        tree: bool,
+        /// A tree of who calls, from call stacks.
+        #[arg(long, conflicts_with = "tree")]
+        up: bool,
     },
     /// Runs of instructions whose results do not vary.
     Blks {

@@ -4,12 +4,19 @@
 //! needs and its own options, and turns a [`View`] into the bytes of a file. What is common stands
 //! here: the command line, and that files are written whole or not at all ([`output`]).
 
+pub(crate) mod about;
 mod bolt;
+mod callgrind;
+mod firefox;
 mod folded;
+mod otlp;
 mod output;
+pub(crate) mod pprof;
 mod profgen;
 mod program;
-mod stacks;
+mod speedscope;
+pub(crate) mod stacks;
+pub(crate) mod table;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +30,16 @@ use crate::failure::Failure;
 use crate::view::View;
 
 /// The exports, in the order of the help.
-const ALL: &[Export] = &[folded::EXPORT, profgen::EXPORT, bolt::EXPORT];
+const ALL: &[Export] = &[
+    pprof::EXPORT,
+    firefox::EXPORT,
+    folded::EXPORT,
+    otlp::EXPORT,
+    speedscope::EXPORT,
+    callgrind::EXPORT,
+    profgen::EXPORT,
+    bolt::EXPORT,
+];
 
 /// A form that profiles are exported in.
 #[derive(Debug)]
@@ -36,7 +52,7 @@ pub(crate) struct Export {
     pub(crate) more: &'static str,
     /// Whether a terminal is no place for it.
     pub(crate) is_binary: bool,
-    /// The rows that it is made of.
+    /// The rows that it is made of; with [`VALUES`] also value profiles and calls.
     pub(crate) rows: Kinds,
     /// Adds its own options to its command: `Options::augment_args`, or [`no_options`].
     pub(crate) options: fn(Command) -> Command,
@@ -44,14 +60,18 @@ pub(crate) struct Export {
     pub(crate) write: fn(&mut View<'_>, &ArgMatches) -> Result<Vec<u8>, Failure>,
 }
 
-/// The rows of interrupts alone.
-pub(crate) const CYCLES: Kinds = Kinds {
+/// The rows of interrupts and their call stacks.
+pub(crate) const STACKS: Kinds = Kinds {
     cycles: true,
     values: false,
     branches: false,
     calls: false,
+    stacks: true,
     counters: false,
 };
+
+/// The option of exports that have values if they are asked for.
+pub(crate) const VALUES: &str = "values";
 
 /// The options of an export that has none of its own.
 pub(crate) fn no_options(command: Command) -> Command {
@@ -73,12 +93,13 @@ impl Export {
             .help(
                 "Where to write it, in place of what is there; `-` is standard output [default: -]",
             );
-        let command = Command::new(self.name).about(self.about).arg(output);
-        let command = match self.more {
+        // What documents a type of options is no help of a command.
+        let command = (self.options)(Command::new(self.name).arg(output));
+        let command = command.about(self.about).long_about(self.about);
+        match self.more {
             "" => command,
             more => command.after_help(more),
-        };
-        (self.options)(command)
+        }
     }
 }
 
@@ -92,13 +113,20 @@ pub(crate) struct Asked {
 impl Asked {
     /// The rows that it is made of.
     pub(crate) fn rows(&self) -> Kinds {
-        self.export.rows
+        let rows = self.export.rows;
+        let asked = self.matches.try_get_one::<bool>(VALUES);
+        let with_values = asked.is_ok_and(|asked| asked == Some(&true));
+        Kinds {
+            values: rows.values || with_values,
+            calls: rows.calls || with_values,
+            ..rows
+        }
     }
 
     /// The file to write; `None`: standard output.
     fn output(&self) -> Option<&Path> {
         let path = self.matches.get_one::<PathBuf>(OUTPUT)?;
-        Some(path.as_path()).filter(|path| *path != STDOUT)
+        Some(path.as_path()).filter(|path| *path != Path::new(STDOUT))
     }
 
     /// Refuses what makes no sense, before anything is read.
@@ -162,7 +190,6 @@ impl Subcommand for Asked {
             .subcommands(ALL.iter().map(Export::command))
             .subcommand_required(true)
             .subcommand_value_name("KIND")
-            .subcommand_help_heading("Kinds")
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {

@@ -55,6 +55,15 @@ pub(crate) fn around(profile: &Profile, wants: impl Fn(usize) -> bool) -> BTreeS
             }
         }
     }
+    for row in &profile.stacks {
+        if profile.frames(row).any(|frame| is_wanted(frame.pc)) {
+            for frame in profile.frames(row) {
+                if let Some(near) = near.get_mut(frame.pc) {
+                    *near = true;
+                }
+            }
+        }
+    }
     let pcs = profile.pcs.iter().zip(near);
     pcs.filter(|(_, near)| *near)
         .map(|(pc, _)| pc.image)

@@ -41,6 +41,7 @@ use profiledb::{Filter, Profile};
 use crate::args::{Cli, Common, Format, Report, TopBy};
 use crate::failure::Failure;
 use crate::render::clean;
+use crate::report::paths::Direction;
 use crate::source::{Loaded, Source};
 use crate::view::{Question, View};
 
@@ -114,7 +115,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     let function = match &cli.report {
         Report::List { function, .. }
         | Report::Args { function }
-        | Report::Cg { function }
+        | Report::Cg { function, .. }
         | Report::Blks { function, .. }
         | Report::Branches { function }
         | Report::Targets { function } => function.as_deref(),
@@ -286,6 +287,8 @@ fn report(
             report::list::report(&mut view, options, format)
         }
         Report::Args { .. } => report::args::report(&mut view, format),
+        Report::Cg { tree: true, .. } => report::paths::report(&mut view, Direction::Down, format),
+        Report::Cg { up: true, .. } => report::paths::report(&mut view, Direction::Up, format),
         Report::Cg { .. } => report::cg::report(&mut view, format),
         Report::Blks { invariant, .. } => report::blks::report(&mut view, invariant, format),
         Report::Branches { .. } => report::branches::report(&mut view, format),

@@ -143,6 +143,7 @@ fn outline() -> Selection {
             values: false,
             branches: false,
             calls: false,
+            stacks: false,
             counters: false,
         },
         ..Selection::default()
@@ -176,6 +177,7 @@ fn read(paths: &[PathBuf], filter: &Filter, kinds: Kinds) -> Result<Loaded, Read
         values: kinds.values,
         branches: kinds.branches,
         calls: kinds.calls,
+        stacks: kinds.stacks,
         counters: kinds.counters,
     };
     let (profile, left_out) = Profile::load_kinds(paths, filter, kinds)?;
@@ -295,9 +297,18 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
         values: false,
         branches: false,
         calls: false,
+        stacks: false,
         counters: false,
     };
     let (kinds, one_image) = match report {
+        Report::Cg { tree, up, .. } if *tree || *up => (
+            Kinds {
+                cycles: true,
+                stacks: true,
+                ..none
+            },
+            false,
+        ),
         Report::Top { .. } | Report::Cg { .. } => (
             Kinds {
                 cycles: true,
@@ -338,6 +349,7 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
         ),
         _ => (
             Kinds {
+                stacks: false,
                 counters: false,
                 ..all
             },

@@ -20,7 +20,7 @@ use std::os::raw::{c_char, c_int};
 
 use rusqlite::{Connection, Result, ffi};
 
-use crate::tables::{Branches, Calls, Code, Cycles, Lists, Values};
+use crate::tables::{Branches, Calls, Code, Cycles, Lists, Stacks, Values};
 
 /// What SQLite calls when it loads the library.
 ///
@@ -48,6 +48,7 @@ fn register(conn: Connection) -> Result<bool> {
     cursor::register::<Cycles>(&conn)?;
     cursor::register::<Branches>(&conn)?;
     cursor::register::<Calls>(&conn)?;
+    cursor::register::<Stacks>(&conn)?;
     cursor::register::<Code>(&conn)?;
     Ok(false)
 }

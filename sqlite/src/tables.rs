@@ -259,6 +259,48 @@ impl Table for Calls {
     }
 }
 
+/// `vcpi_stacks`: call stacks, by their interrupted instruction.
+#[derive(Debug)]
+pub(crate) struct Stacks;
+
+impl Table for Stacks {
+    const NAME: &'static CStr = c"vcpi_stacks";
+    const HOLDER: Holder = Holder::Chunk(&[packed::STACKS]);
+    const COLUMNS: &'static [Column] = begin![
+        CALLER_IMAGE,
+        CALLER,
+        own("samples", "INTEGER", 0),
+        own("weight", "INTEGER", 1),
+        own("cycles", "REAL", 2),
+        own("depth", "INTEGER", 3),
+        own("ending", "TEXT", 4),
+        own("frames", "TEXT", 5),
+        CALLER_IMAGE_ID,
+    ];
+
+    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage> {
+        let rows = packed::stacks(&chunk.data)?;
+        let lines = rows.into_iter().map(|at| {
+            let stack = &at.what;
+            // Signed, as the other columns have addresses.
+            let frames = stack.frames.iter();
+            let frames: Vec<String> = frames
+                .map(|(image, address)| format!("[{image},{}]", address.cast_signed()))
+                .collect();
+            let cells = [
+                Cell::word(stack.seen.samples),
+                Cell::word(stack.seen.weight),
+                Cell::Real(stack.seen.weight as f64 * chunk.cycles_per_unit),
+                Cell::Integer(stack.frames.len() as i64),
+                Cell::Text(stack.end.name().into()),
+                Cell::Text(format!("[{}]", frames.join(",")).into()),
+            ];
+            Line::new(place(&at), cells)
+        });
+        Ok(lines.collect())
+    }
+}
+
 /// `vcpi_code`: encodings of instructions.
 #[derive(Debug)]
 pub(crate) struct Code;

@@ -74,6 +74,7 @@ const TOOLS: &[Tool] = &[
         Need::Test,
     ),
     tool("debootstrap", Evidence::Program("debootstrap"), Need::Test),
+    tool("golang-go", Evidence::Program("go"), Need::Test),
     tool("valgrind", Evidence::Program("valgrind"), Need::Test),
     // The compiler and the tools that profiles are exported for, in one version.
     tool("clang-22", Evidence::Program("clang-22"), Need::Test),

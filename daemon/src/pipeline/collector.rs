@@ -24,6 +24,7 @@ use crate::machine::images::{Identity, ImageId, Images};
 use crate::machine::kernel::Kernel;
 use crate::machine::loadmap::{Loadmap, Process};
 use crate::machine::mapping::{is_data, rights};
+use crate::machine::stack::Walker;
 use crate::machine::view::View;
 use crate::pipeline::acceptance::Acceptance;
 use crate::pipeline::blocks::Blocks;
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) allow_secrets: bool,
     /// Beginnings of the names of more images that are denied.
     pub(crate) deny: Vec<String>,
+    /// Callers of a call stack, at most; where it is 1 or less, there are no call stacks.
+    pub(crate) callers: u32,
     /// Keep processes apart.
     pub(crate) per_process: bool,
     /// Wall clock minus sample clock, ns.
@@ -71,6 +74,7 @@ impl Settings {
             programs: 1 << 20,
             allow_secrets: false,
             deny: Vec::new(),
+            callers: 1,
             per_process: true,
             clock_offset: 0,
             mean_interval: None,
@@ -116,6 +120,7 @@ pub(crate) struct Collector {
     /// Some samples are chosen to bring vector registers.
     expects_vectors: bool,
     callers: Vec<Option<PcId>>,
+    walker: Walker,
     periods: FxHashSet<u64>,
     /// Totals over the whole run, for the closing line.
     pub(crate) totals: Totals,
@@ -157,6 +162,7 @@ impl Collector {
         Self {
             tables: empty_tables(&settings, &acceptance),
             acceptance,
+            walker: Walker::new(settings.callers),
             copies_whole: settings
                 .processor
                 .split_whitespace()
@@ -293,6 +299,7 @@ impl Collector {
     pub(crate) fn look_at_images(&mut self) {
         self.images.rules.tick();
         for image in self.images.drop_changed() {
+            self.walker.forget();
             self.cache.invalidate(image.0);
             self.traces.clear();
             self.blocks.forget(image);
@@ -515,7 +522,7 @@ impl Collector {
         Memory {
             programs: images + self.files.bytes() + self.loadmap.bytes(),
             code: pages + self.cache.bytes() + self.traces.bytes() + self.blocks.bytes(),
-            rows: self.told.as_ref().map_or(0, Told::bytes),
+            rows: self.told.as_ref().map_or(0, Told::bytes) + self.walker.bytes(),
         }
     }
 

@@ -194,8 +194,9 @@ pub(super) fn whose(
         values: kinds.values,
         branches: kinds.branches,
         calls: kinds.calls,
+        stacks: kinds.stacks,
     };
-    let is_any = kinds.cycles || kinds.values || kinds.branches || kinds.calls;
+    let is_any = kinds.cycles || kinds.values || kinds.branches || kinds.calls || kinds.stacks;
     let is_past = filter.until.is_some_and(|until| until < now);
     (is_any && !is_past).then(|| Whose {
         viewer,

@@ -200,8 +200,8 @@ pub(crate) struct RecordArgs {
           value_parser = stack_bytes)]
     pub(crate) stack_bytes: u32,
 
-    /// Callers to find of each sample, at most (0 to 64; engine bpf). Reports use the first;
-    /// a raw recording holds all of them.
+    /// Callers to find of each sample, at most (0 to 64). With more than one there are call stacks
+    /// (`vcpi cg --tree`). With the engine ring they reach as far as the copy of the stack does.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(crate) frames: u32,
@@ -264,6 +264,11 @@ pub(crate) struct ReplayArgs {
     /// As for `record`; as recorded unless given.
     #[arg(long, value_enum)]
     pub(crate) context: Option<ContextArg>,
+
+    /// Callers of call stacks, at most, as far as they were recorded.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) frames: u32,
 
     /// Memory for value profiles, in MiB: half of it is flushed to FILE when it is full, while the
     /// other half fills.

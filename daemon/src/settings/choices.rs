@@ -224,6 +224,7 @@ impl Choices {
             by_caller: args.context == ContextArg::Caller,
             seed: self.seed,
             deny: Vec::new(),
+            callers: args.frames,
             per_process: true,
             memory: args.memory as usize * (1 << 20),
             programs: PROGRAMS,

@@ -4,6 +4,7 @@
 //! it is the work of another thread (`saver`).
 
 mod copy;
+mod stacks;
 
 use std::io;
 
@@ -15,6 +16,7 @@ use profiledb::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::stacks::write_stacks;
 use crate::consumers::tables::Tables;
 use crate::events::lost::Lost;
 use crate::events::{Owner, PcId};
@@ -219,6 +221,7 @@ impl Snapshot {
                 flush.call(process, subject, site, callee.and_then(pc), calls)?;
             }
         }
+        write_stacks(&mut flush, tables, owner, pc)?;
         if rejected > 0 {
             flush.counter(LOST, Loss::RejectedProfiles.name(), rejected)?;
         }

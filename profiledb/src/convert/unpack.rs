@@ -175,6 +175,15 @@ impl<'a> Unpacking<'a> {
     fn chunk(&mut self, chunk: &Chunk, kind: Kind, data: &[u8]) -> Result<(), Error> {
         let place = chunk.place;
         match kind {
+            // A call stack is no row of these tables: it stays packed.
+            Kind::Stacks => {
+                let sql = "INSERT INTO chunk (flush, kind, image, bucket, subject, data)
+                           VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                let bucket = to_sql(place.bucket);
+                let (flush, subject) = (chunk.flush, chunk.subject);
+                let row = params![flush, kind.number(), chunk.image, bucket, subject, data];
+                self.insert(sql, row)?;
+            }
             Kind::Cycles => {
                 for row in decode_cycles(place, data).map_err(|bad| self.bad(chunk, bad))? {
                     self.cycles(chunk, &row)?;

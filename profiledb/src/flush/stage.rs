@@ -7,9 +7,9 @@ use rusqlite::params;
 use super::Flush;
 use crate::budget::{self, ROW};
 use crate::chunk::{
-    BranchOf, CODE_BITS, CallOf, CyclesOf, Encoding, Kind, ListOf, Packed, Place, USUAL_RAW,
-    bucket_of, code_bucket_of, encode_branches, encode_calls, encode_code, encode_cycles,
-    encode_values,
+    BranchOf, CODE_BITS, CallOf, CyclesOf, Encoding, Kind, ListOf, Packed, Place, StackOf,
+    USUAL_RAW, bucket_of, code_bucket_of, encode_branches, encode_calls, encode_code,
+    encode_cycles, encode_stacks, encode_values,
 };
 use crate::{Error, to_sql};
 
@@ -29,6 +29,7 @@ pub(super) struct Stage {
     pub(super) lists: Vec<Staged<ListOf>>,
     pub(super) branches: Vec<Staged<BranchOf>>,
     pub(super) calls: Vec<Staged<CallOf>>,
+    pub(super) stacks: Vec<Staged<StackOf>>,
     /// Encodings by image and address.
     pub(super) code: BTreeMap<(i64, u64), Vec<u8>>,
 }
@@ -56,6 +57,7 @@ impl Flush<'_> {
         bytes += self.write_chunks(stage.cycles, 0.0, &CYCLES)?;
         bytes += self.write_chunks(stage.branches, 0.0, &BRANCHES)?;
         bytes += self.write_chunks(stage.calls, 0.0, &CALLS)?;
+        bytes += self.write_chunks(stage.stacks, 0.0, &STACKS)?;
         self.write_lists(stage.lists, bytes)
     }
 
@@ -261,6 +263,12 @@ const CALLS: Packing<CallOf> = Packing {
     kind: Kind::Calls,
     size: |_| 20,
     pack: |_, _, rows| encode_calls(rows),
+};
+
+const STACKS: Packing<StackOf> = Packing {
+    kind: Kind::Stacks,
+    size: StackOf::size,
+    pack: |_, _, rows| encode_stacks(rows),
 };
 
 const VALUES: Packing<ListOf> = Packing {

@@ -14,6 +14,7 @@ impl File<'_> {
             Kind::Values | Kind::Keyed => self.kinds.values,
             Kind::Branches => self.kinds.branches,
             Kind::Calls => self.kinds.calls,
+            Kind::Stacks => self.kinds.stacks,
         }
     }
 
@@ -33,7 +34,8 @@ impl File<'_> {
         for (flush, _) in taken {
             for kind in Kind::ALL.into_iter().filter(|kind| self.reads(*kind)) {
                 // Shares are of all cycles, and what is called is called from anywhere.
-                let of_all = matches!(kind, Kind::Cycles | Kind::Calls);
+                // A call stack has frames anywhere.
+                let of_all = matches!(kind, Kind::Cycles | Kind::Calls | Kind::Stacks);
                 if places.is_none() || of_all {
                     let found = of_kind
                         .query_map(params![flush, kind.number()], |row| row.get(0))

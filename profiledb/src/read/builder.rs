@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::order;
-use crate::profile::{FlushCounters, Pc, Profile, SymbolRow, Total};
+use super::stacks;
+use crate::profile::{FlushCounters, Pc, Profile, StackNode, SymbolRow, Total};
 use crate::rows::{Image, ImageKind, Subject};
 
 /// The profile so far, and where its rows are.
@@ -14,6 +15,7 @@ pub(crate) struct Builder {
     images: HashMap<(ImageKind, String, String), usize>,
     subjects: HashMap<Subject, usize>,
     pcs: HashMap<(usize, u64), usize>,
+    nodes: HashMap<StackNode, usize>,
     parameters: HashSet<Arc<str>>,
     pub(super) symbols: BTreeMap<(usize, u64), (u64, String)>,
     /// Rows came from chunks: what they refer to is put into an order that does not depend on what
@@ -46,6 +48,8 @@ pub(super) struct Mark {
     hotlists: usize,
     branches: usize,
     calls: usize,
+    stacks: usize,
+    nodes: usize,
     totals: Vec<Total>,
     noted: usize,
     counters: BTreeMap<(String, String), u64>,
@@ -133,6 +137,13 @@ impl Builder {
         index
     }
 
+    /// The node of a frame that is called from another node.
+    pub(super) fn node(&mut self, parent: Option<usize>, pc: usize) -> usize {
+        let node = StackNode { parent, pc };
+        let nodes = &mut self.profile.stack_nodes;
+        *self.nodes.entry(node).or_insert_with(|| push(nodes, node))
+    }
+
     /// Notes the encoding of an instruction, if that is in the profile.
     pub(super) fn encoding(&mut self, image: usize, address: u64, bytes: &[u8]) {
         if let Some(&index) = self.pcs.get(&(image, address)) {
@@ -174,6 +185,8 @@ impl Builder {
             hotlists: profile.hotlists.len(),
             branches: profile.branches.len(),
             calls: profile.calls.len(),
+            stacks: profile.stacks.len(),
+            nodes: profile.stack_nodes.len(),
             totals: profile.totals.clone(),
             noted: self.noted.len(),
             counters: profile.counters.clone(),
@@ -209,12 +222,15 @@ impl Builder {
         profile.hotlists.truncate(mark.hotlists);
         profile.branches.truncate(mark.branches);
         profile.calls.truncate(mark.calls);
+        profile.stacks.truncate(mark.stacks);
+        profile.stack_nodes.truncate(mark.nodes);
         profile.totals = mark.totals;
         self.noted.retain(|_, place| *place < mark.noted);
         profile.counters = mark.counters;
         profile.latest = mark.latest;
         self.images.retain(|_, index| *index < mark.images);
         self.passed_over.retain(|index, _| *index < mark.images);
+        self.nodes.retain(|_, index| *index < mark.nodes);
         self.subjects.retain(|_, index| *index < mark.subjects);
         self.pcs.retain(|_, index| *index < mark.pcs);
     }
@@ -242,6 +258,7 @@ impl Builder {
                 of_image.sort_unstable();
             }
         }
+        stacks::add_up(&mut profile.stacks);
         if self.packed {
             order::sort(&mut profile);
         } else if self.notes {

@@ -17,17 +17,17 @@ use crate::profile::{BranchRow, CallRow, CyclesRow, HotlistRow};
 use crate::rows::ImageKind;
 
 /// Bytes of memory that a row takes, about, without its values.
-const ROW: usize = 160;
+pub(super) const ROW: usize = 160;
 /// And a value.
 const VALUE: usize = 56;
 
 /// Where the rows of a chunk belong.
-struct Chunk {
-    id: i64,
-    image: i64,
+pub(super) struct Chunk {
+    pub(super) id: i64,
+    pub(super) image: i64,
     subject: i64,
     epoch: i64,
-    cycles_per_unit: f64,
+    pub(super) cycles_per_unit: f64,
     place: Place,
     /// The last instruction looked up, and its index.
     last: Option<((i64, u64), usize)>,
@@ -109,6 +109,7 @@ impl File<'_> {
             Kind::Values | Kind::Keyed => kinds.values,
             Kind::Branches => kinds.branches,
             Kind::Calls => kinds.calls,
+            Kind::Stacks => kinds.stacks,
         };
         let is_wanted = taken
             && is_asked
@@ -299,6 +300,7 @@ impl File<'_> {
                     }
                 }
             }
+            Kind::Stacks => self.read_stacks(referred, &mut chunk, data)?,
         }
         Ok(())
     }
@@ -306,7 +308,7 @@ impl File<'_> {
     /// The indices of the process, the subject, the PC and the other place of a row. `None`: the
     /// filter leaves the row out.
     #[expect(clippy::type_complexity, reason = "four indices, two places")]
-    fn at(
+    pub(super) fn at(
         &mut self,
         referred: &mut Referred,
         chunk: &mut Chunk,
@@ -361,7 +363,7 @@ impl File<'_> {
     }
 
     /// Whether an instruction is at a place asked for.
-    fn is_place(&self, referred: &Referred, (image, address): (i64, u64)) -> bool {
+    pub(super) fn is_place(&self, referred: &Referred, (image, address): (i64, u64)) -> bool {
         let image = referred.images.get(&image);
         let places = self.filter.places.as_ref();
         image.is_some_and(|image| places.is_none_or(|places| places.has(&image.row, address)))
@@ -376,7 +378,7 @@ impl File<'_> {
             .get_or_insert_with(|| self.builder.image(&known.row)))
     }
 
-    fn packed_pc(
+    pub(super) fn packed_pc(
         &mut self,
         referred: &mut Referred,
         (image, address): (i64, u64),
@@ -424,7 +426,7 @@ impl File<'_> {
         }
     }
 
-    fn bad_chunk(&self, id: i64, bad: Bad) -> Error {
+    pub(super) fn bad_chunk(&self, id: i64, bad: Bad) -> Error {
         self.corrupt(format!("chunk {id}: {bad}"))
     }
 }

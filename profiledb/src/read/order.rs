@@ -45,6 +45,9 @@ pub(crate) fn sort_pcs<K: Ord>(profile: &mut Profile, key: impl Fn(&Pc) -> K) {
     for row in &mut profile.branches {
         row.pc = new(row.pc);
     }
+    for node in &mut profile.stack_nodes {
+        node.pc = new(node.pc);
+    }
     for row in &mut profile.calls {
         (row.site, row.callee) = (new(row.site), row.callee.map(new));
     }

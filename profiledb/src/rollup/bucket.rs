@@ -6,9 +6,11 @@ use hotlist::Generator;
 
 use super::budget::Spending;
 use super::lists::{Lists, bytes_of, often_met, thin};
+use super::stacks::Stacks;
 use crate::chunk::{
     Bad, BranchOf, CallOf, CyclesOf, Kind, ListOf, Packed, Place, decode_branches, decode_calls,
-    decode_cycles, decode_values, encode_branches, encode_calls, encode_cycles, encode_values,
+    decode_cycles, decode_stacks, decode_values, encode_branches, encode_calls, encode_cycles,
+    encode_stacks, encode_values,
 };
 use crate::{Calls, Directions};
 
@@ -74,6 +76,7 @@ struct Part {
     keyed: Lists,
     branches: BTreeMap<At, Directions>,
     calls: BTreeMap<At, Calls>,
+    stacks: Stacks,
 }
 
 /// What became of a bucket.
@@ -113,6 +116,7 @@ impl Bucket {
             keyed: Lists::new(most),
             branches: BTreeMap::new(),
             calls: BTreeMap::new(),
+            stacks: Stacks::default(),
         });
         let Chunk {
             place,
@@ -149,6 +153,11 @@ impl Bucket {
                 for row in decode_branches(place, data)? {
                     let at = at(row.key(), target, ids)?;
                     add_directions(part.branches.entry(at).or_insert(NO_DIRECTIONS), &row.seen);
+                }
+            }
+            Kind::Stacks => {
+                for row in decode_stacks(data)? {
+                    part.stacks.add(row, target, ids)?;
                 }
             }
             Kind::Calls => {
@@ -220,6 +229,9 @@ impl Bucket {
             let calls: Vec<CallOf> = part.calls.into_iter().map(call_of).collect();
             for rows in calls.chunks(CHUNK / ROW) {
                 rolled.fixed += push(Kind::Calls, encode_calls(rows));
+            }
+            for rows in part.stacks.finish(CHUNK) {
+                rolled.fixed += push(Kind::Stacks, encode_stacks(&rows));
             }
             for (kind, lists) in [(Kind::Values, part.values), (Kind::Keyed, part.keyed)] {
                 let rows = lists.finish(coins);

@@ -17,11 +17,11 @@ use crate::rows::ImageKind;
 use crate::{from_sql, to_sql};
 
 /// A chunk of the source whose subject, image and flush are for this view.
-struct Chunk {
-    id: i64,
-    flush: i64,
+pub(super) struct Chunk {
+    pub(super) id: i64,
+    pub(super) flush: i64,
     kind: Kind,
-    image: i64,
+    pub(super) image: i64,
     subject: i64,
     place: Place,
 }
@@ -85,6 +85,7 @@ impl Copy<'_> {
                     let pack = |rows: &_| encode_values(place, values.tau, rows);
                     copy.put_chunks(&chunk, rows, pack)
                 }
+                Kind::Stacks if kinds.stacks => copy.stacks(&chunk, data),
                 _ => Ok(()),
             }
         })
@@ -132,7 +133,7 @@ impl Copy<'_> {
                 copy.subjects.contains_key(&subject),
                 match kind {
                     // Shares are of all cycles, and who calls may be anywhere.
-                    Kind::Cycles | Kind::Calls => of_source.wanted,
+                    Kind::Cycles | Kind::Calls | Kind::Stacks => of_source.wanted,
                     _ => of_source.may_want(kind, bucket),
                 },
             ) else {
@@ -243,7 +244,11 @@ impl Copy<'_> {
     }
 
     /// A caller or callee, if the viewer may see it.
-    fn put_other(&mut self, image: i64, address: u64) -> Result<Option<(i64, u64)>, Stop> {
+    pub(super) fn put_other(
+        &mut self,
+        image: i64,
+        address: u64,
+    ) -> Result<Option<(i64, u64)>, Stop> {
         let Some(of_source) = self.images.get_mut(&image) else {
             return Err(self.dangling("image", image));
         };
@@ -281,7 +286,7 @@ impl Copy<'_> {
     }
 
     /// Packs rows into chunks of the view.
-    fn put_chunks<T: Packed>(
+    pub(super) fn put_chunks<T: Packed>(
         &mut self,
         chunk: &Chunk,
         rows: Vec<T>,
@@ -336,7 +341,7 @@ impl Copy<'_> {
         })
     }
 
-    fn bad_chunk(&self, id: i64, bad: Bad) -> Stop {
+    pub(super) fn bad_chunk(&self, id: i64, bad: Bad) -> Stop {
         self.corrupt(format!("chunk {id}: {bad}"))
     }
 }

@@ -7,5 +7,6 @@ mod conversion;
 mod hostile;
 mod hotlists;
 mod refusal;
+mod stacks;
 mod views;
 mod write_and_read;

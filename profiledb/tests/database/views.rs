@@ -399,6 +399,7 @@ fn selections() -> Outcome {
         values: false,
         branches: false,
         calls: false,
+        stacks: false,
         counters: false,
     };
     let only_calls = Selection {
@@ -432,6 +433,7 @@ fn outline() -> Outcome {
         values: false,
         branches: false,
         calls: false,
+        stacks: false,
         counters: false,
     };
     let selection = Selection {

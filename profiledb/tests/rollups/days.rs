@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{
-    Directory, Epoch, Filter, Image, ImageKind, NewHotlist, Process, Profile, Subject, Writer,
+    Directory, Epoch, Filter, Image, ImageKind, NewHotlist, Process, Profile, StackEnd, Subject,
+    Writer,
 };
 
 /// A minute and a day, in nanoseconds.
@@ -103,6 +104,12 @@ impl Days {
                     .cycles(process, subject, pc, Some(site), count, count * 1_000)
                     .unwrap();
                 samples += count;
+                let frames = [pc, site, entry];
+                for (depth, end) in [(3, StackEnd::Whole), (2, StackEnd::NoRules)] {
+                    flush
+                        .stack(process, subject, &frames[..depth], end, count, count)
+                        .unwrap();
+                }
                 if at % 3 == 0 {
                     flush.branch(process, subject, pc, [count, 2, 1]).unwrap();
                     flush
@@ -188,6 +195,8 @@ pub(super) struct Sums {
     pub(super) values: BTreeMap<(u64, String), BTreeMap<u64, f64>>,
     branches: [u64; 3],
     calls: u64,
+    /// By the addresses of the frames, and the end.
+    stacks: BTreeMap<(Vec<u64>, &'static str), (u64, f64)>,
     counters: BTreeMap<(String, String), u64>,
     encodings: usize,
 }
@@ -222,6 +231,12 @@ fn of(profile: &Profile) -> Sums {
         }
     }
     sums.calls = profile.calls.iter().map(|row| row.calls).sum();
+    for row in &profile.stacks {
+        let address = |pc: usize| profile.pcs[pc].address;
+        let frames = profile.frames(row).map(|frame| address(frame.pc)).collect();
+        let sum = sums.stacks.entry((frames, row.end.name())).or_default();
+        (sum.0, sum.1) = (sum.0 + row.samples, sum.1 + row.cycles);
+    }
     sums.counters = profile.counters.clone();
     sums.counters.retain(|(kind, _), _| kind != "storage");
     sums.encodings = profile.pcs.iter().filter(|pc| pc.bytes.is_some()).count();

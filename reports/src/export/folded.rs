@@ -2,8 +2,8 @@
 
 use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 
-use super::stacks::{Location, Stacks, process_name};
-use super::{CYCLES, Export};
+use super::stacks::{Location, Stacks, UNKNOWN_CALLERS, process_name};
+use super::{Export, STACKS};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -12,9 +12,10 @@ use crate::view::View;
 pub(crate) const EXPORT: Export = Export {
     name: "folded",
     about: "Stacks, one to a line with its weight, for flame graphs",
-    more: "Kernel frames end in `_[k]`, inlined ones in `_[i]`. The first frame is the process.",
+    more: "Kernel frames end in `_[k]`, inlined ones in `_[i]`. The first frame is the process; \
+           `[unknown callers]` behind it stands for frames that are not known.",
     is_binary: false,
-    rows: CYCLES,
+    rows: STACKS,
     options: Options::augment_args,
     write,
 };
@@ -43,6 +44,10 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     let mut lines = std::collections::BTreeMap::<String, f64>::new();
     for sample in &stacks.samples {
         let mut line = escaped(&process_name(stacks.process(sample)));
+        if sample.cut.is_some() {
+            line.push(';');
+            line.push_str(UNKNOWN_CALLERS);
+        }
         for (location, frame) in stacks.frames(sample).rev() {
             line.push(';');
             let function = stacks.functions.get(frame.function);
@@ -70,7 +75,7 @@ fn mark(stacks: &Stacks<'_>, location: &Location, is_inlined: bool) -> &'static 
     }
 }
 
-/// A name without what would end a frame or a line.
+/// A name without what would end a frame; it has no line ends.
 fn escaped(name: &str) -> String {
-    crate::render::clean(name).replace(';', ":")
+    name.replace(';', ":")
 }

@@ -23,6 +23,7 @@ pub(crate) const CODE: Kinds = Kinds {
     values: false,
     branches: true,
     calls: true,
+    stacks: false,
     counters: false,
 };
 

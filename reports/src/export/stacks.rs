@@ -1,12 +1,16 @@
 //! What exports of call stacks are made of: interrupts with the functions around them, from the
 //! code that was interrupted to its callers, each with source file, line and what is inlined there.
 
+mod paths;
+
 use std::collections::BTreeMap;
 
+use paths::{Path, paths};
 use profiledb::rows::ImageKind;
 use profiledb::{Image, Process, Profile, Subject};
 
 use crate::failure::Failure;
+use crate::render::clean;
 use crate::report::nothing;
 use crate::symbolize;
 use crate::view::{Heat, View};
@@ -16,7 +20,7 @@ use crate::view::{Heat, View};
 pub(crate) struct Function {
     /// Index of its image in the profile.
     pub(crate) image: usize,
-    /// Its name, or what stands for one.
+    /// Its name, or what stands for one, without control characters.
     pub(crate) name: String,
     /// Its source file, where known.
     pub(crate) file: Option<String>,
@@ -55,6 +59,8 @@ pub(crate) struct Sample {
     pub(crate) subject: usize,
     /// Indices of locations: what was interrupted, then its callers as far as they are known.
     pub(crate) locations: Vec<usize>,
+    /// Why there are no more callers; `None`: there is none.
+    pub(crate) cut: Option<&'static str>,
     /// How many, and what they stand for.
     pub(crate) heat: Heat,
 }
@@ -72,21 +78,21 @@ pub(crate) struct Stacks<'p> {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Which interrupts are one sample: process, access tag, and the PCs of the stack.
-type Key = (usize, usize, Vec<usize>);
-
 impl<'p> Stacks<'p> {
     /// The stacks of what a view wants.
     ///
     /// # Errors
     /// If there is none.
     pub(crate) fn new(view: &mut View<'p>) -> Result<Stacks<'p>, Failure> {
-        let (samples, left_out) = samples(view);
+        let mut samples = paths(view);
+        let before = samples.len();
+        samples.retain(|_, heat| heat.samples >= view.min_samples);
         if samples.is_empty() {
             return Err(nothing("samples"));
         }
+        let left_out = before - samples.len();
         if left_out > 0 {
-            let stacks = crate::render::counted(left_out, "stack");
+            let stacks = crate::render::counted(left_out as u64, "stack");
             view.notes
                 .push(format!("{stacks} left out (--min-samples)"));
         }
@@ -97,12 +103,13 @@ impl<'p> Stacks<'p> {
             samples: Vec::new(),
         };
         let of_pc = stacks.locate(view, &samples);
-        for ((process, subject, pcs), heat) in samples {
-            let locations = pcs.iter().filter_map(|pc| of_pc.get(pc).copied());
+        for (path, heat) in samples {
+            let locations = path.pcs.iter().filter_map(|pc| of_pc.get(pc).copied());
             stacks.samples.push(Sample {
-                process,
-                subject,
+                process: path.process,
+                subject: path.subject,
                 locations: locations.collect(),
+                cut: path.cut,
                 heat,
             });
         }
@@ -118,9 +125,41 @@ impl<'p> Stacks<'p> {
         total
     }
 
+    /// The images that were interrupted, those of programs before the kernel, the hottest first.
+    pub(crate) fn hottest(&self) -> Vec<usize> {
+        let mut cycles: BTreeMap<usize, f64> = BTreeMap::new();
+        for sample in &self.samples {
+            let leaf = sample.locations.first();
+            if let Some(location) = leaf.and_then(|leaf| self.locations.get(*leaf)) {
+                *cycles.entry(location.image).or_default() += sample.heat.cycles;
+            }
+        }
+        let mut order: Vec<(usize, f64)> = cycles.into_iter().collect();
+        let is_file = |image: usize| {
+            let image = self.image(image);
+            image.is_some_and(|image| image.kind == ImageKind::File)
+        };
+        order.sort_by(|a, b| {
+            let files_first = is_file(b.0).cmp(&is_file(a.0));
+            files_first.then(b.1.total_cmp(&a.1)).then(a.0.cmp(&b.0))
+        });
+        order.into_iter().map(|(image, _)| image).collect()
+    }
+
     /// An image by its index.
     pub(crate) fn image(&self, image: usize) -> Option<&'p Image> {
         self.profile.images.get(image)
+    }
+
+    /// The path of an image.
+    pub(crate) fn path(&self, image: usize) -> String {
+        self.image(image)
+            .map_or_else(|| "?".to_owned(), |image| clean(&image.path))
+    }
+
+    /// The build id of an image.
+    pub(crate) fn build_id(&self, image: usize) -> Option<String> {
+        self.image(image)?.build_id.as_deref().map(clean)
     }
 
     /// Whether an image is the kernel.
@@ -150,9 +189,13 @@ impl<'p> Stacks<'p> {
     }
 
     /// Makes the locations of all PCs of some samples; their indices by those of the PCs.
-    fn locate(&mut self, view: &View<'p>, samples: &BTreeMap<Key, Heat>) -> BTreeMap<usize, usize> {
+    fn locate(
+        &mut self,
+        view: &View<'p>,
+        samples: &BTreeMap<Path, Heat>,
+    ) -> BTreeMap<usize, usize> {
         let mut by_image: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
-        for pc in samples.keys().flat_map(|(_, _, pcs)| pcs) {
+        for pc in samples.keys().flat_map(|path| &path.pcs) {
             if let Some(at) = self.profile.pcs.get(*pc) {
                 by_image
                     .entry(at.image)
@@ -191,25 +234,6 @@ impl<'p> Stacks<'p> {
     }
 }
 
-/// The interrupts of a view by stack, and how many stacks have too few.
-fn samples(view: &View<'_>) -> (BTreeMap<Key, Heat>, u64) {
-    let mut samples: BTreeMap<Key, Heat> = BTreeMap::new();
-    for row in &view.profile.cycles {
-        if view.wants(row.pc) {
-            let pcs = std::iter::once(row.pc).chain(row.caller).collect();
-            let key = (row.process, row.subject, pcs);
-            samples.entry(key).or_default().add(Heat {
-                samples: row.samples,
-                cycles: row.cycles,
-            });
-        }
-    }
-    let before = samples.len();
-    samples.retain(|_, heat| heat.samples >= view.min_samples);
-    let left_out = before - samples.len();
-    (samples, left_out as u64)
-}
-
 /// The functions that a PC is in, the innermost first, each with its line and whether it is
 /// inlined. The one that is not goes by the name that reports give it.
 fn frames(
@@ -229,18 +253,29 @@ fn frames(
         .map(|(place, frame)| {
             let function = Function {
                 image,
-                name: frame.name.unwrap_or_else(|| "?".to_owned()),
-                file: frame.file.map(|file| file.to_string_lossy().into_owned()),
+                name: frame
+                    .name
+                    .map_or_else(|| "?".to_owned(), |name| clean(&name)),
+                file: frame.file.map(|file| clean(&file.to_string_lossy())),
             };
             (function, frame.line, place < last)
         })
         .collect()
 }
 
+/// What stands in front of stacks whose outermost frames are not known.
+pub(crate) const UNKNOWN_CALLERS: &str = "[unknown callers]";
+
 /// What a process is shown as: its name alone, since one program's processes belong together.
 pub(crate) fn process_name(process: Option<&Process>) -> String {
     match process {
-        Some(process) if !process.comm.is_empty() => process.comm.clone(),
+        Some(process) if !process.comm.is_empty() => clean(&process.comm),
         _ => "(all)".to_owned(),
     }
+}
+
+/// The id of a process, if it is one: some stand for many.
+pub(crate) fn pid(process: Option<&Process>) -> Option<u32> {
+    let one = process.filter(|process| process.pid != 0 && !process.is_folded());
+    one.map(|process| process.pid)
 }

@@ -5,6 +5,7 @@ pub(crate) mod blks;
 pub(crate) mod branches;
 pub(crate) mod cg;
 pub(crate) mod list;
+pub(crate) mod paths;
 pub(crate) mod status;
 pub(crate) mod targets;
 pub(crate) mod top;

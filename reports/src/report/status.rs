@@ -181,10 +181,11 @@ fn intervals(counters: &Counters, profile: &Profile, distinct: Option<u64>) -> M
 }
 
 /// Counters that are parts of others.
-const SHARES: [(&str, &str); 3] = [
+const SHARES: [(&str, &str); 4] = [
     ("destinations_known", "destinations_reached"),
     ("loads_captured", "loads_reached"),
     ("user_samples_with_caller", "user_samples"),
+    ("user_samples_with_whole_stack", "user_samples"),
 ];
 
 /// Shares of what windows reached, and the counters that they are made of.

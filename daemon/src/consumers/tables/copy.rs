@@ -14,6 +14,7 @@ pub(crate) struct Wanted {
     pub(crate) values: bool,
     pub(crate) branches: bool,
     pub(crate) calls: bool,
+    pub(crate) stacks: bool,
 }
 
 /// PCs of the copy, by their indices in the tables copied from.
@@ -102,6 +103,12 @@ impl Tables {
             let all = &from.calls;
             to.calls.copy(all, &mut copy.shared, takes, |pc| pcs.of(pc));
             owners.extend(to.calls.owners());
+        }
+        if wanted.stacks {
+            let all = &from.stacks;
+            to.stacks
+                .copy(all, &mut copy.shared, takes, |pc| pcs.of(pc));
+            owners.extend(to.stacks.owners());
         }
         let Pcs { new, old, .. } = pcs;
         copy.shared.put_pcs(new);

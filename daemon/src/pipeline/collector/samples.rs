@@ -1,19 +1,20 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
 use interpreter::{StopReason, Window};
-use profiledb::{Loss, Subject};
+use profiledb::{Loss, StackEnd, Subject};
 use sampler::{Mode, Outcome, Pid, RawSample, Record, TaskIdentity, UserRegisters};
 
 use super::start;
 use super::vectors::tells_vectors;
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
-use crate::events::{Context, Ending, Owner};
+use crate::events::{CallStack, Consumer, Context, Ending, Owner};
 use crate::machine::callsite::Interrupted;
 use crate::machine::code::ProcessCode;
 use crate::machine::devices::has_devices;
 use crate::machine::images::{Identity, UNKNOWN};
 use crate::machine::place::Pc;
+use crate::machine::stack::Walked;
 use crate::machine::view::View;
 use crate::machine::window::{Brought, SampleMemory};
 use crate::pipeline::acceptance::Thinned;
@@ -243,6 +244,20 @@ impl Collector {
         })
     }
 
+    /// The call stack of a sample of which no more is known than where it was taken.
+    fn leaf_alone(&mut self, owner: Owner, pc: Pc, end: StackEnd, weight: u64) {
+        if self.walker.is_on() {
+            let stack = CallStack {
+                owner,
+                frames: &[pc],
+                end,
+                weight,
+            };
+            let tables = &mut self.tables;
+            tables.consumers.stack(&mut tables.shared, &stack);
+        }
+    }
+
     fn stop(&mut self, reason: StopReason) {
         self.tables.count("stop", reason.key(), 1);
     }
@@ -298,6 +313,7 @@ impl Collector {
         let Some(located) = view.locate(sample.ip) else {
             let pc = self.pc_or_unknown(None, sample.ip);
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
+            self.leaf_alone(owner, pc, StackEnd::NoRules, sample.period);
             return self.stop(StopReason::NotMapped);
         };
         let registers = match &sample.user {
@@ -313,6 +329,12 @@ impl Collector {
                 pc.image = view.images.borrow_mut().in_32_bit_mode(pc.image);
             }
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
+            let end = if kernel {
+                StackEnd::Kernel
+            } else {
+                StackEnd::Unreadable
+            };
+            self.leaf_alone(owner, pc, end, sample.period);
             return self.stop(match () {
                 // Values were kept back by whoever sent the sample.
                 () if secret || sample.user == UserRegisters::None => StopReason::NotDumpable,
@@ -357,6 +379,33 @@ impl Collector {
             tally.callers += u64::from(site.is_some());
             tally.callers_beyond_stack_copy += u64::from(beyond);
             caller = site;
+            if self.walker.is_on() {
+                let (frames, end) = self.walker.walk(&Walked {
+                    view: &view,
+                    memory: &memory,
+                    registers,
+                    capture,
+                    pc: located.pc,
+                    caller,
+                });
+                let stack = CallStack {
+                    owner,
+                    frames,
+                    end,
+                    weight: sample.period,
+                };
+                let tables = &mut self.tables;
+                tables.consumers.stack(&mut tables.shared, &stack);
+            }
+        } else if self.walker.is_on() {
+            let stack = CallStack {
+                owner,
+                frames: &[located.pc],
+                end: StackEnd::Kernel,
+                weight: sample.period,
+            };
+            let tables = &mut self.tables;
+            tables.consumers.stack(&mut tables.shared, &stack);
         }
         let caller = self
             .tables

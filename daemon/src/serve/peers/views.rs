@@ -263,6 +263,7 @@ pub(super) fn selection_of(wanted: protocol::Selection) -> Selection {
             values: kinds.values,
             branches: kinds.branches,
             calls: kinds.calls,
+            stacks: kinds.stacks,
             counters: kinds.counters,
         },
     }

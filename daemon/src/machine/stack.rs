@@ -1,0 +1,293 @@
+//! The call stack of a sample: every frame is right, or the stack is cut before it.
+//!
+//! The handler walks by unwind rows that the collector gave it, and brings return addresses. Where
+//! it has no row for the interrupted instruction yet, and with the engine `ring`, the copy of the
+//! stack tells as much by the same rules. What a frame pointer alone leads to is no frame.
+
+use profiledb::StackEnd;
+use rustc_hash::FxHashMap;
+use sampler::{CallerRbp, Capture, FrameSource, FramesEnd, Row};
+
+use crate::machine::callsite::call_before;
+use crate::machine::place::Pc;
+use crate::machine::view::View;
+use crate::machine::window::SampleMemory;
+use crate::system::memory::{of_map, of_vec};
+
+/// Rows kept; all are forgotten when there are more.
+const MAX_ROWS: usize = 1 << 15;
+/// How far frames are believed to lie apart, in bytes.
+const FARTHEST: u64 = 1 << 30;
+/// Number of rsp among the general registers.
+const RSP: u8 = 4;
+/// Number of rbp.
+const RBP: u8 = 5;
+
+/// A sample, as far as its call stack depends on it.
+pub(crate) struct Walked<'a, 'm, 'v> {
+    pub(crate) view: &'a View<'v>,
+    pub(crate) memory: &'a SampleMemory<'m, 'v>,
+    pub(crate) registers: &'a sampler::Registers,
+    pub(crate) capture: Option<&'a Capture>,
+    /// The interrupted instruction.
+    pub(crate) pc: Pc,
+    /// The call site of its function, as it was found there.
+    pub(crate) caller: Option<Pc>,
+}
+
+/// Finds call stacks.
+#[derive(Debug)]
+pub(crate) struct Walker {
+    /// Callers of a stack, at most.
+    most: usize,
+    /// Unwind rows by the instruction that they hold at.
+    rows: FxHashMap<Pc, Option<Row>>,
+    /// The frames of the stack that was found last, the innermost first.
+    frames: Vec<Pc>,
+}
+
+impl Walker {
+    /// One that finds so many callers at most.
+    pub(crate) fn new(most: u32) -> Self {
+        Self {
+            most: most as usize,
+            rows: FxHashMap::default(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Whether call stacks are wanted: one caller comes with each sample anyhow.
+    pub(crate) fn is_on(&self) -> bool {
+        self.most > 1
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        of_map(&self.rows) + of_vec(&self.frames)
+    }
+
+    /// Forgets what was read of files, which have changed.
+    pub(crate) fn forget(&mut self) {
+        self.rows.clear();
+    }
+
+    /// The call stack of a sample, the innermost frame first, and why there is no more of it.
+    pub(crate) fn walk(&mut self, sample: &Walked<'_, '_, '_>) -> (&[Pc], StackEnd) {
+        self.frames.clear();
+        self.frames.push(sample.pc);
+        let first = sample.capture.and_then(|capture| capture.frames().next());
+        let end = match (sample.capture, first) {
+            (Some(capture), Some(first)) if first.source == FrameSource::Row => {
+                self.by_handler(sample, capture)
+            }
+            (Some(capture), None) if capture.frames_end == FramesEnd::Outermost => StackEnd::Whole,
+            _ => self.by_copy(sample),
+        };
+        (&self.frames, end)
+    }
+
+    /// Notes a caller; why it is none, otherwise.
+    fn push(&mut self, sample: &Walked<'_, '_, '_>, return_address: u64) -> Result<(), StackEnd> {
+        let call = call_before(sample.view, return_address).ok_or(StackEnd::NoCall)?;
+        // What is known of the first is more than that some call stands there.
+        if self.frames.len() == 1 && sample.caller != Some(call.site) {
+            return Err(StackEnd::NoCall);
+        }
+        self.frames.push(call.site);
+        Ok(())
+    }
+
+    fn by_handler(&mut self, sample: &Walked<'_, '_, '_>, capture: &Capture) -> StackEnd {
+        for frame in capture.frames() {
+            if self.frames.len() > self.most {
+                return StackEnd::Depth;
+            }
+            if frame.source != FrameSource::Row {
+                return StackEnd::NoRules;
+            }
+            if let Err(end) = self.push(sample, frame.return_address) {
+                return end;
+            }
+        }
+        match capture.frames_end {
+            FramesEnd::Outermost => StackEnd::Whole,
+            FramesEnd::Most => StackEnd::Depth,
+            FramesEnd::NoRow => StackEnd::NoRules,
+            FramesEnd::UnknownRegister => StackEnd::UnknownRegister,
+            FramesEnd::None | FramesEnd::Unreadable => StackEnd::Unreadable,
+        }
+    }
+
+    fn row(&mut self, view: &View<'_>, pc: Pc) -> Option<Row> {
+        if let Some(row) = self.rows.get(&pc) {
+            return *row;
+        }
+        let mut images = view.images.borrow_mut();
+        let row = images
+            .unwind(pc.image)
+            .and_then(|rules| rules.row(pc.address));
+        if self.rows.len() >= MAX_ROWS {
+            self.rows.clear();
+        }
+        self.rows.insert(pc, row);
+        row
+    }
+
+    fn by_copy(&mut self, sample: &Walked<'_, '_, '_>) -> StackEnd {
+        let gpr = &sample.registers.gpr;
+        let word = |address| {
+            sample
+                .memory
+                .stack_word(address)
+                .ok_or(StackEnd::Unreadable)
+        };
+        let mut at = Some(sample.pc);
+        let mut state = State {
+            sp: gpr[usize::from(RSP)],
+            bp: Some(gpr[usize::from(RBP)]),
+        };
+        loop {
+            if self.frames.len() > self.most {
+                return StackEnd::Depth;
+            }
+            let is_first = self.frames.len() == 1;
+            let row = at.and_then(|pc| self.row(sample.view, pc));
+            let others = is_first.then_some(gpr);
+            let return_address = match (row, sample.caller) {
+                (Some(row), _) => state.step(row, others, word),
+                // The code told it.
+                (None, Some(site)) if is_first => {
+                    self.frames.push(site);
+                    return StackEnd::NoRules;
+                }
+                (None, _) => return StackEnd::NoRules,
+            };
+            let pushed = return_address.and_then(|to| self.push(sample, to).map(|()| to));
+            match pushed {
+                // The row of the call, not of what follows: that may be another function.
+                Ok(to) => at = sample.view.place(to.wrapping_sub(1)),
+                Err(end) => return end,
+            }
+        }
+    }
+}
+
+/// What is known of the registers of a frame.
+struct State {
+    sp: u64,
+    bp: Option<u64>,
+}
+
+impl State {
+    /// Goes on to the caller: where it is returned to. `others` are the registers of the innermost
+    /// frame, in which all are known.
+    fn step(
+        &mut self,
+        row: Row,
+        others: Option<&[u64; 16]>,
+        word: impl Fn(u64) -> Result<u64, StackEnd>,
+    ) -> Result<u64, StackEnd> {
+        let register = |number: u8| match (number, others) {
+            (RSP, _) => Ok(self.sp),
+            (RBP, _) => self.bp.ok_or(StackEnd::UnknownRegister),
+            (_, Some(gpr)) => Ok(gpr[usize::from(number & 15)]),
+            (_, None) => Err(StackEnd::UnknownRegister),
+        };
+        let (cfa, rbp) = match row {
+            Row::Outermost => return Err(StackEnd::Whole),
+            Row::Frame {
+                register: base,
+                offset,
+                rbp,
+            } => (register(base)?.wrapping_add_signed(offset.into()), rbp),
+            Row::Behind {
+                register: base,
+                offset,
+                words,
+                rbp,
+            } => {
+                let held = word(register(base)?.wrapping_add_signed(offset.into()))?;
+                (held.wrapping_add_signed(8 * i64::from(words)), rbp)
+            }
+        };
+        if cfa <= self.sp || cfa - self.sp > FARTHEST {
+            return Err(StackEnd::Unreadable);
+        }
+        let return_address = word(cfa.wrapping_sub(8))?;
+        match rbp {
+            CallerRbp::Same => {}
+            CallerRbp::Saved(offset) => {
+                self.bp = word(cfa.wrapping_add_signed(offset.into())).ok();
+            }
+            CallerRbp::Unknown => self.bp = None,
+        }
+        self.sp = cfa;
+        match return_address {
+            0 => Err(StackEnd::Whole),
+            to => Ok(to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(words: &[(u64, u64)]) -> impl Fn(u64) -> Result<u64, StackEnd> + '_ {
+        |address| {
+            let found = words.iter().find(|(at, _)| *at == address);
+            found.map(|(_, word)| *word).ok_or(StackEnd::Unreadable)
+        }
+    }
+
+    fn frame(register: u8, offset: i32, rbp: CallerRbp) -> Row {
+        Row::Frame {
+            register,
+            offset,
+            rbp,
+        }
+    }
+
+    /// A step finds the return address below the frame's address, and the caller's registers.
+    #[test]
+    fn steps() {
+        let words = [
+            (0x1010, 0x7000),
+            (0x1018, 0xaaa),
+            (0x1028, 0xbbb),
+            (0x7008, 0),
+        ];
+        let mut state = State {
+            sp: 0x1000,
+            bp: Some(5),
+        };
+        let row = frame(RSP, 0x20, CallerRbp::Saved(-16));
+        assert_eq!(state.step(row, None, stack(&words)), Ok(0xaaa));
+        assert_eq!((state.sp, state.bp), (0x1020, Some(0x7000)));
+        let row = frame(RSP, 0x10, CallerRbp::Same);
+        assert_eq!(state.step(row, None, stack(&words)), Ok(0xbbb));
+        let row = frame(RBP, 0x10, CallerRbp::Unknown);
+        assert_eq!(state.step(row, None, stack(&words)), Err(StackEnd::Whole));
+        assert_eq!(state.bp, None);
+    }
+
+    /// What is not known ends a walk with its reason: registers, memory, frames that do not lie
+    /// above their callees.
+    #[test]
+    fn ends() {
+        let state = || State {
+            sp: 0x1000,
+            bp: None,
+        };
+        let words = [(0x0ff8, 0xaaa)];
+        let step = |row, others| state().step(row, others, stack(&words));
+        let of_rbx = frame(3, 8, CallerRbp::Same);
+        assert_eq!(step(of_rbx, None), Err(StackEnd::UnknownRegister));
+        assert_eq!(step(of_rbx, Some(&[0x2000; 16])), Err(StackEnd::Unreadable));
+        let of_rbp = frame(RBP, 8, CallerRbp::Same);
+        assert_eq!(step(of_rbp, None), Err(StackEnd::UnknownRegister));
+        let downwards = frame(RSP, 0, CallerRbp::Same);
+        assert_eq!(step(downwards, None), Err(StackEnd::Unreadable));
+        assert_eq!(step(Row::Outermost, None), Err(StackEnd::Whole));
+    }
+}

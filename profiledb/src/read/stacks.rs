@@ -1,0 +1,78 @@
+//! Call stacks into the calling-context tree of a profile.
+
+use super::chunks::{Chunk, ROW};
+use super::file::File;
+use super::referred::Referred;
+use crate::Error;
+use crate::chunk::{Bad, StackOf, decode_stacks};
+use crate::profile::{StackNode, StackRow};
+
+impl File<'_> {
+    /// Reads a chunk of call stacks. Where places are asked for, a stack counts that has any frame
+    /// there.
+    pub(super) fn read_stacks(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut Chunk,
+        data: &[u8],
+    ) -> Result<(), Error> {
+        let rows = decode_stacks(data).map_err(|bad| self.bad_chunk(chunk.id, bad))?;
+        let frames: usize = rows.iter().map(|row| row.path.len()).sum();
+        self.charge_unpacked(rows.len() * ROW + frames * size_of::<StackNode>())?;
+        for row in rows {
+            if row.leaf().0 != chunk.image {
+                let bad = Bad("has a call stack of another image");
+                return Err(self.bad_chunk(chunk.id, bad));
+            }
+            self.take_stack(referred, chunk, &row)?;
+        }
+        Ok(())
+    }
+
+    fn take_stack(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut Chunk,
+        row: &StackOf,
+    ) -> Result<(), Error> {
+        let is_asked = self.filter.places.is_none()
+            || row.path.iter().any(|frame| self.is_place(referred, *frame));
+        if !is_asked {
+            return Ok(());
+        }
+        let at = (row.process, row.leaf().1, None);
+        let Some((process, subject, ..)) = self.at(referred, chunk, at)? else {
+            return Ok(());
+        };
+        let mut node = None;
+        for frame in row.path.iter() {
+            let pc = self.packed_pc(referred, *frame)?;
+            node = Some(self.builder.node(node, pc));
+        }
+        if let Some(node) = node {
+            self.builder.profile.stacks.push(StackRow {
+                process,
+                subject,
+                node,
+                end: row.end,
+                samples: row.samples,
+                cycles: row.weight as f64 * chunk.cycles_per_unit,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Makes one row of all flushes' rows of a path.
+pub(super) fn add_up(rows: &mut Vec<StackRow>) {
+    let key = |row: &StackRow| (row.process, row.subject, row.node, row.end);
+    rows.sort_by_key(key);
+    rows.dedup_by(|more, sum| {
+        let is_same = key(more) == key(sum);
+        if is_same {
+            sum.samples = sum.samples.saturating_add(more.samples);
+            sum.cycles += more.cycles;
+        }
+        is_same
+    });
+}

@@ -1,0 +1,235 @@
+//! `cg --tree` and `cg --up`: whole paths of calls, as trees.
+
+use std::collections::BTreeMap;
+
+use profiledb::{StackEnd, StackRow};
+use serde::Serialize;
+
+use super::{finish, nothing};
+use crate::args::Format;
+use crate::failure::Failure;
+use crate::names::Names;
+use crate::render::{counted, percent, rounded};
+use crate::symbols::FunctionId;
+use crate::view::{Heat, View, as_float};
+
+/// Which way a tree grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From callers to what they call.
+    Down,
+    /// From functions to who calls them.
+    Up,
+}
+
+/// Nodes below this share of all are left out of the text.
+const LEAST: f64 = 0.5;
+
+/// What a node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// A function.
+    Function(FunctionId),
+    /// An instruction that is in no function.
+    Elsewhere(usize),
+    /// What is beyond a stack that was cut.
+    Cut(StackEnd),
+}
+
+/// A node that is being added to.
+#[derive(Debug, Default)]
+struct Sum {
+    /// All samples whose path comes by.
+    heat: Heat,
+    /// Those whose path ends here.
+    own: Heat,
+    next: BTreeMap<Place, Sum>,
+}
+
+/// A node as it is told.
+#[derive(Debug, Serialize)]
+struct Node {
+    /// The function; `null`: callers that are not known.
+    function: Option<String>,
+    image: Option<String>,
+    /// Why the callers are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut: Option<&'static str>,
+    samples: u64,
+    /// Of the time in all that the tree is about.
+    percent: f64,
+    /// Of these the time in the function itself; where the tree grows upwards, of paths that end.
+    own_percent: f64,
+    nodes: Vec<Node>,
+}
+
+/// A tree with what it stands for.
+#[derive(Debug, Serialize)]
+struct Tree {
+    direction: &'static str,
+    base: &'static str,
+    samples: u64,
+    /// Samples of these whose path has all its frames.
+    whole: u64,
+    nodes: Vec<Node>,
+    /// The text.
+    #[serde(skip)]
+    lines: Vec<String>,
+}
+
+/// The report.
+pub(crate) fn report(
+    view: &mut View<'_>,
+    direction: Direction,
+    format: Format,
+) -> Result<String, Failure> {
+    let mut root = Sum::default();
+    let mut whole = 0_u64;
+    for row in &view.profile.stacks {
+        let Some(way) = way(view, row, direction) else {
+            continue;
+        };
+        let heat = Heat {
+            samples: row.samples,
+            cycles: row.cycles,
+        };
+        if row.end.is_whole() {
+            whole = whole.saturating_add(row.samples);
+        }
+        let mut at = &mut root;
+        at.heat.add(heat);
+        for place in way {
+            at = at.next.entry(place).or_default();
+            at.heat.add(heat);
+        }
+        at.own.add(heat);
+    }
+    if root.heat.samples == 0 {
+        return Err(nothing("call stacks"));
+    }
+    let all = root.heat;
+    let mut tree = Tree {
+        direction: match direction {
+            Direction::Down => "down",
+            Direction::Up => "up",
+        },
+        base: "time",
+        samples: all.samples,
+        whole,
+        nodes: nodes(view, root.next, all.cycles),
+        lines: Vec::new(),
+    };
+    if format == Format::Text {
+        lines(&tree.nodes, 0, view.names, &mut tree.lines);
+        let mut lines = std::mem::take(&mut tree.lines);
+        view.keep_first(&mut lines);
+        tree.lines = lines;
+    }
+    finish(&tree, format, text)
+}
+
+/// The places on the way of a stack, as the tree has them from its root on; `None`: it is not asked
+/// for.
+///
+/// A function that calls itself is told from its outermost frame downwards, and from its innermost
+/// one upwards: so each sample counts once, and recursion shows.
+fn way(view: &View<'_>, row: &StackRow, direction: Direction) -> Option<Vec<Place>> {
+    let pcs: Vec<usize> = view.profile.frames(row).map(|frame| frame.pc).collect();
+    let place = |pc: &usize| match view.symbols.function_of(*pc) {
+        Some(function) => Place::Function(function),
+        None => Place::Elsewhere(*pc),
+    };
+    let cut = (!row.end.is_whole()).then_some(Place::Cut(row.end));
+    let is_all = view.selected().is_none();
+    let wanted = |pc: &usize| view.wants(*pc);
+    match direction {
+        Direction::Down => {
+            let outermost = match is_all {
+                true => pcs.iter().any(wanted).then_some(pcs.len() - 1)?,
+                false => pcs.iter().rposition(wanted)?,
+            };
+            let frames = pcs.get(..=outermost)?.iter().rev().map(place);
+            Some(cut.filter(|_| is_all).into_iter().chain(frames).collect())
+        }
+        Direction::Up => {
+            let innermost = match is_all {
+                true => pcs.iter().any(wanted).then_some(0)?,
+                false => pcs.iter().position(wanted)?,
+            };
+            Some(pcs.get(innermost..)?.iter().map(place).chain(cut).collect())
+        }
+    }
+}
+
+fn nodes(view: &View<'_>, sums: BTreeMap<Place, Sum>, all: f64) -> Vec<Node> {
+    let mut sums: Vec<(Place, Sum)> = sums.into_iter().collect();
+    sums.sort_by(|a, b| {
+        let by_heat = b.1.heat.cycles.total_cmp(&a.1.heat.cycles);
+        by_heat.then(a.0.cmp(&b.0))
+    });
+    sums.retain(|(_, sum)| sum.heat.samples >= view.min_samples);
+    let node = |(place, sum): (Place, Sum)| {
+        let image_of = |image: usize| view.image_path(image).to_owned();
+        let (function, image, cut) = match place {
+            Place::Function(id) => match view.symbols.function(id) {
+                Some(function) => (
+                    Some(function.name.clone()),
+                    Some(image_of(function.image)),
+                    None,
+                ),
+                None => (None, None, None),
+            },
+            Place::Elsewhere(pc) => {
+                let image = view.profile.pcs.get(pc).map(|pc| image_of(pc.image));
+                (Some(view.symbols.name_of(pc)), image, None)
+            }
+            Place::Cut(end) => (None, None, Some(end.name())),
+        };
+        Node {
+            function,
+            image,
+            cut,
+            samples: sum.heat.samples,
+            percent: rounded(percent(sum.heat.cycles, all), 1),
+            own_percent: rounded(percent(sum.own.cycles, all), 1),
+            nodes: nodes(view, sum.next, all),
+        }
+    };
+    sums.into_iter().map(node).collect()
+}
+
+/// The tree as lines. A chain of calls with one way alone stays in its column.
+fn lines(nodes: &[Node], column: usize, names: Names, lines_of: &mut Vec<String>) {
+    for node in nodes.iter().filter(|node| node.percent >= LEAST) {
+        let name = match (&node.function, node.cut) {
+            (Some(function), _) => names.shown(function),
+            (None, cut) => format!("unknown callers ({})", cut.unwrap_or("unknown")),
+        };
+        let own = match node.own_percent > 0.0 && !node.nodes.is_empty() {
+            true => format!("  ({:.1}% itself)", node.own_percent),
+            false => String::new(),
+        };
+        let indent = " ".repeat(2 * column);
+        lines_of.push(format!("{:>5.1}%  {indent}{name}{own}", node.percent));
+        let is_chain = node.nodes.len() == 1 && node.own_percent == 0.0 && column > 0;
+        let next = if is_chain { column } else { column + 1 };
+        lines(&node.nodes, next, names, lines_of);
+    }
+}
+
+fn text(tree: &Tree, out: &mut String) {
+    out.push_str(match tree.direction {
+        "up" => "Who calls, from each function outwards, ",
+        _ => "What is called, from the outermost function inwards, ",
+    });
+    let whole = percent(as_float(tree.whole), as_float(tree.samples));
+    out.push_str(&format!(
+        "in percent of the time of\nthese call stacks: {}, {whole:.1}% of which have all their \
+         frames.\nNodes below {LEAST}% are left out.\n\n",
+        counted(tree.samples, "sample"),
+    ));
+    for line in &tree.lines {
+        out.push_str(line);
+        out.push('\n');
+    }
+}
