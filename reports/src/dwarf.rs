@@ -128,6 +128,18 @@ pub(crate) fn search(
     addresses: &BTreeSet<u64>,
     mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>) -> gimli::Result<()>,
 ) -> Option<()> {
+    units(image, |dwarf, unit| {
+        if covers_any(dwarf, unit, addresses) {
+            let _ = take(dwarf, unit);
+        }
+    })
+}
+
+/// Calls `take` for each unit.
+pub(crate) fn units(
+    image: &Elf,
+    mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>),
+) -> Option<()> {
     let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
         Ok(image.section(id.name()).unwrap_or_default())
     };
@@ -138,9 +150,7 @@ pub(crate) fn search(
         let Ok(unit) = dwarf.unit(header) else {
             continue;
         };
-        if covers_any(&dwarf, &unit, addresses) {
-            let _ = take(&dwarf, &unit);
-        }
+        take(&dwarf, &unit);
     }
     Some(())
 }

@@ -9,6 +9,7 @@ mod bolt;
 mod callgrind;
 mod firefox;
 mod folded;
+mod gopgo;
 mod otlp;
 mod output;
 pub(crate) mod pprof;
@@ -39,6 +40,7 @@ const ALL: &[Export] = &[
     callgrind::EXPORT,
     profgen::EXPORT,
     bolt::EXPORT,
+    gopgo::EXPORT,
 ];
 
 /// A form that profiles are exported in.

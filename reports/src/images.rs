@@ -89,6 +89,9 @@ pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
         images.any(|image| wanted.iter().any(|name| image.is_named(name)))
     };
     let sentence = |name: &String| {
+        if let Some(id) = build_id(Path::new(name)) {
+            return other_build(profile, name, Some(&id));
+        }
         let near = near(profile, name).join(", ");
         let hint = match near.is_empty() {
             true => "`vcpi top --by image` names those that are".to_owned(),
@@ -98,6 +101,26 @@ pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
     };
     let absent = names.iter().filter(|name| !is_there(name));
     absent.map(sentence).collect()
+}
+
+/// That a profile has nothing of a file, which is of this build, and which builds of its name it
+/// has.
+pub(crate) fn other_build(profile: &Profile, name: &str, id: Option<&str>) -> String {
+    let of = |id: Option<&str>| match id {
+        Some(id) => format!("build {id}"),
+        None => "a file without a build id".to_owned(),
+    };
+    let images = profile.images.iter();
+    let namesakes = images.filter(|image| file_name(&image.path) == file_name(name));
+    let others: BTreeSet<String> = namesakes
+        .map(|image| of(image.build_id.as_deref()))
+        .collect();
+    let others: Vec<String> = others.into_iter().collect();
+    let has = match others.join(", ") {
+        none if none.is_empty() => "nothing of it; `vcpi top --by image` names what it has".into(),
+        others => format!("{others} under that name"),
+    };
+    format!("{name} is {}; the profile has {has}", of(id))
 }
 
 /// What images may be called that are asked for by these names: a path from the current folder,

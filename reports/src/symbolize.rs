@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use gimli::{AttributeValue, EndianSlice, LittleEndian, Unit, UnitOffset};
 
-use crate::dwarf::{Slice, search};
+use crate::dwarf::{Slice, search, units};
 use crate::elf::{Elf, demangle};
 use crate::guard::fenced;
 
@@ -97,6 +97,29 @@ fn name<'a>(
         offset = next;
     }
     None
+}
+
+/// The lines where functions of these names are declared, as far as debug information says so.
+pub(crate) fn first_lines(elf: &Elf, names: &BTreeSet<&str>) -> BTreeMap<String, u32> {
+    let mut lines = BTreeMap::new();
+    let read = || {
+        units(elf, |dwarf, unit| {
+            let mut cursor = unit.entries();
+            while let Ok(Some(entry)) = cursor.next_dfs() {
+                let line = entry.attr_value(gimli::DW_AT_decl_line);
+                let line = line.and_then(|line| u32::try_from(line.udata_value()?).ok());
+                if entry.tag() == gimli::DW_TAG_subprogram
+                    && let Some(line) = line.filter(|line| *line > 0)
+                    && let Some(name) = name(dwarf, unit, entry.offset())
+                    && names.contains(name.as_str())
+                {
+                    lines.insert(name, line);
+                }
+            }
+        })
+    };
+    let _ = fenced(read);
+    lines
 }
 
 /// One of the functions that an address is in: the one that its code was made for, or one that was

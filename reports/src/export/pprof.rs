@@ -1,7 +1,7 @@
 //! `pprof`: what `go tool pprof` reads.
 
 pub(crate) mod proto;
-mod values;
+pub(super) mod values;
 
 use std::io::Write as _;
 
@@ -59,7 +59,7 @@ pub(crate) fn packed(profile: &Profile) -> Result<Vec<u8>, Failure> {
 }
 
 /// The profile of some stacks.
-fn profile(stacks: &Stacks<'_>, view: &View<'_>, arguments: &Arguments) -> Profile {
+pub(super) fn profile(stacks: &Stacks<'_>, view: &View<'_>, arguments: &Arguments) -> Profile {
     let mut strings = Strings::new();
     let mut images = Table::default();
     // The first image is the program for pprof.

@@ -13,7 +13,7 @@ use symbols::{Binary, Functions, Room, content_id, debug_file};
 use crate::failure::Failure;
 use crate::guard::fenced;
 use crate::images;
-use crate::render::{clean, counted, percent, whole};
+use crate::render::{counted, percent, whole};
 use crate::symbols::MAX_TOTAL;
 use crate::view::{View, as_float};
 
@@ -28,7 +28,7 @@ pub(crate) const CODE: Kinds = Kinds {
 };
 
 /// Samples below which counts are worth little.
-const LEAST: f64 = 2_500.0;
+pub(super) const LEAST: u64 = 2_500;
 
 /// Options of the exports for optimisers.
 #[derive(Debug, Args)]
@@ -95,12 +95,12 @@ impl Program {
         let images = images_of(view, &path, &binary)?;
         let evidence = evidence(view, &images);
         let samples: f64 = evidence.samples.values().sum();
-        if samples < LEAST && !few {
+        if samples < as_float(LEAST) && !few {
             return Err(Failure::Nothing(format!(
                 "{}: {} of it are in this profile; counts need {} (--few exports them anyway)",
                 path.display(),
                 counted(whole(samples), "sample"),
-                counted(whole(LEAST), "sample"),
+                counted(LEAST, "sample"),
             )));
         }
         let functions = functions(&path, &binary, &evidence, &room);
@@ -238,27 +238,10 @@ fn images_of(view: &View<'_>, path: &Path, binary: &Binary) -> Result<BTreeSet<u
     if !found.is_empty() {
         return Ok(found);
     }
-    let of = |id: Option<&str>| match id {
-        Some(id) => format!("build {}", clean(id)),
-        None => "a file without a build id".to_owned(),
-    };
-    let file_name = path.file_name().and_then(|name| name.to_str());
-    let others: BTreeSet<String> = view
-        .profile
-        .images
-        .iter()
-        .filter(|image| image.path.rsplit('/').next() == file_name)
-        .map(|image| of(image.build_id.as_deref()))
-        .collect();
-    let others: Vec<String> = others.into_iter().collect();
-    Err(Failure::Nothing(format!(
-        "{} is {}; the profile has {}",
-        path.display(),
-        of(binary.build_id()),
-        match others.as_slice() {
-            [] => "nothing of it".to_owned(),
-            others => format!("{} under that name", others.join(", ")),
-        }
+    Err(Failure::Nothing(images::other_build(
+        view.profile,
+        &path.to_string_lossy(),
+        binary.build_id(),
     )))
 }
 

@@ -1,6 +1,6 @@
 //! What debug information declares of functions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Symbols;
 use crate::dwarf::{self, Declared};
@@ -26,6 +26,16 @@ impl Symbols<'_> {
     ) -> BTreeSet<u64> {
         let read = |file: &Elf| dwarf::without_result(file, addresses, place);
         self.ask_debug_files(image, read, BTreeSet::is_empty)
+    }
+
+    /// The lines where functions of an image are declared, by their names.
+    pub(crate) fn first_lines(
+        &self,
+        image: usize,
+        names: &BTreeSet<&str>,
+    ) -> BTreeMap<String, u32> {
+        let read = |file: &Elf| symbolize::first_lines(file, names);
+        self.ask_debug_files(image, read, BTreeMap::is_empty)
     }
 
     /// Source places of addresses of one image, in their order.

@@ -30,7 +30,7 @@ struct Frequent {
 /// The most frequent values of arguments, by function and call site; without a site, of all calls
 /// of the function.
 #[derive(Debug, Default)]
-pub(super) struct Arguments(BTreeMap<(FunctionId, Option<usize>), Vec<Frequent>>);
+pub(in crate::export) struct Arguments(BTreeMap<(FunctionId, Option<usize>), Vec<Frequent>>);
 
 impl Arguments {
     /// What is known of the functions of a view.
