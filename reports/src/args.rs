@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::{Shell, generate_to};
 
+use crate::export;
+
 /// Reports on value profiles: which instructions are hot, and with which values.
 #[derive(Debug, Parser)]
 #[command(name = "vcpi", version, max_term_width = 100)]
@@ -167,9 +169,12 @@ pub(crate) enum Report {
     /// What changed between two databases (not in this version).
     #[command(hide = true)]
     Diff(AnyArgs),
-    /// Profiles in the formats of other tools (not in this version).
-    #[command(hide = true)]
-    Export(AnyArgs),
+    /// Write the profile in the form of another tool.
+    Export {
+        /// The form, and its options.
+        #[command(subcommand)]
+        asked: export::Asked,
+    },
     /// One self-contained page (not in this version).
     #[command(hide = true)]
     Html(AnyArgs),
@@ -200,7 +205,6 @@ impl Report {
     pub(crate) fn missing(&self) -> Option<&'static str> {
         let (name, AnyArgs { rest: _ }) = match self {
             Report::Diff(rest) => ("diff", rest),
-            Report::Export(rest) => ("export", rest),
             Report::Html(rest) => ("html", rest),
             _ => return None,
         };

@@ -125,6 +125,18 @@ pub(crate) fn search(
     addresses: &BTreeSet<u64>,
     mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>) -> gimli::Result<()>,
 ) -> Option<()> {
+    units(image, |dwarf, unit| {
+        if covers_any(dwarf, unit, addresses) {
+            let _ = take(dwarf, unit);
+        }
+    })
+}
+
+/// Calls `take` for each unit.
+pub(crate) fn units(
+    image: &Elf,
+    mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>),
+) -> Option<()> {
     let sections = Sections::of(image);
     let dwarf = sections.dwarf();
     let mut headers = dwarf.units();
@@ -132,9 +144,7 @@ pub(crate) fn search(
         let Ok(unit) = dwarf.unit(header) else {
             continue;
         };
-        if covers_any(&dwarf, &unit, addresses) {
-            let _ = take(&dwarf, &unit);
-        }
+        take(&dwarf, &unit);
     }
     Some(())
 }

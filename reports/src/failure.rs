@@ -1,5 +1,7 @@
 //! Why there is no report, and the exit code that says so.
 
+use std::path::PathBuf;
+
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -15,6 +17,14 @@ pub(crate) enum Failure {
     /// The report cannot be written.
     #[error("cannot write the report: {0}")]
     Output(#[from] std::io::Error),
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The report cannot be put into JSON.
     #[error("cannot write the report: {0}")]
     Json(#[from] serde_json::Error),
@@ -27,7 +37,7 @@ impl Failure {
             Failure::Nothing(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Input(_) => 3,
-            Failure::Output(_) | Failure::Json(_) => 4,
+            Failure::Output(_) | Failure::File { .. } | Failure::Json(_) => 4,
         }
     }
 }

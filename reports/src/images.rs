@@ -5,8 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use profiledb::Profile;
+use symbols::{Binary, Room};
 
 use crate::failure::Failure;
+use crate::guard::fenced;
+use crate::symbols::MAX_TOTAL;
 
 /// Images that are named for one that is not there.
 const MOST_NEAR: usize = 5;
@@ -52,6 +55,15 @@ pub(crate) fn around(profile: &Profile, wants: impl Fn(usize) -> bool) -> BTreeS
             }
         }
     }
+    for row in &profile.stacks {
+        if profile.frames(row).any(|frame| is_wanted(frame.pc)) {
+            for frame in profile.frames(row) {
+                if let Some(near) = near.get_mut(frame.pc) {
+                    *near = true;
+                }
+            }
+        }
+    }
     let pcs = profile.pcs.iter().zip(near);
     pcs.filter(|(_, near)| *near)
         .map(|(pc, _)| pc.image)
@@ -77,6 +89,9 @@ pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
         images.any(|image| wanted.iter().any(|name| image.is_named(name)))
     };
     let sentence = |name: &String| {
+        if let Some(id) = build_id(Path::new(name)) {
+            return other_build(profile, name, Some(&id));
+        }
         let near = near(profile, name).join(", ");
         let hint = match near.is_empty() {
             true => "`vcpi top --by image` names those that are".to_owned(),
@@ -88,14 +103,43 @@ pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
     absent.map(sentence).collect()
 }
 
+/// That a profile has nothing of a file, which is of this build, and which builds of its name it
+/// has.
+pub(crate) fn other_build(profile: &Profile, name: &str, id: Option<&str>) -> String {
+    let of = |id: Option<&str>| match id {
+        Some(id) => format!("build {id}"),
+        None => "a file without a build id".to_owned(),
+    };
+    let images = profile.images.iter();
+    let namesakes = images.filter(|image| file_name(&image.path) == file_name(name));
+    let others: BTreeSet<String> = namesakes
+        .map(|image| of(image.build_id.as_deref()))
+        .collect();
+    let others: Vec<String> = others.into_iter().collect();
+    let has = match others.join(", ") {
+        none if none.is_empty() => "nothing of it; `vcpi top --by image` names what it has".into(),
+        others => format!("{others} under that name"),
+    };
+    format!("{name} is {}; the profile has {has}", of(id))
+}
+
 /// What images may be called that are asked for by these names: a path from the current folder,
-/// or through links, is the image's own as well.
+/// or through links, is the image's own as well. A file that was moved goes by its build id.
 pub(crate) fn spellings(names: &[String]) -> Vec<String> {
     let mut all = names.to_vec();
     // A name without a folder is an image's wherever that is.
     let paths = names.iter().filter(|name| name.contains('/'));
-    all.extend(paths.filter_map(|name| resolved(Path::new(name))));
+    for name in paths {
+        all.extend(resolved(Path::new(name)));
+        all.extend(build_id(Path::new(name)));
+    }
     all
+}
+
+/// The build id of a file, if it has one.
+fn build_id(path: &Path) -> Option<String> {
+    let opened = fenced(|| Binary::open(path, &Room::new(MAX_TOTAL)));
+    Some(opened?.ok()?.build_id()?.to_owned())
 }
 
 /// A path without links and relative parts; the file may be gone, its folder may not.

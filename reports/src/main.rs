@@ -19,6 +19,7 @@ mod debuginfod;
 mod dwarf;
 mod elf;
 mod epochs;
+mod export;
 mod failure;
 mod guard;
 mod images;
@@ -69,7 +70,9 @@ fn main() -> ExitCode {
         }
         Err(failure) => {
             say(&failure.to_string());
-            if matches!(failure, Failure::Nothing(_)) && cli.common.format == Format::Json {
+            let is_report = !matches!(cli.report, Report::Export { .. });
+            let is_json = cli.common.format == Format::Json;
+            if is_report && is_json && matches!(failure, Failure::Nothing(_)) {
                 print_empty(&cli.report);
             }
             ExitCode::from(failure.code())
@@ -110,6 +113,9 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         done.map_err(|error| Failure::Input(error.to_string()))?;
         return Ok(String::new());
     }
+    if let Report::Export { asked } = &cli.report {
+        asked.check(&cli.common)?;
+    }
     let function = match &cli.report {
         Report::List { function, .. }
         | Report::Args { function }
@@ -139,7 +145,10 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     let source = source::source(&cli.common)?;
     // Of one function its rows are enough. Whatever goes wrong then is told by a report of all.
     if let Some(name) = function.or(cli.common.only_function.as_deref())
-        && !matches!(cli.report, Report::Top { .. } | Report::Status)
+        && !matches!(
+            cli.report,
+            Report::Top { .. } | Report::Status | Report::Export { .. }
+        )
         && let Some(places) = source::places(&source, name, cli)
     {
         let filter = Filter {
@@ -289,9 +298,9 @@ fn report(
         Report::Blks { invariant, .. } => report::blks::report(&mut view, invariant, format),
         Report::Branches { .. } => report::branches::report(&mut view, format),
         Report::Targets { .. } => report::targets::report(&mut view, format),
+        Report::Export { ref asked } => asked.run(&mut view).map(|()| String::new()),
         Report::Status
         | Report::Diff(_)
-        | Report::Export(_)
         | Report::Html(_)
         | Report::Convert { .. }
         | Report::Document { .. } => report::status::report(&profile, source.is_service(), format),

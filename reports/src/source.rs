@@ -338,6 +338,7 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
             },
             false,
         ),
+        Report::Export { asked } => (asked.rows(), false),
         Report::Args { .. } => (
             Kinds {
                 values: true,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use addr2line::{LookupContinuation as _, LookupResult};
 use gimli::{AttributeValue, DebugInfoOffset, Unit, UnitOffset};
 
-use crate::dwarf::search;
+use crate::dwarf::{search, units};
 use crate::elf::{Elf, demangle};
 use crate::guard::fenced;
 use crate::sections::{Sections, Slice};
@@ -126,24 +126,66 @@ fn name_elsewhere(
     None
 }
 
+/// The lines where functions of these names are declared, as far as debug information says so.
+pub(crate) fn first_lines(elf: &Elf, names: &BTreeSet<&str>) -> BTreeMap<String, u32> {
+    let mut lines = BTreeMap::new();
+    let read = || {
+        units(elf, |dwarf, unit| {
+            let mut cursor = unit.entries();
+            while let Ok(Some(entry)) = cursor.next_dfs() {
+                let line = entry.attr_value(gimli::DW_AT_decl_line);
+                let line = line.and_then(|line| u32::try_from(line.udata_value()?).ok());
+                if entry.tag() == gimli::DW_TAG_subprogram
+                    && let Some(line) = line.filter(|line| *line > 0)
+                    && let Some(name) = name(dwarf, unit, entry.offset())
+                    && names.contains(name.as_str())
+                {
+                    lines.insert(name, line);
+                }
+            }
+        })
+    };
+    let _ = fenced(read);
+    lines
+}
+
+/// One of the functions that an address is in: the one that its code was made for, or one that was
+/// inlined there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Frame {
+    /// Its name, where known.
+    pub(crate) name: Option<String>,
+    /// The source file of the address, or of the inlined call in it.
+    pub(crate) file: Option<PathBuf>,
+    /// The line in that file.
+    pub(crate) line: Option<u32>,
+}
+
 /// Source places of addresses. `None` if there is no debug information to read.
 pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<Place>> {
+    let chains = chains(elf, addresses)?;
+    Some(chains.into_iter().map(place).collect())
+}
+
+/// The functions that addresses are in, the innermost first: the last one is not inlined. `None`
+/// if there is no debug information to read.
+pub(crate) fn chains(elf: &Elf, addresses: &[u64]) -> Option<Vec<Vec<Frame>>> {
     let read = || {
         let store = Store::default();
         let split = Split::new(&store, elf.path());
         let sections = Sections::of(elf);
         let context = addr2line::Context::from_dwarf(sections.dwarf()).ok()?;
-        let of = |address: &u64| place(&context, &split, *address).unwrap_or_default();
+        let of = |address: &u64| chain(&context, &split, *address).unwrap_or_default();
         Some(addresses.iter().map(of).collect())
     };
     fenced(read)?
 }
 
-fn place<'a>(
+fn chain<'a>(
     context: &addr2line::Context<Slice<'a>>,
     split: &Split<'a>,
     address: u64,
-) -> Option<Place> {
+) -> Option<Vec<Frame>> {
     let mut looked = context.find_frames(address);
     let mut frames = loop {
         match looked {
@@ -153,26 +195,36 @@ fn place<'a>(
             }
         }
     };
-    let mut names = Vec::new();
-    let mut place = Place::default();
-    let mut is_innermost = true;
-    // From the innermost inlined function to the one that is none.
+    let mut chain = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
-        if is_innermost && let Some(location) = frame.location {
-            place.file = location.file.map(PathBuf::from);
-            place.line = location.line.filter(|line| *line > 0);
-        }
-        is_innermost = false;
         let name = frame.function.and_then(|name| {
             let raw = name.raw_name().ok()?;
             Some(demangle(&raw))
         });
-        names.push(name.unwrap_or_else(|| "?".to_owned()));
+        let location = frame.location.as_ref();
+        chain.push(Frame {
+            name,
+            file: location.and_then(|at| at.file).map(PathBuf::from),
+            line: location.and_then(|at| at.line).filter(|line| *line > 0),
+        });
     }
-    names.pop();
-    names.reverse();
-    place.inlined = names;
-    Some(place)
+    Some(chain)
+}
+
+fn place(mut chain: Vec<Frame>) -> Place {
+    // The last one is not inlined.
+    let last = chain.pop();
+    let name = |frame: &Frame| frame.name.clone().unwrap_or_else(|| "?".to_owned());
+    let inlined = chain.iter().rev().map(name).collect();
+    let (file, line) = match chain.into_iter().next().or(last) {
+        Some(innermost) => (innermost.file, innermost.line),
+        None => (None, None),
+    };
+    Place {
+        file,
+        line,
+        inlined,
+    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::debugfiles;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::liveness::Code;
-use crate::symbolize::{self, Bounds, Place};
+use crate::symbolize::Bounds;
 
 /// A function, or what has to stand for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -371,19 +371,6 @@ impl<'p> Symbols<'p> {
         let id = self.resolve(image, &[address]).first().copied()?;
         self.around.insert((image, address), id);
         Some(id)
-    }
-
-    /// Source places of addresses of one image, in their order.
-    pub(crate) fn places(&self, image: usize, addresses: &[u64]) -> Vec<Place> {
-        let nothing = || vec![Place::default(); addresses.len()];
-        if !self.names || addresses.is_empty() {
-            return nothing();
-        }
-        let files = self.elf(image).into_iter().chain(self.debug(image));
-        let found = files.filter_map(|file| symbolize::places(file, addresses));
-        // A stripped file has none, and its debug file all of them.
-        let mut found = found.filter(|found| found.iter().any(|place| place.line.is_some()));
-        found.next().unwrap_or_else(nothing)
     }
 
     /// A short name for an image: its file name.

@@ -85,6 +85,8 @@ pub(crate) struct View<'p> {
     images: Option<BTreeSet<usize>>,
     /// Functions asked for; `None`: all.
     functions: Option<BTreeSet<FunctionId>>,
+    /// The images asked for, as the command line names them.
+    pub(crate) named_images: Vec<String>,
 }
 
 impl<'p> View<'p> {
@@ -153,6 +155,7 @@ impl<'p> View<'p> {
             profile_is_part: is_part,
             images,
             functions: None,
+            named_images: common.image.clone(),
         };
         if let Some(name) = function.or(common.only_function.as_deref()) {
             view.functions = Some(view.select(name, stubs)?);

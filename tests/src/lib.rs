@@ -4,12 +4,14 @@
 //! - [`programs`] finds `vcpid` and `vcpi` as built for release.
 //! - [`digest`] sums up what a database says.
 //! - [`fixture`] compiles the fixture, profiles it, and asks `vcpi` for its shares.
+//! - [`exact`] reads exact counts of a run, as a simulator writes them.
 //! - [`coverage`] counts how often a printed interval holds the truth.
 //! - [`rows`] has a database as rows that can be asked with SQL.
 //! - [`shares`] sets true shares next to sampled ones; it only looks at texts.
 
 pub mod coverage;
 pub mod digest;
+pub mod exact;
 pub mod fixture;
 pub mod programs;
 pub mod rows;

@@ -36,6 +36,11 @@ const LAYERS: &[Layer] = &[
         pure: true,
     },
     Layer {
+        name: "flow",
+        may_use: &[],
+        pure: true,
+    },
+    Layer {
         name: "sampler",
         may_use: &[],
         pure: false,
@@ -74,6 +79,7 @@ const LAYERS: &[Layer] = &[
             "profiledb",
             "hotlist",
             "instructions",
+            "flow",
             "protocol",
             "symbols",
         ],

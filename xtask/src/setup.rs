@@ -74,11 +74,17 @@ const TOOLS: &[Tool] = &[
         Need::Test,
     ),
     tool("debootstrap", Evidence::Program("debootstrap"), Need::Test),
+    tool("golang-go", Evidence::Program("go"), Need::Test),
+    tool("valgrind", Evidence::Program("valgrind"), Need::Test),
+    // The compiler and the tools that profiles are exported for, in one version.
+    tool("clang-22", Evidence::Program("clang-22"), Need::Test),
+    tool("llvm-22", Evidence::Program("llvm-profgen-22"), Need::Test),
+    tool("lld-22", Evidence::Program("ld.lld-22"), Need::Test),
+    tool("bolt-22", Evidence::Program("llvm-bolt-22"), Need::Test),
     tool("git", Evidence::Program("git"), Need::Yield),
     tool("lua5.4", Evidence::Program("lua5.4"), Need::Yield),
     tool("tcc", Evidence::Program("tcc"), Need::Yield),
     tool("povray", Evidence::Program("povray"), Need::Yield),
-    tool("valgrind", Evidence::Program("valgrind"), Need::Yield),
     tool(
         "qemu-system-x86",
         Evidence::Program("qemu-system-x86_64"),

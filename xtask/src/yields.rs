@@ -7,7 +7,6 @@
 
 mod compare;
 mod database;
-mod exact;
 mod measure;
 mod programs;
 mod table;
@@ -15,10 +14,10 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use vcpi_tests::exact::Exact;
 use vcpi_tests::programs::{Programs, target_dir};
 
 use self::compare::Verdict;
-use self::exact::Exact;
 use self::measure::Build;
 pub(crate) use self::measure::timed;
 use self::programs::Load;

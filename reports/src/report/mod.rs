@@ -124,7 +124,7 @@ impl JsonSite {
 }
 
 /// Nothing of what was asked for is in the profile.
-fn nothing(what: &str) -> Failure {
+pub(crate) fn nothing(what: &str) -> Failure {
     Failure::Nothing(format!("the profile holds no {what} that match"))
 }
 

@@ -1,11 +1,12 @@
 //! What debug information declares of functions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Symbols;
 use crate::dwarf::{self, Declared};
 use crate::elf::Elf;
 use crate::guard::fenced;
+use crate::symbolize::{self, Frame, Place};
 
 impl Symbols<'_> {
     /// What debug information declares of functions of an image, in the file itself or in its debug
@@ -25,6 +26,47 @@ impl Symbols<'_> {
     ) -> BTreeSet<u64> {
         let read = |file: &Elf| dwarf::without_result(file, addresses, place);
         self.ask_debug_files(image, read, BTreeSet::is_empty)
+    }
+
+    /// The lines where functions of an image are declared, by their names.
+    pub(crate) fn first_lines(
+        &self,
+        image: usize,
+        names: &BTreeSet<&str>,
+    ) -> BTreeMap<String, u32> {
+        let read = |file: &Elf| symbolize::first_lines(file, names);
+        self.ask_debug_files(image, read, BTreeMap::is_empty)
+    }
+
+    /// Source places of addresses of one image, in their order.
+    pub(crate) fn places(&self, image: usize, addresses: &[u64]) -> Vec<Place> {
+        let has_line = |place: &Place| place.line.is_some();
+        self.source(image, addresses, symbolize::places, has_line)
+    }
+
+    /// The functions that addresses of one image are in, in the order of the addresses: the
+    /// innermost first, and the last one is not inlined.
+    pub(crate) fn chains(&self, image: usize, addresses: &[u64]) -> Vec<Vec<Frame>> {
+        let has_line = |chain: &Vec<Frame>| chain.iter().any(|frame| frame.line.is_some());
+        self.source(image, addresses, symbolize::chains, has_line)
+    }
+
+    fn source<T: Clone + Default>(
+        &self,
+        image: usize,
+        addresses: &[u64],
+        read: impl Fn(&Elf, &[u64]) -> Option<Vec<T>>,
+        has_line: impl Fn(&T) -> bool,
+    ) -> Vec<T> {
+        let nothing = || vec![T::default(); addresses.len()];
+        if !self.names || addresses.is_empty() {
+            return nothing();
+        }
+        let files = self.elf(image).into_iter().chain(self.debug(image));
+        let found = files.filter_map(|file| read(file, addresses));
+        // A stripped file has none, and its debug file all of them.
+        let mut found = found.filter(|found| found.iter().any(&has_line));
+        found.next().unwrap_or_else(nothing)
     }
 
     /// What the debug information of an image says: that in the file itself, or where that is

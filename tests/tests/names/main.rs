@@ -7,6 +7,7 @@
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
+mod exported;
 mod files;
 mod generated;
 mod modes;
@@ -22,7 +23,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 12] = [
+    let tests: [(&str, Test); 13] = [
         (
             "a program that was deleted or replaced while it runs keeps its names",
             files::gone,
@@ -64,6 +65,10 @@ fn main() -> ExitCode {
         (
             "32-bit code is named and listed as such, in processes of both kinds",
             modes::of_32_bits,
+        ),
+        (
+            "an export has the totals, callers and inlined functions of a recording",
+            exported::totals,
         ),
     ];
     libtest_mimic::run(&arguments, trials(tests)).exit_code()

@@ -22,8 +22,13 @@ impl Known {
         for (name, path) in [("vcpid", &programs.vcpid), ("vcpi", &programs.vcpi)] {
             let text = help(path, &["--help"])?;
             for command in subcommands(&text) {
-                let options = options(&help(path, &[command, "--help"])?);
-                known.0.insert(format!("{name} {command}"), options);
+                let own = help(path, &[command, "--help"])?;
+                let mut of_command = options(&own);
+                // Kinds of a command have options of their own.
+                for kind in subcommands(&own) {
+                    of_command.extend(options(&help(path, &[command, kind, "--help"])?));
+                }
+                known.0.insert(format!("{name} {command}"), of_command);
             }
             known.0.insert(name.to_owned(), options(&text));
         }

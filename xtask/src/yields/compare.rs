@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use vcpi_tests::exact::{At, Exact, Files, Kind};
 
 use super::database::rows;
-use super::exact::{At, Exact, Files, Kind};
 
 /// How right a recording is. Shares are of executions.
 #[derive(Debug, Default)]

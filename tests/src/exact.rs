@@ -8,17 +8,17 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// An instruction: the path of its object, and its address there.
-pub(super) type At = (String, u64);
+pub type At = (String, u64);
 
 /// What was executed.
 #[derive(Debug, Default)]
-pub(super) struct Exact {
+pub struct Exact {
     /// How often instructions were executed.
-    pub(super) executed: HashMap<At, u64>,
+    pub executed: HashMap<At, u64>,
     /// How often conditional branches were taken.
-    pub(super) taken: HashMap<At, u64>,
+    pub taken: HashMap<At, u64>,
     /// Where calls and jumps went, and how often.
-    pub(super) targets: HashMap<At, HashMap<At, u64>>,
+    pub targets: HashMap<At, HashMap<At, u64>>,
 }
 
 impl Exact {
@@ -27,7 +27,7 @@ impl Exact {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(super) fn add(&mut self, file: &Path) -> Result<()> {
+    pub fn add(&mut self, file: &Path) -> Result<()> {
         let opened = std::fs::File::open(file);
         let opened = opened.with_context(|| format!("opening {}", file.display()))?;
         self.add_lines(std::io::BufReader::new(opened))
@@ -114,22 +114,23 @@ fn address(word: &str) -> Option<u64> {
 
 /// What kind of instruction stands somewhere, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A conditional branch.
     Conditional,
     /// A call or jump through a register or memory; not through a fixed address, as stubs of other
     /// libraries' functions have it.
     Indirect,
+    /// Anything else.
     Other,
 }
 
 /// The code of ELF files.
 #[derive(Debug, Default)]
-pub(super) struct Files(HashMap<String, Vec<(u64, Vec<u8>)>>);
+pub struct Files(HashMap<String, Vec<(u64, Vec<u8>)>>);
 
 impl Files {
     /// The kind of an instruction; of files that cannot be read all are others.
-    pub(super) fn kind(&mut self, at: &At) -> Kind {
+    pub fn kind(&mut self, at: &At) -> Kind {
         let file = self.0.entry(at.0.clone());
         let segments = file.or_insert_with(|| segments(Path::new(&at.0)).unwrap_or_default());
         let holds = |(start, code): &&(u64, Vec<u8>)| {

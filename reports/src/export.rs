@@ -1,0 +1,204 @@
+//! Profiles in the forms of other tools: `vcpi export KIND`.
+//!
+//! An export is a file in this folder and a line in [`ALL`]. It says its name, the rows that it
+//! needs and its own options, and turns a [`View`] into the bytes of a file. What is common stands
+//! here: the command line, and that files are written whole or not at all ([`output`]).
+
+pub(crate) mod about;
+mod bolt;
+mod callgrind;
+mod firefox;
+mod folded;
+mod gopgo;
+mod otlp;
+mod output;
+pub(crate) mod pprof;
+mod profgen;
+mod program;
+mod speedscope;
+pub(crate) mod stacks;
+pub(crate) mod table;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Command, FromArgMatches, Subcommand, value_parser};
+use protocol::Kinds;
+
+use crate::args::{Common, Format};
+use crate::failure::Failure;
+use crate::view::View;
+
+/// The exports, in the order of the help.
+const ALL: &[Export] = &[
+    pprof::EXPORT,
+    firefox::EXPORT,
+    folded::EXPORT,
+    otlp::EXPORT,
+    speedscope::EXPORT,
+    callgrind::EXPORT,
+    profgen::EXPORT,
+    bolt::EXPORT,
+    gopgo::EXPORT,
+];
+
+/// A form that profiles are exported in.
+#[derive(Debug)]
+pub(crate) struct Export {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// What it is, for the help: a sentence without its full stop.
+    pub(crate) about: &'static str,
+    /// More for `--help`, such as how to open the file.
+    pub(crate) more: &'static str,
+    /// Whether a terminal is no place for it.
+    pub(crate) is_binary: bool,
+    /// The rows that it is made of; with [`VALUES`] also value profiles and calls.
+    pub(crate) rows: Kinds,
+    /// Adds its own options to its command: `Options::augment_args`, or [`no_options`].
+    pub(crate) options: fn(Command) -> Command,
+    /// The bytes of the file, from a profile and the options as given.
+    pub(crate) write: fn(&mut View<'_>, &ArgMatches) -> Result<Vec<u8>, Failure>,
+}
+
+/// The rows of interrupts and their call stacks.
+pub(crate) const STACKS: Kinds = Kinds {
+    cycles: true,
+    values: false,
+    branches: false,
+    calls: false,
+    stacks: true,
+    counters: false,
+};
+
+/// The option of exports that have values if they are asked for.
+pub(crate) const VALUES: &str = "values";
+
+/// The options of an export that has none of its own.
+pub(crate) fn no_options(command: Command) -> Command {
+    command
+}
+
+/// The name of the option that all exports have.
+const OUTPUT: &str = "output";
+/// What stands for standard output.
+const STDOUT: &str = "-";
+
+impl Export {
+    fn command(&self) -> Command {
+        let output = Arg::new(OUTPUT)
+            .short('o')
+            .long(OUTPUT)
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help(
+                "Where to write it, in place of what is there; `-` is standard output [default: -]",
+            );
+        // What documents a type of options is no help of a command.
+        let command = (self.options)(Command::new(self.name).arg(output));
+        let command = command.about(self.about).long_about(self.about);
+        match self.more {
+            "" => command,
+            more => command.after_help(more),
+        }
+    }
+}
+
+/// An export as the command line asks for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    export: &'static Export,
+    matches: ArgMatches,
+}
+
+impl Asked {
+    /// The rows that it is made of.
+    pub(crate) fn rows(&self) -> Kinds {
+        let rows = self.export.rows;
+        let asked = self.matches.try_get_one::<bool>(VALUES);
+        let with_values = asked.is_ok_and(|asked| asked == Some(&true));
+        Kinds {
+            values: rows.values || with_values,
+            calls: rows.calls || with_values,
+            ..rows
+        }
+    }
+
+    /// The file to write; `None`: standard output.
+    fn output(&self) -> Option<&Path> {
+        let path = self.matches.get_one::<PathBuf>(OUTPUT)?;
+        Some(path.as_path()).filter(|path| *path != Path::new(STDOUT))
+    }
+
+    /// Refuses what makes no sense, before anything is read.
+    ///
+    /// # Errors
+    /// If an option of reports is given that exports do not have, or the bytes would go to a
+    /// terminal.
+    pub(crate) fn check(&self, common: &Common) -> Result<(), Failure> {
+        let name = self.export.name;
+        if common.format != Format::Text {
+            return Err(Failure::Usage(format!(
+                "export {name}: --format is for reports; the kind of an export is its form"
+            )));
+        }
+        if common.lines.is_some() {
+            return Err(Failure::Usage(format!(
+                "export {name}: --lines is for reports; an export is whole"
+            )));
+        }
+        if self.export.is_binary && self.output().is_none() && std::io::stdout().is_terminal() {
+            return Err(Failure::Usage(format!(
+                "export {name}: this is no text for a terminal; name a file with -o"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Writes the export of what was read.
+    ///
+    /// # Errors
+    /// If there is nothing to export, or the file cannot be written.
+    pub(crate) fn run(&self, view: &mut View<'_>) -> Result<(), Failure> {
+        let bytes = (self.export.write)(view, &self.matches)?;
+        match self.output() {
+            Some(path) => output::write(path, &bytes),
+            None => output::print(&bytes),
+        }
+    }
+}
+
+impl FromArgMatches for Asked {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Asked, clap::Error> {
+        let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
+        let (name, matches) = matches.subcommand().ok_or_else(missing)?;
+        let export = ALL.iter().find(|export| export.name == name);
+        Ok(Asked {
+            export: export.ok_or_else(missing)?,
+            matches: matches.clone(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Asked::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for Asked {
+    fn augment_subcommands(command: Command) -> Command {
+        command
+            .subcommands(ALL.iter().map(Export::command))
+            .subcommand_required(true)
+            .subcommand_value_name("KIND")
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Asked::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        ALL.iter().any(|export| export.name == name)
+    }
+}

@@ -1,0 +1,89 @@
+//! `gopgo`: call stacks as `go build -pgo` reads them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::{ArgMatches, Args as _};
+
+use super::pprof::values::Arguments;
+use super::pprof::{packed, profile};
+use super::program::{LEAST, Options, options};
+use super::stacks::Stacks;
+use super::{Export, STACKS};
+use crate::failure::Failure;
+use crate::render::{counted, percent};
+use crate::view::{View, as_float};
+
+/// See the module.
+pub(crate) const EXPORT: Export = Export {
+    name: "gopgo",
+    about: "Call stacks for go build -pgo: a pprof with the first lines of functions",
+    more: "Name the program with --image. Record it with `vcpid record --frames 16`: the compiler \
+           learns from calls, which it finds by their callers.",
+    is_binary: true,
+    rows: STACKS,
+    options: Options::augment_args,
+    write,
+};
+
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+    let Options { few } = options(matches)?;
+    let [name] = view.named_images.clone().try_into().map_err(|_| {
+        let kind = EXPORT.name;
+        Failure::Usage(format!(
+            "export {kind}: which program? name it with --image (once)"
+        ))
+    })?;
+    let stacks = Stacks::new(view)?;
+    let samples = stacks.total().samples;
+    if samples < LEAST && !few {
+        return Err(Failure::Nothing(format!(
+            "{name}: {} of it are in this profile; a build needs {} (--few exports them anyway)",
+            counted(samples, "sample"),
+            counted(LEAST, "sample"),
+        )));
+    }
+    let lines = first_lines(view, &stacks);
+    if lines.is_empty() {
+        return Err(Failure::Nothing(format!(
+            "{name}: no function's first line is known, which the compiler counts from: build it \
+             without -ldflags=-w, by Go 1.21 or newer, and record that"
+        )));
+    }
+    let called = stacks.samples.iter().filter(|one| one.locations.len() > 1);
+    let called: u64 = called.map(|one| one.heat.samples).sum();
+    view.notes.push(format!(
+        "{name}: {}; the callers are known of {:.0} % of them, and the first lines of {} of {}",
+        counted(samples, "sample"),
+        percent(as_float(called), as_float(samples)),
+        lines.len(),
+        counted(stacks.functions.len() as u64, "function"),
+    ));
+    let output = matches.get_one::<std::path::PathBuf>("output");
+    let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
+    view.notes.push(format!("next: go build -pgo={file}"));
+    let mut profile = profile(&stacks, view, &Arguments::default());
+    for (place, function) in profile.function.iter_mut().enumerate() {
+        function.start_line = lines.get(&place).map_or(0, |line| i64::from(*line));
+    }
+    packed(&profile)
+}
+
+/// The first lines of the functions of some stacks, by their places.
+fn first_lines(view: &View<'_>, stacks: &Stacks<'_>) -> BTreeMap<usize, u32> {
+    let mut by_image: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+    for function in &stacks.functions {
+        let names = by_image.entry(function.image).or_default();
+        names.insert(function.name.as_str());
+    }
+    let lines: BTreeMap<usize, BTreeMap<String, u32>> = by_image
+        .into_iter()
+        .map(|(image, names)| (image, view.symbols.first_lines(image, &names)))
+        .collect();
+    let functions = stacks.functions.iter().enumerate();
+    functions
+        .filter_map(|(place, function)| {
+            let line = lines.get(&function.image)?.get(&function.name)?;
+            Some((place, *line))
+        })
+        .collect()
+}

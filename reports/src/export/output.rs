@@ -1,0 +1,75 @@
+//! Where an export goes: to a file that is whole or not there, or to standard output.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// Writes a file in place of what is there. The file's owner alone may read a new one, as with
+/// databases; one that was there keeps who may read it.
+///
+/// # Errors
+/// If it cannot be written. What was there is left alone then, and nothing else is left behind.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let written = match fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        Ok(there) if there.is_file() => replace(path, Some(&there), bytes),
+        // A pipe or a device is no file that could be replaced.
+        Ok(_) => append(path, bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => replace(path, None, bytes),
+        Err(error) => Err(error),
+    };
+    written.map_err(|source| Failure::File {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Writes to standard output.
+///
+/// # Errors
+/// If it cannot be written.
+pub(super) fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes a new file beside the old one, and gives it its name when it is whole.
+fn replace(path: &Path, old: Option<&Metadata>, bytes: &[u8]) -> io::Result<()> {
+    // A link stays one, and what it leads to is replaced.
+    let path = match old {
+        Some(_) => fs::canonicalize(path)?,
+        None => path.to_owned(),
+    };
+    if old.is_some() {
+        // Nobody replaces by a new name what they may not write to.
+        OpenOptions::new().write(true).open(&path)?;
+    }
+    let mut new = tempfile::Builder::new()
+        .prefix(".vcpi-export-")
+        .tempfile_in(folder(&path))?;
+    new.write_all(bytes)?;
+    new.flush()?;
+    if let Some(old) = old {
+        new.as_file().set_permissions(old.permissions())?;
+    }
+    new.persist(&path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file: File = OpenOptions::new().write(true).open(path)?;
+    file.write_all(bytes)?;
+    file.flush()
+}
+
+/// The folder of a path.
+fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}

@@ -1,0 +1,337 @@
+//! A program as exports for optimisers see it: its file, what was seen of its code, and how often
+//! the code of each function ran.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use clap::{ArgMatches, Args, FromArgMatches};
+use flow::{Counts, Evidence, Exit, Function};
+use profiledb::rows::{Image, ImageKind};
+use protocol::Kinds;
+use symbols::{Binary, Functions, Room, content_id, debug_file};
+
+use crate::failure::Failure;
+use crate::guard::fenced;
+use crate::images;
+use crate::render::{counted, percent, whole};
+use crate::symbols::MAX_TOTAL;
+use crate::view::{View, as_float};
+
+/// The rows of interrupts, directions and calls.
+pub(crate) const CODE: Kinds = Kinds {
+    cycles: true,
+    values: false,
+    branches: true,
+    calls: true,
+    stacks: false,
+    counters: false,
+};
+
+/// Samples below which counts are worth little.
+pub(super) const LEAST: u64 = 2_500;
+
+/// Options of the exports for optimisers.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Export also what rests on fewer than 2500 samples.
+    #[arg(long)]
+    pub(crate) few: bool,
+}
+
+/// A function of the program.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    /// Its blocks.
+    pub(crate) code: Function,
+    /// How often they ran.
+    pub(crate) counts: Counts,
+    /// Interrupts in it.
+    pub(crate) samples: f64,
+    /// Directions that were seen of its branches.
+    pub(crate) directions: f64,
+}
+
+/// A program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// Its file.
+    pub(crate) path: PathBuf,
+    /// What is in it.
+    pub(crate) binary: Binary,
+    /// What was seen of its code.
+    pub(crate) evidence: Evidence,
+    /// The functions that anything was seen of, by address.
+    pub(crate) functions: Vec<Counted>,
+    /// Interrupts in it.
+    pub(crate) samples: f64,
+}
+
+/// The options of an export, as the command line has them.
+pub(crate) fn options<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Failure> {
+    T::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+impl Program {
+    /// The program that `--image` names.
+    ///
+    /// # Errors
+    /// If it names none or several, if the file is another build than the profile's, or if there
+    /// are too few samples and `few` does not allow that.
+    pub(crate) fn new(view: &View<'_>, kind: &str, few: bool) -> Result<Program, Failure> {
+        let [name] = view.named_images.as_slice() else {
+            return Err(Failure::Usage(format!(
+                "export {kind}: which program? name its file with --image (once)"
+            )));
+        };
+        let path = file(view, name)?;
+        let room = Room::new(MAX_TOTAL);
+        let opened = fenced(|| Binary::open(&path, &room));
+        let binary = match opened {
+            Some(Ok(binary)) if binary.is_64() => binary,
+            Some(Ok(_)) => return Err(unusable(&path, "not code of the 64-bit mode")),
+            Some(Err(error)) => return Err(unusable(&path, &error.to_string())),
+            None => return Err(unusable(&path, "not a readable ELF file")),
+        };
+        let images = images_of(view, &path, &binary)?;
+        let evidence = evidence(view, &images);
+        let samples: f64 = evidence.samples.values().sum();
+        if samples < as_float(LEAST) && !few {
+            return Err(Failure::Nothing(format!(
+                "{}: {} of it are in this profile; counts need {} (--few exports them anyway)",
+                path.display(),
+                counted(whole(samples), "sample"),
+                counted(LEAST, "sample"),
+            )));
+        }
+        let functions = functions(&path, &binary, &evidence, &room);
+        if functions.is_empty() {
+            let why = "nothing of its functions is in this profile";
+            return Err(Failure::Nothing(format!("{}: {why}", path.display())));
+        }
+        Ok(Program {
+            path,
+            binary,
+            evidence,
+            functions,
+            samples,
+        })
+    }
+
+    /// Whether the file has a section of one of these names.
+    pub(crate) fn has_section(&self, names: &[&str]) -> bool {
+        use object::Object as _;
+        let parsed = || {
+            let file = self.binary.parsed()?;
+            let mut names = names.iter();
+            Some(names.any(|name| file.section_by_name(name).is_some()))
+        };
+        fenced(parsed).flatten().unwrap_or(false)
+    }
+
+    /// What the counts rest on, in sentences.
+    pub(crate) fn coverage(&self) -> Vec<String> {
+        /// Directions below which a function's counts are hardly better than its samples.
+        const FEW: f64 = 20.0;
+        /// Samples that suffice, and those from which more bring nothing.
+        const ENOUGH: f64 = 10_000.0;
+        const ALL: f64 = 40_000.0;
+        let directions: f64 = self.functions.iter().map(|one| one.directions).sum();
+        let inside: f64 = self.functions.iter().map(|one| one.samples).sum();
+        let thin = self.functions.iter().filter(|one| one.directions < FEW);
+        let thin: f64 = thin.map(|one| one.samples).sum();
+        let (mut branches, mut known) = (0.0, 0.0);
+        for one in &self.functions {
+            for (block, count) in one.code.blocks.iter().zip(&one.counts.blocks) {
+                if matches!(block.exit, Exit::Branch(_)) {
+                    branches += count;
+                    if self.evidence.directions.contains_key(&block.last) {
+                        known += count;
+                    }
+                }
+            }
+        }
+        let mut said = vec![format!(
+            "{}: {} in {}, and {} of branches; directions are known of {:.0} % of the branches that \
+             ran; {:.0} % of the samples are in functions with fewer than {FEW} directions",
+            self.path.display(),
+            counted(whole(self.samples), "sample"),
+            counted(self.functions.len() as u64, "function"),
+            counted(whole(directions), "direction"),
+            percent(known, branches),
+            percent(thin, inside),
+        )];
+        let nameless = self.samples - inside;
+        if nameless >= 1.0 {
+            said.push(format!(
+                "{} in no function that the file knows are left out",
+                counted(whole(nameless), "sample")
+            ));
+        }
+        if self.samples < ENOUGH {
+            said.push(format!(
+                "{} more would make better counts ({ENOUGH} are good)",
+                counted(whole(ENOUGH - self.samples), "sample")
+            ));
+        } else if self.samples < ALL {
+            said.push(format!(
+                "{} more would still make counts a little better",
+                counted(whole(ALL - self.samples), "sample")
+            ));
+        }
+        said
+    }
+
+    /// What the first loadable segment's address is taken off for, if tools count from there: of
+    /// a position-independent program.
+    pub(crate) fn base(&self) -> u64 {
+        use object::Object as _;
+        let parsed = || Some(self.binary.parsed()?.kind());
+        match fenced(parsed).flatten() {
+            Some(object::ObjectKind::Dynamic) => {
+                let segments = self.binary.segments().iter();
+                segments.map(|segment| segment.address).min().unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+}
+
+fn unusable(path: &Path, why: &str) -> Failure {
+    Failure::Input(format!("{}: {why}", path.display()))
+}
+
+/// The file that a name means: itself, else that of the profile's image.
+fn file(view: &View<'_>, name: &str) -> Result<PathBuf, Failure> {
+    if name.contains('/') || Path::new(name).is_file() {
+        return Ok(PathBuf::from(name));
+    }
+    let found = images::named(view.profile, &[name.to_owned()])?.unwrap_or_default();
+    let paths: BTreeSet<&str> = found.iter().map(|image| view.image_path(*image)).collect();
+    let mut all = paths.iter();
+    match (all.next(), all.next()) {
+        (Some(one), None) => Ok(PathBuf::from(one)),
+        _ => {
+            let paths: Vec<&str> = paths.into_iter().collect();
+            let paths = paths.join(", ");
+            Err(Failure::Usage(format!("--image {name}: which of {paths}?")))
+        }
+    }
+}
+
+/// The images of a profile that are this file, wherever it lay.
+fn images_of(view: &View<'_>, path: &Path, binary: &Binary) -> Result<BTreeSet<usize>, Failure> {
+    let content = || content_id(&std::fs::File::open(path).ok()?).ok();
+    let content = binary.build_id().is_none().then(content).flatten();
+    let is_it = |image: &Image| {
+        image.kind == ImageKind::File
+            && !image.is_in_32_bit_mode()
+            && match binary.build_id() {
+                Some(id) => image.build_id.as_deref() == Some(id),
+                None => content.is_some() && image.content_id() == content.as_deref(),
+            }
+    };
+    let images = view.profile.images.iter().enumerate();
+    let found: BTreeSet<usize> = images
+        .filter(|(_, image)| is_it(image))
+        .map(|(index, _)| index)
+        .collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    Err(Failure::Nothing(images::other_build(
+        view.profile,
+        &path.to_string_lossy(),
+        binary.build_id(),
+    )))
+}
+
+/// What the rows of some images say, added up over processes and times.
+fn evidence(view: &View<'_>, images: &BTreeSet<usize>) -> Evidence {
+    let profile = view.profile;
+    let place = |pc: usize| {
+        let at = profile.pcs.get(pc)?;
+        images.contains(&at.image).then_some(at.address)
+    };
+    let wanted = |pc: usize| place(pc).filter(|_| view.wants(pc));
+    let mut evidence = Evidence::default();
+    for row in &profile.cycles {
+        if let Some(at) = wanted(row.pc) {
+            *evidence.samples.entry(at).or_default() += as_float(row.samples);
+        }
+    }
+    for row in &profile.branches {
+        let [taken, not, _] = row.weights;
+        if let Some(at) = wanted(row.pc)
+            && taken + not > 0.0
+        {
+            let [all_taken, all_not] = evidence.directions.entry(at).or_default();
+            *all_taken += taken;
+            *all_not += not;
+        }
+    }
+    for row in &profile.calls {
+        let (Some(at), Some(callee)) = (wanted(row.site), row.callee) else {
+            continue;
+        };
+        let sum = match place(callee) {
+            Some(to) => evidence.targets.entry(at).or_default().entry(to),
+            None => evidence.elsewhere.entry(at),
+        };
+        *sum.or_default() += row.weight;
+    }
+    evidence
+}
+
+/// The functions around all that was seen, with their counts.
+fn functions(path: &Path, binary: &Binary, evidence: &Evidence, room: &Room) -> Vec<Counted> {
+    let debug = fenced(|| debug_file(binary, path, room)).flatten();
+    let debug = debug.map(|(_, debug)| debug);
+    let Some(names) = fenced(|| Functions::new(binary, debug.as_ref())) else {
+        return Vec::new();
+    };
+    let mut bounds: BTreeMap<u64, u64> = BTreeMap::new();
+    let places: BTreeSet<u64> = evidence.places().collect();
+    let mut end = 0;
+    for address in places {
+        if address < end {
+            continue;
+        }
+        let found = fenced(|| names.find(binary, address)).flatten();
+        if let Some(found) = found.filter(|found| found.end > address) {
+            end = found.end;
+            bounds.insert(found.start, found.end);
+        }
+    }
+    let functions = bounds.into_iter().map(|(start, end)| {
+        let inside = evidence.targets.range(start..end);
+        let entered = inside.flat_map(|(_, targets)| targets.keys().copied());
+        let code = Function::decode(&code(binary, start, end), start, &entered.collect());
+        let counts = Counts::of(&code, evidence, flow::Options::default());
+        Counted {
+            code,
+            counts,
+            samples: evidence.samples_in(start, end),
+            directions: evidence.directions_in(start, end),
+        }
+    });
+    functions
+        .filter(|one| !one.code.blocks.is_empty())
+        .collect()
+}
+
+/// The code of a function, as far as the file has it.
+fn code(binary: &Binary, start: u64, end: u64) -> Vec<u8> {
+    let mut code = Vec::new();
+    let length = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
+    let length = length.min(Function::MOST_BYTES);
+    while code.len() < length {
+        let next = start.checked_add(code.len() as u64);
+        match next.and_then(|next| binary.bytes(next)) {
+            Some(bytes) if !bytes.is_empty() => {
+                code.extend(bytes.iter().take(length - code.len()));
+            }
+            _ => break,
+        }
+    }
+    code
+}

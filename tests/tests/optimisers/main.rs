@@ -1,0 +1,312 @@
+//! Exports for optimisers, of a recording of `fixtures/optimised.c`: counts against exact ones, and
+//! what the tools make of them.
+//!
+//! Needs the release build of both programs, the engine `bpf`, the tools of LLVM in one version,
+//! and valgrind, whose simulator counts exactly.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod counts;
+#[path = "../common/trial.rs"]
+mod trial;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::OnceLock;
+
+use common::{ensure, text};
+use counts::Counts;
+use libtest_mimic::{Arguments, Completion, Failed};
+use trial::{Test, TestResult, done, trials};
+use vcpi_tests::exact::Exact;
+use vcpi_tests::programs::{Programs, root};
+
+/// The version of LLVM's tools that the tests know.
+const VERSION: &str = "22";
+/// What the program is compiled with, so that its profile can be used.
+const FLAGS: &[&str] = &[
+    "-O2",
+    "-g1",
+    "-fdebug-info-for-profiling",
+    "-funique-internal-linkage-names",
+    "-fno-pie",
+    "-no-pie",
+    "-Wl,--emit-relocs",
+    "-Wl,--build-id",
+];
+/// Rounds of the program that are recorded: some seconds.
+const ROUNDS: &str = "2500";
+/// Rounds that are counted exactly, and whose results are compared.
+const FEW_ROUNDS: &str = "20";
+
+/// Least overlap with exact counts inside functions, in percent, and least distance from what
+/// samples alone give.
+const OVERLAP: f64 = 84.0;
+const BETTER: f64 = 20.0;
+/// Greatest mean error of a branch's probability, in percent.
+const ERROR: f64 = 5.0;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tests: [(&str, Test); 4] = [
+        (
+            "counts by flow are nearer to the truth than samples are",
+            right_counts,
+        ),
+        (
+            "clang takes the profile, promotes calls, and the program stays right",
+            sample_use,
+        ),
+        ("bolt takes the profile, and the program stays right", bolt),
+        ("another build of the program is refused", other_build),
+    ];
+    libtest_mimic::run(&arguments, trials(tests)).exit_code()
+}
+
+/// A folder with the program `opt` and its recording `opt.db`.
+struct Recorded {
+    folder: tempfile::TempDir,
+    programs: Programs,
+}
+
+impl Recorded {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Exports to a file, and says what `vcpi` said.
+    fn export(&self, kind: &str, image: &str, file: &str) -> Result<Output, Failed> {
+        let mut command = self.command(&self.programs.vcpi);
+        command.args(["export", kind, "-i", "opt.db", "--image", image, "-o", file]);
+        Ok(command.output()?)
+    }
+
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command that must succeed.
+    fn run(&self, program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Result<Output, Failed> {
+        let output = self.command(&program).args(args).output()?;
+        let name = program.as_ref().display();
+        ensure(output.status.success(), || {
+            format!("{name} {args:?}: {}", text(&output))
+        })?;
+        Ok(output)
+    }
+
+    /// Compiles the fixture, with more flags, to a program of this name.
+    fn compile(&self, more: &[&str], name: &str) -> Result<Output, Failed> {
+        let source = root().join("tests/fixtures/optimised.c");
+        let linker = format!(
+            "--ld-path={}",
+            found(&tool("ld.lld")).unwrap_or_default().display()
+        );
+        let source = source.display().to_string();
+        let words = [FLAGS, &[&linker, "-o", name, &source], more].concat();
+        self.run(tool("clang"), &words)
+    }
+
+    /// What a program prints after a few rounds.
+    fn result(&self, name: &str) -> Result<Vec<u8>, Failed> {
+        Ok(self.run(self.path(name), &[FEW_ROUNDS])?.stdout)
+    }
+}
+
+/// The recording, which all tests share; `None` where something is missing.
+fn recorded() -> Result<Option<&'static Recorded>, Failed> {
+    static RECORDED: OnceLock<Result<Option<Recorded>, String>> = OnceLock::new();
+    let made = RECORDED.get_or_init(|| match missing() {
+        Some(_) => Ok(None),
+        None => record().map(Some).map_err(|failed| {
+            failed
+                .message()
+                .unwrap_or("the recording failed")
+                .to_owned()
+        }),
+    });
+    made.as_ref()
+        .map(Option::as_ref)
+        .map_err(|error| error.into())
+}
+
+fn record() -> Result<Recorded, Failed> {
+    let recorded = Recorded {
+        folder: tempfile::tempdir()?,
+        programs: Programs::find().map_err(|error| format!("{error:#}"))?,
+    };
+    recorded.compile(&[], "opt")?;
+    let output = recorded
+        .command(&recorded.programs.vcpid)
+        .args([
+            "record", "-o", "opt.db", "--rate", "2000", "--", "./opt", ROUNDS,
+        ])
+        .output()?;
+    ensure(output.status.success(), || text(&output))?;
+    Ok(recorded)
+}
+
+fn tool(name: &str) -> String {
+    format!("{name}-{VERSION}")
+}
+
+/// Where a program is.
+fn found(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file())
+}
+
+/// What the tests lack on this machine.
+fn missing() -> Option<String> {
+    let tools = [
+        "clang",
+        "ld.lld",
+        "llvm-profgen",
+        "llvm-objcopy",
+        "perf2bolt",
+        "llvm-bolt",
+    ];
+    let mut names: Vec<String> = tools.into_iter().map(tool).collect();
+    names.push("valgrind".to_owned());
+    let missing = names.into_iter().find(|name| found(name).is_none());
+    missing.map(|name| format!("there is no {name}"))
+}
+
+fn skipped() -> TestResult {
+    let why = missing().unwrap_or_default();
+    Ok(Completion::ignored_with(why))
+}
+
+/// Inside functions, counts that are computed from directions overlap far more with the exact ones
+/// than samples do.
+fn right_counts() -> TestResult {
+    let Some(recorded) = recorded()? else {
+        return skipped();
+    };
+    let output = recorded.export("profgen", "./opt", "opt.raw")?;
+    ensure(output.status.success(), || text(&output))?;
+    // The simulator does not read this compiler's debug information.
+    recorded.run(tool("llvm-objcopy"), &["--strip-debug", "opt", "counted"])?;
+    let words = [
+        "--tool=callgrind",
+        "--dump-instr=yes",
+        "--collect-jumps=yes",
+        "--compress-pos=no",
+        "--compress-strings=no",
+        "--callgrind-out-file=exact",
+        "./counted",
+        FEW_ROUNDS,
+    ];
+    recorded.run("valgrind", &words)?;
+    let mut exact = Exact::default();
+    let read = exact.add(&recorded.path("exact"));
+    read.map_err(|error| format!("{error:#}"))?;
+    let counts = Counts {
+        file: recorded.path("opt"),
+        raw: std::fs::read_to_string(recorded.path("opt.raw"))?,
+        samples: counts::samples(&recorded.programs, &recorded.path("opt.db"))?,
+        exact: counts::of_program(&exact.executed, "counted"),
+        taken: counts::of_program(&exact.taken, "counted"),
+    };
+    let (flow, samples) = counts.overlaps()?;
+    let error = counts.error_of_directions()?;
+    let figures = format!(
+        "overlap inside functions: {flow:.1} % by flow, {samples:.1} % by samples; error of \
+         directions: {error:.1} %"
+    );
+    println!("{figures}");
+    ensure(
+        flow >= OVERLAP && flow - samples >= BETTER && error <= ERROR,
+        || figures,
+    )?;
+    done()
+}
+
+/// The compiler reads what llvm-profgen makes of the export, and calls directly what is mostly
+/// called through a pointer.
+fn sample_use() -> TestResult {
+    let Some(recorded) = recorded()? else {
+        return skipped();
+    };
+    let output = recorded.export("profgen", "./opt", "use.raw")?;
+    ensure(output.status.success(), || text(&output))?;
+    let words = [
+        "--unsymbolized-profile=use.raw",
+        "--binary=opt",
+        "--use-offset=0",
+        "--format=text",
+        "--output=use.prof",
+    ];
+    recorded.run(tool("llvm-profgen"), &words)?;
+    let profile = std::fs::read_to_string(recorded.path("use.prof"))?;
+    for name in ["run", "scan", "sink"] {
+        let named = |line: &str| line.starts_with("_ZL") && line.contains(name);
+        ensure(profile.lines().any(named), || {
+            format!("no {name} in {profile}")
+        })?;
+    }
+    let remarks = ["-fprofile-sample-use=use.prof", "-Rpass=pgo-icall-prom"];
+    let said = text(&recorded.compile(&remarks, "better")?);
+    for name in ["doubled", "upwards"] {
+        let promoted = |line: &str| line.contains("Promote indirect call") && line.contains(name);
+        ensure(said.lines().any(promoted), || {
+            format!("{name} is not promoted: {said}")
+        })?;
+    }
+    ensure(
+        recorded.result("better")? == recorded.result("opt")?,
+        || "the program that was compiled with the profile prints something else".to_owned(),
+    )?;
+    done()
+}
+
+/// BOLT finds no branch of the export out of place, and what it lays out anew does the same.
+fn bolt() -> TestResult {
+    let Some(recorded) = recorded()? else {
+        return skipped();
+    };
+    let output = recorded.export("bolt", "./opt", "opt.bolt")?;
+    ensure(output.status.success(), || text(&output))?;
+    let words = ["opt", "--pa", "-p", "opt.bolt", "-o", "opt.fdata"];
+    let said = text(&recorded.run(tool("perf2bolt"), &words)?);
+    for right in [
+        "traces mismatching disassembled function contents: 0 ",
+        "out of range traces involving unknown regions: 0 ",
+    ] {
+        ensure(said.contains(right), || said.clone())?;
+    }
+    let words = [
+        "opt",
+        "-o",
+        "laid",
+        "-data",
+        "opt.fdata",
+        "-reorder-blocks=ext-tsp",
+    ];
+    recorded.run(tool("llvm-bolt"), &words)?;
+    ensure(recorded.result("laid")? == recorded.result("opt")?, || {
+        "the program that BOLT wrote prints something else".to_owned()
+    })?;
+    done()
+}
+
+/// A profile is of one build: another one under the program's name gets none.
+fn other_build() -> TestResult {
+    let Some(recorded) = recorded()? else {
+        return skipped();
+    };
+    std::fs::create_dir_all(recorded.path("other"))?;
+    recorded.compile(&["-DOTHER", "-O1"], "other/opt")?;
+    let output = recorded.export("profgen", "other/opt", "other.raw")?;
+    let refused =
+        output.status.code() == Some(1) && !Path::new(&recorded.path("other.raw")).exists();
+    ensure(
+        refused && text(&output).contains("the profile has build"),
+        || text(&output),
+    )?;
+    done()
+}
