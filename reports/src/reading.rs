@@ -76,6 +76,8 @@ fn of_two(comparison: &dyn Comparison, common: &Common) -> Result<String, Failur
     let after = of_side(&after, &needs, common)?;
     let [mut before, mut after] = View::of_two([&before, &after], common, &needs)?;
     let answer = comparison.answer(&mut before, &mut after)?;
+    // What holds for both is said once.
+    before.notes.retain(|note| !after.notes.contains(note));
     let mut said = Said::AtOnce;
     for view in [&mut before, &mut after] {
         say_of_view(view, &mut said);

@@ -4,6 +4,8 @@ mod args;
 mod blks;
 mod branches;
 mod cg;
+mod copies;
+mod diff;
 mod list;
 mod status;
 mod targets;
@@ -47,6 +49,8 @@ reports! {
     Code blks::Blks,
     Code branches::Branches,
     Code targets::Targets,
+    Code copies::Copies,
+    Two diff::Diff,
     Counters status::Status,
 }
 

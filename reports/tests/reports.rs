@@ -98,6 +98,26 @@ fn without_symbols() {
     check("no_symbols", &["top", "--no-symbols"]);
 }
 
+/// What changed between two databases: shares of functions, and values of instructions.
+#[test]
+fn diff() {
+    let fixture = Fixture::new();
+    others::write_after(&fixture);
+    check_in(&fixture, "diff", &["diff", "vcpi.db", "after.db"]);
+    check_in(
+        &fixture,
+        "diff_all",
+        &["diff", "vcpi.db", "after.db", "--all"],
+    );
+}
+
+/// Sizes at calls of the C library's functions on memory, by call site.
+#[test]
+fn copies() {
+    let fixture = Fixture::with_hot("__memcpy_avx_unaligned_erms");
+    check_in(&fixture, "copies", &["copies"]);
+}
+
 /// Shares of one whole never add up to more than 100, whatever was recorded.
 #[test]
 fn shares_add_up() {

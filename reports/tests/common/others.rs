@@ -4,6 +4,21 @@ use hotlist::Generator;
 
 use crate::common::{Fixture, Rows, write_epoch};
 
+/// Writes `after.db` beside the database: `hot` took more of the time, and had another argument.
+pub(crate) fn write_after(fixture: &Fixture) {
+    write_epoch(&fixture.dir().join("after.db"), |flush| {
+        let mut rows = Rows::new(flush, &fixture.image());
+        rows.write_symbols("hot");
+        for (address, samples) in [(0x1005, 28), (0x1020, 900), (0x1040, 24), (0x1050, 60)] {
+            rows.cycles(address, None, samples);
+        }
+        rows.values(0x1000, "edi", 0, &[(5, 90), (4, 10)]);
+        rows.values(0x1024, "rax", 0, &[(2 << 48, 200)]);
+        rows.values(0x1031, "eax", 0, &[(7, 90), (6, 10)]);
+        rows.flush.commit().expect("commits");
+    });
+}
+
 /// Instructions that have values by lot.
 const ADDRESSES: [u64; 8] = [
     0x1000, 0x1005, 0x1020, 0x1024, 0x1028, 0x1031, 0x1033, 0x1040,
@@ -22,7 +37,7 @@ impl Rows<'_> {
     fn write_by_lot(mut self, coins: &mut Generator) {
         self.write_symbols("hot");
         for address in ADDRESSES {
-            let caller = Some(0x100a).filter(|_| coins.next_u64() % 2 == 0);
+            let caller = Some(0x100a).filter(|_| coins.next_u64().is_multiple_of(2));
             self.cycles(address, caller, 1 + coins.next_u64() % 300);
             for parameter in ["rax", "edi", "ea", "taken", "ret", "arg0", "arg1"] {
                 let values: Vec<(u64, u64)> = (0..1 + coins.next_u64() % 60)
