@@ -1,8 +1,10 @@
 //! Every report on the fixture, as text and as JSON, against its snapshot.
 
+#[path = "common/after.rs"]
+mod after;
 mod common;
-#[path = "common/others.rs"]
-mod others;
+#[path = "common/lots.rs"]
+mod lots;
 
 use common::Fixture;
 use serde_json::Value;
@@ -102,7 +104,7 @@ fn without_symbols() {
 #[test]
 fn diff() {
     let fixture = Fixture::new();
-    others::write_after(&fixture);
+    after::write_after(&fixture);
     check_in(&fixture, "diff", &["diff", "vcpi.db", "after.db"]);
     check_in(
         &fixture,
@@ -123,7 +125,7 @@ fn copies() {
 fn shares_add_up() {
     let fixture = Fixture::new();
     for seed in 0..12 {
-        others::write_by_lot(&fixture, seed);
+        lots::write_by_lot(&fixture, seed);
         for args in [
             &["top"][..],
             &["top", "--by", "instruction"],

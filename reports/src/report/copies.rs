@@ -81,6 +81,9 @@ struct Sizes {
     rows: Vec<Row>,
     #[serde(skip)]
     most: usize,
+    /// Some call sites alone are shown.
+    #[serde(skip)]
+    of_some: bool,
 }
 
 /// Calls of one function from one site, or from all sites together.
@@ -160,6 +163,7 @@ impl Query for Copies {
         Ok(Box::new(Sizes {
             rows,
             most: self.values,
+            of_some: !view.wants_all(),
         }))
     }
 }
@@ -250,43 +254,41 @@ fn rows(view: &View<'_>) -> Vec<Row> {
 
 /// The entries of functions that have a size.
 fn entries(view: &View<'_>) -> BTreeMap<usize, Kind> {
-    let mut names: BTreeMap<usize, BTreeSet<Option<Kind>>> = BTreeMap::new();
+    let mut called_as: BTreeMap<usize, BTreeSet<Kind>> = BTreeMap::new();
     for row in &view.profile.calls {
-        let Some(callee) = row.callee else { continue };
-        let names = names.entry(callee).or_default();
-        names.insert(stub_at(view, row.site).and_then(|name| kind(&name)));
+        if let Some(callee) = row.callee {
+            let names = called_as.entry(callee).or_default();
+            names.extend(stub_at(view, row.site).and_then(|name| kind(&name)));
+        }
     }
     for row in &view.profile.hotlists {
         if row.parameter.ends_with(THIRD) {
-            names.entry(row.pc).or_default();
+            called_as.entry(row.pc).or_default();
         }
     }
-    let entry = |(pc, names): (usize, BTreeSet<Option<Kind>>)| {
+    let entry = |(pc, called_as): (usize, BTreeSet<Kind>)| {
         let function = view.symbols.function_of(pc);
         let is_named = function.is_some_and(|id| {
             let function = view.symbols.function(id);
             function.is_some_and(|function| function.named)
         });
-        let of_stubs = match is_named {
-            true => None,
-            // All who call it must mean the same.
-            false => names
-                .iter()
-                .next()
-                .copied()
-                .flatten()
-                .filter(|_| names.len() == 1),
-        };
-        let kind = kind(&view.symbols.name_of_entry(pc)).or(of_stubs)?;
+        // One implementation may stand for memcpy and memmove: the size is in one place.
+        let tells: BTreeSet<&str> = called_as.iter().map(|(_, tells)| *tells).collect();
+        let by_stubs = called_as.iter().next().copied();
+        let by_stubs = by_stubs.filter(|_| !is_named && tells.len() == 1);
+        let kind = kind(&view.symbols.name_of_entry(pc)).or(by_stubs)?;
         Some((pc, kind))
     };
-    names.into_iter().filter_map(entry).collect()
+    called_as.into_iter().filter_map(entry).collect()
 }
 
-/// The name of the PLT stub that the instruction at a PC calls.
+/// The name of the PLT stub that the instruction at a PC is in, or calls.
 fn stub_at(view: &View<'_>, site: usize) -> Option<String> {
     let pc = view.profile.pcs.get(site)?;
     let elf = view.symbols.elf(pc.image)?;
+    if let Some((_, _, name)) = elf.plt(pc.address) {
+        return Some(name.to_owned());
+    }
     let bytes = match pc.bytes.as_deref() {
         Some(bytes) => bytes,
         None => elf.few_bytes(pc.address)?,
@@ -390,10 +392,16 @@ impl Model for Sizes {
             ("sizes", Align::Left),
         ]);
         for row in &self.rows {
+            let function = match kind(&row.callee) {
+                Some(_) => names.shown(&row.callee),
+                None => format!("{} ({})", row.function, names.shown(&row.callee)),
+            };
             let place = match (&row.caller, &row.call_site) {
-                (Some(caller), Some(site)) => format!("  from {} ({site})", names.shown(caller)),
-                _ if kind_is_name(row) => names.shown(&row.callee),
-                _ => format!("{} ({})", row.function, names.shown(&row.callee)),
+                (Some(caller), Some(site)) => {
+                    let start = if self.of_some { &function } else { " " };
+                    format!("{start} from {} ({site})", names.shown(caller))
+                }
+                _ => function,
             };
             let bases: Vec<String> = row.sizes.iter().map(|of| of.text(self.most)).collect();
             table.row(vec![
@@ -407,11 +415,6 @@ impl Model for Sizes {
         page.table(table);
         page
     }
-}
-
-/// Whether a function's own name says which it is.
-fn kind_is_name(row: &Row) -> bool {
-    kind(&row.callee).is_some()
 }
 
 impl Profile {
