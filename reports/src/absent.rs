@@ -2,15 +2,16 @@
 
 use profiledb::{Filter, Profile};
 
-use crate::args::{Common, Report};
+use crate::args::Common;
 use crate::epochs;
 use crate::failure::Failure;
+use crate::query::Needs;
 use crate::source::{self, Source};
 use crate::time;
 
 /// Whether a profile has no rows that a report could be of.
-pub(crate) fn is_empty(profile: &Profile, report: &Report) -> bool {
-    if matches!(report, Report::Status) {
+pub(crate) fn is_empty(profile: &Profile, needs: &Needs<'_>) -> bool {
+    if needs.is_of_counters() {
         return profile.epochs.is_empty();
     }
     profile.cycles.is_empty()
@@ -85,7 +86,7 @@ fn no_epoch(source: &Source, filter: &Filter, common: &Common) -> String {
         (ids, None) => format!("there is no epoch {}", ids.join(", ")),
         (ids, Some(when)) => format!("nothing was saved in epoch {} {when}", ids.join(", ")),
     };
-    let everything = source::load(source, &Filter::default(), &Report::Status, common);
+    let everything = source::load(source, &Filter::default(), &Needs::COUNTERS, common);
     let Ok(loaded) = everything else {
         return text;
     };

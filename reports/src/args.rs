@@ -4,10 +4,13 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::{Shell, generate_to};
 
-use crate::export;
+use crate::names::Names;
+use crate::renderers::Format;
+use crate::report::Report;
+use crate::tools::Tool;
 
 /// Reports on value profiles: which instructions are hot, and with which values.
 #[derive(Debug, Parser)]
@@ -16,9 +19,20 @@ pub(crate) struct Cli {
     /// Options that every report takes.
     #[command(flatten)]
     pub(crate) common: Common,
-    /// The report.
+    /// The report, or what else is to be done.
     #[command(subcommand)]
-    pub(crate) report: Report,
+    pub(crate) command: Command,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Command {
+    /// To report.
+    #[command(flatten)]
+    Report(Report),
+    /// Something else.
+    #[command(flatten)]
+    Tool(Tool),
 }
 
 /// Options that every report takes.
@@ -56,7 +70,7 @@ pub(crate) struct Common {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
     pub(crate) format: Format,
-    /// Leave out what rests on fewer samples than this [default: 1; blks: 10].
+    /// Leave out what rests on fewer samples than this [default: 1; blks and diff: 10].
     #[arg(long, value_name = "N", global = true)]
     pub(crate) min_samples: Option<u64>,
     /// Print no more than this many rows, the first of them; `list` and `status` are whole.
@@ -73,160 +87,28 @@ pub(crate) struct Common {
     pub(crate) full_names: bool,
 }
 
-/// Form of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Tables to read.
-    Text,
-    /// JSON to process.
-    Json,
-}
-
-/// The reports.
-#[derive(Debug, Clone, Subcommand)]
-pub(crate) enum Report {
-    /// Where the cycles are.
-    Top {
-        /// What to add up by.
-        #[arg(long, value_enum, default_value_t = TopBy::Function)]
-        by: TopBy,
-    },
-    /// The instructions of a function with cycles, samples and the values they produced.
-    List {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
-        /// part of one name only.
-        function: Option<String>,
-        /// Show the values of each call site of the function separately.
-        #[arg(long)]
-        by_caller: bool,
-        /// Values shown for each instruction in text.
-        #[arg(long, value_name = "N", default_value_t = 4)]
-        values: usize,
-        /// Show every instruction, also where many in a row were neither sampled nor reached.
-        #[arg(long)]
-        all: bool,
-    },
-    /// The most frequent value of each argument, per function and call site.
-    Args {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
-        /// part of one name only.
-        function: Option<String>,
-    },
-    /// Who calls a function from where, in percent of the time in it.
-    Cg {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
-        /// part of one name only.
-        function: Option<String>,
-        /// A tree of what is called, from call stacks (`vcpid record --frames`).
-        #[arg(long)]
-        tree: bool,
-        /// A tree of who calls, from call stacks.
-        #[arg(long, conflicts_with = "tree")]
-        up: bool,
-    },
-    /// Runs of instructions whose results do not vary.
-    Blks {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
-        /// part of one name only.
-        function: Option<String>,
-        /// Share in percent from which a result counts as invariant.
-        #[arg(long, value_name = "PCT", default_value_t = 99.0, value_parser = percentage)]
-        invariant: f64,
-    },
-    /// Write a database anew in the newest layout: the same reports, far fewer bytes where an older
-    /// version wrote it.
-    Convert {
-        /// The database.
-        #[arg(value_name = "OLD")]
-        old: PathBuf,
-        /// Where to write it; what is there already is left alone.
-        #[arg(short, long, value_name = "NEW")]
-        output: PathBuf,
-        /// Write a row for each count and value instead, to be asked with SQL: many times larger.
-        #[arg(long)]
-        unpack: bool,
-    },
-    /// Directions of conditional branches.
-    Branches {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
-        /// part of one name only.
-        function: Option<String>,
-    },
-    /// Targets of indirect calls and jumps.
-    Targets {
-        /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
-        /// part of one name only.
-        function: Option<String>,
-    },
-    /// What was collected, and everything that was lost.
-    Status,
-    /// Write the manual pages and the shells' completions of this program: how it is packaged.
-    #[command(name = "__document", hide = true)]
-    Document {
-        /// An existing folder.
-        folder: PathBuf,
-    },
-    /// What changed between two databases (not in this version).
-    #[command(hide = true)]
-    Diff(AnyArgs),
-    /// Write the profile in the form of another tool.
-    Export {
-        /// The form, and its options.
-        #[command(subcommand)]
-        asked: export::Asked,
-    },
-    /// One self-contained page (not in this version).
-    #[command(hide = true)]
-    Html(AnyArgs),
-}
-
-/// Arguments that are not looked at.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct AnyArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    rest: Vec<std::ffi::OsString>,
-}
-
-/// What `top` adds up by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TopBy {
-    /// Executables, libraries and the kernel.
-    Image,
-    /// Functions.
-    Function,
-    /// Single instructions.
-    Instruction,
-    /// Processes.
-    Process,
-}
-
-impl Report {
-    /// The name of a report that this version does not have.
-    pub(crate) fn missing(&self) -> Option<&'static str> {
-        let (name, AnyArgs { rest: _ }) = match self {
-            Report::Diff(rest) => ("diff", rest),
-            Report::Html(rest) => ("html", rest),
-            _ => return None,
-        };
-        Some(name)
-    }
-
-    /// Whether it names those who call, or what is called.
-    pub(crate) fn shows_others(&self) -> bool {
-        match self {
-            Report::List { by_caller, .. } => *by_caller,
-            Report::Blks { .. } | Report::Branches { .. } => false,
-            _ => true,
+impl Common {
+    /// How text shows names.
+    pub(crate) fn names(&self) -> Names {
+        match self.full_names {
+            true => Names::Full,
+            false => Names::Short,
         }
     }
+}
 
-    /// Least samples behind what is shown, unless asked for otherwise: of few, every
-    /// result seems invariant.
-    pub(crate) fn default_min_samples(&self) -> u64 {
-        match self {
-            Report::Blks { .. } => 10,
-            _ => 1,
-        }
+/// The argument of reports that can be of one function.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OneFunction {
+    /// A name, an instruction in it (`name+0xoffset`, `image+0xaddress`, `0xaddress`), or a
+    /// part of one name only.
+    pub(crate) function: Option<String>,
+}
+
+impl OneFunction {
+    /// The name.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.function.as_deref()
     }
 }
 
@@ -244,7 +126,8 @@ pub(crate) fn document(folder: &Path) -> io::Result<()> {
     clap_mangen::generate_to(whole, folder)
 }
 
-fn percentage(text: &str) -> Result<f64, String> {
+/// A share as a number of percent.
+pub(crate) fn percentage(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
         _ => Err("not a percentage between 0 and 100".to_owned()),
@@ -301,11 +184,9 @@ mod tests {
     #[test]
     fn program_name_selects_report() {
         let cli = parsed(&["/usr/bin/dcpivlist", "hot"]).expect("parses");
-        assert!(
-            matches!(cli.report, Report::List { function, .. } if function.as_deref() == Some("hot"))
-        );
+        assert!(matches!(cli.command, Command::Report(Report::List(list)) if list.is_of("hot")));
         let cli = parsed(&["vcpi", "top"]).expect("parses");
-        assert!(matches!(cli.report, Report::Top { .. }));
+        assert!(matches!(cli.command, Command::Report(Report::Top(_))));
         for (name, _) in CLASSIC {
             let asked = |word| parsed(&[name, word]).expect_err("no report").to_string();
             let version = env!("CARGO_PKG_VERSION");

@@ -26,8 +26,10 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, FromArgMatches, Subcommand, value_parser};
 use protocol::Kinds;
 
-use crate::args::{Common, Format};
+use crate::args::Common;
 use crate::failure::Failure;
+use crate::query::Needs;
+use crate::renderers::Format;
 use crate::view::View;
 
 /// The exports, in the order of the help.
@@ -113,8 +115,17 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// What is to be read for it.
+    pub(crate) fn needs(&self) -> Needs<'_> {
+        Needs {
+            kinds: self.rows(),
+            one_function: false,
+            ..Needs::ROWS
+        }
+    }
+
     /// The rows that it is made of.
-    pub(crate) fn rows(&self) -> Kinds {
+    fn rows(&self) -> Kinds {
         let rows = self.export.rows;
         let asked = self.matches.try_get_one::<bool>(VALUES);
         let with_values = asked.is_ok_and(|asked| asked == Some(&true));

@@ -1,8 +1,4 @@
-//! Output: aligned text tables, numbers, names without control characters, JSON.
-
-use std::fmt::Write as _;
-
-use serde::Serialize;
+//! Pieces of output: tables, numbers, names without control characters.
 
 /// Side on which a column is flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +129,7 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
 }
 
 /// Control characters, and those that change the direction or order of text.
-fn is_unsafe(character: char) -> bool {
+pub(crate) fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -208,22 +204,6 @@ pub(crate) fn whole(number: f64) -> u64 {
     whole
 }
 
-/// Appends a value as JSON, laid out to be read. Controls that JSON would let
-/// through as they are, but a terminal obeys, are escaped.
-pub(crate) fn json<T: Serialize>(value: &T, out: &mut String) -> Result<(), serde_json::Error> {
-    let text = serde_json::to_string_pretty(value)?;
-    for character in text.chars() {
-        if character != '\n' && is_unsafe(character) {
-            // All of them are below U+10000, so one escape does.
-            let _ = write!(out, "\\u{:04x}", u32::from(character));
-        } else {
-            out.push(character);
-        }
-    }
-    out.push('\n');
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,17 +233,6 @@ mod tests {
     fn commands_are_brief() {
         assert_eq!(brief("sh -c 'a\n  b'", 20), "sh -c 'a b'");
         assert_eq!(brief("größere Wörter", 10), "größere...");
-    }
-
-    /// JSON with controls in it reads back as the same name.
-    #[test]
-    fn json_escapes_controls() {
-        let name = "a\u{1b}\u{9b}\u{202e}\"\\b";
-        let mut out = String::new();
-        json(&vec![name], &mut out).expect("serialises");
-        assert!(!out.chars().any(|c| c != '\n' && is_unsafe(c)));
-        let back: Vec<String> = serde_json::from_str(&out).expect("is JSON");
-        assert_eq!(back, [name]);
     }
 
     /// Numbers keep their size readable at every magnitude.

@@ -9,11 +9,12 @@ use jiff::Zoned;
 use profiledb::{Filter, Places, Profile, ReadError};
 use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Range, Selection};
 
-use crate::args::{Cli, Common, Report};
+use crate::args::Common;
 use crate::asked;
 use crate::epochs;
 use crate::failure::Failure;
 use crate::images;
+use crate::query::{NO_ROWS, Needs};
 use crate::render::{MAX_WIDTH, brief, counted};
 use crate::time;
 
@@ -70,10 +71,9 @@ pub(crate) fn source(common: &Common) -> Result<Source, Failure> {
     }
 }
 
-/// The rows asked for; a function is `named` in the report's own words or not. Images are not among
-/// the filter's conditions: rows of other images still tell who called.
-pub(crate) fn filter(cli: &Cli, named: bool) -> Result<Filter, Failure> {
-    let common = &cli.common;
+/// The rows asked for. Images are not among the filter's conditions: rows of other images still
+/// tell who called.
+pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failure> {
     let now = Zoned::now();
     let time = |option: &str, text: &Option<String>| {
         let parsed = text.as_deref().map(|text| time::parse(text, &now));
@@ -104,33 +104,32 @@ pub(crate) fn filter(cli: &Cli, named: bool) -> Result<Filter, Failure> {
         images: Vec::new(),
         places: None,
         // A name may be told by any instruction.
-        parameters: match named || common.only_function.is_some() {
+        parameters: match needs.function.is_some() || common.only_function.is_some() {
             true => Vec::new(),
-            false => parameters(&cli.report),
+            false => needs
+                .parameters
+                .iter()
+                .map(|&start| start.to_owned())
+                .collect(),
         },
     })
 }
 
-/// How parameters begin that a report is about; nothing: any may be.
-fn parameters(report: &Report) -> Vec<String> {
-    let start = match report {
-        Report::Args { .. } => "arg",
-        Report::Targets { .. } => "target",
-        _ => return Vec::new(),
-    };
-    vec![start.to_owned()]
-}
-
 /// Where a function may be that is asked for by name, if that can be told without reading all.
-pub(crate) fn places(source: &Source, name: &str, cli: &Cli) -> Option<Places> {
-    let stubs = matches!(cli.report, Report::Args { .. });
+pub(crate) fn places(
+    source: &Source,
+    name: &str,
+    needs: &Needs<'_>,
+    common: &Common,
+) -> Option<Places> {
+    let stubs = needs.stubs;
     match source {
-        Source::Files(paths) => asked::places(paths, name, &cli.common.image, stubs),
+        Source::Files(paths) => asked::places(paths, name, &common.image, stubs),
         Source::Service(socket) => {
             // Whoever is not privileged gets no outline, and has little to read.
             let place = fetch(socket, outline()).ok()?.0;
             let paths = [place.path().to_owned()];
-            asked::places(&paths, name, &cli.common.image, stubs)
+            asked::places(&paths, name, &common.image, stubs)
         }
     }
 }
@@ -138,14 +137,7 @@ pub(crate) fn places(source: &Source, name: &str, cli: &Cli) -> Option<Places> {
 /// Images and names alone.
 fn outline() -> Selection {
     Selection {
-        kinds: Kinds {
-            cycles: false,
-            values: false,
-            branches: false,
-            calls: false,
-            stacks: false,
-            counters: false,
-        },
+        kinds: NO_ROWS,
         ..Selection::default()
     }
 }
@@ -154,12 +146,12 @@ fn outline() -> Selection {
 pub(crate) fn load(
     source: &Source,
     filter: &Filter,
-    report: &Report,
+    needs: &Needs<'_>,
     common: &Common,
 ) -> Result<Loaded, Failure> {
     match source {
         Source::Files(paths) => {
-            let wanted = selection(filter, report, common);
+            let wanted = selection(filter, needs, common);
             // What other images there are is in all tables, and tells what may have been meant.
             let kinds = match wanted.images.as_slice() {
                 [] => wanted.kinds,
@@ -167,7 +159,7 @@ pub(crate) fn load(
             };
             read(paths, filter, kinds).map_err(|error| cannot_read(&error))
         }
-        Source::Service(socket) => ask(socket, filter, report, common),
+        Source::Service(socket) => ask(socket, filter, needs, common),
     }
 }
 
@@ -189,10 +181,10 @@ fn read(paths: &[PathBuf], filter: &Filter, kinds: Kinds) -> Result<Loaded, Read
 fn ask(
     socket: &Path,
     filter: &Filter,
-    report: &Report,
+    needs: &Needs<'_>,
     common: &Common,
 ) -> Result<Loaded, Failure> {
-    let wanted = selection(filter, report, common);
+    let wanted = selection(filter, needs, common);
     let of_all_images = Selection {
         images: Vec::new(),
         ..wanted.clone()
@@ -290,74 +282,9 @@ fn nobody_answers(socket: &Path, error: &ClientError) -> Failure {
 
 /// What the report needs, as far as leaving out the rest changes nothing in it: shares are of
 /// all that was collected, whatever image is shown.
-fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
-    let all = Kinds::default();
-    let none = Kinds {
-        cycles: false,
-        values: false,
-        branches: false,
-        calls: false,
-        stacks: false,
-        counters: false,
-    };
-    let (kinds, one_image) = match report {
-        Report::Cg { tree, up, .. } if *tree || *up => (
-            Kinds {
-                cycles: true,
-                stacks: true,
-                ..none
-            },
-            false,
-        ),
-        Report::Top { .. } | Report::Cg { .. } => (
-            Kinds {
-                cycles: true,
-                ..none
-            },
-            false,
-        ),
-        Report::Branches { .. } => (
-            Kinds {
-                branches: true,
-                ..none
-            },
-            true,
-        ),
-        Report::Targets { .. } => (
-            Kinds {
-                values: true,
-                calls: true,
-                ..none
-            },
-            true,
-        ),
-        Report::Status => (
-            Kinds {
-                counters: true,
-                ..none
-            },
-            false,
-        ),
-        Report::Export { asked } => (asked.rows(), false),
-        Report::Args { .. } => (
-            Kinds {
-                values: true,
-                calls: true,
-                ..none
-            },
-            false,
-        ),
-        _ => (
-            Kinds {
-                stacks: false,
-                counters: false,
-                ..all
-            },
-            false,
-        ),
-    };
+fn selection(filter: &Filter, needs: &Needs<'_>, common: &Common) -> Selection {
     // Counters are those of all processes.
-    let by_process = !matches!(report, Report::Status);
+    let by_process = !needs.is_of_counters();
     let of_process = |ids: &[u32]| if by_process { ids.to_vec() } else { Vec::new() };
     Selection {
         since: filter.since,
@@ -365,13 +292,13 @@ fn selection(filter: &Filter, report: &Report, common: &Common) -> Selection {
         epochs: filter.epochs.clone(),
         pids: of_process(&filter.pids),
         uids: of_process(&filter.uids),
-        images: if one_image {
+        images: if needs.one_image {
             images::spellings(&common.image)
         } else {
             Vec::new()
         },
         ranges: filter.places.as_ref().map(ranges).unwrap_or_default(),
-        kinds,
+        kinds: needs.kinds,
     }
 }
 

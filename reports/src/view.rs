@@ -12,7 +12,7 @@ use crate::args::Common;
 use crate::dwarf;
 use crate::failure::Failure;
 use crate::images;
-use crate::names::Names;
+use crate::query::Needs;
 use crate::symbols::{FunctionId, Offers, Symbols};
 
 pub(crate) use values::{Base, Share, Values};
@@ -44,23 +44,6 @@ pub(crate) fn as_float(count: u64) -> f64 {
     float
 }
 
-/// What a report asks for beyond the common options.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Question<'a> {
-    /// The function named on the command line.
-    pub(crate) function: Option<&'a str>,
-    /// Least samples that a line of the report rests on.
-    pub(crate) min_samples: u64,
-    /// PLT stubs go by the names of their targets.
-    pub(crate) stubs: bool,
-    /// Who calls is asked for, or who is called.
-    pub(crate) others: bool,
-    /// Rows at some places alone were read.
-    pub(crate) is_part: bool,
-    /// No function is named.
-    pub(crate) nameless: bool,
-}
-
 /// A named and filtered profile.
 pub(crate) struct View<'p> {
     /// The rows.
@@ -71,10 +54,8 @@ pub(crate) struct View<'p> {
     pub(crate) heat: Vec<Heat>,
     /// Least samples that a line of a report rests on.
     pub(crate) min_samples: u64,
-    /// How text shows names.
-    pub(crate) names: Names,
     /// Rows that a report has at most; `None`: all.
-    lines: Option<usize>,
+    pub(crate) lines: Option<usize>,
     /// What the reader of the report should know beside it, a line each.
     pub(crate) notes: Vec<String>,
     /// PCs of each function, by address.
@@ -90,23 +71,39 @@ pub(crate) struct View<'p> {
 }
 
 impl<'p> View<'p> {
-    /// Names the PCs of a profile and finds what the options ask for. `offers` are those of the
-    /// profile, if they are known already.
+    /// Names the PCs of a profile and finds what the options ask for. `is_part`: rows at some
+    /// places alone were read. `offers` are those of the profile, if they are known already.
     pub(crate) fn new(
         profile: &'p Profile,
         common: &Common,
-        question: Question<'_>,
+        needs: &Needs<'_>,
+        is_part: bool,
         offers: Option<Offers>,
     ) -> Result<View<'p>, Failure> {
-        let Question {
-            function,
-            min_samples,
+        let images = images::named(profile, &common.image)?;
+        let function = needs.function.or(common.only_function.as_deref());
+        let mut view = View::named(profile, common, needs, (images, function), is_part, offers);
+        if let Some(name) = function {
+            view.functions = Some(view.select(name, needs.stubs)?);
+        }
+        Ok(view)
+    }
+
+    /// The view of some images, or of all, of which one `function` or none is asked for.
+    fn named(
+        profile: &'p Profile,
+        common: &Common,
+        needs: &Needs<'_>,
+        (images, function): (Option<BTreeSet<usize>>, Option<&str>),
+        is_part: bool,
+        offers: Option<Offers>,
+    ) -> View<'p> {
+        let Needs {
             stubs,
             others,
-            is_part,
             nameless,
-        } = question;
-        let images = images::named(profile, &common.image)?;
+            ..
+        } = *needs;
         // A stub may lead from any image to any other.
         let near = images.as_ref().filter(|_| !stubs).map(|images| {
             let pcs = &profile.pcs;
@@ -114,7 +111,7 @@ impl<'p> View<'p> {
                 pcs.get(pc).is_some_and(|pc| images.contains(&pc.image))
             })
         });
-        let by_function = function.is_some() || common.only_function.is_some();
+        let by_function = function.is_some();
         let near = match is_part && !others {
             true => Some(images::asked(profile)),
             false if nameless && !by_function => Some(BTreeSet::new()),
@@ -139,28 +136,59 @@ impl<'p> View<'p> {
                     .insert(pc.address, index);
             }
         }
-        let mut view = View {
+        View {
             profile,
             symbols,
             heat,
             of_function,
-            min_samples,
-            names: if common.full_names {
-                Names::Full
-            } else {
-                Names::Short
-            },
+            min_samples: common.min_samples.unwrap_or(needs.min_samples),
             lines: common.lines,
             notes: Vec::new(),
             profile_is_part: is_part,
             images,
             functions: None,
             named_images: common.image.clone(),
-        };
-        if let Some(name) = function.or(common.only_function.as_deref()) {
-            view.functions = Some(view.select(name, stubs)?);
         }
-        Ok(view)
+    }
+
+    /// The views of two profiles. An image or a function may be in one of them alone; a name means
+    /// in both what it means in either.
+    pub(crate) fn of_two(
+        profiles: [&'p Profile; 2],
+        common: &Common,
+        needs: &Needs<'_>,
+    ) -> Result<[View<'p>; 2], Failure> {
+        let [before, after] = profiles;
+        let images = profiles.map(|profile| images::named(profile, &common.image));
+        let function = needs.function.or(common.only_function.as_deref());
+        let view = |profile, images: Option<BTreeSet<usize>>| {
+            View::named(profile, common, needs, (images, function), false, None)
+        };
+        let mut views = match images {
+            [Err(failure), Err(_)] => return Err(failure),
+            [of_before, of_after] => [
+                view(before, of_before.unwrap_or_else(|_| Some(BTreeSet::new()))),
+                view(after, of_after.unwrap_or_else(|_| Some(BTreeSet::new()))),
+            ],
+        };
+        if let Some(name) = function {
+            let found = views.each_ref().map(|view| view.select(name, needs.stubs));
+            let mut names = BTreeSet::new();
+            let mut failure = None;
+            for (view, found) in views.iter().zip(found) {
+                match found {
+                    Ok(ids) => names.extend(view.names_of(&ids).map(str::to_owned)),
+                    Err(why) => failure = failure.or(Some(why)),
+                }
+            }
+            if let Some(failure) = failure.filter(|_| names.is_empty()) {
+                return Err(failure);
+            }
+            for view in &mut views {
+                view.functions = Some(view.matching(|_, function| names.contains(&function.name)));
+            }
+        }
+        Ok(views)
     }
 
     /// Whether a PC is in what was asked for.
@@ -176,6 +204,11 @@ impl<'p> View<'p> {
             (None, _) => true,
         };
         image_wanted && function_wanted
+    }
+
+    /// Whether all that was collected is asked for.
+    pub(crate) fn wants_all(&self) -> bool {
+        self.images.is_none() && self.functions.is_none()
     }
 
     /// The images of what was asked for, and of what calls it or is called from there.
@@ -230,7 +263,15 @@ impl<'p> View<'p> {
     /// As [`View::values`], with what was seen at a PC counted at `place(pc)`. What was called by a
     /// PLT stub has no caller that is known.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
-        let place = |pc| Some(place(pc)).filter(|pc| self.wants(*pc));
+        self.values_where(by_caller, |pc| Some(place(pc)).filter(|pc| self.wants(*pc)))
+    }
+
+    /// As [`View::values_at`], of the PCs that have a place, whatever was asked for.
+    pub(crate) fn values_where(
+        &self,
+        by_caller: bool,
+        place: impl Fn(usize) -> Option<usize>,
+    ) -> Vec<Values> {
         // A stub is not who called: where a window began in one, that is not known.
         let caller = |site| (by_caller && !self.symbols.is_in_stub(site)).then_some(site);
         // Own coins for each sum: what else is asked for changes nothing in it.

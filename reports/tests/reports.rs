@@ -1,12 +1,21 @@
 //! Every report on the fixture, as text and as JSON, against its snapshot.
 
+#[path = "common/after.rs"]
+mod after;
 mod common;
+#[path = "common/lots.rs"]
+mod lots;
 
 use common::Fixture;
+use serde_json::Value;
 
 /// Compares both forms of a report with their snapshots.
 fn check(name: &str, args: &[&str]) {
-    let fixture = Fixture::new();
+    check_in(&Fixture::new(), name, args);
+}
+
+/// As [`check`], in a fixture.
+fn check_in(fixture: &Fixture, name: &str, args: &[&str]) {
     insta::assert_snapshot!(format!("{name}_text"), fixture.report(args));
     let json = fixture.report(&[args, &["--format", "json"]].concat());
     let parsed: serde_json::Value = serde_json::from_str(&json).expect("reports are JSON");
@@ -89,4 +98,83 @@ fn status() {
 #[test]
 fn without_symbols() {
     check("no_symbols", &["top", "--no-symbols"]);
+}
+
+/// What changed between two databases: shares of functions, and values of instructions.
+#[test]
+fn diff() {
+    let fixture = Fixture::new();
+    after::write_after(&fixture);
+    check_in(&fixture, "diff", &["diff", "vcpi.db", "after.db"]);
+    check_in(
+        &fixture,
+        "diff_all",
+        &["diff", "vcpi.db", "after.db", "--all"],
+    );
+}
+
+/// Sizes at calls of the C library's functions on memory, by call site.
+#[test]
+fn copies() {
+    let fixture = Fixture::with_hot("__memcpy_avx_unaligned_erms");
+    check_in(&fixture, "copies", &["copies"]);
+}
+
+/// Shares of one whole never add up to more than 100, whatever was recorded.
+#[test]
+fn shares_add_up() {
+    let fixture = Fixture::new();
+    for seed in 0..12 {
+        lots::write_by_lot(&fixture, seed);
+        for args in [
+            &["top"][..],
+            &["top", "--by", "instruction"],
+            &["list", "hot"],
+            &["list", "hot", "--by-caller"],
+            &["list", "main"],
+            &["args"],
+            &["cg", "hot"],
+            &["targets"],
+            &["branches"],
+        ] {
+            let json = fixture.report(&[args, &["--format", "json"]].concat());
+            let rows: Value = serde_json::from_str(&json).expect("reports are JSON");
+            let at_once = args[0] == "top" || args[0] == "cg";
+            check_shares(&rows, at_once, &format!("{args:?} {seed}"));
+        }
+    }
+}
+
+/// In an array of shares they add up to 100 at most, each being rounded; so do those in each array
+/// inside. With `at_once` the rows themselves are shares.
+fn check_shares(value: &Value, is_whole: bool, what: &str) {
+    let members: Vec<&Value> = match value {
+        Value::Array(rows) => rows.iter().collect(),
+        Value::Object(map) => map.values().collect(),
+        _ => return,
+    };
+    let percents: Vec<f64> = members
+        .iter()
+        .filter_map(|member| member.get("percent")?.as_f64())
+        .collect();
+    assert!(
+        percents
+            .iter()
+            .all(|percent| (0.0..=100.0).contains(percent))
+    );
+    if is_whole {
+        let sum: f64 = percents.iter().sum();
+        assert!(sum <= 100.0 + 0.05 * percents.len() as f64, "{what}: {sum}");
+    }
+    for (name, member) in names(value).zip(members) {
+        check_shares(member, ["values", "targets"].contains(&name), what);
+    }
+}
+
+/// The names of the members of an object; nothing for those of an array.
+fn names(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
+    match value {
+        Value::Object(map) => Box::new(map.keys().map(String::as_str)),
+        _ => Box::new(std::iter::repeat("")),
+    }
 }

@@ -2,18 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use iced_x86::Register;
+use protocol::Kinds;
+use serde::{Serialize, Serializer};
 
-use super::{JsonShare, finish_rows, json_shares, nothing, shares_text};
-use crate::args::Format;
-use crate::callee::{Callees, Live, not_known};
+use super::{JsonShare, json_shares, nothing, shares_text};
+use crate::args::OneFunction;
+use crate::callee::{self, Live, not_known};
 use crate::convention::Convention;
-use crate::failure::Failure;
 use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{count, counted};
 use crate::symbols::STUB;
-use crate::values::Class;
 use crate::view::{Base, Values, View};
+
+/// The most frequent value of each argument, per function and call site.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    of: OneFunction,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Callees {
+    rows: Vec<Row>,
+}
 
 /// Calls of one function, from all sites together or from one.
 #[derive(Debug, Serialize)]
@@ -28,13 +44,23 @@ struct Row {
     convention: &'static str,
     /// Positions of the arguments that are live; `null` where that is not known.
     live: Option<Vec<u8>>,
-    args: Vec<JsonArgument>,
-    #[serde(skip)]
-    text: Vec<(u8, String)>,
+    args: Vec<Argument>,
     #[serde(skip)]
     passed: Convention,
 }
 
+/// The values of an argument.
+#[derive(Debug)]
+struct Argument {
+    index: u8,
+    register: Register,
+    bits: u32,
+    /// Its position is known.
+    in_order: bool,
+    values: Values,
+}
+
+/// An argument in JSON.
 #[derive(Debug, Serialize)]
 struct JsonArgument {
     /// Its position; `null` where the order is not known.
@@ -48,20 +74,52 @@ struct JsonArgument {
     values: Vec<JsonShare>,
 }
 
+impl Serialize for Argument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let values = &self.values;
+        let argument = JsonArgument {
+            arg: Some(self.index).filter(|_| self.in_order),
+            register: instructions::register_name(self.register),
+            bits: self.bits,
+            base: values.base,
+            reached: values.reached,
+            unknown: values.unknown,
+            samples: values.samples(),
+            values: json_shares(values, values.class()),
+        };
+        argument.serialize(serializer)
+    }
+}
+
 /// Calls of a function (PC index) from a site; `None`: all sites together.
 type Calls = BTreeMap<(usize, Option<usize>), u64>;
 /// Arguments by the same key.
 type Arguments = BTreeMap<(usize, Option<usize>), Vec<Values>>;
 
-/// The report.
-pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
-    let (rows, unknown) = rows(view);
-    if rows.is_empty() {
-        return Err(nothing("calls with arguments"));
+impl Query for Args {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            kinds: Kinds {
+                values: true,
+                calls: true,
+                ..NO_ROWS
+            },
+            parameters: &["arg"],
+            stubs: true,
+            ..Needs::ROWS
+        }
     }
-    view.notes.extend(not_known(unknown));
-    let names = view.names;
-    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let (mut rows, unknown) = rows(view);
+        if rows.is_empty() {
+            return Err(nothing("calls with arguments"));
+        }
+        view.notes.extend(not_known(unknown));
+        view.keep_first(&mut rows);
+        Ok(Box::new(Callees { rows }))
+    }
 }
 
 /// The rows, and the number of functions among them whose live arguments are not known.
@@ -80,7 +138,7 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
                 .filter_map(|row| row.callee),
         )
         .collect();
-    let callees = Callees::new(view, &entries);
+    let callees = callee::Callees::new(view, &entries);
     let mut calls = Calls::new();
     for row in &profile.calls {
         // Jumps through a table stay within their function.
@@ -169,7 +227,6 @@ fn row(
     values: &[Values],
 ) -> Row {
     let mut args = Vec::new();
-    let mut text = Vec::new();
     for argument in &live.arguments {
         let captured = values
             .iter()
@@ -177,33 +234,13 @@ fn row(
         let mut captured: Vec<&Values> = captured.collect();
         // Both bases, where there are both.
         captured.sort_by_key(|values| values.base);
-        let mut shares = Vec::new();
-        for values in captured {
-            let class = Class::Integer(argument.bits);
-            let values = values.narrowed(argument.bits);
-            args.push(JsonArgument {
-                arg: (live.convention != Convention::Unknown).then_some(argument.index),
-                register: instructions::register_name(argument.register),
-                bits: argument.bits,
-                base: values.base,
-                reached: values.reached,
-                unknown: values.unknown,
-                samples: values.samples(),
-                values: json_shares(&values, class),
-            });
-            // The classic report has one value each; the rest is in JSON and in `list`.
-            shares.push(shares_text(&values, class, 1).replace(" ...", "") + values.base.words());
-        }
-        if !shares.is_empty() {
-            let mut shares = shares.join(" ");
-            if live.convention == Convention::Unknown {
-                shares = format!(
-                    "{}={shares}",
-                    instructions::register_name(argument.register)
-                );
-            }
-            text.push((argument.index, shares));
-        }
+        args.extend(captured.into_iter().map(|values| Argument {
+            index: argument.index,
+            register: argument.register,
+            bits: argument.bits,
+            in_order: live.convention != Convention::Unknown,
+            values: values.narrowed(argument.bits),
+        }));
     }
     let function = view.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.
@@ -226,54 +263,97 @@ fn row(
             arguments.map(|argument| argument.index).collect()
         }),
         args,
-        text,
         passed: live.convention,
     }
 }
 
-fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
-    out.push_str(
-        "Calls seen in windows: for each integer argument in its order (rdi rsi rdx rcx r8 r9; no\n\
-         floating-point ones) its most frequent value and that value's share; (-) not known or not\n\
-         an argument; ? not known which are arguments. Below\n\
-         a function, its call sites as far as they are known: not where a window began in a stub.\n\
-         Windows begin where time is spent: calls near it are likelier to be seen than others.\n\
-         Shares are of such calls, of all calls where it says by executions.\n\n",
-    );
-    let conventions: BTreeSet<Convention> = rows.iter().map(|row| row.passed).collect();
-    let legends: Vec<String> = conventions.iter().filter_map(|of| of.legend()).collect();
-    for legend in &legends {
-        out.push_str(&format!("Marked {legend}\n"));
-    }
-    if !legends.is_empty() {
-        out.push('\n');
-    }
-    for row in rows {
-        let mut values = match row.passed {
-            Convention::Unknown => named(&row.text),
-            _ => positional(&row.text),
-        };
-        if row.live.is_none() {
-            values.push_str(" ?");
+/// What stands above the rows.
+const ABOUT: &str = "\
+    Calls seen in windows: for each integer argument in its order (rdi rsi rdx rcx r8 r9; no\n\
+    floating-point ones) its most frequent value and that value's share; (-) not known or not\n\
+    an argument; ? not known which are arguments. Below\n\
+    a function, its call sites as far as they are known: not where a window began in a stub.\n\
+    Windows begin where time is spent: calls near it are likelier to be seen than others.\n\
+    Shares are of such calls, of all calls where it says by executions.";
+
+impl Model for Callees {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text(ABOUT);
+        page.gap();
+        let conventions: BTreeSet<Convention> = self.rows.iter().map(|row| row.passed).collect();
+        let legends: Vec<String> = conventions.iter().filter_map(|of| of.legend()).collect();
+        for legend in &legends {
+            page.text(format!("Marked {legend}"));
         }
-        match (&row.caller, &row.call_site) {
-            (Some(caller), Some(site)) => out.push_str(&format!(
-                "    {} from {} ({site}): {values}\n",
-                count(row.calls),
-                names.shown(caller)
-            )),
-            _ => {
-                let mark = match row.passed {
-                    Convention::Platform => String::new(),
-                    other => format!(" {}", other.key()),
-                };
-                out.push_str(&format!(
-                    "{}: {values}  [{}]{mark}\n",
-                    names.shown(&row.function),
-                    counted(row.calls, "call")
-                ));
+        if !legends.is_empty() {
+            page.gap();
+        }
+        for row in &self.rows {
+            let values = row.values();
+            match (&row.caller, &row.call_site) {
+                (Some(caller), Some(site)) => page.item(
+                    1,
+                    format!(
+                        "{} from {} ({site}): {values}",
+                        count(row.calls),
+                        names.shown(caller)
+                    ),
+                ),
+                _ => {
+                    let mark = match row.passed {
+                        Convention::Platform => String::new(),
+                        other => format!(" {}", other.key()),
+                    };
+                    page.item(
+                        0,
+                        format!(
+                            "{}: {values}  [{}]{mark}",
+                            names.shown(&row.function),
+                            counted(row.calls, "call")
+                        ),
+                    );
+                }
             }
         }
+        page
+    }
+}
+
+impl Row {
+    /// The values of all arguments on one line.
+    fn values(&self) -> String {
+        let mut texts: Vec<(u8, String)> = Vec::new();
+        for of_one in self.args.chunk_by(|a, b| a.index == b.index) {
+            let shares: Vec<String> = of_one.iter().map(Argument::text).collect();
+            let shares = shares.join(" ");
+            let Some(first) = of_one.first() else {
+                continue;
+            };
+            let text = match self.passed {
+                Convention::Unknown => {
+                    format!("{}={shares}", instructions::register_name(first.register))
+                }
+                _ => shares,
+            };
+            texts.push((first.index, text));
+        }
+        let mut values = match self.passed {
+            Convention::Unknown => named(&texts),
+            _ => positional(&texts),
+        };
+        if self.live.is_none() {
+            values.push_str(" ?");
+        }
+        values
+    }
+}
+
+impl Argument {
+    /// The classic report has one value each; the rest is in JSON and in `list`.
+    fn text(&self) -> String {
+        let values = &self.values;
+        shares_text(values, values.class(), 1).replace(" ...", "") + values.base.words()
     }
 }
 

@@ -9,37 +9,65 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::{Instruction, InstructionInfoFactory};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{finish_rows, is_supported, nothing};
-use crate::args::Format;
+use super::{is_supported, nothing};
+use crate::args::{OneFunction, percentage};
 use crate::code::{
     Disassembler, Spacing, constant, destinations, direct_target, transfers_control,
 };
-use crate::failure::Failure;
 use crate::listing::{Line, lines};
 use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, Needs, Query};
 use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
 use crate::values::{Class, JsonValue, is_destination};
 use crate::view::{Base, Heat, Values, View, as_float};
 
+/// Runs of instructions whose results do not vary.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Blks {
+    #[command(flatten)]
+    of: OneFunction,
+    /// Share in percent from which a result counts as invariant.
+    #[arg(long, value_name = "PCT", default_value_t = 99.0, value_parser = percentage)]
+    invariant: f64,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Runs {
+    rows: Vec<Run>,
+}
+
 /// One run.
 #[derive(Debug, Serialize)]
-struct Row {
+struct Run {
     function: String,
     image: String,
     first: String,
     last: String,
-    instructions: Vec<JsonLine>,
-    cycles: u64,
+    instructions: Vec<Step>,
+    #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
+    heat: Heat,
 }
 
 /// One instruction of a run.
-#[derive(Debug, Serialize)]
-struct JsonLine {
+#[derive(Debug)]
+struct Step {
+    address: u64,
+    instruction: Instruction,
+    /// The most frequent result; none where the instruction has no result.
+    outcome: Option<Outcome>,
+    heat: Heat,
+}
+
+/// One instruction in JSON.
+#[derive(Serialize)]
+struct JsonStep {
     address: String,
     text: String,
-    /// The most frequent result; none where the instruction has no result.
     value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     float: Option<f64>,
@@ -48,10 +76,24 @@ struct JsonLine {
     supported: Option<bool>,
     samples: u64,
     cycles: u64,
-    #[serde(skip)]
-    shown: String,
-    #[serde(skip)]
-    readable: String,
+}
+
+impl Serialize for Step {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let outcome = self.outcome.as_ref();
+        let value: Option<JsonValue> = outcome.map(|outcome| outcome.class.json(outcome.value));
+        let step = JsonStep {
+            address: format!("0x{:x}", self.address),
+            text: Disassembler::new(Spacing::Json).text(&self.instruction, |_| None),
+            float: value.as_ref().and_then(|value| value.float),
+            value: value.map(|value| value.value),
+            percent: outcome.map(|outcome| rounded(outcome.percent, 1)),
+            supported: outcome.map(|outcome| outcome.supported),
+            samples: outcome.map_or(0, |outcome| outcome.samples),
+            cycles: whole(self.heat.cycles),
+        };
+        step.serialize(serializer)
+    }
 }
 
 /// What a run makes of an instruction.
@@ -77,12 +119,29 @@ struct Outcome {
     invariant: bool,
 }
 
-/// The report.
-pub(crate) fn report(
-    view: &mut View<'_>,
-    invariant: f64,
-    format: Format,
-) -> Result<String, Failure> {
+impl Query for Blks {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            // Of few, every result seems invariant.
+            min_samples: 10,
+            others: false,
+            ..Needs::ROWS
+        }
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let mut rows = rows(view, self.invariant);
+        if rows.is_empty() {
+            return Err(nothing("invariant runs"));
+        }
+        view.keep_first(&mut rows);
+        Ok(Box::new(Runs { rows }))
+    }
+}
+
+/// All runs, the hottest first.
+fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     for values in view.values(false) {
         if is_destination(&values.parameter) && values.base != Base::Executions {
@@ -94,7 +153,7 @@ pub(crate) fn report(
         .filter_map(|pc| view.symbols.function_of(*pc))
         .collect();
     let mut factory = InstructionInfoFactory::new();
-    let mut rows: Vec<(Heat, Row)> = Vec::new();
+    let mut rows: Vec<Run> = Vec::new();
     for id in functions {
         let lines = lines(view, id);
         let effects: Vec<Effect> = lines
@@ -123,13 +182,8 @@ pub(crate) fn report(
             }
         }
     }
-    rows.sort_by(|a, b| b.0.cycles.total_cmp(&a.0.cycles));
-    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
-    if rows.is_empty() {
-        return Err(nothing("invariant runs"));
-    }
-    let names = view.names;
-    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
+    rows.sort_by(|a, b| b.heat.cycles.total_cmp(&a.heat.cycles));
+    rows
 }
 
 fn effect(
@@ -255,10 +309,8 @@ fn runs(effects: &[Effect]) -> Vec<std::ops::Range<usize>> {
     runs
 }
 
-fn row(view: &mut View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option<(Heat, Row)> {
-    let function = view.symbols.function(id)?.clone();
-    let mut json = Disassembler::new(Spacing::Json);
-    let mut text = Disassembler::new(Spacing::Text);
+fn row(view: &View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option<Run> {
+    let function = view.symbols.function(id)?;
     let mut sum = Heat::default();
     let mut instructions = Vec::new();
     for (line, effect) in lines.iter().zip(effects) {
@@ -267,66 +319,53 @@ fn row(view: &mut View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Op
             .and_then(|pc| view.heat.get(pc).copied())
             .unwrap_or_default();
         sum.add(heat);
-        let instruction = line.instruction?;
-        let outcome = match effect {
-            Effect::Result(outcome) => Some(outcome),
-            Effect::Nothing | Effect::Unknown => None,
-        };
-        let value: Option<JsonValue> = outcome.map(|outcome| outcome.class.json(outcome.value));
-        let shown = outcome.map(|outcome| {
-            let note = if outcome.samples == 0 {
-                " by its encoding"
-            } else {
-                ""
-            };
-            let share = match outcome.supported {
-                true => format!(
-                    "({:.1}% {})",
-                    outcome.percent,
-                    outcome.class.text(outcome.value)
-                ),
-                false => "(varies)".to_owned(),
-            };
-            format!("{}: {share}{note}", outcome.parameter)
-        });
-        instructions.push(JsonLine {
-            address: format!("0x{:x}", line.address),
-            text: json.text(&instruction, |_| None),
-            float: value.as_ref().and_then(|value| value.float),
-            value: value.map(|value| value.value),
-            percent: outcome.map(|outcome| rounded(outcome.percent, 1)),
-            supported: outcome.map(|outcome| outcome.supported),
-            samples: outcome.map_or(0, |outcome| outcome.samples),
-            cycles: whole(heat.cycles),
-            shown: shown.unwrap_or_default(),
-            readable: text.text(&instruction, |_| None),
+        instructions.push(Step {
+            address: line.address,
+            instruction: line.instruction?,
+            outcome: match effect {
+                Effect::Result(outcome) => Some(outcome.clone()),
+                Effect::Nothing | Effect::Unknown => None,
+            },
+            heat,
         });
     }
-    let row = Row {
-        function: function.name,
+    Some(Run {
+        function: function.name.clone(),
         image: view.image_path(function.image).to_owned(),
         first: format!("0x{:x}", lines.first()?.address),
         last: format!("0x{:x}", lines.last()?.address),
         instructions,
-        cycles: whole(sum.cycles),
-    };
-    Some((sum, row))
+        heat: sum,
+    })
 }
 
-fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
-    out.push_str(
-        "Runs of instructions whose results do not vary: behind its first instruction, each result\n\
-         of a run is nearly always the one shown (s#: values known).\n",
-    );
-    for row in rows {
-        out.push_str(&format!(
-            "\n{} {}..{}  ({})  {} cycles\n",
-            names.shown(&row.function),
-            row.first,
-            row.last,
-            clean(&row.image),
-            cycles(as_float(row.cycles))
-        ));
+/// What stands above the rows.
+const ABOUT: &str = "\
+    Runs of instructions whose results do not vary: behind its first instruction, each result\n\
+    of a run is nearly always the one shown (s#: values known).";
+
+impl Model for Runs {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text(ABOUT);
+        for run in &self.rows {
+            page.gap();
+            page.text(format!(
+                "{} {}..{}  ({})  {} cycles",
+                names.shown(&run.function),
+                run.first,
+                run.last,
+                clean(&run.image),
+                cycles(as_float(whole(run.heat.cycles)))
+            ));
+            page.table(run.table());
+        }
+        page
+    }
+}
+
+impl Run {
+    fn table(&self) -> Table {
         let mut table = Table::new(&[
             ("cycles", Align::Right),
             ("s#", Align::Right),
@@ -334,20 +373,33 @@ fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
             ("instruction", Align::Left),
             ("value profile", Align::Left),
         ]);
-        for line in &row.instructions {
+        let mut disassembler = Disassembler::new(Spacing::Text);
+        for step in &self.instructions {
+            let outcome = step.outcome.as_ref();
+            let known = outcome.filter(|outcome| outcome.samples > 0);
             table.row(vec![
-                cycles(as_float(line.cycles)),
-                if line.samples > 0 {
-                    count(line.samples)
-                } else {
-                    String::new()
-                },
-                line.address.clone(),
-                line.readable.clone(),
-                line.shown.clone(),
+                cycles(as_float(whole(step.heat.cycles))),
+                known.map_or_else(String::new, |outcome| count(outcome.samples)),
+                format!("0x{:x}", step.address),
+                disassembler.text(&step.instruction, |_| None),
+                outcome.map_or_else(String::new, Outcome::text),
             ]);
         }
-        table.print(out);
+        table
+    }
+}
+
+impl Outcome {
+    fn text(&self) -> String {
+        let share = match self.supported {
+            true => format!("({:.1}% {})", self.percent, self.class.text(self.value)),
+            false => "(varies)".to_owned(),
+        };
+        let note = match self.samples {
+            0 => " by its encoding",
+            _ => "",
+        };
+        format!("{}: {share}{note}", self.parameter)
     }
 }
 

@@ -4,14 +4,30 @@ use std::collections::BTreeMap;
 
 use hotlist::weighted_interval;
 use profiledb::BranchRow;
+use protocol::Kinds;
 use serde::Serialize;
 
-use super::{finish_rows, nothing, seen};
-use crate::args::Format;
-use crate::failure::Failure;
+use super::{nothing, seen};
+use crate::args::OneFunction;
 use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, percent, rounded};
 use crate::view::View;
+
+/// Directions of conditional branches.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Branches {
+    #[command(flatten)]
+    of: OneFunction,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Directions {
+    rows: Vec<Row>,
+}
 
 /// One branch.
 #[derive(Debug, Serialize)]
@@ -74,8 +90,32 @@ impl Sum {
     }
 }
 
-/// The report.
-pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
+impl Query for Branches {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            kinds: Kinds {
+                branches: true,
+                ..NO_ROWS
+            },
+            one_image: true,
+            others: false,
+            ..Needs::ROWS
+        }
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let mut rows = rows(view);
+        if rows.is_empty() {
+            return Err(nothing("branches"));
+        }
+        view.keep_first(&mut rows);
+        Ok(Box::new(Directions { rows }))
+    }
+}
+
+/// All rows, those seen most first.
+fn rows(view: &mut View<'_>) -> Vec<Row> {
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
     for row in &view.profile.branches {
         if view.wants(row.pc) {
@@ -107,48 +147,51 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
             place: view.symbols.describe(pc.image, pc.address),
         });
     }
-    if rows.is_empty() {
-        return Err(nothing("branches"));
-    }
-    let names = view.names;
-    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
+    rows
 }
 
-fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
-    out.push_str(
-        "Conditional branches that windows came by, by how often their direction was known;\n\
-         `taken%` is of the known, with a 95 % interval; `unknown` could not be told. Windows begin\n\
-         where time is spent: they count by their intervals, and those behind stalls in part.\n\
-         So these are shares of windows, nearer to executions than to time.\n\n",
-    );
-    let mut table = Table::new(&[
-        ("taken%", Align::Right),
-        ("between", Align::Right),
-        ("taken", Align::Right),
-        ("not taken", Align::Right),
-        ("unknown", Align::Right),
-        ("address", Align::Right),
-        ("branch in", Align::Left),
-        ("image", Align::Left),
-    ]);
-    for row in rows {
-        let one = |percent: f64| format!("{percent:.1}");
-        let interval = row.low.zip(row.high);
-        table.row(vec![
-            row.percent.map_or_else(|| "-".to_owned(), one),
-            interval.map_or_else(
-                || "-".to_owned(),
-                |(low, high)| format!("{low:.1}-{high:.1}"),
-            ),
-            count(row.taken),
-            count(row.not_taken),
-            count(row.unknown),
-            row.address.clone(),
-            names.shown(&row.place),
-            row.image.clone(),
+/// What stands above the rows.
+const ABOUT: &str = "\
+    Conditional branches that windows came by, by how often their direction was known;\n\
+    `taken%` is of the known, with a 95 % interval; `unknown` could not be told. Windows begin\n\
+    where time is spent: they count by their intervals, and those behind stalls in part.\n\
+    So these are shares of windows, nearer to executions than to time.";
+
+impl Model for Directions {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text(ABOUT);
+        page.gap();
+        let mut table = Table::new(&[
+            ("taken%", Align::Right),
+            ("between", Align::Right),
+            ("taken", Align::Right),
+            ("not taken", Align::Right),
+            ("unknown", Align::Right),
+            ("address", Align::Right),
+            ("branch in", Align::Left),
+            ("image", Align::Left),
         ]);
+        for row in &self.rows {
+            let one = |percent: f64| format!("{percent:.1}");
+            let interval = row.low.zip(row.high);
+            table.row(vec![
+                row.percent.map_or_else(|| "-".to_owned(), one),
+                interval.map_or_else(
+                    || "-".to_owned(),
+                    |(low, high)| format!("{low:.1}-{high:.1}"),
+                ),
+                count(row.taken),
+                count(row.not_taken),
+                count(row.unknown),
+                row.address.clone(),
+                names.shown(&row.place),
+                row.image.clone(),
+            ]);
+        }
+        page.table(table);
+        page
     }
-    table.print(out);
 }
 
 #[cfg(test)]

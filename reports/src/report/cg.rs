@@ -2,15 +2,49 @@
 
 use std::collections::BTreeMap;
 
+use protocol::Kinds;
 use serde::Serialize;
 
-use super::{finish_rows, nothing};
-use crate::args::Format;
-use crate::failure::Failure;
+use super::nothing;
+use super::paths::{self, Direction};
+use crate::args::OneFunction;
 use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{percent, rounded};
 use crate::symbols::FunctionId;
 use crate::view::{Heat, View};
+
+/// Who calls a function from where, in percent of the time in it.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Cg {
+    #[command(flatten)]
+    of: OneFunction,
+    /// A tree of what is called, from call stacks (`vcpid record --frames`).
+    #[arg(long)]
+    tree: bool,
+    /// A tree of who calls, from call stacks.
+    #[arg(long, conflicts_with = "tree")]
+    up: bool,
+}
+
+impl Cg {
+    /// The tree that is asked for.
+    fn tree(&self) -> Option<Direction> {
+        match (self.tree, self.up) {
+            (true, _) => Some(Direction::Down),
+            (false, true) => Some(Direction::Up),
+            (false, false) => None,
+        }
+    }
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Callers {
+    rows: Vec<Row>,
+}
 
 /// One caller of one function.
 #[derive(Debug, Serialize)]
@@ -27,8 +61,34 @@ struct Row {
 /// Call site, where known, and the time under it.
 type Site = (Option<usize>, Heat);
 
-/// The report.
-pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
+impl Query for Cg {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            kinds: Kinds {
+                cycles: true,
+                stacks: self.tree().is_some(),
+                ..NO_ROWS
+            },
+            ..Needs::ROWS
+        }
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        if let Some(direction) = self.tree() {
+            return paths::answer(view, direction);
+        }
+        let mut rows = rows(view);
+        if rows.is_empty() {
+            return Err(nothing("samples"));
+        }
+        view.keep_first(&mut rows);
+        Ok(Box::new(Callers { rows }))
+    }
+}
+
+/// All rows, those of the hottest functions first.
+fn rows(view: &View<'_>) -> Vec<Row> {
     let mut callers: BTreeMap<FunctionId, BTreeMap<Option<usize>, Heat>> = BTreeMap::new();
     for row in &view.profile.cycles {
         if let Some(function) = view.symbols.function_of(row.pc)
@@ -73,25 +133,28 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
             });
         }
     }
-    if rows.is_empty() {
-        return Err(nothing("samples"));
-    }
-    let names = view.names;
-    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
+    rows
 }
 
-fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
-    out.push_str("Of the time in each function, the share under each call site (samples).\n\n");
-    for row in rows {
-        let from = match (&row.caller, &row.call_site) {
-            (Some(caller), Some(site)) => format!("{} ({site})", names.shown(caller)),
-            _ => "unknown callers".to_owned(),
-        };
-        out.push_str(&format!(
-            "{} {:.1}% from {from}  [{}]\n",
-            names.shown(&row.function),
-            row.percent,
-            row.samples
-        ));
+impl Model for Callers {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text("Of the time in each function, the share under each call site (samples).");
+        page.gap();
+        for row in &self.rows {
+            let from = match (&row.caller, &row.call_site) {
+                (Some(caller), Some(site)) => format!("{} ({site})", names.shown(caller)),
+                _ => "unknown callers".to_owned(),
+            };
+            let function = names.shown(&row.function);
+            page.item(
+                0,
+                format!(
+                    "{function} {:.1}% from {from}  [{}]",
+                    row.percent, row.samples
+                ),
+            );
+        }
+        page
     }
 }

@@ -1,44 +1,95 @@
 //! `list`: the instructions of a function with cycles and value profiles.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use iced_x86::Instruction;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{JsonShare, JsonSite, finish, json_shares, nothing, shares_text, threshold_text};
-use crate::args::Format;
+use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, threshold_text};
+use crate::args::{Common, OneFunction};
 use crate::callee::{Callees, not_known};
-use crate::code::{Disassembler, Mode, Spacing};
+use crate::code::{Disassembler, Mode, Spacing, direct_target};
 use crate::dwarf;
 use crate::failure::Failure;
-use crate::listing::{Line, lines};
+use crate::listing::lines;
 use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, Needs, Query};
 use crate::render::{Align, Table, clean, count, counted, cycles, percent, rounded, whole};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
 use crate::values::is_destination;
 use crate::view::{Base, Heat, Values, View};
 
-/// How to list.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Options {
-    /// Keep the values of different callers apart.
-    pub(crate) by_caller: bool,
-    /// Values shown per parameter in text.
-    pub(crate) values: usize,
-    /// Leave nothing out of the text.
-    pub(crate) all: bool,
+/// The instructions of a function with cycles, samples and the values they produced.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    of: OneFunction,
+    /// Show the values of each call site of the function separately.
+    #[arg(long)]
+    by_caller: bool,
+    /// Values shown for each instruction in text.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    values: usize,
+    /// Show every instruction, also where many in a row were neither sampled nor reached.
+    #[arg(long)]
+    all: bool,
 }
 
 /// As many instructions in a row, none of which was sampled or reached, are listed in text.
 const QUIET: usize = 6;
 
-/// One instruction in JSON.
-#[derive(Debug, Serialize)]
-struct Row {
+/// The answer.
+#[derive(Debug)]
+struct Listings {
+    functions: Vec<Listing>,
+    options: List,
+}
+
+/// A function with its instructions.
+#[derive(Debug)]
+struct Listing {
+    name: String,
     image: String,
     build_id: Option<String>,
-    function: String,
+    start: Option<u64>,
+    mode: Mode,
+    /// Of all cycles.
+    percent: f64,
+    samples: u64,
+    lines: Vec<Line>,
+}
+
+/// An instruction of a listing.
+#[derive(Debug)]
+struct Line {
+    address: u64,
+    instruction: Option<Instruction>,
+    /// What a direct branch goes to.
+    target: Option<String>,
+    heat: Heat,
+    place: Place,
+    /// The source line there.
+    source: Option<String>,
+    profiles: Vec<Profile>,
+}
+
+/// The values of one parameter.
+#[derive(Debug)]
+struct Profile {
+    values: Values,
+    caller: Option<JsonSite>,
+}
+
+/// One instruction in JSON.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    image: &'a str,
+    build_id: Option<&'a str>,
+    function: &'a str,
     address: String,
     offset: Option<u64>,
     text: Option<String>,
@@ -46,20 +97,20 @@ struct Row {
     cycle_samples: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    inlined: Vec<String>,
-    profiles: Vec<JsonProfile>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    inlined: &'a [String],
+    profiles: &'a [Profile],
 }
 
 /// One value profile in JSON.
 #[derive(Debug, Serialize)]
-struct JsonProfile {
-    parameter: String,
+struct JsonProfile<'a> {
+    parameter: &'a str,
     /// For arguments: `true`, or `null` where it is not known whether they are live.
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<Value>,
     base: Base,
-    caller: Option<JsonSite>,
+    caller: &'a Option<JsonSite>,
     reached: u64,
     unknown: u64,
     samples: u64,
@@ -69,47 +120,58 @@ struct JsonProfile {
     values: Vec<JsonShare>,
 }
 
-/// The report.
-pub(crate) fn report(
-    view: &mut View<'_>,
-    options: Options,
-    format: Format,
-) -> Result<String, Failure> {
-    let functions: Vec<FunctionId> = view
-        .selected()
-        .map(|ids| ids.iter().copied().collect())
-        .unwrap_or_default();
-    let by_pc = profiles(view, options);
-    let mut rows = Vec::new();
-    let mut text = String::new();
-    for id in functions {
-        let lines = lines(view, id);
-        if lines.is_empty() {
-            continue;
-        }
-        match format {
-            Format::Json => rows.extend(json_rows(view, id, &lines, &by_pc)),
-            Format::Text => {
-                if !text.is_empty() {
-                    text.push('\n');
-                }
-                function_text(view, id, &lines, &by_pc, options, &mut text);
-            }
+impl List {
+    /// Whether it is of the function of this name.
+    #[cfg(test)]
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        self.of.name() == Some(name)
+    }
+}
+
+impl Query for List {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            others: self.by_caller,
+            ..Needs::ROWS
         }
     }
-    match format {
-        Format::Text if text.is_empty() => Err(nothing("instructions")),
-        Format::Text => Ok(text),
-        Format::Json if rows.is_empty() => Err(nothing("instructions")),
-        Format::Json => finish(&rows, format, |_, _| {}),
+
+    fn check(&self, common: &Common) -> Result<(), Failure> {
+        if self.of.name().or(common.only_function.as_deref()).is_none() {
+            return Err(Failure::Usage(
+                "list: which function? (`vcpi top` names the hot ones)".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let functions: Vec<FunctionId> = view
+            .selected()
+            .map(|ids| ids.iter().copied().collect())
+            .unwrap_or_default();
+        let by_pc = profiles(view, self.by_caller);
+        let mut sources = Sources::default();
+        let listings = functions
+            .into_iter()
+            .filter_map(|id| listing(view, id, &by_pc, &mut sources));
+        let functions: Vec<Listing> = listings.collect();
+        if functions.is_empty() {
+            return Err(nothing("instructions"));
+        }
+        Ok(Box::new(Listings {
+            functions,
+            options: self.clone(),
+        }))
     }
 }
 
 /// The value profiles of each PC. Of a function's arguments only the live ones, as
 /// in the report about them, and no result of a function that is declared to have none or to leave
 /// it elsewhere: the rest is what happened to be in the registers.
-fn profiles(view: &mut View<'_>, options: Options) -> BTreeMap<usize, Vec<Values>> {
-    let all = view.values(options.by_caller);
+pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, Vec<Values>> {
+    let all = view.values(by_caller);
     let entries: BTreeSet<usize> = all
         .iter()
         .filter(|values| values.is_argument())
@@ -171,12 +233,6 @@ fn rank(parameter: &str) -> u8 {
     }
 }
 
-fn heat(view: &View<'_>, line: &Line) -> Heat {
-    line.pc
-        .and_then(|pc| view.heat.get(pc).copied())
-        .unwrap_or_default()
-}
-
 /// The name behind a direct branch's target.
 fn name_target(view: &mut View<'_>, image: usize, function: FunctionId, target: u64) -> String {
     match view.symbols.function(function) {
@@ -191,11 +247,6 @@ fn name_target(view: &mut View<'_>, image: usize, function: FunctionId, target: 
     }
 }
 
-fn places(view: &View<'_>, image: usize, lines: &[Line]) -> Vec<Place> {
-    let addresses: Vec<u64> = lines.iter().map(|line| line.address).collect();
-    view.symbols.places(image, &addresses)
-}
-
 fn source_text(place: &Place) -> Option<String> {
     let file = place.file.as_ref()?.display();
     Some(match place.line {
@@ -204,134 +255,199 @@ fn source_text(place: &Place) -> Option<String> {
     })
 }
 
-fn json_rows(
+/// A function with its instructions, if there are any.
+fn listing(
     view: &mut View<'_>,
     id: FunctionId,
-    lines: &[Line],
     by_pc: &BTreeMap<usize, Vec<Values>>,
-) -> Vec<Row> {
-    let Some(function) = view.symbols.function(id).cloned() else {
-        return Vec::new();
-    };
-    let places = places(view, function.image, lines);
-    let mut disassembler = Disassembler::new(Spacing::Json);
-    let image = view.profile.images.get(function.image);
-    let mut rows = Vec::new();
-    for (line, place) in lines.iter().zip(places) {
-        let heat = heat(view, line);
-        let profiles = line
-            .pc
-            .and_then(|pc| by_pc.get(&pc))
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        rows.push(Row {
-            image: view.image_path(function.image).to_owned(),
-            build_id: image.and_then(|image| image.build_id.clone()),
-            function: function.name.clone(),
-            address: format!("0x{:x}", line.address),
-            offset: function
-                .start
-                .and_then(|start| line.address.checked_sub(start)),
-            text: line.instruction.map(|instruction| {
-                disassembler.text(&instruction, |target| {
-                    Some(name_target(view, function.image, id, target))
-                })
-            }),
-            cycles: whole(heat.cycles),
-            cycle_samples: heat.samples,
-            source: source_text(&place),
-            inlined: place.inlined,
-            profiles: profiles
-                .iter()
-                .map(|values| json_profile(view, values))
-                .collect(),
+    sources: &mut Sources,
+) -> Option<Listing> {
+    let function = view.symbols.function(id)?.clone();
+    let code = lines(view, id);
+    if code.is_empty() {
+        return None;
+    }
+    let addresses: Vec<u64> = code.iter().map(|line| line.address).collect();
+    let places = view.symbols.places(function.image, &addresses);
+    let mut sum = Heat::default();
+    let mut lines = Vec::with_capacity(code.len());
+    for (line, place) in code.iter().zip(places) {
+        let heat = line.pc.and_then(|pc| view.heat.get(pc).copied());
+        let heat = heat.unwrap_or_default();
+        sum.add(heat);
+        let target = line.instruction.as_ref().and_then(direct_target);
+        let of_line = line.pc.and_then(|pc| by_pc.get(&pc));
+        let profile = |values: &Values| Profile {
+            values: values.clone(),
+            caller: values.caller.map(|pc| JsonSite::new(view, pc)),
+        };
+        let profiles = of_line.into_iter().flatten().map(profile).collect();
+        lines.push(Line {
+            address: line.address,
+            instruction: line.instruction,
+            target: target.map(|target| name_target(view, function.image, id, target)),
+            heat,
+            source: sources.at(&place),
+            place,
+            profiles,
         });
     }
-    rows
+    let image = view.profile.images.get(function.image);
+    Some(Listing {
+        image: view.image_path(function.image).to_owned(),
+        build_id: image.and_then(|image| image.build_id.clone()),
+        start: function.start,
+        mode: view.symbols.mode(function.image),
+        percent: percent(sum.cycles, view.total().cycles),
+        samples: sum.samples,
+        lines,
+        name: function.name,
+    })
 }
 
-fn json_profile(view: &View<'_>, values: &Values) -> JsonProfile {
-    JsonProfile {
-        parameter: values.parameter.clone(),
-        live: values.is_argument().then_some(match values.live {
-            true => Value::Bool(true),
-            false => Value::Null,
-        }),
-        base: values.base,
-        caller: values.caller.map(|pc| JsonSite::new(view, pc)),
-        reached: values.reached,
-        unknown: values.unknown,
-        samples: values.samples(),
-        windows: values.windows,
-        distinct: values.shares.len(),
-        threshold: rounded(values.threshold, 3),
-        values: json_shares(values, values.class()),
+impl Serialize for Listings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut disassembler = Disassembler::new(Spacing::Json);
+        let rows = self.functions.iter().flat_map(|of| {
+            let lines = of.lines.iter();
+            lines.map(move |line| (of, line))
+        });
+        serializer.collect_seq(rows.map(|(of, line)| {
+            Row {
+                image: &of.image,
+                build_id: of.build_id.as_deref(),
+                function: &of.name,
+                address: format!("0x{:x}", line.address),
+                offset: of.start.and_then(|start| line.address.checked_sub(start)),
+                text: line
+                    .instruction
+                    .map(|instruction| disassembler.text(&instruction, |_| line.target.clone())),
+                cycles: whole(line.heat.cycles),
+                cycle_samples: line.heat.samples,
+                source: source_text(&line.place),
+                inlined: &line.place.inlined,
+                profiles: &line.profiles,
+            }
+        }))
     }
 }
 
-fn function_text(
-    view: &mut View<'_>,
-    id: FunctionId,
-    lines: &[Line],
-    by_pc: &BTreeMap<usize, Vec<Values>>,
-    options: Options,
-    out: &mut String,
-) {
-    let Some(function) = view.symbols.function(id).cloned() else {
-        return;
-    };
-    heading(view, id, lines, out);
-    let mut table = Table::new(&[
-        ("cycles", Align::Right),
-        ("s#", Align::Right),
-        ("v#", Align::Right),
-        ("1/p", Align::Right),
-        ("address", Align::Right),
-        ("instruction", Align::Left),
-        ("value profile", Align::Left),
-    ]);
-    let places = places(view, function.image, lines);
-    let mut disassembler = Disassembler::new(Spacing::Text);
-    let mut last = Place::default();
-    let mut sources = Sources::default();
-    let quiet = if options.all {
-        vec![0; lines.len()]
-    } else {
-        quiet_runs(view, lines, by_pc)
-    };
-    let mut skip = 0;
-    for ((line, place), run) in lines.iter().zip(places).zip(quiet) {
-        if skip > 0 {
-            skip -= 1;
-            continue;
-        }
-        if run > QUIET {
-            table.line(&format!("  ... {run} instructions without samples"));
-            skip = run - 1;
-            continue;
-        }
-        if place != last {
-            if let Some(text) = place_line(&place, view.names, &mut sources) {
-                table.line(&text);
-            }
-            last = place;
-        }
-        let text = match line.instruction {
-            Some(instruction) => disassembler.text(&instruction, |target| {
-                let name = name_target(view, function.image, id, target);
-                Some(view.names.shown(&name))
+impl Serialize for Profile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let values = &self.values;
+        let profile = JsonProfile {
+            parameter: &values.parameter,
+            live: values.is_argument().then_some(match values.live {
+                true => Value::Bool(true),
+                false => Value::Null,
             }),
-            None => "?".to_owned(),
+            base: values.base,
+            caller: &self.caller,
+            reached: values.reached,
+            unknown: values.unknown,
+            samples: values.samples(),
+            windows: values.windows,
+            distinct: values.shares.len(),
+            threshold: rounded(values.threshold, 3),
+            values: json_shares(values, values.class()),
         };
-        let profiles = line
-            .pc
-            .and_then(|pc| by_pc.get(&pc))
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let cycles = cycles(heat(view, line).cycles);
-        let address = format!("0x{:x}", line.address);
-        let Some((first, rest)) = profiles.split_first() else {
-            let blank = String::new;
+        profile.serialize(serializer)
+    }
+}
+
+/// What stands above each function's instructions.
+const ABOUT: &str = "\
+    Shares are of the values known in windows,\n\
+    which begin where time is spent: of time, not of executions where it does not say so.\n\
+    s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
+    from..to%: less than 90% known, the unknown may be this value or not.";
+
+impl Model for Listings {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        for (index, function) in self.functions.iter().enumerate() {
+            if index > 0 {
+                page.gap();
+            }
+            page.text(function.heading());
+            page.gap();
+            page.table(function.table(&self.options, names));
+        }
+        page
+    }
+}
+
+impl Line {
+    /// Whether it was neither sampled nor reached.
+    fn is_quiet(&self) -> bool {
+        self.heat.samples == 0 && self.profiles.is_empty()
+    }
+}
+
+impl Listing {
+    fn heading(&self) -> String {
+        let build = self.build_id.as_deref();
+        let build = build.map(|id| format!(", build id {id}"));
+        let mode = match self.mode {
+            Mode::Long => "",
+            Mode::Compatibility => ", 32-bit code",
+        };
+        format!(
+            "{}  ({}{}{mode})\n{:.1}% of all cycles, {}. {ABOUT}",
+            clean(&self.name),
+            clean(&self.image),
+            build.unwrap_or_default(),
+            self.percent,
+            counted(self.samples, "sample"),
+        )
+    }
+
+    fn table(&self, options: &List, names: Names) -> Table {
+        let mut table = Table::new(&[
+            ("cycles", Align::Right),
+            ("s#", Align::Right),
+            ("v#", Align::Right),
+            ("1/p", Align::Right),
+            ("address", Align::Right),
+            ("instruction", Align::Left),
+            ("value profile", Align::Left),
+        ]);
+        let mut disassembler = Disassembler::new(Spacing::Text);
+        let mut last = &Place::default();
+        let runs = self.lines.chunk_by(|a, b| a.is_quiet() && b.is_quiet());
+        for run in runs {
+            let is_quiet = run.len() > QUIET && run.iter().all(Line::is_quiet);
+            if is_quiet && !options.all {
+                table.line(&format!("  ... {} instructions without samples", run.len()));
+                continue;
+            }
+            for line in run {
+                if line.place != *last {
+                    if let Some(text) = line.place_text(names) {
+                        table.line(&text);
+                    }
+                    last = &line.place;
+                }
+                let text = match line.instruction {
+                    Some(instruction) => disassembler.text(&instruction, |_| {
+                        line.target.as_ref().map(|target| names.shown(target))
+                    }),
+                    None => "?".to_owned(),
+                };
+                line.add_to(&mut table, text, options.values, names);
+            }
+        }
+        table
+    }
+}
+
+impl Line {
+    /// Its rows: with the first profile, and one for each further one.
+    fn add_to(&self, table: &mut Table, text: String, most: usize, names: Names) {
+        let cycles = cycles(self.heat.cycles);
+        let address = format!("0x{:x}", self.address);
+        let blank = String::new;
+        let Some((first, rest)) = self.profiles.split_first() else {
             table.row(vec![
                 cycles,
                 blank(),
@@ -341,147 +457,92 @@ fn function_text(
                 text,
                 blank(),
             ]);
-            continue;
+            return;
         };
-        table.row(cells(view, first, options, [cycles, address, text]));
-        for values in rest {
-            table.row(cells(view, values, options, Default::default()));
+        table.row(first.cells([cycles, address, text], most, names));
+        for profile in rest {
+            table.row(profile.cells(Default::default(), most, names));
         }
     }
-    table.print(out);
-}
 
-/// For each line that begins a run of instructions without samples and values: the length of
-/// the run; 0 for the other lines.
-fn quiet_runs(view: &View<'_>, lines: &[Line], by_pc: &BTreeMap<usize, Vec<Values>>) -> Vec<usize> {
-    let is_quiet = |line: &Line| {
-        heat(view, line).samples == 0 && line.pc.is_none_or(|pc| !by_pc.contains_key(&pc))
-    };
-    let mut runs = vec![0; lines.len()];
-    let mut start = None;
-    for (index, line) in lines.iter().enumerate() {
-        if is_quiet(line) {
-            runs[*start.get_or_insert(index)] += 1;
-        } else {
-            start = None;
-        }
-    }
-    runs
-}
-
-fn heading(view: &View<'_>, id: FunctionId, lines: &[Line], out: &mut String) {
-    let Some(function) = view.symbols.function(id) else {
-        return;
-    };
-    let mut sum = Heat::default();
-    for line in lines {
-        sum.add(heat(view, line));
-    }
-    let build = view
-        .profile
-        .images
-        .get(function.image)
-        .and_then(|image| image.build_id.as_deref())
-        .map(|id| format!(", build id {id}"))
-        .unwrap_or_default();
-    let mode = match view.symbols.mode(function.image) {
-        Mode::Long => "",
-        Mode::Compatibility => ", 32-bit code",
-    };
-    out.push_str(&format!(
-        "{}  ({}{build}{mode})\n{:.1}% of all cycles, {}. Shares are of the values known in windows,\n\
-         which begin where time is spent: of time, not of executions where it does not say so.\n\
-         s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
-         from..to%: less than 90% known, the unknown may be this value or not.\n\n",
-        clean(&function.name),
-        clean(view.image_path(function.image)),
-        percent(sum.cycles, view.total().cycles),
-        counted(sum.samples, "sample"),
-    ));
-}
-
-/// One line of the table: an instruction with its first profile, or a further one.
-fn cells(
-    view: &View<'_>,
-    values: &Values,
-    options: Options,
-    [cycles, address, text]: [String; 3],
-) -> Vec<String> {
-    let from = match values.caller {
-        Some(pc) => format!(
-            " from {} ({})",
-            view.names.shown(&view.symbols.name_of(pc)),
-            view.address(pc)
-        ),
-        None => String::new(),
-    };
-    let shares = shares_text(values, values.class(), options.values);
-    vec![
-        cycles,
-        count(values.samples()),
-        values.shares.len().to_string(),
-        threshold_text(values.threshold),
-        address,
-        text,
-        format!(
-            "{}{}{from}{}: {shares}",
-            values.parameter,
-            if values.live { "" } else { "?" },
-            values.base.words(),
-        ),
-    ]
-}
-
-/// The source line above the instructions made from it.
-fn place_line(place: &Place, names: Names, sources: &mut Sources) -> Option<String> {
-    let mut text = source_text(place)?;
-    if !place.inlined.is_empty() {
-        let inlined = place.inlined.iter().map(|name| names.shown(name));
+    /// The source line above the instructions made from it.
+    fn place_text(&self, names: Names) -> Option<String> {
+        let mut text = source_text(&self.place)?;
+        let inlined = self.place.inlined.iter().map(|name| names.shown(name));
         let inlined: Vec<String> = inlined.collect();
-        text.push_str(&format!(" (inlined: {})", inlined.join(" > ")));
+        if !inlined.is_empty() {
+            text.push_str(&format!(" (inlined: {})", inlined.join(" > ")));
+        }
+        if let Some(source) = &self.source {
+            text.push_str("  ");
+            text.push_str(source);
+        }
+        Some(text)
     }
-    if let Some(source) = place
-        .file
-        .as_deref()
-        .zip(place.line)
-        .and_then(|(f, l)| sources.line(f, l))
-    {
-        text.push_str("  ");
-        text.push_str(source);
+}
+
+impl Profile {
+    /// One line of the table.
+    fn cells(
+        &self,
+        [cycles, address, text]: [String; 3],
+        most: usize,
+        names: Names,
+    ) -> Vec<String> {
+        let values = &self.values;
+        let from = match &self.caller {
+            Some(site) => format!(" from {} ({})", names.shown(&site.function), site.address),
+            None => String::new(),
+        };
+        let shares = shares_text(values, values.class(), most);
+        vec![
+            cycles,
+            count(values.samples()),
+            values.shares.len().to_string(),
+            threshold_text(values.threshold),
+            address,
+            text,
+            format!(
+                "{}{}{from}{}: {shares}",
+                values.parameter,
+                if values.live { "" } else { "?" },
+                values.base.words(),
+            ),
+        ]
     }
-    Some(text)
 }
 
 /// Source files, read once.
 #[derive(Default)]
 struct Sources {
-    files: BTreeMap<std::path::PathBuf, Vec<String>>,
+    files: BTreeMap<PathBuf, Vec<String>>,
 }
 
 impl Sources {
     /// Largest source file that is read, in bytes.
     const MAX: u64 = 16 << 20;
 
-    fn line(&mut self, file: &std::path::Path, line: u32) -> Option<&str> {
-        let lines = self.files.entry(file.to_owned()).or_insert_with(|| {
-            // What debug information names need not be a file, or small.
-            let small = std::fs::metadata(file).is_ok_and(|metadata| {
-                metadata.is_file() && (1..=Self::MAX).contains(&metadata.len())
-            });
-            let text = if small {
-                std::fs::read(file).unwrap_or_default()
-            } else {
-                Vec::new()
-            };
-            String::from_utf8_lossy(&text)
-                .lines()
-                .map(|line| line.trim().to_owned())
-                .collect()
-        });
+    /// The line at a place, if there is something on it.
+    fn at(&mut self, place: &Place) -> Option<String> {
+        let (file, line) = place.file.as_deref().zip(place.line)?;
+        let lines = self
+            .files
+            .entry(file.to_owned())
+            .or_insert_with(|| read(file));
         let index = usize::try_from(line).ok()?.checked_sub(1)?;
-        lines
-            .get(index)
-            .map(String::as_str)
-            .filter(|line| !line.is_empty())
+        let line = lines.get(index).filter(|line| !line.is_empty());
+        line.cloned()
     }
+}
+
+/// The lines of a source file. What debug information names need not be a file, or small.
+fn read(file: &Path) -> Vec<String> {
+    let small = std::fs::metadata(file)
+        .is_ok_and(|metadata| metadata.is_file() && (1..=Sources::MAX).contains(&metadata.len()));
+    let text = match small {
+        true => std::fs::read(file).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    let text = String::from_utf8_lossy(&text);
+    text.lines().map(|line| line.trim().to_owned()).collect()
 }

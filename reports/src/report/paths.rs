@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use profiledb::{StackEnd, StackRow};
 use serde::Serialize;
 
-use super::{finish, nothing};
-use crate::args::Format;
-use crate::failure::Failure;
+use super::nothing;
 use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model};
 use crate::render::{counted, percent, rounded};
 use crate::symbols::FunctionId;
 use crate::view::{Heat, View, as_float};
@@ -72,17 +72,13 @@ struct Tree {
     /// Samples of these whose path has all its frames.
     whole: u64,
     nodes: Vec<Node>,
-    /// The text.
+    /// Lines of the text at most; `None`: all.
     #[serde(skip)]
-    lines: Vec<String>,
+    most: Option<usize>,
 }
 
 /// The report.
-pub(crate) fn report(
-    view: &mut View<'_>,
-    direction: Direction,
-    format: Format,
-) -> Result<String, Failure> {
+pub(crate) fn answer<'p>(view: &mut View<'p>, direction: Direction) -> Answer<'p> {
     let mut root = Sum::default();
     let mut whole = 0_u64;
     for row in &view.profile.stacks {
@@ -108,7 +104,7 @@ pub(crate) fn report(
         return Err(nothing("call stacks"));
     }
     let all = root.heat;
-    let mut tree = Tree {
+    let tree = Tree {
         direction: match direction {
             Direction::Down => "down",
             Direction::Up => "up",
@@ -117,15 +113,9 @@ pub(crate) fn report(
         samples: all.samples,
         whole,
         nodes: nodes(view, root.next, all.cycles),
-        lines: Vec::new(),
+        most: view.lines,
     };
-    if format == Format::Text {
-        lines(&tree.nodes, 0, view.names, &mut tree.lines);
-        let mut lines = std::mem::take(&mut tree.lines);
-        view.keep_first(&mut lines);
-        tree.lines = lines;
-    }
-    finish(&tree, format, text)
+    Ok(Box::new(tree))
 }
 
 /// The places on the way of a stack, as the tree has them from its root on; `None`: it is not asked
@@ -217,19 +207,36 @@ fn lines(nodes: &[Node], column: usize, names: Names, lines_of: &mut Vec<String>
     }
 }
 
-fn text(tree: &Tree, out: &mut String) {
-    out.push_str(match tree.direction {
-        "up" => "Who calls, from each function outwards, ",
-        _ => "What is called, from the outermost function inwards, ",
-    });
-    let whole = percent(as_float(tree.whole), as_float(tree.samples));
-    out.push_str(&format!(
-        "in percent of the time of\nthese call stacks: {}, {whole:.1}% of which have all their \
-         frames.\nNodes below {LEAST}% are left out.\n\n",
-        counted(tree.samples, "sample"),
-    ));
-    for line in &tree.lines {
-        out.push_str(line);
-        out.push('\n');
+impl Model for Tree {
+    fn page(&self, names: Names) -> Page {
+        let direction = match self.direction {
+            "up" => "Who calls, from each function outwards, ",
+            _ => "What is called, from the outermost function inwards, ",
+        };
+        let whole = percent(as_float(self.whole), as_float(self.samples));
+        let mut page = Page::default();
+        page.text(format!(
+            "{direction}in percent of the time of\nthese call stacks: {}, {whole:.1}% of which \
+             have all their frames.\nNodes below {LEAST}% are left out.",
+            counted(self.samples, "sample"),
+        ));
+        page.gap();
+        let mut shown = Vec::new();
+        lines(&self.nodes, 0, names, &mut shown);
+        let most = self.most.unwrap_or(usize::MAX);
+        let more = shown.len().saturating_sub(most);
+        for line in shown.into_iter().take(most) {
+            page.item(0, line);
+        }
+        if more > 0 {
+            page.item(
+                0,
+                format!(
+                    "({} left out by --lines)",
+                    counted(more as u64, "more line")
+                ),
+            );
+        }
+        page
     }
 }

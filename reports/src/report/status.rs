@@ -8,26 +8,33 @@ use profiledb::Profile;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::finish;
-use crate::args::Format;
 use crate::epochs::{self, Shown};
 use crate::failure::Failure;
+use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Account, Answer, Model};
 use crate::render::{clean, counted, percent, rounded, whole};
 use crate::time;
 use crate::view::as_float;
-use text::text;
+use text::table;
 
 type Counters = BTreeMap<String, u64>;
 
-/// The report in JSON; `null` is what the reader may not know, or nobody does.
+/// What was collected, and everything that was lost.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Status {}
+
+/// The answer; `null` in JSON is what the reader may not know, or nobody does.
 #[derive(Debug, Serialize)]
-struct Status {
+struct Collected<'p> {
     #[serde(flatten)]
     all: Figures,
     engine: String,
     clock: String,
     epochs: Vec<Value>,
     last_flush: Option<LastFlush>,
+    #[serde(skip)]
+    shown: Vec<Shown<'p>>,
 }
 
 /// What counters say.
@@ -59,34 +66,39 @@ struct LastFlush {
     figures: Figures,
 }
 
-/// The report; it takes the profile as it is, since counters belong to no PC. `served`: it comes
-/// from the service.
-pub(crate) fn report(profile: &Profile, served: bool, format: Format) -> Result<String, Failure> {
-    if profile.epochs.is_empty() && profile.counters.is_empty() {
-        return Err(Failure::Nothing("no epoch matches".to_owned()));
-    }
-    let epochs = epochs::of(profile, served);
-    let status = status(profile, &epochs);
-    finish(&status, format, |status, out| {
-        epochs::table(&epochs).print(out);
-        out.push('\n');
-        settings(&epochs, out);
-        mean_interval("on average", &status.all.intervals, out);
-        if let Some(last) = &status.last_flush {
-            let when = format!("in the last flush, of {:.0} s,", last.seconds);
-            mean_interval(&when, &last.figures.intervals, out);
+impl Account for Status {
+    fn answer<'p>(&self, profile: &'p Profile, served: bool) -> Answer<'p> {
+        if profile.epochs.is_empty() && profile.counters.is_empty() {
+            return Err(Failure::Nothing("no epoch matches".to_owned()));
         }
-        out.push('\n');
-        text(status, out);
-    })
+        Ok(Box::new(collected(profile, epochs::of(profile, served))))
+    }
 }
 
-fn status(profile: &Profile, epochs: &[Shown<'_>]) -> Status {
+impl Model for Collected<'_> {
+    fn page(&self, _names: Names) -> Page {
+        let mut page = Page::default();
+        page.table(epochs::table(&self.shown));
+        page.gap();
+        let mut lines = settings(&self.shown);
+        lines.extend(mean_interval("on average", &self.all.intervals));
+        if let Some(last) = &self.last_flush {
+            let when = format!("in the last flush, of {:.0} s,", last.seconds);
+            lines.extend(mean_interval(&when, &last.figures.intervals));
+        }
+        page.text(lines.join("\n"));
+        page.gap();
+        page.table(table(self));
+        page
+    }
+}
+
+fn collected<'p>(profile: &'p Profile, epochs: Vec<Shown<'p>>) -> Collected<'p> {
     let withheld = epochs::are_withheld(profile);
     // Of a single flush there is nothing to say twice.
     let latest = profile.latest.as_ref();
     let latest = latest.filter(|latest| !withheld && latest.counters != profile.counters);
-    Status {
+    Collected {
         all: Figures::of(&profile.counters, profile, withheld),
         engine: joined(profile.epochs.iter().map(|epoch| epoch.engine.as_str())),
         clock: joined(profile.epochs.iter().map(|epoch| epoch.clock.as_str())),
@@ -97,6 +109,7 @@ fn status(profile: &Profile, epochs: &[Shown<'_>]) -> Status {
             seconds: rounded(as_float(latest.ended.abs_diff(latest.started)) / 1e9, 3),
             figures: Figures::of(&latest.counters, profile, withheld),
         }),
+        shown: epochs,
     }
 }
 
@@ -230,7 +243,7 @@ fn overhead(counters: &Counters) -> Map<String, Value> {
 }
 
 /// The settings that epochs were collected with, each once.
-fn settings(epochs: &[Shown<'_>], out: &mut String) {
+fn settings(epochs: &[Shown<'_>]) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     for Shown { epoch, .. } in epochs {
         let line = format!(
@@ -244,24 +257,22 @@ fn settings(epochs: &[Shown<'_>], out: &mut String) {
             counted(u64::from(epoch.window), "instruction"),
         );
         if !seen.contains(&line) {
-            out.push_str(&line);
-            out.push('\n');
             seen.push(line);
         }
     }
+    seen
 }
 
 /// How far apart samples were in fact: a collector that is short of time takes fewer.
-fn mean_interval(when: &str, intervals: &Map<String, Value>, out: &mut String) {
+fn mean_interval(when: &str, intervals: &Map<String, Value>) -> Option<String> {
     let mean = intervals.get("mean").and_then(Value::as_f64);
     let unit = intervals.get("unit").and_then(Value::as_str);
     // Of several units no mean means anything.
     let unit = unit.filter(|unit| !unit.contains(','));
-    if let Some((mean, unit)) = mean.zip(unit) {
-        out.push_str(&format!(
-            "{when} there was one sample per {} {}\n",
-            whole(mean),
-            clean(unit)
-        ));
-    }
+    let (mean, unit) = mean.zip(unit)?;
+    let mean = whole(mean);
+    Some(format!(
+        "{when} there was one sample per {mean} {}",
+        clean(unit)
+    ))
 }

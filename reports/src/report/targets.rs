@@ -9,15 +9,31 @@ use std::collections::BTreeMap;
 use hotlist::weighted_interval;
 use iced_x86::FlowControl;
 use profiledb::CallRow;
+use protocol::Kinds;
 use serde::Serialize;
 
-use super::{JSON_VALUES, finish_rows, nothing, seen};
-use crate::args::Format;
+use super::{JSON_VALUES, nothing, seen};
+use crate::args::OneFunction;
 use crate::code::{decode, is_indirect};
-use crate::failure::Failure;
 use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, percent, rounded, whole};
 use crate::view::{Base, View};
+
+/// Targets of indirect calls and jumps.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Targets {
+    #[command(flatten)]
+    of: OneFunction,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Transfers {
+    rows: Vec<Row>,
+}
 
 /// One indirect call or jump.
 #[derive(Debug, Serialize)]
@@ -77,8 +93,33 @@ impl Sum {
 /// By the callee; `None`: it is not known.
 type Callees = BTreeMap<Option<usize>, Sum>;
 
-/// The report.
-pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Failure> {
+impl Query for Targets {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            kinds: Kinds {
+                values: true,
+                calls: true,
+                ..NO_ROWS
+            },
+            parameters: &["target"],
+            one_image: true,
+            ..Needs::ROWS
+        }
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let mut rows = rows(view);
+        if rows.is_empty() {
+            return Err(nothing("indirect calls or jumps"));
+        }
+        view.keep_first(&mut rows);
+        Ok(Box::new(Transfers { rows }))
+    }
+}
+
+/// All rows, those seen most first.
+fn rows(view: &mut View<'_>) -> Vec<Row> {
     let mut calls: BTreeMap<usize, Callees> = BTreeMap::new();
     for row in &view.profile.calls {
         if view.wants(row.site) && kind(view, row.site).is_some() {
@@ -119,11 +160,7 @@ pub(crate) fn report(view: &mut View<'_>, format: Format) -> Result<String, Fail
     }
     rows.retain(|row| row.reached >= view.min_samples);
     rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.place.cmp(&b.place)));
-    if rows.is_empty() {
-        return Err(nothing("indirect calls or jumps"));
-    }
-    let names = view.names;
-    finish_rows(view, rows, format, |rows, out| text(rows, names, out))
+    rows
 }
 
 fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<Row> {
@@ -199,44 +236,51 @@ pub(super) fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
     }
 }
 
-fn text(rows: &Vec<Row>, names: Names, out: &mut String) {
-    out.push_str(
-        "Indirect calls and jumps that windows came by, and where they went; percent is of the\n\
-         known targets, with a 95 % interval. Windows begin where time is spent: they count by their\n\
-         intervals, and those behind stalls in part. So this is not a count of executions.\n\n",
-    );
-    let mut table = Table::new(&[
-        ("percent", Align::Right),
-        ("between", Align::Right),
-        ("count", Align::Right),
-        ("target", Align::Left),
-        ("address", Align::Right),
-    ]);
-    for row in rows {
-        table.line(&format!(
-            "{} at {} in {} ({}), {} known, {} unknown",
-            row.kind,
-            row.address,
-            names.shown(&row.place),
-            row.image,
-            count(row.total),
-            count(row.unknown)
-        ));
-        for target in &row.targets {
-            table.row(vec![
-                format!("{:.1}", target.percent),
-                match (target.low, target.high) {
-                    (Some(low), Some(high)) => format!("{low:.1}-{high:.1}"),
-                    _ => "-".to_owned(),
-                },
-                count(target.count),
-                match &target.target {
-                    Some(name) => names.shown(name),
-                    None => "address in the process".to_owned(),
-                },
-                target.address.clone(),
-            ]);
+/// What stands above the rows.
+const ABOUT: &str = "\
+    Indirect calls and jumps that windows came by, and where they went; percent is of the\n\
+    known targets, with a 95 % interval. Windows begin where time is spent: they count by their\n\
+    intervals, and those behind stalls in part. So this is not a count of executions.";
+
+impl Model for Transfers {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text(ABOUT);
+        page.gap();
+        let mut table = Table::new(&[
+            ("percent", Align::Right),
+            ("between", Align::Right),
+            ("count", Align::Right),
+            ("target", Align::Left),
+            ("address", Align::Right),
+        ]);
+        for row in &self.rows {
+            table.line(&format!(
+                "{} at {} in {} ({}), {} known, {} unknown",
+                row.kind,
+                row.address,
+                names.shown(&row.place),
+                row.image,
+                count(row.total),
+                count(row.unknown)
+            ));
+            for target in &row.targets {
+                table.row(vec![
+                    format!("{:.1}", target.percent),
+                    match (target.low, target.high) {
+                        (Some(low), Some(high)) => format!("{low:.1}-{high:.1}"),
+                        _ => "-".to_owned(),
+                    },
+                    count(target.count),
+                    match &target.target {
+                        Some(name) => names.shown(name),
+                        None => "address in the process".to_owned(),
+                    },
+                    target.address.clone(),
+                ]);
+            }
         }
+        page.table(table);
+        page
     }
-    table.print(out);
 }

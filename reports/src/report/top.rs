@@ -2,15 +2,50 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::{Args, ValueEnum};
 use profiledb::Process;
+use protocol::Kinds;
 use serde::Serialize;
 
-use super::{finish_rows, nothing};
-use crate::args::{Format, TopBy};
-use crate::failure::Failure;
+use super::nothing;
 use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, counted, cycles, percent, rounded, whole};
 use crate::view::{Heat, View, as_float};
+
+/// Where the cycles are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Top {
+    /// What to add up by.
+    #[arg(long, value_enum, default_value_t = By::Function)]
+    by: By,
+}
+
+/// What `top` adds up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Executables, libraries and the kernel.
+    Image,
+    /// Functions.
+    Function,
+    /// Single instructions.
+    Instruction,
+    /// Processes.
+    Process,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Hottest {
+    rows: Vec<Row>,
+    #[serde(skip)]
+    by: By,
+    /// All that was collected.
+    #[serde(skip)]
+    total: Heat,
+}
 
 /// One line of the report.
 #[derive(Debug, Serialize)]
@@ -86,8 +121,36 @@ impl Program<'_> {
 /// The starts of the processes of a name and id.
 type Likeness<'p> = BTreeMap<(&'p str, u32), BTreeSet<u64>>;
 
-/// The report.
-pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<String, Failure> {
+impl Query for Top {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            kinds: Kinds {
+                cycles: true,
+                ..NO_ROWS
+            },
+            // Of what is told of one function, shares are of all.
+            one_function: false,
+            nameless: matches!(self.by, By::Image | By::Process),
+            ..Needs::ROWS
+        }
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let mut rows = rows(view, self.by);
+        if rows.is_empty() {
+            return Err(nothing("samples"));
+        }
+        view.keep_first(&mut rows);
+        Ok(Box::new(Hottest {
+            rows,
+            by: self.by,
+            total: view.total(),
+        }))
+    }
+}
+
+/// All rows, the hottest first.
+fn rows(view: &mut View<'_>, by: By) -> Vec<Row> {
     let profile = view.profile;
     let mut sums: BTreeMap<Key<'_>, Heat> = BTreeMap::new();
     for row in &profile.cycles {
@@ -95,10 +158,10 @@ pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<S
             continue;
         }
         let key = match by {
-            TopBy::Image => profile.pcs.get(row.pc).map(|pc| Key::Image(pc.image)),
-            TopBy::Function => view.symbols.function_of(row.pc).map(Key::Function),
-            TopBy::Instruction => Some(Key::Instruction(row.pc)),
-            TopBy::Process => {
+            By::Image => profile.pcs.get(row.pc).map(|pc| Key::Image(pc.image)),
+            By::Function => view.symbols.function_of(row.pc).map(Key::Function),
+            By::Instruction => Some(Key::Instruction(row.pc)),
+            By::Process => {
                 let process = profile.processes.get(row.process);
                 process.map(|process| Key::Process(Program::new(process)))
             }
@@ -124,17 +187,9 @@ pub(crate) fn report(view: &mut View<'_>, by: TopBy, format: Format) -> Result<S
             starts.insert(program.started);
         }
     }
-    let rows: Vec<Row> = sums
-        .iter()
+    sums.iter()
         .map(|(key, heat)| row(view, *key, *heat, total, &like))
-        .collect();
-    if rows.is_empty() {
-        return Err(nothing("samples"));
-    }
-    let names = view.names;
-    finish_rows(view, rows, format, |rows, out| {
-        text(rows, by, total, names, out);
-    })
+        .collect()
 }
 
 fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likeness<'_>) -> Row {
@@ -175,44 +230,49 @@ fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likene
     row
 }
 
-fn text(rows: &Vec<Row>, by: TopBy, total: Heat, names: Names, out: &mut String) {
-    out.push_str(&format!(
-        "{} cycles in {} (k, M, G, T: 10^3, 10^6, 10^9, 10^12)\n\n",
-        cycles(total.cycles),
-        counted(total.samples, "sample")
-    ));
-    let title = match by {
-        TopBy::Image => "image",
-        TopBy::Function => "function",
-        TopBy::Instruction => "instruction",
-        TopBy::Process => "process",
-    };
-    let mut columns = vec![
-        ("percent", Align::Right),
-        ("cycles", Align::Right),
-        ("samples", Align::Right),
-        (title, Align::Left),
-    ];
-    let located = matches!(by, TopBy::Function | TopBy::Instruction);
-    if located {
-        columns.push(("image", Align::Left));
-    }
-    let mut table = Table::new(&columns);
-    for row in rows {
-        let mut cells = vec![
-            format!("{:.2}", row.percent),
-            cycles(as_float(row.cycles)),
-            count(row.samples),
-            if located {
-                names.shown(&row.key)
-            } else {
-                row.key.clone()
-            },
+impl Model for Hottest {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text(format!(
+            "{} cycles in {} (k, M, G, T: 10^3, 10^6, 10^9, 10^12)",
+            cycles(self.total.cycles),
+            counted(self.total.samples, "sample")
+        ));
+        page.gap();
+        let title = match self.by {
+            By::Image => "image",
+            By::Function => "function",
+            By::Instruction => "instruction",
+            By::Process => "process",
+        };
+        let mut columns = vec![
+            ("percent", Align::Right),
+            ("cycles", Align::Right),
+            ("samples", Align::Right),
+            (title, Align::Left),
         ];
+        let located = matches!(self.by, By::Function | By::Instruction);
         if located {
-            cells.push(row.image.clone().unwrap_or_default());
+            columns.push(("image", Align::Left));
         }
-        table.row(cells);
+        let mut table = Table::new(&columns);
+        for row in &self.rows {
+            let mut cells = vec![
+                format!("{:.2}", row.percent),
+                cycles(as_float(row.cycles)),
+                count(row.samples),
+                if located {
+                    names.shown(&row.key)
+                } else {
+                    row.key.clone()
+                },
+            ];
+            if located {
+                cells.push(row.image.clone().unwrap_or_default());
+            }
+            table.row(cells);
+        }
+        page.table(table);
+        page
     }
-    table.print(out);
 }

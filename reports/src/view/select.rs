@@ -50,7 +50,10 @@ impl View<'_> {
     }
 
     /// The functions of the images asked for that pass a test.
-    fn matching(&self, test: impl Fn(FunctionId, &Function) -> bool) -> BTreeSet<FunctionId> {
+    pub(super) fn matching(
+        &self,
+        test: impl Fn(FunctionId, &Function) -> bool,
+    ) -> BTreeSet<FunctionId> {
         let in_images = |function: &Function| {
             self.images
                 .as_ref()
@@ -112,7 +115,10 @@ impl View<'_> {
         self.matching(|_, function| function.start.is_none() && is_image(function))
     }
 
-    fn names_of<'s>(&'s self, ids: &'s BTreeSet<FunctionId>) -> impl Iterator<Item = &'s str> {
+    pub(super) fn names_of<'s>(
+        &'s self,
+        ids: &'s BTreeSet<FunctionId>,
+    ) -> impl Iterator<Item = &'s str> {
         let functions = ids.iter().filter_map(|id| self.symbols.function(*id));
         functions.map(|function| function.name.as_str())
     }

@@ -53,7 +53,6 @@ fn usage_errors() {
         &["top", "--since", "12"],
         &["top", "--since", "today", "--until", "yesterday"],
         &["top", "--user", "no such user"],
-        &["diff", "a.db", "b.db"],
         &["export"],
         &["export", "no-such-kind"],
         &["export", "folded", "--format", "json"],

@@ -1,8 +1,11 @@
 //! The command line: exit codes, inputs, filters, hostile input.
 
+#[path = "../common/after.rs"]
+mod after;
 mod args;
 #[path = "../common/mod.rs"]
 mod common;
+mod diff;
 mod ends;
 mod filters;
 mod functions;

@@ -114,18 +114,25 @@ impl Fixture {
     }
 
     fn write_database(&self, hot: &str) {
-        let epoch = epoch(START, "fixture --loop", "ring");
-        let mut writer = Writer::create_epoch(&self.database(), &epoch).expect("creates");
-        for half in 0..2 {
-            let started = START + half * 60 * SECOND;
-            let flush = writer
-                .begin(started, started + 60 * SECOND)
-                .expect("begins");
-            Rows::new(flush, &self.image()).write(hot);
-        }
-        writer.end_epoch(START + 120 * SECOND).expect("ends");
-        writer.close().expect("closes");
+        write_epoch(&self.database(), |flush| {
+            Rows::new(flush, &self.image()).write(hot)
+        });
     }
+}
+
+/// Writes a database of two flushes.
+pub(crate) fn write_epoch(path: &Path, mut write: impl FnMut(Flush<'_>)) {
+    let epoch = epoch(START, "fixture --loop", "ring");
+    let mut writer = Writer::create_epoch(path, &epoch).expect("creates");
+    for half in 0..2 {
+        let started = START + half * 60 * SECOND;
+        let flush = writer
+            .begin(started, started + 60 * SECOND)
+            .expect("begins");
+        write(flush);
+    }
+    writer.end_epoch(START + 120 * SECOND).expect("ends");
+    writer.close().expect("closes");
 }
 
 /// The image: one executable segment, no sections, no build id.
@@ -162,12 +169,12 @@ fn image() -> Vec<u8> {
 }
 
 /// One flush being written; both flushes hold the same.
-struct Rows<'w> {
-    flush: Flush<'w>,
+pub(crate) struct Rows<'w> {
+    pub(crate) flush: Flush<'w>,
     fixture: ImageId,
-    process: ProcessId,
+    pub(crate) process: ProcessId,
     other: ProcessId,
-    user: SubjectId,
+    pub(crate) user: SubjectId,
     kernel: SubjectId,
 }
 
@@ -186,7 +193,7 @@ fn list(values: &[(u64, u64)]) -> Estimates<u64> {
 }
 
 impl<'w> Rows<'w> {
-    fn new(mut flush: Flush<'w>, image: &Path) -> Rows<'w> {
+    pub(crate) fn new(mut flush: Flush<'w>, image: &Path) -> Rows<'w> {
         let path = image.to_str().expect("is UTF-8").to_owned();
         let fixture = flush
             .image(&Image {
@@ -233,7 +240,7 @@ impl<'w> Rows<'w> {
         }
     }
 
-    fn pc(&mut self, address: u64) -> PcId {
+    pub(crate) fn pc(&mut self, address: u64) -> PcId {
         let bytes = CODE
             .iter()
             .find(|(of, _)| *of == address)
@@ -241,7 +248,7 @@ impl<'w> Rows<'w> {
         self.flush.pc(self.fixture, address, bytes).expect("pc")
     }
 
-    fn cycles(&mut self, address: u64, caller: Option<u64>, samples: u64) {
+    pub(crate) fn cycles(&mut self, address: u64, caller: Option<u64>, samples: u64) {
         let pc = self.pc(address);
         let caller = caller.map(|caller| self.pc(caller));
         self.flush
@@ -256,11 +263,17 @@ impl<'w> Rows<'w> {
             .expect("cycles");
     }
 
-    fn values(&mut self, address: u64, parameter: &str, unknown: u64, values: &[(u64, u64)]) {
+    pub(crate) fn values(
+        &mut self,
+        address: u64,
+        parameter: &str,
+        unknown: u64,
+        values: &[(u64, u64)],
+    ) {
         self.values_from(address, None, parameter, unknown, values);
     }
 
-    fn values_from(
+    pub(crate) fn values_from(
         &mut self,
         address: u64,
         caller: Option<u64>,
@@ -288,6 +301,16 @@ impl<'w> Rows<'w> {
     }
 
     fn write(mut self, hot: &str) {
+        self.write_symbols(hot);
+        self.write_cycles();
+        self.write_values();
+        self.write_control();
+        self.write_stacks();
+        self.write_counters();
+        self.flush.commit().expect("commits");
+    }
+
+    pub(crate) fn write_symbols(&mut self, hot: &str) {
         for (address, size, name) in [
             (0x1000, 0x17, "main"),
             (0x1020, 0x14, hot),
@@ -298,12 +321,6 @@ impl<'w> Rows<'w> {
                 .symbol(self.fixture, address, size, name)
                 .expect("symbol");
         }
-        self.write_cycles();
-        self.write_values();
-        self.write_control();
-        self.write_stacks();
-        self.write_counters();
-        self.flush.commit().expect("commits");
     }
 
     fn write_cycles(&mut self) {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use profiledb::Loss;
 use serde_json::{Map, Value};
 
-use super::{Counters, Figures, SHARES, Status};
+use super::{Collected, Counters, Figures, SHARES};
 use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
@@ -177,7 +177,8 @@ impl Rows {
     }
 }
 
-pub(super) fn text(status: &Status, out: &mut String) {
+/// All counters, in sections.
+pub(super) fn table(status: &Collected<'_>) -> Table {
     let all = &status.all;
     let last = status.last_flush.as_ref();
     let title = last.map(|last| format!("last {:.0} s", last.seconds));
@@ -226,7 +227,7 @@ pub(super) fn text(status: &Status, out: &mut String) {
         let last = last.and_then(|last| last.other.as_ref()?.get(kind));
         rows.section(kind, Some(counters), last, false);
     }
-    rows.table.print(out);
+    rows.table
 }
 
 /// What a counter says that its name does not, and what to do about it.

@@ -1,22 +1,59 @@
-//! The reports, one file each, and what several of them share.
+//! The reports, one file each, registered with two lines each, and what several of them share.
 
-pub(crate) mod args;
-pub(crate) mod blks;
-pub(crate) mod branches;
-pub(crate) mod cg;
-pub(crate) mod list;
-pub(crate) mod paths;
-pub(crate) mod status;
-pub(crate) mod targets;
-pub(crate) mod top;
+mod args;
+mod blks;
+mod branches;
+mod cg;
+mod copies;
+mod diff;
+mod list;
+mod paths;
+mod status;
+mod targets;
+mod top;
 
-use serde::Serialize;
+use clap::Subcommand;
+use serde::{Serialize, Serializer};
 
-use crate::args::Format;
 use crate::failure::Failure;
-use crate::render::{json, rounded, whole};
+use crate::query::Ask;
+use crate::render::{rounded, whole};
 use crate::values::{Class, JsonValue};
-use crate::view::{Share, Values, View};
+use crate::view::{Heat, Share, Values, View};
+
+/// Makes the commands of the reports. Each is a type with the options, whose comment is the help,
+/// and goes by what it is about.
+macro_rules! reports {
+    ($($about:ident $module:ident::$name:ident,)*) => {
+        /// The reports.
+        #[derive(Debug, Clone, Subcommand)]
+        pub(crate) enum Report {
+            $($name($module::$name),)*
+        }
+
+        impl Report {
+            /// The question.
+            pub(crate) fn ask(&self) -> Ask<'_> {
+                match self {
+                    $(Report::$name(report) => Ask::$about(report),)*
+                }
+            }
+        }
+    };
+}
+
+reports! {
+    Code top::Top,
+    Code list::List,
+    Code args::Args,
+    Code cg::Cg,
+    Code blks::Blks,
+    Code branches::Branches,
+    Code targets::Targets,
+    Code copies::Copies,
+    Two diff::Diff,
+    Counters status::Status,
+}
 
 /// A share as JSON has it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,6 +108,11 @@ fn is_supported(values: &Values, share: &Share) -> bool {
 /// in place of the share where less than 90 % is known: `(20.1..45.3% 0x4)`.
 /// Only supported shares are shown.
 fn shares_text(values: &Values, class: Class, most: usize) -> String {
+    shares_with(values, most, |value| class.text(value))
+}
+
+/// As [`shares_text`], with values in words of their own.
+fn shares_with(values: &Values, most: usize, text: impl Fn(u64) -> String) -> String {
     let frequent: Vec<&Share> = values
         .shares
         .iter()
@@ -80,7 +122,7 @@ fn shares_text(values: &Values, class: Class, most: usize) -> String {
         .iter()
         .take(most)
         .map(|share| {
-            let value = class.text(share.value);
+            let value = text(share.value);
             if values.mostly_known() {
                 format!("({:.1}% {value})", share.percent)
             } else {
@@ -123,32 +165,12 @@ impl JsonSite {
     }
 }
 
+/// Cycles as JSON has them.
+fn whole_cycles<S: Serializer>(heat: &Heat, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(whole(heat.cycles))
+}
+
 /// Nothing of what was asked for is in the profile.
 pub(crate) fn nothing(what: &str) -> Failure {
     Failure::Nothing(format!("the profile holds no {what} that match"))
-}
-
-/// The report of the first rows, as many as were asked for.
-fn finish_rows<T: Serialize>(
-    view: &mut View<'_>,
-    mut rows: Vec<T>,
-    format: Format,
-    text: impl FnOnce(&Vec<T>, &mut String),
-) -> Result<String, Failure> {
-    view.keep_first(&mut rows);
-    finish(&rows, format, text)
-}
-
-/// The report in the form asked for.
-fn finish<T: Serialize>(
-    rows: &T,
-    format: Format,
-    text: impl FnOnce(&T, &mut String),
-) -> Result<String, Failure> {
-    let mut out = String::new();
-    match format {
-        Format::Text => text(rows, &mut out),
-        Format::Json => json(rows, &mut out)?,
-    }
-    Ok(out)
 }

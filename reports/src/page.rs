@@ -1,0 +1,54 @@
+//! What an answer looks like to people, before a renderer gives it a form.
+
+use crate::render::Table;
+
+/// The parts of an answer, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    blocks: Vec<Block>,
+}
+
+/// A part of an answer.
+#[derive(Debug)]
+pub(crate) enum Block {
+    /// Lines that belong together.
+    Text(String),
+    /// Something to list, `depth` steps below what it belongs to.
+    Item {
+        /// 0 at the top.
+        depth: u8,
+        /// A single line.
+        text: String,
+    },
+    /// Rows and columns.
+    Table(Table),
+    /// What follows stands apart.
+    Gap,
+}
+
+impl Page {
+    /// The parts.
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Adds lines that belong together.
+    pub(crate) fn text(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Text(text.into()));
+    }
+
+    /// Adds a single line to a list.
+    pub(crate) fn item(&mut self, depth: u8, text: String) {
+        self.blocks.push(Block::Item { depth, text });
+    }
+
+    /// Adds rows and columns.
+    pub(crate) fn table(&mut self, table: Table) {
+        self.blocks.push(Block::Table(table));
+    }
+
+    /// Sets apart what follows.
+    pub(crate) fn gap(&mut self) {
+        self.blocks.push(Block::Gap);
+    }
+}

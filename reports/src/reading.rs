@@ -1,0 +1,307 @@
+//! From a question to its answer: what is read, what is said beside it, and what puts it into form.
+
+use profiledb::{Filter, Profile};
+
+use crate::args::Common;
+use crate::export::Asked;
+use crate::failure::Failure;
+use crate::query::{Account, Ask, Comparison, Model, Needs, Query, Side};
+use crate::render;
+use crate::source::{self, Loaded, Source};
+use crate::symbols;
+use crate::view::View;
+use crate::{absent, epochs, images, say, time};
+
+/// Notes on missing names that are printed before the rest is only counted.
+const MAX_NOTES: usize = 4;
+
+/// The report in the form asked for.
+///
+/// # Errors
+/// If there is none: see [`Failure`].
+pub(crate) fn report(ask: Ask<'_>, common: &Common) -> Result<String, Failure> {
+    match ask {
+        Ask::Code(query) => of_code(query, common),
+        Ask::Counters(account) => of_counters(account, common),
+        Ask::Two(comparison) => of_two(comparison, common),
+    }
+}
+
+fn of_code(query: &dyn Query, common: &Common) -> Result<String, Failure> {
+    let needs = query.needs();
+    let wanted = one_function(&needs, common)?;
+    query.check(common)?;
+    let filter = source::filter(common, &needs)?;
+    let source = source::source(common)?;
+    // Of one function its rows are enough. Whatever goes wrong then is told by a report of all.
+    if let Some(name) = wanted
+        && needs.one_function
+        && let Some(places) = source::places(&source, name, &needs, common)
+    {
+        let filter = Filter {
+            places: Some(places),
+            ..filter.clone()
+        };
+        let mut said = Said::Held(Vec::new());
+        let reading = Reading::new(&source, &filter, &needs, common);
+        if let Outcome::Found(answer) = reading.answer(query, &mut said) {
+            said.release();
+            return answer;
+        }
+    }
+    let reading = Reading::new(&source, &filter, &needs, common);
+    match reading.answer(query, &mut Said::AtOnce) {
+        Outcome::Found(answer) => answer,
+        Outcome::NotFound(failure) => Err(failure),
+    }
+}
+
+/// Writes a profile in the form of another tool.
+///
+/// # Errors
+/// If there is nothing to write, or it cannot be written.
+pub(crate) fn export(asked: &Asked, common: &Common) -> Result<(), Failure> {
+    asked.check(common)?;
+    let needs = asked.needs();
+    let filter = source::filter(common, &needs)?;
+    let source = source::source(common)?;
+    let reading = Reading::new(&source, &filter, &needs, common);
+    let mut write = |view: &mut View<'_>| asked.run(view).map(|()| String::new());
+    match reading.with_view(&mut write, &mut Said::AtOnce) {
+        Outcome::Found(written) => written.map(drop),
+        Outcome::NotFound(failure) => Err(failure),
+    }
+}
+
+fn of_counters(account: &dyn Account, common: &Common) -> Result<String, Failure> {
+    let needs = Needs::COUNTERS;
+    let filter = source::filter(common, &needs)?;
+    let source = source::source(common)?;
+    let mut said = Said::AtOnce;
+    let profile = Reading::new(&source, &filter, &needs, common).load(&mut said)?;
+    say_of_counters(&profile, common, &mut said);
+    in_form(
+        account.answer(&profile, source.is_service())?.as_ref(),
+        common,
+    )
+}
+
+fn of_two(comparison: &dyn Comparison, common: &Common) -> Result<String, Failure> {
+    let needs = comparison.needs();
+    one_function(&needs, common)?;
+    let [before, after] = comparison.sides()?;
+    let before = of_side(&before, &needs, common)?;
+    let after = of_side(&after, &needs, common)?;
+    let [mut before, mut after] = View::of_two([&before, &after], common, &needs)?;
+    let answer = comparison.answer(&mut before, &mut after)?;
+    // What holds for both is said once.
+    before.notes.retain(|note| !after.notes.contains(note));
+    let mut said = Said::AtOnce;
+    for view in [&mut before, &mut after] {
+        say_of_view(view, &mut said);
+    }
+    in_form(answer.as_ref(), common)
+}
+
+/// What was read of one of two profiles.
+fn of_side(side: &Side, needs: &Needs<'_>, common: &Common) -> Result<Profile, Failure> {
+    let mut common = common.clone();
+    if let Some(input) = &side.input {
+        common.input = vec![input.clone()];
+    }
+    if let Some(epoch) = side.epoch {
+        common.epoch = vec![epoch];
+    }
+    let filter = source::filter(&common, needs)?;
+    let source = source::source(&common)?;
+    Reading::new(&source, &filter, needs, &common).load(&mut Said::AtOnce)
+}
+
+/// The function that is asked for, in one way or the other.
+fn one_function<'a>(needs: &Needs<'a>, common: &'a Common) -> Result<Option<&'a str>, Failure> {
+    let (function, option) = (needs.function, common.only_function.as_deref());
+    if let (Some(one), Some(other)) = (function, option)
+        && one != other
+    {
+        return Err(Failure::Usage(format!(
+            "which function: '{one}', or '{other}' (--function)?"
+        )));
+    }
+    Ok(function.or(option))
+}
+
+/// An answer in the form asked for.
+fn in_form(model: &dyn Model, common: &Common) -> Result<String, Failure> {
+    common.format.renderer().render(model, common.names())
+}
+
+/// What is said beside a report.
+enum Said {
+    /// It goes out as it comes.
+    AtOnce,
+    /// It may yet be for nothing.
+    Held(Vec<String>),
+}
+
+impl Said {
+    fn push(&mut self, message: String) {
+        match self {
+            Said::AtOnce => say(&message),
+            Said::Held(messages) => messages.push(message),
+        }
+    }
+
+    fn release(self) {
+        if let Said::Held(messages) = self {
+            messages.iter().for_each(|message| say(message));
+        }
+    }
+}
+
+/// What came of reading for a report.
+enum Outcome {
+    /// What was asked for is there.
+    Found(Result<String, Failure>),
+    /// It is not in what was read.
+    NotFound(Failure),
+}
+
+/// One reading of one source.
+struct Reading<'r> {
+    source: &'r Source,
+    filter: &'r Filter,
+    needs: &'r Needs<'r>,
+    common: &'r Common,
+}
+
+impl<'r> Reading<'r> {
+    fn new(
+        source: &'r Source,
+        filter: &'r Filter,
+        needs: &'r Needs<'r>,
+        common: &'r Common,
+    ) -> Reading<'r> {
+        Reading {
+            source,
+            filter,
+            needs,
+            common,
+        }
+    }
+
+    /// The rows that the filter lets through, and what is to be said of them.
+    fn load(&self, said: &mut Said) -> Result<Profile, Failure> {
+        let Reading {
+            source,
+            filter,
+            needs,
+            common,
+        } = self;
+        let Loaded { profile, left_out } = source::load(source, filter, needs, common)?;
+        said.push(source::describe(source, &profile));
+        for what in &left_out {
+            said.push(format!("left out: {what}"));
+        }
+        say_of_times(&profile);
+        if absent::is_empty(&profile, needs) {
+            return Err(absent::explain(&profile, source, filter, common));
+        }
+        for id in absent::epochs_without_rows(&profile, filter) {
+            said.push(format!("nothing of epoch {id} is in this"));
+        }
+        if filter.is_timed()
+            && let Some(reach) = epochs::reach(&profile)
+        {
+            said.push(reach);
+        }
+        Ok(profile)
+    }
+
+    /// The report of what was read, and what is to be said beside it.
+    fn answer(&self, query: &dyn Query, said: &mut Said) -> Outcome {
+        let mut answer = |view: &mut View<'_>| in_form(query.answer(view)?.as_ref(), self.common);
+        self.with_view(&mut answer, said)
+    }
+
+    /// What `take` makes of what was read, and what is to be said beside it.
+    fn with_view(
+        &self,
+        take: &mut dyn FnMut(&mut View<'_>) -> Result<String, Failure>,
+        said: &mut Said,
+    ) -> Outcome {
+        let mut profile = match self.load(said) {
+            Ok(profile) => profile,
+            Err(failure) => return Outcome::NotFound(failure),
+        };
+        let offers = match self.needs.stubs {
+            true => symbols::recall_targets(&mut profile),
+            false => None,
+        };
+        let is_part = self.filter.places.is_some();
+        let mut view = match View::new(&profile, self.common, self.needs, is_part, offers) {
+            Ok(view) => view,
+            Err(failure) => return Outcome::NotFound(failure),
+        };
+        for sentence in images::missing(&profile, &self.common.image) {
+            said.push(sentence);
+        }
+        let taken = take(&mut view);
+        say_of_view(&mut view, said);
+        Outcome::Found(taken)
+    }
+}
+
+/// Says what an answer came with.
+fn say_of_view(view: &mut View<'_>, said: &mut Said) {
+    for note in std::mem::take(&mut view.notes) {
+        said.push(note);
+    }
+    say_of_names(view, said);
+}
+
+/// Says which images that the report is about cannot name their code.
+fn say_of_names(view: &View<'_>, said: &mut Said) {
+    let needed = view.images_needed();
+    let notes = view.symbols.notes().iter();
+    let notes: Vec<&String> = notes
+        .filter(|(image, _)| needed.contains(image))
+        .map(|(_, note)| note)
+        .collect();
+    for note in notes.iter().take(MAX_NOTES) {
+        said.push((*note).clone());
+    }
+    let more = notes.len().saturating_sub(MAX_NOTES);
+    if more > 0 {
+        let images = render::counted(more as u64, "more image");
+        said.push(format!("{images} without names"));
+    }
+}
+
+/// Says what a range of times cannot divide, where that is much.
+fn say_of_times(profile: &Profile) {
+    const MUCH: i64 = 600_000_000_000;
+    if let Some((from, to)) = profile.cut.filter(|(from, to)| to - from > MUCH) {
+        let (from, to) = (time::local(from), time::local(to));
+        say(&format!(
+            "what was collected from {from} to {to} has been added up: --since and --until take all \
+             of it, as of its end, or nothing"
+        ));
+    }
+}
+
+/// Says what the counters of a profile are not.
+fn say_of_counters(profile: &Profile, common: &Common, said: &mut Said) {
+    let by_row = !common.pid.is_empty()
+        || !common.user.is_empty()
+        || common.only_function.is_some()
+        || !common.image.is_empty();
+    if by_row {
+        let why = "counters are kept for the whole collection: --pid, --user, --image and \
+                   --function do not apply";
+        said.push(why.to_owned());
+    }
+    if epochs::are_withheld(profile) {
+        let why = "the samples are yours; what else the service counts is for root and its group";
+        said.push(why.to_owned());
+    }
+}

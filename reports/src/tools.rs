@@ -1,0 +1,82 @@
+//! What `vcpi` does beside reporting.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::args::{self, Common};
+use crate::failure::Failure;
+use crate::{export, reading};
+
+/// Commands that are no reports.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Tool {
+    /// Write a database anew in the newest layout: the same reports, far fewer bytes where an older
+    /// version wrote it.
+    Convert {
+        /// The database.
+        #[arg(value_name = "OLD")]
+        old: PathBuf,
+        /// Where to write it; what is there already is left alone.
+        #[arg(short, long, value_name = "NEW")]
+        output: PathBuf,
+        /// Write a row for each count and value instead, to be asked with SQL: many times larger.
+        #[arg(long)]
+        unpack: bool,
+    },
+    /// Write the manual pages and the shells' completions of this program: how it is packaged.
+    #[command(name = "__document", hide = true)]
+    Document {
+        /// An existing folder.
+        folder: PathBuf,
+    },
+    /// Write the profile in the form of another tool.
+    Export {
+        /// The form, and its options.
+        #[command(subcommand)]
+        asked: export::Asked,
+    },
+    /// One self-contained page (not in this version).
+    #[command(hide = true)]
+    Html(AnyArgs),
+}
+
+/// Arguments that are not looked at.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct AnyArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<OsString>,
+}
+
+impl Tool {
+    /// Does it.
+    ///
+    /// # Errors
+    /// If it cannot be done.
+    pub(crate) fn run(&self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Tool::Convert {
+                old,
+                output,
+                unpack,
+            } => {
+                let done = match unpack {
+                    true => profiledb::unpack(old, output),
+                    false => profiledb::convert(old, output),
+                };
+                done.map_err(|error| Failure::Input(error.to_string()))
+            }
+            Tool::Document { folder } => Ok(args::document(folder)?),
+            Tool::Export { asked } => reading::export(asked, common),
+            Tool::Html(AnyArgs { rest: _ }) => Err(missing("html")),
+        }
+    }
+}
+
+/// That this version lacks a command.
+fn missing(name: &str) -> Failure {
+    Failure::Usage(format!(
+        "'{name}' is not in this version; `vcpi --help` lists what is"
+    ))
+}

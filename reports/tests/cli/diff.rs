@@ -1,0 +1,74 @@
+//! Two profiles: which they are, and what is said where they do not differ.
+
+use serde_json::Value;
+
+use crate::after::write_after;
+use crate::common::Fixture;
+use crate::{code, errors, json};
+
+/// Databases, and epochs of them and of what is read, are sides.
+#[test]
+fn sides() {
+    let fixture = Fixture::new();
+    write_after(&fixture);
+    let whole = json(&fixture, &["diff", "vcpi.db", "after.db"]);
+    for (before, after) in [
+        ("vcpi.db@1", "after.db@1"),
+        ("@1", "after.db"),
+        ("./vcpi.db", "after.db@1"),
+    ] {
+        assert_eq!(json(&fixture, &["diff", before, after]), whole, "{before}");
+    }
+    let there = json(&fixture, &["-i", "after.db", "diff", "vcpi.db", "@1"]);
+    assert_eq!(there, whole);
+    for missing in ["no.db", "@x", "no.db@1"] {
+        let output = fixture.run(&["diff", "vcpi.db", missing]);
+        assert_eq!(code(&output), 3, "{missing}: {}", errors(&output));
+        assert!(errors(&output).contains("FILE@EPOCH"), "{missing}");
+    }
+    let output = fixture.run(&["diff", "vcpi.db", "after.db@7"]);
+    assert_eq!(code(&output), 1, "{}", errors(&output));
+    assert!(errors(&output).contains("there is no epoch 7"));
+}
+
+/// A profile does not differ from itself, nor does a copy: that is said, with what was compared.
+#[test]
+fn nothing_changed() {
+    let fixture = Fixture::new();
+    std::fs::copy(fixture.database(), fixture.dir().join("copy.db")).expect("copies");
+    for other in ["vcpi.db", "copy.db", "@1"] {
+        let output = fixture.run(&["diff", "vcpi.db", other, "--format", "json"]);
+        assert_eq!(code(&output), 1, "{other}");
+        assert_eq!(output.stdout, b"[]\n", "{other}");
+        let said = errors(&output);
+        assert!(
+            said.contains("6 functions and 10 parameters were compared"),
+            "{said}"
+        );
+    }
+    let all = json(&fixture, &["diff", "vcpi.db", "copy.db", "--all"]);
+    let rows = all.as_array().expect("rows");
+    assert!(
+        rows.iter()
+            .all(|row| row["change"] == 0.0 && row["p"] == 1.0)
+    );
+}
+
+/// A function may be in one of the two profiles alone; a name that neither has is told.
+#[test]
+fn one_function() {
+    let fixture = Fixture::new();
+    write_after(&fixture);
+    let keys = |args: &[&str]| -> Vec<Value> {
+        let rows = json(&fixture, &[&["diff", "vcpi.db", "after.db"], args].concat());
+        let rows = rows.as_array().expect("rows");
+        rows.iter().map(|row| row["key"].clone()).collect()
+    };
+    assert_eq!(keys(&["--function", "hot"]), ["hot"]);
+    assert_eq!(keys(&["--function", "copy_page"]), ["copy_page"]);
+    assert_eq!(keys(&["--image", "libgone.so"]).len(), 1);
+    for absent in [["--function", "no such one"], ["--image", "no such one"]] {
+        let output = fixture.run(&[&["diff", "vcpi.db", "after.db"][..], &absent].concat());
+        assert_eq!(code(&output), 1, "{}", errors(&output));
+    }
+}
