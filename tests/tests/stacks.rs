@@ -339,7 +339,8 @@ fn count(shares: &mut HashMap<String, f64>, names: &[String], samples: f64) {
     }
 }
 
-/// The functions of the program in what `perf script` prints: blocks of frames, the innermost first.
+/// The functions of the program in what `perf script` prints: blocks of frames, the innermost one
+/// first.
 fn of_script(script: &str) -> HashMap<String, f64> {
     let mut shares = HashMap::new();
     for block in script.split("\n\n") {

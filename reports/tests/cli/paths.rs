@@ -34,22 +34,22 @@ fn tree() {
     let tree = json(&fixture, &["cg", "--tree"]);
     assert_eq!(
         [&tree["direction"], &tree["samples"], &tree["whole"]],
-        [&value!("down"), &value!(400), &value!(360)]
+        [&value!("down"), &value!(800), &value!(720)]
     );
     let expected = [
-        (0, "main", 360, 0.0),
-        (1, "hot", 360, 75.0),
-        (2, "hot", 60, 15.0),
-        (0, "no-rules", 40, 0.0),
-        (1, "hot", 40, 0.0),
-        (2, "helper", 40, 10.0),
+        (0, "main", 720, 0.0),
+        (1, "hot", 720, 75.0),
+        (2, "hot", 120, 15.0),
+        (0, "no-rules", 80, 0.0),
+        (1, "hot", 80, 0.0),
+        (2, "helper", 80, 10.0),
     ];
     assert_eq!(nodes(&tree), named(&expected));
     let tree = json(&fixture, &["cg", "--tree", "hot"]);
     let expected = [
-        (0, "hot", 400, 75.0),
-        (1, "hot", 60, 15.0),
-        (1, "helper", 40, 10.0),
+        (0, "hot", 800, 75.0),
+        (1, "hot", 120, 15.0),
+        (1, "helper", 80, 10.0),
     ];
     assert_eq!(nodes(&tree), named(&expected));
 }
@@ -60,11 +60,11 @@ fn up() {
     let fixture = Fixture::new();
     let tree = json(&fixture, &["cg", "--up", "hot"]);
     let expected = [
-        (0, "hot", 400, 0.0),
-        (1, "main", 300, 75.0),
-        (1, "hot", 60, 0.0),
-        (2, "main", 60, 15.0),
-        (1, "no-rules", 40, 10.0),
+        (0, "hot", 800, 0.0),
+        (1, "main", 600, 75.0),
+        (1, "hot", 120, 0.0),
+        (2, "main", 120, 15.0),
+        (1, "no-rules", 80, 10.0),
     ];
     assert_eq!(nodes(&tree), named(&expected));
     let text = fixture.report(&["cg", "--up", "helper"]);
