@@ -168,6 +168,7 @@ impl Sums {
             cycles: false,
             branches: false,
             calls: false,
+            stacks: false,
             counters: false,
         };
         for path in paths {
