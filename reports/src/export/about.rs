@@ -39,7 +39,7 @@ impl About {
         let epochs = profile.epochs.iter().take(MOST_SENTENCES);
         let sentence = |epoch: &profiledb::Epoch| {
             let text = format!(
-                "vcpi: on {} ({}), {} interrupts: {}",
+                "vcpi: on {} ({}), clock {}: {}",
                 epoch.host, epoch.kernel, epoch.clock, epoch.command
             );
             brief(&clean(&text), MOST_CHARACTERS)

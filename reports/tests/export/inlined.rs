@@ -88,7 +88,7 @@ fn frames() {
     let firefox = json(&fixture, &["firefox"]);
     let table = &firefox["threads"][0]["frameTable"];
     assert_eq!(table["inlineDepth"], serde_json::json!([0, 0, 1, 0]));
-    assert_eq!(table["line"], serde_json::json!([19, 17, 9, null]));
+    assert_eq!(table["line"], serde_json::json!([null, 17, 9, 19]));
     let code_id = &firefox["libs"][0]["codeId"];
     assert_eq!(code_id, BUILD_ID);
 

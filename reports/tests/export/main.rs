@@ -12,6 +12,7 @@ mod inlined;
 mod otlp;
 mod output;
 mod pprof;
+mod snapshots;
 mod speedscope;
 
 use std::collections::BTreeMap;

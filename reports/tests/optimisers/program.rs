@@ -141,6 +141,9 @@ impl<'w> Rows<'w> {
     }
 }
 
+/// Name, type, flags, address, link, info, size of an entry, bytes.
+type Section<'b> = (u32, u32, u64, u64, u32, u32, u64, &'b [u8]);
+
 /// A program of this build: code, its symbols, and nothing else.
 pub(crate) fn elf(build_id: &[u8]) -> Vec<u8> {
     let mut note: Vec<u8> = Vec::new();
@@ -159,8 +162,7 @@ pub(crate) fn elf(build_id: &[u8]) -> Vec<u8> {
         symbols.extend(size.to_le_bytes());
     }
     let section_names = b"\0.text\0.note.gnu.build-id\0.symtab\0.strtab\0.shstrtab\0";
-    // name, type, flags, address, link, info, alignment, size of an entry, bytes
-    let sections: [(u32, u32, u64, u64, u32, u32, u64, &[u8]); 5] = [
+    let sections: [Section<'_>; 5] = [
         (1, 1, 6, START, 0, 0, 0, CODE),
         (7, 7, 2, 0, 0, 0, 0, &note),
         (26, 2, 0, 0, 4, 1, 24, &symbols),

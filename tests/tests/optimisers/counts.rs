@@ -22,6 +22,9 @@ pub(crate) struct Counts {
     pub(crate) taken: BTreeMap<u64, f64>,
 }
 
+/// Lines of an export: two addresses and a count.
+type Part = Vec<(u64, u64, f64)>;
+
 /// A block as the export has it.
 struct Range {
     start: u64,
@@ -52,7 +55,7 @@ pub(crate) fn samples(programs: &Programs, database: &Path) -> Result<BTreeMap<u
 }
 
 impl Counts {
-    fn parts(&self) -> Result<Vec<Vec<(u64, u64, f64)>>, Failed> {
+    fn parts(&self) -> Result<Vec<Part>, Failed> {
         let mut lines = self.raw.lines();
         let mut parts = Vec::new();
         while let Some(count) = lines.next() {
