@@ -12,7 +12,7 @@ pub(crate) const C0: u16 = 1 << 8;
 pub(crate) const C1: u16 = 1 << 9;
 pub(crate) const C2: u16 = 1 << 10;
 pub(crate) const C3: u16 = 1 << 14;
-const BUSY: u16 = 1 << 15;
+pub(crate) const BUSY: u16 = 1 << 15;
 const TOP: u16 = 7 << 11;
 
 /// A register of 80 bits.

@@ -3,7 +3,7 @@
 use iced_x86::{CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use super::state::is_masked;
-use super::vector;
+use super::{vector, x87};
 use crate::decode::Decoded;
 use crate::effects::{Effects, Place, flags_of, pointer};
 use crate::host::Access;
@@ -95,6 +95,9 @@ fn check(m: &Machine<'_>, d: &Decoded) -> Result<(), StopReason> {
     }
     if may_be_refused(instruction) {
         m.check_unknown()?;
+    }
+    if is_of_x87(instruction) {
+        x87::wait(m)?;
     }
     if m.registers.handlers.float && may_raise(m, instruction) {
         return Err(StopReason::FloatException);

@@ -13,8 +13,8 @@ mod moves;
 use iced_x86::{Instruction, OpKind, Register};
 
 use crate::decode::{Decoded, Handler};
-use crate::extended::{Extended, INEXACT, INVALID, Mode};
 use crate::extended::convert::{DOUBLE, SINGLE, exact_double, from_integer, widen};
+use crate::extended::{Extended, INEXACT, INVALID, Mode};
 use crate::machine::{Flow, Machine};
 use crate::parameter::{Capture, Parameter};
 use crate::stop::StopReason;
@@ -88,7 +88,10 @@ fn raise(m: &mut Machine<'_>, exceptions: u16) -> Result<(), StopReason> {
 /// Some of these exceptions may be raised: an error if one is known not to be masked.
 fn raise_perhaps(m: &mut Machine<'_>, exceptions: u16) -> Result<(), StopReason> {
     let x87 = &mut m.registers.x87;
-    if x87.control.is_some_and(|control| exceptions & EXCEPTIONS & !control != 0) {
+    if x87
+        .control
+        .is_some_and(|control| exceptions & EXCEPTIONS & !control != 0)
+    {
         return Err(StopReason::FloatException);
     }
     x87.set_perhaps(exceptions);

@@ -145,9 +145,7 @@ pub(crate) fn divide(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> 
     match (a.class(), b.class()) {
         (Class::Infinity, Class::Infinity) | (Class::Zero, Class::Zero) => invalid(),
         (Class::Infinity, _) => Raising::new(Extended::infinity(negative), denormal),
-        (_, Class::Infinity) | (Class::Zero, _) => {
-            Raising::new(Extended::zero(negative), denormal)
-        }
+        (_, Class::Infinity) | (Class::Zero, _) => Raising::new(Extended::zero(negative), denormal),
         (_, Class::Zero) => Raising::new(Extended::infinity(negative), ZERO_DIVIDE),
         _ => {
             let ((of_a, x), (of_b, y)) = (a.normalized(), b.normalized());
@@ -244,17 +242,23 @@ pub(crate) fn remainder(
     let denormal = denormals(&[a, b]);
     match (a.class(), b.class()) {
         (Class::Infinity, _) | (_, Class::Zero) => return Some(of(invalid())),
-        (Class::Zero, _) | (_, Class::Infinity) => return Some(of(Raising::new(a, denormal))),
+        (Class::Zero, _) => return Some(of(Raising::new(a, denormal))),
         _ => {}
     }
     let ((of_a, x), (of_b, y)) = (a.normalized(), b.normalized());
-    let distance = of_a - of_b;
+    // An infinite divisor has the greatest exponent.
+    let distance = match b.class() {
+        Class::Infinity => i32::MIN,
+        _ => of_a - of_b,
+    };
     if distance >= 64 {
         return None;
     }
     if distance < -1 || distance < 0 && !to_nearest {
         let (exponent, value) = (of_a, u128::from(x) << 64);
-        return Some(of(round(a.negative, exponent, value, mode.in_full()).with(denormal)));
+        return Some(of(
+            round(a.negative, exponent, value, mode.in_full()).with(denormal)
+        ));
     }
     // In units of half the divisor's lowest bit: the dividend may lie one bit lower.
     let (dividend, divisor) = (u128::from(x) << (distance + 1), u128::from(y) << 1);

@@ -61,9 +61,7 @@ pub(crate) fn widen(bits: u64, format: Narrow) -> (Extended, u16) {
             let exponent = 1 - format.bias() + BIAS - shift as i32;
             (number(exponent as u16, left << shift), DENORMAL)
         }
-        _ if exponent == format.max_exponent() => {
-            (number(MAX_EXPONENT, INTEGER_BIT | left), 0)
-        }
+        _ if exponent == format.max_exponent() => (number(MAX_EXPONENT, INTEGER_BIT | left), 0),
         _ => {
             let exponent = exponent as i32 - format.bias() + BIAS;
             (number(exponent as u16, INTEGER_BIT | left), 0)
@@ -170,10 +168,7 @@ pub(crate) fn to_integer(value: Extended, bits: u32, rounding: Rounding) -> Rais
     let mask = u64::MAX >> (64 - bits);
     let limit = 1 << (bits - 1);
     let indefinite = Raising::new(limit, INVALID);
-    if !matches!(
-        value.class(),
-        Class::Zero | Class::Normal | Class::Denormal
-    ) {
+    if !matches!(value.class(), Class::Zero | Class::Normal | Class::Denormal) {
         return indefinite;
     }
     match integral(value, rounding) {
@@ -236,10 +231,7 @@ pub(crate) fn to_integral(value: Extended, rounding: Rounding) -> Raising<Extend
 pub(crate) fn to_decimal(value: Extended, rounding: Rounding) -> Raising<(u64, u16)> {
     const LIMIT: u64 = 999_999_999_999_999_999;
     let indefinite = Raising::new((0xc000_0000_0000_0000, 0xffff), INVALID);
-    if !matches!(
-        value.class(),
-        Class::Zero | Class::Normal | Class::Denormal
-    ) {
+    if !matches!(value.class(), Class::Zero | Class::Normal | Class::Denormal) {
         return indefinite;
     }
     let result = match integral(value, rounding) {

@@ -98,18 +98,30 @@ pub(crate) fn number(rng: &mut SmallRng) -> [u8; 10] {
         }
         8 => (BIAS + rng.random_range(14..66), INTEGER_BIT | limit(rng)),
         // Half way between doubles, between singles, or near that.
-        9 => (near(rng, BIAS, 1030), INTEGER_BIT | rng.random::<u64>() & !0x7ff | half_way(rng, 11)),
-        10 => (near(rng, BIAS, 160), INTEGER_BIT | limit(rng) | half_way(rng, 40)),
+        9 => (
+            near(rng, BIAS, 1030),
+            INTEGER_BIT | rng.random::<u64>() & !0x7ff | half_way(rng, 11),
+        ),
+        10 => (
+            near(rng, BIAS, 160),
+            INTEGER_BIT | limit(rng) | half_way(rng, 40),
+        ),
         // Where doubles and singles end.
         11 => {
             let ends = [-1074, -1023, -1022, 1023, 1024, -149, -127, -126, 127, 128];
             let end: i16 = ends[rng.random_range(0..ends.len())];
-            (near(rng, BIAS.wrapping_add_signed(end), 2), INTEGER_BIT | limit(rng))
+            (
+                near(rng, BIAS.wrapping_add_signed(end), 2),
+                INTEGER_BIT | limit(rng),
+            )
         }
         // Where numbers of 80 bits end.
         12 => {
             let end = if rng.random() { 0x7ffe } else { 1 };
-            (near(rng, end, 70).clamp(0, 0x7ffe), INTEGER_BIT | rng.random::<u64>())
+            (
+                near(rng, end, 70).clamp(0, 0x7ffe),
+                INTEGER_BIT | rng.random::<u64>(),
+            )
         }
         _ => (near(rng, BIAS, 4000), INTEGER_BIT | rng.random::<u64>()),
     };

@@ -42,9 +42,36 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
         M::Fcomp => |m, d| to_codes(m, d, Kind { pops: 1, ..ORDERED }),
         M::Fcompp => |m, d| to_codes(m, d, Kind { pops: 2, ..ORDERED }),
         M::Fucom => |m, d| to_codes(m, d, UNORDERED),
-        M::Fucomp => |m, d| to_codes(m, d, Kind { pops: 1, ..UNORDERED }),
-        M::Fucompp => |m, d| to_codes(m, d, Kind { pops: 2, ..UNORDERED }),
-        M::Ficom => |m, d| to_codes(m, d, Kind { integer: true, ..ORDERED }),
+        M::Fucomp => |m, d| {
+            to_codes(
+                m,
+                d,
+                Kind {
+                    pops: 1,
+                    ..UNORDERED
+                },
+            )
+        },
+        M::Fucompp => |m, d| {
+            to_codes(
+                m,
+                d,
+                Kind {
+                    pops: 2,
+                    ..UNORDERED
+                },
+            )
+        },
+        M::Ficom => |m, d| {
+            to_codes(
+                m,
+                d,
+                Kind {
+                    integer: true,
+                    ..ORDERED
+                },
+            )
+        },
         M::Ficomp => |m, d| {
             let kind = Kind {
                 integer: true,
@@ -56,7 +83,16 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
         M::Fcomi => |m, d| to_flags(m, d, ORDERED),
         M::Fcomip => |m, d| to_flags(m, d, Kind { pops: 1, ..ORDERED }),
         M::Fucomi => |m, d| to_flags(m, d, UNORDERED),
-        M::Fucomip => |m, d| to_flags(m, d, Kind { pops: 1, ..UNORDERED }),
+        M::Fucomip => |m, d| {
+            to_flags(
+                m,
+                d,
+                Kind {
+                    pops: 1,
+                    ..UNORDERED
+                },
+            )
+        },
         M::Ftst => |m, _| {
             begin(m)?;
             let sources = [stack(&m.registers.x87, 0), Source::of(Some(Extended::ZERO))];
@@ -92,11 +128,7 @@ fn sources(m: &mut Machine<'_>, d: &Decoded, kind: Kind) -> Result<[Source; 2], 
     Ok([stack(&m.registers.x87, 0), second])
 }
 
-fn compared(
-    m: &mut Machine<'_>,
-    sources: [Source; 2],
-    kind: Kind,
-) -> Result<Answer, StopReason> {
+fn compared(m: &mut Machine<'_>, sources: [Source; 2], kind: Kind) -> Result<Answer, StopReason> {
     let unordered = Some((true, false, false));
     if sources.contains(&Source::Empty) {
         raise(m, FAULT)?;
@@ -139,11 +171,18 @@ fn to_flags(m: &mut Machine<'_>, d: &Decoded, kind: Kind) -> Done {
     begin(m)?;
     let sources = sources(m, d, kind)?;
     let answer = compared(m, sources, kind)?;
-    m.registers.x87.set_flags(C1, Some(false));
+    // One manual has it cleared; some processors leave it.
+    m.registers.x87.set_flags(C1, None);
     let flags = m.flags();
     flags.set(Flag::Pf, answer.map(|(unordered, ..)| unordered));
-    flags.set(Flag::Cf, answer.map(|(unordered, less, _)| unordered || less));
-    flags.set(Flag::Zf, answer.map(|(unordered, _, equal)| unordered || equal));
+    flags.set(
+        Flag::Cf,
+        answer.map(|(unordered, less, _)| unordered || less),
+    );
+    flags.set(
+        Flag::Zf,
+        answer.map(|(unordered, _, equal)| unordered || equal),
+    );
     for flag in [Flag::Of, Flag::Sf, Flag::Af] {
         flags.set(flag, Some(false));
     }

@@ -8,7 +8,7 @@ use crate::extended::Class;
 use crate::machine::{Flow, Machine, RAX};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
-use crate::x87::X87;
+use crate::x87::{BUSY, X87};
 
 pub(super) fn handler(instruction: &Instruction) -> Option<Handler> {
     use Mnemonic as M;
@@ -81,8 +81,8 @@ fn tags(x87: &X87) -> Option<u16> {
     const EMPTY: u16 = 3;
     let top = x87.top?;
     let mut tags = 0;
-    for number in 0..8 {
-        let place = number - top & 7;
+    for number in 0..8u8 {
+        let place = number.wrapping_sub(top) & 7;
         let tag = if !x87.is_used(place)? {
             EMPTY
         } else {
@@ -99,16 +99,11 @@ fn tags(x87: &X87) -> Option<u16> {
 
 /// Bytes from one word of an environment to the next.
 fn stride(d: &Decoded) -> u64 {
-    if d.instruction().memory_size().size() % 14 == 0 && is_narrow(d) {
-        2
-    } else {
-        4
+    // That of 16-bit code is the smaller one.
+    match d.instruction().memory_size().size() {
+        14 => 2,
+        _ => 4,
     }
-}
-
-/// Whether the environment is the one of 16-bit code.
-fn is_narrow(d: &Decoded) -> bool {
-    matches!(d.instruction().memory_size().size(), 14 | 94)
 }
 
 /// `fnstenv`: what it says of the last instruction is not kept. It masks all exceptions.
@@ -127,11 +122,7 @@ fn store_environment(m: &mut Machine<'_>, d: &Decoded) -> Done {
     }
     let x87 = &mut m.registers.x87;
     x87.control = x87.control.map(|control| control | EXCEPTIONS);
-    if x87.control.is_some() {
-        x87.summarize();
-    } else {
-        x87.set_flags(SUMMARY, None);
-    }
+    x87.set_flags(SUMMARY | BUSY, Some(false));
     x87.set_flags(C0 | C1 | C2 | C3, None);
     Ok(Flow::Next)
 }

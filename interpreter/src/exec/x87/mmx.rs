@@ -250,11 +250,6 @@ fn number(register: Register) -> usize {
     register.number() & 7
 }
 
-fn begin(m: &mut Machine<'_>) -> Result<(), StopReason> {
-    wait(m)?;
-    Ok(())
-}
-
 /// What an operand holds, in 64 bits.
 fn read(m: &mut Machine<'_>, d: &Decoded, operand: u32) -> Result<Word, StopReason> {
     let instruction = d.instruction();
@@ -289,7 +284,7 @@ fn write(m: &mut Machine<'_>, d: &Decoded, value: Word) -> Done {
 }
 
 fn words(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(Word, Word) -> Word) -> Done {
-    begin(m)?;
+    wait(m)?;
     let value = match of_itself(d.instruction().mnemonic()) {
         Some(value) if Machine::same_register(d) => value,
         _ => {
@@ -302,7 +297,7 @@ fn words(m: &mut Machine<'_>, d: &Decoded, apply: impl Fn(Word, Word) -> Word) -
 
 /// `movd`, `movq`, `movntq`.
 fn transfer(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    begin(m)?;
+    wait(m)?;
     let value = read(m, d, 1)?;
     let instruction = d.instruction();
     let narrow = (0..2).any(|i| match instruction.op_kind(i) {
@@ -315,7 +310,7 @@ fn transfer(m: &mut Machine<'_>, d: &Decoded) -> Done {
 
 /// `movq2dq`: to the low half of a vector register, the other half of 128 bits becoming zero.
 fn to_vector(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    begin(m)?;
+    wait(m)?;
     let value = read(m, d, 1)?;
     let register = d.instruction().op0_register();
     let vector = &mut m.registers.vectors[register.number() & 31];
@@ -327,7 +322,7 @@ fn to_vector(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 fn from_vector(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    begin(m)?;
+    wait(m)?;
     let register = d.instruction().op1_register();
     let value = m.registers.vectors[register.number() & 31].word(0);
     write(m, d, value)
@@ -335,7 +330,7 @@ fn from_vector(m: &mut Machine<'_>, d: &Decoded) -> Done {
 
 /// `emms`: all registers become empty.
 fn leave(m: &mut Machine<'_>, _: &Decoded) -> Done {
-    begin(m)?;
+    wait(m)?;
     let x87 = &mut m.registers.x87;
     x87.top = Some(0);
     (x87.used, x87.used_known) = (0, u8::MAX);
@@ -348,7 +343,7 @@ fn chosen(d: &Decoded) -> u32 {
 
 /// `pinsrw`.
 fn insert(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    begin(m)?;
+    wait(m)?;
     let old = read(m, d, 0)?;
     let new = read(m, d, 1)?;
     let at = 2 * chosen(d);
@@ -357,24 +352,24 @@ fn insert(m: &mut Machine<'_>, d: &Decoded) -> Done {
 
 /// `pextrw`.
 fn extract(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    begin(m)?;
+    wait(m)?;
     let value = read(m, d, 1)?.shifted_down(2 * chosen(d));
     write(m, d, value.truncate(Width::B16))
 }
 
 /// `pshufw`.
 fn shuffle(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    begin(m)?;
+    wait(m)?;
     let order = d.instruction().immediate8();
-    let value = read(m, d, 1)?.all().map(|value| {
-        gather(16, |i| lane(value, 16, u32::from(order >> (2 * i) & 3)))
-    });
+    let value = read(m, d, 1)?
+        .all()
+        .map(|value| gather(16, |i| lane(value, 16, u32::from(order >> (2 * i) & 3))));
     write(m, d, Word::of(Width::B64, value))
 }
 
 /// `palignr`: eight bytes of both operands one behind the other.
 fn align(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    begin(m)?;
+    wait(m)?;
     let (high, low) = (read(m, d, 0)?, read(m, d, 1)?);
     let by = u32::from(d.instruction().immediate8()).min(16);
     let value = high.all().zip(low.all()).map(|(high, low)| {
@@ -386,10 +381,10 @@ fn align(m: &mut Machine<'_>, d: &Decoded) -> Done {
 
 /// `pmovmskb`.
 fn signs_of_bytes(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    begin(m)?;
-    let value = read(m, d, 1)?.all().map(|value| {
-        (0..8).fold(0, |bits, i| bits | lane(value, 8, i) >> 7 << i)
-    });
+    wait(m)?;
+    let value = read(m, d, 1)?
+        .all()
+        .map(|value| (0..8).fold(0, |bits, i| bits | lane(value, 8, i) >> 7 << i));
     let width = m.width(d, 0)?;
     write(m, d, Word::of(width, value))
 }

@@ -3,8 +3,8 @@
 use iced_x86::{Instruction, Mnemonic};
 
 use super::{
-    ANY, C0, C1, C2, C3, Done, FAULT, Source, begin, is_memory, load, load_wide, place, pop,
-    push, raise, raise_perhaps, set_c1, stack, store_wide, write,
+    ANY, C0, C1, C2, C3, Done, FAULT, Source, begin, is_memory, load, load_wide, place, pop, push,
+    raise, raise_perhaps, set_c1, stack, store_wide, write,
 };
 use crate::decode::{Decoded, Handler};
 use crate::extended::convert::{DOUBLE, SINGLE, from_decimal, narrow, to_decimal, to_integer};
@@ -71,19 +71,22 @@ fn load_number(m: &mut Machine<'_>, d: &Decoded) -> Done {
 
 /// `fld` of a register: an empty one is a fault.
 fn copy(m: &mut Machine<'_>, d: &Decoded) -> Done {
-    let (source, room) = {
-        let x87 = &m.registers.x87;
-        (stack(x87, place(d, 0)), x87.is_used(7))
-    };
-    if source == Source::Empty && room == Some(false) {
+    let source = stack(&m.registers.x87, place(d, 0));
+    if source == Source::Empty {
+        // It counts before a register that there is no room for.
         raise(m, FAULT)?;
         push(m, Source::Known(Extended::INDEFINITE, 0), true)?;
+        set_c1(m, Some(false));
         return Ok(Flow::Next);
     }
     if source == Source::Unknown {
         raise_perhaps(m, FAULT)?;
     }
+    let is_certain = m.registers.x87.is_used(place(d, 0)).is_some();
     push(m, source, true)?;
+    if !is_certain {
+        set_c1(m, None);
+    }
     Ok(Flow::Next)
 }
 
@@ -264,7 +267,10 @@ fn exchange(m: &mut Machine<'_>, d: &Decoded) -> Done {
     };
     if both.contains(&Source::Empty) {
         raise(m, FAULT)?;
-    } else if [0, with].iter().any(|i| m.registers.x87.is_used(*i).is_none()) {
+    } else if [0, with]
+        .iter()
+        .any(|i| m.registers.x87.is_used(*i).is_none())
+    {
         raise_perhaps(m, FAULT)?;
     }
     let [old, new] = both.map(|source| match source {
