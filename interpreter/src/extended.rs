@@ -121,6 +121,12 @@ impl<T> Raising<T> {
         }
     }
 
+    /// The condition code C1 behind it. Of numbers too great or too small no manual says it.
+    pub(crate) fn c1(&self) -> Option<bool> {
+        let is_said = self.exceptions & (OVERFLOW | UNDERFLOW) == 0;
+        is_said.then_some(self.rounded_up)
+    }
+
     /// The result, with more exceptions.
     pub(crate) fn with(mut self, exceptions: u16) -> Self {
         self.exceptions |= exceptions;

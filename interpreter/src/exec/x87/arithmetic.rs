@@ -120,7 +120,7 @@ fn compute(
     let decided = result.exceptions & (INVALID | ZERO_DIVIDE) != 0 || a.is_nan() || b.is_nan();
     let converted = if decided { 0 } else { of_a | of_b };
     raise(m, result.exceptions | converted)?;
-    set_c1(m, Some(result.rounded_up));
+    set_c1(m, result.c1());
     write(m, to, Some(result.value));
     Ok(())
 }

@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 use iced_x86::{ConditionCode, Mnemonic, OpKind};
 
 use super::{
-    ANY, C0, C1, C2, C3, Done, FAULT, Source, begin, load, place, pop, raise, raise_perhaps,
-    set_c1, stack, write,
+    C0, C1, C2, C3, Done, FAULT, Source, begin, load, place, pop, raise, raise_perhaps, set_c1,
+    stack, write,
 };
 use crate::decode::{Decoded, Handler};
 use crate::extended::arith::compare;
-use crate::extended::{Class, DENORMAL, Extended, INVALID};
+use crate::extended::{Class, DENORMAL, Extended};
 use crate::machine::{Flow, Machine};
 use crate::rflags::Flag;
 use crate::stop::StopReason;
@@ -135,7 +135,7 @@ fn compared(m: &mut Machine<'_>, sources: [Source; 2], kind: Kind) -> Result<Ans
         return Ok(unordered);
     }
     let [Source::Known(a, of_a), Source::Known(b, of_b)] = sources else {
-        raise_perhaps(m, ANY & (FAULT | DENORMAL))?;
+        raise_perhaps(m, FAULT | DENORMAL)?;
         return Ok(None);
     };
     let (order, exceptions) = compare(a, b, kind.takes_nans);
@@ -222,7 +222,7 @@ fn move_if(m: &mut Machine<'_>, d: &Decoded, condition: ConditionCode) -> Done {
     let x87 = &m.registers.x87;
     let (old, new) = (stack(x87, 0), stack(x87, place(d, 1)));
     if old == Source::Empty || new == Source::Empty {
-        raise(m, INVALID | FAULT)?;
+        raise(m, FAULT)?;
         set_c1(m, Some(false));
         write(m, 0, Some(Extended::INDEFINITE));
         return Ok(Flow::Next);

@@ -143,7 +143,7 @@ fn converted<T>(
     match result {
         Some(result) => {
             raise(m, result.exceptions)?;
-            set_c1(m, Some(result.rounded_up));
+            set_c1(m, result.c1());
             Ok(Some(result.value))
         }
         None => {
