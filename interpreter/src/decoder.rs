@@ -4,7 +4,7 @@ use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic, OpK
 
 use crate::decode::{Decoded, Handler, traits};
 use crate::effects::Effects;
-use crate::exec::{dispatch, skip, system, vector};
+use crate::exec::{dispatch, skip, system, vector, x87};
 use crate::operand::{Operands, Part};
 use crate::processor::Processor;
 use crate::stop::StopReason;
@@ -113,6 +113,7 @@ fn handler(instruction: &Instruction, operands: &Operands) -> Option<Handler> {
         .filter(|_| has_integer_operands(instruction))
         .or_else(|| system::handler(instruction))
         .or_else(|| vector::dispatch::handler(instruction))
+        .or_else(|| x87::handler(instruction))
 }
 
 fn not_interpreted(support: Support) -> (Handler, Support) {

@@ -87,8 +87,8 @@ exceptions! {
          "unknown_accesses_with_a_handler"];
     "14" "#PF" EndsIfCertain "The host says which accesses must fault; pages that are only not there yet, or copied when written, are the kernel's and do not. Where the program has a handler for SIGSEGV or SIGBUS, every access ends the window of which it is not known that it goes through."
         ["non_canonical_addresses" "unknown_accesses_with_a_handler"];
-    "16" "#MF" GoesOn "x87 is not followed: no sample says if an exception is pending or unmasked, and all results are unknown. Where the program has a handler for SIGFPE, each instruction of x87 or MMX ends the window."
-        ["unfollowed_units_are_unknown" "floats_with_a_handler"];
+    "16" "#MF" EndsIfCertain "The control word says what is masked, and few samples have it. What raises an exception that is not masked ends the window, and so does an instruction that waits while one is pending. Where the control word is not known, x87 goes on with unknown results if the program has no handler for SIGFPE: such an exception would end it. Where it has one, each instruction of x87 ends the window unless the control word is known, and each one that waits unless it is known that no exception does."
+        ["x87_exceptions" "unfollowed_units_are_unknown" "floats_with_a_handler"];
     "17" "#AC" Ends "A program that has alignment checked has no windows, and popf that asks for it ends one. A lock across two cache lines, which some kernels are told of, goes on afterwards."
         ["alignment_checks" "flags_that_interrupt"];
     "18" "#MC" GoesOn "The kernel handles it, or the thread ends."

@@ -17,3 +17,4 @@ mod state;
 mod string;
 pub(crate) mod system;
 pub(crate) mod vector;
+pub(crate) mod x87;

@@ -11,7 +11,8 @@
 //!
 //! A sample carries no vector registers: what is known of them arises in the window, from memory,
 //! general registers and instructions whose result does not depend on what was there. Rounding is
-//! unknown with them, so of floating-point results those are known that are exact.
+//! unknown with them, so of floating-point results those are known that are exact. Of x87 nothing
+//! is known then: a push may find the stack full. Hosts that have these registers set them.
 //!
 //! Responsible for: decoding (through [`DecodeCache`]), machine state with unknown bytes and
 //! flags, the meaning of instructions, following known branches, the way taken ([`Path`]), and what
@@ -79,6 +80,7 @@ mod effects;
 mod event;
 mod exceptions;
 mod exec;
+mod extended;
 mod handlers;
 mod host;
 mod machine;
@@ -98,6 +100,7 @@ mod treatment;
 mod vector;
 mod window;
 mod word;
+mod x87;
 
 pub use bases::{BaseWriters, CODE_AROUND};
 pub use cache::{DecodeCache, Held};
@@ -120,3 +123,4 @@ pub use treatment::Support;
 pub use vector::Vector;
 pub use window::{End, Outcome, Window};
 pub use word::Word;
+pub use x87::{X87, X87Register};

@@ -4,6 +4,7 @@ use crate::handlers::Handlers;
 use crate::rflags::Flags;
 use crate::vector::Vector;
 use crate::word::Word;
+use crate::x87::X87;
 
 /// The registers that a window starts from, and ends with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +26,8 @@ pub struct Registers {
     /// MXCSR, if known: of it only the modes (rounding, subnormal numbers) are used and kept, not
     /// the exception flags. Where it is not known, exceptions may be unmasked.
     pub mxcsr: Option<u32>,
+    /// What x87 and MMX instructions work with.
+    pub x87: X87,
     /// The trap flag: an exception follows each instruction.
     pub single_step: bool,
     /// The alignment check flag, in a program: an access that is not aligned raises an exception.
@@ -56,6 +59,7 @@ impl Registers {
             vectors: [Vector::UNKNOWN; 32],
             masks: [Word::UNKNOWN; 8],
             mxcsr: None,
+            x87: X87::UNKNOWN,
             single_step: rflags & TRAP != 0,
             alignment_checked: is_alignment_checked(rip, rflags),
             handlers: Handlers::NONE,
@@ -70,6 +74,7 @@ impl Registers {
         self.rflags = Flags::from_rflags(rflags);
         (self.fs_base, self.gs_base, self.mxcsr) = (None, None, None);
         self.masks = [Word::UNKNOWN; 8];
+        self.x87 = X87::UNKNOWN;
         self.single_step = rflags & TRAP != 0;
         self.alignment_checked = is_alignment_checked(rip, rflags);
         self.handlers = Handlers::NONE;

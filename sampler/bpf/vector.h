@@ -210,7 +210,7 @@ SUBPROGRAM int find_action(struct work *work, struct insn *insn)
 }
 
 /* Whether an instruction wants what no interrupt shows: a vector register that is not known, or how
- * numbers are rounded. */
+ * numbers are rounded. Each one of x87 does. */
 static inline u32 lacks_vectors(const struct way *way, const struct insn *insn)
 {
 	const struct lanes *lanes = &way->lanes;

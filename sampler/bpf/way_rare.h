@@ -313,6 +313,8 @@ static inline void do_float_stack(struct work *work, const struct insn *insn)
 	u32 size = insn->width & 0x7f;
 	u64 address;
 
+	/* No interrupt shows the stack. */
+	way->lacks = 1;
 	if (insn->flags & OPERAND_MEMORY) {
 		if (!address_of(way, insn, &address))
 			return;

@@ -109,7 +109,6 @@ pub(crate) fn handler(instruction: &Instruction, operands: &Operands) -> Option<
         | M::Prefetchit1
         | M::Cldemote
         | M::Serialize => mov::nop,
-        M::Fnop | M::Wait => mov::wait,
         M::Clflush | M::Clflushopt | M::Clwb => mov::flush_line,
 
         M::Cbw => convert::cbw,

@@ -100,14 +100,6 @@ pub(super) fn flush_line(m: &mut Machine<'_>, _: &Decoded) -> Done {
     Ok(Flow::Next)
 }
 
-/// What waits for x87: an exception that it owes is raised here.
-pub(super) fn wait(m: &mut Machine<'_>, _: &Decoded) -> Done {
-    match m.registers.handlers.float {
-        true => Err(StopReason::FloatException),
-        false => Ok(Flow::Next),
-    }
-}
-
 /// Nothing that is kept changes.
 pub(super) fn nop(_: &mut Machine<'_>, _: &Decoded) -> Done {
     Ok(Flow::Next)

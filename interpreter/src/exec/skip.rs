@@ -3,7 +3,7 @@
 use iced_x86::{CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use super::state::is_masked;
-use super::vector;
+use super::{vector, x87};
 use crate::decode::Decoded;
 use crate::effects::{Effects, Place, flags_of, pointer};
 use crate::host::Access;
@@ -13,6 +13,7 @@ use crate::parameter::Parameter;
 use crate::stop::StopReason;
 use crate::vector::{HALF, Vector};
 use crate::word::{Width, Word};
+use crate::x87::X87;
 
 /// An instruction of which only the effects are known.
 #[inline(never)]
@@ -42,6 +43,9 @@ pub(crate) fn skip(m: &mut Machine<'_>, decoded: &Decoded) -> Result<Flow, StopR
         if effects.masks >> number & 1 != 0 {
             *mask = Word::UNKNOWN;
         }
+    }
+    if is_of_x87(instruction) {
+        m.registers.x87 = X87::UNKNOWN;
     }
     for operand in 0..instruction.op_count() {
         if instruction.op_kind(operand) == OpKind::Register {
@@ -92,6 +96,9 @@ fn check(m: &Machine<'_>, d: &Decoded) -> Result<(), StopReason> {
     if may_be_refused(instruction) {
         m.check_unknown()?;
     }
+    if is_of_x87(instruction) {
+        x87::wait(m)?;
+    }
     if m.registers.handlers.float && may_raise(m, instruction) {
         return Err(StopReason::FloatException);
     }
@@ -115,22 +122,32 @@ fn may_be_refused(instruction: &Instruction) -> bool {
 /// Whether a floating-point exception may come of it: one that waits since an earlier instruction
 /// of x87, or its own. All vector instructions that are not interpreted are taken for arithmetic.
 fn may_raise(m: &Machine<'_>, instruction: &Instruction) -> bool {
+    let has_vectors = registers(instruction).any(Register::is_vector_register);
+    is_of_x87(instruction) || has_vectors && !m.registers.mxcsr.is_some_and(is_masked)
+}
+
+/// Whether the instruction works with the registers of x87, which MMX instructions have in common
+/// with it.
+fn is_of_x87(instruction: &Instruction) -> bool {
     use CpuidFeature as F;
-    let of_x87 = instruction.cpuid_features().iter().any(|feature| {
+    let by_feature = instruction.cpuid_features().iter().any(|feature| {
         matches!(
             feature,
             F::FPU | F::FPU287 | F::FPU387 | F::MMX | F::D3NOW | F::D3NOWEXT
         )
     });
-    let registers = (0..instruction.op_count())
+    // Conversions of two integers, though they may lie in memory.
+    let converts = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Cvtpi2ps | Mnemonic::Cvtpi2pd
+    );
+    by_feature || converts || registers(instruction).any(Register::is_mm)
+}
+
+fn registers(instruction: &Instruction) -> impl Iterator<Item = Register> {
+    (0..instruction.op_count())
         .filter(|i| instruction.op_kind(*i) == OpKind::Register)
-        .map(|i| instruction.op_register(i));
-    let (mut has_mmx, mut has_vectors) = (false, false);
-    for register in registers {
-        has_mmx |= register.is_mm();
-        has_vectors |= register.is_vector_register();
-    }
-    of_x87 || has_mmx || has_vectors && !m.registers.mxcsr.is_some_and(is_masked)
+        .map(|i| instruction.op_register(i))
 }
 
 /// Makes the memory unknown that the instruction stores to.

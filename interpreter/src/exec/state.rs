@@ -7,6 +7,7 @@ use crate::machine::{Flow, Machine, RAX, RDX};
 use crate::stop::StopReason;
 use crate::vector::Vector;
 use crate::word::{Width, Word};
+use crate::x87::X87;
 
 type Done = Result<Flow, StopReason>;
 
@@ -117,6 +118,7 @@ fn forget(m: &mut Machine<'_>) -> Done {
     m.registers.vectors = [Vector::UNKNOWN; 32];
     m.registers.masks = [Word::UNKNOWN; 8];
     m.registers.mxcsr = None;
+    m.registers.x87 = X87::UNKNOWN;
     Ok(Flow::Next)
 }
 

@@ -175,7 +175,7 @@ fn traps_and_invalid_codes() {
     }
 }
 
-/// What x87 and tiles compute is unknown, and nothing else is.
+/// What tiles compute is unknown, and so is what x87 does if its registers are; nothing else is.
 #[test]
 fn unfollowed_units_are_unknown() {
     // fld qword [rbx]; fdiv st0, st1; fstp qword [rbx+8]; fwait

@@ -19,3 +19,4 @@ mod system;
 mod traced;
 mod vector;
 mod window;
+mod x87;

@@ -3,7 +3,7 @@
 
 use interpreter::{
     Access, Capture, Code, CodeMemory, DecodeCache, Fetched, Flag, Flags, Memory, Outcome,
-    Parameter, Path, Pieces, Registers, Sink, StopReason, Vector, Verdict, Window, Word,
+    Parameter, Path, Pieces, Registers, Sink, StopReason, Vector, Verdict, Window, Word, X87,
 };
 
 #[path = "../common/traced.rs"]
@@ -183,7 +183,30 @@ fn registers(bytes: &mut Bytes<'_>, rip: u64) -> Registers {
     for (i, mask) in registers.masks.iter_mut().enumerate() {
         *mask = Word::known(mix(seed ^ !(i as u64)));
     }
+    registers.x87 = x87(seed);
     registers
+}
+
+/// Registers of x87: all exceptions are masked, and none is pending.
+fn x87(seed: u64) -> X87 {
+    let word = |i: usize| mix(seed.rotate_left(7) ^ i as u64);
+    let modes = word(0);
+    let stack = std::array::from_fn(|i| {
+        let mut bytes = [0; 10];
+        bytes[..8].copy_from_slice(&word(2 * i + 1).to_le_bytes());
+        // Mostly an ordinary number, not far from one.
+        let top = word(2 * i + 2);
+        let exponent = if top >> 62 == 0 {
+            top
+        } else {
+            0x3ff0 | top & 0x801f
+        };
+        bytes[7] |= u8::from(top >> 62 != 0) << 7;
+        bytes[8..].copy_from_slice(&(exponent as u16).to_le_bytes());
+        bytes
+    });
+    let (control, status) = ((modes >> 16) as u16, (modes >> 32) as u16);
+    X87::saved(control | 0x3f, status & 0x7f7f, modes as u8, &stack)
 }
 
 /// The same registers, of which less is known.
@@ -216,6 +239,17 @@ fn hidden(bytes: &mut Bytes<'_>, registers: &Registers) -> Registers {
     hidden.fs_base = hidden.fs_base.filter(|_| bytes.flag());
     hidden.gs_base = hidden.gs_base.filter(|_| bytes.flag());
     hidden.mxcsr = hidden.mxcsr.filter(|_| bytes.flag());
+    let kept = mix(bytes.byte().into());
+    let x87 = &mut hidden.x87;
+    x87.control = x87.control.filter(|_| kept & 3 != 0);
+    x87.top = x87.top.filter(|_| kept >> 2 & 7 != 0);
+    x87.status_known &= (kept >> 8 | kept >> 24) as u16;
+    x87.status &= x87.status_known;
+    x87.used_known &= (kept >> 40 | kept >> 48) as u8;
+    x87.used &= x87.used_known;
+    for (i, register) in x87.registers.iter_mut().enumerate() {
+        register.top = register.top.filter(|_| mix(kept ^ i as u64) & 3 != 0);
+    }
     hidden
 }
 
@@ -227,6 +261,7 @@ fn check_claims(less: &(Recorder, Outcome), more: &(Recorder, Outcome)) {
             // What is not known of it cannot be seen to fault.
             let blind = [
                 StopReason::FaultingInstruction,
+                StopReason::FloatException,
                 StopReason::PageWritten,
                 StopReason::RepTooLong,
                 StopReason::Unsupported,

@@ -14,8 +14,8 @@ const KNOWN: f64 = 85.0;
 /// Parts of a second are given in those of the usual rate.
 const USUAL: u32 = crate::bench::RATE / RATE;
 
-/// With second records, all values that live in vector registers are known and right; without, none
-/// is.
+/// With second records, all values that live in vector registers and on the stack of x87 are known
+/// and right; without, none is.
 pub(crate) fn across_windows(bench: &Bench) -> Result<Completion, Failed> {
     let program = bench.compile("vectors.c", "vectors", &[])?;
     let checks = checks::of_image(&program)?;

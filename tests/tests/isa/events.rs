@@ -6,6 +6,7 @@ use interpreter::Parameter;
 use crate::generate::Case;
 use crate::native::{DATA, DATA_BYTES, SEGMENT_BASES, Slot, State};
 use crate::registers::general;
+use crate::x87;
 
 /// Whether a branch was taken.
 pub(crate) fn is_taken(case: &Case, slot: &Slot) -> bool {
@@ -19,11 +20,19 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
     let memory = |data: &[u8; DATA_BYTES], i: u8| {
         let address = address(case, before, after)?;
         // A memory operand narrower than a word, one of several words, or a lane repeated.
-        let bytes = instruction.memory_size().size().min(8);
+        let bytes = instruction.memory_size().size();
+        let bytes = bytes.saturating_sub(8 * usize::from(i)).min(8);
         load(data, address.wrapping_add(8 * u64::from(i)), bytes)
     };
     match parameter {
         Parameter::Dest(register) => general(&after.gpr, register),
+        Parameter::Double(register) if register.is_st() => {
+            x87::double(&before.x87, &after.x87, register)
+        }
+        Parameter::DestWord(register, i) if register.is_st() => {
+            x87::word(&before.x87, &after.x87, register, i)
+        }
+        Parameter::DestWord(register, _) if register.is_mm() => x87::mmx(&after.x87, register),
         Parameter::Single(register) => Some(word(after, register, 0)? & u64::from(u32::MAX)),
         Parameter::Double(register) => word(after, register, 0),
         Parameter::DestWord(register, i) => word(after, register, i),

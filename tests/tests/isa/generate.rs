@@ -13,6 +13,7 @@ use crate::native::{CODE, CODE_STRIDE, DATA, DATA_BYTES, Slot};
 use crate::trampoline::{STUB_BYTES, stub};
 use crate::tune;
 use crate::values::{self, BLOCK, Class, Pool};
+use crate::x87;
 
 /// Instructions are tried anew this often when operands do not go together.
 const ATTEMPTS: usize = 16;
@@ -164,6 +165,7 @@ impl Maker<'_> {
             before.mxcsr |= u32::from(self.rng.random::<bool>()) << 15;
             before.mxcsr |= u32::from(self.rng.random::<bool>()) << 6;
         }
+        x87::make(&mut before.x87, self.rng);
         let stack = self.rng.random_range(1024..3072u64) & !7;
         let odd = u64::from(self.one_in(8));
         self.set(Register::RSP, DATA + stack + odd);

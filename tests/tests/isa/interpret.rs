@@ -10,6 +10,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::generate::Case;
 use crate::native::{DATA, DATA_BYTES, SEGMENT_BASES, Slot, State};
 use crate::trampoline::Level;
+use crate::x87;
 
 /// What the interpreter is not told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,6 +115,7 @@ fn told(state: &State, rip: u64, level: Level, hide: Hide) -> Registers {
     let mut registers = Registers::from_sample(state.gpr, rip, state.rflags);
     [registers.fs_base, registers.gs_base] = SEGMENT_BASES.map(Some);
     registers.mxcsr = Some(state.mxcsr);
+    registers.x87 = x87::told(&state.x87);
     for i in 0..count {
         registers.vectors[i] = Vector::partial(state.vectors[i], there);
     }
@@ -163,6 +165,7 @@ fn told(state: &State, rip: u64, level: Level, hide: Hide) -> Registers {
     if rng.random_ratio(1, 3) {
         registers.mxcsr = None;
     }
+    x87::hide(&mut registers.x87, share, &mut rng);
     registers
 }
 

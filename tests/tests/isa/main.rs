@@ -25,6 +25,7 @@ mod report;
 mod trampoline;
 mod tune;
 mod values;
+mod x87;
 
 use anyhow::{Context as _, Result, ensure};
 use iced_x86::Code;

@@ -51,6 +51,8 @@ const PATIENCE: u16 = 20_000;
 pub(crate) struct State {
     /// `zmm0` to `zmm31`, as far as the processor has them.
     pub(crate) vectors: [[u8; 64]; 32],
+    /// The registers of x87, as `fxsave` stores them.
+    pub(crate) x87: [u8; 512],
     /// rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
     pub(crate) gpr: [u64; 16],
     /// `k0` to `k7`, if the processor has them.

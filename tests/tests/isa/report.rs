@@ -9,6 +9,7 @@ use interpreter::{StopReason, Support};
 use crate::compare::{Knowledge, Verdict};
 use crate::generate::{Case, NoCase};
 use crate::native::Slot;
+use crate::x87;
 
 /// Differences that are described of one instruction.
 const PER_CODE: u32 = 3;
@@ -127,11 +128,12 @@ fn inputs(slot: &Slot) -> String {
     let before = &slot.before;
     let general: Vec<_> = before.gpr.iter().map(|r| format!("{r:x}")).collect();
     format!(
-        "before: {} masks {:x?} flags {:x} mxcsr {:x}",
+        "before: {} masks {:x?} flags {:x} mxcsr {:x} {}",
         general.join(" "),
         before.masks,
         before.rflags,
-        before.mxcsr
+        before.mxcsr,
+        x87::text(&before.x87)
     )
 }
 

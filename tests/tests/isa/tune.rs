@@ -6,6 +6,7 @@ use rand::RngExt as _;
 use crate::generate::Maker;
 use crate::native::{DATA, SEGMENT_BASES};
 use crate::values;
+use crate::x87;
 
 /// Prepares the state of an instruction that needs it.
 pub(crate) fn tune(maker: &mut Maker<'_>, instruction: &Instruction) {
@@ -53,6 +54,7 @@ pub(crate) fn tune(maker: &mut Maker<'_>, instruction: &Instruction) {
         M::Clzero => clear(maker, instruction),
         M::Movdir64b => line(maker, instruction.op0_register()),
         M::Leave | M::Enter => pointer(maker, Register::RBP),
+        M::Fld | M::Fbld | M::Fldcw => memory_of_x87(maker, instruction),
         _ => {}
     }
 }
@@ -195,5 +197,27 @@ fn string(maker: &mut Maker<'_>, instruction: &Instruction) {
         };
         let value = if i == odd { !same } else { same };
         maker.put(to + 8 * i, &value.to_le_bytes());
+    }
+}
+
+/// Numbers of 80 bits, decimal digits, and control words that mask all exceptions, mostly.
+fn memory_of_x87(maker: &mut Maker<'_>, instruction: &Instruction) {
+    let Some(address) = maker.address else { return };
+    match instruction.code() {
+        Code::Fld_m80fp => {
+            let number = x87::number(maker.rng);
+            maker.put(address, &number);
+        }
+        Code::Fbld_m80bcd if !maker.one_in(8) => {
+            let mut digits = [0u8; 10];
+            digits.fill_with(|| maker.rng.random_range(0..10) | maker.rng.random_range(0..10) << 4);
+            digits[9] = u8::from(maker.rng.random::<bool>()) << 7;
+            maker.put(address, &digits);
+        }
+        Code::Fldcw_m2byte if !maker.one_in(4) => {
+            let control = maker.rng.random::<u16>() | 0x3f;
+            maker.put(address, &control.to_le_bytes());
+        }
+        _ => {}
     }
 }

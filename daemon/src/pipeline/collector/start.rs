@@ -1,6 +1,6 @@
 //! The registers that a window starts from.
 
-use interpreter::{Handlers, Registers};
+use interpreter::{Handlers, Registers, X87};
 use sampler::{Capture, Vectors};
 
 use crate::machine::signals::of_program;
@@ -16,6 +16,8 @@ pub(super) fn set(
     start.set_sample(sampled.gpr, sampled.ip, sampled.flags);
     if let Some(Vectors::Here(state)) = capture.map(|capture| &capture.vectors) {
         start.set_vectors(&state.vectors, state.masks, state.mxcsr);
+        let x87 = &state.x87;
+        start.x87 = X87::saved(x87.control, x87.status, x87.used, &x87.stack);
     }
     (start.fs_base, start.gs_base) = bases(view, capture);
     start.handlers = handlers(view, capture);
