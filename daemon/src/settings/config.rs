@@ -12,7 +12,9 @@ use profiledb::rollup::Limits;
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use crate::settings::args::{ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg, WINDOW};
+use crate::settings::args::{
+    BounceArg, ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg, WINDOW,
+};
 use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
 
 /// Where the configuration is unless another file is named.
@@ -43,6 +45,7 @@ pub(crate) struct Sampling {
     pub(crate) window: Number<1, 1024>,
     pub(crate) capture: Kinds,
     pub(crate) vectors: VectorsArg,
+    pub(crate) bounce: BounceArg,
     pub(crate) context: ContextArg,
     pub(crate) allow_secrets: bool,
     pub(crate) deny: Vec<Prefix>,
@@ -58,6 +61,7 @@ impl Default for Sampling {
             window: Number(u64::from(WINDOW)),
             capture: Kinds::default(),
             vectors: VectorsArg::Off,
+            bounce: BounceArg::Off,
             context: ContextArg::None,
             allow_secrets: false,
             deny: Vec::new(),
@@ -261,6 +265,7 @@ impl Config {
             ref window,
             ref capture,
             vectors,
+            bounce,
             context,
             allow_secrets,
             ..
@@ -291,7 +296,7 @@ impl Config {
             flush: self.collection.flush_seconds.0 as f64,
             allow_secrets,
             raw: None,
-            bounce: false,
+            bounce,
             quiet: false,
             command: Vec::new(),
         }
