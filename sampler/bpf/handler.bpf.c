@@ -41,6 +41,8 @@ int on_overflow(struct interrupt *interrupt)
 	/* Of a breakpoint the event is to see the hit, too: it counts how many are left. */
 	int goes_on = interrupt->period == BREAKPOINT_PERIOD;
 
+	if (goes_on)
+		forget_signals();
 	if (!work) {
 		count(COUNT_NO_SCRATCH);
 		return goes_on;

@@ -15,6 +15,16 @@ struct signals_map {
 	__type(value, u64);
 } signals SEC(".maps");
 
+/* Those that came before the first breakpoint was hit are none between the two. */
+static inline void forget_signals(void)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u64 *delivered = bpf_map_lookup_elem(&signals, &tid);
+
+	if (delivered)
+		*delivered = 0;
+}
+
 SEC("tp_btf/signal_deliver")
 int on_signal(void *context)
 {

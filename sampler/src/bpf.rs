@@ -385,7 +385,6 @@ fn prepare(
                 map.set_max_entries(cpus)
             }
             Some("second_works" | "vector_states") if !vectors => map.set_autocreate(false),
-            Some("signals") if !breakpoints => map.set_autocreate(false),
             Some("timers" | "mean_interval") if !timer => map.set_autocreate(false),
             Some("timers") => map.set_max_entries(cpus),
             Some("cycles") => map.set_max_entries(2 * cpus),

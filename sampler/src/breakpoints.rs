@@ -204,8 +204,8 @@ impl Breakpoints {
         })
     }
 
-    /// Whether a pair of the thread can be told from what only looks like one: it is not traced, and
-    /// signals are seen or not handled.
+    /// Whether a pair of the thread can be told from what only looks like one: it is not traced,
+    /// and signals are seen or not handled.
     fn may_touch(&self, block: &Block) -> Result<(), Miss> {
         let status = fs::read_to_string(format!("/proc/{}/task/{}/status", block.pid, block.tid));
         let status = status.map_err(|_| Miss::Gone)?;
@@ -230,8 +230,8 @@ impl Breakpoints {
 /// register of the program. What handles it for another end handles more.
 const HARMLESS: u64 = 1 << (33 - 1);
 
-/// Whether a system call of this number does not come back behind itself, with the registers that it
-/// was called with: `rt_sigreturn`, `execve` and `execveat`.
+/// Whether a system call of this number does not come back behind itself, with the registers that
+/// it was called with: `rt_sigreturn`, `execve` and `execveat`.
 fn leaves(number: u64) -> bool {
     let all = [libc::SYS_rt_sigreturn, libc::SYS_execve, libc::SYS_execveat];
     // Of the number the kernel looks at the lower half.

@@ -27,7 +27,7 @@ const MOST: usize = 128;
 /// Pairs that wait for the collector.
 const SEEN: usize = 64;
 /// Entries that wait for the other end.
-const ENTRIES: usize = 64;
+const ENTRIES: usize = 512;
 /// How long a pair waits for what the handler read at its entry: its buffer is drained sooner.
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -226,9 +226,9 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) raw: Option<PathBuf>,
 
-    /// Have threads of some samples stop at two breakpoints, around a few instructions: auto (20
-    /// pairs a second), off, or a number: so many a second at most. What the processor makes of the
-    /// instructions is compared with what is worked out, and shown as values named pair.*.
+    /// Have threads of some samples stop at two breakpoints, around a few instructions: auto (of 20
+    /// samples a second), off, or a number: of so many a second at most. What the processor makes
+    /// of the instructions is compared with what is worked out, and shown as values named pair.*.
     #[arg(long, value_name = "auto|off|N", default_value = "off", default_missing_value = "auto",
           num_args = 0..=1, require_equals = true)]
     pub(crate) bounce: BounceArg,

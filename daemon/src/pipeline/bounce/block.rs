@@ -175,7 +175,8 @@ mod tests {
         Exit { steps, address }
     }
 
-    /// A block has four instructions, then more, up to a branch; one without condition belongs to it.
+    /// A block has four instructions, then more, up to a branch. One without condition belongs to
+    /// it.
     #[test]
     fn ways_out() {
         assert_eq!(

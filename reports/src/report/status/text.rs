@@ -119,7 +119,7 @@ const MEANINGS: [(&str, &str); 34] = [
     ("compared", "pairs whose instructions were worked out"),
     (
         "not_worked_out",
-        "pairs around an instruction that is not interpreted; their results are values all the same",
+        "pairs around an instruction that is not interpreted; their results are values",
     ),
     (
         "results_compared",
