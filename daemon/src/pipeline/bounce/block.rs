@@ -8,8 +8,10 @@ use iced_x86::{
 
 use crate::machine::place::Pc;
 
-/// Instructions of a block that is tried first, next, and last.
+/// Instructions of a block that is tried first, next, and last: of one that is to be compared, and
+/// of one whose first result is wanted, which later instructions may write over.
 const LENGTHS: [usize; 3] = [4, 8, 12];
+const SHORT: [usize; 3] = [1, 4, 8];
 /// Instructions of the longest one.
 pub(crate) const LONGEST: usize = LENGTHS[2] + 1;
 
@@ -74,8 +76,10 @@ pub(crate) fn goes_on(instruction: &Instruction) -> bool {
     matches!(leads(instruction), Leads::Next)
 }
 
-/// The ways out of a block, in the order in which they are to be tried.
-pub(crate) fn exits(steps: &[Step]) -> Vec<Exit> {
+/// The ways out of a block, in the order in which they are to be tried; `is_short`: at first right
+/// behind its first instruction.
+pub(crate) fn exits(steps: &[Step], is_short: bool) -> Vec<Exit> {
+    let lengths = if is_short { SHORT } else { LENGTHS };
     let mut exits: Vec<Exit> = Vec::new();
     let Some(entry) = steps.first().map(|step| step.address) else {
         return exits;
@@ -88,18 +92,18 @@ pub(crate) fn exits(steps: &[Step]) -> Vec<Exit> {
     };
     let straight = steps.iter().take_while(|step| goes_on(&step.instruction));
     let straight = straight.count();
-    for length in LENGTHS {
+    for length in lengths {
         if let Some(last) = straight.min(length).checked_sub(1) {
             add(last + 1, steps[last].end());
         }
     }
     if let Some(last) = steps.get(straight)
-        && straight < LENGTHS[2]
+        && straight < lengths[2]
         && matches!(leads(&last.instruction), Leads::ToTarget)
     {
         add(straight + 1, last.target());
     }
-    exits.truncate(LENGTHS.len());
+    exits.truncate(lengths.len());
     exits
 }
 
@@ -180,25 +184,35 @@ mod tests {
     #[test]
     fn ways_out() {
         assert_eq!(
-            exits(&steps(&[0x90; 13])),
+            exits(&steps(&[0x90; 13]), false),
             [exit(4, 0x5104), exit(8, 0x5108), exit(12, 0x510c)]
         );
+        assert_eq!(
+            exits(&steps(&[0x90; 13]), true),
+            [exit(1, 0x5101), exit(4, 0x5104), exit(8, 0x5108)]
+        );
         // nop; jz +2
-        assert_eq!(exits(&steps(&[0x90, 0x74, 2, 0x90])), [exit(1, 0x5101)]);
+        assert_eq!(
+            exits(&steps(&[0x90, 0x74, 2, 0x90]), false),
+            [exit(1, 0x5101)]
+        );
         // nop; jmp +2
         assert_eq!(
-            exits(&steps(&[0x90, 0xeb, 2, 0x90])),
+            exits(&steps(&[0x90, 0xeb, 2, 0x90]), false),
             [exit(1, 0x5101), exit(2, 0x5105)]
         );
         // What goes both ways is no pair.
-        assert_eq!(exits(&steps(&[0x74, 2, 0x90])), []);
+        assert_eq!(exits(&steps(&[0x74, 2, 0x90]), false), []);
         // call +0x10
-        assert_eq!(exits(&steps(&[0xe8, 0x10, 0, 0, 0])), [exit(1, 0x5115)]);
+        assert_eq!(
+            exits(&steps(&[0xe8, 0x10, 0, 0, 0]), false),
+            [exit(1, 0x5115)]
+        );
         // A return, a jump to itself: nothing tells, or there is no progress.
-        assert_eq!(exits(&steps(&[0xc3])), []);
-        assert_eq!(exits(&steps(&[0xeb, 0xfe])), []);
+        assert_eq!(exits(&steps(&[0xc3]), false), []);
+        assert_eq!(exits(&steps(&[0xeb, 0xfe]), false), []);
         // syscall
-        assert_eq!(exits(&steps(&[0x0f, 0x05])), [exit(1, 0x5102)]);
+        assert_eq!(exits(&steps(&[0x0f, 0x05]), false), [exit(1, 0x5102)]);
     }
 
     /// Results are those that no later instruction writes over.

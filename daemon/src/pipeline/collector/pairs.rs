@@ -71,14 +71,14 @@ pub(super) fn needs_processor(stop: StopReason) -> bool {
     )
 }
 
-/// The block that begins at a process address of the sample's program; `None` where there is none
-/// that can be left.
+/// The block that begins at a process address of the sample's program, of one instruction at first
+/// if it is to be short; `None` where there is none that can be left.
 pub(super) fn block_at(
     code: &mut ProcessCode<'_, '_, '_>,
     view: &View<'_>,
     sample: &RawSample,
     process: ProcessId,
-    entry: u64,
+    (entry, is_short): (u64, bool),
 ) -> Option<Request> {
     let (mut steps, mut bytes): (Vec<Step>, Vec<u8>) = (Vec::new(), Vec::new());
     let mut address = entry;
@@ -106,7 +106,7 @@ pub(super) fn block_at(
             break;
         }
     }
-    let exits = block::exits(&steps);
+    let exits = block::exits(&steps, is_short);
     if exits.is_empty() {
         return None;
     }

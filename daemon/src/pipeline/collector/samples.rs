@@ -442,6 +442,7 @@ impl Collector {
             } else {
                 sample.ip
             };
+            let entry = (entry, is_stuck || rand::random());
             match pairs::block_at(&mut code, &view, sample, process_id, entry) {
                 Some(request) => bounce.choose(place, request),
                 None => without_block = 1,
