@@ -1,6 +1,7 @@
 //! `vcpid check`: what works on this machine, and what would mend the rest.
 
 mod config;
+mod truth;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::settings::args::{CheckArgs, FormatArg, WINDOW};
 use crate::settings::choices;
 use crate::store::output;
 use config::check_config;
+use truth::check_truth;
 
 /// One thing that works here, or not.
 #[derive(Debug, Serialize)]
@@ -67,6 +69,9 @@ struct Limit {
 pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
     if let Some(path) = &args.config {
         return check_config(path, args.format);
+    }
+    if let Some(seconds) = args.truth {
+        return check_truth(seconds, args.format);
     }
     let findings = Findings::look();
     let text = match args.format {
@@ -309,10 +314,18 @@ fn reports() -> Vec<Finding> {
         Ok(()) => works("vectors", "vector registers of some samples (--vectors)"),
         Err(BpfRefusal { why, mend }) => fails("vectors", why, mend),
     };
+    let pairs = match probe::breakpoints() {
+        Ok(()) => works(
+            "breakpoints",
+            "what the processor makes of instructions (--bounce)",
+        ),
+        Err(BpfRefusal { why, mend }) => fails("breakpoints", why, mend),
+    };
     vec![
         works("top", "cycles by image, function, instruction, process"),
         pages,
         vectors,
+        pairs,
         works(
             "call graph",
             "by the unwind rules of the images, else by the code itself",

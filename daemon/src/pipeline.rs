@@ -2,6 +2,7 @@
 
 pub(crate) mod acceptance;
 pub(crate) mod blocks;
+pub(crate) mod bounce;
 pub(crate) mod collector;
 pub(crate) mod merge;
 pub(crate) mod raw;

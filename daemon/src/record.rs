@@ -17,7 +17,7 @@ use crate::command::{self, Waiting};
 use crate::pipeline::collector::{Collector, Settings, Totals};
 use crate::pipeline::raw;
 use crate::session::{Driver, Session, TICK, queue};
-use crate::settings::args::{ClockArg, EngineArg, RecordArgs, VectorsArg};
+use crate::settings::args::{BounceArg, ClockArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::choices::{self, Choices};
 use crate::store::output;
 use crate::store::{CANNOT_WRITE, Saved, Store};
@@ -38,12 +38,20 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs a recording; returns the exit status.
 pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
+    if let Some(status) = refused(args) {
+        return Ok(status);
+    }
+    collect(args).map(|(status, _)| status)
+}
+
+/// The exit status where nothing is to be recorded, once it was said why.
+fn refused(args: &RecordArgs) -> Option<u8> {
     if args.command.is_empty() && args.pid.is_empty() && !args.all {
         eprintln!(
             "vcpid: nothing to profile: name a command (vcpid record -- CMD), processes \
              (-p PID), or everything (-a)"
         );
-        return Ok(2);
+        return Some(2);
     }
     if let Some(word) = args.command.first()
         && word.as_encoded_bytes().starts_with(b"-")
@@ -53,18 +61,23 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
             "vcpid: there is no option '{}'; see 'vcpid record --help'",
             word.display()
         );
-        return Ok(2);
+        return Some(2);
     }
     if let Some(missing) = missing_feature(args) {
         eprintln!("vcpid: {missing}");
-        return Ok(2);
+        return Some(2);
     }
     if let Some(name) = args.command.first()
         && let Err(error) = command::resolve(name)
     {
         eprintln!("vcpid: {}", error.message);
-        return Ok(error.status);
+        return Some(error.status);
     }
+    None
+}
+
+/// Records; the exit status, and what was collected.
+pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
     let mut choices = Choices::new(args)?;
     let _raised = choices::limits(args, &choices)?;
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -113,7 +126,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         }
     }
     let (sender, batches) = sync_channel(queue(config.batch_bytes));
-    let running = sampler.start(sender).context("cannot sample")?;
+    let mut running = sampler.start(sender).context("cannot sample")?;
     let mut collector = Collector::new(settings);
     if let Some(raw) = raw {
         collector.write_raw(raw);
@@ -130,8 +143,16 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
     } else if args.vectors != VectorsArg::Off && !args.quiet {
         eprintln!("vcpid: no vector registers: they need the engine bpf, and no --raw");
     }
+    let mut nap = LONGEST_NAP;
+    if let Some(most) = choices::pairs(args) {
+        nap = choices::PAIRED_NAP;
+        let bounce = choices::bounce(&mut running, most);
+        collector.bounce(bounce.context("cannot set breakpoints")?);
+    } else if args.bounce != BounceArg::Off && !args.quiet {
+        eprintln!("vcpid: no breakpoints: a raw recording cannot hold what they show");
+    }
     let store = Store::new(writer)?;
-    let mut session = Session::new(&setup.cpus, collector, store, LONGEST_NAP);
+    let mut session = Session::new(&setup.cpus, collector, store, nap);
     let pids: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();
     session.scan(if args.all {
         procfs::all_pids()
@@ -169,7 +190,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<u8> {
         eprintln!("vcpid: what was collected could not be saved: {error:#}");
     }
     say_result(args, &choices, &session.collector.totals, saved.is_ok());
-    Ok(if saved.is_ok() { status } else { OWN_FAILURE })
+    let status = if saved.is_ok() { status } else { OWN_FAILURE };
+    Ok((status, session.collector.totals))
 }
 
 /// Makes both files, or neither: the raw recording first, which must not be there yet.
@@ -219,8 +241,6 @@ fn follows_double_dash(command: &[OsString]) -> bool {
 fn missing_feature(args: &RecordArgs) -> Option<&'static str> {
     if args.clock == ClockArg::Timer && args.engine == EngineArg::Ring {
         Some("the clock timer needs the engine bpf: leave --engine out, or use --clock cpu-clock")
-    } else if args.bounce {
-        Some("this version has no bounce-back interrupts (--bounce)")
     } else {
         None
     }

@@ -200,6 +200,7 @@ impl Session {
                     self.collector.look_at_images();
                 }
                 self.run_waiting(driver)?;
+                self.collector.bounce_back(false);
                 let met = self.collector.met();
                 let learned = met - std::mem::replace(&mut self.met, met);
                 let handed = std::mem::take(&mut self.handed);
@@ -228,7 +229,9 @@ impl Session {
         }
         self.merge.finish_all();
         self.hand_on(driver)?;
-        self.run_waiting(driver)
+        self.run_waiting(driver)?;
+        self.collector.bounce_back(true);
+        Ok(())
     }
 
     /// Has what waits looked at in the next round; then it has caught up until it is asked whether
@@ -497,7 +500,7 @@ fn is_over(moment: Option<Instant>) -> bool {
 /// How many interrupts a record tells of.
 fn interrupts(record: &Record) -> u64 {
     match record {
-        Record::Packed(packed) if packed.is_second() => 0,
+        Record::Packed(packed) if !packed.is_sample() => 0,
         Record::Sample(_) | Record::Packed(_) => 1,
         Record::Cycles(cycles) => cycles.samples,
         _ => 0,

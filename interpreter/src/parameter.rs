@@ -54,6 +54,9 @@ pub enum Parameter {
     ArgIn(Register),
     /// The lowest 64 bits of vector argument `i` of a call; reported like [`Arg`](Self::Arg).
     VectorArg(u8),
+    /// What a general register that the instruction wrote held a few instructions later, as a
+    /// breakpoint showed it. For hosts that set breakpoints: a window reports none.
+    Pair(Register),
 }
 
 impl Parameter {
@@ -73,6 +76,7 @@ impl Parameter {
             Self::Ret => Capture::RET,
             Self::Operand(_) => Capture::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => Capture::ARGS,
+            Self::Pair(_) => Capture::NONE,
         }
     }
 }
@@ -100,6 +104,7 @@ impl fmt::Display for Parameter {
             Self::Arg(i) => write!(f, "arg{i}"),
             Self::ArgIn(register) => write!(f, "arg.{}", register_name(register)),
             Self::VectorArg(i) => write!(f, "varg{i}"),
+            Self::Pair(register) => write!(f, "pair.{}", register_name(register)),
         }
     }
 }
@@ -260,6 +265,7 @@ mod tests {
             (Parameter::Operand(0), "op0"),
             (Parameter::Arg(5), "arg5"),
             (Parameter::ArgIn(Register::RAX), "arg.rax"),
+            (Parameter::Pair(Register::R8L), "pair.r8b"),
         ];
         for (parameter, name) in names {
             assert_eq!(parameter.to_string(), name);

@@ -118,7 +118,7 @@ pub(crate) fn is_destination(parameter: &str) -> bool {
         .map_or(parameter, |(stem, _)| stem);
     !matches!(
         stem,
-        "taken" | "ea" | "base" | "mem" | "load" | "old" | "target" | "ret" | "vret"
+        "taken" | "ea" | "base" | "mem" | "load" | "old" | "target" | "ret" | "vret" | "pair"
     ) && !["arg", "varg", "op"]
         .iter()
         .any(|kind| stem.starts_with(kind))
@@ -132,6 +132,9 @@ fn integer_bits(parameter: &str) -> u32 {
     }
     if parameter.starts_with("arg") {
         return 64;
+    }
+    if let Some(register) = parameter.strip_prefix("pair.") {
+        return integer_bits(register);
     }
     if let Some((_, suffix)) = parameter.split_once('.') {
         let digits: String = suffix
@@ -220,6 +223,7 @@ mod tests {
             "arg5",
             "varg7",
             "target",
+            "pair.eax",
         ] {
             assert!(!is_destination(name), "{name}");
         }
@@ -239,6 +243,9 @@ mod tests {
             ("ea", 64),
             ("arg0", 64),
             ("arg.r10", 64),
+            ("pair.r10", 64),
+            ("pair.r10d", 32),
+            ("pair.al", 8),
             ("ret", 64),
             ("r", 64),
             ("xmm0.u32[1]", 32),

@@ -8,6 +8,9 @@
  * as far as their addresses are known. All of it goes into one record of the CPU's own ring buffer.
  * Where that is full, the sample is added to a table of cycles, so that only its values are lost.
  *
+ * A breakpoint at the entry of a block (breakpoints.rs) runs it, too: its record is made like that
+ * of a sample, and is none.
+ *
  * Three programs beside it follow the processes that are sampled: a child of one is one, too; a
  * process that waits for its program becomes one with exec; what has ended is forgotten.
  *
@@ -26,6 +29,7 @@
 #include "sample.h"
 #include "timer.h"
 #include "vectors.h"
+#include "signals.h"
 
 SEC("perf_event")
 int on_overflow(struct interrupt *interrupt)
@@ -34,15 +38,20 @@ int on_overflow(struct interrupt *interrupt)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct work *work = bpf_map_lookup_elem(&works, &zero);
 
+	/* Of a breakpoint the event is to see the hit, too: it counts how many are left. */
+	int goes_on = interrupt->period == BREAKPOINT_PERIOD;
+
+	if (goes_on)
+		forget_signals();
 	if (!work) {
 		count(COUNT_NO_SCRATCH);
-		return 0;
+		return goes_on;
 	}
 	if (!is_wanted(work, task))
-		return 0;
+		return goes_on;
 	COPY_REGISTERS(work->registers, interrupt->registers);
 	take_sample(work, task, interrupt->period);
-	return 0;
+	return goes_on;
 }
 
 /* The child of a process that is sampled is sampled, too. */

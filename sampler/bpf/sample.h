@@ -137,7 +137,8 @@ static inline void end_record(struct work *work)
 {
 	u64 now;
 
-	if (deliver(work) && keep_cycles(&work->record))
+	if (deliver(work) && work->record.period != BREAKPOINT_PERIOD &&
+	    keep_cycles(&work->record))
 		count(COUNT_CYCLES_LOST);
 	now = bpf_ktime_get_ns();
 	if (now > work->record.time)

@@ -359,6 +359,9 @@ struct counters {
 	u64 of[COUNTERS];
 };
 
+/* The period of breakpoints, which no clock has. */
+#define BREAKPOINT_PERIOD 1
+
 /* record.context */
 enum context {
 	CONTEXT_USER,

@@ -119,6 +119,8 @@ static __attribute__((noinline)) int ask_for_vectors(struct work *work, struct t
 	void *ring;
 	u32 index;
 
+	if (record->period == BREAKPOINT_PERIOD)
+		return 0;
 	if (!waker || !waker->tid || record->outcome != OUTCOME_FOLLOWED || work->kernel ||
 	    bpf_get_prandom_u32() > waker->share)
 		return 0;

@@ -17,7 +17,7 @@ const SAMPLE_TYPE: u64 = (b::PERF_SAMPLE_IDENTIFIER
     | b::PERF_SAMPLE_REGS_INTR) as u64;
 
 /// The registers of a sample: ax bx cx dx si di bp sp ip flags cs ss, then r8 to r15.
-const REGISTERS: u64 = 0x00ff_0fff;
+pub(crate) const REGISTERS: u64 = 0x00ff_0fff;
 
 /// How many bits [`REGISTERS`] has.
 pub(crate) const REGISTER_COUNT: usize = 20;

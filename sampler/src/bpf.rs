@@ -16,11 +16,13 @@ pub(crate) mod abi;
 mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
+mod signals;
 mod timer;
 mod vectors;
 mod verifier;
 
 pub use record::Packed;
+pub(crate) use signals::Signals;
 pub(crate) use vectors::Wakes;
 
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
@@ -132,6 +134,8 @@ pub(crate) struct Bpf {
     pub(crate) wakes: Option<Wakes>,
     /// Why they are not, although they were asked for.
     pub(crate) no_vectors: Option<String>,
+    /// Where there are to be breakpoints: what counts signals of threads.
+    pub(crate) signals: Option<Signals>,
     /// Of the programs that follow targets.
     _links: Vec<Link>,
 }
@@ -191,11 +195,18 @@ impl Bpf {
             clock: config.clock,
             wakes: None,
             no_vectors: None,
+            signals: None,
             _links: Vec::new(),
             object,
         };
         bpf.name_targets(&config.target)?;
         bpf.set_mean(config.period)?;
+        if config.bpf.breakpoints {
+            match bpf.begin_signals() {
+                Ok(signals) => bpf.signals = Some(signals),
+                Err(error) => tracing::info!(%error, "the handler counts no signals"),
+            }
+        }
         if follow {
             bpf._links = FOLLOWERS
                 .into_iter()
@@ -288,7 +299,8 @@ impl Bpf {
         Ok(Event { fd, id, interval })
     }
 
-    fn program(&self) -> Result<OwnedFd, Error> {
+    /// The program on the overflow.
+    pub(crate) fn program(&self) -> Result<OwnedFd, Error> {
         let program = self
             .object
             .progs()
@@ -362,6 +374,7 @@ fn prepare(
     let follow = config.target != Target::System;
     let timer = config.clock == Clock::Timer;
     let vectors = config.bpf.vectors.is_some();
+    let breakpoints = config.bpf.breakpoints;
     let settings = layout::settings(config, own, kernel::KernelMemory::read()).to_bytes();
     for mut map in open.maps_mut() {
         let name = map.name().to_owned();
@@ -385,6 +398,8 @@ fn prepare(
             follow
         } else if vectors::PROGRAMS.iter().any(|of| name == *of) {
             vectors
+        } else if name == *signals::PROGRAM {
+            breakpoints
         } else {
             timer == timer::PROGRAMS.iter().any(|of| name == *of)
         });

@@ -87,6 +87,8 @@ pub struct BpfOptions {
     pub placement: bool,
     /// Of which samples vector registers are brought; `None`: of none.
     pub vectors: Option<VectorOptions>,
+    /// There are to be breakpoints: signals of their threads are counted.
+    pub breakpoints: bool,
 }
 
 /// Of which samples of user code vector registers are brought.
@@ -115,6 +117,7 @@ impl Default for BpfOptions {
             not_dumpable: false,
             placement: false,
             vectors: None,
+            breakpoints: false,
         }
     }
 }

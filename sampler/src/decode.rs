@@ -224,14 +224,15 @@ fn mmap2(mut fields: Fields<'_>, time: u64) -> Result<Mmap, Error> {
 }
 
 /// Which kind of registers a sample holds.
-enum Abi {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Abi {
     None,
     Compat,
     Long,
 }
 
 /// The fields of a record not yet read.
-struct Fields<'a>(&'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8], Error> {
@@ -246,19 +247,19 @@ impl<'a> Fields<'a> {
         Ok(*taken)
     }
 
-    fn u16(&mut self) -> Result<u16, Error> {
+    pub(crate) fn u16(&mut self) -> Result<u16, Error> {
         self.array().map(u16::from_ne_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, Error> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Error> {
         self.array().map(u32::from_ne_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, Error> {
+    pub(crate) fn u64(&mut self) -> Result<u64, Error> {
         self.array().map(u64::from_ne_bytes)
     }
 
-    fn ids(&mut self) -> Result<(Pid, Tid), Error> {
+    pub(crate) fn ids(&mut self) -> Result<(Pid, Tid), Error> {
         Ok((Pid(self.u32()?), Tid(self.u32()?)))
     }
 
@@ -268,7 +269,7 @@ impl<'a> Fields<'a> {
         rest.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    fn registers(&mut self) -> Result<(Abi, Registers), Error> {
+    pub(crate) fn registers(&mut self) -> Result<(Abi, Registers), Error> {
         let abi = match u32::try_from(self.u64()?) {
             Ok(b::PERF_SAMPLE_REGS_ABI_NONE) => return Ok((Abi::None, Registers::default())),
             Ok(b::PERF_SAMPLE_REGS_ABI_32) => Abi::Compat,
@@ -299,7 +300,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A stack copy: room, bytes, and how many of them were really copied.
-    fn stack(&mut self) -> Result<Box<[u8]>, Error> {
+    pub(crate) fn stack(&mut self) -> Result<Box<[u8]>, Error> {
         let room = self.u64()?;
         if room == 0 {
             return Ok(Box::default());

@@ -50,6 +50,7 @@
 mod attr;
 mod block;
 mod bpf;
+mod breakpoints;
 mod capture;
 mod config;
 mod cpus;
@@ -70,6 +71,7 @@ mod vectors;
 mod wakers;
 
 pub use bpf::Packed;
+pub use breakpoints::{Block, Breakpoints, Miss, Pair};
 pub use capture::{
     Capture, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement, PlanFailure,
     ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,

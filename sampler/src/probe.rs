@@ -10,11 +10,13 @@ use crate::attr::{Features, Role};
 use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
 
 mod bpf;
+mod breakpoints;
 mod calibrate;
 mod timer;
 mod vectors;
 
 pub use bpf::{BpfRefusal, bpf, bpf_at_sight};
+pub use breakpoints::breakpoints;
 pub use calibrate::{Calibration, calibrate, interrupt_cost};
 pub(crate) use calibrate::{MANY_ROUNDS, compare, period};
 pub use timer::{Timer, timer, timer_cost};

@@ -262,11 +262,11 @@ impl Reader {
         batch.malformed += std::mem::take(&mut received.malformed);
         let samples = &mut received.samples;
         batch.records.reserve(samples.len());
-        let firsts = samples.iter().filter(|sample| !sample.is_second());
+        let firsts = samples.iter().filter(|sample| sample.is_sample());
         self.stats.samples += firsts.count() as u64;
         let own = &self.sources.own;
         for mut sample in samples.drain(..) {
-            if sample.is_second() {
+            if !sample.is_sample() {
                 batch.records.push(Record::Packed(sample));
                 continue;
             }

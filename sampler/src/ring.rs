@@ -18,7 +18,9 @@ use crate::readers::Readers;
 use crate::sources::Sources;
 use crate::stats::Stats;
 use crate::sys::{self, Ring};
-use crate::{Batch, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus, wakers};
+use crate::{
+    Batch, Breakpoints, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus, wakers,
+};
 
 mod cost;
 
@@ -479,6 +481,16 @@ impl Running {
     /// The handler in the kernel; `None` with the engine `ring`.
     pub fn handler(&self) -> Option<Handler> {
         self.bpf.as_ref().map(|bpf| Handler::new(bpf.maps()))
+    }
+
+    /// What sets breakpoints for pairs; once. With the engine `bpf` it is to be
+    /// [asked for](crate::BpfOptions::breakpoints), and the handler runs at their entries.
+    pub fn breakpoints(&mut self) -> Breakpoints {
+        let (handler, signals) = match &mut self.bpf {
+            Some(bpf) => (bpf.program().ok(), bpf.signals.take()),
+            None => (None, None),
+        };
+        Breakpoints::new(handler, signals, self.config.stack_bytes)
     }
 
     /// The threads that read the rings, so that their own time can be told apart.

@@ -10,6 +10,8 @@ use sampler::{Clock, probe};
 
 #[path = "live/bpf.rs"]
 mod bpf;
+#[path = "live/breakpoints.rs"]
+mod breakpoints;
 #[path = "live/programs.rs"]
 mod programs;
 #[path = "live/recording.rs"]
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
     trials.extend(bpf::trials());
     trials.extend(ways::trials());
     trials.extend(vectors::trials());
+    trials.extend(breakpoints::trials());
     trials.extend(timer::trials());
     run(&arguments, trials).exit_code()
 }

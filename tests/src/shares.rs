@@ -207,7 +207,7 @@ fn is_register(parameter: &str) -> bool {
         .map_or(parameter, |(stem, _)| stem);
     !matches!(
         stem,
-        "taken" | "ea" | "base" | "mem" | "load" | "old" | "target" | "ret" | "vret"
+        "taken" | "ea" | "base" | "mem" | "load" | "old" | "target" | "ret" | "vret" | "pair"
     ) && !["arg", "varg", "op"]
         .iter()
         .any(|kind| stem.starts_with(kind))

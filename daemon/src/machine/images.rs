@@ -318,6 +318,11 @@ impl Images {
         self.images.get(id.0 as usize)
     }
 
+    /// The path that it was mapped by.
+    pub(crate) fn path(&self, id: ImageId) -> &str {
+        self.get(id).map_or(UNKNOWN, |image| &image.path)
+    }
+
     /// Whether the image is on the deny list.
     pub(crate) fn is_denied(&self, id: ImageId) -> bool {
         self.get(id).is_some_and(|image| image.denied)

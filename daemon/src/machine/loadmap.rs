@@ -50,7 +50,7 @@ pub(crate) struct Process {
     /// Text of programs that anonymous memory took the place of.
     texts: Vec<Mapping>,
     /// How many threads it has, where that is known: of those whose birth was told.
-    threads: Option<u32>,
+    pub(crate) threads: Option<u32>,
     /// When its first thread ended.
     exited: Option<u64>,
     /// The same, known before that is taken notice of: what waits of the process is looked at

@@ -2,6 +2,7 @@
 
 // Over 500 lines: what is kept from one record to the next is one type.
 
+mod pairs;
 mod samples;
 mod stacks;
 mod start;
@@ -29,6 +30,7 @@ use crate::machine::stack::Walker;
 use crate::machine::view::View;
 use crate::pipeline::acceptance::Acceptance;
 use crate::pipeline::blocks::Blocks;
+use crate::pipeline::bounce::Bounce;
 use crate::pipeline::merge::Merged;
 use crate::pipeline::raw;
 use crate::pipeline::told::Told;
@@ -120,6 +122,8 @@ pub(crate) struct Collector {
     is_behind: bool,
     /// Some samples are chosen to bring vector registers.
     expects_vectors: bool,
+    /// Where blocks of some samples are to bounce.
+    bounce: Option<Bounce>,
     callers: Vec<Option<PcId>>,
     walker: Walker,
     periods: FxHashSet<u64>,
@@ -140,6 +144,15 @@ pub(crate) struct Totals {
     pub(crate) weight: u64,
     /// As many samples would stand for what the clock counted besides.
     pub(crate) unsampled: u64,
+    /// Pairs of breakpoints that were seen, those whose blocks were worked out, and of how many of
+    /// these the processor made something else.
+    pub(crate) pairs: u64,
+    pub(crate) compared: u64,
+    pub(crate) disagreed: u64,
+    /// Of how many it loaded what others may have written meanwhile, and made something else.
+    pub(crate) raced: u64,
+    /// Results of instructions that were compared.
+    pub(crate) compared_results: u64,
 }
 
 /// Decoded instructions kept, about 200 bytes each.
@@ -188,6 +201,7 @@ impl Collector {
             late: 0,
             is_behind: false,
             expects_vectors: false,
+            bounce: None,
             callers: Vec::new(),
             periods: FxHashSet::default(),
             totals: Totals::default(),

@@ -29,6 +29,7 @@ use super::socket::Socket;
 use super::status::Figures;
 use crate::pipeline::collector::{Collector, Settings};
 use crate::session::{Driver, Session, TICK};
+use crate::settings::choices;
 use crate::settings::config::Config;
 use crate::store::output::chain;
 use crate::store::{Saved, Store};
@@ -204,7 +205,7 @@ impl Service {
 
     /// One collection from its start to its end.
     fn collect(&mut self) -> Result<()> {
-        let (sampling, batches) = Sampling::start(self.config.recording())?;
+        let (mut sampling, batches) = Sampling::start(self.config.recording())?;
         let mut collector = Collector::new(self.settings(&sampling));
         if let Some(handler) = sampling.running.handler() {
             collector.tell(handler);
@@ -215,7 +216,17 @@ impl Service {
             tracing::warn!("no vector registers: {why}");
         }
         let store = Store::closed()?;
-        let mut session = Session::new(&sampling.setup.cpus, collector, store, LONGEST_NAP);
+        let mut nap = LONGEST_NAP;
+        if let Some(most) = choices::pairs(&self.config.recording()) {
+            match choices::bounce(&mut sampling.running, most) {
+                Ok(bounce) => {
+                    nap = choices::PAIRED_NAP;
+                    collector.bounce(bounce);
+                }
+                Err(error) => tracing::warn!("no breakpoints: {error}"),
+            }
+        }
+        let mut session = Session::new(&sampling.setup.cpus, collector, store, nap);
         session.ignore_samples_before(sampling.begun);
         session.scan(procfs::all_pids());
         let unsaved = self.figures.take_unsaved();

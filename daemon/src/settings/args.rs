@@ -31,7 +31,7 @@ pub(crate) enum Command {
     /// Ends with the command, at SIGINT or SIGTERM, or after SECONDS; exits with the command's
     /// status (128 + signal number if a signal ended it), or 125 if what was collected could not
     /// be saved. A command that still runs after SECONDS or SIGINT is sent SIGTERM.
-    Record(RecordArgs),
+    Record(Box<RecordArgs>),
     /// Say which engines, clocks and reports work on this machine, and what would mend the rest.
     Check(CheckArgs),
     /// Interpret and aggregate recorded raw samples again.
@@ -226,9 +226,12 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) raw: Option<PathBuf>,
 
-    /// Bounce-back interrupts (not in this version).
-    #[arg(long, hide = true)]
-    pub(crate) bounce: bool,
+    /// Have threads of some samples stop at two breakpoints, around a few instructions: auto (of 20
+    /// samples a second), off, or a number: of so many a second at most. What the processor makes
+    /// of the instructions is compared with what is worked out, and shown as values named pair.*.
+    #[arg(long, value_name = "auto|off|N", default_value = "off", default_missing_value = "auto",
+          num_args = 0..=1, require_equals = true)]
+    pub(crate) bounce: BounceArg,
 
     /// Say nothing but errors.
     #[arg(short, long)]
@@ -290,6 +293,12 @@ pub(crate) struct CheckArgs {
     /// Check this configuration of the service instead.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+
+    /// For so many seconds have threads of the whole machine stop at two breakpoints, around a few
+    /// instructions, and say how often the processor made of these what is worked out. Exits with 1
+    /// if it once made something else.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "config", value_parser = positive_seconds)]
+    pub(crate) truth: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -339,6 +348,42 @@ impl FromStr for VectorsArg {
                 _ => Err("it is auto, off, or a number from 1 to 1000".to_owned()),
             },
         }
+    }
+}
+
+/// How many pairs of breakpoints are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BounceArg {
+    Auto,
+    Off,
+    /// So many a second at most.
+    Most(u32),
+}
+
+/// Pairs a second, where none are asked for by number: one takes 0.3 ms of a processor.
+const AUTO_PAIRS: u32 = 20;
+
+impl BounceArg {
+    /// Pairs a second; `None`: there are to be none.
+    pub(crate) fn most(self) -> Option<u32> {
+        match self {
+            Self::Off => None,
+            Self::Auto => Some(AUTO_PAIRS),
+            Self::Most(most) => Some(most),
+        }
+    }
+}
+
+impl FromStr for BounceArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // As with vector registers.
+        text.parse().map(|of| match of {
+            VectorsArg::Auto => Self::Auto,
+            VectorsArg::Off => Self::Off,
+            VectorsArg::Most(most) => Self::Most(most),
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Share, Target, VectorOptions};
 
 use crate::machine::kernel::{self, Kernel};
+use crate::pipeline::bounce::Bounce;
 use crate::pipeline::collector::Settings;
 use crate::pipeline::raw;
 use crate::session::{RING_PAGES, batch_bytes};
@@ -66,6 +67,22 @@ pub(crate) struct Choices {
     pub(crate) seed: u64,
     cycles_per_unit: f64,
     units_per_second: f64,
+}
+
+/// How long the collector naps at most where blocks of samples bounce: their threads are to be
+/// where they were.
+pub(crate) const PAIRED_NAP: Duration = Duration::from_millis(500);
+
+/// How many pairs of breakpoints are to be set a second, if any are. A raw recording cannot hold
+/// what they show.
+pub(crate) fn pairs(args: &RecordArgs) -> Option<u32> {
+    args.bounce.most().filter(|_| args.raw.is_none())
+}
+
+/// What sets so many pairs of breakpoints a second.
+pub(crate) fn bounce(running: &mut sampler::Running, most: u32) -> std::io::Result<Bounce> {
+    let reads_memory = running.setup().engine == Engine::Bpf;
+    Bounce::start(running.breakpoints(), reads_memory, most)
 }
 
 impl Choices {
@@ -171,6 +188,7 @@ impl Choices {
         config.bpf.followed = args.window.clamp(1, sampler::BpfOptions::MOST_FOLLOWED);
         config.bpf.share = Share::new(f64::from(args.ways) / 100.0);
         config.bpf.vectors = self.vectors(args);
+        config.bpf.breakpoints = pairs(args).is_some();
         // Nothing else keeps it.
         config.bpf.placement = args.raw.is_some();
         config.bpf.filter = self.filter(args)?;

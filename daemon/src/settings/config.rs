@@ -12,7 +12,9 @@ use profiledb::rollup::Limits;
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use crate::settings::args::{ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg, WINDOW};
+use crate::settings::args::{
+    BounceArg, ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg, WINDOW,
+};
 use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
 
 /// Where the configuration is unless another file is named.
@@ -44,6 +46,7 @@ pub(crate) struct Sampling {
     pub(crate) capture: Kinds,
     pub(crate) vectors: VectorsArg,
     pub(crate) frames: Number<0, 64>,
+    pub(crate) bounce: BounceArg,
     pub(crate) context: ContextArg,
     pub(crate) allow_secrets: bool,
     pub(crate) deny: Vec<Prefix>,
@@ -60,6 +63,7 @@ impl Default for Sampling {
             capture: Kinds::default(),
             vectors: VectorsArg::Off,
             frames: Number(1),
+            bounce: BounceArg::Off,
             context: ContextArg::None,
             allow_secrets: false,
             deny: Vec::new(),
@@ -264,6 +268,7 @@ impl Config {
             ref capture,
             vectors,
             ref frames,
+            bounce,
             context,
             allow_secrets,
             ..
@@ -294,7 +299,7 @@ impl Config {
             flush: self.collection.flush_seconds.0 as f64,
             allow_secrets,
             raw: None,
-            bounce: false,
+            bounce,
             quiet: false,
             command: Vec::new(),
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::abi::{self, Plain as _, Record as Head};
 use crate::block::Part;
+use crate::breakpoints;
 use crate::capture::Memory;
 use crate::{
     Capture, Context, Cycles, FramesEnd, Mode, Outcome, Pid, Placement, ProcessKey, RawSample,
@@ -66,7 +67,7 @@ pub struct Packed {
     bytes: Part,
 }
 
-/// Whether a record is all that there is of a sample.
+/// Whether a record is all that there is of a sample, or none at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Order {
     Whole,
@@ -74,6 +75,8 @@ enum Order {
     First,
     /// It is that one.
     Second,
+    /// A breakpoint made it.
+    Entry,
 }
 
 impl Packed {
@@ -99,6 +102,7 @@ impl Packed {
             order: match u32::from(head.flags) & abi::RECORD_SECOND {
                 abi::RECORD_VECTORS_AWAITED => Order::First,
                 abi::RECORD_SECOND => Order::Second,
+                _ if head.period == breakpoints::PERIOD => Order::Entry,
                 _ => Order::Whole,
             },
             bytes,
@@ -131,11 +135,21 @@ impl Packed {
         self.order == Order::Second
     }
 
+    /// Whether a breakpoint made it, at the entry of a block. It is no sample.
+    pub fn is_entry(&self) -> bool {
+        self.order == Order::Entry
+    }
+
+    /// Whether it is a sample, which stands for an interval.
+    pub fn is_sample(&self) -> bool {
+        matches!(self.order, Order::Whole | Order::First)
+    }
+
     /// By what a sample whose second record is to come, and that record, know each other; `None` of
     /// all others.
     pub fn pair(&self) -> Option<(Tid, u64)> {
         let time = match self.order {
-            Order::Whole => return None,
+            Order::Whole | Order::Entry => return None,
             Order::First => self.time,
             Order::Second => self.period,
         };

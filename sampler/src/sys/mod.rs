@@ -34,7 +34,25 @@ pub fn clock_now() -> u64 {
 }
 
 /// Opens an event. `pid` is a thread id, 0 for the caller, or -1 for everybody.
-pub(crate) fn open(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+pub(crate) fn open(attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    open_event(attr, pid, cpu, -1)
+}
+
+/// Opens an event of a thread, wherever it runs, in the group of this leader if there is one.
+pub(crate) fn open_in(
+    attr: perf_event_attr,
+    tid: i32,
+    leader: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    open_event(
+        attr,
+        tid,
+        -1,
+        leader.map_or(-1, |leader| leader.as_raw_fd()),
+    )
+}
+
+fn open_event(mut attr: perf_event_attr, pid: i32, cpu: i32, group: i32) -> io::Result<OwnedFd> {
     // SAFETY: `attr` is initialised, states its own size, and outlives the call, which may write
     // to its `size` field.
     let fd = unsafe {
@@ -42,7 +60,7 @@ pub(crate) fn open(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<
             &raw mut attr,
             pid,
             cpu,
-            -1,
+            group,
             libc::c_ulong::from(perf::bindings::PERF_FLAG_FD_CLOEXEC),
         )
     };
@@ -192,6 +210,13 @@ pub(crate) fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn disable(event: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: as for `enable`.
     checked(unsafe { perf::ioctls::DISABLE(event.as_raw_fd(), 0) })
+}
+
+/// Lets an event run over so many times more, and no more often.
+pub(crate) fn refresh(event: BorrowedFd<'_>, times: u32) -> io::Result<()> {
+    let times = i32::try_from(times).map_err(|_| invalid())?;
+    // SAFETY: the descriptor is open; the request takes a plain number.
+    checked(unsafe { perf::ioctls::REFRESH(event.as_raw_fd(), times) })
 }
 
 /// Begins a new interval now; inherited copies keep theirs.

@@ -12,6 +12,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use crate::bench::{Bench, Clock, succeeded};
 
 mod bench;
+mod bounced;
 mod callers;
 mod checks;
 mod clocks;
@@ -123,6 +124,16 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         "values that live in vector registers",
         Clock::CpuClock,
         vectors::across_windows,
+    ),
+    (
+        "results that only the processor can tell",
+        Clock::CpuClock,
+        bounced::results,
+    ),
+    (
+        "collectors that are killed leave no breakpoints",
+        Clock::CpuClock,
+        bounced::kills,
     ),
     (
         "both clocks see the same, and what is true",

@@ -50,8 +50,10 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
             OpKind::Register => general(&before.gpr, instruction.op_register(u32::from(i))),
             _ => None,
         },
-        // Calls are reported by themselves.
-        Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_) => None,
+        // Calls are reported by themselves, and pairs are no window's.
+        Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_) | Parameter::Pair(_) => {
+            None
+        }
     }
 }
 

@@ -47,7 +47,8 @@ impl Watch {
                 | Parameter::MemWord(_)
                 | Parameter::Arg(_)
                 | Parameter::ArgIn(_)
-                | Parameter::VectorArg(_) => None,
+                | Parameter::VectorArg(_)
+                | Parameter::Pair(_) => None,
                 Parameter::Target => Some(after.general.rip),
                 Parameter::Ret => Some(before.general.rax),
                 Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {

@@ -117,7 +117,7 @@ pub(crate) fn options() -> TestResult {
     let output = bench.record(&["sh", "-c", "exit 5"]).output()?;
     ensure(output.status.code() == Some(5), || text(&output))?;
     for (impossible, why) in [
-        (&["--bounce"][..], "this version"),
+        (&["--bounce=often"][..], "auto, off, or a number"),
         (
             &["--clock", "timer", "--engine", "ring"][..],
             "needs the engine bpf",

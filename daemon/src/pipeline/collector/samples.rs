@@ -4,6 +4,7 @@ use interpreter::{StopReason, Window};
 use profiledb::{Loss, StackEnd, Subject};
 use sampler::{Mode, Outcome, Pid, RawSample, Record, TaskIdentity, UserRegisters};
 
+use super::pairs;
 use super::vectors::tells_vectors;
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
@@ -25,7 +26,8 @@ use crate::system::witness::Evidence;
 impl Collector {
     /// Takes notice of a sample that has come, in order of time: it waits.
     pub(super) fn arrive(&mut self, record: Record, evidence: Option<Box<Evidence>>) {
-        let Some(record) = self.without_second(record) else {
+        let record = self.without_second(record);
+        let Some(record) = record.and_then(|record| self.without_entry(record)) else {
             return;
         };
         let arrival = Arrival {
@@ -166,7 +168,7 @@ impl Collector {
 
     /// Who so many samples belong to; if there is no room, they are lost. Credentials of their
     /// moment are better than those of a look at the process now.
-    fn owner(
+    pub(super) fn owner(
         &mut self,
         pid: Pid,
         time: u64,
@@ -275,6 +277,7 @@ impl Collector {
             }
         };
         let copies_whole = self.copies_whole;
+        let process_id = process.id;
         let secret = !self.settings.allow_secrets
             && match capture {
                 Some(capture) => matches!(
@@ -451,12 +454,30 @@ impl Collector {
             brought.pieces().open();
         }
         let (state, traces) = (&mut self.state, &mut self.traces);
+        let mut without_block = 0;
         let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut stage);
+        if !kernel
+            && let Some(bounce) = &mut self.bounce
+            && let Some(place) = bounce.place()
+        {
+            let is_stuck = pairs::needs_processor(outcome.stop) && rand::random();
+            let entry = if is_stuck {
+                state.registers.rip
+            } else {
+                sample.ip
+            };
+            let entry = (entry, is_stuck || rand::random());
+            match pairs::block_at(&mut code, &view, sample, process_id, entry) {
+                Some(request) => bounce.choose(place, request),
+                None => without_block = 1,
+            }
+        }
         let left_out = stage.end(&Ending {
             instructions: outcome.instructions,
             stop: outcome.stop,
         });
         self.tables.count("vectors", "values_left_out", left_out);
+        self.tables.count("pairs", "without_block", without_block);
         self.totals.values += self.tables.consumers.values.known() - known_before;
         self.tables.count("stop", outcome.stop.key(), 1);
         if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
@@ -472,7 +493,7 @@ impl Collector {
 }
 
 /// The access tag of a thread, as of the interrupt.
-fn subject_of(task: &TaskIdentity) -> Subject {
+pub(super) fn subject_of(task: &TaskIdentity) -> Subject {
     Subject {
         uid: Some(task.uid),
         gid: Some(task.gid),

@@ -6,7 +6,7 @@ use interpreter::Capture;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::settings::args::VectorsArg;
+use crate::settings::args::{BounceArg, VectorsArg};
 
 /// A whole number between two others, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,12 @@ impl<'de> Deserialize<'de> for Kinds {
 }
 
 impl<'de> Deserialize<'de> for VectorsArg {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for BounceArg {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
     }

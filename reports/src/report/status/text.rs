@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 19] = [
+const MEANINGS: [(&str, &str); 34] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -77,6 +77,61 @@ const MEANINGS: [(&str, &str); 19] = [
     (
         "values_left_out",
         "depend on vector registers, in samples that were not chosen to bring these",
+    ),
+    (
+        "asked",
+        "blocks of instructions around which breakpoints were to be set",
+    ),
+    (
+        "busy",
+        "blocks that found others waiting for the breakpoints",
+    ),
+    (
+        "without_block",
+        "samples at an instruction that no block begins with: a branch, or code that is made at \
+         run time",
+    ),
+    (
+        "seen",
+        "pairs: the same execution was stopped at both breakpoints",
+    ),
+    (
+        "given_up",
+        "blocks without a pair: what became of each attempt is counted beside this",
+    ),
+    ("no_entry", "attempts: the thread did not come by in time"),
+    (
+        "no_exit",
+        "attempts: the thread came in, and not out in time",
+    ),
+    (
+        "no_debug_register",
+        "attempts: others, a debugger say, had the debug registers",
+    ),
+    (
+        "switched",
+        "attempts: another thread ran between both breakpoints",
+    ),
+    (
+        "signalled",
+        "attempts: a signal was delivered while they were set",
+    ),
+    ("compared", "pairs whose instructions were worked out"),
+    (
+        "not_worked_out",
+        "pairs around an instruction that is not interpreted; their results are values",
+    ),
+    (
+        "results_compared",
+        "registers that the instructions of pairs wrote, known and compared",
+    ),
+    (
+        "raced",
+        "pairs that differ, and load what others may have written between: as windows may",
+    ),
+    (
+        "disagreed",
+        "the processor made something else of them: a defect of vcpid, report it",
     ),
     (
         "buffer_full",

@@ -1,0 +1,99 @@
+//! How it is known whether a signal was delivered to a thread between two breakpoints.
+
+use std::fs;
+
+use crate::bpf::Signals;
+use crate::{Miss, Tid};
+
+/// Where the kernel says the number of its trace point of delivered signals.
+const POINTS: [&str; 2] = [
+    "/sys/kernel/tracing/events/signal/signal_deliver/id",
+    "/sys/kernel/debug/tracing/events/signal/signal_deliver/id",
+];
+
+/// How it is known.
+pub(super) enum Watch {
+    /// A program of the handler counts the signals of the thread that is watched.
+    Program(Signals),
+    /// An event of the breakpoints' group counts them.
+    TracePoint(u64),
+    /// Only programs without handlers of signals are looked at.
+    Masks,
+}
+
+/// A thread that is watched.
+pub(super) struct Watched<'a>(Option<(&'a Signals, Tid)>);
+
+impl Watch {
+    /// The best that there is.
+    pub(super) fn new(signals: Option<Signals>) -> Watch {
+        let point = || {
+            let mut texts = POINTS
+                .iter()
+                .filter_map(|path| fs::read_to_string(path).ok());
+            texts.find_map(|text| text.trim().parse().ok())
+        };
+        match (signals, point()) {
+            (Some(signals), _) => Watch::Program(signals),
+            (None, Some(point)) => Watch::TracePoint(point),
+            (None, None) => Watch::Masks,
+        }
+    }
+
+    pub(super) fn meaning(&self) -> &'static str {
+        match self {
+            Watch::Program(_) => "the handler counts signals that are delivered",
+            Watch::TracePoint(_) => "a trace point counts signals that are delivered",
+            Watch::Masks => "of programs that handle no signals",
+        }
+    }
+
+    /// Whether each signal is seen.
+    pub(super) fn is_exact(&self) -> bool {
+        !matches!(self, Watch::Masks)
+    }
+
+    /// What the event in the group counts, if there is to be one.
+    pub(super) fn trace_point(&self) -> Option<u64> {
+        match self {
+            Watch::TracePoint(point) => Some(*point),
+            _ => None,
+        }
+    }
+
+    /// Counts the signals of a thread from now on.
+    pub(super) fn begin(&self, tid: Tid) -> Result<Watched<'_>, Miss> {
+        match self {
+            Watch::Program(signals) => {
+                signals.begin(tid).map_err(|error| {
+                    tracing::debug!(%error, "signals cannot be counted");
+                    Miss::Refused
+                })?;
+                Ok(Watched(Some((signals, tid))))
+            }
+            _ => Ok(Watched(None)),
+        }
+    }
+}
+
+impl Watched<'_> {
+    /// Whether none came: of the group's counts at both ends, or since it is watched.
+    pub(super) fn end(self, before: u64, after: u64) -> Result<(), Miss> {
+        let counted = match &self.0 {
+            Some((signals, tid)) => signals.count(*tid),
+            None => Some(0),
+        };
+        if before != after || counted != Some(0) {
+            return Err(Miss::Signalled);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if let Some((signals, tid)) = &self.0 {
+            signals.end(*tid);
+        }
+    }
+}
