@@ -32,9 +32,11 @@ fn lines() {
     let samples = exported(&fixture, &["folded", "--weight", "samples"]);
     let stacks_of_samples = stacks(&samples);
     for (stack, number) in [
-        ("fixture;[unknown callers];main;hot", 740),
+        ("fixture;main;hot", 600),
+        ("fixture;main;hot;hot", 100),
+        ("fixture;[unknown callers];main;hot", 40),
         ("fixture;[unknown callers];copy_page_[k]", 80),
-        ("fixture;[unknown callers];main;helper", 50),
+        ("fixture;[unknown callers];hot;helper", 50),
         ("fixture;[unknown callers];[libgone.so]", 30),
         ("evil\\u{1b}[2J;[unknown callers];hot", 10),
     ] {
