@@ -205,7 +205,8 @@ SUBPROGRAM int look_again(struct work *work)
 	return 0;
 }
 
-/* Walks as far as frames are wanted; says whether the first one was found by a row. */
+/* Walks as far as frames are wanted; says whether the first one was found by a row and, where whole
+ * stacks are wanted, none was missed for want of one: then the collector needs no copy of the stack. */
 static inline int walk(struct work *work)
 {
 	u32 index, by_row = 0, by_pointer = 0;
@@ -241,6 +242,8 @@ static inline int walk(struct work *work)
 	work->record.frames_end = end;
 	if (end >= FRAMES_OUTERMOST && end <= FRAMES_MOST)
 		count(COUNT_FRAMES_OUTERMOST + within(end - FRAMES_OUTERMOST, 7));
+	if (settings.frames > 1 && (by_pointer || end == FRAMES_NO_ROW))
+		return 0;
 	return first_by_row;
 }
 

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use libtest_mimic::{Arguments, Failed};
-use profiledb::{Epoch, Image, ImageKind, NewHotlist, Process, Subject, Writer};
+use profiledb::{Epoch, Image, ImageKind, NewHotlist, Process, StackEnd, Subject, Writer};
 use rusqlite::Connection;
 use serde_json::Value;
 use vcpi_tests::programs::{Programs, extension};
@@ -23,13 +23,14 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 9] = [
         ("tuples are those that list tells", list_tells),
         ("sums are those of unpacked rows", unpacked_tells),
         (
             "conditions leave out what they say, and no more",
             conditions,
         ),
+        ("stacks are of samples, and have frames", stacks),
         ("an attached database is asked by its name", attached),
         ("a damaged chunk is named", damaged),
         ("what is no database of ours is refused", foreign),
@@ -188,6 +189,8 @@ fn flush(writer: &mut Writer, started: i64, coins: &mut Generator) -> Result<(),
             flush.cycles(process, subject, pc, caller, samples, samples * 40_000)?;
             flush.branch(process, subject, pc, [samples, 2, 1])?;
             flush.call(process, subject, pc, Some(site), samples)?;
+            let (frames, end) = ([pc, site], StackEnd::Whole);
+            flush.stack(process, subject, &frames, end, 1, samples)?;
             for (parameter, caller) in [("rax", None), ("ea", None), ("rdx", caller)] {
                 let mut list = Hotlist::new(&Config::default().precise());
                 let known = coins.next_u64() % 60;
@@ -401,6 +404,36 @@ fn attached() -> TestResult {
     done()
 }
 
+/// Stacks of an instruction stand for no more than its samples do; each of their frames is a place
+/// that JSON functions can ask for.
+fn stacks() -> TestResult {
+    let bench = bench!();
+    let more = bench.ask(
+        "SELECT s.image, s.address, s.n, c.n FROM
+             (SELECT image, address, sum(samples) AS n, sum(cycles) AS cycles
+              FROM vcpi_stacks GROUP BY image, address) AS s
+         LEFT JOIN
+             (SELECT image, address, sum(samples) AS n, sum(cycles) AS cycles
+              FROM vcpi_cycles GROUP BY image, address) AS c
+         USING (image, address) WHERE c.n IS NULL OR s.n > c.n OR s.cycles > c.cycles",
+    )?;
+    ensure(more.is_empty(), || format!("{more:?}"))?;
+    let callers = bench.ask(
+        "SELECT count(*) AS n, sum(frame.value ->> 1 = caller) AS calls,
+                sum(depth = json_array_length(frames)) AS lengths,
+                sum(ending = 'whole') AS whole, count(image.id) AS images
+         FROM vcpi_stacks, json_each(frames) AS frame
+         LEFT JOIN image ON image.id = frame.value ->> 0 WHERE frame.key = 1",
+    )?;
+    let all = callers[0]["n"].as_u64().unwrap_or_default();
+    let same = ["calls", "lengths", "whole", "images"];
+    let same = same
+        .iter()
+        .all(|name| callers[0][*name].as_u64() == Some(all));
+    ensure(all > 10 && same, || format!("{callers:?}"))?;
+    done()
+}
+
 /// A byte that is wrong somewhere in a blob is an error that names the row, in each table.
 fn damaged() -> TestResult {
     let bench = bench!();
@@ -411,6 +444,7 @@ fn damaged() -> TestResult {
         ("vcpi_cycles", "chunk", 1),
         ("vcpi_branches", "chunk", 4),
         ("vcpi_calls", "chunk", 5),
+        ("vcpi_stacks", "chunk", 6),
         ("vcpi_code", "code", 0),
     ] {
         let condition = match holder {

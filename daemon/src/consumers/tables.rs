@@ -10,14 +10,14 @@ mod tally;
 use std::collections::BTreeMap;
 
 use hotlist::Generator;
-use profiledb::{LOST, Loss};
+use profiledb::{LOST, Loss, StackEnd};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::copy::Wanted;
 use self::tally::Tally;
 use crate::consumers::Consumers;
 use crate::events::lost::Lost;
-use crate::events::{Consumer, Options, Owner, PcId, Shared};
+use crate::events::{CallStack, Consumer, Options, Owner, PcId, Shared};
 use crate::machine::place::Pc;
 
 /// Where an interrupt came, called by whom.
@@ -159,6 +159,17 @@ impl Tables {
         cycles.samples = cycles.samples.saturating_add(samples);
         cycles.weight = cycles.weight.saturating_add(weight);
         cycles.caller
+    }
+
+    /// Tells consumers of the call stack of a sample, the innermost frame first.
+    pub(crate) fn add_stack(&mut self, owner: Owner, frames: &[Pc], end: StackEnd, weight: u64) {
+        let stack = CallStack {
+            owner,
+            frames,
+            end,
+            weight,
+        };
+        self.consumers.stack(&mut self.shared, &stack);
     }
 
     /// Where interrupts are counted that come there for the first time; `None` if there is no room.

@@ -44,6 +44,8 @@ pub(crate) struct Walker {
     rows: FxHashMap<Pc, Option<Row>>,
     /// The frames of the stack that was found last, the innermost first.
     frames: Vec<Pc>,
+    /// Where they return to, as far as the copy of the stack told it.
+    returns: Vec<u64>,
 }
 
 impl Walker {
@@ -53,6 +55,7 @@ impl Walker {
             most: most as usize,
             rows: FxHashMap::default(),
             frames: Vec::new(),
+            returns: Vec::new(),
         }
     }
 
@@ -63,7 +66,7 @@ impl Walker {
 
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        of_map(&self.rows) + of_vec(&self.frames)
+        of_map(&self.rows) + of_vec(&self.frames) + of_vec(&self.returns)
     }
 
     /// Forgets what was read of files, which have changed.
@@ -71,19 +74,47 @@ impl Walker {
         self.rows.clear();
     }
 
-    /// The call stack of a sample, the innermost frame first, and why there is no more of it.
-    pub(crate) fn walk(&mut self, sample: &Walked<'_, '_, '_>) -> (&[Pc], StackEnd) {
-        self.frames.clear();
-        self.frames.push(sample.pc);
+    /// The frames that were found last, the innermost first.
+    pub(crate) fn frames(&self) -> &[Pc] {
+        &self.frames
+    }
+
+    /// Where they return to, if the handler did not find them: it may have rows for that.
+    pub(crate) fn returns(&self) -> &[u64] {
+        &self.returns
+    }
+
+    /// Finds the [frames](Self::frames) of a sample; why there are no more.
+    pub(crate) fn walk(&mut self, sample: &Walked<'_, '_, '_>) -> StackEnd {
+        self.returns.clear();
+        self.begin(sample);
         let first = sample.capture.and_then(|capture| capture.frames().next());
-        let end = match (sample.capture, first) {
+        match (sample.capture, first) {
             (Some(capture), Some(first)) if first.source == FrameSource::Row => {
+                let end = self.by_handler(sample, capture);
+                let has_copy = sample.memory.stack_word(sample.registers.sp()).is_some();
+                if end != StackEnd::NoRules || !has_copy {
+                    return end;
+                }
+                // The copy came because of that, and by it there is a row for each frame.
+                let found = self.frames.len();
+                self.begin(sample);
+                let end_of_copy = self.by_copy(sample);
+                if self.frames.len() >= found {
+                    return end_of_copy;
+                }
+                // It ends before that.
+                self.begin(sample);
                 self.by_handler(sample, capture)
             }
             (Some(capture), None) if capture.frames_end == FramesEnd::Outermost => StackEnd::Whole,
             _ => self.by_copy(sample),
-        };
-        (&self.frames, end)
+        }
+    }
+
+    fn begin(&mut self, sample: &Walked<'_, '_, '_>) {
+        self.frames.clear();
+        self.frames.push(sample.pc);
     }
 
     /// Notes a caller; why it is none, otherwise.
@@ -165,7 +196,10 @@ impl Walker {
             let pushed = return_address.and_then(|to| self.push(sample, to).map(|()| to));
             match pushed {
                 // The row of the call, not of what follows: that may be another function.
-                Ok(to) => at = sample.view.place(to.wrapping_sub(1)),
+                Ok(to) => {
+                    self.returns.push(to);
+                    at = sample.view.place(to.wrapping_sub(1));
+                }
                 Err(end) => return end,
             }
         }

@@ -3,6 +3,7 @@
 // Over 500 lines: what is kept from one record to the next is one type.
 
 mod samples;
+mod stacks;
 mod start;
 mod vectors;
 mod waiting;

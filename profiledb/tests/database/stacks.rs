@@ -149,7 +149,7 @@ fn asked() -> Outcome {
         places: Some(places),
         ..Filter::default()
     };
-    let profile = Profile::load(&[path.clone()], &filter)?;
+    let profile = Profile::load(std::slice::from_ref(&path), &filter)?;
     assert_eq!(stacks(&profile), of_alice());
     let filter = Filter {
         pids: vec![43],

@@ -7,6 +7,7 @@ mod ends;
 mod filters;
 mod functions;
 mod inputs;
+mod paths;
 
 use std::process::Output;
 

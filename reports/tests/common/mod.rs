@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{
-    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, Subject,
-    SubjectId, Writer,
+    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, StackEnd,
+    Subject, SubjectId, Writer,
 };
 
 /// The instructions of the fixture, by address.
@@ -301,6 +301,7 @@ impl<'w> Rows<'w> {
         self.write_cycles();
         self.write_values();
         self.write_control();
+        self.write_stacks();
         self.write_counters();
         self.flush.commit().expect("commits");
     }
@@ -394,6 +395,27 @@ impl<'w> Rows<'w> {
             self.flush
                 .call(self.process, self.user, site, callee, calls)
                 .expect("call");
+        }
+    }
+
+    /// Call stacks of `hot`, which calls itself once, and of `helper`.
+    fn write_stacks(&mut self) {
+        for (frames, end, samples) in [
+            (&[0x1020, 0x100a][..], StackEnd::Whole, 300),
+            (&[0x1024, 0x1031, 0x100f], StackEnd::Whole, 60),
+            (&[0x1040, 0x1028], StackEnd::NoRules, 40),
+        ] {
+            let frames: Vec<PcId> = frames.iter().map(|at| self.pc(*at)).collect();
+            self.flush
+                .stack(
+                    self.process,
+                    self.user,
+                    &frames,
+                    end,
+                    samples,
+                    samples * 100_000,
+                )
+                .expect("stack");
         }
     }
 

@@ -4,11 +4,11 @@ use interpreter::{StopReason, Window};
 use profiledb::{Loss, StackEnd, Subject};
 use sampler::{Mode, Outcome, Pid, RawSample, Record, TaskIdentity, UserRegisters};
 
-use super::start;
 use super::vectors::tells_vectors;
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
-use crate::events::{CallStack, Consumer, Context, Ending, Owner};
+use super::{stacks, start};
+use crate::events::{Context, Ending, Owner};
 use crate::machine::callsite::Interrupted;
 use crate::machine::code::ProcessCode;
 use crate::machine::devices::has_devices;
@@ -244,20 +244,6 @@ impl Collector {
         })
     }
 
-    /// The call stack of a sample of which no more is known than where it was taken.
-    fn leaf_alone(&mut self, owner: Owner, pc: Pc, end: StackEnd, weight: u64) {
-        if self.walker.is_on() {
-            let stack = CallStack {
-                owner,
-                frames: &[pc],
-                end,
-                weight,
-            };
-            let tables = &mut self.tables;
-            tables.consumers.stack(&mut tables.shared, &stack);
-        }
-    }
-
     fn stop(&mut self, reason: StopReason) {
         self.tables.count("stop", reason.key(), 1);
     }
@@ -380,32 +366,21 @@ impl Collector {
             tally.callers_beyond_stack_copy += u64::from(beyond);
             caller = site;
             if self.walker.is_on() {
-                let (frames, end) = self.walker.walk(&Walked {
+                let sample_of = Walked {
                     view: &view,
                     memory: &memory,
                     registers,
                     capture,
                     pc: located.pc,
                     caller,
-                });
-                let stack = CallStack {
-                    owner,
-                    frames,
-                    end,
-                    weight: sample.period,
                 };
-                let tables = &mut self.tables;
-                tables.consumers.stack(&mut tables.shared, &stack);
+                let end = stacks::walk(&mut self.walker, self.told.as_mut(), &sample_of);
+                let frames = self.walker.frames();
+                self.tables.add_stack(owner, frames, end, sample.period);
             }
         } else if self.walker.is_on() {
-            let stack = CallStack {
-                owner,
-                frames: &[located.pc],
-                end: StackEnd::Kernel,
-                weight: sample.period,
-            };
-            let tables = &mut self.tables;
-            tables.consumers.stack(&mut tables.shared, &stack);
+            let (frames, end) = ([located.pc], StackEnd::Kernel);
+            self.tables.add_stack(owner, &frames, end, sample.period);
         }
         let caller = self
             .tables

@@ -1,0 +1,35 @@
+//! Call stacks of samples.
+
+use profiledb::StackEnd;
+
+use super::Collector;
+use crate::events::Owner;
+use crate::machine::place::Pc;
+use crate::machine::stack::{Walked, Walker};
+use crate::pipeline::told::Told;
+
+/// Finds the call stack of a sample, and gives the handler rows for frames that it missed; why
+/// there are no more frames.
+pub(super) fn walk(
+    walker: &mut Walker,
+    told: Option<&mut Told>,
+    sample: &Walked<'_, '_, '_>,
+) -> StackEnd {
+    let end = walker.walk(sample);
+    if let (Some(told), Some(capture)) = (told, sample.capture) {
+        let process = capture.task.process();
+        for to in walker.returns() {
+            told.give_row(process, *to, sample.view);
+        }
+    }
+    end
+}
+
+impl Collector {
+    /// The call stack of a sample of which no more is known than where it was taken.
+    pub(super) fn leaf_alone(&mut self, owner: Owner, pc: Pc, end: StackEnd, weight: u64) {
+        if self.walker.is_on() {
+            self.tables.add_stack(owner, &[pc], end, weight);
+        }
+    }
+}
