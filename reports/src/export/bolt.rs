@@ -17,8 +17,8 @@ use crate::view::View;
 pub(crate) const EXPORT: Export = Export {
     name: "bolt",
     about: "Counts of a program's branches for perf2bolt --pa, and so for llvm-bolt",
-    more: "Name the program with --image. The counts are computed from directions of branches. What \
-           they rest on, and the commands that use them, are told on standard error.",
+    more: "Name the program with --image. The counts are computed from directions of branches. \
+           What they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     rows: CODE,
     options: Options::augment_args,

@@ -18,8 +18,8 @@ use crate::view::View;
 pub(crate) const EXPORT: Export = Export {
     name: "profgen",
     about: "Counts of a program's code for llvm-profgen, and so for clang -fprofile-sample-use",
-    more: "Name the program with --image. The counts are computed from directions of branches. What \
-           they rest on, and the commands that use them, are told on standard error.",
+    more: "Name the program with --image. The counts are computed from directions of branches. \
+           What they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     rows: CODE,
     options: Options::augment_args,
@@ -91,8 +91,8 @@ fn commands(program: &Program, output: Option<&PathBuf>) -> Vec<String> {
     let mut said = Vec::new();
     if !program.has_section(&[".debug_info", ".zdebug_info"]) {
         said.push(format!(
-            "{binary} has no debug information, which the next command needs: build it with {FLAGS}, \
-             and record that"
+            "{binary} has no debug information, which the next command needs: build it with \
+             {FLAGS}, and record that"
         ));
     }
     said.push(format!(

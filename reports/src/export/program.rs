@@ -151,8 +151,8 @@ impl Program {
             }
         }
         let mut said = vec![format!(
-            "{}: {} in {}, and {} of branches; directions are known of {:.0} % of the branches that \
-             ran; {:.0} % of the samples are in functions with fewer than {FEW} directions",
+            "{}: {} in {}, and {} of branches; directions are known of {:.0} % of the branches \
+             that ran; {:.0} % of the samples are in functions with fewer than {FEW} directions",
             self.path.display(),
             counted(whole(self.samples), "sample"),
             counted(self.functions.len() as u64, "function"),

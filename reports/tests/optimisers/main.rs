@@ -162,3 +162,23 @@ fn no_program() {
     assert_ne!(absent.status.code(), Some(0));
     assert!(absent.stdout.is_empty());
 }
+
+/// Go counts lines from where functions are declared: a program that does not tell is refused, and
+/// nothing is written.
+#[test]
+fn go_without_first_lines() {
+    let program = Program::with_samples(10_000);
+    let output = program.run(&["export", "gopgo", "--image", "prog", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("no function's first line is known"));
+    assert!(!program.path("out").exists());
+    let few = Program::with_samples(100).run(&["export", "gopgo", "--image", "prog", "-o", "out"]);
+    assert_eq!(few.status.code(), Some(1));
+    assert!(
+        errors(&few).contains("100 samples of it"),
+        "{}",
+        errors(&few)
+    );
+    let unnamed = program.run(&["export", "gopgo", "-o", "out"]);
+    assert_eq!(unnamed.status.code(), Some(2), "{}", errors(&unnamed));
+}
