@@ -37,6 +37,8 @@ fn main() -> ExitCode {
 const RATE: &str = "2000";
 /// Rounds that the program makes.
 const ROUNDS: &str = "60";
+/// And those of two recordings that are compared: chance makes them differ.
+const MORE_ROUNDS: &str = "150";
 /// Callers that are looked for.
 const CALLERS: &str = "64";
 
@@ -266,7 +268,7 @@ fn against_perf() -> TestResult {
             "-F",
             "999",
             "--call-graph",
-            "dwarf,16384",
+            "dwarf,4096",
         ])
         .arg("-o")
         .arg(&data)
@@ -277,7 +279,7 @@ fn against_perf() -> TestResult {
         .arg(&database)
         .arg("--")
         .arg(&bench.program)
-        .arg(ROUNDS)
+        .arg(MORE_ROUNDS)
         .stdin(Stdio::null())
         .output();
     let Ok(recorded) = recorded else {
