@@ -39,9 +39,9 @@ fn costs() {
         &["--inclusive=yes", "--threshold=100"],
         &file,
     );
-    // 6,000,000 itself, 74,000,000 in hot, 5,000,000 in helper.
+    // 6,000,000 itself, and 74,000,000 in what it calls: more than that is in no stack.
     assert!(
-        line(&with_callees, ":main [").contains("85,000,000"),
+        line(&with_callees, ":main [").contains("80,000,000"),
         "{with_callees}"
     );
 }

@@ -153,8 +153,5 @@ fn terminals() {
     }
     let (code, text) = on_terminal("folded");
     assert_eq!(code, 0, "{text}");
-    assert!(
-        text.contains("fixture;[unknown callers];main;hot "),
-        "{text}"
-    );
+    assert!(text.contains("fixture;main;hot "), "{text}");
 }

@@ -25,7 +25,10 @@ pub(super) struct Profile {
 
 /// What the profile says of itself.
 pub(super) fn meta(start: f64, interval: f64, visible: usize, host: Option<&str>) -> Value {
-    let category = |name: &str, color: &str| json!({ "name": name, "color": color, "subcategories": ["Other"] });
+    let category = |name: &str, color: &str| {
+        let subcategories = ["Other"];
+        json!({ "name": name, "color": color, "subcategories": subcategories })
+    };
     json!({
         "categories": [
             category("Other", "grey"),
