@@ -8,6 +8,7 @@ mod stacks;
 mod start;
 mod vectors;
 mod waiting;
+mod windows;
 
 use hotlist::{Config, Generator};
 use interpreter::{Capture, DecodeCache, Processor, Registers, State, Traces};

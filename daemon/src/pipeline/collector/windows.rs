@@ -1,0 +1,257 @@
+//! The window of a sample: whether it counts, what it starts from, and who hears of it.
+
+use interpreter::{StopReason, Window};
+use profiledb::StackEnd;
+use sampler::{Mode, Outcome, RawSample, UserRegisters};
+
+use super::Collector;
+use super::pairs;
+use super::vectors::tells_vectors;
+use super::{stacks, start};
+use crate::events::{Context, Ending, Owner};
+use crate::machine::callsite::Interrupted;
+use crate::machine::code::ProcessCode;
+use crate::machine::devices::has_devices;
+use crate::machine::stack::Walked;
+use crate::machine::view::View;
+use crate::machine::window::{Brought, SampleMemory};
+use crate::pipeline::acceptance::Thinned;
+use crate::pipeline::stage::Stage;
+use crate::system::witness::Evidence;
+
+impl Collector {
+    /// Attributes a sample, and runs the window that starts there.
+    pub(super) fn interpret(
+        &mut self,
+        sample: &RawSample,
+        owner: Owner,
+        evidence: Option<Evidence>,
+        probability: f64,
+    ) {
+        let kernel = sample.mode != Mode::User;
+        let capture = sample.capture.as_ref();
+        let (process, host) = if kernel {
+            self.tables.tally.kernel_samples += 1;
+            (&mut self.kernel_space, &mut self.loadmap.host)
+        } else {
+            self.tables.tally.user_samples += 1;
+            match self.loadmap.get_and_host(sample.pid) {
+                Some(found) => found,
+                None => return,
+            }
+        };
+        let copies_whole = self.copies_whole;
+        let process_id = process.id;
+        let secret = !self.settings.allow_secrets
+            && match capture {
+                Some(capture) => matches!(
+                    capture.outcome,
+                    Outcome::ValuesDenied | Outcome::NotDumpable
+                ),
+                None => process.keeps_memory_to_itself(),
+            };
+        let mut view = View::of(process, host, &mut self.images, sample.time);
+        view.allow_secrets = self.settings.allow_secrets;
+        view.allow_memory = !secret
+            && !kernel
+            && capture.is_none_or(|capture| capture.outcome != Outcome::MemoryDenied);
+        view.evidence = evidence;
+        view.pc = sample.ip;
+        let stack_read =
+            !sample.stack.is_empty() || capture.is_some_and(|capture| capture.frames().len() > 0);
+        view.stack = match &sample.user {
+            UserRegisters::Long(registers) if stack_read && !kernel => Some(registers.sp()),
+            _ => None,
+        };
+        let Some(located) = view.locate(sample.ip) else {
+            let pc = self.pc_or_unknown(None, sample.ip);
+            self.tables.add_cycles(owner, pc, None, 1, sample.period);
+            self.leaf_alone(owner, pc, StackEnd::NoRules, sample.period);
+            return self.stop(StopReason::NotMapped);
+        };
+        let registers = match &sample.user {
+            _ if kernel => sample.interrupted.as_ref(),
+            UserRegisters::Long(registers) => Some(registers),
+            UserRegisters::None | UserRegisters::Compat => None,
+        };
+        // Without a capture, kernel code as it was at the interrupt is not to be had.
+        let unread = kernel && capture.is_none();
+        let Some(registers) = registers.filter(|_| !unread) else {
+            let mut pc = located.pc;
+            if sample.user == UserRegisters::Compat {
+                pc.image = view.images.borrow_mut().in_32_bit_mode(pc.image);
+            }
+            self.tables.add_cycles(owner, pc, None, 1, sample.period);
+            let end = if kernel {
+                StackEnd::Kernel
+            } else {
+                StackEnd::Unreadable
+            };
+            self.leaf_alone(owner, pc, end, sample.period);
+            return self.stop(match () {
+                // Values were kept back by whoever sent the sample.
+                () if secret || sample.user == UserRegisters::None => StopReason::NotDumpable,
+                () if kernel => StopReason::KernelCode,
+                () => StopReason::CompatMode,
+            });
+        };
+        view.stack_pointer = registers.sp();
+        let brought = capture.map(|capture| Brought::new(sample.ip, capture, copies_whole));
+        let outcome = capture.map(|capture| capture.outcome);
+        let followed = matches!(outcome, Some(Outcome::Followed { .. }));
+        let mut memory = SampleMemory {
+            view: &view,
+            stack_start: registers.gpr[4],
+            stack: &sample.stack,
+            stack_is_for_callers: followed,
+            brought: brought.as_ref(),
+            seen_once: false,
+        };
+        let mut caller = None;
+        if !kernel {
+            let interrupted = Interrupted {
+                view: &view,
+                memory: &memory,
+                registers,
+                pc: located.pc,
+                bias: located.bias,
+                frame: capture.and_then(|capture| capture.frames().next()),
+            };
+            let (site, beyond) = interrupted.call_site();
+            if let (Some(told), Some(capture)) = (&mut self.told, capture) {
+                let process = capture.task.process();
+                told.meet(process, || has_devices(sample.pid, view.maps));
+                for frame in capture.frames() {
+                    told.give_row(process, frame.return_address, &view);
+                }
+                if outcome != Some(Outcome::MemoryDenied) && !secret {
+                    told.give_row_of_start(process, sample.ip, &view, located.pc);
+                }
+            }
+            let tally = &mut self.tables.tally;
+            tally.callers += u64::from(site.is_some());
+            tally.callers_beyond_stack_copy += u64::from(beyond);
+            caller = site;
+            if self.walker.is_on() {
+                let sample_of = Walked {
+                    view: &view,
+                    memory: &memory,
+                    registers,
+                    capture,
+                    pc: located.pc,
+                    caller,
+                };
+                let end = stacks::walk(&mut self.walker, self.told.as_mut(), &sample_of);
+                let frames = self.walker.frames();
+                self.tables.add_stack(owner, frames, end, sample.period);
+            }
+        } else if self.walker.is_on() {
+            let (frames, end) = ([located.pc], StackEnd::Kernel);
+            self.tables.add_stack(owner, &frames, end, sample.period);
+        }
+        let caller = self
+            .tables
+            .add_cycles(owner, located.pc, caller, 1, sample.period);
+        if secret {
+            return self.stop(StopReason::NotDumpable);
+        }
+        if outcome == Some(Outcome::WithoutWay) {
+            // What it could know would depend on what it is: it is as one that was not taken.
+            self.tables.tally.windows_without_way += 1;
+            return;
+        }
+        let is_late = self.is_behind || sample.time < self.late;
+        if outcome == Some(Outcome::Crowded) || is_late {
+            self.tables.tally.windows_crowded += 1;
+            return;
+        }
+        // Where later events are counted apart, no window is refused for its start.
+        let keeps_all = self.tables.consumers.values.tells_executions();
+        let asked = if keeps_all { 1.0 } else { probability };
+        let share = capture.map_or(1.0, |capture| capture.share.part());
+        let by_handler = matches!(outcome, Some(Outcome::Thinned { .. }));
+        // The handler does not know the interval.
+        let means = self.acceptance.means_of(sample.period);
+        let accepted = asked * means.min(1.0);
+        if let Some(thinned) = self.acceptance.thinned(accepted, share, by_handler) {
+            let tally = &mut self.tables.tally;
+            tally.windows_thinned += 1;
+            tally.windows_thinned_early += u64::from(thinned == Thinned::Early);
+            return;
+        }
+        let times = self.acceptance.times(means);
+        let part = if keeps_all { probability } else { 1.0 };
+        self.windows += 1;
+        let known_before = self.tables.consumers.values.known();
+        let tables = &mut self.tables;
+        let mut stage = Stage::begin(
+            &view,
+            (&mut tables.shared, &mut tables.consumers),
+            &mut self.callers,
+            caller,
+            self.settings.capture,
+            Context {
+                owner,
+                is_kernel: kernel,
+                number: self.windows,
+                time: sample
+                    .time
+                    .saturating_add_signed(self.settings.clock_offset),
+                times,
+                part,
+            },
+        );
+        if self.expects_vectors && !kernel && !tells_vectors(capture) {
+            stage.leave_vectors_out();
+        }
+        let (cache, epochs) = (&mut self.cache, &mut self.epochs);
+        let mut code =
+            ProcessCode::new(&view, cache, epochs, brought.as_ref().map(Brought::pieces));
+        let window = Window {
+            max_instructions: self.settings.window,
+            capture: self.settings.capture,
+        };
+        let start = &mut self.state.registers;
+        start::set(start, registers, &view, capture);
+        view.handles_faults.set(start.handlers.access);
+        if let Some(brought) = &brought {
+            brought.pieces().open();
+        }
+        let (state, traces) = (&mut self.state, &mut self.traces);
+        let mut without_block = 0;
+        let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut stage);
+        if !kernel
+            && let Some(bounce) = &mut self.bounce
+            && let Some(place) = bounce.place()
+        {
+            let is_stuck = pairs::needs_processor(outcome.stop) && rand::random();
+            let entry = if is_stuck {
+                state.registers.rip
+            } else {
+                sample.ip
+            };
+            let entry = (entry, is_stuck || rand::random());
+            match pairs::block_at(&mut code, &view, sample, process_id, entry) {
+                Some(request) => bounce.choose(place, request),
+                None => without_block = 1,
+            }
+        }
+        let left_out = stage.end(&Ending {
+            instructions: outcome.instructions,
+            stop: outcome.stop,
+        });
+        self.tables.count("vectors", "values_left_out", left_out);
+        self.tables.count("pairs", "without_block", without_block);
+        self.totals.values += self.tables.consumers.values.known() - known_before;
+        self.tables.count("stop", outcome.stop.key(), 1);
+        if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
+            return self.process_gone();
+        }
+        if memory.seen_once
+            && !kernel
+            && let (Some(told), Some(capture)) = (&mut self.told, capture)
+        {
+            told.look_twice(capture.task.process());
+        }
+    }
+}
