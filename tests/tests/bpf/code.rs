@@ -110,6 +110,14 @@ fn judge(
     let first = of(&format!("{function}_a"));
     let known = first + of(&format!("{function}_b"));
     let unknown = of("?");
+    // Code whose name had not been read yet when its sample was looked at, as happens to a few
+    // samples where the collector waits for the processor.
+    let unnamed = of("[anon]");
+    if 100.0 * unnamed > all {
+        return Ok(Some(format!(
+            "{unnamed} of {all} called by code without a name"
+        )));
+    }
     println!("    {function}: {first} of {known} under its first caller, {unknown} unknown");
     if all < FEWEST {
         return Ok(Some(format!("{all} samples")));
