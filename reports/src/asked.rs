@@ -13,6 +13,7 @@ use profiledb::rows::{Image, ImageKind};
 use profiledb::{Places, Profile, SymbolRow};
 use symbols::{Functions, Room, named};
 
+use crate::bundle;
 use crate::debugfiles;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
@@ -208,7 +209,8 @@ impl<'a> Asked<'a> {
         room: &Room,
         places: &mut Places,
     ) -> Option<()> {
-        let path = Path::new(&image.path);
+        let path = bundle::image_file(image);
+        let path = path.as_path();
         let own = match image.kind {
             ImageKind::File => Elf::open(path, room).ok(),
             ImageKind::Vdso => elf::own_vdso(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use profiledb::rows::{Image, ImageKind};
 use symbols::{Binary, Room};
 
+use crate::bundle;
 use crate::debuginfod::{self, Artifact};
 use crate::elf::Elf;
 
@@ -13,6 +14,11 @@ use crate::elf::Elf;
 pub(crate) fn find(image: &Image, own: Option<&Elf>, room: &Room) -> Option<Elf> {
     if image.kind != ImageKind::File {
         return None;
+    }
+    let packed = bundle::debug_file(image).and_then(|path| Elf::open(&path, room).ok());
+    let is_of_build = |debug: &Elf| debug.build_id() == image.build_id.as_deref();
+    if let Some(debug) = packed.filter(is_of_build) {
+        return Some(debug);
     }
     let path = Path::new(&image.path);
     let here = match own {

@@ -12,6 +12,7 @@
 mod absent;
 mod args;
 mod asked;
+mod bundle;
 mod callee;
 mod code;
 mod convention;
@@ -56,7 +57,9 @@ const PIPE_CLOSED: u8 = 128 + 13;
 fn main() -> ExitCode {
     guard::install();
     let cli = args::parse(std::env::args_os().collect()).unwrap_or_else(|error| error.exit());
-    let result = run(&cli).and_then(|text| {
+    let result = run(&cli);
+    bundle::close();
+    let result = result.and_then(|text| {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())
             .and_then(|()| out.flush())

@@ -62,13 +62,24 @@ fn of_code(query: &dyn Query, common: &Common) -> Result<String, Failure> {
 /// If there is nothing to write, or it cannot be written.
 pub(crate) fn export(asked: &Asked, common: &Common) -> Result<(), Failure> {
     asked.check(common)?;
-    let needs = asked.needs();
-    let filter = source::filter(common, &needs)?;
-    let source = source::source(common)?;
-    let reading = Reading::new(&source, &filter, &needs, common);
     let mut write = |view: &mut View<'_>| asked.run(view).map(|()| String::new());
-    match reading.with_view(&mut write, &mut Said::AtOnce) {
-        Outcome::Found(written) => written.map(drop),
+    view(&asked.needs(), common, &mut write).map(drop)
+}
+
+/// What `take` makes of a view of all rows that are needed.
+///
+/// # Errors
+/// If they cannot be read, or what `take` fails with.
+pub(crate) fn view(
+    needs: &Needs<'_>,
+    common: &Common,
+    take: &mut dyn FnMut(&mut View<'_>) -> Result<String, Failure>,
+) -> Result<String, Failure> {
+    let filter = source::filter(common, needs)?;
+    let source = source::source(common)?;
+    let reading = Reading::new(&source, &filter, needs, common);
+    match reading.with_view(take, &mut Said::AtOnce) {
+        Outcome::Found(taken) => taken,
         Outcome::NotFound(failure) => Err(failure),
     }
 }

@@ -11,6 +11,7 @@ use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Range, Selection};
 
 use crate::args::Common;
 use crate::asked;
+use crate::bundle;
 use crate::epochs;
 use crate::failure::Failure;
 use crate::images;
@@ -67,8 +68,20 @@ pub(crate) fn source(common: &Common) -> Result<Source, Failure> {
         inputs if inputs.iter().any(|input| is_socket(input)) => Err(Failure::Usage(
             "-i: a service's socket cannot be read together with other inputs".to_owned(),
         )),
-        inputs => Ok(Source::Files(inputs.to_vec())),
+        inputs => {
+            let taken_apart = |path: &PathBuf| match bundle::is_bundle(path) {
+                true => bundle::open(path),
+                false => Ok(path.clone()),
+            };
+            let paths: Result<Vec<PathBuf>, Failure> = inputs.iter().map(taken_apart).collect();
+            Ok(Source::Files(paths?))
+        }
     }
+}
+
+/// All that the service lets us see, in a file.
+pub(crate) fn everything(socket: &Path) -> Result<tempfile::NamedTempFile, Failure> {
+    Ok(fetch(socket, Selection::default())?.0)
 }
 
 /// The rows asked for. Images are not among the filter's conditions: rows of other images still

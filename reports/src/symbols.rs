@@ -24,6 +24,7 @@ use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
 use symbols::{Functions, Room, content_id};
 
+use crate::bundle;
 use crate::code::Mode;
 use crate::debugfiles;
 use crate::elf::{self, Elf};
@@ -498,7 +499,8 @@ fn verified_here(
     image: &Image,
     room: &Room,
 ) -> Result<Elf, String> {
-    let path = Path::new(&image.path);
+    let path = bundle::image_file(image);
+    let path = path.as_path();
     let elf = Elf::open(path, room).map_err(|error| error.to_string())?;
     let code = |address, length| Some(elf.few_bytes(address)?.get(..length)?.to_vec());
     match (&image.build_id, elf.build_id()) {

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{export, reading};
+use crate::{bundle, export, reading};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
@@ -24,6 +24,16 @@ pub(crate) enum Tool {
         /// Write a row for each count and value instead, to be asked with SQL: many times larger.
         #[arg(long)]
         unpack: bool,
+    },
+    /// Pack a profile with the programs, libraries and debug files that its reports read, into one
+    /// file: `-i FILE` gives all reports on another machine, and years later.
+    Bundle {
+        /// Where to write it; what is there already is left alone.
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+        /// Leave out the files of images that have less than this share of all cycles, in percent.
+        #[arg(long, value_name = "PCT", default_value_t = 0.1, value_parser = args::percentage)]
+        least: f64,
     },
     /// Write the manual pages and the shells' completions of this program: how it is packaged.
     #[command(name = "__document", hide = true)]
@@ -67,6 +77,7 @@ impl Tool {
                 };
                 done.map_err(|error| Failure::Input(error.to_string()))
             }
+            Tool::Bundle { output, least } => bundle::write(common, output, *least),
             Tool::Document { folder } => Ok(args::document(folder)?),
             Tool::Export { asked } => reading::export(asked, common),
             Tool::Html(AnyArgs { rest: _ }) => Err(missing("html")),

@@ -1,0 +1,123 @@
+//! A profile with all that its reports read beside it, in one file: `vcpi bundle`.
+//!
+//! A bundle is a tar archive under zstd. It has the databases, the programs and libraries that
+//! matter, their debug files, and a list of these as JSON. A report that reads a bundle takes it
+//! apart into a folder for its own eyes, which goes when the report ends, and looks there first for
+//! each file.
+//!
+//! A bundle is hostile until shown otherwise: members go by numbers that `vcpi` gives, never by
+//! names from the archive; there are no more and no larger ones than the list may have; and a file
+//! counts only if it is of the build that was profiled, as everywhere.
+
+mod reading;
+mod writing;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use profiledb::rows::Image;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+pub(crate) use self::reading::{is_bundle, open};
+pub(crate) use self::writing::write;
+
+/// The version of what is in a bundle. A later one is refused.
+const VERSION: u32 = 1;
+/// The name of the list, the first member.
+const LIST: &str = "vcpi-bundle.json";
+/// Bytes of the list.
+const MAX_LIST: u64 = 16 << 20;
+/// Members beside the list.
+const MAX_MEMBERS: usize = 65_536;
+/// Bytes of all members, unpacked.
+const MAX_BYTES: u64 = 64 << 30;
+
+/// What is in a bundle.
+#[derive(Debug, Serialize, Deserialize)]
+struct List {
+    version: u32,
+    /// The version of the program that made it.
+    made_by: String,
+    /// In the order of the archive.
+    members: Vec<Member>,
+}
+
+/// A file in a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Member {
+    kind: Kind,
+    /// Where it was.
+    path: PathBuf,
+    /// Of an image and its debug file, as the database has it.
+    #[serde(default)]
+    identity: String,
+    bytes: u64,
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Database,
+    Image,
+    Debug,
+}
+
+impl Member {
+    fn is_of(&self, kind: Kind, image: &Image) -> bool {
+        self.kind == kind && self.identity == image.identity && self.path == Path::new(&image.path)
+    }
+}
+
+/// A bundle that was taken apart.
+#[derive(Debug)]
+struct Bundle {
+    from: PathBuf,
+    folder: TempDir,
+    members: Vec<Member>,
+}
+
+impl Bundle {
+    /// Where a member is.
+    fn place(&self, index: usize) -> PathBuf {
+        place(self.folder.path(), index, self.members.get(index))
+    }
+}
+
+/// Where a member goes.
+fn place(folder: &Path, index: usize, member: Option<&Member>) -> PathBuf {
+    match member.map(|member| member.kind) {
+        Some(Kind::Database) => folder.join("profile").join(format!("{index}.db")),
+        _ => folder.join(format!("file-{index}")),
+    }
+}
+
+/// The bundles of this run.
+static OPEN: Mutex<Vec<Bundle>> = Mutex::new(Vec::new());
+
+/// Where an image's file is: in a bundle, else where it was when it was profiled.
+pub(crate) fn image_file(image: &Image) -> PathBuf {
+    find(Kind::Image, image).unwrap_or_else(|| PathBuf::from(&image.path))
+}
+
+/// An image's debug file, if a bundle has it.
+pub(crate) fn debug_file(image: &Image) -> Option<PathBuf> {
+    find(Kind::Debug, image)
+}
+
+fn find(kind: Kind, image: &Image) -> Option<PathBuf> {
+    let open = OPEN.lock().ok()?;
+    open.iter().find_map(|bundle| {
+        let mut members = bundle.members.iter();
+        let index = members.position(|member| member.is_of(kind, image))?;
+        Some(bundle.place(index))
+    })
+}
+
+/// Removes what bundles were taken apart to.
+pub(crate) fn close() {
+    if let Ok(mut open) = OPEN.lock() {
+        open.clear();
+    }
+}

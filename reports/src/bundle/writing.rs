@@ -1,0 +1,285 @@
+//! Making a bundle.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use profiledb::rows::{Image, ImageKind};
+
+use super::{Kind, LIST, List, MAX_LIST, Member, VERSION};
+use crate::args::Common;
+use crate::failure::Failure;
+use crate::query::{NO_ROWS, Needs};
+use crate::reading;
+use crate::render::{counted, percent};
+use crate::source::{self, Source};
+use crate::view::View;
+
+/// How hard zstd works: what it saves beyond costs ten times as long.
+const LEVEL: i32 = 9;
+
+/// Writes a bundle of what the common options name to a file, with the files of images that have at
+/// least so many percent of all cycles.
+///
+/// # Errors
+/// If the inputs cannot be read, or the file cannot be written; then nothing is left behind.
+pub(crate) fn write(common: &Common, output: &Path, least: f64) -> Result<(), Failure> {
+    if let Some(option) = selects(common) {
+        return Err(Failure::Usage(format!(
+            "bundle: {option} is for reports; a bundle is whole, and reports on it select"
+        )));
+    }
+    if output.exists() {
+        return Err(Failure::Usage(format!(
+            "{} is there already; a bundle takes the place of nothing",
+            output.display()
+        )));
+    }
+    let work = tempfile::Builder::new()
+        .prefix("vcpi-bundle-")
+        .tempdir()
+        .map_err(|error| in_the_way(&std::env::temp_dir(), error))?;
+    let databases = databases(&source::source(common)?, work.path())?;
+    let mut common = common.clone();
+    common.input.clone_from(&databases);
+    let needs = Needs {
+        kinds: protocol::Kinds {
+            cycles: true,
+            ..NO_ROWS
+        },
+        one_function: false,
+        nameless: true,
+        ..Needs::ROWS
+    };
+    let mut files = Vec::new();
+    reading::view(&needs, &common, &mut |view| {
+        files = images(view, least);
+        Ok(String::new())
+    })?;
+    let mut members = Vec::new();
+    for path in databases {
+        members.push((Kind::Database, String::new(), path.clone(), path));
+    }
+    members.extend(files);
+    let bytes = archive(output, members)?;
+    let megabytes = crate::view::as_float(bytes) / 1e6;
+    crate::say(&format!("wrote {} ({megabytes:.1} MB)", output.display()));
+    Ok(())
+}
+
+/// An option that chooses among rows, if one is given.
+fn selects(common: &Common) -> Option<&'static str> {
+    let given = [
+        ("--image", !common.image.is_empty()),
+        ("--function", common.only_function.is_some()),
+        ("--pid", !common.pid.is_empty()),
+        ("--user", !common.user.is_empty()),
+        ("--epoch", !common.epoch.is_empty()),
+        ("--since", common.since.is_some()),
+        ("--until", common.until.is_some()),
+    ];
+    let given = given.into_iter().find(|(_, is_given)| *is_given);
+    given.map(|(option, _)| option)
+}
+
+/// Whole databases of a source, in a folder.
+fn databases(source: &Source, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut all = Vec::new();
+    let mut next = || {
+        let path = folder.join(format!("{}.db", all.len()));
+        all.push(path.clone());
+        path
+    };
+    match source {
+        Source::Files(paths) => {
+            for path in paths {
+                for database in files(path)? {
+                    // A collector may be writing to it: what was committed is taken.
+                    profiledb::convert(&database, &next())
+                        .map_err(|error| Failure::Input(error.to_string()))?;
+                }
+            }
+        }
+        Source::Service(socket) => {
+            let place = source::everything(socket)?;
+            let to = next();
+            fs::copy(place.path(), &to).map_err(|error| in_the_way(&to, error))?;
+        }
+    }
+    Ok(all)
+}
+
+/// A database, or those of a directory.
+fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let file = entry.map_err(failed)?.path();
+        if file.extension().is_some_and(|extension| extension == "db") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    match files.is_empty() {
+        true => Err(Failure::Input(format!(
+            "{}: there is no database in this directory",
+            path.display()
+        ))),
+        false => Ok(files),
+    }
+}
+
+/// What a bundle has of an image: its kind, identity, the path in the profile, and the file.
+type Packed = (Kind, String, PathBuf, PathBuf);
+
+/// The files of the images that have their share of the cycles, and their debug files.
+fn images(view: &View<'_>, least: f64) -> Vec<Packed> {
+    let mut cycles: BTreeMap<usize, f64> = BTreeMap::new();
+    for row in &view.profile.cycles {
+        if let Some(pc) = view.profile.pcs.get(row.pc) {
+            *cycles.entry(pc.image).or_default() += row.cycles;
+        }
+    }
+    let all: f64 = cycles.values().sum();
+    let mut files = Vec::new();
+    let mut left_out = 0_u64;
+    for (index, of_image) in cycles {
+        let Some(image) = view.profile.images.get(index) else {
+            continue;
+        };
+        if image.kind != ImageKind::File {
+            continue;
+        }
+        if percent(of_image, all) < least {
+            left_out += 1;
+            continue;
+        }
+        files.extend(files_of(view, index, image));
+    }
+    if left_out > 0 {
+        crate::say(&format!(
+            "without the files of {} that have less than {least} % of the cycles each (--least)",
+            counted(left_out, "image")
+        ));
+    }
+    files
+}
+
+fn files_of(view: &View<'_>, index: usize, image: &Image) -> Vec<Packed> {
+    let found = [
+        (Kind::Image, view.symbols.elf(index)),
+        (Kind::Debug, view.symbols.debug(index)),
+    ];
+    let file = |(kind, elf): (Kind, Option<&crate::elf::Elf>)| {
+        let path = elf?.path()?.to_owned();
+        Some((
+            kind,
+            image.identity.clone(),
+            PathBuf::from(&image.path),
+            path,
+        ))
+    };
+    found.into_iter().filter_map(file).collect()
+}
+
+/// Writes the archive; how many bytes it has.
+fn archive(output: &Path, files: Vec<Packed>) -> Result<u64, Failure> {
+    let mut members = Vec::new();
+    let mut opened = Vec::new();
+    for (kind, identity, path, file) in files {
+        // What has gone meanwhile is as what was not there.
+        let Ok(open) = File::open(&file) else {
+            continue;
+        };
+        let bytes = open.metadata().map_err(|error| in_the_way(&file, error))?;
+        members.push(Member {
+            kind,
+            path,
+            identity,
+            bytes: bytes.len(),
+        });
+        opened.push((file, open));
+    }
+    let list = List {
+        version: VERSION,
+        made_by: concat!("vcpi ", env!("CARGO_PKG_VERSION")).to_owned(),
+        members,
+    };
+    let text = serde_json::to_vec_pretty(&list)?;
+    if text.len() as u64 > MAX_LIST {
+        return Err(Failure::Input(
+            "there are too many images for a bundle".into(),
+        ));
+    }
+    let failed = |error: io::Error| in_the_way(output, error);
+    let folder = match output.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut place = tempfile::Builder::new()
+        .prefix(".vcpi-bundle-")
+        .tempfile_in(folder)
+        .map_err(failed)?;
+    let stream = zstd::Encoder::new(place.as_file_mut(), LEVEL).map_err(failed)?;
+    let mut archive = tar::Builder::new(stream);
+    append(&mut archive, LIST, text.len() as u64, text.as_slice()).map_err(failed)?;
+    for (index, (member, (path, mut file))) in list.members.iter().zip(opened).enumerate() {
+        // Its owner may write to it: it is as long as the list says.
+        let bytes = io::Read::take(&mut file, member.bytes);
+        append(&mut archive, &format!("{index}"), member.bytes, bytes)
+            .map_err(|error| in_the_way(&path, error))?;
+    }
+    let stream = archive.into_inner().map_err(failed)?;
+    stream.finish().map_err(failed)?.flush().map_err(failed)?;
+    let bytes = place.as_file().metadata().map_err(failed)?.len();
+    place
+        .persist_noclobber(output)
+        .map_err(|error| in_the_way(output, error.error))?;
+    Ok(bytes)
+}
+
+/// Adds a member of so many bytes.
+fn append<W: io::Write>(
+    archive: &mut tar::Builder<W>,
+    name: &str,
+    bytes: u64,
+    data: impl io::Read,
+) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes);
+    header.set_mode(0o600);
+    let mut counted = Counted { data, left: bytes };
+    archive.append_data(&mut header, name, &mut counted)?;
+    match counted.left {
+        0 => Ok(()),
+        _ => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it became shorter while it was read",
+        )),
+    }
+}
+
+/// What is read, and how much is to come.
+struct Counted<R> {
+    data: R,
+    left: u64,
+}
+
+impl<R: io::Read> io::Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.data.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        Ok(read)
+    }
+}
+
+fn in_the_way(path: &Path, source: io::Error) -> Failure {
+    Failure::File {
+        path: path.to_owned(),
+        source,
+    }
+}
