@@ -3,6 +3,7 @@
 #[path = "../common/after.rs"]
 mod after;
 mod args;
+mod bundle;
 #[path = "../common/mod.rs"]
 mod common;
 mod diff;
