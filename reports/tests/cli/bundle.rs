@@ -1,0 +1,126 @@
+//! Bundles: profiles with all that their reports read.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::common::Fixture;
+use crate::{code, errors};
+
+/// Reports, of which some need the program's file.
+const REPORTS: [&[&str]; 6] = [
+    &["top"],
+    &["list", "hot"],
+    &["list", "hot", "--format", "json"],
+    &["args"],
+    &["cg"],
+    &["status"],
+];
+
+/// A run whose temporary files go to `folder`.
+fn run(fixture: &Fixture, folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vcpi"))
+        .args(arguments)
+        .current_dir(fixture.dir())
+        .env("TMPDIR", folder)
+        .env_remove("DEBUGINFOD_URLS")
+        .output()
+        .expect("vcpi runs")
+}
+
+fn entries(folder: &Path) -> usize {
+    fs::read_dir(folder).expect("a folder").count()
+}
+
+/// Without database and program, a bundle gives the reports that these gave; what it was taken
+/// apart to is gone afterwards.
+#[test]
+fn everything_is_inside() {
+    let fixture = Fixture::new();
+    let scratch = tempfile::tempdir().expect("a folder");
+    let before: Vec<Output> = REPORTS
+        .iter()
+        .map(|report| run(&fixture, scratch.path(), report))
+        .collect();
+    let made = run(&fixture, scratch.path(), &["bundle", "-o", "all.vcpi"]);
+    assert_eq!(code(&made), 0, "{}", errors(&made));
+    fs::remove_file(fixture.database()).expect("removed");
+    fs::remove_file(fixture.image()).expect("removed");
+    for (report, before) in REPORTS.iter().zip(before) {
+        let after = run(
+            &fixture,
+            scratch.path(),
+            &[&["-i", "all.vcpi"], *report].concat(),
+        );
+        assert_eq!(code(&after), 0, "{report:?}: {}", errors(&after));
+        assert_eq!(
+            String::from_utf8_lossy(&after.stdout),
+            String::from_utf8_lossy(&before.stdout),
+            "{report:?}"
+        );
+    }
+    assert_eq!(entries(scratch.path()), 0);
+}
+
+/// A bundle takes the place of nothing, and is of all rows.
+#[test]
+fn wrong_use() {
+    let fixture = Fixture::new();
+    fs::write(fixture.dir().join("there"), "kept").expect("written");
+    for (arguments, said) in [
+        (&["bundle", "-o", "there"][..], "is there already"),
+        (&["bundle", "-o", "x", "--pid", "1"], "--pid is for reports"),
+        (&["bundle"], "--output"),
+    ] {
+        let output = fixture.run(arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}");
+        assert!(errors(&output).contains(said), "{}", errors(&output));
+    }
+    let kept = fs::read_to_string(fixture.dir().join("there")).expect("there");
+    assert_eq!(kept, "kept");
+    let output = fixture.run(&["bundle", "-o", "/nowhere/at/all"]);
+    assert_eq!(code(&output), 4, "{}", errors(&output));
+}
+
+/// A damaged bundle is told to be one, whatever is damaged, and leaves nothing behind.
+#[test]
+fn damaged_bundles() {
+    let fixture = Fixture::new();
+    let scratch = tempfile::tempdir().expect("a folder");
+    let made = run(&fixture, scratch.path(), &["bundle", "-o", "whole"]);
+    assert_eq!(code(&made), 0, "{}", errors(&made));
+    let whole = fs::read(fixture.dir().join("whole")).expect("a bundle");
+    let look = |bytes: &[u8]| {
+        fs::write(fixture.dir().join("bad"), bytes).expect("written");
+        let output = run(&fixture, scratch.path(), &["-i", "bad", "top"]);
+        assert_eq!(entries(scratch.path()), 0);
+        output
+    };
+    for length in [4, 40, whole.len() / 2, whole.len() - 1000] {
+        let output = look(&whole[..length]);
+        assert_eq!(code(&output), 3, "{length}: {}", errors(&output));
+    }
+    let plain = zstd::decode_all(whole.as_slice()).expect("zstd");
+    let packed = |plain: &[u8]| zstd::encode_all(plain, 1).expect("packed");
+    let replaced = |from: &str, to: &str| {
+        let at = plain
+            .windows(from.len())
+            .position(|window| window == from.as_bytes())
+            .expect("it is in the list");
+        let mut changed = plain.clone();
+        changed[at..at + to.len()].copy_from_slice(to.as_bytes());
+        look(&packed(&changed))
+    };
+    for (from, to, said) in [
+        ("\"version\": 1", "\"version\": 9", "newer vcpi"),
+        ("\"database\"", "\"image\"   ", "no database"),
+        ("\"members\"", "\"numbers\"", "list is broken"),
+    ] {
+        let output = replaced(from, to);
+        assert_eq!(code(&output), 3, "{from}: {}", errors(&output));
+        assert!(errors(&output).contains(said), "{}", errors(&output));
+    }
+    // Something else under zstd.
+    let output = look(&packed(b"no archive"));
+    assert_eq!(code(&output), 3, "{}", errors(&output));
+}
