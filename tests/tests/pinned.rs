@@ -32,7 +32,7 @@ const RECORDINGS: [(&str, Pinned); 2] = [
         [
             ("branches", (5, 0x3677_8888_7bc3_ecb3)),
             ("calls", (14, 0x28a0_0fea_ecda_87e0)),
-            ("counters", (63, 0xe94b_40fd_4d44_31ec)),
+            ("counters", (65, 0x8a35_e22b_57ae_061d)),
             ("cycles", (18, 0x577d_40a2_073e_dce0)),
             ("hotlists", (147, 0xe700_51cc_1626_8bd7)),
             ("tuples", (568, 0x1d95_c7aa_6c26_0349)),
@@ -43,7 +43,7 @@ const RECORDINGS: [(&str, Pinned); 2] = [
         [
             ("branches", (5, 0xe2a9_1a13_9461_5f3d)),
             ("calls", (20, 0xfc94_6543_4513_595a)),
-            ("counters", (61, 0x9d4b_cfc5_dab7_5170)),
+            ("counters", (63, 0x3e36_70f3_e521_25a1)),
             ("cycles", (21, 0xaf46_c6fa_d265_5a66)),
             ("hotlists", (313, 0xcebf_f83b_8b7a_c1d1)),
             ("tuples", (1629, 0x634b_9506_d51e_0049)),

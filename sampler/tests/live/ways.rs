@@ -184,10 +184,15 @@ fn truth(clock: Clock) -> Result<(), Failed> {
     handler.meet(key, false)?;
     recording.samples(SAMPLES, is_in_loop)?;
     let (batches, _) = recording.stop()?;
-    let (mut by_row, mut all) = (0, 0);
+    let (mut by_row, mut all, mut crowded) = (0, 0, 0);
     for sample in samples(&batches).filter(|sample| is_in_loop(sample)) {
         let capture = sample.capture.as_ref().ok_or("no capture")?;
         let registers = sample.interrupted.ok_or("no registers")?;
+        // So it is where this test had no processor for a while to empty the buffer.
+        if capture.outcome == Outcome::Crowded {
+            crowded += 1;
+            continue;
+        }
         check(is_followed(capture), || format!("{capture:?}"))?;
         let known = chase.known_words(capture)?;
         check(known >= 16, || format!("{known} words of {capture:?}"))?;
@@ -213,6 +218,9 @@ fn truth(clock: Clock) -> Result<(), Failed> {
         by_row += usize::from(frames.iter().all(|of| of.source == FrameSource::Row));
     }
     chase.child.end()?;
+    check(crowded * 20 <= all, || {
+        format!("no room for the ways of {crowded} samples, and {all} others")
+    })?;
     // What was in the buffer while rows were being given is without.
     check(by_row * 100 >= all * 95, || {
         format!("the callers of {by_row} of {all} samples were found by rows")
@@ -231,6 +239,9 @@ fn share(clock: Clock) -> Result<(), Failed> {
     let (mut all, mut followed) = (0_usize, 0_usize);
     for sample in samples(&batches).filter(|sample| is_in_loop(sample)) {
         let capture = sample.capture.as_ref().ok_or("no capture")?;
+        if capture.outcome == Outcome::Crowded {
+            continue;
+        }
         all += 1;
         if is_followed(capture) {
             followed += 1;
@@ -245,7 +256,7 @@ fn share(clock: Clock) -> Result<(), Failed> {
     chase.child.end()?;
     // Six standard deviations of 4000 coins are 4 of 100.
     check(
-        all >= WANTED && followed * 100 > all * 21 && followed * 100 < all * 29,
+        all * 20 >= WANTED * 19 && followed * 100 > all * 21 && followed * 100 < all * 29,
         || format!("the ways of {followed} of {all} samples were followed"),
     )
 }

@@ -69,7 +69,7 @@ pub(crate) fn checked() -> TestResult {
     done()
 }
 
-/// A page for each program and each of its commands, and none for what is hidden.
+/// A page for each program, each of its commands and each of theirs, and none for what is hidden.
 pub(crate) fn manual() -> TestResult {
     let folder = unpacked()?;
     let mut pages = BTreeSet::new();
@@ -78,9 +78,13 @@ pub(crate) fn manual() -> TestResult {
     }
     let programs = programs()?;
     for (name, program) in [("vcpid", programs.vcpid), ("vcpi", programs.vcpi)] {
-        let help = run(Command::new(program).arg("--help"))?;
+        let help = run(Command::new(&program).arg("--help"))?;
         let mut expected = vec![format!("{name}.1.gz")];
         for command in commands(&help) {
+            let of_command = run(Command::new(&program).args([command, "--help"]))?;
+            for kind in commands(&of_command) {
+                expected.push(format!("{name}-{command}-{kind}.1.gz"));
+            }
             expected.push(format!("{name}-{command}.1.gz"));
         }
         ensure(expected.len() > 4, || help.clone())?;
