@@ -6,7 +6,7 @@
 //! part of a name, or an address alone), everything is read.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 
 use profiledb::rows::{Image, ImageKind};
