@@ -115,6 +115,16 @@ fn find(kind: Kind, image: &Image) -> Option<PathBuf> {
     })
 }
 
+/// An input as it was named: the bundle, where this is what it was taken apart to.
+pub(crate) fn named(input: &Path) -> PathBuf {
+    let of_bundle = |bundle: &&Bundle| input.starts_with(bundle.folder.path());
+    let open = OPEN.lock();
+    let found = open
+        .ok()
+        .and_then(|open| Some(open.iter().find(of_bundle)?.from.clone()));
+    found.unwrap_or_else(|| input.to_owned())
+}
+
 /// Removes what bundles were taken apart to.
 pub(crate) fn close() {
     if let Ok(mut open) = OPEN.lock() {

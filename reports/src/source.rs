@@ -330,7 +330,7 @@ pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
     let names: Vec<String> = match source {
         Source::Files(paths) => paths
             .iter()
-            .map(|path| path.display().to_string())
+            .map(|path| bundle::named(path).display().to_string())
             .collect(),
         Source::Service(socket) => vec![format!("the service at {}", socket.display())],
     };

@@ -53,6 +53,7 @@ fn everything_is_inside() {
             &[&["-i", "all.vcpi"], *report].concat(),
         );
         assert_eq!(code(&after), 0, "{report:?}: {}", errors(&after));
+        assert!(errors(&after).contains("reading all.vcpi "), "{report:?}");
         assert_eq!(
             String::from_utf8_lossy(&after.stdout),
             String::from_utf8_lossy(&before.stdout),
