@@ -88,7 +88,8 @@ impl Bundle {
 /// Where a member goes.
 fn place(folder: &Path, index: usize, member: Option<&Member>) -> PathBuf {
     match member.map(|member| member.kind) {
-        Some(Kind::Database) => folder.join("profile").join(format!("{index}.db")),
+        // The order of their names is the one that they had.
+        Some(Kind::Database) => folder.join("profile").join(format!("{index:05}.db")),
         _ => folder.join(format!("file-{index}")),
     }
 }

@@ -147,16 +147,7 @@ impl Columns {
                 more(&mut self, row);
             }
         }
-        let ids = Ids {
-            tau: 0.0,
-            processes: processes
-                .into_ids()
-                .into_iter()
-                .map(|id| (id, 0.0))
-                .collect(),
-            images: images.into_ids(),
-            parameters: Vec::new(),
-        };
+        let ids = Ids::of_places(processes, images);
         let columns: [&[u8]; 8] = [
             &self.runs,
             &self.addresses,

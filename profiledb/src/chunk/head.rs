@@ -30,6 +30,19 @@ pub(crate) struct Ids {
     pub(crate) parameters: Vec<i64>,
 }
 
+impl Ids {
+    /// Those of rows that are neither kept by a draw nor known by windows.
+    pub(super) fn of_places(processes: Dictionary, images: Dictionary) -> Ids {
+        let processes = processes.into_ids().into_iter();
+        Ids {
+            tau: 0.0,
+            processes: processes.map(|id| (id, 0.0)).collect(),
+            images: images.into_ids(),
+            parameters: Vec::new(),
+        }
+    }
+}
+
 /// Packs columns.
 pub(super) fn pack(ids: &Ids, rows: usize, columns: &[&[u8]]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(columns.iter().map(|column| column.len() + 3).sum());

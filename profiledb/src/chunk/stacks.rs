@@ -104,16 +104,7 @@ pub(crate) fn encode_stacks(rows: &[StackOf]) -> Vec<u8> {
             before = &row.path;
         }
     }
-    let ids = Ids {
-        tau: 0.0,
-        processes: processes
-            .into_ids()
-            .into_iter()
-            .map(|id| (id, 0.0))
-            .collect(),
-        images: images.into_ids(),
-        parameters: Vec::new(),
-    };
+    let ids = Ids::of_places(processes, images);
     let columns: [&[u8]; 8] = [
         &runs, &begins, &lengths, &places, &addresses, &ends, &counts, &weights,
     ];

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use profiledb::rollup::Moment;
 use profiledb::rows::{Image, ImageKind};
 
 use super::{Kind, LIST, List, MAX_LIST, Member, VERSION};
@@ -16,6 +17,8 @@ use crate::render::{counted, percent};
 use crate::source::{self, Source};
 use crate::view::View;
 
+/// How often databases are copied again that were rolled up meanwhile.
+const TRIES: u32 = 10;
 /// How hard zstd works: what it saves beyond costs ten times as long.
 const LEVEL: i32 = 9;
 
@@ -85,52 +88,54 @@ fn selects(common: &Common) -> Option<&'static str> {
 
 /// Whole databases of a source, in a folder.
 fn databases(source: &Source, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut all = Vec::new();
-    let mut next = || {
-        let path = folder.join(format!("{}.db", all.len()));
-        all.push(path.clone());
-        path
-    };
     match source {
         Source::Files(paths) => {
-            for path in paths {
-                for database in files(path)? {
-                    // A collector may be writing to it: what was committed is taken.
-                    profiledb::convert(&database, &next())
-                        .map_err(|error| Failure::Input(error.to_string()))?;
+            for _ in 0..TRIES {
+                let mut moment = Moment::default();
+                let copied = copies(paths, folder, &mut moment);
+                // What was rolled up meanwhile would be there twice, or not at all.
+                if moment.is_the_same() {
+                    return copied.map_err(|error| Failure::Input(error.to_string()));
                 }
             }
+            Err(Failure::Input(
+                "the databases are rolled up again and again; try later".to_owned(),
+            ))
         }
         Source::Service(socket) => {
             let place = source::everything(socket)?;
-            let to = next();
+            let to = folder.join("0.db");
             fs::copy(place.path(), &to).map_err(|error| in_the_way(&to, error))?;
+            Ok(vec![to])
+        }
+    }
+}
+
+/// Copies of databases, and of those of directories that others were not made of. A collector may
+/// be writing to them: what was committed is taken.
+fn copies(
+    paths: &[PathBuf],
+    folder: &Path,
+    moment: &mut Moment,
+) -> Result<Vec<PathBuf>, profiledb::ReadError> {
+    let mut all = Vec::new();
+    for path in paths {
+        let files = match path.is_dir() {
+            true => moment.add(path)?,
+            false => vec![path.clone()],
+        };
+        if files.is_empty() {
+            return Err(profiledb::ReadError::NoDatabase { path: path.clone() });
+        }
+        for file in files {
+            let to = folder.join(format!("{}.db", all.len()));
+            // Of a try before this one.
+            let _ = fs::remove_file(&to);
+            profiledb::convert(&file, &to)?;
+            all.push(to);
         }
     }
     Ok(all)
-}
-
-/// A database, or those of a directory.
-fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(failed)? {
-        let file = entry.map_err(failed)?.path();
-        if file.extension().is_some_and(|extension| extension == "db") {
-            files.push(file);
-        }
-    }
-    files.sort();
-    match files.is_empty() {
-        true => Err(Failure::Input(format!(
-            "{}: there is no database in this directory",
-            path.display()
-        ))),
-        false => Ok(files),
-    }
 }
 
 /// What a bundle has of an image: its kind, identity, the path in the profile, and the file.

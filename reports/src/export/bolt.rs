@@ -9,7 +9,7 @@ use flow::Way;
 
 use super::Export;
 use super::profgen::count;
-use super::program::{CODE, Options, Program, options};
+use super::program::{CODE, Options, Program, write_program};
 use crate::failure::Failure;
 use crate::view::View;
 
@@ -26,16 +26,14 @@ pub(crate) const EXPORT: Export = Export {
 };
 
 fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
-    let Options { few } = options(matches)?;
-    let program = Program::new(view, EXPORT.name, few)?;
-    let text = text(&program);
-    if text.is_empty() {
-        return Err(Failure::Nothing("no branch of it ran".to_owned()));
-    }
-    view.notes.extend(program.coverage());
-    view.notes
-        .extend(commands(&program, matches.get_one("output")));
-    Ok(text.into_bytes())
+    write_program(
+        view,
+        matches,
+        EXPORT.name,
+        "no branch of it ran",
+        text,
+        commands,
+    )
 }
 
 /// The profile: a line for each branch, and for each way from a block to the one behind it.

@@ -9,7 +9,7 @@ use clap::{ArgMatches, Args as _};
 use flow::Way;
 
 use super::Export;
-use super::program::{CODE, Options, Program, options};
+use super::program::{CODE, Options, Program, write_program};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -40,16 +40,14 @@ pub(super) fn count(count: f64) -> Option<u64> {
 }
 
 fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
-    let Options { few } = options(matches)?;
-    let program = Program::new(view, EXPORT.name, few)?;
-    let text = text(&program);
-    if text.is_empty() {
-        return Err(Failure::Nothing("no code of it ran".to_owned()));
-    }
-    view.notes.extend(program.coverage());
-    view.notes
-        .extend(commands(&program, matches.get_one("output")));
-    Ok(text.into_bytes())
+    write_program(
+        view,
+        matches,
+        EXPORT.name,
+        "no code of it ran",
+        text,
+        commands,
+    )
 }
 
 /// The profile; empty without a range.

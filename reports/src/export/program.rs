@@ -71,6 +71,31 @@ pub(crate) fn options<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Fail
     T::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))
 }
 
+/// Writes an export of one program: what `text` makes of it, with its coverage and the commands
+/// that use the file said beside. `nothing` says why the text is empty.
+///
+/// # Errors
+/// As those of [`Program::new`], and if there is no text.
+pub(super) fn write_program(
+    view: &mut View<'_>,
+    matches: &ArgMatches,
+    kind: &str,
+    nothing: &str,
+    text: fn(&Program) -> String,
+    commands: fn(&Program, Option<&PathBuf>) -> Vec<String>,
+) -> Result<Vec<u8>, Failure> {
+    let Options { few } = options(matches)?;
+    let program = Program::new(view, kind, few)?;
+    let text = text(&program);
+    if text.is_empty() {
+        return Err(Failure::Nothing(nothing.to_owned()));
+    }
+    view.notes.extend(program.coverage());
+    view.notes
+        .extend(commands(&program, matches.get_one("output")));
+    Ok(text.into_bytes())
+}
+
 impl Program {
     /// The program that `--image` names.
     ///

@@ -63,6 +63,36 @@ fn everything_is_inside() {
     assert_eq!(entries(scratch.path()), 0);
 }
 
+/// A bundle of a directory has its databases in their order, each once.
+#[test]
+fn directories() {
+    let fixture = Fixture::new();
+    let scratch = tempfile::tempdir().expect("a folder");
+    let days = fixture.dir().join("days");
+    fs::create_dir(&days).expect("a folder");
+    for day in 0..12 {
+        // As a bundle names them, for `status` shows that.
+        let to = days.join(format!("{day:05}.db"));
+        fs::copy(fixture.database(), to).expect("copied");
+    }
+    let report = |input, name| {
+        let output = run(&fixture, scratch.path(), &["-i", input, name]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let made = run(
+        &fixture,
+        scratch.path(),
+        &["bundle", "-i", "days", "-o", "all.vcpi"],
+    );
+    assert_eq!(code(&made), 0, "{}", errors(&made));
+    assert_eq!(report("all.vcpi", "top"), report("days", "top"));
+    assert_eq!(report("all.vcpi", "status"), report("days", "status"));
+    fs::create_dir(fixture.dir().join("none")).expect("a folder");
+    let made = fixture.run(&["bundle", "-i", "none", "-o", "no.vcpi"]);
+    assert_eq!(code(&made), 3, "{}", errors(&made));
+    assert!(!fixture.dir().join("no.vcpi").exists());
+}
+
 /// A bundle takes the place of nothing, and is of all rows.
 #[test]
 fn wrong_use() {

@@ -184,8 +184,9 @@ fn mode_of_stores(m: &Machine<'_>) -> Option<Mode> {
     Mode::of(precise)
 }
 
-/// `fst` to a register: an empty one is written, too.
-fn move_number(m: &mut Machine<'_>, to: u8) -> Result<(), StopReason> {
+/// The number at the top, for a store that converts nothing: where the top is empty, the indefinite
+/// one. `None`: it is not known.
+fn stored_top(m: &mut Machine<'_>) -> Result<Option<Extended>, StopReason> {
     let value = match stack(&m.registers.x87, 0) {
         Source::Empty => {
             raise(m, FAULT)?;
@@ -200,26 +201,19 @@ fn move_number(m: &mut Machine<'_>, to: u8) -> Result<(), StopReason> {
         }
     };
     set_c1(m, Some(false));
+    Ok(value)
+}
+
+/// `fst` to a register: an empty one is written, too.
+fn move_number(m: &mut Machine<'_>, to: u8) -> Result<(), StopReason> {
+    let value = stored_top(m)?;
     write(m, to, value);
     Ok(())
 }
 
 /// `fstp` of all 80 bits: nothing is converted.
 fn store_whole(m: &mut Machine<'_>) -> Result<(), StopReason> {
-    let value = match stack(&m.registers.x87, 0) {
-        Source::Empty => {
-            raise(m, FAULT)?;
-            Some(Extended::INDEFINITE)
-        }
-        Source::Known(value, _) => Some(value),
-        Source::Unknown => {
-            if m.registers.x87.is_used(0).is_none() {
-                raise_perhaps(m, FAULT)?;
-            }
-            None
-        }
-    };
-    set_c1(m, Some(false));
+    let value = stored_top(m)?;
     let low = value.map_or(Word::UNKNOWN, |value| Word::known(value.significand));
     let high = Word::of(Width::B16, value.map(|value| value.top().into()));
     store_wide(m, [low, high])
