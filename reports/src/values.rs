@@ -118,8 +118,21 @@ pub(crate) fn is_destination(parameter: &str) -> bool {
         .map_or(parameter, |(stem, _)| stem);
     !matches!(
         stem,
-        "taken" | "ea" | "base" | "mem" | "load" | "old" | "target" | "ret" | "vret" | "pair"
-    ) && !["arg", "varg", "op"]
+        "taken"
+            | "ea"
+            | "base"
+            | "mem"
+            | "load"
+            | "old"
+            | "target"
+            | "ret"
+            | "vret"
+            | "pair"
+            | "stride"
+            | "line"
+            | "reload"
+            | "silent"
+    ) && !["arg", "varg", "op", "sys"]
         .iter()
         .any(|kind| stem.starts_with(kind))
 }
@@ -224,6 +237,12 @@ mod tests {
             "varg7",
             "target",
             "pair.eax",
+            "stride",
+            "line",
+            "reload",
+            "silent",
+            "syscall",
+            "sys5",
         ] {
             assert!(!is_destination(name), "{name}");
         }
@@ -247,6 +266,8 @@ mod tests {
             ("pair.r10d", 32),
             ("pair.al", 8),
             ("ret", 64),
+            ("reload", 64),
+            ("sys0", 64),
             ("r", 64),
             ("xmm0.u32[1]", 32),
             ("xmm0.é", 64),

@@ -187,7 +187,7 @@ impl Collector {
         let mut stage = Stage::begin(
             &view,
             (&mut tables.shared, &mut tables.consumers),
-            &mut self.callers,
+            (&mut self.callers, &mut self.accesses),
             caller,
             self.settings.capture,
             Context {
