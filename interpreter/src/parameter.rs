@@ -62,8 +62,8 @@ pub enum Parameter {
     Stride,
     /// Which line of memory that load is in, as [`Step`](crate::Step) says. For hosts likewise.
     Line,
-    /// 1 if the instruction loads only bytes that the window had loaded, and not stored to since;
-    /// else 0. For hosts likewise.
+    /// 1 if the instruction loads only bytes that instructions shortly before it loaded, with no
+    /// store to them since; else 0. For hosts likewise.
     Reload,
     /// 1 if the instruction stores what was there already, else 0. For hosts likewise.
     Silent,

@@ -227,6 +227,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         if self.accesses.is_on() {
             self.settle_accesses();
             self.accessor = (pc, self.callers.last().copied().flatten());
+            self.accesses.reached(self.depth + 1);
         }
         if self.transfer.is_some() {
             self.settle_jump();

@@ -15,8 +15,8 @@ use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::view::{Base, Heat, Values, View};
 
-/// Stores of what is there already, and loads of what the same window loaded before and has not
-/// stored to since. Needs values of the kind redundant (vcpid record --capture redundant).
+/// Stores of what is there already, and loads of what the thread loaded in the 64 instructions
+/// before and has not stored to since. Needs values of the kind redundant (vcpid record --capture redundant).
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Redundant {
     #[command(flatten)]
@@ -165,8 +165,8 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
 
 /// What stands above the rows.
 const ABOUT: &str = "\
-    Stores of what is there already, and loads of bytes that the same window loaded before at their\n\
-    address, with no store to them between. redundant%: of the known, with a 95 % interval.\n\
+    Stores of what is there already, and loads of bytes that the thread loaded in the 64 instructions\n\
+    before and has not stored to since. redundant%: of the known, with a 95 % interval.\n\
     time%: at the instruction and the one behind it, of all cycles. from..to%: less than 90% known.";
 
 impl Model for Accesses {

@@ -1,8 +1,17 @@
-//! What a window has loaded, and has not stored to since.
+//! What a window has loaded in its last instructions, and has not stored to since.
+//!
+//! A window begins anywhere. So what it tells of a load reaches as far back for each of them: over
+//! the [`REACH`] instructions before it.
 //!
 //! Memory may be mapped twice. Two addresses of one byte agree in their lowest twelve bits. So a
 //! store casts doubt on what was loaded at the same place of any other page, and nobody has to be
 //! asked.
+
+use super::accesses::both;
+
+/// How many instructions back a load is remembered. Loads that have fewer before them in their
+/// window tell nothing.
+pub(super) const REACH: u32 = 64;
 
 /// Bytes of a piece of memory. Each has a bit.
 const PIECE: u64 = 8;
@@ -17,6 +26,8 @@ const NONE: u16 = u16::MAX;
 struct Piece {
     /// The address of the first byte, a multiple of [`PIECE`].
     base: u64,
+    /// The instruction that loaded each byte last.
+    when: [u32; PIECE as usize],
     /// Bytes that were loaded and not stored to since.
     loaded: u8,
     /// Bytes that were loaded, and may have been stored to since.
@@ -25,14 +36,48 @@ struct Piece {
     next: u16,
 }
 
+impl Piece {
+    /// Those of some bytes that were loaded lately.
+    fn lately(&self, set: u8, now: u32) -> u8 {
+        let is_late = |i: usize| now.saturating_sub(self.when[i]) <= REACH;
+        let bytes = (0..self.when.len()).filter(|i| set >> i & 1 != 0 && is_late(*i));
+        bytes.fold(0, |found, i| found | 1 << i)
+    }
+
+    /// Whether some bytes were all loaded lately, and not stored to since.
+    fn again(&self, set: u8, now: u32, missed: bool) -> Option<bool> {
+        let loaded = self.lately(self.loaded & set, now);
+        let doubt = self.lately(self.doubt & set, now);
+        if loaded == set {
+            Some(true)
+        } else if loaded | doubt != set && !missed {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    fn load(&mut self, set: u8, now: u32) {
+        self.loaded |= set;
+        self.doubt &= !set;
+        for (i, when) in self.when.iter_mut().enumerate() {
+            if set >> i & 1 != 0 {
+                *when = now;
+            }
+        }
+    }
+}
+
 /// What was loaded.
 #[derive(Debug)]
 pub(super) struct Loaded {
     /// The newest piece at each place.
     places: Box<[u16; PLACES]>,
     pieces: Vec<Piece>,
-    /// More may have been loaded than is known.
-    missed: bool,
+    /// Number of the present instruction, from 1.
+    pub(super) now: u32,
+    /// The last instruction that may have loaded more than is known.
+    missed: Option<u32>,
 }
 
 impl Default for Loaded {
@@ -40,7 +85,8 @@ impl Default for Loaded {
         Self {
             places: Box::new([NONE; PLACES]),
             pieces: Vec::new(),
-            missed: false,
+            now: 0,
+            missed: None,
         }
     }
 }
@@ -65,14 +111,17 @@ impl Loaded {
             *self.places = [NONE; PLACES];
             self.pieces.clear();
         }
-        self.missed = false;
+        self.now = 0;
+        self.missed = None;
     }
 
-    /// A load; whether all of its bytes were loaded before at their address, and not stored to
+    /// A load; whether all of its bytes were loaded lately at their address, and not stored to
     /// since. `None`: nobody knows.
     pub(super) fn load(&mut self, address: Option<u64>, bytes: u32) -> Option<bool> {
+        let now = self.now;
+        let missed = self.missed.is_some_and(|at| now.saturating_sub(at) <= REACH);
         let Some(address) = address else {
-            self.missed = true;
+            self.missed = Some(now);
             return None;
         };
         let mut again = Some(true);
@@ -80,23 +129,18 @@ impl Loaded {
             if set == 0 {
                 continue;
             }
-            let Some(index) = self.piece(base) else {
-                self.missed = true;
-                again = None;
-                continue;
+            let of_piece = match self.piece(base) {
+                Some(piece) => {
+                    let is_again = piece.again(set, now, missed);
+                    piece.load(set, now);
+                    is_again
+                }
+                None => {
+                    self.missed = Some(now);
+                    None
+                }
             };
-            let missed = self.missed;
-            let piece = &mut self.pieces[index];
-            let is_again = if set & !piece.loaded == 0 {
-                Some(true)
-            } else if set & !(piece.loaded | piece.doubt) != 0 && !missed {
-                Some(false)
-            } else {
-                None
-            };
-            piece.loaded |= set;
-            piece.doubt &= !set;
-            again = super::accesses::both(again, is_again);
+            again = both(again, of_piece);
         }
         again
     }
@@ -122,7 +166,7 @@ impl Loaded {
 
     /// More is loaded or stored than is told.
     pub(super) fn miss(&mut self) {
-        self.missed = true;
+        self.missed = Some(self.now);
         self.doubt_all();
     }
 
@@ -133,29 +177,29 @@ impl Loaded {
         }
     }
 
-    /// The index of a piece; `None`: there are too many.
-    fn piece(&mut self, base: u64) -> Option<usize> {
-        let first = &mut self.places[place(base)];
-        let mut at = *first;
+    /// A piece; `None`: there are too many.
+    fn piece(&mut self, base: u64) -> Option<&mut Piece> {
+        let first = self.places[place(base)];
+        let mut at = first;
         while let Some(piece) = self.pieces.get(usize::from(at)) {
             if piece.base == base {
-                return Some(usize::from(at));
+                return self.pieces.get_mut(usize::from(at));
             }
             at = piece.next;
         }
-        let new = self.pieces.len();
-        if new >= MOST {
+        if self.pieces.len() >= MOST {
             return None;
         }
+        // There are fewer than `NONE`.
+        self.places[place(base)] = self.pieces.len() as u16;
         self.pieces.push(Piece {
             base,
+            when: [0; PIECE as usize],
             loaded: 0,
             doubt: 0,
-            next: *first,
+            next: first,
         });
-        // There are fewer than `NONE`.
-        *first = new as u16;
-        Some(new)
+        self.pieces.last_mut()
     }
 }
 
@@ -214,6 +258,24 @@ mod tests {
         assert_eq!(loaded.load(Some(0x2000), 8), None);
         loaded.miss();
         assert_eq!(loaded.load(Some(0x1000), 8), None);
+    }
+
+    /// A load is remembered for so many instructions, and so is one that nobody knows the address
+    /// of.
+    #[test]
+    fn reach() {
+        let mut loaded = Loaded::default();
+        for (now, address, again) in [
+            (1, Some(0x1000), Some(false)),
+            (1 + REACH, Some(0x1000), Some(true)),
+            (2 + 2 * REACH, Some(0x1000), Some(false)),
+            (2 + 2 * REACH, None, None),
+            (2 + 3 * REACH, Some(0x2000), None),
+            (3 + 3 * REACH, Some(0x3000), Some(false)),
+        ] {
+            loaded.now = now;
+            assert_eq!(loaded.load(address, 8), again, "{now}");
+        }
     }
 
     /// What finds no room is not known.
