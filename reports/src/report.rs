@@ -9,6 +9,7 @@ mod copies;
 mod diff;
 mod list;
 mod loads;
+mod locks;
 mod paths;
 mod redundant;
 mod status;
@@ -58,6 +59,7 @@ reports! {
     Code loads::Loads,
     Code redundant::Redundant,
     Code syscalls::Syscalls,
+    Code locks::Locks,
     Two diff::Diff,
     Counters status::Status,
 }

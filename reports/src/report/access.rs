@@ -30,6 +30,11 @@ impl Place {
         }
     }
 
+    /// The function alone.
+    pub(super) fn function(&self, names: Names) -> String {
+        names.shown(&self.function)
+    }
+
     pub(super) fn text(&self, names: Names) -> String {
         format!("{} ({})", names.shown(&self.described), self.address)
     }

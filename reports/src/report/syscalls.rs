@@ -32,6 +32,9 @@ pub(crate) struct Syscalls {
 /// Numbers of system calls of x86-64 Linux, their names, and how many arguments they have.
 const NAMES: &str = include_str!("syscalls/names.txt");
 
+/// The number of the call that locks make.
+pub(super) const FUTEX: u64 = 202;
+
 /// Arguments of a call, at most.
 const ARGUMENTS: usize = 6;
 
@@ -256,7 +259,7 @@ mod tests {
             assert!(found.is_some_and(|(_, has)| has <= ARGUMENTS), "{line}");
         }
         assert_eq!(named(0), Some(("read", 3)));
-        assert_eq!(named(202), Some(("futex", 6)));
+        assert_eq!(named(FUTEX), Some(("futex", 6)));
         assert_eq!(name(9999), "9999");
     }
 
