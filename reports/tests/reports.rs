@@ -144,7 +144,11 @@ fn redundant() {
 fn syscalls() {
     let fixture = Fixture::new();
     accesses::write_accesses(&fixture);
-    check_in(&fixture, "syscalls", &["syscalls", "-i", accesses::DATABASE]);
+    check_in(
+        &fixture,
+        "syscalls",
+        &["syscalls", "-i", accesses::DATABASE],
+    );
 }
 
 /// Shares of one whole never add up to more than 100, whatever was recorded.

@@ -127,7 +127,10 @@ fn stores_of_the_same() {
     // mov [rbx+62], eax: of what is there half is not at hand.
     assert_eq!(silent(&lab(&[0x89, 0x43, 62])), told(&[None]));
     assert_eq!(silent(&lab(&same).hide(Register::RBX)), told(&[None]));
-    assert_eq!(silent(&lab(&[0x89, 0x03]).hide(Register::RAX)), told(&[None]));
+    assert_eq!(
+        silent(&lab(&[0x89, 0x03]).hide(Register::RAX)),
+        told(&[None])
+    );
     // mov eax, [rbx]
     assert_eq!(silent(&lab(&[0x8b, 0x03])), told(&[]));
     assert_eq!(apart(&lab(&same), Capture::MEM), told(&[]));

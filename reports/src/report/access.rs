@@ -24,9 +24,7 @@ impl Place {
             address: view.address(index),
             function: view.symbols.name_of(index),
             image: pc.map_or_else(String::new, |pc| view.image_path(pc.image).to_owned()),
-            described: pc.map_or_else(String::new, |pc| {
-                view.symbols.describe(pc.image, pc.address)
-            }),
+            described: view.symbols.name_of_pc(index),
         }
     }
 

@@ -225,7 +225,8 @@ fn instructions(view: &View<'_>) -> Vec<Row> {
 /// which address is whose.
 fn futexes(view: &View<'_>) -> Vec<Row> {
     type AtCall = BTreeMap<(usize, Option<usize>), Values>;
-    let [mut numbers, mut addresses, mut operations] = [AtCall::new(), AtCall::new(), AtCall::new()];
+    let [mut numbers, mut addresses, mut operations] =
+        [AtCall::new(), AtCall::new(), AtCall::new()];
     for values in view.values_where(true, Some) {
         let is_wanted = view.wants(values.pc) || values.caller.is_some_and(|pc| view.wants(pc));
         let of = match values.parameter.as_str() {

@@ -191,7 +191,7 @@ mod tests {
             accesses.settle(1).events().to_vec()
         };
         assert_eq!(load(0x1000), []);
-        let step = |stride: i64, step| {
+        let step = |stride: i64, step: Step| {
             [
                 (Parameter::Stride, Some(stride.cast_unsigned())),
                 (Parameter::Line, Some(step as u64)),

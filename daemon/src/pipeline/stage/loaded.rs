@@ -119,7 +119,9 @@ impl Loaded {
     /// since. `None`: nobody knows.
     pub(super) fn load(&mut self, address: Option<u64>, bytes: u32) -> Option<bool> {
         let now = self.now;
-        let missed = self.missed.is_some_and(|at| now.saturating_sub(at) <= REACH);
+        let missed = self
+            .missed
+            .is_some_and(|at| now.saturating_sub(at) <= REACH);
         let Some(address) = address else {
             self.missed = Some(now);
             return None;
