@@ -71,6 +71,8 @@ pub enum Parameter {
     /// rdi rsi rdx r10 r8 r9 hold. A window reports them by
     /// [`Sink::system_call`](crate::Sink::system_call).
     Syscall(u8),
+    /// What was interrupted, and how it was scheduled. For hosts that know: a window reports none.
+    Sched,
 }
 
 /// Where a load is, as seen from the last one of the same instruction.
@@ -123,6 +125,7 @@ impl Parameter {
             Self::Stride | Self::Line => Capture::STRIDE,
             Self::Reload | Self::Silent => Capture::REDUNDANT,
             Self::Syscall(_) => Capture::SYSCALL,
+            Self::Sched => Capture::SCHED,
         }
     }
 }
@@ -155,6 +158,7 @@ impl fmt::Display for Parameter {
             Self::Line => f.write_str("line"),
             Self::Reload => f.write_str("reload"),
             Self::Silent => f.write_str("silent"),
+            Self::Sched => f.write_str("sched"),
             Self::Syscall(0) => f.write_str("syscall"),
             Self::Syscall(i) => write!(f, "sys{}", i - 1),
         }
@@ -171,13 +175,13 @@ impl fmt::Display for Parameter {
 /// combined with itself, the immediate of a comparison, an address that only the place of the image
 /// decides (`lea rax, [rip+8]`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Capture(u16);
+pub struct Capture(u32);
 
 /// A word in a list of captures that names no kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "unknown kind of value {0:?}: the kinds are dest, operands, compare, ea, base, load, old, mem, \
-     branch, target, args, ret, vector, stride, redundant, syscall"
+     branch, target, args, ret, vector, stride, redundant, syscall, sched"
 )]
 pub struct UnknownKind(pub String);
 
@@ -218,8 +222,10 @@ impl Capture {
     pub const REDUNDANT: Self = Self(16_384);
     /// Numbers and arguments of system calls.
     pub const SYSCALL: Self = Self(32_768);
+    /// How each sample's thread was scheduled, which the host makes events of.
+    pub const SCHED: Self = Self(65_536);
 
-    const NAMES: [(&'static str, Self); 16] = [
+    const NAMES: [(&'static str, Self); 17] = [
         ("dest", Self::DEST),
         ("operands", Self::OPERANDS),
         ("compare", Self::COMPARE),
@@ -236,6 +242,7 @@ impl Capture {
         ("stride", Self::STRIDE),
         ("redundant", Self::REDUNDANT),
         ("syscall", Self::SYSCALL),
+        ("sched", Self::SCHED),
     ];
 
     /// Whether all kinds of `other` are captured.
@@ -263,7 +270,7 @@ impl Capture {
 
     /// Every kind.
     pub const fn all() -> Self {
-        Self(0xffff)
+        Self(0x1_ffff)
     }
 }
 

@@ -11,6 +11,7 @@ mod list;
 mod loads;
 mod locks;
 mod paths;
+mod prio;
 mod redundant;
 mod status;
 mod syscalls;
@@ -60,6 +61,8 @@ reports! {
     Code redundant::Redundant,
     Code syscalls::Syscalls,
     Code locks::Locks,
+    Code prio::Prio,
+    Code prio::Irq,
     Two diff::Diff,
     Counters status::Status,
 }

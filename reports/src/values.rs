@@ -132,6 +132,7 @@ pub(crate) fn is_destination(parameter: &str) -> bool {
             | "line"
             | "reload"
             | "silent"
+            | "sched"
     ) && !["arg", "varg", "op", "sys"]
         .iter()
         .any(|kind| stem.starts_with(kind))
@@ -241,6 +242,7 @@ mod tests {
             "line",
             "reload",
             "silent",
+            "sched",
             "syscall",
             "sys5",
         ] {

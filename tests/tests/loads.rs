@@ -21,10 +21,11 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // One at a time: their programs would take processor time from each other.
     arguments.test_threads.get_or_insert(1);
-    let tests: [(&str, Test); 3] = [
+    let tests: [(&str, Test); 4] = [
         ("strides are those of the program", strides),
         ("redundant is what the program does twice", redundant),
         ("system calls have the program's arguments", syscalls),
+        ("priorities are those of the program", priorities),
     ];
     libtest_mimic::run(&arguments, trials(tests)).exit_code()
 }
@@ -37,8 +38,8 @@ struct Recording {
     _folder: tempfile::TempDir,
 }
 
-/// What is missing, or a recording with these kinds of values.
-fn record(kinds: &str) -> Result<Result<Recording, String>, Failed> {
+/// What is missing, or a recording with these kinds of values, of the program run by these words.
+fn record(kinds: &str, by: &[&str]) -> Result<Result<Recording, String>, Failed> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(Err("needs root".to_owned()));
     }
@@ -60,6 +61,7 @@ fn record(kinds: &str) -> Result<Result<Recording, String>, Failed> {
         .args(["--capture", kinds, "-o"])
         .arg(&database)
         .arg("--")
+        .args(by)
         .arg(&program)
         .arg("2")
         .stdin(Stdio::null())
@@ -75,8 +77,8 @@ fn record(kinds: &str) -> Result<Result<Recording, String>, Failed> {
 
 /// As [`record`]; where something is missing the test is skipped.
 macro_rules! record {
-    ($kinds:literal) => {
-        match record($kinds)? {
+    ($kinds:literal $(, $by:literal)*) => {
+        match record($kinds, &[$($by),*])? {
             Ok(recording) => recording,
             Err(missing) => return Ok(Completion::ignored_with(missing)),
         }
@@ -222,5 +224,24 @@ fn syscalls() -> TestResult {
         let expected: Vec<_> = arguments.iter().map(|value| vec![*value]).collect();
         ensure(found? == expected, || format!("other arguments: {row}"))?;
     }
+    done()
+}
+
+/// A program that is nice has its time under that number.
+fn priorities() -> TestResult {
+    let recording = record!("sched", "nice", "-n", "7");
+    let program = recording.program.to_string_lossy();
+    let args = ["prio", "--image", &program];
+    let rows = recording.programs.report(&recording.database, &args)?;
+    println!("{rows}");
+    let rows = rows.as_array().cloned().unwrap_or_default();
+    let is_its = |row: &&Value| row["class"] == "other" && row["nice"] == 7;
+    let row = rows.iter().find(is_its);
+    // Its first samples may be from before it was nice.
+    let cycles = |row: &Value| row["cycles"].as_f64().unwrap_or_default();
+    let all: f64 = rows.iter().map(cycles).sum();
+    ensure(row.is_some_and(|row| cycles(row) > 0.95 * all), || {
+        format!("another priority: {rows:?}")
+    })?;
     done()
 }

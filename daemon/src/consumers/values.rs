@@ -256,6 +256,12 @@ impl Values {
         next
     }
 
+    /// Counts a value of a sample, which has a number of its own in place of its window's.
+    pub(super) fn add_sample(&mut self, shared: &mut Shared, at: &At<'_>, event: Event) {
+        self.times = 1;
+        self.add_values(shared, at, None, &[event]);
+    }
+
     /// Counts the values of an instruction.
     #[inline(always)]
     fn add_values(

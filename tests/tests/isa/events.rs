@@ -59,7 +59,8 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
         | Parameter::Line
         | Parameter::Reload
         | Parameter::Silent
-        | Parameter::Syscall(_) => None,
+        | Parameter::Syscall(_)
+        | Parameter::Sched => None,
     }
 }
 

@@ -53,7 +53,8 @@ impl Watch {
                 | Parameter::Line
                 | Parameter::Reload
                 | Parameter::Silent
-                | Parameter::Syscall(_) => None,
+                | Parameter::Syscall(_)
+                | Parameter::Sched => None,
                 Parameter::Target => Some(after.general.rip),
                 Parameter::Ret => Some(before.general.rax),
                 Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {
