@@ -151,6 +151,23 @@ fn syscalls() {
     );
 }
 
+/// Futex calls have what they do and where; a place of other calls has none.
+#[test]
+fn locks() {
+    let fixture = Fixture::new();
+    accesses::write_accesses(&fixture);
+    check_in(&fixture, "locks", &["locks", "-i", accesses::DATABASE]);
+}
+
+/// Cycles are divided by priority, interrupts apart, and what is not known is told.
+#[test]
+fn priorities() {
+    let fixture = Fixture::new();
+    accesses::write_accesses(&fixture);
+    check_in(&fixture, "prio", &["prio", "-i", accesses::DATABASE]);
+    check_in(&fixture, "irq", &["irq", "-i", accesses::DATABASE]);
+}
+
 /// Shares of one whole never add up to more than 100, whatever was recorded.
 #[test]
 fn shares_add_up() {

@@ -37,5 +37,13 @@ fn write(mut rows: Rows<'_>) {
         rows.values_from(0x1044, caller, "sys2", 2, &[(4096, 8)]);
         rows.values_from(0x1044, caller, "sys3", 0, &[(77, 10)]);
     }
+    let caller = Some(0x100f);
+    rows.values_from(0x1044, caller, "syscall", 0, &[(202, 20)]);
+    rows.values_from(0x1044, caller, "sys0", 0, &[(0x5555_0000_4000, 20)]);
+    rows.values_from(0x1044, caller, "sys1", 0, &[(128, 15), (129, 5)]);
+    // Ordinary, nice, real-time, and in an interrupt of which the interrupts are off.
+    rows.values(0x1020, "sched", 0, &[(120, 150), (1 << 8 | 49, 50)]);
+    rows.values(0x1040, "sched", 0, &[(127, 60)]);
+    rows.values(0x1024, "sched", 0, &[(1 << 24 | 3 << 16 | 120, 100)]);
     rows.flush.commit().expect("commits");
 }
