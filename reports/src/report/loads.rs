@@ -198,7 +198,9 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
             let beyond = |least: u64| {
                 let lines = lines?;
                 let shares = lines.shares.iter().filter(|share| share.value >= least);
-                Some(rounded(shares.map(|share| share.percent).sum(), 1))
+                // The sum of nothing would be below zero.
+                let sum = shares.fold(0.0, |sum, share| sum + share.percent);
+                Some(rounded(sum.min(100.0), 1))
             };
             Row {
                 place: Place::new(view, pc),
