@@ -57,6 +57,10 @@ macro_rules! consumers {
                 $(self.$name.branch(shared, at, taken);)*
             }
 
+            fn system_call(&mut self, shared: &mut Shared, at: &At<'_>, values: &[Event]) {
+                $(self.$name.system_call(shared, at, values);)*
+            }
+
             fn call(&mut self, shared: &mut Shared, at: &At<'_>, call: &Call<'_>) {
                 $(self.$name.call(shared, at, call);)*
             }

@@ -200,6 +200,9 @@ pub(crate) trait Consumer {
     #[inline(always)]
     fn branch(&mut self, _shared: &mut Shared, _at: &At<'_>, _taken: Option<bool>) {}
 
+    /// The number and the arguments of a system call, with which the window ends.
+    fn system_call(&mut self, _shared: &mut Shared, _at: &At<'_>, _values: &[Event]) {}
+
     /// A call. What follows runs in the callee, which `at.caller` does not say yet.
     #[inline(always)]
     fn call(&mut self, _shared: &mut Shared, _at: &At<'_>, _call: &Call<'_>) {}

@@ -124,8 +124,13 @@ fn not_interpreted(support: Support) -> (Handler, Support) {
 }
 
 fn stop(reason: StopReason) -> (Handler, Support) {
-    let handler: Handler = |_, decoded| match decoded.support {
-        Support::Stops(reason) => Err(reason),
+    let handler: Handler = |m, decoded| match decoded.support {
+        Support::Stops(reason) => {
+            if decoded.instruction.mnemonic() == Mnemonic::Syscall {
+                system::tell_call(m, reason);
+            }
+            Err(reason)
+        }
         _ => Err(StopReason::Unsupported),
     };
     (handler, Support::Stops(reason))

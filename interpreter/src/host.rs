@@ -157,4 +157,17 @@ pub trait Sink {
     /// A store of at most 8 bytes by an interpreted instruction, with its value if all of it is
     /// known.
     fn store(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _value: Option<u64>) {}
+
+    /// Whether that store stores what is there already; `None`: nobody knows. It is told before the
+    /// store, if [`Capture::REDUNDANT`](crate::Capture::REDUNDANT) is captured.
+    fn stored_over(&mut self, _pc: u64, _is_same: Option<bool>) {}
+
+    /// The instruction loads or stores more than it tells by [`load`](Self::load) and
+    /// [`store`](Self::store).
+    fn accesses_more(&mut self, _pc: u64) {}
+
+    /// The thread is about to make a system call: its number and arguments are those of
+    /// [`Parameter::Syscall`](crate::Parameter::Syscall), if
+    /// [`Capture::SYSCALL`](crate::Capture::SYSCALL) is captured. The window ends here.
+    fn system_call(&mut self, _pc: u64, _values: &[(Parameter, Option<u64>); 7]) {}
 }

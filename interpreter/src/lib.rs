@@ -110,7 +110,7 @@ pub use exceptions::{EXCEPTIONS, Exception, Fate};
 pub use handlers::Handlers;
 pub use host::{Access, Call, CodeMemory, Memory, OTHER_ARGUMENTS, Sink, Verdict};
 pub use instructions::MAX_BYTES;
-pub use parameter::{Capture, Parameter, UnknownKind};
+pub use parameter::{Capture, Parameter, Step, UnknownKind};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use pieces::{MAX_PIECES, Pieces};
 pub use processor::Processor;

@@ -3,6 +3,7 @@
 
 use crate::host::{Access, Memory, Sink, Verdict};
 use crate::machine::{Allowed, Machine, check_canonical};
+use crate::parameter::Capture;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
@@ -99,6 +100,7 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
         address: Option<u64>,
         bytes: u64,
     ) -> Result<(), StopReason> {
+        self.accesses_more();
         match address {
             Some(address) if bytes > 0 => self.check(address, bytes, Access::Load).map(|_| ()),
             Some(_) => Ok(()),
@@ -170,6 +172,9 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     ) -> Result<(), StopReason> {
         let Some(address) = address else {
             let known = value.truncate(width).all();
+            if self.capture.meets(Capture::REDUNDANT) {
+                self.sink.stored_over(self.pc, None);
+            }
             self.sink.store(self.pc, None, width.bytes(), known);
             self.check_unknown()?;
             self.overlay.store_anywhere();
@@ -199,6 +204,9 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
             value = Word::unknown(width);
         }
         let known = value.truncate(width).all();
+        if self.capture.meets(Capture::REDUNDANT) {
+            self.tell_stored_over(address, width, known);
+        }
         self.sink.store(self.pc, Some(address), bytes, known);
         self.overlay.store(address, width, value);
         if self.overlay.is_crowded(address, width) {
@@ -208,12 +216,27 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
         Ok(())
     }
 
+    /// Tells whether a store changes what is there.
+    #[cold]
+    #[inline(never)]
+    fn tell_stored_over(&mut self, address: u64, width: Width, value: Option<u64>) {
+        let old = value.and_then(|_| self.load_known(address, width).truncate(width).all());
+        let is_same = value.zip(old).map(|(value, old)| value == old);
+        self.sink.stored_over(self.pc, is_same);
+    }
+
+    /// The instruction loads or stores what it does not tell by itself.
+    pub(crate) fn accesses_more(&mut self) {
+        self.sink.accesses_more(self.pc);
+    }
+
     /// Unknown bytes are stored to a range.
     pub(crate) fn store_unknown(
         &mut self,
         address: Option<u64>,
         bytes: u64,
     ) -> Result<(), StopReason> {
+        self.accesses_more();
         match address {
             Some(_) if bytes == 0 => {}
             Some(address) => {

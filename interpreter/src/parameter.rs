@@ -57,6 +57,51 @@ pub enum Parameter {
     /// What a general register that the instruction wrote held a few instructions later, as a
     /// breakpoint showed it. For hosts that set breakpoints: a window reports none.
     Pair(Register),
+    /// How far the instruction's first load is from that of its last execution in the window,
+    /// wrapping. For hosts that hear of loads: a window reports none.
+    Stride,
+    /// Which line of memory that load is in, as [`Step`](crate::Step) says. For hosts likewise.
+    Line,
+    /// 1 if the instruction loads only bytes that instructions shortly before it loaded, with no
+    /// store to them since; else 0. For hosts likewise.
+    Reload,
+    /// 1 if the instruction stores what was there already, else 0. For hosts likewise.
+    Silent,
+    /// Of a system call its number (0) and its arguments (1 to 6), as Linux takes them: what rax
+    /// rdi rsi rdx r10 r8 r9 hold. A window reports them by
+    /// [`Sink::system_call`](crate::Sink::system_call).
+    Syscall(u8),
+    /// What was interrupted, and how it was scheduled. For hosts that know: a window reports none.
+    Sched,
+}
+
+/// Where a load is, as seen from the last one of the same instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// In the same line of memory.
+    Line = 0,
+    /// In another line of the same page.
+    Page = 1,
+    /// In another page.
+    Elsewhere = 2,
+}
+
+impl Step {
+    /// Bytes of a line of memory.
+    pub const LINE: u64 = 64;
+    /// Bytes of a page.
+    pub const PAGE: u64 = 4096;
+
+    /// The step from one address to another.
+    pub const fn between(last: u64, next: u64) -> Self {
+        if last / Self::LINE == next / Self::LINE {
+            Self::Line
+        } else if last / Self::PAGE == next / Self::PAGE {
+            Self::Page
+        } else {
+            Self::Elsewhere
+        }
+    }
 }
 
 impl Parameter {
@@ -77,6 +122,10 @@ impl Parameter {
             Self::Operand(_) => Capture::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => Capture::ARGS,
             Self::Pair(_) => Capture::NONE,
+            Self::Stride | Self::Line => Capture::STRIDE,
+            Self::Reload | Self::Silent => Capture::REDUNDANT,
+            Self::Syscall(_) => Capture::SYSCALL,
+            Self::Sched => Capture::SCHED,
         }
     }
 }
@@ -105,6 +154,13 @@ impl fmt::Display for Parameter {
             Self::ArgIn(register) => write!(f, "arg.{}", register_name(register)),
             Self::VectorArg(i) => write!(f, "varg{i}"),
             Self::Pair(register) => write!(f, "pair.{}", register_name(register)),
+            Self::Stride => f.write_str("stride"),
+            Self::Line => f.write_str("line"),
+            Self::Reload => f.write_str("reload"),
+            Self::Silent => f.write_str("silent"),
+            Self::Sched => f.write_str("sched"),
+            Self::Syscall(0) => f.write_str("syscall"),
+            Self::Syscall(i) => write!(f, "sys{}", i - 1),
         }
     }
 }
@@ -119,13 +175,13 @@ impl fmt::Display for Parameter {
 /// combined with itself, the immediate of a comparison, an address that only the place of the image
 /// decides (`lea rax, [rip+8]`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Capture(u16);
+pub struct Capture(u32);
 
 /// A word in a list of captures that names no kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "unknown kind of value {0:?}: the kinds are dest, operands, compare, ea, base, load, old, mem, \
-     branch, target, args, ret, vector"
+     branch, target, args, ret, vector, stride, redundant, syscall, sched"
 )]
 pub struct UnknownKind(pub String);
 
@@ -159,8 +215,17 @@ impl Capture {
     /// What vector registers hold: all of those written; `xmm0` at returns; and with
     /// [`ARGS`](Self::ARGS) the vector arguments of calls.
     pub const VECTOR: Self = Self(4096);
+    /// How loads of an instruction follow each other in memory. The host makes events of loads.
+    pub const STRIDE: Self = Self(8192);
+    /// Loads of what was loaded before, which the host makes events of; and stores of what is there
+    /// already, by [`Sink::stored_over`](crate::Sink::stored_over).
+    pub const REDUNDANT: Self = Self(16_384);
+    /// Numbers and arguments of system calls.
+    pub const SYSCALL: Self = Self(32_768);
+    /// How each sample's thread was scheduled, which the host makes events of.
+    pub const SCHED: Self = Self(65_536);
 
-    const NAMES: [(&'static str, Self); 13] = [
+    const NAMES: [(&'static str, Self); 17] = [
         ("dest", Self::DEST),
         ("operands", Self::OPERANDS),
         ("compare", Self::COMPARE),
@@ -174,6 +239,10 @@ impl Capture {
         ("args", Self::ARGS),
         ("ret", Self::RET),
         ("vector", Self::VECTOR),
+        ("stride", Self::STRIDE),
+        ("redundant", Self::REDUNDANT),
+        ("syscall", Self::SYSCALL),
+        ("sched", Self::SCHED),
     ];
 
     /// Whether all kinds of `other` are captured.
@@ -201,7 +270,7 @@ impl Capture {
 
     /// Every kind.
     pub const fn all() -> Self {
-        Self(0x1fff)
+        Self(0x1_ffff)
     }
 }
 
@@ -247,7 +316,7 @@ impl fmt::Display for Capture {
 
 #[cfg(test)]
 mod tests {
-    use super::{Capture, Parameter};
+    use super::{Capture, Parameter, Step};
     use iced_x86::Register;
 
     /// Parameters print as reports name them.
@@ -266,9 +335,25 @@ mod tests {
             (Parameter::Arg(5), "arg5"),
             (Parameter::ArgIn(Register::RAX), "arg.rax"),
             (Parameter::Pair(Register::R8L), "pair.r8b"),
+            (Parameter::Syscall(0), "syscall"),
+            (Parameter::Syscall(1), "sys0"),
         ];
         for (parameter, name) in names {
             assert_eq!(parameter.to_string(), name);
+        }
+    }
+
+    /// A step is told by lines and pages, whichever way it goes.
+    #[test]
+    fn steps() {
+        for (last, next, step) in [
+            (0x1000, 0x103f, Step::Line),
+            (0x103f, 0x1040, Step::Page),
+            (0x1040, 0x103f, Step::Page),
+            (0x1fff, 0x2000, Step::Elsewhere),
+            (0, u64::MAX, Step::Elsewhere),
+        ] {
+            assert_eq!(Step::between(last, next), step);
         }
     }
 

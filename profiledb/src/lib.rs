@@ -40,6 +40,7 @@ mod log;
 #[cfg(feature = "database")]
 mod loss;
 #[cfg(feature = "database")]
+mod moment;
 mod open;
 pub mod packed;
 #[cfg(feature = "database")]
@@ -74,6 +75,7 @@ pub use log::{Checkpoint, checkpoint, log_bytes};
 #[cfg(feature = "database")]
 pub use loss::{Cause, LOST, Loss, Unit};
 #[cfg(feature = "database")]
+pub use moment::{Level, Moment};
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{

@@ -1,5 +1,6 @@
 //! The reports, one file each, registered with two lines each, and what several of them share.
 
+mod access;
 mod args;
 mod blks;
 mod branches;
@@ -7,8 +8,13 @@ mod cg;
 mod copies;
 mod diff;
 mod list;
+mod loads;
+mod locks;
 mod paths;
+mod prio;
+mod redundant;
 mod status;
+mod syscalls;
 mod targets;
 mod top;
 
@@ -51,6 +57,12 @@ reports! {
     Code branches::Branches,
     Code targets::Targets,
     Code copies::Copies,
+    Code loads::Loads,
+    Code redundant::Redundant,
+    Code syscalls::Syscalls,
+    Code locks::Locks,
+    Code prio::Prio,
+    Code prio::Irq,
     Two diff::Diff,
     Counters status::Status,
 }

@@ -118,8 +118,22 @@ pub(crate) fn is_destination(parameter: &str) -> bool {
         .map_or(parameter, |(stem, _)| stem);
     !matches!(
         stem,
-        "taken" | "ea" | "base" | "mem" | "load" | "old" | "target" | "ret" | "vret" | "pair"
-    ) && !["arg", "varg", "op"]
+        "taken"
+            | "ea"
+            | "base"
+            | "mem"
+            | "load"
+            | "old"
+            | "target"
+            | "ret"
+            | "vret"
+            | "pair"
+            | "stride"
+            | "line"
+            | "reload"
+            | "silent"
+            | "sched"
+    ) && !["arg", "varg", "op", "sys"]
         .iter()
         .any(|kind| stem.starts_with(kind))
 }
@@ -224,6 +238,13 @@ mod tests {
             "varg7",
             "target",
             "pair.eax",
+            "stride",
+            "line",
+            "reload",
+            "silent",
+            "sched",
+            "syscall",
+            "sys5",
         ] {
             assert!(!is_destination(name), "{name}");
         }
@@ -247,6 +268,8 @@ mod tests {
             ("pair.r10d", 32),
             ("pair.al", 8),
             ("ret", 64),
+            ("reload", 64),
+            ("sys0", 64),
             ("r", 64),
             ("xmm0.u32[1]", 32),
             ("xmm0.é", 64),

@@ -254,6 +254,11 @@ impl<'p> View<'p> {
         self.of_function.get(&function).cloned().unwrap_or_default()
     }
 
+    /// The PC at an address of a function.
+    pub(crate) fn pc_in(&self, function: FunctionId, address: u64) -> Option<usize> {
+        self.of_function.get(&function)?.get(&address).copied()
+    }
+
     /// The values of all parameters at the PCs asked for, merged over processes,
     /// subjects and flushes, and over callers unless kept apart.
     pub(crate) fn values(&self, by_caller: bool) -> Vec<Values> {

@@ -1,5 +1,7 @@
 //! Every report on the fixture, as text and as JSON, against its snapshot.
 
+#[path = "common/accesses.rs"]
+mod accesses;
 #[path = "common/after.rs"]
 mod after;
 mod common;
@@ -118,6 +120,52 @@ fn diff() {
 fn copies() {
     let fixture = Fixture::with_hot("__memcpy_avx_unaligned_erms");
     check_in(&fixture, "copies", &["copies"]);
+}
+
+/// A load has one address, a stride or neither; returns and what the stack keeps are left out.
+#[test]
+fn loads() {
+    let fixture = Fixture::new();
+    accesses::write_accesses(&fixture);
+    check_in(&fixture, "loads", &["loads", "-i", accesses::DATABASE]);
+}
+
+/// Loads and stores of which some are redundant, with how sure that is.
+#[test]
+fn redundant() {
+    let fixture = Fixture::new();
+    accesses::write_accesses(&fixture);
+    let args = ["redundant", "-i", accesses::DATABASE];
+    check_in(&fixture, "redundant", &args);
+}
+
+/// A system call has its name and as many arguments as it takes; several at one place have all.
+#[test]
+fn syscalls() {
+    let fixture = Fixture::new();
+    accesses::write_accesses(&fixture);
+    check_in(
+        &fixture,
+        "syscalls",
+        &["syscalls", "-i", accesses::DATABASE],
+    );
+}
+
+/// Futex calls have what they do and where; a place of other calls has none.
+#[test]
+fn locks() {
+    let fixture = Fixture::new();
+    accesses::write_accesses(&fixture);
+    check_in(&fixture, "locks", &["locks", "-i", accesses::DATABASE]);
+}
+
+/// Cycles are divided by priority, interrupts apart, and what is not known is told.
+#[test]
+fn priorities() {
+    let fixture = Fixture::new();
+    accesses::write_accesses(&fixture);
+    check_in(&fixture, "prio", &["prio", "-i", accesses::DATABASE]);
+    check_in(&fixture, "irq", &["irq", "-i", accesses::DATABASE]);
 }
 
 /// Shares of one whole never add up to more than 100, whatever was recorded.

@@ -10,14 +10,15 @@ mod tally;
 use std::collections::BTreeMap;
 
 use hotlist::Generator;
-use profiledb::{LOST, Loss, StackEnd};
+use interpreter::Parameter;
+use profiledb::{LOST, Loss, Moment, StackEnd};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::copy::Wanted;
 use self::tally::Tally;
 use crate::consumers::Consumers;
 use crate::events::lost::Lost;
-use crate::events::{CallStack, Consumer, Options, Owner, PcId, Shared};
+use crate::events::{At, CallStack, Consumer, Context, Options, Owner, PcId, Shared};
 use crate::machine::place::Pc;
 
 /// Where an interrupt came, called by whom.
@@ -159,6 +160,34 @@ impl Tables {
         cycles.samples = cycles.samples.saturating_add(samples);
         cycles.weight = cycles.weight.saturating_add(weight);
         cycles.caller
+    }
+
+    /// Counts how a sample's thread was scheduled; `number` is the sample's own, from 1.
+    pub(crate) fn add_moment(
+        &mut self,
+        (owner, is_kernel): (Owner, bool),
+        pc: Pc,
+        moment: Moment,
+        (number, time): (u64, u64),
+    ) {
+        let window = Context {
+            owner,
+            is_kernel,
+            number,
+            time,
+            times: 1,
+            part: 1.0,
+        };
+        let at = At {
+            window: &window,
+            site: self.shared.site(owner, pc),
+            depth: 1,
+            caller: None,
+        };
+        let event = (Parameter::Sched, Some(moment.value()));
+        self.consumers
+            .values
+            .add_sample(&mut self.shared, &at, event);
     }
 
     /// Tells consumers of the call stack of a sample, the innermost frame first.

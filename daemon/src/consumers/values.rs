@@ -256,6 +256,31 @@ impl Values {
         next
     }
 
+    /// Counts a value of a sample, which has a number of its own in place of its window's.
+    pub(super) fn add_sample(&mut self, shared: &mut Shared, at: &At<'_>, event: Event) {
+        self.times = 1;
+        self.add_values(shared, at, None, &[event]);
+    }
+
+    /// Counts the values of an instruction.
+    #[inline(always)]
+    fn add_values(
+        &mut self,
+        shared: &mut Shared,
+        at: &At<'_>,
+        caller: Option<PcId>,
+        events: &[Event],
+    ) {
+        let Some(mut place) = at.site.and_then(|site| Self::place(shared, site, None)) else {
+            return;
+        };
+        let moment = Self::moment(at, caller);
+        for &(parameter, value) in events {
+            self.known += u64::from(value.is_some());
+            self.add_value(shared, &mut place, parameter, value, moment);
+        }
+    }
+
     /// Counts the arguments of a call at its callee.
     fn add_call(&mut self, shared: &mut Shared, at: &At<'_>, call: &Call<'_>, of: &Arguments<'_>) {
         let (Some(callee), Some(site)) = (call.callee.id(), at.site) else {
@@ -365,14 +390,13 @@ impl Consumer for Values {
 
     #[inline(always)]
     fn values(&mut self, shared: &mut Shared, at: &At<'_>, events: &[Event]) {
-        let Some(mut place) = at.site.and_then(|site| Self::place(shared, site, None)) else {
-            return;
-        };
-        let moment = Self::moment(at, at.caller.filter(|_| self.by_caller));
-        for &(parameter, value) in events {
-            self.known += u64::from(value.is_some());
-            self.add_value(shared, &mut place, parameter, value, moment);
-        }
+        self.add_values(shared, at, at.caller.filter(|_| self.by_caller), events);
+    }
+
+    /// Most system calls are made in functions of the C library, one for each. What tells them
+    /// apart is who calls these.
+    fn system_call(&mut self, shared: &mut Shared, at: &At<'_>, events: &[Event]) {
+        self.add_values(shared, at, at.caller, events);
     }
 
     fn call(&mut self, shared: &mut Shared, at: &At<'_>, call: &Call<'_>) {

@@ -34,6 +34,7 @@ use crate::pipeline::blocks::Blocks;
 use crate::pipeline::bounce::Bounce;
 use crate::pipeline::merge::Merged;
 use crate::pipeline::raw;
+use crate::pipeline::stage::Accesses;
 use crate::pipeline::told::Told;
 use crate::system::memory::Memory;
 use crate::system::witness::Evidence;
@@ -126,6 +127,7 @@ pub(crate) struct Collector {
     /// Where blocks of some samples are to bounce.
     bounce: Option<Bounce>,
     callers: Vec<Option<PcId>>,
+    accesses: Accesses,
     walker: Walker,
     periods: FxHashSet<u64>,
     /// Totals over the whole run, for the closing line.
@@ -204,6 +206,7 @@ impl Collector {
             expects_vectors: false,
             bounce: None,
             callers: Vec::new(),
+            accesses: Accesses::default(),
             periods: FxHashSet::default(),
             totals: Totals::default(),
         }

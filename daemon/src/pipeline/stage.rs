@@ -4,8 +4,12 @@
 //! and calls their sense: which call a function runs for, whether a jump stays in its function,
 //! calls another one in place of a return, or only leads through a stub to where a call goes.
 
+mod accesses;
+mod loaded;
+
 use interpreter::{Capture, Parameter, Sink};
 
+pub(crate) use self::accesses::Accesses;
 use crate::events::{
     Arguments, At, Call, Consumer, Context, Ending, Event, Load, PcId, Shared, SiteId, Store,
     Target,
@@ -28,6 +32,10 @@ pub(crate) struct Stage<'a, 'v, C> {
     current: Option<(u64, SiteId)>,
     /// Call sites of the frames of this window, the innermost last; `None`: not known.
     callers: &'a mut Vec<Option<PcId>>,
+    /// Loads and stores, the instruction that did the last of them, and the call site of the
+    /// function that this is in.
+    accesses: &'a mut Accesses,
+    accessor: (u64, Option<PcId>),
     /// Where the last call ends up: a jump there is its stub's.
     called: Option<u64>,
     /// An indirect transfer at this PC, which is a jump unless a call is reported next.
@@ -41,16 +49,17 @@ pub(crate) struct Stage<'a, 'v, C> {
 }
 
 impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
-    /// Begins a window in the function that was called from `caller`. `callers` is room for the
-    /// call sites of the window.
+    /// Begins a window in the function that was called from `caller`. The first of `room` is for
+    /// the call sites of the window, the second for its loads and stores.
     pub(crate) fn begin(
         view: &'a View<'v>,
         (shared, consumers): (&'a mut Shared, &'a mut C),
-        callers: &'a mut Vec<Option<PcId>>,
+        (callers, accesses): (&'a mut Vec<Option<PcId>>, &'a mut Accesses),
         caller: Option<PcId>,
         capture: Capture,
         window: Context,
     ) -> Self {
+        accesses.begin(capture);
         callers.clear();
         callers.push(caller);
         consumers.begins(shared, &window);
@@ -63,6 +72,8 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
             depth: 0,
             current: None,
             callers,
+            accesses,
+            accessor: (0, caller),
             called: None,
             transfer: None,
             leaves_vectors: false,
@@ -78,6 +89,9 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
 
     /// Ends the window; how many values were left out because they depend on vector registers.
     pub(crate) fn end(mut self, ending: &Ending) -> u64 {
+        if self.accesses.is_on() && ending.instructions >= self.depth {
+            self.settle_accesses();
+        }
         self.settle_jump();
         self.consumers.ends(self.shared, &self.window, ending);
         self.left_out
@@ -102,6 +116,7 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
         self.leaves_vectors
             && match parameter {
                 Parameter::Ea | Parameter::Base => false,
+                Parameter::Stride | Parameter::Line | Parameter::Reload => false,
                 Parameter::VectorRet => true,
                 _ => self.reads_vectors,
             }
@@ -134,6 +149,28 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
             caller: self.callers.last().copied().flatten(),
         };
         event(self.consumers, self.shared, &at);
+    }
+
+    /// Tells what the accesses of the last instruction say, which is done. The window may be in
+    /// another function by now.
+    #[cold]
+    fn settle_accesses(&mut self) {
+        let (pc, caller) = self.accessor;
+        let found = self.accesses.settle(pc);
+        let at = At {
+            window: &self.window,
+            site: self.current_site(pc),
+            depth: self.depth,
+            caller,
+        };
+        for event in found.events() {
+            if self.is_left_out(event.0) {
+                self.left_out += 1;
+                continue;
+            }
+            let event = std::slice::from_ref(event);
+            self.consumers.values(self.shared, &at, event);
+        }
     }
 
     /// Tells of the last indirect transfer as a jump, if no call was reported for it.
@@ -187,6 +224,11 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
 
 impl<C: Consumer> Sink for Stage<'_, '_, C> {
     fn reached(&mut self, pc: u64, mark: u32) {
+        if self.accesses.is_on() {
+            self.settle_accesses();
+            self.accessor = (pc, self.callers.last().copied().flatten());
+            self.accesses.reached(self.depth + 1);
+        }
         if self.transfer.is_some() {
             self.settle_jump();
         }
@@ -272,6 +314,9 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
     }
 
     fn load(&mut self, pc: u64, address: Option<u64>, bytes: u32, is_known: bool) {
+        if self.accesses.is_on() {
+            self.accesses.load(address, bytes);
+        }
         let load = Load {
             address,
             bytes,
@@ -283,6 +328,9 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
     }
 
     fn store(&mut self, pc: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
+        if self.accesses.is_on() {
+            self.accesses.store(address, bytes, value.is_some());
+        }
         let store = Store {
             address,
             bytes,
@@ -290,6 +338,22 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         };
         self.tell(self.current_site(pc), |consumers, shared, at| {
             consumers.store(shared, at, &store);
+        });
+    }
+
+    fn stored_over(&mut self, _: u64, is_same: Option<bool>) {
+        self.accesses.stored_over(is_same);
+    }
+
+    fn accesses_more(&mut self, _: u64) {
+        if self.accesses.is_on() {
+            self.accesses.more();
+        }
+    }
+
+    fn system_call(&mut self, pc: u64, values: &[Event; 7]) {
+        self.tell(self.current_site(pc), |consumers, shared, at| {
+            consumers.system_call(shared, at, values);
         });
     }
 }

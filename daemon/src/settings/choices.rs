@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use interpreter::Capture;
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
@@ -190,7 +191,7 @@ impl Choices {
         config.bpf.vectors = self.vectors(args);
         config.bpf.breakpoints = pairs(args).is_some();
         // Nothing else keeps it.
-        config.bpf.placement = args.raw.is_some();
+        config.bpf.placement = args.raw.is_some() || args.capture.contains(Capture::SCHED);
         config.bpf.filter = self.filter(args)?;
         Ok(config)
     }

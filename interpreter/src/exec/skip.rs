@@ -22,6 +22,7 @@ pub(crate) fn skip(m: &mut Machine<'_>, decoded: &Decoded) -> Result<Flow, StopR
     let instruction = decoded.instruction();
     check(m, decoded)?;
     if effects.loaded {
+        m.accesses_more();
         m.event(Parameter::Load, None);
     }
     if effects.place != Place::Nothing {

@@ -115,6 +115,7 @@ pub(super) fn restore(m: &mut Machine<'_>, _: &Decoded) -> Done {
 }
 
 fn forget(m: &mut Machine<'_>) -> Done {
+    m.accesses_more();
     m.registers.vectors = [Vector::UNKNOWN; 32];
     m.registers.masks = [Word::UNKNOWN; 8];
     m.registers.mxcsr = None;

@@ -106,9 +106,11 @@ fn is_repeated(d: &Decoded) -> bool {
     d.instruction().has_rep_prefix() || d.instruction().has_repne_prefix()
 }
 
-/// The number of elements: 1 without a prefix.
-fn elements(m: &Machine<'_>, d: &Decoded, setup: &Setup) -> Option<u64> {
+/// The number of elements: 1 without a prefix. Some of a repetition may have been done before the
+/// window began, or be done without being told.
+fn elements(m: &mut Machine<'_>, d: &Decoded, setup: &Setup) -> Option<u64> {
     if is_repeated(d) {
+        m.accesses_more();
         m.part(RCX, setup.address).all()
     } else {
         Some(1)

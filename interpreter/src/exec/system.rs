@@ -6,7 +6,8 @@
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 use crate::decode::{Decoded, Handler};
-use crate::machine::{Flow, Machine, RAX, RCX, RDX, check_canonical};
+use crate::machine::{Flow, Machine, RAX, RCX, RDI, RDX, RSI, check_canonical};
+use crate::parameter::{Capture, Parameter};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
@@ -40,6 +41,21 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
 fn is_segment(instruction: &Instruction) -> bool {
     instruction.op0_kind() == OpKind::Register && instruction.op0_register().is_segment_register()
 }
+
+/// Tells of a system call, if that is why the window ends.
+pub(crate) fn tell_call(m: &mut Machine<'_>, reason: StopReason) {
+    if reason != StopReason::SystemCall || !m.capture.meets(Capture::SYSCALL) {
+        return;
+    }
+    // There are seven.
+    let held = |i: usize| m.part(LINUX_CALL[i], Width::B64).all();
+    let values = std::array::from_fn(|i| (Parameter::Syscall(i as u8), held(i)));
+    let pc = m.pc;
+    m.sink().system_call(pc, &values);
+}
+
+/// Registers of the number of a system call and of its arguments.
+const LINUX_CALL: [usize; 7] = [RAX, RDI, RSI, RDX, 10, 8, 9];
 
 /// An error in a program.
 fn only_in_kernel(m: &Machine<'_>) -> Result<(), StopReason> {

@@ -105,7 +105,7 @@ impl Op {
         };
         let tells_vectors = decoded.prepared >= Kind::VectorRM
             && decoded.prepared <= Kind::VectorZero
-            && capture.meets(Capture::VECTOR);
+            && capture.meets(Capture::VECTOR.with(Capture::REDUNDANT));
         let compares = decoded.compared > 0 && capture.meets(Capture::COMPARE);
         let asks = compares || tells_vectors || decoded.fences();
         let kind = if asks {

@@ -103,6 +103,78 @@ fn memory_values() {
     assert_eq!(values(&hidden, memory), [(mem, Some(7)), (old, None)]);
 }
 
+/// What is told apart from values by a window that captures one kind.
+fn apart(lab: &Lab, capture: Capture) -> Vec<(Parameter, Option<u64>)> {
+    let mut lab = lab.clone();
+    lab.capture = capture;
+    lab.run().apart
+}
+
+/// A store of what is there is told from others, through the window's own stores as well.
+#[test]
+fn stores_of_the_same() {
+    let silent = |lab: &Lab| apart(lab, Capture::REDUNDANT);
+    let told = |values: &[Option<u64>]| -> Vec<_> {
+        values.iter().map(|is| (Parameter::Silent, *is)).collect()
+    };
+    // mov [rbx], eax, twice; mov dword ptr [rbx], 0x03020100
+    assert_eq!(
+        silent(&lab(&[0x89, 0x03, 0x89, 0x03])),
+        told(&[Some(0), Some(1)])
+    );
+    let same = [0xc7, 0x03, 0, 1, 2, 3];
+    assert_eq!(silent(&lab(&same)), told(&[Some(1)]));
+    // mov [rbx+62], eax: of what is there half is not at hand.
+    assert_eq!(silent(&lab(&[0x89, 0x43, 62])), told(&[None]));
+    assert_eq!(silent(&lab(&same).hide(Register::RBX)), told(&[None]));
+    assert_eq!(
+        silent(&lab(&[0x89, 0x03]).hide(Register::RAX)),
+        told(&[None])
+    );
+    // mov eax, [rbx]
+    assert_eq!(silent(&lab(&[0x8b, 0x03])), told(&[]));
+    assert_eq!(apart(&lab(&same), Capture::MEM), told(&[]));
+}
+
+/// What loads or stores more than it tells says so: repetitions, and what is saved at once.
+#[test]
+fn accesses_that_are_not_told() {
+    let more = |code: &[u8]| apart(&lab(code), Capture::DEST).len();
+    // rep movsb; rep lodsb; fxsave [rbx]; movsb; mov eax, [rbx]
+    assert!(more(&[0xf3, 0xa4]) > 0);
+    assert!(more(&[0xf3, 0xac]) > 0);
+    assert!(more(&[0x0f, 0xae, 0x03]) > 0);
+    assert_eq!(more(&[0xa4]), 0);
+    assert_eq!(more(&[0x8b, 0x03]), 0);
+}
+
+/// A system call has its number and six arguments; the window ends before it. An interrupt of
+/// other systems is none.
+#[test]
+fn system_calls() {
+    let registers = [
+        Register::RAX,
+        Register::RDI,
+        Register::RSI,
+        Register::RDX,
+        Register::R10,
+        Register::R8,
+    ];
+    let numbered = |lab: Lab, (i, register): (u64, &Register)| lab.reg(*register, 100 + i);
+    let lab = |code: &[u8]| {
+        let registers = (0..).zip(&registers);
+        registers.fold(lab(code), numbered).hide(Register::R9)
+    };
+    let values = apart(&lab(&[0x0f, 0x05]), Capture::SYSCALL);
+    let expected = (0..7).map(|i| {
+        let value = (i < 6).then_some(100 + u64::from(i));
+        (Parameter::Syscall(i), value)
+    });
+    assert_eq!(values, expected.collect::<Vec<_>>());
+    assert_eq!(apart(&lab(&[0x0f, 0x05]), Capture::ARGS), []);
+    assert_eq!(apart(&lab(&[0xcd, 0x80]), Capture::SYSCALL), []);
+}
+
 /// Values of more than 64 bits come word by word.
 #[test]
 fn wide_memory_values() {

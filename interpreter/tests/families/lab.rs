@@ -67,6 +67,9 @@ pub(crate) struct Lab {
 pub(crate) struct After {
     pub(crate) outcome: Outcome,
     pub(crate) told: Vec<Told>,
+    /// What is told by methods of its own: whether stores change nothing (`silent`), that there is
+    /// more than is told (`reload`), and system calls.
+    pub(crate) apart: Vec<(Parameter, Option<u64>)>,
 }
 
 struct Bytes<'a>(&'a HashMap<u64, u8>);
@@ -97,23 +100,35 @@ impl CodeSource for Instructions<'_> {
 }
 
 #[derive(Default)]
-struct Recorder(Vec<Told>);
+struct Recorder {
+    told: Vec<Told>,
+    apart: Vec<(Parameter, Option<u64>)>,
+}
 
 impl Sink for Recorder {
     fn reached(&mut self, pc: u64, _mark: u32) {
-        self.0.push(Told::Reached(pc));
+        self.told.push(Told::Reached(pc));
     }
     fn value(&mut self, pc: u64, parameter: Parameter, value: Option<u64>) {
-        self.0.push(Told::Value(pc, parameter, value));
+        self.told.push(Told::Value(pc, parameter, value));
     }
     fn branch(&mut self, pc: u64, taken: Option<bool>) {
-        self.0.push(Told::Branch(pc, taken));
+        self.told.push(Told::Branch(pc, taken));
     }
     fn call(&mut self, call: &Call) {
-        self.0.push(Told::Call(Box::new(*call)));
+        self.told.push(Told::Call(Box::new(*call)));
     }
     fn returned(&mut self, pc: u64) {
-        self.0.push(Told::Returned(pc));
+        self.told.push(Told::Returned(pc));
+    }
+    fn stored_over(&mut self, _pc: u64, is_same: Option<bool>) {
+        self.apart.push((Parameter::Silent, is_same.map(u64::from)));
+    }
+    fn accesses_more(&mut self, _pc: u64) {
+        self.apart.push((Parameter::Reload, None));
+    }
+    fn system_call(&mut self, _pc: u64, values: &[(Parameter, Option<u64>); 7]) {
+        self.apart.extend(values);
     }
 }
 
@@ -214,7 +229,8 @@ impl Lab {
         }
         After {
             outcome,
-            told: recorder.0,
+            told: recorder.told,
+            apart: recorder.apart,
         }
     }
 }

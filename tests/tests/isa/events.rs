@@ -54,6 +54,13 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
         Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_) | Parameter::Pair(_) => {
             None
         }
+        // So are system calls; the rest are of several instructions.
+        Parameter::Stride
+        | Parameter::Line
+        | Parameter::Reload
+        | Parameter::Silent
+        | Parameter::Syscall(_)
+        | Parameter::Sched => None,
     }
 }
 

@@ -48,7 +48,13 @@ impl Watch {
                 | Parameter::Arg(_)
                 | Parameter::ArgIn(_)
                 | Parameter::VectorArg(_)
-                | Parameter::Pair(_) => None,
+                | Parameter::Pair(_)
+                | Parameter::Stride
+                | Parameter::Line
+                | Parameter::Reload
+                | Parameter::Silent
+                | Parameter::Syscall(_)
+                | Parameter::Sched => None,
                 Parameter::Target => Some(after.general.rip),
                 Parameter::Ret => Some(before.general.rax),
                 Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {

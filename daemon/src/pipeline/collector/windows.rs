@@ -1,8 +1,8 @@
 //! The window of a sample: whether it counts, what it starts from, and who hears of it.
 
-use interpreter::{StopReason, Window};
-use profiledb::StackEnd;
-use sampler::{Mode, Outcome, RawSample, UserRegisters};
+use interpreter::{Capture, StopReason, Window};
+use profiledb::{Level, Moment, StackEnd};
+use sampler::{Mode, Outcome, RawSample, TaskIdentity, UserRegisters};
 
 use super::Collector;
 use super::pairs;
@@ -18,6 +18,25 @@ use crate::machine::window::{Brought, SampleMemory};
 use crate::pipeline::acceptance::Thinned;
 use crate::pipeline::stage::Stage;
 use crate::system::witness::Evidence;
+
+/// RFLAGS: interrupts are on.
+const INTERRUPTS_ON: u64 = 1 << 9;
+
+/// What a sample says of how its thread was scheduled, if it was asked.
+fn moment_of(task: &TaskIdentity, flags: u64) -> Option<Moment> {
+    let placement = task.placement?;
+    Some(Moment {
+        level: match task.context {
+            sampler::Context::User => Level::User,
+            sampler::Context::Kernel => Level::Kernel,
+            sampler::Context::Softirq => Level::Softirq,
+            sampler::Context::Hardirq => Level::Hardirq,
+        },
+        interrupts_off: flags & INTERRUPTS_ON == 0,
+        policy: placement.policy,
+        priority: placement.priority,
+    })
+}
 
 impl Collector {
     /// Attributes a sample, and runs the window that starts there.
@@ -152,6 +171,16 @@ impl Collector {
         let caller = self
             .tables
             .add_cycles(owner, located.pc, caller, 1, sample.period);
+        if self.settings.capture.contains(Capture::SCHED)
+            && let Some(moment) = capture.and_then(|of| moment_of(&of.task, registers.flags))
+        {
+            let time = sample
+                .time
+                .saturating_add_signed(self.settings.clock_offset);
+            let number = self.totals.samples;
+            self.tables
+                .add_moment((owner, kernel), located.pc, moment, (number, time));
+        }
         if secret {
             return self.stop(StopReason::NotDumpable);
         }
@@ -187,7 +216,7 @@ impl Collector {
         let mut stage = Stage::begin(
             &view,
             (&mut tables.shared, &mut tables.consumers),
-            &mut self.callers,
+            (&mut self.callers, &mut self.accesses),
             caller,
             self.settings.capture,
             Context {

@@ -39,6 +39,7 @@ fn load_lanes<L: Lane>(m: &mut Machine<'_>, d: &Decoded) -> Done {
             Some(false) => {}
             Some(true) => result.set_lane(i, Vector::from_word(m.load(at, width)?).lane::<L>(0)),
             None => {
+                m.accesses_more();
                 m.check_unknown()?;
                 result.set_lane::<L>(i, None);
             }
@@ -96,6 +97,8 @@ fn gather<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Don
     let old = read(m, d, 0)?;
     let count = (size(d, 0) / L::BYTES).min(instruction.memory_index().size() / I::BYTES);
     let (width, places) = (width::<L>()?, Places::of(m, instruction));
+    // Some lanes may have been loaded before the window began.
+    m.accesses_more();
     let mut result = Vector::ZERO;
     for i in 0..count {
         let lane = match chosen::<L>(&mask, i) {

@@ -130,6 +130,7 @@ fn expand<L: Lane>(m: &mut Machine<'_>, d: &Decoded) -> Done {
             Some(false) => {}
             None => {
                 if from_memory {
+                    m.accesses_more();
                     m.check_unknown()?;
                 }
                 // A lane that is not picked keeps what it holds.
@@ -207,6 +208,8 @@ fn gather<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Don
     }
     let (width, places) = (width::<L>()?, Places::of(m, instruction));
     let old = others(m, d);
+    // Some lanes may have been loaded before the window began.
+    m.accesses_more();
     let mut result = Vector::ZERO;
     for i in 0..lanes_at::<L, I>(instruction, size(d, 0)) {
         match is_picked(m, d, i) {
@@ -231,6 +234,8 @@ fn scatter<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Do
     let instruction = d.instruction();
     let source = vector_register(m, instruction.op1_register());
     let (width, places) = (width::<L>()?, Places::of(m, instruction));
+    // Some lanes may have been stored before the window began.
+    m.accesses_more();
     for i in 0..lanes_at::<L, I>(instruction, size(d, 1)) {
         match is_picked(m, d, i) {
             Some(false) => {}

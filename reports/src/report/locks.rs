@@ -1,0 +1,343 @@
+//! `locks`: where threads meet at locks.
+//!
+//! A thread that waits does not run, and no sample is of it. What samples see is around that: the
+//! instructions that lock the bus, the system calls that a lock makes only when it is contended,
+//! and the kernel's work for these.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use iced_x86::{Mnemonic, OpKind};
+use profiledb::ImageKind;
+use protocol::Kinds;
+use serde::{Serialize, Serializer};
+
+use super::access::{Place, heat_around, instruction};
+use super::syscalls::FUTEX;
+use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with};
+use crate::args::OneFunction;
+use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
+use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
+use crate::symbols::FunctionId;
+use crate::view::{Heat, Values, View};
+
+/// Where threads meet at locks: instructions with a lock prefix and the addresses that they lock,
+/// futex calls by call site and address, and the kernel's time in these. A thread that waits takes
+/// no time, and is not seen. Futex calls need values of the kind syscall (vcpid record --capture
+/// ea,syscall).
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Locks {
+    #[command(flatten)]
+    of: OneFunction,
+    /// Addresses shown for each row in text.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    values: usize,
+}
+
+/// Beginnings of the kernel's functions that work for locks.
+const OF_KERNEL: [&str; 13] = [
+    "__futex_",
+    "do_futex",
+    "futex_",
+    "get_futex_",
+    "mutex_spin_on_owner",
+    "native_queued_spin_lock_slowpath",
+    "osq_lock",
+    "osq_unlock",
+    "pv_queued_spin_lock_slowpath",
+    "queued_spin_lock_slowpath",
+    "rwsem_",
+    "__x64_sys_futex",
+    "__rt_mutex_",
+];
+
+/// What a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// An instruction that locks.
+    Instruction,
+    /// A system call.
+    Futex,
+    /// A function of the kernel.
+    Kernel,
+}
+
+impl Kind {
+    fn words(self) -> &'static str {
+        match self {
+            Kind::Instruction => "lock",
+            Kind::Futex => "futex",
+            Kind::Kernel => "kernel",
+        }
+    }
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Meetings {
+    rows: Vec<Row>,
+    #[serde(skip)]
+    most: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    kind: Kind,
+    #[serde(flatten)]
+    place: Place,
+    /// Who calls the function, most of the time; `null`: not known.
+    caller: Option<JsonSite>,
+    #[serde(skip)]
+    caller_place: Option<Place>,
+    /// At the instruction and the one behind it, or in the kernel's function.
+    #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
+    heat: Heat,
+    /// Of all cycles.
+    percent: f64,
+    cycle_samples: u64,
+    /// Times that windows came by.
+    seen: u64,
+    /// What futex calls do.
+    operations: Shares,
+    /// What is locked.
+    addresses: Shares,
+}
+
+/// Values, if there are any.
+#[derive(Debug, Default)]
+struct Shares(Option<Values>);
+
+impl Serialize for Shares {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shares: Vec<JsonShare> = match &self.0 {
+            Some(values) => json_shares(values, values.class()),
+            None => Vec::new(),
+        };
+        shares.serialize(serializer)
+    }
+}
+
+impl Query for Locks {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            kinds: Kinds {
+                cycles: true,
+                values: true,
+                ..NO_ROWS
+            },
+            parameters: &["ea", "sys"],
+            one_function: false,
+            ..Needs::ROWS
+        }
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let mut rows = instructions(view);
+        rows.extend(futexes(view));
+        rows.extend(of_kernel(view));
+        rows.retain(|row| row.cycle_samples.max(row.seen) >= view.min_samples);
+        if rows.is_empty() {
+            return Err(nothing("locks"));
+        }
+        rows.sort_by_key(|row| (Reverse(whole(row.heat.cycles)), Reverse(row.seen)));
+        view.keep_first(&mut rows);
+        Ok(Box::new(Meetings {
+            rows,
+            most: self.values,
+        }))
+    }
+}
+
+/// Whether an instruction locks what it changes.
+fn locks(view: &View<'_>, pc: usize) -> bool {
+    instruction(view, pc).is_some_and(|instruction| {
+        let in_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
+        let exchanges = instruction.mnemonic() == Mnemonic::Xchg && in_memory;
+        instruction.has_lock_prefix() || exchanges
+    })
+}
+
+impl Row {
+    fn new(view: &View<'_>, kind: Kind, (pc, caller): (usize, Option<usize>), heat: Heat) -> Row {
+        Row {
+            kind,
+            place: Place::new(view, pc),
+            caller: caller.map(|caller| JsonSite::new(view, caller)),
+            caller_place: caller.map(|caller| Place::new(view, caller)),
+            heat,
+            percent: rounded(percent(heat.cycles, view.total().cycles), 2),
+            cycle_samples: heat.samples,
+            seen: 0,
+            operations: Shares::default(),
+            addresses: Shares::default(),
+        }
+    }
+}
+
+/// The instructions that lock, each with the call site that takes most of its time.
+fn instructions(view: &View<'_>) -> Vec<Row> {
+    let mut addresses: BTreeMap<usize, Values> = BTreeMap::new();
+    for values in view.values(false) {
+        if values.parameter == "ea" && locks(view, values.pc) {
+            match addresses.get(&values.pc) {
+                Some(held) if held.reached >= values.reached => {}
+                _ => {
+                    addresses.insert(values.pc, values);
+                }
+            }
+        }
+    }
+    let mut callers: BTreeMap<usize, BTreeMap<usize, Heat>> = BTreeMap::new();
+    for row in &view.profile.cycles {
+        if view.wants(row.pc) && (addresses.contains_key(&row.pc) || locks(view, row.pc)) {
+            let of_pc = callers.entry(row.pc).or_default();
+            if let Some(caller) = row.caller {
+                of_pc.entry(caller).or_default().add(Heat {
+                    samples: row.samples,
+                    cycles: row.cycles,
+                });
+            }
+        }
+    }
+    for pc in addresses.keys() {
+        callers.entry(*pc).or_default();
+    }
+    let row = |(pc, callers): (usize, BTreeMap<usize, Heat>)| {
+        let most = callers
+            .iter()
+            .max_by(|(_, a), (_, b)| a.cycles.total_cmp(&b.cycles));
+        let caller = most.map(|(caller, _)| *caller);
+        let mut row = Row::new(view, Kind::Instruction, (pc, caller), heat_around(view, pc));
+        let addresses = addresses.remove(&pc);
+        row.seen = addresses.as_ref().map_or(0, |values| values.reached);
+        row.addresses = Shares(addresses);
+        row
+    };
+    callers.into_iter().map(row).collect()
+}
+
+/// The futex calls, by call site. Places that make other calls as well are left out: nobody knows
+/// which address is whose.
+fn futexes(view: &View<'_>) -> Vec<Row> {
+    type AtCall = BTreeMap<(usize, Option<usize>), Values>;
+    let [mut numbers, mut addresses, mut operations] =
+        [AtCall::new(), AtCall::new(), AtCall::new()];
+    for values in view.values_where(true, Some) {
+        let is_wanted = view.wants(values.pc) || values.caller.is_some_and(|pc| view.wants(pc));
+        let of = match values.parameter.as_str() {
+            "syscall" => &mut numbers,
+            "sys0" => &mut addresses,
+            "sys1" => &mut operations,
+            _ => continue,
+        };
+        if is_wanted {
+            of.insert((values.pc, values.caller), values);
+        }
+    }
+    numbers.retain(|_, values| {
+        matches!(values.shares.as_slice(), [only] if only.value == FUTEX && values.unknown == 0)
+    });
+    let row = |(place, values): ((usize, Option<usize>), Values)| {
+        let mut row = Row::new(view, Kind::Futex, place, Heat::default());
+        row.seen = values.reached;
+        row.operations = Shares(operations.remove(&place));
+        row.addresses = Shares(addresses.remove(&place));
+        row
+    };
+    numbers.into_iter().map(row).collect()
+}
+
+/// The kernel's functions that work for locks.
+fn of_kernel(view: &View<'_>) -> Vec<Row> {
+    let mut functions: BTreeMap<FunctionId, (usize, Heat)> = BTreeMap::new();
+    for (pc, heat) in view.heat.iter().enumerate() {
+        let image = view.profile.pcs.get(pc).map(|pc| pc.image);
+        let image = image.and_then(|image| view.profile.images.get(image));
+        let is_kernel = image.is_some_and(|image| image.kind == ImageKind::Kernel);
+        if !is_kernel || heat.samples == 0 || !view.wants(pc) {
+            continue;
+        }
+        let name = view.symbols.name_of(pc);
+        if let Some(function) = view.symbols.function_of(pc)
+            && OF_KERNEL.iter().any(|begin| name.starts_with(begin))
+        {
+            let (_, sum) = functions.entry(function).or_insert((pc, Heat::default()));
+            sum.add(*heat);
+        }
+    }
+    let rows = functions.into_values();
+    rows.map(|(pc, heat)| Row::new(view, Kind::Kernel, (pc, None), heat))
+        .collect()
+}
+
+/// What a futex call does.
+fn operation(value: u64) -> String {
+    // Flags: private, and by the clock of real time.
+    match value & 0x7f {
+        0 | 9 => "wait".to_owned(),
+        1 | 10 => "wake".to_owned(),
+        3 | 4 | 12 => "requeue".to_owned(),
+        6 | 13 => "lock_pi".to_owned(),
+        7 => "unlock_pi".to_owned(),
+        other => format!("op {other}"),
+    }
+}
+
+/// What stands above the rows.
+const ABOUT: &str = "\
+    Where threads meet at locks. lock: instructions that lock, with what they lock; time%: at them and\n\
+    the instruction behind. futex: calls that locks make when they are contended, by call site.\n\
+    kernel: time in its functions for these. Threads that wait take no time, and are not seen.";
+
+impl Model for Meetings {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text(ABOUT);
+        page.gap();
+        let mut table = Table::new(&[
+            ("time%", Align::Right),
+            ("cycles", Align::Right),
+            ("seen", Align::Right),
+            ("kind", Align::Left),
+            ("in", Align::Left),
+            ("from", Align::Left),
+            ("addresses", Align::Left),
+        ]);
+        for row in &self.rows {
+            let operations = row.operations.0.as_ref();
+            let kind = match operations {
+                Some(values) => shares_with(values, 2, operation),
+                None => row.kind.words().to_owned(),
+            };
+            let addresses = row.addresses.0.as_ref();
+            let caller = row.caller_place.as_ref();
+            let is_of_function = row.kind == Kind::Kernel;
+            table.row(vec![
+                format!("{:.2}", row.percent),
+                cycles(row.heat.cycles),
+                if is_of_function {
+                    String::new()
+                } else {
+                    count(row.seen)
+                },
+                kind,
+                if is_of_function {
+                    row.place.function(names)
+                } else {
+                    row.place.text(names)
+                },
+                caller.map_or_else(String::new, |place| place.text(names)),
+                addresses.map_or_else(String::new, |values| {
+                    shares_text(values, values.class(), self.most)
+                }),
+            ]);
+        }
+        page.table(table);
+        page
+    }
+}

@@ -1,0 +1,272 @@
+//! `syscalls`: which system calls are made from where, with which arguments.
+//!
+//! Windows end before a system call and know what it is asked for. Most are made in functions of
+//! the C library, one for each: so rows are apart by who calls that function.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use protocol::Kinds;
+use serde::{Serialize, Serializer};
+
+use super::access::Place;
+use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with};
+use crate::args::OneFunction;
+use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
+use crate::render::{Align, Table, count};
+use crate::view::{Base, Values, View};
+
+/// System calls that windows ran into, by the call site of the function that makes them, with their
+/// arguments. Needs values of the kind syscall (vcpid record --capture syscall).
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Syscalls {
+    #[command(flatten)]
+    of: OneFunction,
+    /// Values shown for each argument in text.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    values: usize,
+}
+
+/// Numbers of system calls of x86-64 Linux, their names, and how many arguments they have.
+const NAMES: &str = include_str!("syscalls/names.txt");
+
+/// The number of the call that locks make.
+pub(super) const FUTEX: u64 = 202;
+
+/// Arguments of a call, at most.
+const ARGUMENTS: usize = 6;
+
+/// The name of a system call and how many arguments it has, if it is known.
+fn named(number: u64) -> Option<(&'static str, usize)> {
+    NAMES.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        if words.next()?.parse() != Ok(number) {
+            return None;
+        }
+        Some((words.next()?, words.next()?.parse().ok()?))
+    })
+}
+
+fn name(number: u64) -> String {
+    named(number).map_or_else(|| number.to_string(), |(name, _)| name.to_owned())
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Calls {
+    rows: Vec<Row>,
+    #[serde(skip)]
+    most: usize,
+}
+
+/// System calls of one instruction for one caller of its function.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    place: Place,
+    /// Who calls the function; `null`: not known.
+    caller: Option<JsonSite>,
+    /// The call site as people read it.
+    #[serde(skip)]
+    caller_place: Option<Place>,
+    /// The one call that was made here; `null` if there were several, or it is not known.
+    call: Option<&'static str>,
+    #[serde(flatten)]
+    number: Number,
+    /// Only those that the call has.
+    arguments: Vec<Argument>,
+}
+
+/// Numbers of system calls.
+#[derive(Debug)]
+struct Number(Values);
+
+#[derive(Serialize)]
+struct JsonNumber {
+    base: Base,
+    reached: u64,
+    unknown: u64,
+    numbers: Vec<JsonShare>,
+}
+
+/// What an argument was.
+#[derive(Debug)]
+struct Argument(Values);
+
+#[derive(Serialize)]
+struct JsonArgument<'v> {
+    parameter: &'v str,
+    reached: u64,
+    unknown: u64,
+    values: Vec<JsonShare>,
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Number(values) = self;
+        let number = JsonNumber {
+            base: values.base,
+            reached: values.reached,
+            unknown: values.unknown,
+            numbers: json_shares(values, values.class()),
+        };
+        number.serialize(serializer)
+    }
+}
+
+impl Serialize for Argument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Argument(values) = self;
+        let argument = JsonArgument {
+            parameter: &values.parameter,
+            reached: values.reached,
+            unknown: values.unknown,
+            values: json_shares(values, values.class()),
+        };
+        argument.serialize(serializer)
+    }
+}
+
+impl Query for Syscalls {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            kinds: Kinds {
+                values: true,
+                ..NO_ROWS
+            },
+            parameters: &["sys"],
+            // Who calls may be in another function, and another image.
+            one_function: false,
+            ..Needs::ROWS
+        }
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let mut rows = rows(view);
+        if rows.is_empty() {
+            return Err(nothing("system calls (vcpid record --capture syscall)"));
+        }
+        view.keep_first(&mut rows);
+        Ok(Box::new(Calls {
+            rows,
+            most: self.values,
+        }))
+    }
+}
+
+/// Which argument a parameter is.
+fn argument(parameter: &str) -> Option<usize> {
+    let digits = parameter.strip_prefix("sys")?;
+    digits.parse().ok().filter(|number| *number < ARGUMENTS)
+}
+
+/// All rows, those seen most first.
+fn rows(view: &View<'_>) -> Vec<Row> {
+    let mut numbers: BTreeMap<(usize, Option<usize>), Values> = BTreeMap::new();
+    let mut arguments: BTreeMap<(usize, Option<usize>), BTreeMap<usize, Values>> = BTreeMap::new();
+    for values in view.values_where(true, Some) {
+        let is_wanted = view.wants(values.pc) || values.caller.is_some_and(|pc| view.wants(pc));
+        if !is_wanted {
+            continue;
+        }
+        let place = (values.pc, values.caller);
+        if let Some(number) = argument(&values.parameter) {
+            arguments.entry(place).or_default().insert(number, values);
+        } else if values.parameter == "syscall" {
+            numbers.insert(place, values);
+        }
+    }
+    let row = |((pc, caller), values): ((usize, Option<usize>), Values)| {
+        let mut of_place = arguments.remove(&(pc, caller)).unwrap_or_default();
+        let only = match values.shares.as_slice() {
+            [only] if values.unknown == 0 => named(only.value),
+            _ => None,
+        };
+        let has = only.map_or(ARGUMENTS, |(_, has)| has);
+        let arguments = (0..has).filter_map(|number| of_place.remove(&number));
+        Row {
+            place: Place::new(view, pc),
+            caller: caller.map(|caller| JsonSite::new(view, caller)),
+            caller_place: caller.map(|caller| Place::new(view, caller)),
+            call: only.map(|(name, _)| name),
+            arguments: arguments.map(Argument).collect(),
+            number: Number(values),
+        }
+    };
+    let mut rows: Vec<Row> = numbers.into_iter().map(row).collect();
+    rows.sort_by_key(|row| Reverse(row.number.0.reached));
+    rows
+}
+
+/// What stands above the rows.
+const ABOUT: &str = "\
+    System calls that windows ran into, by the call site of the function that makes them, with their\n\
+    arguments. Windows begin where time is spent in the program: they see the calls that come soon\n\
+    behind that, so this is not a count of calls. Where several calls are made from one place, each\n\
+    argument is that of all of them. from..to%: less than 90% known.";
+
+impl Model for Calls {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text(ABOUT);
+        page.gap();
+        let mut table = Table::new(&[
+            ("seen", Align::Right),
+            ("call", Align::Left),
+            ("from", Align::Left),
+            ("in", Align::Left),
+            ("arguments", Align::Left),
+        ]);
+        for row in &self.rows {
+            let Number(values) = &row.number;
+            let call = match row.call {
+                Some(name) => name.to_owned(),
+                None => shares_with(values, self.most, name),
+            };
+            let caller = row.caller_place.as_ref();
+            let arguments: Vec<String> = row
+                .arguments
+                .iter()
+                .map(|Argument(values)| shares_text(values, values.class(), self.most))
+                .collect();
+            table.row(vec![
+                count(values.reached),
+                call,
+                caller.map_or_else(|| "(unknown)".to_owned(), |place| place.text(names)),
+                row.place.text(names),
+                arguments.join(", "),
+            ]);
+        }
+        page.table(table);
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every line of the table is a number, a name, and at most six arguments.
+    #[test]
+    fn table() {
+        for line in NAMES.lines() {
+            let number = line.split(' ').next().and_then(|word| word.parse().ok());
+            let found = number.and_then(named);
+            assert!(found.is_some_and(|(_, has)| has <= ARGUMENTS), "{line}");
+        }
+        assert_eq!(named(0), Some(("read", 3)));
+        assert_eq!(named(FUTEX), Some(("futex", 6)));
+        assert_eq!(name(9999), "9999");
+    }
+
+    /// Arguments are told from the number.
+    #[test]
+    fn parameters() {
+        let of = ["sys0", "sys5", "sys6", "syscall", "arg0"].map(argument);
+        assert_eq!(of, [Some(0), Some(5), None, None, None]);
+    }
+}

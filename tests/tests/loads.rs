@@ -1,0 +1,247 @@
+//! Strides, redundant accesses and system calls of a program that has known ones.
+//!
+//! Needs the release build of both programs, gcc, and root for the engine `bpf`.
+
+mod common;
+#[path = "common/trial.rs"]
+mod trial;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use libtest_mimic::{Arguments, Completion, Failed};
+use serde_json::Value;
+use vcpi_tests::programs::{Programs, root};
+
+use common::{ensure, text};
+use trial::{Test, TestResult, done, trials};
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // One at a time: their programs would take processor time from each other.
+    arguments.test_threads.get_or_insert(1);
+    let tests: [(&str, Test); 4] = [
+        ("strides are those of the program", strides),
+        ("redundant is what the program does twice", redundant),
+        ("system calls have the program's arguments", syscalls),
+        ("priorities are those of the program", priorities),
+    ];
+    libtest_mimic::run(&arguments, trials(tests)).exit_code()
+}
+
+/// The program recorded.
+struct Recording {
+    programs: Programs,
+    program: PathBuf,
+    database: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// What is missing, or a recording with these kinds of values, of the program run by these words.
+fn record(kinds: &str, by: &[&str]) -> Result<Result<Recording, String>, Failed> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(Err("needs root".to_owned()));
+    }
+    if Command::new("gcc").arg("--version").output().is_err() {
+        return Ok(Err("needs gcc".to_owned()));
+    }
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("loads");
+    let built = Command::new("gcc")
+        .args(["-O2", "-o"])
+        .arg(&program)
+        .arg(root().join("tests/fixtures/loads.c"))
+        .output()?;
+    ensure(built.status.success(), || text(&built))?;
+    let programs = Programs::find()?;
+    let database = folder.path().join("vcpi.db");
+    let output = Command::new(&programs.vcpid)
+        .args(["record", "-q", "--engine", "bpf", "--rate", "4000"])
+        .args(["--capture", kinds, "-o"])
+        .arg(&database)
+        .arg("--")
+        .args(by)
+        .arg(&program)
+        .arg("2")
+        .stdin(Stdio::null())
+        .output()?;
+    ensure(output.status.success(), || text(&output))?;
+    Ok(Ok(Recording {
+        programs,
+        program,
+        database,
+        _folder: folder,
+    }))
+}
+
+/// As [`record`]; where something is missing the test is skipped.
+macro_rules! record {
+    ($kinds:literal $(, $by:literal)*) => {
+        match record($kinds, &[$($by),*])? {
+            Ok(recording) => recording,
+            Err(missing) => return Ok(Completion::ignored_with(missing)),
+        }
+    };
+}
+
+impl Recording {
+    /// The rows of a report that are of the program.
+    fn rows(&self, report: &str) -> Result<Vec<Value>, Failed> {
+        let report = self.programs.report(&self.database, &[report])?;
+        let rows = report.as_array().cloned().unwrap_or_default();
+        let of_program = |row: &Value| row["image"] == self.program.to_string_lossy().as_ref();
+        Ok(rows.into_iter().filter(of_program).collect())
+    }
+}
+
+/// The rows of a function.
+fn of<'r>(rows: &'r [Value], function: &str) -> Vec<&'r Value> {
+    rows.iter()
+        .filter(|row| row["function"] == function)
+        .collect()
+}
+
+/// Values as the report has them.
+fn values(shares: &Value) -> Result<Vec<u64>, Failed> {
+    let bits = |share: &Value| {
+        let hex = share["value"].as_str()?.strip_prefix("0x")?;
+        u64::from_str_radix(hex, 16).ok()
+    };
+    let shares = shares.as_array().map(Vec::as_slice).unwrap_or_default();
+    let values: Option<Vec<u64>> = shares.iter().map(bits).collect();
+    Ok(values.ok_or("values that are no numbers")?)
+}
+
+/// The distances of the fixture's generator.
+fn scattered() -> BTreeSet<i64> {
+    let next = |state: i64| (state * 25173 + 13849) & 0xffff;
+    let mut state = next(1);
+    let mut distances = BTreeSet::new();
+    for _ in 1..4000 {
+        let after = next(state);
+        distances.insert(8 * (after - state));
+        state = after;
+    }
+    distances
+}
+
+/// No load has a stride that it cannot have, and each has its pattern.
+fn strides() -> TestResult {
+    let recording = record!("stride");
+    let rows = recording.rows("loads")?;
+    let wraps = 4096 + 64 - (1 << 20);
+    for (function, pattern, distances) in [
+        ("one_address", "one-address", BTreeSet::from([0])),
+        ("in_line", "stride", BTreeSet::from([4])),
+        ("by_line", "stride", BTreeSet::from([64])),
+        ("backwards", "stride", BTreeSet::from([-256])),
+        ("by_page", "stride", BTreeSet::from([4096 + 64, wraps])),
+        ("scattered", "scattered", scattered()),
+    ] {
+        let [row] = of(&rows, function)[..] else {
+            return Err(format!("{function} has not one load: {rows:?}").into());
+        };
+        println!("{function}: {row}");
+        let found = values(&row["strides"])?;
+        let is_right = |stride: &u64| distances.contains(&stride.cast_signed());
+        ensure(!found.is_empty() && found.iter().all(is_right), || {
+            format!("a stride that cannot be: {row}")
+        })?;
+        ensure(row["pattern"] == pattern, || {
+            format!("another pattern: {row}")
+        })?;
+        let (line, page) = (&row["other_line"], &row["other_page"]);
+        let lines_are_right = match function {
+            "one_address" => line == 0.0 && page == 0.0,
+            "in_line" => line.as_f64().is_some_and(|line| line > 0.0 && line < 15.0),
+            "by_line" | "backwards" => line == 100.0,
+            "by_page" => page == 100.0,
+            _ => true,
+        };
+        ensure(lines_are_right, || format!("other lines: {row}"))?;
+    }
+    done()
+}
+
+/// Stores of what is there and loads of the same again are found, and nothing else is taken for
+/// one.
+fn redundant() -> TestResult {
+    let recording = record!("redundant");
+    let rows = recording.rows("redundant")?;
+    for row in &rows {
+        println!("{row}");
+    }
+    for (function, kind) in [
+        ("store_same", "store"),
+        ("load_stored", "store"),
+        ("load_again", "load"),
+        ("one_address", "load"),
+    ] {
+        let rows = of(&rows, function);
+        let row = rows.iter().find(|row| row["kind"] == kind);
+        let share = row.and_then(|row| row["redundant"].as_f64());
+        // The first of 4000 loads is none that comes again.
+        ensure(share.is_some_and(|share| share > 98.0), || {
+            format!("{function} {kind}: {row:?}")
+        })?;
+    }
+    for (function, kind) in [
+        ("store_other", "store"),
+        ("load_stored", "load"),
+        ("by_line", "load"),
+        ("in_line", "load"),
+        ("scattered", "load"),
+    ] {
+        let rows = of(&rows, function);
+        ensure(rows.iter().all(|row| row["kind"] != kind), || {
+            format!("{function} {kind}: {rows:?}")
+        })?;
+    }
+    done()
+}
+
+/// Numbers and arguments are those of the call site, and nothing else is.
+fn syscalls() -> TestResult {
+    let recording = record!("syscall");
+    let rows = recording.rows("syscalls")?;
+    for (caller, call, number, arguments) in [
+        ("seeks", "lseek", 8, &[1000, 77, 1][..]),
+        ("asks", "getpriority", 140, &[0, 0]),
+    ] {
+        let is_its = |row: &&Value| row["caller"]["function"] == caller;
+        let row = rows.iter().find(is_its);
+        let row = row.ok_or_else(|| format!("no call from {caller}: {rows:?}"))?;
+        println!("{row}");
+        ensure(row["call"] == call && row["function"] == "call", || {
+            format!("another call: {row}")
+        })?;
+        ensure(values(&row["numbers"])? == [number], || {
+            format!("another number: {row}")
+        })?;
+        let found = row["arguments"].as_array().cloned().unwrap_or_default();
+        let found: Result<Vec<_>, _> = found.iter().map(|of| values(&of["values"])).collect();
+        let expected: Vec<_> = arguments.iter().map(|value| vec![*value]).collect();
+        ensure(found? == expected, || format!("other arguments: {row}"))?;
+    }
+    done()
+}
+
+/// A program that is nice has its time under that number.
+fn priorities() -> TestResult {
+    let recording = record!("sched", "nice", "-n", "7");
+    let program = recording.program.to_string_lossy();
+    let args = ["prio", "--image", &program];
+    let rows = recording.programs.report(&recording.database, &args)?;
+    println!("{rows}");
+    let rows = rows.as_array().cloned().unwrap_or_default();
+    let is_its = |row: &&Value| row["class"] == "other" && row["nice"] == 7;
+    let row = rows.iter().find(is_its);
+    // Its first samples may be from before it was nice.
+    let cycles = |row: &Value| row["cycles"].as_f64().unwrap_or_default();
+    let all: f64 = rows.iter().map(cycles).sum();
+    ensure(row.is_some_and(|row| cycles(row) > 0.95 * all), || {
+        format!("another priority: {rows:?}")
+    })?;
+    done()
+}
