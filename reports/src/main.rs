@@ -28,6 +28,7 @@ mod listing;
 mod liveness;
 mod names;
 mod page;
+mod pgo;
 mod query;
 mod reading;
 mod render;
@@ -40,7 +41,9 @@ mod symbolize;
 mod symbols;
 mod time;
 mod tools;
+mod trial;
 mod values;
+mod variables;
 mod view;
 
 use std::io::{ErrorKind, Write as _};

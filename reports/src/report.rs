@@ -6,6 +6,7 @@ mod branches;
 mod cg;
 mod copies;
 mod diff;
+mod hints;
 mod list;
 mod paths;
 mod status;
@@ -51,6 +52,7 @@ reports! {
     Code branches::Branches,
     Code targets::Targets,
     Code copies::Copies,
+    Code hints::Hints,
     Two diff::Diff,
     Counters status::Status,
 }

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{export, reading};
+use crate::{export, pgo, reading};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
@@ -36,6 +36,12 @@ pub(crate) enum Tool {
         /// The form, and its options.
         #[command(subcommand)]
         asked: export::Asked,
+    },
+    /// Make a program faster from its profile: each step is printed as the plain command it is.
+    Pgo {
+        /// The step.
+        #[command(subcommand)]
+        asked: pgo::Asked,
     },
     /// One self-contained page (not in this version).
     #[command(hide = true)]
@@ -69,6 +75,7 @@ impl Tool {
             }
             Tool::Document { folder } => Ok(args::document(folder)?),
             Tool::Export { asked } => reading::export(asked, common),
+            Tool::Pgo { asked } => asked.run(common),
             Tool::Html(AnyArgs { rest: _ }) => Err(missing("html")),
         }
     }
