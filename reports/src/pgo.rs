@@ -154,7 +154,13 @@ impl Asked {
                 rounds,
                 how,
                 command,
-            } => compare(common, [a, b], *rounds, *how, command),
+            } => compare(
+                common,
+                [a.as_os_str(), b.as_os_str()],
+                *rounds,
+                *how,
+                command,
+            ),
         }
     }
 }
@@ -445,7 +451,9 @@ fn candidate(build: &OsStr, command: &[OsString]) -> Candidate {
                 false => word.clone(),
             })
             .collect(),
-        false => [&[build.to_owned()], command].concat(),
+        false => std::iter::once(build.to_owned())
+            .chain(command.iter().cloned())
+            .collect(),
     };
     Candidate {
         text: Step::new(words.iter().cloned()).to_string(),

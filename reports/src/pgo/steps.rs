@@ -110,25 +110,18 @@ pub(super) fn version(tools: &[Tool]) -> Result<String, Failure> {
     let has = |tool: &Tool, version: &str| find(&format!("{}{version}", tool.name)).is_some();
     let all = versions.find(|version| tools.iter().all(|tool| has(tool, version)));
     all.ok_or_else(|| {
-        let mut endings = VERSIONS.map(|number| format!("-{number}"));
-        let is_anywhere = |tool: &Tool| has(tool, "") || endings.any(|ending| has(tool, &ending));
-        let missing: Vec<&Tool> = {
-            let mut is_anywhere = is_anywhere;
-            tools.iter().filter(|tool| !is_anywhere(tool)).collect()
+        let is_anywhere = |tool: &&Tool| {
+            let mut endings = VERSIONS.map(|number| format!("-{number}"));
+            has(tool, "") || endings.any(|ending| has(tool, &ending))
         };
+        let missing: Vec<&Tool> = tools.iter().filter(|tool| !is_anywhere(tool)).collect();
         let named = |tool: &Tool| format!("{} (Debian: {}-22)", tool.name, tool.package);
-        match missing.as_slice() {
-            [] => {
-                let names: Vec<String> = tools.iter().map(named).collect();
-                let names = names.join(", ");
-                Failure::Program(format!("not in one version: {names}"))
-            }
-            missing => {
-                let names: Vec<String> = missing.iter().map(|tool| named(tool)).collect();
-                let names = names.join(", ");
-                Failure::Program(format!("missing programs: {names}"))
-            }
-        }
+        let (of, what) = match missing.is_empty() {
+            true => (tools.iter().collect(), "not in one version"),
+            false => (missing, "missing programs"),
+        };
+        let of: Vec<String> = of.into_iter().map(named).collect();
+        Failure::Program(format!("{what}: {}", of.join(", ")))
     })
 }
 

@@ -164,7 +164,7 @@ fn without_repeats(found: Vec<Found>) -> Vec<Found> {
 }
 
 /// What a hint says.
-fn hint(view: &mut View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Option<Hint> {
+fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Option<Hint> {
     let pc = view.profile.pcs.get(found.pc)?;
     let (image, address) = (pc.image, found.shown.unwrap_or(pc.address));
     let place = view.symbols.places(image, &[address]).pop();

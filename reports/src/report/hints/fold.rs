@@ -255,6 +255,9 @@ impl Step {
     }
 
     fn operand(&self, one: &Instruction, operand: u32, state: &State) -> Option<u64> {
+        if operand >= one.op_count() {
+            return None;
+        }
         match one.op_kind(operand) {
             OpKind::Register => state.read(one.op_register(operand)),
             OpKind::Memory => match self.known {
@@ -339,7 +342,11 @@ impl Step {
                 return (Verdict::Stays, None);
             }
         };
-        if one.rflags_modified() != 0 {
+        // A shift by nothing leaves the flags.
+        let is_shift = matches!(one.mnemonic(), M::Shl | M::Sal | M::Shr | M::Sar);
+        let by = self.operand(one, 1, state).filter(|_| is_shift);
+        let shifts_nothing = by.is_some_and(|by| by & if bits == 64 { 63 } else { 31 } == 0);
+        if one.rflags_modified() != 0 && !shifts_nothing {
             let keeps_carry = matches!(one.mnemonic(), M::Inc | M::Dec | M::Not);
             match one.mnemonic() {
                 M::Imul => state.forget_flags(),
