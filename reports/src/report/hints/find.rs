@@ -390,7 +390,8 @@ impl<'v, 'p> Search<'v, 'p> {
             let interval = |squares| weighted_interval(weight, known, squares, known + unknown);
             let (low, high) = squares.map_or((0.0, 100.0), interval);
             let percent = 100.0 * weight / known;
-            if percent < self.share || samples < view.min_samples {
+            let is_import = is_import(view, site, callee);
+            if percent < self.share || samples < view.min_samples || is_import {
                 continue;
             }
             let mut heat = self.heat(site, None);
@@ -490,6 +491,14 @@ fn instruction(view: &View<'_>, pc: usize) -> Option<Instruction> {
         None => view.symbols.elf(pc.image)?.few_bytes(pc.address)?,
     };
     decode(bytes, pc.address)
+}
+
+/// Whether a call goes through a word that the dynamic linker fills: that has one target, which the
+/// source names.
+fn is_import(view: &View<'_>, site: usize, callee: usize) -> bool {
+    let image = |pc: usize| view.profile.pcs.get(pc).map(|pc| pc.image);
+    let is_fixed = |one: Instruction| one.is_ip_rel_memory_operand();
+    image(site) != image(callee) && instruction(view, site).is_some_and(is_fixed)
 }
 
 /// The general register of this name, if it is what an instruction writes.
