@@ -440,7 +440,7 @@ fn bolt(
 /// The command that runs a build.
 fn candidate(build: &OsStr, command: &[OsString]) -> Candidate {
     let is_whole = |word: &OsString| word.to_string_lossy().contains("{}");
-    let words = match command.iter().any(is_whole) {
+    let words: Vec<OsString> = match command.iter().any(is_whole) {
         true => command
             .iter()
             .map(|word| match is_whole(word) {

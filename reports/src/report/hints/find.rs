@@ -13,7 +13,7 @@ use crate::code::{Mode, decode, direct_target, transfers_control};
 use crate::listing::lines;
 use crate::report::{copies, is_supported, targets};
 use crate::symbols::FunctionId;
-use crate::view::{Base, Heat, Values, View, as_float};
+use crate::view::{Base, Heat, Values, View};
 
 /// The part of a division's time that one by a number does not take.
 const DIVISION: f64 = 0.5;
