@@ -128,6 +128,8 @@ impl Query for Hints {
         let total = view.total().cycles;
         let mut found = find::all(view, self.share, self.saving / 100.0 * total);
         found.retain(|one| percent(one.predicted(), total) >= self.saving);
+        // What so few samples say may be chance.
+        found.retain(|one| one.bounds().iter().all(|bound| *bound > 0.0));
         found.sort_by(|a, b| {
             let by_saving = b.predicted().total_cmp(&a.predicted());
             by_saving.then_with(|| (a.pc, a.site).cmp(&(b.pc, b.site)))

@@ -73,7 +73,8 @@ pub(super) fn patch(kind: Kind, language: Language, told: &Told<'_>) -> Vec<Stri
 /// The last part of a function's name, without its parameters.
 fn short(name: &str) -> String {
     let name = name.split(['(', '<']).next().unwrap_or(name);
-    let last = name.rsplit("::").next().unwrap_or(name);
+    // What has no name goes by that of its image, `!` and its address.
+    let last = name.rsplit(['!', ':']).next().unwrap_or(name);
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let word: String = last.chars().take_while(|c| is_word(*c)).collect();
     match word.is_empty() {
