@@ -26,6 +26,9 @@ const COPIES: [&str; 6] = ["bcmp", "memcmp", "memcpy", "memmove", "mempcpy", "me
 /// Longer copies stay calls, whatever is known of their sizes.
 const LONGEST_COPY: u64 = 128;
 
+/// Times that windows came by, what they weigh, and the sum of the squares of that.
+type Sum = (u64, f64, Option<f64>);
+
 /// An opportunity. Cycles are as they were sampled.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
@@ -360,8 +363,7 @@ impl<'v, 'p> Search<'v, 'p> {
     /// Indirect calls that mostly go to one place: what the call takes itself, and where it lands.
     fn targets(&self) -> Vec<Found> {
         let view = self.view;
-        let mut sites: BTreeMap<usize, BTreeMap<Option<usize>, (u64, f64, Option<f64>)>> =
-            BTreeMap::new();
+        let mut sites: BTreeMap<usize, BTreeMap<Option<usize>, Sum>> = BTreeMap::new();
         for row in &view.profile.calls {
             if view.wants(row.site) && targets::kind(view, row.site) == Some("call") {
                 let callees = sites.entry(row.site).or_default();
