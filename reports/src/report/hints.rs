@@ -49,6 +49,9 @@ pub(crate) struct Hints {
 /// Least known values behind a hint.
 const SAMPLES: u64 = 20;
 
+/// What so few samples say of time may be chance.
+const FEW: u64 = 4;
+
 /// The answer.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -128,8 +131,7 @@ impl Query for Hints {
         let total = view.total().cycles;
         let mut found = find::all(view, self.share, self.saving / 100.0 * total);
         found.retain(|one| percent(one.predicted(), total) >= self.saving);
-        // What so few samples say may be chance.
-        found.retain(|one| one.bounds().iter().all(|bound| *bound > 0.0));
+        found.retain(|one| one.folded_samples > FEW);
         found.sort_by(|a, b| {
             let by_saving = b.predicted().total_cmp(&a.predicted());
             by_saving.then_with(|| (a.pc, a.site).cmp(&(b.pc, b.site)))
