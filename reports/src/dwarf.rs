@@ -215,7 +215,7 @@ fn search_unit<'a>(
 
 /// Where a function is entered. One that was split into a hot and a cold part has ranges in
 /// place of a low PC; the entry is in the first, unless it is named.
-fn entry_address<'a>(
+pub(crate) fn entry_address<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
     entry: &Entry<'a>,
@@ -288,7 +288,7 @@ fn is_c(root: &Entry<'_>) -> bool {
 
 /// What kind of value a parameter or a result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// In an integer register, so many bits.
     Integer(u32),
     /// In a vector register.
@@ -330,7 +330,7 @@ fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argumen
 }
 
 /// An attribute of an entry, of its declaration, or of what it is an instance of.
-fn attribute<'a>(
+pub(crate) fn attribute<'a>(
     unit: &Unit<Slice<'a>>,
     entry: &Entry<'a>,
     name: gimli::DwAt,
@@ -352,7 +352,10 @@ fn attribute<'a>(
 }
 
 /// The kind of a type; `None` where how it is passed is not plain.
-fn kind<'a>(unit: &Unit<Slice<'a>>, mut reference: AttributeValue<Slice<'a>>) -> Option<Kind> {
+pub(crate) fn kind<'a>(
+    unit: &Unit<Slice<'a>>,
+    mut reference: AttributeValue<Slice<'a>>,
+) -> Option<Kind> {
     for _ in 0..MAX_CHAIN {
         let AttributeValue::UnitRef(offset) = reference else {
             return None;

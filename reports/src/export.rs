@@ -13,7 +13,7 @@ mod gopgo;
 mod otlp;
 mod output;
 pub(crate) mod pprof;
-mod profgen;
+pub(crate) mod profgen;
 mod program;
 mod speedscope;
 pub(crate) mod stacks;

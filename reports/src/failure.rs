@@ -25,6 +25,9 @@ pub(crate) enum Failure {
         /// Why not.
         source: std::io::Error,
     },
+    /// Another program is missing, or failed.
+    #[error("{0}")]
+    Program(String),
     /// The report cannot be put into JSON.
     #[error("cannot write the report: {0}")]
     Json(#[from] serde_json::Error),
@@ -38,6 +41,7 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Input(_) => 3,
             Failure::Output(_) | Failure::File { .. } | Failure::Json(_) => 4,
+            Failure::Program(_) => 5,
         }
     }
 }

@@ -29,6 +29,7 @@ mod listing;
 mod liveness;
 mod names;
 mod page;
+mod pgo;
 mod query;
 mod reading;
 mod render;
@@ -41,7 +42,9 @@ mod symbolize;
 mod symbols;
 mod time;
 mod tools;
+mod trial;
 mod values;
+mod variables;
 mod view;
 
 use std::io::{ErrorKind, Write as _};

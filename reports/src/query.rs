@@ -51,6 +51,11 @@ pub(crate) trait Query {
         Ok(())
     }
 
+    /// The answer, where it needs no profile.
+    fn unread(&self) -> Option<Answer<'static>> {
+        None
+    }
+
     /// The answer.
     ///
     /// # Errors

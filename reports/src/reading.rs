@@ -28,6 +28,9 @@ pub(crate) fn report(ask: Ask<'_>, common: &Common) -> Result<String, Failure> {
 }
 
 fn of_code(query: &dyn Query, common: &Common) -> Result<String, Failure> {
+    if let Some(answer) = query.unread() {
+        return in_form(answer?.as_ref(), common);
+    }
     let needs = query.needs();
     let wanted = one_function(&needs, common)?;
     query.check(common)?;

@@ -7,6 +7,7 @@ mod branches;
 mod cg;
 mod copies;
 mod diff;
+mod hints;
 mod list;
 mod loads;
 mod locks;
@@ -63,6 +64,7 @@ reports! {
     Code locks::Locks,
     Code prio::Prio,
     Code prio::Irq,
+    Code hints::Hints,
     Two diff::Diff,
     Counters status::Status,
 }

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{bundle, export, reading};
+use crate::{bundle, export, pgo, reading};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
@@ -47,6 +47,12 @@ pub(crate) enum Tool {
         #[command(subcommand)]
         asked: export::Asked,
     },
+    /// Make a program faster from its profile: each step is printed as the plain command it is.
+    Pgo {
+        /// The step.
+        #[command(subcommand)]
+        asked: pgo::Asked,
+    },
     /// One self-contained page (not in this version).
     #[command(hide = true)]
     Html(AnyArgs),
@@ -80,6 +86,7 @@ impl Tool {
             Tool::Bundle { output, least } => bundle::write(common, output, *least),
             Tool::Document { folder } => Ok(args::document(folder)?),
             Tool::Export { asked } => reading::export(asked, common),
+            Tool::Pgo { asked } => asked.run(common),
             Tool::Html(AnyArgs { rest: _ }) => Err(missing("html")),
         }
     }

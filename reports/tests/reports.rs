@@ -168,6 +168,12 @@ fn priorities() {
     check_in(&fixture, "irq", &["irq", "-i", accesses::DATABASE]);
 }
 
+/// Values that a special case is worth, with what they decide.
+#[test]
+fn hints() {
+    check("hints", &["hints"]);
+}
+
 /// Shares of one whole never add up to more than 100, whatever was recorded.
 #[test]
 fn shares_add_up() {

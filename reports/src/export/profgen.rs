@@ -31,7 +31,7 @@ pub(super) const UNIT: f64 = 1000.0;
 /// Smaller counts are left out.
 const LEAST: f64 = 0.3;
 /// Flags without which a profile cannot be matched with source code.
-pub(super) const FLAGS: &str = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
+pub(crate) const FLAGS: &str = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
 
 /// A count as it is written; `None`: too small.
 pub(super) fn count(count: f64) -> Option<u64> {

@@ -88,28 +88,31 @@ struct Sizes {
 
 /// Calls of one function from one site, or from all sites together.
 #[derive(Debug, Serialize)]
-struct Row {
+pub(super) struct Row {
     /// `memcpy` and the like.
-    function: &'static str,
+    pub(super) function: &'static str,
     /// The implementation.
     callee: String,
     caller: Option<String>,
     call_site: Option<String>,
+    /// The call site's PC.
+    #[serde(skip)]
+    pub(super) site: Option<usize>,
     /// Calls seen in windows.
     calls: u64,
     base: &'static str,
     /// Time in the function, as far as the call site is known.
     #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
-    heat: Heat,
+    pub(super) heat: Heat,
     /// Of all cycles.
     percent: f64,
     cycle_samples: u64,
-    sizes: Vec<Profile>,
+    pub(super) sizes: Vec<Profile>,
 }
 
 /// Sizes, of one base.
 #[derive(Debug)]
-struct Profile(Values);
+pub(super) struct Profile(pub(super) Values);
 
 #[derive(Serialize)]
 struct JsonProfile {
@@ -175,7 +178,7 @@ type Place = (usize, Option<usize>);
 type Kind = (&'static str, &'static str);
 
 /// All rows: functions by their time, each with its call sites by theirs.
-fn rows(view: &View<'_>) -> Vec<Row> {
+pub(super) fn rows(view: &View<'_>) -> Vec<Row> {
     let entries = entries(view);
     let of_function: BTreeMap<FunctionId, usize> = entries
         .keys()
@@ -241,6 +244,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
             callee: view.symbols.name_of_entry(callee),
             caller: site.map(|pc| view.symbols.name_of(pc)),
             call_site: site.map(|pc| view.address(pc)),
+            site,
             calls,
             base: "calls",
             heat,

@@ -514,7 +514,7 @@ impl Profile {
 
 /// Source files, read once.
 #[derive(Default)]
-struct Sources {
+pub(super) struct Sources {
     files: BTreeMap<PathBuf, Vec<String>>,
 }
 
@@ -523,7 +523,7 @@ impl Sources {
     const MAX: u64 = 16 << 20;
 
     /// The line at a place, if there is something on it.
-    fn at(&mut self, place: &Place) -> Option<String> {
+    pub(super) fn at(&mut self, place: &Place) -> Option<String> {
         let (file, line) = place.file.as_deref().zip(place.line)?;
         let lines = self
             .files

@@ -7,6 +7,7 @@ use crate::dwarf::{self, Declared};
 use crate::elf::Elf;
 use crate::guard::fenced;
 use crate::symbolize::{self, Frame, Place};
+use crate::variables;
 
 impl Symbols<'_> {
     /// What debug information declares of functions of an image, in the file itself or in its debug
@@ -26,6 +27,16 @@ impl Symbols<'_> {
     ) -> BTreeSet<u64> {
         let read = |file: &Elf| dwarf::without_result(file, addresses, place);
         self.ask_debug_files(image, read, BTreeSet::is_empty)
+    }
+
+    /// The names of integer parameters, by the functions' entries.
+    pub(crate) fn parameters(
+        &self,
+        image: usize,
+        entries: &BTreeSet<u64>,
+    ) -> BTreeMap<u64, Vec<String>> {
+        let read = |file: &Elf| variables::parameters(file, entries);
+        self.ask_debug_files(image, read, BTreeMap::is_empty)
     }
 
     /// The lines where functions of an image are declared, by their names.

@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod counts;
+mod steps;
 #[path = "../common/trial.rs"]
 mod trial;
 
@@ -48,7 +49,7 @@ const ERROR: f64 = 5.0;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 4] = [
+    let tests: [(&str, Test); 6] = [
         (
             "counts by flow are nearer to the truth than samples are",
             right_counts,
@@ -59,6 +60,14 @@ fn main() -> ExitCode {
         ),
         ("bolt takes the profile, and the program stays right", bolt),
         ("another build of the program is refused", other_build),
+        (
+            "pgo takes the steps by itself, and the programs stay right",
+            steps::pgo,
+        ),
+        (
+            "hints begin with the divisor that nearly always is 7",
+            steps::hints,
+        ),
     ];
     libtest_mimic::run(&arguments, trials(tests)).exit_code()
 }

@@ -1,0 +1,330 @@
+//! `hints`: where knowing a value would make code faster, by how much time that could save.
+//!
+//! No compiler reads values of samples. A hint names a value that comes often, follows what of the
+//! code it decides ([`fold`]), and weighs that by the time spent there. It is a prediction. Whether
+//! it holds is measured by [`trial`].
+
+mod find;
+mod fold;
+mod machine;
+mod patch;
+
+use serde::Serialize;
+
+use self::find::Found;
+use self::patch::{Kind, Language, Told, patch};
+use super::list::Sources;
+use super::nothing;
+use crate::args::{Common, OneFunction, percentage};
+use crate::failure::Failure;
+use crate::names::Names;
+use crate::page::Page;
+use crate::query::{Answer, Model, Needs, Query};
+use crate::render::{count, percent, rounded};
+use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
+use crate::view::{Base, View, as_float};
+
+/// Values that are worth a special case in the source, by the time that this could save; or,
+/// with `--verify`, what it did save.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Hints {
+    #[command(flatten)]
+    of: OneFunction,
+    /// Leave out values with a smaller share than this.
+    #[arg(long, value_name = "PERCENT", default_value_t = 50.0, value_parser = percentage)]
+    share: f64,
+    /// Leave out hints that are predicted to save less than this part of all cycles.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percentage)]
+    saving: f64,
+    /// Run two shell commands in turn, the program without and with a change, and tell what the
+    /// change saved; no profile is read.
+    #[arg(long, num_args = 2, value_names = ["CMD-A", "CMD-B"], conflicts_with = "function")]
+    verify: Option<Vec<String>>,
+    /// Rounds of `--verify`: runs of each command.
+    #[arg(long, value_name = "N", default_value_t = ROUNDS, requires = "verify",
+          value_parser = clap::value_parser!(u16).range(LEAST_ROUNDS..))]
+    rounds: u16,
+}
+
+/// Least known values behind a hint.
+const SAMPLES: u64 = 20;
+
+/// What so few samples say of time may be chance.
+const FEW: u64 = 4;
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Ranked {
+    hints: Vec<Hint>,
+}
+
+/// One opportunity.
+#[derive(Debug, Serialize)]
+struct Hint {
+    kind: Kind,
+    function: String,
+    image: String,
+    /// Where the value is seen.
+    address: String,
+    /// Whose calls it is about; `null`: all calls, or no calls.
+    caller: Option<String>,
+    call_site: Option<String>,
+    parameter: String,
+    /// Its name in the source.
+    variable: Option<String>,
+    source: Option<String>,
+    source_text: Option<String>,
+    value: String,
+    base: Base,
+    samples: u64,
+    /// Percent of the known values, with a 95 % interval.
+    share: f64,
+    share_low: f64,
+    share_high: f64,
+    /// Of all cycles: those under the function or call, and those that the value decides.
+    cycles_percent: f64,
+    folded_percent: f64,
+    folded_samples: u64,
+    /// Instructions that become constant, and divisions by what becomes a number.
+    constant: Vec<String>,
+    divisions: Vec<String>,
+    /// Percent of all cycles, with an interval. It is not a measurement.
+    predicted_percent: f64,
+    predicted_low: f64,
+    predicted_high: f64,
+    patch: Vec<String>,
+}
+
+impl Query for Hints {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            function: self.of.name(),
+            min_samples: SAMPLES,
+            one_function: false,
+            stubs: true,
+            ..Needs::ROWS
+        }
+    }
+
+    fn check(&self, common: &Common) -> Result<(), Failure> {
+        match common.no_symbols {
+            true => Err(Failure::Usage(
+                "hints: these are about functions, which need their names".to_owned(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn unread(&self) -> Option<Answer<'static>> {
+        let [a, b] = self.verify.as_deref()? else {
+            return None;
+        };
+        let commands = [a, b].map(|line| Candidate::of_shell(line));
+        Some(match trial::run(&commands, self.rounds) {
+            Ok(trial) => Ok(Box::new(trial)),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        let total = view.total().cycles;
+        let mut found = find::all(view, self.share, self.saving / 100.0 * total);
+        found.retain(|one| percent(one.predicted(), total) >= self.saving);
+        found.retain(|one| one.folded_samples > FEW);
+        found.sort_by(|a, b| {
+            let by_saving = b.predicted().total_cmp(&a.predicted());
+            by_saving.then_with(|| (a.pc, a.site).cmp(&(b.pc, b.site)))
+        });
+        let found = without_repeats(found);
+        if found.is_empty() {
+            return Err(nothing("values worth a special case"));
+        }
+        let mut sources = Sources::default();
+        let mut hints: Vec<Hint> = found
+            .iter()
+            .filter_map(|one| hint(view, one, total, &mut sources))
+            .collect();
+        view.keep_first(&mut hints);
+        Ok(Box::new(Ranked { hints }))
+    }
+}
+
+/// Hints whose instructions an earlier one folds already are left out: a value and what is computed
+/// from it are one opportunity.
+fn without_repeats(found: Vec<Found>) -> Vec<Found> {
+    let mut kept: Vec<Found> = Vec::new();
+    for one in found {
+        let is_repeat = kept.iter().any(|other| {
+            other.function == one.function
+                && !one.places.is_empty()
+                && one.places.is_subset(&other.places)
+        });
+        if !is_repeat {
+            kept.push(one);
+        }
+    }
+    kept
+}
+
+/// What a hint says.
+fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Option<Hint> {
+    let pc = view.profile.pcs.get(found.pc)?;
+    let (image, address) = (pc.image, found.shown.unwrap_or(pc.address));
+    let place = view.symbols.places(image, &[address]).pop();
+    let place = place.unwrap_or_default();
+    let language = match place.file.as_ref().and_then(|file| file.extension()) {
+        Some(extension) if extension == "rs" => Language::Rust,
+        _ => Language::C,
+    };
+    let source = place.file.as_ref().map(|file| match place.line {
+        Some(line) => format!("{}:{line}", file.display()),
+        None => file.display().to_string(),
+    });
+    let names = match found.argument {
+        Some(_) => view
+            .symbols
+            .parameters(image, &[pc.address].into())
+            .remove(&pc.address)
+            .unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let named = found
+        .argument
+        .and_then(|index| names.get(usize::from(index)));
+    let function = match found.function.and_then(|id| view.symbols.function(id)) {
+        Some(function) => function.name.clone(),
+        None => view.symbols.name_of(found.pc),
+    };
+    let told = Told {
+        function: found.callee.as_deref().unwrap_or(&function),
+        variable: named.map(String::as_str),
+        value: &found.value,
+        arguments: &names,
+        taken: found.value == "taken",
+    };
+    let patch = patch(found.kind, language, &told);
+    let [low, high] = found.bounds();
+    let of_all = |cycles: f64, digits| rounded(percent(cycles, total), digits);
+    let hex = |all: &std::collections::BTreeSet<u64>| -> Vec<String> {
+        all.iter().map(|address| format!("0x{address:x}")).collect()
+    };
+    Some(Hint {
+        kind: found.kind,
+        image: view.image_path(image).to_owned(),
+        address: format!("0x{address:x}"),
+        caller: found.site.map(|site| view.symbols.name_of(site)),
+        call_site: found.site.map(|site| view.address(site)),
+        parameter: found.parameter.clone(),
+        variable: named.cloned(),
+        source,
+        source_text: sources.at(&place),
+        value: found.value.clone(),
+        base: found.base,
+        samples: found.samples,
+        share: rounded(found.share[0], 1),
+        share_low: rounded(found.share[1], 1),
+        share_high: rounded(found.share[2], 1),
+        cycles_percent: of_all(found.under, 2),
+        folded_percent: of_all(found.folded, 2),
+        folded_samples: found.folded_samples,
+        constant: hex(&found.constant),
+        divisions: hex(&found.divisions),
+        predicted_percent: of_all(found.predicted(), 2),
+        predicted_low: of_all(low, 2),
+        predicted_high: of_all(high, 2),
+        function,
+        patch,
+    })
+}
+
+impl Found {
+    /// Cycles that the hint is predicted to save.
+    fn predicted(&self) -> f64 {
+        self.folded * self.share[0] / 100.0
+    }
+
+    /// Bounds of that: of the share, and of how many samples the cycles rest on.
+    fn bounds(&self) -> [f64; 2] {
+        /// Two-sided 95 % of the normal distribution.
+        const Z: f64 = 1.96;
+        let relative = Z / as_float(self.folded_samples.max(1)).sqrt();
+        let [_, low, high] = self.share;
+        let at = |share: f64, part: f64| self.folded * share / 100.0 * part.max(0.0);
+        [at(low, 1.0 - relative), at(high, 1.0 + relative)]
+    }
+}
+
+/// What stands above the hints.
+const ABOUT: &str = "\
+    Values that come often where time is spent, by what a special case for them could save.\n\
+    The saving is predicted, not measured: the time of the instructions that the value decides,\n\
+    times its share. What the test for the value costs, and what else a compiler makes of it, is\n\
+    not in it. Build with the patch and run `vcpi hints --verify CMD-A CMD-B` before you keep it.";
+
+impl Model for Ranked {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        page.text(ABOUT);
+        for hint in &self.hints {
+            page.gap();
+            hint.write(&mut page, names);
+        }
+        page
+    }
+}
+
+impl Hint {
+    fn write(&self, page: &mut Page, names: Names) {
+        let calls = match (&self.caller, &self.call_site) {
+            (Some(caller), Some(site)) => format!(" from {} ({site})", names.shown(caller)),
+            _ => String::new(),
+        };
+        page.item(
+            0,
+            format!(
+                "{:.2}% predicted ({:.2} to {:.2})  {}: {} in {}{calls}",
+                self.predicted_percent,
+                self.predicted_low,
+                self.predicted_high,
+                self.kind.words(),
+                self.variable.as_ref().unwrap_or(&self.parameter),
+                names.shown(&self.function),
+            ),
+        );
+        page.item(
+            1,
+            format!(
+                "{} = {} in {:.1}% ({:.1} to {:.1}) of {} known values{}, at {} in {}",
+                self.parameter,
+                names.shown(&self.value),
+                self.share,
+                self.share_low,
+                self.share_high,
+                count(self.samples),
+                self.base.words(),
+                self.address,
+                self.image,
+            ),
+        );
+        if let Some(source) = &self.source {
+            let text = self.source_text.as_deref().unwrap_or_default();
+            page.item(1, format!("{source}  {text}").trim_end().to_owned());
+        }
+        page.item(
+            1,
+            format!(
+                "{:.2}% of all cycles are under it; it decides {:.2}% ({} samples): {} constant, \
+                 {} by a number",
+                self.cycles_percent,
+                self.folded_percent,
+                count(self.folded_samples),
+                crate::render::counted(self.constant.len() as u64, "instruction"),
+                crate::render::counted(self.divisions.len() as u64, "division"),
+            ),
+        );
+        for line in &self.patch {
+            page.item(2, line.clone());
+        }
+    }
+}

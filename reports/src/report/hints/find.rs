@@ -1,0 +1,359 @@
+//! What can be specialised, and the time that it decides.
+
+mod control;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iced_x86::{Instruction, OpAccess, OpKind, Register};
+use instructions::{only_computes_address, register_name};
+
+use super::fold::{Code, Known};
+use super::patch::Kind;
+use crate::callee::Callees;
+use crate::code::{Mode, decode, transfers_control};
+use crate::listing::lines;
+use crate::report::is_supported;
+use crate::symbols::FunctionId;
+use crate::view::{Base, Heat, Values, View};
+
+/// The part of a division's time that one by a number does not take: rather less than it is.
+const DIVISION: f64 = 0.25;
+
+/// An opportunity. Cycles are as they were sampled.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) kind: Kind,
+    /// Where the value is seen.
+    pub(super) pc: usize,
+    /// The instruction to show in its place.
+    pub(super) shown: Option<u64>,
+    /// Whose calls it is about.
+    pub(super) site: Option<usize>,
+    pub(super) function: Option<FunctionId>,
+    /// What is called there, where that is not the function.
+    pub(super) callee: Option<String>,
+    pub(super) parameter: String,
+    /// Position, of an argument.
+    pub(super) argument: Option<u8>,
+    pub(super) value: String,
+    pub(super) base: Base,
+    pub(super) samples: u64,
+    /// Percent, and its bounds.
+    pub(super) share: [f64; 3],
+    /// Cycles of the function or the calls.
+    pub(super) under: f64,
+    /// Cycles that the value decides.
+    pub(super) folded: f64,
+    pub(super) folded_samples: u64,
+    pub(super) constant: BTreeSet<u64>,
+    pub(super) divisions: BTreeSet<u64>,
+    /// All instructions that it decides.
+    pub(super) places: BTreeSet<u64>,
+}
+
+/// All opportunities for values with at least this share, in percent, of which each could save so
+/// many cycles.
+pub(super) fn all(view: &View<'_>, share: f64, least: f64) -> Vec<Found> {
+    let mut search = Search::new(view, share, least);
+    let mut found = search.values();
+    found.extend(search.copies());
+    found.extend(search.targets());
+    found.extend(search.branches());
+    found
+}
+
+struct Search<'v, 'p> {
+    view: &'v View<'p>,
+    share: f64,
+    least: f64,
+    codes: BTreeMap<FunctionId, Option<Code>>,
+    /// Time at PCs, as far as the call site is known.
+    by_site: BTreeMap<(usize, usize), Heat>,
+    /// Time in functions: in all, and under call sites.
+    of_function: BTreeMap<(FunctionId, Option<usize>), Heat>,
+}
+
+/// A value that may be known, and where.
+struct Seen<'s> {
+    values: &'s Values,
+    known: Known,
+    argument: Option<u8>,
+}
+
+impl<'v, 'p> Search<'v, 'p> {
+    fn new(view: &'v View<'p>, share: f64, least: f64) -> Search<'v, 'p> {
+        let mut by_site: BTreeMap<(usize, usize), Heat> = BTreeMap::new();
+        let mut of_function: BTreeMap<(FunctionId, Option<usize>), Heat> = BTreeMap::new();
+        for row in &view.profile.cycles {
+            let heat = Heat {
+                samples: row.samples,
+                cycles: row.cycles,
+            };
+            let function = view.symbols.function_of(row.pc);
+            if let Some(function) = function {
+                of_function.entry((function, None)).or_default().add(heat);
+            }
+            if let Some(site) = row.caller {
+                by_site.entry((row.pc, site)).or_default().add(heat);
+                if let Some(function) = function {
+                    let under = of_function.entry((function, Some(site))).or_default();
+                    under.add(heat);
+                }
+            }
+        }
+        Search {
+            view,
+            share,
+            least,
+            codes: BTreeMap::new(),
+            by_site,
+            of_function,
+        }
+    }
+
+    fn under(&self, function: FunctionId, site: Option<usize>) -> Heat {
+        let heat = self.of_function.get(&(function, site));
+        heat.copied().unwrap_or_default()
+    }
+
+    fn heat(&self, pc: usize, site: Option<usize>) -> Heat {
+        let heat = match site {
+            Some(site) => self.by_site.get(&(pc, site)),
+            None => self.view.heat.get(pc),
+        };
+        heat.copied().unwrap_or_default()
+    }
+
+    /// Arguments and what loads bring.
+    fn values(&mut self) -> Vec<Found> {
+        let view = self.view;
+        let of_arguments = view.profile.hotlists.iter();
+        let of_arguments = of_arguments.filter(|row| row.parameter.starts_with("arg"));
+        let entries: BTreeSet<usize> = of_arguments.map(|row| row.pc).collect();
+        let callees = Callees::new(view, &entries);
+        let mut found: Vec<Found> = Vec::new();
+        for by_caller in [false, true] {
+            let all = view.values_at(by_caller, |pc| callees.canonical(pc));
+            for values in all.iter().filter(|of| of.caller.is_some() == by_caller) {
+                if !values.is_argument() {
+                    let seen = self.in_code(values).filter(|_| !by_caller);
+                    found.extend(seen.and_then(|seen| self.judge(&seen)));
+                    continue;
+                }
+                let live = callees.live(values.pc);
+                let argument = live.of_parameter(&values.parameter);
+                let Some(argument) = argument.filter(|_| live.known) else {
+                    continue;
+                };
+                let mut values = values.narrowed(argument.bits);
+                values.parameter = live.name(argument);
+                let seen = Seen {
+                    values: &values,
+                    known: Known::AtEntry(argument.register, argument.bits),
+                    argument: Some(argument.index),
+                };
+                // What holds for all calls needs no word for each site.
+                let is_told = by_caller
+                    && found.iter().any(|of| {
+                        of.pc == values.pc && of.parameter == values.parameter && of.site.is_none()
+                    });
+                if !is_told {
+                    found.extend(self.judge(&seen));
+                }
+            }
+        }
+        found
+    }
+
+    /// What a register or memory has within a function, if it is worth a look: what a load brings,
+    /// or what is divided by.
+    fn in_code<'s>(&mut self, values: &'s Values) -> Option<Seen<'s>> {
+        let view = self.view;
+        let pc = view.profile.pcs.get(values.pc)?;
+        let function = view.symbols.function_of(values.pc)?;
+        if self.under(function, None).cycles < self.least {
+            return None;
+        }
+        let instruction = *self.code(function)?.at(pc.address)?;
+        let seen = |known| {
+            Some(Seen {
+                values,
+                known,
+                argument: None,
+            })
+        };
+        if values.parameter == "load" {
+            return seen(Known::InMemory(pc.address));
+        }
+        let register = written(&instruction, &values.parameter)?;
+        let is_wanted = reads_memory(&instruction) || self.code(function)?.divides_by(register);
+        is_wanted.then(|| seen(Known::After(pc.address, register)))?
+    }
+
+    /// The code of a function.
+    fn code(&mut self, function: FunctionId) -> Option<&Code> {
+        let view = self.view;
+        let read = || {
+            let own = view.symbols.function(function)?;
+            if view.symbols.mode(own.image) != Mode::Long {
+                return None;
+            }
+            let lines = lines(view, function);
+            let start = own.start?;
+            if lines.first()?.address != start {
+                return None;
+            }
+            let (image, pcs) = (own.image, &view.profile.pcs);
+            let calls = view.profile.calls.iter();
+            let inside = calls.filter(|row| view.symbols.function_of(row.site) == Some(function));
+            let entered = inside.filter_map(|row| {
+                let to = pcs.get(row.callee?)?;
+                let is_inside = view.symbols.function_of(row.callee?) == Some(function);
+                (is_inside && to.image == image && to.address != start).then_some(to.address)
+            });
+            Code::new(&lines, &entered.collect())
+        };
+        self.codes.entry(function).or_insert_with(read).as_ref()
+    }
+
+    /// What the most frequent value decides, if that is worth a hint.
+    fn judge(&mut self, seen: &Seen<'_>) -> Option<Found> {
+        let view = self.view;
+        let values = seen.values;
+        let share = values.shares.first()?;
+        if share.percent < self.share
+            || values.samples() < view.min_samples
+            || !is_supported(values, share)
+        {
+            return None;
+        }
+        let class = values.class();
+        let value = class.mask(share.value);
+        let text = class.text(share.value);
+        if is_address(value, &text) {
+            return None;
+        }
+        let function = view.symbols.function_of(values.pc)?;
+        let pc = view.profile.pcs.get(values.pc)?;
+        if let Known::AtEntry(..) = seen.known
+            && view.symbols.function(function)?.start != Some(pc.address)
+        {
+            return None;
+        }
+        let site = values.caller;
+        let under = self.under(function, site);
+        if under.cycles * share.percent / 100.0 < self.least {
+            return None;
+        }
+        let pcs = view.pcs_of(function);
+        let code = self.code(function)?;
+        let folded = code.folded(seen.known, value)?;
+        let mut parts: BTreeMap<u64, f64> = BTreeMap::new();
+        for at in &folded.divisions {
+            // A processor that divides is interrupted behind the division.
+            for place in [Some(*at), code.behind(*at)].into_iter().flatten() {
+                parts.insert(place, DIVISION);
+            }
+        }
+        for at in &folded.constant {
+            parts.insert(*at, 1.0);
+        }
+        let rests = folded.divisions.iter().copied();
+        let rests: BTreeSet<u64> = rests.filter(|at| code.takes_rest(*at)).collect();
+        let behind: BTreeMap<u64, u64> = folded
+            .divisions
+            .iter()
+            .filter_map(|at| Some((code.behind(*at)?, *at)))
+            .collect();
+        let (mut cycles, mut samples, mut of_divisions) = (0.0, 0, 0.0);
+        let mut hottest: Option<(f64, u64)> = None;
+        for (at, part) in &parts {
+            let heat = pcs
+                .get(at)
+                .map(|pc| self.heat(*pc, site))
+                .unwrap_or_default();
+            cycles += heat.cycles * part;
+            samples += heat.samples;
+            let division = folded.divisions.get(at).or_else(|| behind.get(at)).copied();
+            if let Some(division) = division {
+                of_divisions += heat.cycles * part;
+                if hottest.is_none_or(|(most, _)| heat.cycles > most) {
+                    hottest = Some((heat.cycles, division));
+                }
+            }
+        }
+        let division = hottest.map(|(_, at)| at);
+        let division = division.filter(|_| of_divisions * 2.0 >= cycles);
+        let kind = match (division, seen.known) {
+            (Some(at), _) if rests.contains(&at) => Kind::Modulus,
+            (Some(_), _) => Kind::Divisor,
+            (None, Known::AtEntry(..)) => Kind::ConstantArgument,
+            (None, _) => Kind::SemiInvariantLoad,
+        };
+        (cycles > 0.0).then(|| Found {
+            kind,
+            pc: values.pc,
+            shown: division,
+            site,
+            function: Some(function),
+            callee: None,
+            parameter: values.parameter.clone(),
+            argument: seen.argument,
+            value: number(value, text),
+            base: values.base,
+            samples: values.samples(),
+            share: [share.percent, share.low, share.high],
+            under: under.cycles,
+            folded: cycles,
+            folded_samples: samples,
+            constant: folded.constant,
+            divisions: folded.divisions,
+            places: parts.into_keys().collect(),
+        })
+    }
+}
+
+/// The instruction at a PC.
+fn instruction(view: &View<'_>, pc: usize) -> Option<Instruction> {
+    let pc = view.profile.pcs.get(pc)?;
+    let bytes = match pc.bytes.as_deref() {
+        Some(bytes) => bytes,
+        None => view.symbols.elf(pc.image)?.few_bytes(pc.address)?,
+    };
+    decode(bytes, pc.address)
+}
+
+/// The general register of this name, if it is what an instruction writes.
+fn written(instruction: &Instruction, parameter: &str) -> Option<Register> {
+    let is_it = instruction.op_count() > 0
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register().is_gpr()
+        && register_name(instruction.op0_register()) == parameter
+        && !transfers_control(instruction);
+    is_it.then(|| instruction.op0_register())
+}
+
+/// Whether an instruction does nothing but load its register: not from the stack's top, where
+/// registers are saved.
+fn reads_memory(instruction: &Instruction) -> bool {
+    let mut factory = iced_x86::InstructionInfoFactory::new();
+    factory.info(instruction).op0_access() == OpAccess::Write
+        && instruction.op_count() == 2
+        && instruction.op1_kind() == OpKind::Memory
+        && instruction.memory_base().full_register() != Register::RSP
+        && !only_computes_address(instruction)
+}
+
+/// Whether a value looks like an address, which differs from run to run.
+fn is_address(value: u64, text: &str) -> bool {
+    value > u64::from(u32::MAX) && !text.starts_with('-')
+}
+
+/// A value as the source would have it.
+fn number(value: u64, text: String) -> String {
+    const SMALL: u64 = 1 << 16;
+    match value < SMALL {
+        true => value.to_string(),
+        false => text,
+    }
+}

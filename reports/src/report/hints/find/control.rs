@@ -1,0 +1,196 @@
+//! Opportunities at calls and branches: sizes of copies, targets, directions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hotlist::weighted_interval;
+use iced_x86::Instruction;
+
+use super::{Found, Search, instruction};
+use crate::code::direct_target;
+use crate::report::hints::patch::Kind;
+use crate::report::{copies, is_supported, targets};
+use crate::view::{Base, View};
+
+/// The part of a branch's time that it does not take where it is not taken.
+const BRANCH: f64 = 0.25;
+/// The least share of a branch's direction that is worth a word, in percent.
+const DIRECTION: f64 = 95.0;
+/// Functions that compilers write out where they know the size.
+const COPIES: [&str; 6] = ["bcmp", "memcmp", "memcpy", "memmove", "mempcpy", "memset"];
+/// Longer copies stay calls, whatever is known of their sizes.
+const LONGEST_COPY: u64 = 128;
+
+/// Times that windows came by, what they weigh, and the sum of the squares of that.
+type Sum = (u64, f64, Option<f64>);
+
+impl Search<'_, '_> {
+    /// Sizes of small copies.
+    pub(super) fn copies(&self) -> Vec<Found> {
+        let view = self.view;
+        let rows = copies::rows(view).into_iter();
+        let found = rows.filter_map(|row| {
+            let site = row.site?;
+            let copies::Profile(values) = row.sizes.first()?;
+            let share = values.shares.first()?;
+            let size = values.class().mask(share.value);
+            let fits = share.percent >= self.share
+                && is_supported(values, share)
+                && values.samples() >= view.min_samples
+                && size <= LONGEST_COPY
+                && COPIES.contains(&row.function);
+            fits.then(|| Found {
+                kind: Kind::CopySize,
+                pc: site,
+                shown: None,
+                site: None,
+                function: view.symbols.function_of(site),
+                callee: Some(row.function.to_owned()),
+                parameter: format!("size of {}", row.function),
+                argument: None,
+                value: size.to_string(),
+                base: values.base,
+                samples: values.samples(),
+                share: [share.percent, share.low, share.high],
+                under: row.heat.cycles,
+                folded: row.heat.cycles,
+                folded_samples: row.heat.samples,
+                constant: BTreeSet::new(),
+                divisions: BTreeSet::new(),
+                places: BTreeSet::new(),
+            })
+        });
+        found.collect()
+    }
+
+    /// Indirect calls that mostly go to one place: what the call takes itself, and where it lands.
+    pub(super) fn targets(&self) -> Vec<Found> {
+        let view = self.view;
+        let mut sites: BTreeMap<usize, BTreeMap<Option<usize>, Sum>> = BTreeMap::new();
+        for row in &view.profile.calls {
+            if view.wants(row.site) && targets::kind(view, row.site) == Some("call") {
+                let callees = sites.entry(row.site).or_default();
+                let sum = callees.entry(row.callee).or_insert((0, 0.0, Some(0.0)));
+                sum.0 = sum.0.saturating_add(row.calls);
+                sum.1 += row.weight;
+                sum.2 = sum.2.zip(row.squares).map(|(sum, more)| sum + more);
+            }
+        }
+        let mut found = Vec::new();
+        for (site, callees) in sites {
+            let told = || {
+                callees
+                    .iter()
+                    .filter_map(|(callee, sum)| Some(((*callee)?, *sum)))
+            };
+            let known: f64 = told().map(|(_, (_, weight, _))| weight).sum();
+            let samples = told().fold(0_u64, |all, (_, (times, ..))| all.saturating_add(times));
+            let unknown = callees.get(&None).map_or(0.0, |(_, weight, _)| *weight);
+            let most = told().max_by(|(_, a), (_, b)| a.1.total_cmp(&b.1));
+            let Some((callee, (_, weight, _))) = most.filter(|_| known > 0.0) else {
+                continue;
+            };
+            let roots = told().map(|(_, (.., squares))| squares.map(f64::sqrt));
+            let squares = roots.sum::<Option<f64>>().map(|root| root * root);
+            let interval = |squares| weighted_interval(weight, known, squares, known + unknown);
+            let (low, high) = squares.map_or((0.0, 100.0), interval);
+            let percent = 100.0 * weight / known;
+            let is_import = is_import(view, site, callee);
+            if percent < self.share || samples < view.min_samples || is_import {
+                continue;
+            }
+            let mut heat = self.heat(site, None);
+            heat.add(self.heat(callee, Some(site)));
+            let function = view.symbols.function_of(callee);
+            let under = function.map(|function| self.under(function, Some(site)));
+            let mut under = under.unwrap_or_default();
+            under.add(self.heat(site, None));
+            found.push(Found {
+                kind: Kind::IndirectTarget,
+                pc: site,
+                shown: None,
+                site: None,
+                function: view.symbols.function_of(site),
+                callee: None,
+                parameter: "target".to_owned(),
+                argument: None,
+                value: view.symbols.name_of_entry(callee),
+                base: Base::Windows,
+                samples,
+                share: [percent, low, high],
+                under: under.cycles,
+                folded: heat.cycles,
+                folded_samples: heat.samples,
+                constant: BTreeSet::new(),
+                divisions: BTreeSet::new(),
+                places: BTreeSet::new(),
+            });
+        }
+        found
+    }
+
+    /// Branches ahead that are nearly always taken: in another layout they would not be.
+    pub(super) fn branches(&self) -> Vec<Found> {
+        let view = self.view;
+        let mut sums: BTreeMap<usize, ([f64; 3], u64, Option<f64>)> = BTreeMap::new();
+        for row in view
+            .profile
+            .branches
+            .iter()
+            .filter(|row| view.wants(row.pc))
+        {
+            let sum = sums.entry(row.pc).or_insert(([0.0; 3], 0, Some(0.0)));
+            for (sum, weight) in sum.0.iter_mut().zip(row.weights) {
+                *sum += weight;
+            }
+            sum.1 = sum
+                .1
+                .saturating_add(row.taken)
+                .saturating_add(row.not_taken);
+            sum.2 = sum.2.zip(row.squares).map(|(sum, more)| sum + more);
+        }
+        let found = sums
+            .into_iter()
+            .filter_map(|(pc, ([taken, not, unknown], times, squares))| {
+                let known = taken + not;
+                let percent = 100.0 * taken / known;
+                if known <= 0.0 || percent < DIRECTION || times < view.min_samples {
+                    return None;
+                }
+                let instruction = instruction(view, pc)?;
+                direct_target(&instruction).filter(|target| *target > instruction.ip())?;
+                let interval = |squares| weighted_interval(taken, known, squares, known + unknown);
+                let (low, high) = squares.map_or((0.0, 100.0), interval);
+                let heat = self.heat(pc, None);
+                let function = view.symbols.function_of(pc);
+                Some(Found {
+                    kind: Kind::PredictableBranch,
+                    pc,
+                    shown: None,
+                    site: None,
+                    under: function.map_or(0.0, |function| self.under(function, None).cycles),
+                    function,
+                    callee: None,
+                    parameter: "branch".to_owned(),
+                    argument: None,
+                    value: "taken".to_owned(),
+                    base: Base::Windows,
+                    samples: times,
+                    share: [percent, low, high],
+                    folded: heat.cycles * BRANCH,
+                    folded_samples: heat.samples,
+                    constant: BTreeSet::new(),
+                    divisions: BTreeSet::new(),
+                    places: BTreeSet::new(),
+                })
+            });
+        found.collect()
+    }
+}
+
+/// Whether a call goes through a word that the dynamic linker fills: that has one target, which the
+/// source names.
+fn is_import(view: &View<'_>, site: usize, callee: usize) -> bool {
+    let image = |pc: usize| view.profile.pcs.get(pc).map(|pc| pc.image);
+    let is_fixed = |one: Instruction| one.is_ip_rel_memory_operand();
+    image(site) != image(callee) && instruction(view, site).is_some_and(is_fixed)
+}

@@ -1,0 +1,331 @@
+//! `vcpi hints` on a made-up profile of code whose values are known, and `--verify`.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use profiledb::{
+    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, Subject,
+    SubjectId, Writer,
+};
+use serde_json::Value;
+
+/// The instructions, by address.
+const CODE: [(u64, &[u8]); 17] = [
+    // rest: mov eax,edi; xor edx,edx; div esi; mov eax,edx; ret
+    (0x1000, &[0x89, 0xf8]),
+    (0x1002, &[0x31, 0xd2]),
+    (0x1004, &[0xf7, 0xf6]),
+    (0x1006, &[0x89, 0xd0]),
+    (0x1008, &[0xc3]),
+    // cold: cmp edi,4; jne +2; add eax,edi; ret
+    (0x1010, &[0x83, 0xff, 4]),
+    (0x1013, &[0x75, 2]),
+    (0x1015, &[0x01, 0xf8]),
+    (0x1017, &[0xc3]),
+    // scan: mov ecx,[rdi]; test ecx,ecx; je +2; add eax,ecx; ret
+    (0x1020, &[0x8b, 0x0f]),
+    (0x1022, &[0x85, 0xc9]),
+    (0x1024, &[0x74, 2]),
+    (0x1026, &[0x01, 0xc8]),
+    (0x1028, &[0xc3]),
+    // main: call rest; call rax; ret
+    (0x1030, &[0xe8, 0xcb, 0xff, 0xff, 0xff]),
+    (0x1035, &[0xff, 0xd0]),
+    (0x1037, &[0xc3]),
+];
+
+/// An image of one executable segment.
+fn image() -> Vec<u8> {
+    let mut code = vec![0xcc; 0x40];
+    for (address, bytes) in CODE {
+        let at = usize::try_from(address - 0x1000).expect("small");
+        code[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    let size = code.len() as u64;
+    let mut image = b"\x7fELF\x02\x01\x01".to_vec();
+    image.resize(16, 0);
+    for half in [3_u16, 62] {
+        image.extend(half.to_le_bytes());
+    }
+    image.extend(1_u32.to_le_bytes());
+    for word in [0x1000_u64, 64, 0] {
+        image.extend(word.to_le_bytes());
+    }
+    image.extend(0_u32.to_le_bytes());
+    for half in [64_u16, 56, 1, 64, 0, 0] {
+        image.extend(half.to_le_bytes());
+    }
+    for word in [1_u32, 5] {
+        image.extend(word.to_le_bytes());
+    }
+    for word in [120, 0x1000, 0x1000, size, size, 1] {
+        image.extend(word.to_le_bytes());
+    }
+    image.extend(code);
+    image
+}
+
+struct Rows<'w> {
+    flush: Flush<'w>,
+    image: ImageId,
+    process: ProcessId,
+    subject: SubjectId,
+}
+
+impl<'w> Rows<'w> {
+    fn new(mut flush: Flush<'w>, path: &Path) -> Rows<'w> {
+        let path = path.to_str().expect("is UTF-8").to_owned();
+        let image = Image {
+            kind: ImageKind::File,
+            identity: path.clone(),
+            path,
+            build_id: None,
+        };
+        let process = Process {
+            pid: 100,
+            started: 7,
+            execs: 0,
+            comm: "prog".into(),
+        };
+        Rows {
+            image: flush.image(&image).expect("image"),
+            process: flush.process(&process).expect("process"),
+            subject: flush.subject(&Subject::default()).expect("subject"),
+            flush,
+        }
+    }
+
+    fn pc(&mut self, address: u64) -> PcId {
+        let bytes = CODE.iter().find(|(of, _)| *of == address);
+        let bytes = bytes.map(|(_, bytes)| *bytes);
+        self.flush.pc(self.image, address, bytes).expect("pc")
+    }
+
+    fn cycles(&mut self, address: u64, samples: u64) {
+        let pc = self.pc(address);
+        self.flush
+            .cycles(
+                self.process,
+                self.subject,
+                pc,
+                None,
+                samples,
+                samples * 1000,
+            )
+            .expect("cycles");
+    }
+
+    fn values(&mut self, address: u64, parameter: &str, value: u64, [times, others]: [u64; 2]) {
+        let pc = self.pc(address);
+        let mut list = hotlist::Hotlist::new(&hotlist::Config::default());
+        let mut coins = hotlist::Generator::new(1);
+        for time in 0..times + others {
+            let value = if time < times { value } else { 1000 + time % 3 };
+            list.update(value, time, &mut coins);
+        }
+        self.flush
+            .hotlist(&NewHotlist {
+                process: self.process,
+                subject: self.subject,
+                pc,
+                caller: None,
+                parameter,
+                reached: (times + others) as f64,
+                unknown: 0.0,
+                windows: times + others,
+                even: None,
+                list: hotlist::Estimates::from(&list),
+            })
+            .expect("hotlist");
+    }
+
+    /// Of the time a half is behind the division, whose divisor is 7 in 95 of 100 calls. The
+    /// argument of `cold` is always 4, and that function takes nearly no time.
+    fn write(mut self) {
+        for (address, size, name) in [
+            (0x1000, 9, "rest"),
+            (0x1010, 8, "cold"),
+            (0x1020, 9, "scan"),
+            (0x1030, 8, "main"),
+        ] {
+            self.flush
+                .symbol(self.image, address, size, name)
+                .expect("symbol");
+        }
+        for (address, samples) in [
+            (0x1000, 100),
+            (0x1004, 20),
+            (0x1006, 480),
+            (0x1010, 1),
+            (0x1020, 200),
+            (0x1022, 40),
+            (0x1024, 30),
+            (0x1037, 129),
+        ] {
+            self.cycles(address, samples);
+        }
+        self.values(0x1000, "arg0", 3, [20, 180]);
+        self.values(0x1000, "arg1", 7, [190, 10]);
+        self.values(0x1010, "arg0", 4, [200, 0]);
+        self.values(0x1020, "ecx", 1, [180, 20]);
+        // What differs from run to run is no case for the source.
+        self.values(0x1020, "arg0", 0x7ffc_0000_1000, [200, 0]);
+        let (site, callee) = (self.pc(0x1035), self.pc(0x1020));
+        self.flush
+            .call(self.process, self.subject, site, Some(callee), 100)
+            .expect("call");
+        self.flush.commit().expect("commits");
+    }
+}
+
+/// A folder with the image and its profile.
+fn fixture() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("prog");
+    std::fs::write(&path, image()).expect("image is written");
+    let epoch = Epoch {
+        started: 0,
+        ended: None,
+        host: "host".into(),
+        kernel: "6.12.0".into(),
+        command: "prog".into(),
+        engine: "bpf".into(),
+        clock: "cpu-clock".into(),
+        unit: "ns".into(),
+        cycles_per_unit: 1.0,
+        period: 1_000_000,
+        window: 16,
+        settings: "{}".into(),
+    };
+    let database = dir.path().join("vcpi.db");
+    let mut writer = Writer::create_epoch(&database, &epoch).expect("creates");
+    let flush = writer.begin(0, 1_000_000_000).expect("begins");
+    Rows::new(flush, &path).write();
+    writer.end_epoch(1_000_000_000).expect("ends");
+    writer.close().expect("closes");
+    dir
+}
+
+fn run(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vcpi"))
+        .args(args)
+        .current_dir(dir)
+        .output()
+        .expect("vcpi runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn hints(args: &[&str]) -> Vec<Value> {
+    let dir = fixture();
+    let output = run(dir.path(), &[&["hints", "--format", "json"], args].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("reports are JSON")
+}
+
+/// The divisor that is nearly always 7 comes first, with the time behind the division as what it
+/// decides; what is always the same where no time goes is not listed, and no address is.
+#[test]
+fn divisor_comes_first() {
+    let hints = hints(&[]);
+    let first = hints.first().expect("there are hints");
+    for (name, expected) in [
+        ("kind", "modulus"),
+        ("function", "rest"),
+        ("parameter", "arg1"),
+        ("value", "7"),
+        ("address", "0x1004"),
+    ] {
+        assert_eq!(first[name], expected, "{first}");
+    }
+    assert_eq!(first["divisions"], serde_json::json!(["0x1004"]));
+    assert!((first["share"].as_f64().expect("a share") - 95.0).abs() < 0.1);
+    // 95 % of a quarter of the 500 samples at the division and behind it, of 1000.
+    let predicted = first["predicted_percent"].as_f64().expect("a number");
+    assert!((predicted - 11.88).abs() < 0.1, "{first}");
+    assert!(first["predicted_low"].as_f64() < Some(predicted));
+    assert!(first["predicted_high"].as_f64() > Some(predicted));
+    assert_eq!(
+        first["patch"][0],
+        "__builtin_expect(d == 7, 1) ? x % 7 : x % d"
+    );
+    assert!(
+        hints.iter().all(|hint| hint["function"] != "cold"),
+        "{hints:?}"
+    );
+    let address = |hint: &Value| {
+        hint["value"]
+            .as_str()
+            .is_some_and(|value| value.contains("7ffc"))
+    };
+    assert!(!hints.iter().any(address));
+}
+
+/// A load that brings one value nine times in ten decides the test and the branch behind it, and
+/// not itself; its argument and target are hints of their own.
+#[test]
+fn loads_and_targets() {
+    let hints = hints(&[]);
+    let of = |kind: &str| hints.iter().find(|hint| hint["kind"] == kind);
+    let load = of("semi_invariant_load").expect("it is listed");
+    assert_eq!(load["constant"], serde_json::json!(["0x1022", "0x1024"]));
+    assert_eq!(
+        (&load["parameter"], &load["value"]),
+        (&"ecx".into(), &"1".into())
+    );
+    let predicted = load["predicted_percent"].as_f64().expect("a number");
+    assert!((predicted - 6.3).abs() < 0.1, "{load}");
+    assert!(of("indirect_target").is_none(), "no time is at that call");
+}
+
+/// Hints say that they are predictions, and no word of theirs claims a saving that was measured.
+#[test]
+fn predictions_are_called_so() {
+    let dir = fixture();
+    let output = run(dir.path(), &["hints", "-n", "1"]);
+    let out = text(&output.stdout);
+    assert!(
+        out.contains("11.88% predicted") && out.contains("modulus"),
+        "{out}"
+    );
+    assert!(
+        !out.contains("saves") && !out.contains("measured: B"),
+        "{out}"
+    );
+    assert!(text(&output.stderr).contains("left out (--lines)"));
+    let none = run(dir.path(), &["hints", "--saving", "60"]);
+    assert_eq!(none.status.code(), Some(1));
+}
+
+/// `--verify` needs no profile. It tells a difference with an interval, or that there is none, and
+/// what failed.
+#[test]
+fn verification() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let count = |to: u32| format!("i=0; while [ $i -lt {to} ]; do i=$((i+1)); done");
+    let (slow, fast) = (count(60_000), count(6_000));
+    let verify = |a: &str, b: &str| {
+        let args = [
+            "hints", "--verify", a, b, "--rounds", "5", "--format", "json",
+        ];
+        run(dir.path(), &args)
+    };
+    let output = verify(&slow, &fast);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let trial: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&trial["differs"], &trial["rounds"]),
+        (&true.into(), &5.into())
+    );
+    assert!(trial["saving_low"].as_f64() > Some(0.0), "{trial}");
+    let output = verify("true", "exit 7");
+    assert_eq!(output.status.code(), Some(5));
+    assert!(text(&output.stderr).contains("exit 7"));
+    let too_few = run(
+        dir.path(),
+        &["hints", "--verify", "true", "true", "--rounds", "2"],
+    );
+    assert_eq!(too_few.status.code(), Some(2));
+}

@@ -1,0 +1,146 @@
+//! `vcpi pgo`: the plain commands that it stands for, and what is missing for them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs `vcpi pgo` in a folder, with these folders to find programs in.
+fn pgo(dir: &Path, path: &str, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vcpi"))
+        .arg("pgo")
+        .args(args)
+        .current_dir(dir)
+        .env("PATH", path)
+        .env_remove("RUSTFLAGS")
+        .output()
+        .expect("vcpi runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The commands that a dry run prints, with the places of this test taken out.
+fn dry(args: &[&str]) -> Vec<String> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = dir.path().canonicalize().expect("it is there");
+    let output = pgo(&dir, "/nowhere", args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout).replace(dir.to_str().expect("is UTF-8"), "/here");
+    out.lines()
+        .map(|line| line.replace(env!("CARGO_BIN_EXE_vcpi"), "vcpi"))
+        .collect()
+}
+
+/// A build with a profile is an export, llvm-profgen, and the build itself with clang's flags.
+#[test]
+fn build_is_three_commands() {
+    let args = [
+        "build",
+        "--dry-run",
+        "-i",
+        "lua.db",
+        "--image",
+        "./lua",
+        "--",
+        "make",
+        "-j2",
+    ];
+    let flags = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names \
+                 -fprofile-sample-use=/here/lua.prof";
+    assert_eq!(
+        dry(&args),
+        [
+            "vcpi export profgen -i lua.db --image ./lua -o /here/lua.profgen".to_owned(),
+            "llvm-profgen --unsymbolized-profile=/here/lua.profgen --binary=./lua --use-offset=0 \
+             --format=text --output=/here/lua.prof"
+                .to_owned(),
+            format!("make -j2 'CC=clang {flags}' 'CXX=clang++ {flags}'"),
+        ]
+    );
+}
+
+/// Without a program, a build is one to be recorded.
+#[test]
+fn first_build() {
+    let commands = dry(&["build", "--dry-run", "--", "cargo", "build", "--release"]);
+    assert_eq!(
+        commands,
+        [
+            "RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Cdebuginfo=1 -Zdebug-info-for-profiling' \
+          cargo build --release"
+        ]
+    );
+}
+
+/// A new layout is an export, perf2bolt and llvm-bolt; a recording is `vcpid record`.
+#[test]
+fn other_steps() {
+    let commands = dry(&["bolt", "--dry-run", "-i", "lua.db", "./lua"]);
+    assert_eq!(
+        commands[0],
+        "vcpi export bolt -i lua.db --image ./lua -o /here/lua.preagg"
+    );
+    assert_eq!(
+        commands[1],
+        "perf2bolt ./lua --pa -p /here/lua.preagg -o /here/lua.fdata"
+    );
+    assert!(commands[2].starts_with("llvm-bolt ./lua -o ./lua.bolt -data /here/lua.fdata "));
+    let commands = dry(&[
+        "record",
+        "--dry-run",
+        "-o",
+        "x.db",
+        "--",
+        "./lua",
+        "--a",
+        "b c",
+    ]);
+    let [command] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    assert!(
+        command.ends_with("vcpid record -o x.db --rate 1000 -- ./lua --a 'b c'"),
+        "{command}"
+    );
+}
+
+/// Missing programs are named with their packages before anything runs.
+#[test]
+fn missing_programs() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let output = pgo(
+        dir.path(),
+        "/nowhere",
+        &["build", "--image", "p", "--", "make"],
+    );
+    assert_eq!(output.status.code(), Some(5));
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("clang (Debian: clang-22), llvm-profgen (Debian: llvm-22)"),
+        "{errors}"
+    );
+    assert!(!errors.contains("$ "), "{errors}");
+}
+
+/// Two builds are compared on what they are told; that they print other things is said.
+#[test]
+fn compare() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let args = [
+        "compare",
+        "/bin/echo",
+        "/bin/true",
+        "--rounds",
+        "5",
+        "--",
+        "word",
+    ];
+    let output = pgo(dir.path(), "/usr/bin:/bin", &args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(errors.contains("$ /bin/echo word"), "{errors}");
+    assert!(
+        out.contains("5 rounds in turn") && out.contains("printed differs"),
+        "{out}"
+    );
+}

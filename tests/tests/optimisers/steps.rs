@@ -1,0 +1,123 @@
+//! From recordings to faster programs by the program's own commands: `vcpi pgo`, `vcpi hints`.
+
+use std::process::Output;
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+use vcpi_tests::programs::{Programs, root};
+
+use crate::common::{ensure, text};
+use crate::trial::{TestResult, done};
+use crate::{FEW_ROUNDS, Recorded, found, recorded, skipped};
+
+/// Rounds of `fixtures/special.c`: some seconds.
+const ROUNDS: &str = "15000";
+
+fn vcpi(of: &Recorded, args: &[&str]) -> Result<Output, Failed> {
+    let output = of.command(&of.programs.vcpi).args(args).output()?;
+    ensure(output.status.success(), || {
+        format!("{args:?}: {}", text(&output))
+    })?;
+    Ok(output)
+}
+
+fn json(output: &Output) -> Result<Value, Failed> {
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// One command exports, has llvm-profgen read that, and builds; another one lays out anew. Both
+/// print what they run, and what they build does the same as before.
+pub(crate) fn pgo() -> TestResult {
+    let Some(recorded) = recorded()? else {
+        return skipped();
+    };
+    let source = root().join("tests/fixtures/optimised.c");
+    let linker = found(&crate::tool("ld.lld")).unwrap_or_default();
+    let build = format!(
+        "$CC -O2 -fno-pie -no-pie --ld-path={} -o steps {}",
+        linker.display(),
+        source.display()
+    );
+    let words = [
+        "pgo", "build", "-i", "opt.db", "--image", "./opt", "--", "sh", "-c", &build,
+    ];
+    let said = text(&vcpi(recorded, &words)?);
+    for command in ["export profgen", "llvm-profgen-", "-fprofile-sample-use="] {
+        let printed = |line: &str| line.starts_with("vcpi: $ ") && line.contains(command);
+        ensure(said.lines().any(printed), || said.clone())?;
+    }
+    let words = ["pgo", "bolt", "-i", "opt.db", "./opt", "-o", "stepped"];
+    vcpi(recorded, &words)?;
+    for name in ["steps", "stepped"] {
+        ensure(recorded.result(name)? == recorded.result("opt")?, || {
+            format!("{name} prints something else")
+        })?;
+    }
+    let words = [
+        "pgo", "compare", "--rounds", "5", "--format", "json", "./opt", "./steps", "--", FEW_ROUNDS,
+    ];
+    let trial = json(&vcpi(recorded, &words)?)?;
+    ensure(trial["same_output"] == true && trial["rounds"] == 5, || {
+        trial.to_string()
+    })?;
+    done()
+}
+
+/// The value that decides where the time goes comes first, with a saving that is predicted, and by
+/// the name that the source has for it. What is as constant where no time goes is not listed.
+pub(crate) fn hints() -> TestResult {
+    let of = Recorded {
+        folder: tempfile::tempdir()?,
+        programs: Programs::find().map_err(|error| format!("{error:#}"))?,
+    };
+    let source = root()
+        .join("tests/fixtures/special.c")
+        .display()
+        .to_string();
+    let flags = ["-O2", "-g", "-Wl,--build-id", &source];
+    of.run("gcc", &[&flags[..], &["-o", "plain"]].concat())?;
+    of.run(
+        "gcc",
+        &[&flags[..], &["-o", "patched", "-DPATCHED"]].concat(),
+    )?;
+    let words = [
+        "record", "-o", "hints.db", "--rate", "2000", "--", "./plain", ROUNDS,
+    ];
+    of.run(&of.programs.vcpid, &words)?;
+    let hints = json(&vcpi(
+        &of,
+        &["hints", "-i", "hints.db", "--format", "json"],
+    )?)?;
+    let first = &hints[0];
+    let kinds = ["divisor", "modulus"];
+    let is_right = kinds.iter().any(|kind| first["kind"] == *kind)
+        && first["function"] == "digits"
+        && first["variable"] == "base"
+        && first["value"] == "7"
+        && first["share"].as_f64() >= Some(80.0)
+        && first["predicted_percent"].as_f64() > Some(1.0);
+    ensure(is_right, || hints.to_string())?;
+    let rows = hints.as_array().map(Vec::as_slice).unwrap_or_default();
+    ensure(rows.iter().all(|row| row["function"] != "rare"), || {
+        hints.to_string()
+    })?;
+    let words = [
+        "hints",
+        "--verify",
+        "./plain 300",
+        "./patched 300",
+        "--rounds",
+        "5",
+        "--format",
+        "json",
+    ];
+    let trial = json(&vcpi(&of, &words)?)?;
+    ensure(trial["same_output"] == true && trial["rounds"] == 5, || {
+        trial.to_string()
+    })?;
+    println!(
+        "{}: {}",
+        first["predicted_percent"], trial["saving_percent"]
+    );
+    done()
+}
