@@ -205,6 +205,9 @@ impl Session {
                 let learned = met - std::mem::replace(&mut self.met, met);
                 let handed = std::mem::take(&mut self.handed);
                 self.nap = self.nap.next(woken, handed, learned);
+                if let Some(age) = self.collector.youngest_asked() {
+                    self.nap.shorten(age);
+                }
                 if hurries {
                     (self.catching_up, self.next_look) = (CatchingUp::Done, woken);
                 }

@@ -230,6 +230,12 @@ impl Loadmap {
         self.processes.get_mut(&pid)
     }
 
+    /// When the youngest program was met whose mappings the kernel was asked for since the last
+    /// call.
+    pub(crate) fn take_youngest_asked(&self) -> Option<u64> {
+        self.rooms.looks.take_youngest()
+    }
+
     /// The process with this pid, and who is asked about it.
     pub(crate) fn get_and_host(&mut self, pid: Pid) -> Option<(&mut Process, &mut Host)> {
         let process = self.processes.get_mut(&pid)?;

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sampler::{Pid, Vma};
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,8 @@ pub(crate) struct Vmas {
     pid: Pid,
     /// `/proc/PID/maps`: it stands for the address space that it was opened for.
     maps: Option<File>,
+    /// When the program was met.
+    met: u64,
     /// How often a sample's stack was not found; of a process that is gone nothing can be learned
     /// any more.
     strangers: u8,
@@ -60,6 +64,8 @@ pub(crate) struct Vmas {
 pub(crate) struct LookRooms {
     looks: Room,
     files: Room,
+    /// When the youngest program was met that was looked at since this was asked; 0: none.
+    youngest: Arc<AtomicU64>,
 }
 
 impl LookRooms {
@@ -67,7 +73,15 @@ impl LookRooms {
         Self {
             looks: Room::new(MAX_ALL_KNOWN),
             files: Room::new(MAX_FILES),
+            youngest: Arc::default(),
         }
+    }
+
+    /// When the youngest program was met that was looked at since the last call, in nanoseconds of
+    /// the samples' clock.
+    pub(crate) fn take_youngest(&self) -> Option<u64> {
+        let met = self.youngest.swap(0, Ordering::Relaxed);
+        (met > 0).then_some(met)
     }
 }
 
@@ -89,6 +103,7 @@ impl Vmas {
         Self {
             pid,
             maps: None,
+            met: sampler::clock_now(),
             strangers: 0,
             known: BTreeMap::new(),
             next_reading: 0,
@@ -161,6 +176,7 @@ impl Vmas {
                 opened.inspect(|_| self.rooms.files.take(1))?
             }
         };
+        self.rooms.youngest.fetch_max(self.met, Ordering::Relaxed);
         let look = self.look_in(&file, address);
         match self.rooms.files.is_full() {
             true => self.rooms.files.leave(1),

@@ -10,6 +10,8 @@ mod vectors;
 mod waiting;
 mod windows;
 
+use std::time::Duration;
+
 use hotlist::{Config, Generator};
 use interpreter::{Capture, DecodeCache, Processor, Registers, State, Traces};
 use profiledb::Loss;
@@ -263,6 +265,14 @@ impl Collector {
     /// Processes that the handler was told of so far.
     pub(crate) fn met(&self) -> u64 {
         self.told.as_ref().map_or(0, Told::met)
+    }
+
+    /// How long the youngest program has been known whose mappings the kernel was asked for since
+    /// the last call. When it ends, nobody can be asked any more.
+    pub(crate) fn youngest_asked(&self) -> Option<Duration> {
+        let met = self.loadmap.take_youngest_asked()?;
+        let age = sampler::clock_now().saturating_sub(met);
+        Some(Duration::from_nanos(age))
     }
 
     /// Empty tables in place of the full ones, which are returned.

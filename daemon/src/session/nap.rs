@@ -16,6 +16,9 @@ const NAPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(40
 const NEWS: [u64; 2] = [2, 8];
 /// While more than one record in so many led to a new process, the next nap is the least.
 const LEARNED: u64 = 20;
+/// While a program is asked about that was met a while ago, a nap is one part of so many of that
+/// while: so much of what is known of its windows can be lost when it ends.
+const AGES: u32 = 16;
 /// The longest time in which nothing but a signal is heard meanwhile. Where there was so much news,
 /// it is the least nap.
 const DOZE: Duration = Duration::from_millis(200);
@@ -66,6 +69,12 @@ impl Nap {
             after_news: self.has_much_news(),
             ..Self::of(begun, length, self.most)
         }
+    }
+
+    /// Makes it shorter if the kernel is asked about a program that has been known for so long.
+    pub(crate) fn shorten(&mut self, age: Duration) {
+        let [least, _] = NAPS;
+        self.length = self.length.min((age / AGES).max(least));
     }
 
     /// Takes notice of records that have come, and of how many of them are news.
@@ -136,6 +145,20 @@ mod tests {
         assert_eq!(next(longest, 5).length, MOST);
         assert_eq!(next(longest, 6).length, least);
         assert_eq!(longest.next(Instant::now(), 0, 0).length, MOST);
+    }
+
+    /// A nap is a small part of the age of a program that is asked about, but not too small.
+    #[test]
+    fn asks_the_young() {
+        let [least, _] = NAPS;
+        let shortened = |age| {
+            let mut nap = Nap::of(Instant::now(), MOST, MOST);
+            nap.shorten(age);
+            nap.length()
+        };
+        assert_eq!(shortened(least), least);
+        assert_eq!(shortened(least * AGES * 2), least * 2);
+        assert_eq!(shortened(MOST * AGES * 2), MOST);
     }
 
     /// A nap is cut short where one record in eight is news, and more where every second is; not
