@@ -191,19 +191,24 @@ fn listings(view: &mut View<'_>, options: &Options) -> Result<Rows<Code>, Failur
     Ok(Rows { rows, more })
 }
 
-/// Leaves out the rarest values of an answer.
-fn shorten(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            for (key, member) in map {
-                match member {
-                    Value::Array(values) if key == "values" => values.truncate(MOST_VALUES),
-                    other => shorten(other),
-                }
-            }
+/// Leaves out of an argument's values the rarest, and those that chance alone may have made. How
+/// many there were is in `distinct`.
+fn shorten(row: &mut Value) {
+    let arguments = row.get_mut("args").and_then(Value::as_array_mut);
+    for argument in arguments.into_iter().flatten() {
+        let Some(argument) = argument.as_object_mut() else {
+            continue;
+        };
+        let Some(Value::Array(values)) = argument.get_mut("values") else {
+            continue;
+        };
+        let distinct = values.len();
+        values.retain(|value| value.get("supported") == Some(&Value::Bool(true)));
+        values.truncate(MOST_VALUES);
+        for value in values.iter_mut().filter_map(Value::as_object_mut) {
+            value.retain(|key, _| !matches!(key.as_str(), "supported" | "estimate"));
         }
-        Value::Array(members) => members.iter_mut().for_each(shorten),
-        _ => {}
+        argument.insert("distinct".to_owned(), Value::from(distinct));
     }
 }
 

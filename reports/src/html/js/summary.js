@@ -65,7 +65,7 @@ function constantArguments() {
     for (const argument of row.args) {
       const [first] = argument.values;
       const known = argument.samples >= 20 && argument.samples * 10 >= argument.reached * 9;
-      if (!known || !first?.supported || first.low < 80) continue;
+      if (!known || !first || first.low < 80) continue;
       const place = `${key(row.function, row.image)}\u0000${argument.register}\u0000${first.value}`;
       if (!row.call_site) overall.set(place, row);
       // What holds for all call sites is said once.

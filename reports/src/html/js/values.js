@@ -13,13 +13,12 @@ function number({ value, float }, bits) {
 
 /** The values of an argument in the form that listings have them. */
 function ofArgument(argument) {
-  const supported = argument.values.filter((one) => one.supported);
   return {
     p: argument.arg === null ? argument.register : `argument ${argument.arg + 1}`,
     register: argument.register,
-    r: argument.reached, u: argument.unknown, d: argument.values.length, t: 1,
+    r: argument.reached, u: argument.unknown, d: argument.distinct, t: 1,
     e: argument.base === "executions",
-    v: supported.map((one) => [number(one, argument.bits), one.percent, one.low, one.high]),
+    v: argument.values.map((one) => [number(one, argument.bits), one.percent, one.low, one.high]),
   };
 }
 
