@@ -1,5 +1,7 @@
 //! What the views of a page show, by clicking and typing.
 
+use serde_json::{Value, json};
+
 use crate::common::Fixture;
 use crate::open;
 
@@ -44,11 +46,11 @@ fn table_of_functions() {
     let fixture = Fixture::new();
     let mut browser = open(&fixture);
     browser.click("nav a", "Functions");
-    let names = "[...document.querySelectorAll('#functions td a')].map((one) => one.textContent)\
+    let names = "[...document.querySelectorAll('#all-functions td a')].map((one) => one.textContent)\
         .join(' ')";
     let first = browser.text(names);
     assert!(first.starts_with("hot "), "{first}");
-    browser.click("#functions th button", "Function");
+    browser.click("#all-functions th button", "Function");
     let sorted = browser.text(names);
     assert!(sorted.starts_with("[libgone.so] copy_page "), "{sorted}");
     let order = "document.querySelector('th[aria-sort]').textContent";
@@ -59,6 +61,25 @@ fn table_of_functions() {
     found.sort();
     assert_eq!(found, ["hot", "hotter"]);
     assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// The functions of the page are those of `vcpi top`, with as many samples, in their order.
+#[test]
+fn functions_of_top() {
+    let fixture = Fixture::new();
+    let mut browser = open(&fixture);
+    browser.go("#functions");
+    let shown = browser.value(
+        "[...document.querySelectorAll('#all-functions tbody tr')].map((row) => \
+         [row.cells[3].textContent, Number(row.cells[2].textContent)])",
+    );
+    let top = fixture.report(&["top", "--format", "json"]);
+    let top: Vec<Value> = serde_json::from_str(&top).expect("reports are JSON");
+    let top: Vec<Value> = top
+        .iter()
+        .map(|row| json!([row["key"], row["samples"]]))
+        .collect();
+    assert_eq!(shown, Value::from(top));
 }
 
 /// The flame graph has the stacks that were kept; a box can be shown alone, by mouse and keyboard.

@@ -83,10 +83,6 @@ function sourceLine(code, file, line) {
   return found?.lines[line - found.first].trim();
 }
 
-function fileName(path) {
-  return path.split("/").pop();
-}
-
 function instructionsOf(one) {
   const heading = el("h2", {}, "Instructions and their values");
   const { code } = one;

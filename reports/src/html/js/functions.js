@@ -1,5 +1,10 @@
 // The table of functions, sorted and searched.
 
+/** The last part of a path. */
+function fileName(path) {
+  return path.split("/").pop() || path;
+}
+
 const chosen = { column: "own", descending: true, word: "" };
 
 const COLUMNS = [
@@ -43,7 +48,7 @@ function showFunctions(main) {
     el("td", { class: "number wide-only" }, share(percent(one.total, data.cycles))),
     el("td", { class: "number wide-only" }, count(one.samples)),
     el("td", { class: "name" }, link(one)),
-    el("td", { class: "name wide-only" }, brief(one.image, 80)));
+    el("td", { class: "name wide-only" }, brief(fileName(one.image), 60)));
   const draw = () => {
     const matches = found();
     COLUMNS.forEach((column, place) => {
@@ -67,7 +72,7 @@ function showFunctions(main) {
     el("h1", { tabindex: "-1" }, "Functions"),
     el("div", { class: "controls" },
       el("div", {}, el("label", { for: "word" }, "Search names and images"), search), summary),
-    scrolling("Functions", el("table", { class: "full", id: "functions" },
+    scrolling("Functions", el("table", { class: "full", id: "all-functions" },
       el("caption", { class: "hidden" }, "Functions; the titles of columns sort"),
       el("thead", {}, el("tr", {}, heads)), body)),
     foot,

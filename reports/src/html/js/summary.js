@@ -19,7 +19,8 @@ function showSummary(main) {
 function tiles(epoch) {
   const hot = functions[0];
   const when = epoch.started ? [epoch.started, epoch.saved ?? epoch.ended] : [];
-  const tile = (title, value, note) => el("div", {}, el("dt", {}, title), el("dd", {}, value),
+  const tile = (title, value, note) => el("div", {}, el("dt", {}, title),
+    el("dd", { class: /^[\d,]+$/.test(value) ? undefined : "text" }, value),
     note && el("dd", { class: "note faint" }, note));
   return el("dl", { class: "tiles" },
     tile("Samples", count(data.samples), `${cycles(data.cycles)} cycles`),

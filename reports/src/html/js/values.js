@@ -83,7 +83,7 @@ function valueChart(of) {
 /** A parameter with its bar and values. Opened, it is a chart. */
 function valueBox(of, most) {
   const title = [el("span", { class: "code" }, `${of.p}${of.q ? "?" : ""}`), valueBar(of),
-    el("span", { class: "code" }, valueWords(of, most)), of.e && el("span", { class: "faint" },
+    el("span", { class: "code words" }, valueWords(of, most)), of.e && el("span", { class: "faint" },
       "of executions"),
     !isMostlyKnown(of) && of.r !== of.u && el("span", { class: "faint" },
       `${share(percent(of.r - of.u, of.r))} known`)];
