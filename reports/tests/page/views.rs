@@ -138,7 +138,7 @@ fn reports() {
         browser.click("details.report > summary", &format!("vcpi {report}"));
     }
     let shown = browser.shown();
-    for text in ["dec ebx", "copy_page", "unknown_branch"] {
+    for text in ["shl rax, 0x30", "fixture[100]", "unknown_branch"] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     assert_eq!(browser.complaints(), [""; 0]);

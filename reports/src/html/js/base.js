@@ -88,7 +88,7 @@ function table(label, columns, rows, kind) {
 }
 
 function scrolling(label, ...children) {
-  return el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label },
+  return el("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": label },
     children);
 }
 
