@@ -133,7 +133,14 @@ fn reports() {
     let mut browser = open(&fixture);
     browser.click("nav a", "Reports");
     for report in [
-        "args", "copies", "targets", "branches", "blks", "top", "status",
+        "args",
+        "copies",
+        "targets",
+        "branches",
+        "blks",
+        "top --by image",
+        "top --by process",
+        "status",
     ] {
         browser.click("details.report > summary", &format!("vcpi {report}"));
     }

@@ -16,17 +16,28 @@ const COLUMNS = [
   { id: "image", title: "Image", kind: "wide-only", of: (one) => one.image },
 ];
 
+/** The functions by a column, the least first; each column is sorted once. */
+const sorted = new Map();
+
+function inOrder(column) {
+  if (!sorted.has(column.id)) {
+    const keys = functions.map(column.of);
+    const order = (a, b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : b - a);
+    sorted.set(column.id, [...keys.keys()].sort(order).map((index) => functions[index]));
+  }
+  return sorted.get(column.id);
+}
+
 /** The functions that match, in the order asked for. */
 function found() {
   const words = chosen.word.toLowerCase().split(/\s+/).filter(Boolean);
-  const matches = words.length === 0 ? [...functions] : functions.filter((one) => {
-    const text = `${one.whole}\n${one.image}`.toLowerCase();
-    return words.every((word) => text.includes(word));
+  const all = inOrder(COLUMNS.find(({ id }) => id === chosen.column));
+  const matches = all.filter((one) => {
+    if (words.length === 0) return true;
+    one.text ??= `${one.whole}\n${one.image}`.toLowerCase();
+    return words.every((word) => one.text.includes(word));
   });
-  const column = COLUMNS.find(({ id }) => id === chosen.column);
-  const sign = chosen.descending ? -1 : 1;
-  const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-  return matches.sort((a, b) => sign * order(column.of(a), column.of(b)) || a.index - b.index);
+  return chosen.descending ? matches.reverse() : matches;
 }
 
 function showFunctions(main) {
@@ -57,7 +68,7 @@ function showFunctions(main) {
       else heads[place].removeAttribute("aria-sort");
     });
     body.replaceChildren();
-    foot.replaceChildren(inSteps(body, matches.length, 100, (place) => row(matches[place])));
+    foot.replaceChildren(inSteps(body, matches.length, 60, (place) => row(matches[place])));
     const own = matches.reduce((sum, one) => sum + one.own, 0);
     fill(summary, `${counted(matches.length, "function")}, `
       + `${share(percent(own, data.cycles))} of the time`);
