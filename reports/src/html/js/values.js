@@ -83,9 +83,9 @@ function valueChart(of) {
 /** A parameter with its bar and values. Opened, it is a chart. */
 function valueBox(of, most) {
   const title = [el("span", { class: "code" }, `${of.p}${of.q ? "?" : ""}`), valueBar(of),
-    el("span", { class: "code words" }, valueWords(of, most)), of.e && el("span", { class: "faint" },
-      "of executions"),
+    of.e && el("span", { class: "faint" }, "of executions"),
     !isMostlyKnown(of) && of.r !== of.u && el("span", { class: "faint" },
-      `${share(percent(of.r - of.u, of.r))} known`)];
+      `${share(percent(of.r - of.u, of.r))} known:`),
+    el("span", { class: "code words" }, valueWords(of, most))];
   return opening({ class: "values" }, title, () => valueChart(of));
 }
