@@ -46,8 +46,8 @@ fn table_of_functions() {
     let fixture = Fixture::new();
     let mut browser = open(&fixture);
     browser.click("nav a", "Functions");
-    let names = "[...document.querySelectorAll('#all-functions td a')].map((one) => one.textContent)\
-        .join(' ')";
+    let names = "[...document.querySelectorAll('#all-functions td a')]\
+        .map((one) => one.textContent).join(' ')";
     let first = browser.text(names);
     assert!(first.starts_with("hot "), "{first}");
     browser.click("#all-functions th button", "Function");
