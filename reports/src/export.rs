@@ -11,7 +11,7 @@ mod firefox;
 mod folded;
 mod gopgo;
 mod otlp;
-mod output;
+pub(crate) mod output;
 pub(crate) mod pprof;
 pub(crate) mod profgen;
 mod program;

@@ -24,6 +24,7 @@ mod epochs;
 mod export;
 mod failure;
 mod guard;
+mod html;
 mod images;
 mod listing;
 mod liveness;

@@ -1,15 +1,19 @@
 //! What an answer looks like to people, before a renderer gives it a form.
 
+use serde::Serialize;
+
 use crate::render::Table;
 
 /// The parts of an answer, in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
 pub(crate) struct Page {
     blocks: Vec<Block>,
 }
 
 /// A part of an answer.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Block {
     /// Lines that belong together.
     Text(String),
@@ -30,6 +34,24 @@ impl Page {
     /// The parts.
     pub(crate) fn blocks(&self) -> &[Block] {
         &self.blocks
+    }
+
+    /// Leaves out the rows and items beyond the first `most`; how many these are.
+    pub(crate) fn keep_first(&mut self, most: usize) -> usize {
+        let (mut items, mut more) = (0, 0);
+        self.blocks.retain_mut(|block| match block {
+            Block::Table(table) => {
+                more += table.keep_first(most);
+                true
+            }
+            Block::Item { .. } => {
+                items += 1;
+                more += usize::from(items > most);
+                items <= most
+            }
+            Block::Text(_) | Block::Gap => true,
+        });
+        more
     }
 
     /// Adds lines that belong together.

@@ -27,11 +27,21 @@ pub(crate) trait Serial {
     /// # Errors
     /// If JSON cannot hold it.
     fn pretty(&self) -> Result<String, serde_json::Error>;
+
+    /// The value as JSON has it, to be taken apart.
+    ///
+    /// # Errors
+    /// If JSON cannot hold it.
+    fn value(&self) -> Result<serde_json::Value, serde_json::Error>;
 }
 
 impl<T: Serialize> Serial for T {
     fn pretty(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
+    }
+
+    fn value(&self) -> Result<serde_json::Value, serde_json::Error> {
+        serde_json::to_value(self)
     }
 }
 

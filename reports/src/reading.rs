@@ -10,7 +10,7 @@ use crate::render;
 use crate::source::{self, Loaded, Source};
 use crate::symbols;
 use crate::view::View;
-use crate::{absent, epochs, images, say, time};
+use crate::{absent, epochs, html, images, say, time};
 
 /// Notes on missing names that are printed before the rest is only counted.
 const MAX_NOTES: usize = 4;
@@ -83,6 +83,29 @@ pub(crate) fn view(
     let reading = Reading::new(&source, &filter, needs, common);
     match reading.with_view(take, &mut Said::AtOnce) {
         Outcome::Found(taken) => taken,
+        Outcome::NotFound(failure) => Err(failure),
+    }
+}
+
+/// Writes a profile as a page for a browser.
+///
+/// # Errors
+/// If there is nothing to write, or it cannot be written.
+pub(crate) fn html(options: &html::Options, common: &Common) -> Result<(), Failure> {
+    options.check(common)?;
+    let needs = html::NEEDS;
+    let filter = source::filter(common, &needs)?;
+    let source = source::source(common)?;
+    let reading = Reading::new(&source, &filter, &needs, common);
+    let mut write = |view: &mut View<'_>| {
+        let read = html::Read {
+            from: source::describe(&source, view.profile),
+            served: source.is_service(),
+        };
+        html::write(view, options, common, &read).map(|()| String::new())
+    };
+    match reading.with_view(&mut write, &mut Said::AtOnce) {
+        Outcome::Found(written) => written.map(drop),
         Outcome::NotFound(failure) => Err(failure),
     }
 }

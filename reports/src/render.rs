@@ -1,7 +1,10 @@
 //! Pieces of output: tables, numbers, names without control characters.
 
+use serde::Serialize;
+
 /// Side on which a column is flush.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Align {
     /// Text.
     Left,
@@ -11,13 +14,14 @@ pub(crate) enum Align {
 
 /// Rows of cells, as wide as the widest of each column. A cell too wide for
 /// its column's cap runs over instead of pushing all other rows aside.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Table {
     columns: Vec<(String, Align)>,
     rows: Vec<Row>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
 enum Row {
     Cells(Vec<String>),
     /// A line across all columns.
@@ -49,6 +53,13 @@ impl Table {
     /// Adds a line that keeps to no column.
     pub(crate) fn line(&mut self, text: &str) {
         self.rows.push(Row::Line(clean(text)));
+    }
+
+    /// Leaves out the rows beyond the first `most`; how many these are.
+    pub(crate) fn keep_first(&mut self, most: usize) -> usize {
+        let more = self.rows.len().saturating_sub(most);
+        self.rows.truncate(most);
+        more
     }
 
     /// Appends the table to `out`.

@@ -8,7 +8,7 @@ mod cg;
 mod copies;
 mod diff;
 mod hints;
-mod list;
+pub(crate) mod list;
 mod loads;
 mod locks;
 mod paths;
@@ -114,7 +114,7 @@ fn seen(weight: f64) -> u64 {
 /// Where not every event enters the list (1/p above 1), what is in it by a lucky draw
 /// or two stands for 1/p events each. Such an estimate is right on average and says
 /// nothing alone; it is supported if its interval keeps away from 0.
-fn is_supported(values: &Values, share: &Share) -> bool {
+pub(crate) fn is_supported(values: &Values, share: &Share) -> bool {
     values.threshold <= 1.0 || share.low > 0.0
 }
 

@@ -1,13 +1,12 @@
 //! What `vcpi` does beside reporting.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{bundle, export, pgo, reading};
+use crate::{bundle, export, html, pgo, reading};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
@@ -53,16 +52,8 @@ pub(crate) enum Tool {
         #[command(subcommand)]
         asked: pgo::Asked,
     },
-    /// One self-contained page (not in this version).
-    #[command(hide = true)]
-    Html(AnyArgs),
-}
-
-/// Arguments that are not looked at.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct AnyArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    rest: Vec<OsString>,
+    /// Write the profile as a page for a browser: one file, without network.
+    Html(html::Options),
 }
 
 impl Tool {
@@ -87,14 +78,7 @@ impl Tool {
             Tool::Document { folder } => Ok(args::document(folder)?),
             Tool::Export { asked } => reading::export(asked, common),
             Tool::Pgo { asked } => asked.run(common),
-            Tool::Html(AnyArgs { rest: _ }) => Err(missing("html")),
+            Tool::Html(options) => reading::html(options, common),
         }
     }
-}
-
-/// That this version lacks a command.
-fn missing(name: &str) -> Failure {
-    Failure::Usage(format!(
-        "'{name}' is not in this version; `vcpi --help` lists what is"
-    ))
 }

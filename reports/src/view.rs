@@ -226,6 +226,14 @@ impl<'p> View<'p> {
         }
     }
 
+    /// Asks for other functions, or for all; those that were asked for before.
+    pub(crate) fn ask_for(
+        &mut self,
+        functions: Option<BTreeSet<FunctionId>>,
+    ) -> Option<BTreeSet<FunctionId>> {
+        std::mem::replace(&mut self.functions, functions)
+    }
+
     /// The functions asked for by name.
     pub(crate) fn selected(&self) -> Option<&BTreeSet<FunctionId>> {
         self.functions.as_ref()

@@ -76,6 +76,11 @@ const TOOLS: &[Tool] = &[
     tool("debootstrap", Evidence::Program("debootstrap"), Need::Test),
     tool("golang-go", Evidence::Program("go"), Need::Test),
     tool("valgrind", Evidence::Program("valgrind"), Need::Test),
+    tool(
+        "chromium-headless-shell",
+        Evidence::Program("chromium-headless-shell"),
+        Need::Test,
+    ),
     // The compiler and the tools that profiles are exported for, in one version.
     tool("clang-22", Evidence::Program("clang-22"), Need::Test),
     tool("llvm-22", Evidence::Program("llvm-profgen-22"), Need::Test),

@@ -1,8 +1,10 @@
 //! `list`: the instructions of a function with cycles and value profiles.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+mod sources;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) use self::sources::Sources;
 use iced_x86::Instruction;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -13,7 +15,7 @@ use crate::callee::{Callees, not_known};
 use crate::code::{Disassembler, Mode, Spacing, direct_target};
 use crate::dwarf;
 use crate::failure::Failure;
-use crate::listing::lines;
+use crate::listing;
 use crate::names::Names;
 use crate::page::Page;
 use crate::query::{Answer, Model, Needs, Query};
@@ -51,37 +53,37 @@ struct Listings {
 
 /// A function with its instructions.
 #[derive(Debug)]
-struct Listing {
-    name: String,
-    image: String,
-    build_id: Option<String>,
-    start: Option<u64>,
-    mode: Mode,
+pub(crate) struct Listing {
+    pub(crate) name: String,
+    pub(crate) image: String,
+    pub(crate) build_id: Option<String>,
+    pub(crate) start: Option<u64>,
+    pub(crate) mode: Mode,
     /// Of all cycles.
-    percent: f64,
-    samples: u64,
-    lines: Vec<Line>,
+    pub(crate) percent: f64,
+    pub(crate) samples: u64,
+    pub(crate) lines: Vec<Line>,
 }
 
 /// An instruction of a listing.
 #[derive(Debug)]
-struct Line {
-    address: u64,
-    instruction: Option<Instruction>,
+pub(crate) struct Line {
+    pub(crate) address: u64,
+    pub(crate) instruction: Option<Instruction>,
     /// What a direct branch goes to.
-    target: Option<String>,
-    heat: Heat,
-    place: Place,
+    pub(crate) target: Option<String>,
+    pub(crate) heat: Heat,
+    pub(crate) place: Place,
     /// The source line there.
-    source: Option<String>,
-    profiles: Vec<Profile>,
+    pub(crate) source: Option<String>,
+    pub(crate) profiles: Vec<Profile>,
 }
 
 /// The values of one parameter.
 #[derive(Debug)]
-struct Profile {
-    values: Values,
-    caller: Option<JsonSite>,
+pub(crate) struct Profile {
+    pub(crate) values: Values,
+    pub(crate) caller: Option<JsonSite>,
 }
 
 /// One instruction in JSON.
@@ -151,12 +153,7 @@ impl Query for List {
             .selected()
             .map(|ids| ids.iter().copied().collect())
             .unwrap_or_default();
-        let by_pc = profiles(view, self.by_caller);
-        let mut sources = Sources::default();
-        let listings = functions
-            .into_iter()
-            .filter_map(|id| listing(view, id, &by_pc, &mut sources));
-        let functions: Vec<Listing> = listings.collect();
+        let functions = listings(view, &functions, self.by_caller);
         if functions.is_empty() {
             return Err(nothing("instructions"));
         }
@@ -255,23 +252,55 @@ fn source_text(place: &Place) -> Option<String> {
     })
 }
 
+/// Functions with their instructions, of those that have any.
+pub(crate) fn listings(
+    view: &mut View<'_>,
+    functions: &[FunctionId],
+    by_caller: bool,
+) -> Vec<Listing> {
+    let by_pc = profiles(view, by_caller);
+    let code: Vec<(FunctionId, Vec<listing::Line>)> = functions
+        .iter()
+        .map(|id| (*id, listing::lines(view, *id)))
+        .collect();
+    // Debug information is opened once for each image.
+    let mut addresses: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for (id, lines) in &code {
+        if let Some(function) = view.symbols.function(*id) {
+            let of_image = addresses.entry(function.image).or_default();
+            of_image.extend(lines.iter().map(|line| line.address));
+        }
+    }
+    let mut places: BTreeMap<(usize, u64), Place> = BTreeMap::new();
+    for (image, addresses) in addresses {
+        let addresses: Vec<u64> = addresses.into_iter().collect();
+        let found = view.symbols.places(image, &addresses).into_iter();
+        places.extend(addresses.iter().map(|at| (image, *at)).zip(found));
+    }
+    let mut sources = Sources::default();
+    let code = code.into_iter();
+    code.filter_map(|(id, lines)| listing(view, id, &lines, &places, &by_pc, &mut sources))
+        .collect()
+}
+
 /// A function with its instructions, if there are any.
 fn listing(
     view: &mut View<'_>,
     id: FunctionId,
+    code: &[listing::Line],
+    places: &BTreeMap<(usize, u64), Place>,
     by_pc: &BTreeMap<usize, Vec<Values>>,
     sources: &mut Sources,
 ) -> Option<Listing> {
     let function = view.symbols.function(id)?.clone();
-    let code = lines(view, id);
     if code.is_empty() {
         return None;
     }
-    let addresses: Vec<u64> = code.iter().map(|line| line.address).collect();
-    let places = view.symbols.places(function.image, &addresses);
     let mut sum = Heat::default();
     let mut lines = Vec::with_capacity(code.len());
-    for (line, place) in code.iter().zip(places) {
+    for line in code {
+        let place = places.get(&(function.image, line.address));
+        let place = place.cloned().unwrap_or_default();
         let heat = line.pc.and_then(|pc| view.heat.get(pc).copied());
         let heat = heat.unwrap_or_default();
         sum.add(heat);
@@ -510,39 +539,4 @@ impl Profile {
             ),
         ]
     }
-}
-
-/// Source files, read once.
-#[derive(Default)]
-pub(super) struct Sources {
-    files: BTreeMap<PathBuf, Vec<String>>,
-}
-
-impl Sources {
-    /// Largest source file that is read, in bytes.
-    const MAX: u64 = 16 << 20;
-
-    /// The line at a place, if there is something on it.
-    pub(super) fn at(&mut self, place: &Place) -> Option<String> {
-        let (file, line) = place.file.as_deref().zip(place.line)?;
-        let lines = self
-            .files
-            .entry(file.to_owned())
-            .or_insert_with(|| read(file));
-        let index = usize::try_from(line).ok()?.checked_sub(1)?;
-        let line = lines.get(index).filter(|line| !line.is_empty());
-        line.cloned()
-    }
-}
-
-/// The lines of a source file. What debug information names need not be a file, or small.
-fn read(file: &Path) -> Vec<String> {
-    let small = std::fs::metadata(file)
-        .is_ok_and(|metadata| metadata.is_file() && (1..=Sources::MAX).contains(&metadata.len()));
-    let text = match small {
-        true => std::fs::read(file).unwrap_or_default(),
-        false => Vec::new(),
-    };
-    let text = String::from_utf8_lossy(&text);
-    text.lines().map(|line| line.trim().to_owned()).collect()
 }

@@ -57,7 +57,8 @@ fn usage_errors() {
         &["export", "no-such-kind"],
         &["export", "folded", "--format", "json"],
         &["export", "folded", "--lines", "3"],
-        &["html", "-o", "file"],
+        &["html"],
+        &["html", "-o", "file", "--format", "json"],
         &["top", "--by", "weather"],
         &["blks", "--invariant", "200"],
     ] {

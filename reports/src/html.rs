@@ -1,0 +1,112 @@
+//! `vcpi html`: the profile as one page for a browser.
+//!
+//! The page is a skeleton, a style, a script and an element of data. The script is plain and the
+//! same for every profile. Data is what reports answer, as serde writes it: the page computes
+//! nothing that a report says. It is bounded, and says what was left out.
+
+mod code;
+mod data;
+mod skeleton;
+mod source;
+mod tree;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use clap::value_parser;
+use protocol::Kinds;
+
+use crate::args::Common;
+use crate::export::output;
+use crate::failure::Failure;
+use crate::query::Needs;
+use crate::renderers::Format;
+use crate::view::View;
+
+/// How a page is written.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Options {
+    /// Where to write it, in place of what is there; `-` is standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// How much the instructions and the source of functions may take, those of the hottest
+    /// functions first.
+    #[arg(long, value_name = "MIB", default_value_t = 8,
+        value_parser = value_parser!(u16).range(0..=256))]
+    room: u16,
+    /// Leave out the lines of source files.
+    #[arg(long)]
+    no_source: bool,
+}
+
+/// What is read for a page.
+pub(crate) const NEEDS: Needs<'static> = Needs {
+    kinds: Kinds {
+        cycles: true,
+        values: true,
+        branches: true,
+        calls: true,
+        stacks: true,
+        counters: true,
+    },
+    one_function: false,
+    stubs: true,
+    ..Needs::ROWS
+};
+
+/// Where a profile was read from.
+#[derive(Debug)]
+pub(crate) struct Read {
+    /// In words.
+    pub(crate) from: String,
+    /// The service sent it.
+    pub(crate) served: bool,
+}
+
+impl Options {
+    /// Refuses what makes no sense, before anything is read.
+    ///
+    /// # Errors
+    /// If an option of reports is given that a page does not have, or the page would go to a
+    /// terminal.
+    pub(crate) fn check(&self, common: &Common) -> Result<(), Failure> {
+        let refused = |why: &str| Err(Failure::Usage(format!("html: {why}")));
+        if common.format != Format::Text {
+            return refused("--format is for reports; a page has a form of its own");
+        }
+        if common.lines.is_some() {
+            return refused("--lines is for reports; a page says itself what it leaves out");
+        }
+        if self.is_for_stdout() && std::io::stdout().is_terminal() {
+            return refused("a page is nothing for a terminal; name a file with -o");
+        }
+        Ok(())
+    }
+
+    fn is_for_stdout(&self) -> bool {
+        self.output == Path::new("-")
+    }
+
+    /// How much the instructions and the source of functions may take, in bytes.
+    fn room(&self) -> usize {
+        usize::from(self.room) << 20
+    }
+}
+
+/// Writes the page of what was read.
+///
+/// # Errors
+/// If there is nothing to show, or the file cannot be written.
+pub(crate) fn write(
+    view: &mut View<'_>,
+    options: &Options,
+    common: &Common,
+    read: &Read,
+) -> Result<(), Failure> {
+    let data = data::Data::new(view, options, common, read)?;
+    let page = skeleton::page(&serde_json::to_string(&data)?);
+    match options.is_for_stdout() {
+        true => output::print(page.as_bytes()),
+        false => output::write(&options.output, page.as_bytes()),
+    }
+}

@@ -1,0 +1,225 @@
+//! The instructions of functions with their values, as pages have them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::source::{Excerpt, Sources};
+use crate::code::{Disassembler, Mode, Spacing};
+use crate::names;
+use crate::render::{rounded, whole};
+use crate::report::is_supported;
+use crate::report::list::{self, Line, Listing, Profile};
+use crate::symbols::FunctionId;
+use crate::view::{Base, View};
+
+/// Values of a parameter at most.
+const MOST_VALUES: usize = 12;
+/// As many instructions in a row that were never seen are told by their number.
+const QUIET: usize = 12;
+/// Of these so many are shown at either end.
+const AROUND: usize = 3;
+/// Functions at most.
+const MOST: usize = 500;
+/// Bytes of code that are disassembled at most.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A function's instructions.
+#[derive(Debug, Serialize)]
+pub(super) struct Code {
+    function: String,
+    image: String,
+    address: Option<String>,
+    build_id: Option<String>,
+    /// It runs in 32-bit mode.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    narrow: bool,
+    /// Source files.
+    files: Vec<String>,
+    /// File, line, and what is inlined there, the outermost first.
+    places: Vec<(usize, u32, Vec<String>)>,
+    rows: Vec<Row>,
+    source: Vec<Excerpt>,
+}
+
+/// A line of a listing.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Row {
+    /// So many instructions that were never seen.
+    Quiet(usize),
+    /// Address, text, cycles, samples, place, values.
+    Line(String, String, u64, u64, Option<usize>, Vec<Values>),
+}
+
+/// The values of a parameter.
+#[derive(Debug, Serialize)]
+struct Values {
+    /// The parameter.
+    p: String,
+    /// Times a window came by.
+    r: u64,
+    /// Of these without a known value.
+    u: u64,
+    /// Distinct values.
+    d: usize,
+    /// 1/p of the list.
+    t: f64,
+    /// Shares are of executions.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    e: bool,
+    /// Not known whether it is an argument.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    q: bool,
+    /// Value, percent, and the ends of the 95 % interval.
+    v: Vec<(String, f64, f64, f64)>,
+}
+
+/// The functions whose instructions a page may have: those with most cycles.
+pub(super) fn hottest(view: &View<'_>) -> Vec<FunctionId> {
+    let mut cycles: BTreeMap<FunctionId, f64> = BTreeMap::new();
+    for (pc, heat) in view.heat.iter().enumerate() {
+        if heat.samples > 0
+            && view.wants(pc)
+            && let Some(function) = view.symbols.function_of(pc)
+        {
+            *cycles.entry(function).or_default() += heat.cycles;
+        }
+    }
+    let mut order: Vec<(FunctionId, f64)> = cycles.into_iter().collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let mut bytes = 0_u64;
+    let mut hottest = Vec::new();
+    for (id, _) in order.into_iter().take(MOST) {
+        let function = view.symbols.function(id);
+        let bounds = function.and_then(|function| function.start.zip(function.end));
+        let size = bounds.map_or(0, |(start, end)| end.saturating_sub(start));
+        bytes = bytes.saturating_add(size);
+        if bytes > MOST_BYTES && !hottest.is_empty() {
+            break;
+        }
+        hottest.push(id);
+    }
+    hottest
+}
+
+/// The instructions of functions, of as many as there is room for; in their order.
+pub(super) fn listings(
+    view: &mut View<'_>,
+    functions: &[FunctionId],
+    room: usize,
+    with_source: bool,
+) -> Result<Vec<Code>, serde_json::Error> {
+    let mut sources = Sources::default();
+    let mut taken = 0;
+    let mut all = Vec::new();
+    for listing in list::listings(view, functions, false) {
+        let code = code(&listing, with_source.then_some(&mut sources));
+        taken += serde_json::to_string(&code)?.len();
+        if taken > room {
+            break;
+        }
+        all.push(code);
+    }
+    Ok(all)
+}
+
+fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
+    let mut disassembler = Disassembler::new(Spacing::Text);
+    let mut files: Vec<&Path> = Vec::new();
+    let mut lines: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+    let mut places = Vec::new();
+    let mut of_place: BTreeMap<(usize, u32, &[String]), usize> = BTreeMap::new();
+    let mut rows = Vec::new();
+    let is_quiet = |line: &Line| line.heat.samples == 0 && line.profiles.is_empty();
+    for run in listing.lines.chunk_by(|a, b| is_quiet(a) && is_quiet(b)) {
+        let left_out = match run.first().is_some_and(is_quiet) && run.len() > QUIET {
+            true => AROUND..run.len() - AROUND,
+            false => 0..0,
+        };
+        for (index, line) in run.iter().enumerate() {
+            if left_out.contains(&index) {
+                if index == left_out.start {
+                    rows.push(Row::Quiet(left_out.len()));
+                }
+                continue;
+            }
+            let place = line.place.file.as_deref().zip(line.place.line);
+            let place = place.map(|(file, number)| {
+                let known = files.iter().position(|other| *other == file);
+                let file = known.unwrap_or_else(|| {
+                    files.push(file);
+                    files.len() - 1
+                });
+                lines.entry(file).or_default().insert(number);
+                let inlined = line.place.inlined.as_slice();
+                *of_place.entry((file, number, inlined)).or_insert_with(|| {
+                    let inlined = inlined.iter().map(|name| names::short(name)).collect();
+                    places.push((file, number, inlined));
+                    places.len() - 1
+                })
+            });
+            let text = line.instruction.map(|instruction| {
+                let target = || line.target.as_deref().map(names::short);
+                disassembler.text(&instruction, |_| target())
+            });
+            rows.push(Row::Line(
+                format!("{:x}", line.address),
+                text.unwrap_or_else(|| "?".to_owned()),
+                whole(line.heat.cycles),
+                line.heat.samples,
+                place,
+                line.profiles.iter().map(values).collect(),
+            ));
+        }
+    }
+    let source = sources.map_or_else(Vec::new, |sources| {
+        let of_files = lines
+            .iter()
+            .filter_map(|(index, lines)| Some(sources.around(files.get(*index)?, *index, lines)));
+        of_files.flatten().collect()
+    });
+    Code {
+        function: listing.name.clone(),
+        image: listing.image.clone(),
+        address: listing.start.map(|start| format!("0x{start:x}")),
+        build_id: listing.build_id.clone(),
+        narrow: listing.mode == Mode::Compatibility,
+        files: files
+            .iter()
+            .map(|file| file.to_string_lossy().into_owned())
+            .collect(),
+        places,
+        rows,
+        source,
+    }
+}
+
+fn values(profile: &Profile) -> Values {
+    let values = &profile.values;
+    let class = values.class();
+    let shares = values
+        .shares
+        .iter()
+        .filter(|share| is_supported(values, share))
+        .take(MOST_VALUES)
+        .map(|share| {
+            (
+                class.text(share.value),
+                rounded(share.percent, 1),
+                rounded(share.low, 1),
+                rounded(share.high, 1),
+            )
+        });
+    Values {
+        p: values.parameter.clone(),
+        r: values.reached,
+        u: values.unknown,
+        d: values.shares.len(),
+        t: rounded(values.threshold, 1),
+        e: values.base == Base::Executions,
+        q: !values.live,
+        v: shares.collect(),
+    }
+}

@@ -1,0 +1,194 @@
+//! The call stacks as one tree, for the flame graph and the tree of calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::export::stacks::{Sample, Stacks, UNKNOWN_CALLERS, process_name};
+use crate::failure::Failure;
+use crate::names;
+use crate::render::whole;
+use crate::view::{Heat, View};
+
+/// Nodes of a page at most. What is rarer is told by its number.
+const MOST: usize = 40_000;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    User,
+    Kernel,
+    Inlined,
+    Process,
+    Cut,
+}
+
+/// A frame: name, image, kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Frame(String, String, Kind);
+
+/// The tree in preorder; the vectors are of one length.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Tree {
+    /// Whether there are stacks of more than one caller.
+    kept: bool,
+    /// Short name, image and kind of each frame.
+    frames: Vec<(String, String, &'static str)>,
+    /// How many nodes are above each.
+    depth: Vec<u16>,
+    /// Index of the frame of each.
+    frame: Vec<usize>,
+    /// Cycles of the samples whose stack comes by.
+    cycles: Vec<u64>,
+    /// Samples whose stack comes by.
+    samples: Vec<u64>,
+    /// Cycles of the samples whose stack ends there.
+    own: Vec<u64>,
+    /// Samples with all their frames.
+    whole: u64,
+    /// Samples by why their stack was cut.
+    cut: BTreeMap<&'static str, u64>,
+    /// Nodes that were left out, being the rarest.
+    left_out: usize,
+}
+
+/// A node that is being added to.
+#[derive(Debug, Default)]
+struct Node {
+    heat: Heat,
+    own: f64,
+    next: BTreeMap<usize, Node>,
+}
+
+/// Tells frames by their index.
+#[derive(Debug, Default)]
+struct Frames {
+    of: BTreeMap<Frame, usize>,
+}
+
+impl Frames {
+    fn index(&mut self, frame: Frame) -> usize {
+        let next = self.of.len();
+        *self.of.entry(frame).or_insert(next)
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::User => "user",
+            Kind::Kernel => "kernel",
+            Kind::Inlined => "inlined",
+            Kind::Process => "process",
+            Kind::Cut => "cut",
+        }
+    }
+}
+
+impl Tree {
+    /// The tree of what a view wants.
+    pub(super) fn new(view: &mut View<'_>) -> Result<Tree, Failure> {
+        let stacks = Stacks::new(view)?;
+        let mut tree = Tree {
+            kept: !view.profile.stacks.is_empty(),
+            ..Tree::default()
+        };
+        let processes = stacks.samples.iter();
+        let processes = processes.map(|sample| process_name(stacks.process(sample)));
+        let by_process = processes.collect::<BTreeSet<_>>().len() > 1;
+        let mut frames = Frames::default();
+        let mut root = Node::default();
+        for sample in &stacks.samples {
+            match sample.cut {
+                None => tree.whole += sample.heat.samples,
+                Some(why) => *tree.cut.entry(why).or_default() += sample.heat.samples,
+            }
+            let mut at = &mut root;
+            at.heat.add(sample.heat);
+            for frame in path(&stacks, sample, by_process, tree.kept) {
+                at = at.next.entry(frames.index(frame)).or_default();
+                at.heat.add(sample.heat);
+            }
+            at.own += sample.heat.cycles;
+        }
+        let least = least(&root);
+        tree.add(&root, 0, least);
+        let mut in_order: Vec<(Frame, usize)> = frames.of.into_iter().collect();
+        in_order.sort_by_key(|(_, index)| *index);
+        let told = in_order
+            .into_iter()
+            .map(|(Frame(name, image, kind), _)| (names::short(&name), image, kind.name()));
+        tree.frames = told.collect();
+        Ok(tree)
+    }
+
+    /// Adds what is below a node, the hottest first.
+    fn add(&mut self, node: &Node, depth: u16, least: f64) {
+        let mut next: Vec<(&usize, &Node)> = node.next.iter().collect();
+        next.sort_by(|a, b| {
+            b.1.heat
+                .cycles
+                .total_cmp(&a.1.heat.cycles)
+                .then(a.0.cmp(b.0))
+        });
+        for (frame, node) in next {
+            if node.heat.cycles < least {
+                self.left_out += count(node);
+                continue;
+            }
+            self.depth.push(depth);
+            self.frame.push(*frame);
+            self.cycles.push(whole(node.heat.cycles));
+            self.samples.push(node.heat.samples);
+            self.own.push(whole(node.own));
+            self.add(node, depth.saturating_add(1), least);
+        }
+    }
+}
+
+/// The frames of a sample, the outermost first.
+fn path(stacks: &Stacks<'_>, sample: &Sample, by_process: bool, kept: bool) -> Vec<Frame> {
+    let frame = |name: &str, kind| Frame(name.to_owned(), String::new(), kind);
+    let mut path = Vec::new();
+    if by_process {
+        path.push(frame(&process_name(stacks.process(sample)), Kind::Process));
+    }
+    // Where no stacks were kept, that is said once.
+    if sample.cut.is_some() && kept {
+        path.push(frame(UNKNOWN_CALLERS, Kind::Cut));
+    }
+    path.extend(stacks.frames(sample).rev().map(|(location, frame)| {
+        let kind = match frame.is_inlined {
+            true => Kind::Inlined,
+            false if stacks.is_kernel(location.image) => Kind::Kernel,
+            false => Kind::User,
+        };
+        let function = stacks.functions.get(frame.function);
+        let name = function.map_or("?", |function| &function.name);
+        Frame(name.to_owned(), stacks.path(location.image), kind)
+    }));
+    path
+}
+
+/// How many nodes there are from one on.
+fn count(node: &Node) -> usize {
+    1 + node.next.values().map(count).sum::<usize>()
+}
+
+/// What a node must have at least, for there to be room for all that have it.
+fn least(root: &Node) -> f64 {
+    fn gather(node: &Node, all: &mut Vec<f64>) {
+        for next in node.next.values() {
+            all.push(next.heat.cycles);
+            gather(next, all);
+        }
+    }
+    let mut all = Vec::new();
+    gather(root, &mut all);
+    all.sort_by(|a, b| b.total_cmp(a));
+    match all.get(MOST) {
+        // Those that have as much are left out as well.
+        Some(first_without) => first_without.next_up(),
+        None => 0.0,
+    }
+}
