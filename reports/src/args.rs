@@ -1,6 +1,7 @@
 //! The command line; the doc comments here are the help text.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use crate::names::Names;
 use crate::renderers::Format;
 use crate::report::Report;
 use crate::tools::Tool;
+use crate::{complete, examples};
 
 /// Reports on value profiles: which instructions are hot, and with which values.
 #[derive(Debug, Parser)]
@@ -85,6 +87,12 @@ pub(crate) struct Common {
     /// Show names in text with all their parameters and type arguments.
     #[arg(long, global = true)]
     pub(crate) full_names: bool,
+    /// Explain above a report what its numbers are, at length.
+    #[arg(long, global = true)]
+    pub(crate) explain: bool,
+    /// Do not show text through a pager: on a terminal, `VCPI_PAGER`, `PAGER` or less is one.
+    #[arg(long, global = true)]
+    pub(crate) no_pager: bool,
 }
 
 impl Common {
@@ -112,18 +120,38 @@ impl OneFunction {
     }
 }
 
+/// The command line, with a worked example for each report in its help.
+pub(crate) fn command() -> clap::Command {
+    let mut command = Cli::command();
+    for (name, example) in examples::ALL {
+        command = command.mut_subcommand(name, |report| report.after_long_help(*example));
+    }
+    command
+}
+
 /// Writes the manual pages of this program, and what shells complete it with, to a folder.
 pub(crate) fn document(folder: &Path) -> io::Result<()> {
-    let whole = Cli::command();
+    let whole = command();
     // Pages are written of what is shown; completions would be of all.
     let shown = whole.get_subcommands().filter(|sub| !sub.is_hide_set());
     let mut shown = clap::Command::new("vcpi")
         .args(whole.get_arguments().cloned())
         .subcommands(shown.cloned());
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        generate_to(shell, &mut shown, "vcpi", folder)?;
+        let path = generate_to(shell, &mut shown, "vcpi", folder)?;
+        let own = fs::read_to_string(&path)?;
+        fs::write(&path, complete::with_names(shell, own))?;
     }
-    clap_mangen::generate_to(whole, folder)
+    clap_mangen::generate_to(whole, folder)?;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "1") {
+            // The only text of that kind that there is are examples.
+            let page = fs::read_to_string(&path)?.replace(".SH EXTRA\n", ".SH EXAMPLES\n");
+            fs::write(&path, page)?;
+        }
+    }
+    Ok(())
 }
 
 /// A share as a number of percent.
@@ -153,11 +181,15 @@ fn classic(program: &OsString) -> Option<(&'static str, &'static str)> {
 /// # Errors
 /// If it cannot be read, and where it asks for help or the version, which the error then is.
 pub(crate) fn parse(mut args: Vec<OsString>) -> Result<Cli, clap::Error> {
-    let mut command = Cli::command();
+    let mut command = command();
     if let Some((name, report)) = args.first().and_then(classic) {
         args.insert(1, OsString::from(report));
+        let example = examples::ALL.iter().find(|(of, _)| *of == report);
+        let example = example.map_or("", |(_, example)| example);
+        let example = example.replace(&format!("vcpi {report}"), name);
         command = command.mut_subcommand(report, |report| {
             report
+                .after_long_help(example)
                 .display_name(name)
                 .version(env!("CARGO_PKG_VERSION"))
                 .override_usage(format!("{name} [OPTIONS] [FUNCTION]"))
@@ -177,7 +209,7 @@ mod tests {
     /// The command line has no contradictions that clap would only find when it is used.
     #[test]
     fn command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     /// A link named as one of the classic reports is that report, which goes by this name.

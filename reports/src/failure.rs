@@ -37,10 +37,9 @@ impl Failure {
     /// The process's exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::Nothing(_) => 1,
+            Failure::Nothing(_) | Failure::Output(_) | Failure::File { .. } | Failure::Json(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Input(_) => 3,
-            Failure::Output(_) | Failure::File { .. } | Failure::Json(_) => 4,
             Failure::Program(_) => 5,
         }
     }

@@ -30,6 +30,11 @@ pub(crate) fn fenced<T>(parse: impl FnOnce() -> T) -> Option<T> {
     result
 }
 
+/// Whether this thread is inside the fence.
+pub(crate) fn is_fenced() -> bool {
+    FENCED.get()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,21 +15,25 @@ mod asked;
 mod bundle;
 mod callee;
 mod code;
+mod complete;
 mod convention;
 mod debugfiles;
 mod debuginfod;
 mod dwarf;
 mod elf;
 mod epochs;
+mod examples;
 mod export;
 mod failure;
 mod guard;
 mod html;
 mod images;
 mod listing;
+mod live;
 mod liveness;
 mod names;
 mod page;
+mod pager;
 mod pgo;
 mod query;
 mod reading;
@@ -41,6 +45,7 @@ mod source;
 mod split;
 mod symbolize;
 mod symbols;
+mod terminal;
 mod time;
 mod tools;
 mod trial;
@@ -50,31 +55,36 @@ mod view;
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::render::clean;
+use crate::renderers::Format;
+use crate::report::Report;
+use crate::tools::Tool;
 
 /// What a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
 
 fn main() -> ExitCode {
     guard::install();
-    let cli = args::parse(std::env::args_os().collect()).unwrap_or_else(|error| error.exit());
+    let cli = match args::parse(std::env::args_os().collect()) {
+        Ok(cli) => cli,
+        Err(answer) => return help(&answer),
+    };
+    terminal::configure(&cli.common);
+    let may_page = !cli.common.no_pager && cli.common.format == Format::Text;
     let result = run(&cli);
     bundle::close();
-    let result = result.and_then(|text| {
-        let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.flush())
-            .map_err(Failure::from)
-    });
+    let result = result.and_then(|text| pager::write(&text, may_page).map_err(Failure::from));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {
             ExitCode::from(PIPE_CLOSED)
         }
         Err(failure) => {
+            hush(false);
             say(&failure.to_string());
             if matches!(failure, Failure::Nothing(_)) {
                 print_nothing(&cli);
@@ -84,10 +94,28 @@ fn main() -> ExitCode {
     }
 }
 
+/// Prints what clap has to say: help, or what is wrong with the command line.
+fn help(answer: &clap::Error) -> ExitCode {
+    let code = u8::try_from(answer.exit_code()).unwrap_or(2);
+    match answer.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if !answer.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            let failure = Failure::Output(error);
+            say(&failure.to_string());
+            ExitCode::from(failure.code())
+        }
+        _ => ExitCode::from(code),
+    }
+}
+
 /// What is to be printed.
 fn run(cli: &Cli) -> Result<String, Failure> {
-    debuginfod::configure(!cli.common.no_debuginfod);
+    // Who waits for a line to be completed does not wait for a server.
+    let completes = matches!(&cli.command, Command::Tool(Tool::Complete { .. }));
+    debuginfod::configure(!cli.common.no_debuginfod && !completes);
     match &cli.command {
+        Command::Report(Report::Top(top)) if top.is_live() => {
+            live::top(&cli.common).map(|()| String::new())
+        }
         Command::Report(report) => reading::report(report.ask(), &cli.common),
         Command::Tool(tool) => tool.run(&cli.common).map(|()| String::new()),
     }
@@ -103,9 +131,20 @@ fn print_nothing(cli: &Cli) {
     }
 }
 
+/// Whether the screen is drawn, and nothing is printed beside that.
+static HUSHED: AtomicBool = AtomicBool::new(false);
+
+/// Has nothing be said from now on, or again.
+fn hush(is_hushed: bool) {
+    HUSHED.store(is_hushed, Ordering::Relaxed);
+}
+
 /// One message on stderr, each of its lines marked. Whether it arrives is not
 /// worth failing for.
 fn say(message: &str) {
+    if HUSHED.load(Ordering::Relaxed) {
+        return;
+    }
     let mut err = std::io::stderr().lock();
     for line in message.lines() {
         let _ = writeln!(err, "vcpi: {}", clean(line));

@@ -17,6 +17,13 @@ pub(crate) struct Page {
 pub(crate) enum Block {
     /// Lines that belong together.
     Text(String),
+    /// What a report is, in a line, and what else there is to know.
+    About {
+        /// A sentence.
+        line: String,
+        /// For who asks.
+        more: String,
+    },
     /// Something to list, `depth` steps below what it belongs to.
     Item {
         /// 0 at the top.
@@ -49,7 +56,7 @@ impl Page {
                 more += usize::from(items > most);
                 items <= most
             }
-            Block::Text(_) | Block::Gap => true,
+            Block::Text(_) | Block::About { .. } | Block::Gap => true,
         });
         more
     }
@@ -57,6 +64,14 @@ impl Page {
     /// Adds lines that belong together.
     pub(crate) fn text(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Text(text.into()));
+    }
+
+    /// Adds what a report is, in a line, and what else there is to know of it.
+    pub(crate) fn about(&mut self, line: &str, more: &str) {
+        self.blocks.push(Block::About {
+            line: line.to_owned(),
+            more: more.to_owned(),
+        });
     }
 
     /// Adds a single line to a list.

@@ -1,11 +1,15 @@
 //! From a question to its answer: what is read, what is said beside it, and what puts it into form.
 
+use std::collections::BTreeSet;
+
 use profiledb::{Filter, Profile};
+use protocol::Kinds;
 
 use crate::args::Common;
 use crate::export::Asked;
 use crate::failure::Failure;
-use crate::query::{Account, Ask, Comparison, Model, Needs, Query, Side};
+use crate::names::without_parameters;
+use crate::query::{Account, Ask, Comparison, Model, NO_ROWS, Needs, Query, Side};
 use crate::render;
 use crate::source::{self, Loaded, Source};
 use crate::symbols;
@@ -21,15 +25,27 @@ const MAX_NOTES: usize = 4;
 /// If there is none: see [`Failure`].
 pub(crate) fn report(ask: Ask<'_>, common: &Common) -> Result<String, Failure> {
     match ask {
-        Ask::Code(query) => of_code(query, common),
+        Ask::Code(query) => {
+            let take = |model: &dyn Model| in_form(model, common);
+            of_code(query, common, &take, &mut Said::AtOnce)
+        }
         Ask::Counters(account) => of_counters(account, common),
         Ask::Two(comparison) => of_two(comparison, common),
     }
 }
 
-fn of_code(query: &dyn Query, common: &Common) -> Result<String, Failure> {
+/// What `take` makes of the answer to a question on code, and what is to be said beside it.
+///
+/// # Errors
+/// If there is none: see [`Failure`].
+pub(crate) fn of_code(
+    query: &dyn Query,
+    common: &Common,
+    take: &dyn Fn(&dyn Model) -> Result<String, Failure>,
+    said: &mut Said,
+) -> Result<String, Failure> {
     if let Some(answer) = query.unread() {
-        return in_form(answer?.as_ref(), common);
+        return take(answer?.as_ref());
     }
     let needs = query.needs();
     let wanted = one_function(&needs, common)?;
@@ -45,15 +61,17 @@ fn of_code(query: &dyn Query, common: &Common) -> Result<String, Failure> {
             places: Some(places),
             ..filter.clone()
         };
-        let mut said = Said::Held(Vec::new());
+        let mut held = Said::Held(Vec::new());
         let reading = Reading::new(&source, &filter, &needs, common);
-        if let Outcome::Found(answer) = reading.answer(query, &mut said) {
-            said.release();
+        if let Outcome::Found(answer) = reading.answer(query, take, &mut held) {
+            for message in held.into_messages() {
+                said.push(message);
+            }
             return answer;
         }
     }
     let reading = Reading::new(&source, &filter, &needs, common);
-    match reading.answer(query, &mut Said::AtOnce) {
+    match reading.answer(query, take, said) {
         Outcome::Found(answer) => answer,
         Outcome::NotFound(failure) => Err(failure),
     }
@@ -106,6 +124,41 @@ pub(crate) fn html(options: &html::Options, common: &Common) -> Result<(), Failu
     };
     match reading.with_view(&mut write, &mut Said::AtOnce) {
         Outcome::Found(written) => written.map(drop),
+        Outcome::NotFound(failure) => Err(failure),
+    }
+}
+
+/// The names of the functions of a profile as reports take them, also of those without time.
+///
+/// # Errors
+/// If the profile cannot be read.
+pub(crate) fn functions(common: &Common) -> Result<Vec<String>, Failure> {
+    let needs = Needs {
+        kinds: Kinds {
+            cycles: true,
+            values: true,
+            ..NO_ROWS
+        },
+        one_function: false,
+        ..Needs::ROWS
+    };
+    let filter = source::filter(common, &needs)?;
+    let source = source::source(common)?;
+    let reading = Reading::new(&source, &filter, &needs, common);
+    let mut names = BTreeSet::new();
+    let mut take = |view: &mut View<'_>| {
+        let named = view
+            .symbols
+            .functions()
+            .iter()
+            .filter(|function| function.start.is_some());
+        names = named
+            .map(|function| without_parameters(&function.name))
+            .collect();
+        Ok(String::new())
+    };
+    match reading.with_view(&mut take, &mut Said::Held(Vec::new())) {
+        Outcome::Found(_) => Ok(names.into_iter().collect()),
         Outcome::NotFound(failure) => Err(failure),
     }
 }
@@ -173,7 +226,7 @@ fn in_form(model: &dyn Model, common: &Common) -> Result<String, Failure> {
 }
 
 /// What is said beside a report.
-enum Said {
+pub(crate) enum Said {
     /// It goes out as it comes.
     AtOnce,
     /// It may yet be for nothing.
@@ -188,9 +241,11 @@ impl Said {
         }
     }
 
-    fn release(self) {
-        if let Said::Held(messages) = self {
-            messages.iter().for_each(|message| say(message));
+    /// What was held back.
+    pub(crate) fn into_messages(self) -> Vec<String> {
+        match self {
+            Said::AtOnce => Vec::new(),
+            Said::Held(messages) => messages,
         }
     }
 }
@@ -239,7 +294,7 @@ impl<'r> Reading<'r> {
         for what in &left_out {
             said.push(format!("left out: {what}"));
         }
-        say_of_times(&profile);
+        say_of_times(&profile, said);
         if absent::is_empty(&profile, needs) {
             return Err(absent::explain(&profile, source, filter, common));
         }
@@ -255,8 +310,13 @@ impl<'r> Reading<'r> {
     }
 
     /// The report of what was read, and what is to be said beside it.
-    fn answer(&self, query: &dyn Query, said: &mut Said) -> Outcome {
-        let mut answer = |view: &mut View<'_>| in_form(query.answer(view)?.as_ref(), self.common);
+    fn answer(
+        &self,
+        query: &dyn Query,
+        take: &dyn Fn(&dyn Model) -> Result<String, Failure>,
+        said: &mut Said,
+    ) -> Outcome {
+        let mut answer = |view: &mut View<'_>| take(query.answer(view)?.as_ref());
         self.with_view(&mut answer, said)
     }
 
@@ -290,6 +350,7 @@ impl<'r> Reading<'r> {
 
 /// Says what an answer came with.
 fn say_of_view(view: &mut View<'_>, said: &mut Said) {
+    view.notes.extend(view.too_few());
     for note in std::mem::take(&mut view.notes) {
         said.push(note);
     }
@@ -315,11 +376,11 @@ fn say_of_names(view: &View<'_>, said: &mut Said) {
 }
 
 /// Says what a range of times cannot divide, where that is much.
-fn say_of_times(profile: &Profile) {
+fn say_of_times(profile: &Profile, said: &mut Said) {
     const MUCH: i64 = 600_000_000_000;
     if let Some((from, to)) = profile.cut.filter(|(from, to)| to - from > MUCH) {
         let (from, to) = (time::local(from), time::local(to));
-        say(&format!(
+        said.push(format!(
             "what was collected from {from} to {to} has been added up: --since and --until take all \
              of it, as of its end, or nothing"
         ));

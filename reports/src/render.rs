@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::terminal::{Ink, Look};
+
 /// Side on which a column is flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -23,13 +25,26 @@ pub(crate) struct Table {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Row {
-    Cells(Vec<String>),
+    Cells {
+        cells: Vec<String>,
+        /// How hot it is, in percent.
+        heat: Option<f64>,
+    },
     /// A line across all columns.
     Line(String),
 }
 
 /// Widest a column gets, in characters.
 pub(crate) const MAX_WIDTH: usize = 56;
+
+/// Narrowest that a column of text is made for a narrow terminal.
+const MIN_WIDTH: usize = 12;
+
+/// What stands between columns.
+const BETWEEN: usize = 2;
+
+/// What continues a line on a narrow terminal is set in by.
+const INDENT: usize = 4;
 
 impl Table {
     /// A table with these column titles.
@@ -46,8 +61,17 @@ impl Table {
 
     /// Adds a row, one cell for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows
-            .push(Row::Cells(cells.iter().map(|cell| clean(cell)).collect()));
+        self.add(cells, None);
+    }
+
+    /// Adds a row that has this share of all, in percent.
+    pub(crate) fn hot_row(&mut self, cells: Vec<String>, heat: f64) {
+        self.add(cells, Some(heat));
+    }
+
+    fn add(&mut self, cells: Vec<String>, heat: Option<f64>) {
+        let cells = cells.iter().map(|cell| clean(cell)).collect();
+        self.rows.push(Row::Cells { cells, heat });
     }
 
     /// Adds a line that keeps to no column.
@@ -62,40 +86,108 @@ impl Table {
         more
     }
 
-    /// Appends the table to `out`.
+    /// Appends the table to `out`, as wide as it is.
     pub(crate) fn print(&self, out: &mut String) {
-        let mut widths: Vec<usize> = self.columns.iter().map(|(title, _)| width(title)).collect();
-        for row in &self.rows {
-            if let Row::Cells(cells) = row {
-                for (wide, cell) in widths.iter_mut().zip(cells) {
-                    *wide = (*wide).max(width(cell).min(MAX_WIDTH));
-                }
-            }
-        }
+        self.print_as(Look::default(), out);
+    }
+
+    /// Appends the table to `out`, as it looks best there.
+    pub(crate) fn print_as(&self, look: Look, out: &mut String) {
+        let widths = self.widths(look.width);
         let titles: Vec<String> = self
             .columns
             .iter()
             .map(|(title, _)| title.clone())
             .collect();
-        self.print_cells(&titles, &widths, out);
+        self.print_cells(&titles, &widths, look, Some(Ink::Title), out);
         for row in &self.rows {
             match row {
-                Row::Cells(cells) => self.print_cells(cells, &widths, out),
+                Row::Cells { cells, heat } => {
+                    let ink = heat.and_then(Ink::of);
+                    self.print_cells(cells, &widths, look, ink, out);
+                }
                 Row::Line(text) => {
-                    out.push_str(text);
-                    out.push('\n');
+                    for line in wrapped(text, look.width) {
+                        paint(&line, Some(Ink::Beside), look, out);
+                        out.push('\n');
+                    }
                 }
             }
         }
     }
 
-    fn print_cells(&self, cells: &[String], widths: &[usize], out: &mut String) {
+    /// The widths of the columns. Where a terminal is too narrow for all, columns of text shrink.
+    fn widths(&self, most: Option<usize>) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(|(title, _)| width(title)).collect();
+        for row in &self.rows {
+            if let Row::Cells { cells, .. } = row {
+                for (wide, cell) in widths.iter_mut().zip(cells) {
+                    *wide = (*wide).max(width(cell).min(MAX_WIDTH));
+                }
+            }
+        }
+        let Some(most) = most else { return widths };
+        let between = BETWEEN * widths.len().saturating_sub(1);
+        while widths.iter().sum::<usize>() + between > most {
+            let before_last = self.columns.len().saturating_sub(1);
+            let texts = widths.iter_mut().zip(&self.columns).take(before_last);
+            let widest = texts
+                .filter(|(wide, (_, align))| *align == Align::Left && **wide > MIN_WIDTH)
+                .map(|(wide, _)| wide)
+                .max();
+            match widest {
+                Some(widest) => *widest -= 1,
+                None => break,
+            }
+        }
+        widths
+    }
+
+    /// Prints a row. What a narrow terminal has no room for stands below it: the last columns.
+    fn print_cells(
+        &self,
+        cells: &[String],
+        widths: &[usize],
+        look: Look,
+        ink: Option<Ink>,
+        out: &mut String,
+    ) {
+        let (mut kept, mut line) = (cells.len(), self.joined(cells, widths));
+        while look.width.is_some_and(|most| width(&line) > most) && kept > 1 {
+            kept -= 1;
+            line = self.joined(cells.get(..kept).unwrap_or_default(), widths);
+        }
+        // Of what is hot the number is coloured, of titles all.
+        let first = widths.first().copied().unwrap_or(0);
+        let end = line
+            .char_indices()
+            .nth(first)
+            .map_or(line.len(), |(at, _)| at);
+        let (number, rest) = match ink {
+            Some(Ink::Title) | None => (line.as_str(), ""),
+            Some(_) => line.split_at(end),
+        };
+        paint(number, ink, look, out);
+        out.push_str(rest);
+        out.push('\n');
+        let below = cells.get(kept..).unwrap_or_default();
+        for cell in below.iter().filter(|cell| !cell.is_empty()) {
+            let most = look.width.map(|most| most.saturating_sub(INDENT));
+            for line in wrapped(cell, most) {
+                out.extend(std::iter::repeat_n(' ', INDENT));
+                paint(&line, ink.filter(|ink| *ink == Ink::Title), look, out);
+                out.push('\n');
+            }
+        }
+    }
+
+    fn joined(&self, cells: &[String], widths: &[usize]) -> String {
         let mut line = String::new();
         for (index, ((cell, wide), (_, align))) in
             cells.iter().zip(widths).zip(&self.columns).enumerate()
         {
             if index > 0 {
-                line.push_str("  ");
+                line.extend(std::iter::repeat_n(' ', BETWEEN));
             }
             let padding = wide.saturating_sub(width(cell));
             if *align == Align::Right {
@@ -106,9 +198,50 @@ impl Table {
                 line.extend(std::iter::repeat_n(' ', padding));
             }
         }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        line.truncate(line.trim_end().len());
+        line
     }
+}
+
+fn paint(text: &str, ink: Option<Ink>, look: Look, out: &mut String) {
+    match ink.filter(|_| look.colours && !text.is_empty()) {
+        Some(ink) => ink.write(text, out),
+        None => out.push_str(text),
+    }
+}
+
+/// A line, broken at blanks to so many columns, but not in parentheses; a word that is longer is
+/// a line of its own.
+pub(crate) fn wrapped(text: &str, most: Option<usize>) -> Vec<String> {
+    let Some(most) = most.filter(|most| width(text) > *most) else {
+        return vec![text.to_owned()];
+    };
+    let mut words: Vec<String> = vec![String::new()];
+    let mut depth = 0_usize;
+    for character in text.chars() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match words.last_mut() {
+            Some(word) if character != ' ' || depth > 0 => word.push(character),
+            _ => words.push(String::new()),
+        }
+    }
+    let mut lines = vec![String::new()];
+    for (index, word) in words.iter().enumerate() {
+        let Some(line) = lines.last_mut() else { break };
+        if index == 0 {
+            line.push_str(word);
+        } else if width(line) + 1 + width(word) <= most {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.clone());
+        }
+    }
+    lines
 }
 
 fn width(text: &str) -> usize {
@@ -229,6 +362,55 @@ mod tests {
         let mut out = String::new();
         table.print(&mut out);
         assert_eq!(out, "  n  name\n  7  a\nacross\n123  bcdef\n");
+    }
+
+    /// On a narrow terminal columns of text shrink, and what does not fit stands below its row.
+    #[test]
+    fn table_is_narrow() {
+        let mut table = Table::new(&[
+            ("n", Align::Right),
+            ("function", Align::Left),
+            ("values", Align::Left),
+        ]);
+        table.row(vec!["7".into(), "short".into(), "(1% 2)".into()]);
+        let long = "x".repeat(30);
+        table.row(vec![
+            "8".into(),
+            long.clone(),
+            "(50.0% 0x1) (25.0% 0x22) (9.0% 0x333)".into(),
+        ]);
+        let mut out = String::new();
+        let look = Look {
+            width: Some(34),
+            ..Look::default()
+        };
+        table.print_as(look, &mut out);
+        let expected = format!(
+            "n  function      values\n\
+             7  short         (1% 2)\n\
+             8  {long}\n    (50.0% 0x1) (25.0% 0x22)\n    (9.0% 0x333)\n"
+        );
+        assert_eq!(out, expected);
+    }
+
+    /// Of a hot row the number is coloured; without colours nothing is.
+    #[test]
+    fn table_is_coloured() {
+        let mut table = Table::new(&[("n", Align::Right), ("name", Align::Left)]);
+        table.hot_row(vec!["7".into(), "a".into()], 60.0);
+        table.hot_row(vec!["1".into(), "b".into()], 0.1);
+        let printed = |colours| {
+            let mut out = String::new();
+            let look = Look {
+                colours,
+                ..Look::default()
+            };
+            table.print_as(look, &mut out);
+            out
+        };
+        assert_eq!(printed(false), "n  name\n7  a\n1  b\n");
+        let coloured = "\u{1b}[1mn  name\u{1b}[0m\n\u{1b}[31m7\u{1b}[0m  a\n1  b\n";
+        assert_eq!(printed(true), coloured);
     }
 
     /// Escape sequences, C1 controls and direction changes in a name cannot reach a terminal.

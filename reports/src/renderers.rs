@@ -3,7 +3,7 @@
 //! A renderer takes any answer apart, as a value that serde knows or as a page. It knows no report.
 
 mod json;
-mod text;
+pub(crate) mod text;
 
 use clap::ValueEnum;
 

@@ -13,7 +13,7 @@ use crate::sections::{Sections, Slice};
 use crate::split::{Split, Store};
 
 /// A place in the source, and the inlined functions around it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Place {
     /// Source file.
     pub(crate) file: Option<PathBuf>,

@@ -1,16 +1,21 @@
 //! What `vcpi` does beside reporting.
 
+use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{bundle, export, html, pgo, reading};
+use crate::{bundle, complete, export, html, live, pgo, reading};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Tool {
+    /// Walk through a profile on the whole screen: functions, and their instructions (`?` names the
+    /// keys; q leaves).
+    Browse,
     /// Write a database anew in the newest layout: the same reports, far fewer bytes where an older
     /// version wrote it.
     Convert {
@@ -40,6 +45,13 @@ pub(crate) enum Tool {
         /// An existing folder.
         folder: PathBuf,
     },
+    /// Print the names of functions that complete a line, one a line: for shells.
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// The words of the line.
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        words: Vec<OsString>,
+    },
     /// Write the profile in the form of another tool.
     Export {
         /// The form, and its options.
@@ -63,6 +75,7 @@ impl Tool {
     /// If it cannot be done.
     pub(crate) fn run(&self, common: &Common) -> Result<(), Failure> {
         match self {
+            Tool::Browse => live::browse(common),
             Tool::Convert {
                 old,
                 output,
@@ -76,6 +89,9 @@ impl Tool {
             }
             Tool::Bundle { output, least } => bundle::write(common, output, *least),
             Tool::Document { folder } => Ok(args::document(folder)?),
+            Tool::Complete { words } => {
+                Ok(io::stdout().write_all(complete::names(words).as_bytes())?)
+            }
             Tool::Export { asked } => reading::export(asked, common),
             Tool::Pgo { asked } => asked.run(common),
             Tool::Html(options) => reading::html(options, common),

@@ -4,6 +4,7 @@
 pub(crate) mod select;
 mod values;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use profiledb::Profile;
@@ -54,6 +55,10 @@ pub(crate) struct View<'p> {
     pub(crate) heat: Vec<Heat>,
     /// Least samples that a line of a report rests on.
     pub(crate) min_samples: u64,
+    /// Rows that rest on fewer.
+    few: Cell<u64>,
+    /// Values do as well.
+    few_values: Cell<bool>,
     /// Rows that a report has at most; `None`: all.
     pub(crate) lines: Option<usize>,
     /// What the reader of the report should know beside it, a line each.
@@ -142,6 +147,8 @@ impl<'p> View<'p> {
             heat,
             of_function,
             min_samples: common.min_samples.unwrap_or(needs.min_samples),
+            few: Cell::new(0),
+            few_values: Cell::new(false),
             lines: common.lines,
             notes: Vec::new(),
             profile_is_part: is_part,
@@ -214,6 +221,25 @@ impl<'p> View<'p> {
     /// The images of what was asked for, and of what calls it or is called from there.
     pub(crate) fn images_needed(&self) -> BTreeSet<usize> {
         images::around(self.profile, |pc| self.wants(pc))
+    }
+
+    /// Whether a row rests on enough samples; one that does not is counted.
+    pub(crate) fn is_enough(&self, samples: u64) -> bool {
+        let is_enough = samples >= self.min_samples;
+        self.few.set(self.few.get() + u64::from(!is_enough));
+        is_enough
+    }
+
+    /// What was left out since it rests on too few samples.
+    pub(crate) fn too_few(&self) -> Option<String> {
+        let rows = Some(self.few.get()).filter(|rows| *rows > 0);
+        let rows = rows.map(|rows| crate::render::counted(rows, "row"));
+        let values = self.few_values.get().then(|| "values".to_owned());
+        let what: Vec<String> = rows.into_iter().chain(values).collect();
+        let samples = crate::render::counted(self.min_samples, "sample");
+        let what = what.join(" and ");
+        (!what.is_empty() && self.min_samples > 1)
+            .then(|| format!("{what} with fewer than {samples} left out (--min-samples)"))
     }
 
     /// Leaves out the rows beyond those asked for, and notes how many these are.
@@ -296,7 +322,10 @@ impl<'p> View<'p> {
             // What was reached and never known is told as well: it is no sign of little data.
             .filter(|values| {
                 let samples = values.samples();
-                samples >= self.min_samples || (samples == 0 && values.reached >= self.min_samples)
+                let is_enough = samples >= self.min_samples
+                    || (samples == 0 && values.reached >= self.min_samples);
+                self.few_values.set(self.few_values.get() || !is_enough);
+                is_enough
             })
             .collect()
     }

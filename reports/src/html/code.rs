@@ -114,7 +114,8 @@ pub(super) fn listings(
     let mut sources = Sources::default();
     let mut taken = 0;
     let mut all = Vec::new();
-    for listing in list::listings(view, functions, false) {
+    let mut of_listings = list::Sources::default();
+    for listing in list::listings(view, functions, false, &mut of_listings) {
         let code = code(&listing, with_source.then_some(&mut sources));
         taken += serde_json::to_string(&code)?.len();
         if taken > room {

@@ -174,7 +174,7 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
     let mut order: Vec<(usize, u64)> = captured
         .iter()
         .map(|callee| (*callee, calls_at(&calls, &arguments, (*callee, None))))
-        .filter(|(_, calls)| *calls >= view.min_samples)
+        .filter(|(_, calls)| view.is_enough(*calls))
         .collect();
     order.sort_by_key(|(callee, calls)| (std::cmp::Reverse(*calls), *callee));
     let mut rows = Vec::new();
@@ -193,7 +193,7 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .map(|site| (site, calls_at(&calls, &arguments, (callee, site))))
-            .filter(|(_, calls)| *calls >= view.min_samples)
+            .filter(|(_, calls)| view.is_enough(*calls))
             .collect();
         sites.sort_by_key(|(site, calls)| (site.is_some(), std::cmp::Reverse(*calls), *site));
         for (site, calls) in sites {
@@ -268,10 +268,13 @@ fn row(
 }
 
 /// What stands above the rows.
-const ABOUT: &str = "\
-    Calls seen in windows: for each integer argument in its order (rdi rsi rdx rcx r8 r9; no\n\
-    floating-point ones) its most frequent value and that value's share; (-) not known or not\n\
-    an argument; ? not known which are arguments. Below\n\
+const ABOUT: &str =
+    "Calls seen in windows: of each argument its most frequent value and that value's share.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    Integer arguments in their order (rdi rsi rdx rcx r8 r9; no floating-point ones); (-) not\n\
+    known or not an argument; ? not known which are arguments. Below\n\
     a function, its call sites as far as they are known: not where a window began in a stub.\n\
     Windows begin where time is spent: calls near it are likelier to be seen than others.\n\
     Shares are of such calls, of all calls where it says by executions.";
@@ -279,7 +282,7 @@ const ABOUT: &str = "\
 impl Model for Callees {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let conventions: BTreeSet<Convention> = self.rows.iter().map(|row| row.passed).collect();
         let legends: Vec<String> = conventions.iter().filter_map(|of| of.legend()).collect();

@@ -340,14 +340,17 @@ fn row(view: &View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option
 }
 
 /// What stands above the rows.
-const ABOUT: &str = "\
-    Runs of instructions whose results do not vary: behind its first instruction, each result\n\
-    of a run is nearly always the one shown (s#: values known).";
+const ABOUT: &str = "Runs of instructions whose results do not vary.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    Behind its first instruction, each result of a run is nearly always the one shown\n\
+    (s#: values known).";
 
 impl Model for Runs {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         for run in &self.rows {
             page.gap();
             page.text(format!(

@@ -124,7 +124,7 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
     }
     let mut sums: Vec<_> = sums
         .into_iter()
-        .filter(|(_, sum)| sum.reached >= view.min_samples)
+        .filter(|(_, sum)| view.is_enough(sum.reached))
         .collect();
     sums.sort_by(|(pc, a), (other, b)| b.known().total_cmp(&a.known()).then(pc.cmp(other)));
     let mut rows = Vec::new();
@@ -151,8 +151,11 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
 }
 
 /// What stands above the rows.
-const ABOUT: &str = "\
-    Conditional branches that windows came by, by how often their direction was known;\n\
+const ABOUT: &str = "Directions of conditional branches that windows came by.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    Branches stand by how often their direction was known;\n\
     `taken%` is of the known, with a 95 % interval; `unknown` could not be told. Windows begin\n\
     where time is spent: they count by their intervals, and those behind stalls in part.\n\
     So these are shares of windows, nearer to executions than to time.";
@@ -160,7 +163,7 @@ const ABOUT: &str = "\
 impl Model for Directions {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let mut table = Table::new(&[
             ("taken%", Align::Right),

@@ -119,7 +119,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
         };
         sites.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
         for (site, heat) in sites {
-            if heat.samples < view.min_samples {
+            if !view.is_enough(heat.samples) {
                 continue;
             }
             rows.push(Row {

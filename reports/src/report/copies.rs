@@ -214,7 +214,7 @@ pub(super) fn rows(view: &View<'_>) -> Vec<Row> {
     };
     let mut places: Vec<(Place, u64)> = calls
         .into_iter()
-        .filter(|(place, calls)| is_shown(*place) && *calls >= view.min_samples)
+        .filter(|(place, calls)| is_shown(*place) && view.is_enough(*calls))
         .collect();
     let weight = |place, calls| (whole(heat_of(place).cycles), calls);
     let mut of_callee: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
@@ -377,8 +377,11 @@ fn heats(view: &View<'_>, of_function: &BTreeMap<FunctionId, usize>) -> BTreeMap
 }
 
 /// What stands above the rows.
-const ABOUT: &str = "\
-    Sizes in bytes at calls of memcpy and the like. time%: spent in the function, of all cycles;\n\
+const ABOUT: &str = "Sizes in bytes at calls of memcpy and the like.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    time%: spent in the function, of all cycles;\n\
     of a call site, as far as it is known who called. Shares are of the calls known in windows,\n\
     which begin where time is spent: of time, not of calls, where it does not say by executions.\n\
     from..to%: less than 90% known, the unknown may be this size or not.";
@@ -386,7 +389,7 @@ const ABOUT: &str = "\
 impl Model for Sizes {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let mut table = Table::new(&[
             ("time%", Align::Right),

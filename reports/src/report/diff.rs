@@ -250,8 +250,11 @@ fn mark(rows: &mut BTreeMap<Key, Row>) {
 }
 
 /// What stands above the rows.
-const ABOUT: &str = "\
-    Shares are of all cycles of their side. A function is here if its share changed by more than\n\
+const ABOUT: &str = "What changed by more than chance explains, as shares of all cycles of a side.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    A function is here if its share changed by more than\n\
     chance explains (Fisher's exact test on samples, as independent draws), or the share of a\n\
     value in it did (by the 95 % intervals of both). One in twenty of them may still be chance\n\
     (Benjamini and Hochberg). Below a function: an instruction's values that changed, as shares\n\
@@ -284,7 +287,7 @@ impl Model for Changes {
             ),
         );
         page.gap();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let mut table = Table::new(&[
             ("before%", Align::Right),

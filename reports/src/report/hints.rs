@@ -9,6 +9,8 @@ mod fold;
 mod machine;
 mod patch;
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use self::find::Found;
@@ -218,7 +220,7 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
         parameter: found.parameter.clone(),
         variable: named.cloned(),
         source,
-        source_text: sources.at(&place),
+        source_text: sources.at(&place, Path::new(view.image_path(image))),
         value: found.value.clone(),
         base: found.base,
         samples: found.samples,

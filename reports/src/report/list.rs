@@ -1,25 +1,30 @@
 //! `list`: the instructions of a function with cycles and value profiles.
 
+mod data;
+mod meaning;
 mod sources;
+mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-pub(super) use self::sources::Sources;
 use iced_x86::Instruction;
+use profiledb::rows::ImageKind;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, threshold_text};
+use self::data::Data;
+use self::meaning::{Meaning, compared, meaning};
+pub(crate) use self::sources::Sources;
+use super::{JsonShare, JsonSite, json_shares, nothing};
 use crate::args::{Common, OneFunction};
 use crate::callee::{Callees, not_known};
 use crate::code::{Disassembler, Mode, Spacing, direct_target};
 use crate::dwarf;
 use crate::failure::Failure;
 use crate::listing;
-use crate::names::Names;
-use crate::page::Page;
-use crate::query::{Answer, Model, Needs, Query};
-use crate::render::{Align, Table, clean, count, counted, cycles, percent, rounded, whole};
+use crate::query::{Answer, Needs, Query};
+use crate::render::{percent, rounded, whole};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
 use crate::values::is_destination;
@@ -39,10 +44,14 @@ pub(crate) struct List {
     /// Show every instruction, also where many in a row were neither sampled nor reached.
     #[arg(long)]
     all: bool,
+    /// Show how much of the function's time each source line has, with a bar, and say which source
+    /// files are missing.
+    #[arg(long)]
+    source: bool,
+    /// Show bare numbers: no characters, and no names for addresses.
+    #[arg(long)]
+    raw: bool,
 }
-
-/// As many instructions in a row, none of which was sampled or reached, are listed in text.
-const QUIET: usize = 6;
 
 /// The answer.
 #[derive(Debug)]
@@ -59,6 +68,8 @@ pub(crate) struct Listing {
     pub(crate) build_id: Option<String>,
     pub(crate) start: Option<u64>,
     pub(crate) mode: Mode,
+    kind: ImageKind,
+    cycles: f64,
     /// Of all cycles.
     pub(crate) percent: f64,
     pub(crate) samples: u64,
@@ -77,12 +88,15 @@ pub(crate) struct Line {
     /// The source line there.
     pub(crate) source: Option<String>,
     pub(crate) profiles: Vec<Profile>,
+    /// The character that it compares with.
+    compared: Option<String>,
 }
 
 /// The values of one parameter.
 #[derive(Debug)]
 pub(crate) struct Profile {
     pub(crate) values: Values,
+    meaning: Meaning,
     pub(crate) caller: Option<JsonSite>,
 }
 
@@ -153,7 +167,13 @@ impl Query for List {
             .selected()
             .map(|ids| ids.iter().copied().collect())
             .unwrap_or_default();
-        let functions = listings(view, &functions, self.by_caller);
+        let mut sources = Sources::default();
+        let functions = listings(view, &functions, self.by_caller, &mut sources);
+        let unknown: Vec<String> = functions.iter().filter_map(Listing::without_code).collect();
+        view.notes.extend(unknown);
+        if self.source {
+            view.notes.extend(sources.notes());
+        }
         if functions.is_empty() {
             return Err(nothing("instructions"));
         }
@@ -257,6 +277,7 @@ pub(crate) fn listings(
     view: &mut View<'_>,
     functions: &[FunctionId],
     by_caller: bool,
+    sources: &mut Sources,
 ) -> Vec<Listing> {
     let by_pc = profiles(view, by_caller);
     let code: Vec<(FunctionId, Vec<listing::Line>)> = functions
@@ -277,10 +298,25 @@ pub(crate) fn listings(
         let found = view.symbols.places(image, &addresses).into_iter();
         places.extend(addresses.iter().map(|at| (image, *at)).zip(found));
     }
-    let mut sources = Sources::default();
+    let mut found = Found {
+        by_pc,
+        places,
+        data: BTreeMap::new(),
+        sources,
+    };
     let code = code.into_iter();
-    code.filter_map(|(id, lines)| listing(view, id, &lines, &places, &by_pc, &mut sources))
+    code.filter_map(|(id, lines)| listing(view, id, &lines, &mut found))
         .collect()
+}
+
+/// What was found out for the listings of several functions.
+struct Found<'a> {
+    by_pc: BTreeMap<usize, Vec<Values>>,
+    /// By image and address.
+    places: BTreeMap<(usize, u64), Place>,
+    /// By image.
+    data: BTreeMap<usize, Data>,
+    sources: &'a mut Sources,
 }
 
 /// A function with its instructions, if there are any.
@@ -288,9 +324,7 @@ fn listing(
     view: &mut View<'_>,
     id: FunctionId,
     code: &[listing::Line],
-    places: &BTreeMap<(usize, u64), Place>,
-    by_pc: &BTreeMap<usize, Vec<Values>>,
-    sources: &mut Sources,
+    found: &mut Found<'_>,
 ) -> Option<Listing> {
     let function = view.symbols.function(id)?.clone();
     if code.is_empty() {
@@ -298,27 +332,43 @@ fn listing(
     }
     let mut sum = Heat::default();
     let mut lines = Vec::with_capacity(code.len());
+    let image = Path::new(view.image_path(function.image));
     for line in code {
-        let place = places.get(&(function.image, line.address));
+        let place = found.places.get(&(function.image, line.address));
         let place = place.cloned().unwrap_or_default();
         let heat = line.pc.and_then(|pc| view.heat.get(pc).copied());
         let heat = heat.unwrap_or_default();
         sum.add(heat);
         let target = line.instruction.as_ref().and_then(direct_target);
-        let of_line = line.pc.and_then(|pc| by_pc.get(&pc));
-        let profile = |values: &Values| Profile {
-            values: values.clone(),
-            caller: values.caller.map(|pc| JsonSite::new(view, pc)),
-        };
-        let profiles = of_line.into_iter().flatten().map(profile).collect();
+        let of_line = line.pc.and_then(|pc| found.by_pc.get(&pc));
+        let mut profiles = Vec::new();
+        for values in of_line.into_iter().flatten() {
+            let mut named = |address| {
+                let of_image = || Data::of(&view.symbols, function.image);
+                let data = found.data.entry(function.image).or_insert_with(of_image);
+                match data.at(address) {
+                    Some(name) => format!("{}:{name}", view.symbols.short_name(function.image)),
+                    None => view.symbols.place(function.image, address),
+                }
+            };
+            profiles.push(Profile {
+                values: values.clone(),
+                meaning: match &line.instruction {
+                    Some(instruction) => meaning(instruction, &values.parameter, &mut named),
+                    None => Meaning::Number,
+                },
+                caller: values.caller.map(|pc| JsonSite::new(view, pc)),
+            });
+        }
         lines.push(Line {
             address: line.address,
             instruction: line.instruction,
             target: target.map(|target| name_target(view, function.image, id, target)),
             heat,
-            source: sources.at(&place),
+            source: found.sources.at(&place, image),
             place,
             profiles,
+            compared: line.instruction.as_ref().and_then(compared),
         });
     }
     let image = view.profile.images.get(function.image);
@@ -327,6 +377,8 @@ fn listing(
         build_id: image.and_then(|image| image.build_id.clone()),
         start: function.start,
         mode: view.symbols.mode(function.image),
+        cycles: sum.cycles,
+        kind: image.map_or(ImageKind::File, |image| image.kind),
         percent: percent(sum.cycles, view.total().cycles),
         samples: sum.samples,
         lines,
@@ -381,162 +433,5 @@ impl Serialize for Profile {
             values: json_shares(values, values.class()),
         };
         profile.serialize(serializer)
-    }
-}
-
-/// What stands above each function's instructions.
-const ABOUT: &str = "\
-    Shares are of the values known in windows,\n\
-    which begin where time is spent: of time, not of executions where it does not say so.\n\
-    s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
-    from..to%: less than 90% known, the unknown may be this value or not.";
-
-impl Model for Listings {
-    fn page(&self, names: Names) -> Page {
-        let mut page = Page::default();
-        for (index, function) in self.functions.iter().enumerate() {
-            if index > 0 {
-                page.gap();
-            }
-            page.text(function.heading());
-            page.gap();
-            page.table(function.table(&self.options, names));
-        }
-        page
-    }
-}
-
-impl Line {
-    /// Whether it was neither sampled nor reached.
-    fn is_quiet(&self) -> bool {
-        self.heat.samples == 0 && self.profiles.is_empty()
-    }
-}
-
-impl Listing {
-    fn heading(&self) -> String {
-        let build = self.build_id.as_deref();
-        let build = build.map(|id| format!(", build id {id}"));
-        let mode = match self.mode {
-            Mode::Long => "",
-            Mode::Compatibility => ", 32-bit code",
-        };
-        format!(
-            "{}  ({}{}{mode})\n{:.1}% of all cycles, {}. {ABOUT}",
-            clean(&self.name),
-            clean(&self.image),
-            build.unwrap_or_default(),
-            self.percent,
-            counted(self.samples, "sample"),
-        )
-    }
-
-    fn table(&self, options: &List, names: Names) -> Table {
-        let mut table = Table::new(&[
-            ("cycles", Align::Right),
-            ("s#", Align::Right),
-            ("v#", Align::Right),
-            ("1/p", Align::Right),
-            ("address", Align::Right),
-            ("instruction", Align::Left),
-            ("value profile", Align::Left),
-        ]);
-        let mut disassembler = Disassembler::new(Spacing::Text);
-        let mut last = &Place::default();
-        let runs = self.lines.chunk_by(|a, b| a.is_quiet() && b.is_quiet());
-        for run in runs {
-            let is_quiet = run.len() > QUIET && run.iter().all(Line::is_quiet);
-            if is_quiet && !options.all {
-                table.line(&format!("  ... {} instructions without samples", run.len()));
-                continue;
-            }
-            for line in run {
-                if line.place != *last {
-                    if let Some(text) = line.place_text(names) {
-                        table.line(&text);
-                    }
-                    last = &line.place;
-                }
-                let text = match line.instruction {
-                    Some(instruction) => disassembler.text(&instruction, |_| {
-                        line.target.as_ref().map(|target| names.shown(target))
-                    }),
-                    None => "?".to_owned(),
-                };
-                line.add_to(&mut table, text, options.values, names);
-            }
-        }
-        table
-    }
-}
-
-impl Line {
-    /// Its rows: with the first profile, and one for each further one.
-    fn add_to(&self, table: &mut Table, text: String, most: usize, names: Names) {
-        let cycles = cycles(self.heat.cycles);
-        let address = format!("0x{:x}", self.address);
-        let blank = String::new;
-        let Some((first, rest)) = self.profiles.split_first() else {
-            table.row(vec![
-                cycles,
-                blank(),
-                blank(),
-                blank(),
-                address,
-                text,
-                blank(),
-            ]);
-            return;
-        };
-        table.row(first.cells([cycles, address, text], most, names));
-        for profile in rest {
-            table.row(profile.cells(Default::default(), most, names));
-        }
-    }
-
-    /// The source line above the instructions made from it.
-    fn place_text(&self, names: Names) -> Option<String> {
-        let mut text = source_text(&self.place)?;
-        let inlined = self.place.inlined.iter().map(|name| names.shown(name));
-        let inlined: Vec<String> = inlined.collect();
-        if !inlined.is_empty() {
-            text.push_str(&format!(" (inlined: {})", inlined.join(" > ")));
-        }
-        if let Some(source) = &self.source {
-            text.push_str("  ");
-            text.push_str(source);
-        }
-        Some(text)
-    }
-}
-
-impl Profile {
-    /// One line of the table.
-    fn cells(
-        &self,
-        [cycles, address, text]: [String; 3],
-        most: usize,
-        names: Names,
-    ) -> Vec<String> {
-        let values = &self.values;
-        let from = match &self.caller {
-            Some(site) => format!(" from {} ({})", names.shown(&site.function), site.address),
-            None => String::new(),
-        };
-        let shares = shares_text(values, values.class(), most);
-        vec![
-            cycles,
-            count(values.samples()),
-            values.shares.len().to_string(),
-            threshold_text(values.threshold),
-            address,
-            text,
-            format!(
-                "{}{}{from}{}: {shares}",
-                values.parameter,
-                if values.live { "" } else { "?" },
-                values.base.words(),
-            ),
-        ]
     }
 }

@@ -157,7 +157,7 @@ fn nodes(view: &View<'_>, sums: BTreeMap<Place, Sum>, all: f64) -> Vec<Node> {
         let by_heat = b.1.heat.cycles.total_cmp(&a.1.heat.cycles);
         by_heat.then(a.0.cmp(&b.0))
     });
-    sums.retain(|(_, sum)| sum.heat.samples >= view.min_samples);
+    sums.retain(|(_, sum)| view.is_enough(sum.heat.samples));
     let node = |(place, sum): (Place, Sum)| {
         let image_of = |image: usize| view.image_path(image).to_owned();
         let (function, image, cut) = match place {

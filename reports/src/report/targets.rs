@@ -158,7 +158,7 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
             (values.reached, values.samples(), values.unknown),
         ));
     }
-    rows.retain(|row| row.reached >= view.min_samples);
+    rows.retain(|row| view.is_enough(row.reached));
     rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.place.cmp(&b.place)));
     rows
 }
@@ -237,15 +237,18 @@ pub(super) fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
 }
 
 /// What stands above the rows.
-const ABOUT: &str = "\
-    Indirect calls and jumps that windows came by, and where they went; percent is of the\n\
+const ABOUT: &str = "Indirect calls and jumps that windows came by, and where they went.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    Percent is of the\n\
     known targets, with a 95 % interval. Windows begin where time is spent: they count by their\n\
     intervals, and those behind stalls in part. So this is not a count of executions.";
 
 impl Model for Transfers {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let mut table = Table::new(&[
             ("percent", Align::Right),

@@ -20,6 +20,16 @@ pub(crate) struct Top {
     /// What to add up by.
     #[arg(long, value_enum, default_value_t = By::Function)]
     by: By,
+    /// Redraw it each second, and walk through it with keys (`?` names them; q leaves).
+    #[arg(long, conflicts_with = "by")]
+    live: bool,
+}
+
+impl Top {
+    /// Whether it is to be redrawn.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
+    }
 }
 
 /// What `top` adds up by.
@@ -177,7 +187,7 @@ fn rows(view: &mut View<'_>, by: By) -> Vec<Row> {
     let total = view.total();
     let mut sums: Vec<(Key<'_>, Heat)> = sums
         .into_iter()
-        .filter(|(_, heat)| heat.samples >= view.min_samples)
+        .filter(|(_, heat)| view.is_enough(heat.samples))
         .collect();
     sums.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
     let mut like: Likeness<'_> = BTreeMap::new();
@@ -270,7 +280,7 @@ impl Model for Hottest {
             if located {
                 cells.push(row.image.clone().unwrap_or_default());
             }
-            table.row(cells);
+            table.hot_row(cells, row.percent);
         }
         page.table(table);
         page

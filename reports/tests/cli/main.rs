@@ -11,6 +11,7 @@ mod ends;
 mod filters;
 mod functions;
 mod inputs;
+mod manners;
 mod paths;
 
 use std::process::Output;

@@ -98,7 +98,7 @@ fn failures_leave_nothing() {
         ),
     ] {
         let output = shell(&fixture, script);
-        assert_eq!(code(&output), 4, "{script}: {}", errors(&output));
+        assert_eq!(code(&output), 1, "{script}: {}", errors(&output));
         let said = format!("cannot write {named}: ");
         assert!(
             errors(&output).contains(&said),
@@ -110,7 +110,7 @@ fn failures_leave_nothing() {
     let old = fs::read_to_string(fixture.dir().join("old"));
     assert_eq!(old.expect("is there"), "old");
     let output = shell(&fixture, "\"$0\" export firefox > /dev/full");
-    assert_eq!(code(&output), 4, "{}", errors(&output));
+    assert_eq!(code(&output), 1, "{}", errors(&output));
 }
 
 /// Of nothing there is no file, and a reason.

@@ -14,14 +14,19 @@ function reportBody(report) {
     if (block === "gap") return null;
     if (block.text !== undefined) return el("p", { class: "text" }, block.text.split("\n")
       .flatMap((line) => [line, el("br")]));
+    if (block.about) {
+      return [el("p", { class: "text" }, block.about.line),
+        el("details", {}, el("summary", {}, "More"), ...block.about.more.split("\n")
+          .map((line) => el("p", { class: "text" }, line)))];
+    }
     if (block.item) {
       const line = el("p", { class: "small" }, block.item.text);
       line.style.marginLeft = `${1.5 * block.item.depth}rem`;
       return line;
     }
     const { columns, rows } = block.table;
-    const made = rows.map((row) => el("tr", {}, Array.isArray(row)
-      ? row.map((cell, place) => el("td", {
+    const made = rows.map((row) => el("tr", {}, row.cells
+      ? row.cells.map((cell, place) => el("td", {
         class: columns[place]?.[1] === "right" ? "number" : "name" }, cell))
       : el("td", { colspan: String(columns.length), class: "faint" }, row)));
     return table(report.command, columns, made);

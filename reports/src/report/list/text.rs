@@ -1,0 +1,233 @@
+//! `list` as people read it.
+
+use std::collections::BTreeMap;
+
+use profiledb::rows::ImageKind;
+
+use super::{Line, List, Listing, Listings, Profile, source_text};
+use crate::code::{Disassembler, Mode, Spacing};
+use crate::names::Names;
+use crate::page::Page;
+use crate::query::Model;
+use crate::render::{Align, Table, clean, count, counted, cycles, percent, whole};
+use crate::report::{shares_with, threshold_text};
+use crate::symbolize::Place;
+use crate::view::as_float;
+
+/// As many instructions in a row, none of which was sampled or reached, are listed in text.
+const QUIET: usize = 6;
+
+/// What stands above each function's instructions.
+const ABOUT: &str = "Shares of the values known in windows: of time, unless by executions.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    Windows begin where time is spent: shares are of time, not of executions where it does not\n\
+    say so. s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
+    from..to%: less than 90% known, the unknown may be this value or not.";
+
+impl Model for Listings {
+    fn page(&self, names: Names) -> Page {
+        let mut page = Page::default();
+        for (index, function) in self.functions.iter().enumerate() {
+            if index > 0 {
+                page.gap();
+            }
+            page.text(function.heading());
+            if index == 0 {
+                page.about(ABOUT, MORE);
+            }
+            page.gap();
+            page.table(function.table(&self.options, names));
+        }
+        page
+    }
+}
+
+impl Line {
+    /// Whether it was neither sampled nor reached.
+    fn is_quiet(&self) -> bool {
+        self.heat.samples == 0 && self.profiles.is_empty()
+    }
+}
+
+impl Listing {
+    fn heading(&self) -> String {
+        let build = self.build_id.as_deref();
+        let build = build.map(|id| format!(", build id {id}"));
+        let mode = match self.mode {
+            Mode::Long => "",
+            Mode::Compatibility => ", 32-bit code",
+        };
+        format!(
+            "{}  ({}{}{mode})\n{:.1}% of all cycles, {}.",
+            clean(&self.name),
+            clean(&self.image),
+            build.unwrap_or_default(),
+            self.percent,
+            counted(self.samples, "sample"),
+        )
+    }
+
+    /// Why instructions are shown as `?`, if there are any.
+    pub(super) fn without_code(&self) -> Option<String> {
+        let lines = self.lines.iter();
+        let unknown = lines.filter(|line| line.instruction.is_none()).count();
+        if unknown == 0 {
+            return None;
+        }
+        let why = match self.kind {
+            ImageKind::Kernel => {
+                "the collector interprets no code of the kernel, and saves none of its bytes"
+            }
+            ImageKind::Anon => "code that was generated is in no file, and no window showed these",
+            ImageKind::File | ImageKind::Vdso => {
+                "neither this program nor the collector could read the file that was profiled"
+            }
+        };
+        let instructions = counted(unknown as u64, "instruction");
+        Some(format!("{instructions} of {} shown as ?: {why}", self.name))
+    }
+
+    fn table(&self, options: &List, names: Names) -> Table {
+        let mut columns = vec![
+            ("cycles", Align::Right),
+            ("s#", Align::Right),
+            ("v#", Align::Right),
+            ("1/p", Align::Right),
+            ("address", Align::Right),
+            ("instruction", Align::Left),
+            ("value profile", Align::Left),
+        ];
+        if options.source {
+            columns.insert(1, ("", Align::Left));
+        }
+        let mut table = Table::new(&columns);
+        let mut disassembler = Disassembler::new(Spacing::Text);
+        let mut times = Times::new();
+        for line in self.lines.iter().filter(|_| options.source) {
+            *times.entry(&line.place).or_default() += line.heat.cycles;
+        }
+        let mut last = &Place::default();
+        let runs = self.lines.chunk_by(|a, b| a.is_quiet() && b.is_quiet());
+        for run in runs {
+            let is_quiet = run.len() > QUIET && run.iter().all(Line::is_quiet);
+            if is_quiet && !options.all {
+                table.line(&format!("  ... {} instructions without samples", run.len()));
+                continue;
+            }
+            for line in run {
+                if line.place != *last {
+                    if let Some(text) = line.place_text(names) {
+                        let time = options.source.then(|| self.time_at(&line.place, &times));
+                        table.line(&format!("{}{text}", time.unwrap_or_default()));
+                    }
+                    last = &line.place;
+                }
+                let mut text = match line.instruction {
+                    Some(instruction) => disassembler.text(&instruction, |_| {
+                        line.target.as_ref().map(|target| names.shown(target))
+                    }),
+                    None => "?".to_owned(),
+                };
+                if let Some(compared) = line.compared.as_ref().filter(|_| !options.raw) {
+                    text.push_str("  ; ");
+                    text.push_str(compared);
+                }
+                self.add(line, &mut table, text, options, names);
+            }
+        }
+        table
+    }
+
+    /// How much of the function's time all instructions of a place in the source have.
+    fn time_at(&self, place: &Place, times: &Times<'_>) -> String {
+        let cycles = times.get(place).copied().unwrap_or_default();
+        let share = percent(cycles, self.cycles);
+        format!("{share:5.1}% {:BAR$}  ", bar(share))
+    }
+
+    /// Adds a line's rows: with the first profile, and one for each further one.
+    fn add(&self, line: &Line, table: &mut Table, text: String, options: &List, names: Names) {
+        let share = percent(line.heat.cycles, self.cycles);
+        let mut first = vec![cycles(line.heat.cycles)];
+        let mut rest = vec![String::new()];
+        if options.source {
+            first.push(bar(share));
+            rest.push(String::new());
+        }
+        let address = format!("0x{:x}", line.address);
+        let mut profiles = line.profiles.iter();
+        match profiles.next() {
+            None => {
+                first.extend([String::new(), String::new(), String::new()]);
+                first.extend([address, text, String::new()]);
+            }
+            Some(profile) => first.extend(profile.cells([address, text], options, names)),
+        }
+        table.hot_row(first, share);
+        for profile in profiles {
+            let mut row = rest.clone();
+            row.extend(profile.cells(Default::default(), options, names));
+            table.row(row);
+        }
+    }
+}
+
+/// The cycles of each place in the source.
+type Times<'l> = BTreeMap<&'l Place, f64>;
+
+/// The longest bar.
+const BAR: usize = 10;
+
+/// A share in percent as a bar; what is there at all has one.
+fn bar(share: f64) -> String {
+    let length = (share / 100.0 * as_float(BAR as u64)).ceil();
+    "#".repeat(usize::try_from(whole(length)).unwrap_or(0).min(BAR))
+}
+
+impl Line {
+    /// The source line above the instructions made from it.
+    fn place_text(&self, names: Names) -> Option<String> {
+        let mut text = source_text(&self.place)?;
+        let inlined = self.place.inlined.iter().map(|name| names.shown(name));
+        let inlined: Vec<String> = inlined.collect();
+        if !inlined.is_empty() {
+            text.push_str(&format!(" (inlined: {})", inlined.join(" > ")));
+        }
+        if let Some(source) = &self.source {
+            text.push_str("  ");
+            text.push_str(source);
+        }
+        Some(text)
+    }
+}
+
+impl Profile {
+    /// The cells behind the cycles.
+    fn cells(&self, [address, text]: [String; 2], options: &List, names: Names) -> Vec<String> {
+        let values = &self.values;
+        let from = match &self.caller {
+            Some(site) => format!(" from {} ({})", names.shown(&site.function), site.address),
+            None => String::new(),
+        };
+        let class = values.class();
+        let shares = shares_with(values, options.values, |value| match options.raw {
+            true => class.text(value),
+            false => self.meaning.text(class, value),
+        });
+        vec![
+            count(values.samples()),
+            values.shares.len().to_string(),
+            threshold_text(values.threshold),
+            address,
+            text,
+            format!(
+                "{}{}{from}{}: {shares}",
+                values.parameter,
+                if values.live { "" } else { "?" },
+                values.base.words(),
+            ),
+        ]
+    }
+}
