@@ -41,6 +41,7 @@ mod log;
 mod loss;
 #[cfg(feature = "database")]
 mod moment;
+#[cfg(feature = "database")]
 mod open;
 pub mod packed;
 #[cfg(feature = "database")]
@@ -76,6 +77,7 @@ pub use log::{Checkpoint, checkpoint, log_bytes};
 pub use loss::{Cause, LOST, Loss, Unit};
 #[cfg(feature = "database")]
 pub use moment::{Level, Moment};
+#[cfg(feature = "database")]
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{
