@@ -2,12 +2,15 @@
 //! what a window may see of them.
 
 pub(crate) mod access;
+pub(crate) mod address_space;
+pub(crate) mod aliases;
 pub(crate) mod callsite;
 pub(crate) mod code;
 pub(crate) mod devices;
 pub(crate) mod elf;
 pub(crate) mod files;
 pub(crate) mod flow;
+pub(crate) mod generated_code;
 pub(crate) mod grants;
 pub(crate) mod guards;
 pub(crate) mod host;
@@ -15,7 +18,6 @@ pub(crate) mod images;
 pub(crate) mod jitdump;
 pub(crate) mod kernel;
 pub(crate) mod loadmap;
-pub(crate) mod made;
 pub(crate) mod mapping;
 pub(crate) mod maps;
 pub(crate) mod perfmap;
@@ -24,7 +26,5 @@ pub(crate) mod rules;
 pub(crate) mod signals;
 pub(crate) mod stack;
 pub(crate) mod unwind;
-pub(crate) mod view;
-pub(crate) mod views;
 pub(crate) mod vmas;
 pub(crate) mod window;

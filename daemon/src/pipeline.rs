@@ -4,7 +4,7 @@ pub(crate) mod acceptance;
 pub(crate) mod blocks;
 pub(crate) mod bounce;
 pub(crate) mod collector;
+pub(crate) mod handler_updates;
 pub(crate) mod merge;
 pub(crate) mod raw;
 pub(crate) mod stage;
-pub(crate) mod told;

@@ -30,9 +30,9 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 
 /// How long a command that was asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the collector naps at most: at a thousand samples a second, until as many wait as are
+/// How long the collector sleeps at most: at a thousand samples a second, until as many wait as are
 /// looked at together.
-const LONGEST_NAP: Duration = Duration::from_secs(16);
+const LONGEST_SLEEP: Duration = Duration::from_secs(16);
 /// How often it is looked at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -143,16 +143,16 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
     } else if args.vectors != VectorsArg::Off && !args.quiet {
         eprintln!("vcpid: no vector registers: they need the engine bpf, and no --raw");
     }
-    let mut nap = LONGEST_NAP;
+    let mut sleep = LONGEST_SLEEP;
     if let Some(most) = choices::pairs(args) {
-        nap = choices::PAIRED_NAP;
+        sleep = choices::PAIRED_SLEEP;
         let bounce = choices::bounce(&mut running, most);
         collector.bounce(bounce.context("cannot set breakpoints")?);
     } else if args.bounce != BounceArg::Off && !args.quiet {
         eprintln!("vcpid: no breakpoints: a raw recording cannot hold what they show");
     }
     let store = Store::new(writer)?;
-    let mut session = Session::new(&setup.cpus, collector, store, nap);
+    let mut session = Session::new(&setup.cpus, collector, store, sleep);
     let pids: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();
     session.scan(if args.all {
         procfs::all_pids()

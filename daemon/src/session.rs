@@ -2,7 +2,7 @@
 
 // Over 500 lines: the loop of a collection is told as a whole.
 
-pub(crate) mod nap;
+pub(crate) mod sleep;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::events::lost::Lost;
 use crate::pipeline::collector::Collector;
 use crate::pipeline::merge::Merge;
 use crate::pipeline::raw::Entry;
-use crate::session::nap::Nap;
+use crate::session::sleep::Sleep;
 use crate::store::flush::Snapshot;
 use crate::store::{Saved, Store};
 
@@ -101,7 +101,7 @@ pub(crate) struct Session {
     pub(crate) interrupts: u64,
     /// Bytes of the batches that were taken.
     taken_bytes: u64,
-    nap: Nap,
+    sleep: Sleep,
     /// Records handed on since it began, and the processes that had been met then.
     handed: u32,
     met: u64,
@@ -121,12 +121,12 @@ enum CatchingUp {
 }
 
 impl Session {
-    /// A collection from these CPUs, which naps so long at most ([`Nap`]).
+    /// A collection from these CPUs, which sleeps so long at most ([`Sleep`]).
     pub(crate) fn new(
         cpus: &[u32],
         collector: Collector,
         store: Store,
-        longest_nap: Duration,
+        longest_sleep: Duration,
     ) -> Self {
         Self {
             merge: Merge::new(cpus),
@@ -137,7 +137,7 @@ impl Session {
             batches: 0,
             interrupts: 0,
             taken_bytes: 0,
-            nap: Nap::new(longest_nap),
+            sleep: Sleep::new(longest_sleep),
             handed: 0,
             met: 0,
             since: 0,
@@ -169,31 +169,31 @@ impl Session {
         let mut next_chores = Instant::now() + CHORES;
         let mut next_names = Instant::now();
         // Without captures the pages of a sample are looked at as soon as it comes.
-        let naps = self.collector.has_handler();
+        let sleeps = self.collector.has_handler();
         let mut more = false;
         loop {
             // What is being saved is waited for.
             let flush_at = (!self.store.is_saving()).then(|| flushed + driver.interval());
-            let dozes = naps && !driver.is_ending();
+            let pauses = sleeps && !driver.is_ending();
             let hurries = self.catching_up == CatchingUp::Asked;
-            if dozes && !more && !hurries {
-                self.nap.doze([flush_at, driver.next_look()]);
+            if pauses && !more && !hurries {
+                self.sleep.pause([flush_at, driver.next_look()]);
             }
-            let received = match dozes {
+            let received = match pauses {
                 true => self.receive(batches),
                 false => self.await_batches(batches),
             };
             let had_more = std::mem::replace(&mut more, received == Received::APiece);
             // After one piece there is the next one already.
-            self.collector.set_behind(dozes && had_more && more);
-            let rested = hurries || self.nap.is_over() || is_over(flush_at);
+            self.collector.set_behind(pauses && had_more && more);
+            let rested = hurries || self.sleep.is_over() || is_over(flush_at);
             let woken = Instant::now();
             self.hand_on(driver)?;
             if woken >= next_names {
                 next_names = woken + NAMES;
                 self.collector.look_at_generated();
             }
-            if !dozes || more || rested || received == Received::Last {
+            if !pauses || more || rested || received == Received::Last {
                 // What windows see of a file is to be what it was when they were taken.
                 if woken >= next_chores {
                     next_chores = woken + CHORES;
@@ -204,9 +204,9 @@ impl Session {
                 let met = self.collector.met();
                 let learned = met - std::mem::replace(&mut self.met, met);
                 let handed = std::mem::take(&mut self.handed);
-                self.nap = self.nap.next(woken, handed, learned);
+                self.sleep = self.sleep.next(woken, handed, learned);
                 if let Some(age) = self.collector.youngest_asked() {
-                    self.nap.shorten(age);
+                    self.sleep.shorten(age);
                 }
                 if hurries {
                     (self.catching_up, self.next_look) = (CatchingUp::Done, woken);
@@ -288,7 +288,7 @@ impl Session {
 
     /// Takes batches that have come, until a piece of records waits here. What looks at the
     /// processes of samples must not be late, so that is done at every look; the collector may go
-    /// on napping.
+    /// on sleeping.
     fn receive(&mut self, batches: &Receiver<Batch>) -> Received {
         let before = self.taken_bytes;
         loop {
@@ -325,7 +325,7 @@ impl Session {
 
     fn take(&mut self, mut batch: Batch) {
         self.batches += 1;
-        self.nap.took(batch.records.len() as u64, batch.news);
+        self.sleep.took(batch.records.len() as u64, batch.urgent);
         self.taken_bytes += batch.memory_bytes() as u64;
         batch.records.retain(|record| match record {
             Record::Sample(_) | Record::Packed(_) | Record::Cycles(_) => {

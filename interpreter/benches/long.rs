@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use interpreter::{Capture, State, Traces, Window};
+use interpreter::{State, Traces, ValueKinds, Window};
 
 use crate::real::{Library, Small, gpr, registers};
 use crate::{Sum, middle};
@@ -30,8 +30,8 @@ pub(crate) fn windows(_: &mut Criterion) {
     let mut libraries = Library::of_programs();
     for length in LENGTHS {
         for (name, capture) in [
-            ("no values", Capture::NONE),
-            ("the default values", Capture::default()),
+            ("no values", ValueKinds::NONE),
+            ("the default values", ValueKinds::default()),
         ] {
             let window = Window {
                 max_instructions: length,

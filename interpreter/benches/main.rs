@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use interpreter::{
-    Capture, Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, State, StopReason,
+    Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, State, StopReason, ValueKinds,
     Window,
 };
 
@@ -104,9 +104,9 @@ fn window(criterion: &mut Criterion) {
 /// takes, at its best: other programs on the machine take their part of the rest.
 fn libraries(criterion: &mut Criterion) {
     let captures = [
-        ("no values", Capture::NONE),
-        ("the default values", Capture::default()),
-        ("all values", Capture::all()),
+        ("no values", ValueKinds::NONE),
+        ("the default values", ValueKinds::default()),
+        ("all values", ValueKinds::all()),
     ];
     let mut libraries = Library::all();
     for (kind, vectors) in [("integer", false), ("vector", true)] {

@@ -5,7 +5,7 @@ use iced_x86::Register;
 use crate::decode::Decoded;
 use crate::machine::Machine;
 use crate::operand::{OperandKind, Place, number};
-use crate::parameter::{Capture, Parameter};
+use crate::parameter::{Parameter, ValueKinds};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
@@ -84,7 +84,7 @@ impl Machine<'_> {
     pub(crate) fn known(&self, decoded: &Decoded, place: Place) -> Option<u64> {
         let number = decoded.operands.get(place.operand).number;
         match place.kind {
-            OperandKind::Register if !self.events.wants(Capture::OPERANDS) => {
+            OperandKind::Register if !self.events.wants(ValueKinds::OPERANDS) => {
                 self.part(usize::from(number), place.width).all()
             }
             OperandKind::Immediate => Some(decoded.operands.immediate & place.width.mask()),
@@ -186,7 +186,7 @@ impl Machine<'_> {
             (OperandKind::HighByte, _) => slot.with_high_byte(value),
             _ => return Err(StopReason::Unsupported),
         };
-        if self.events.wants(Capture::DEST) && !decoded.constant {
+        if self.events.wants(ValueKinds::DEST) && !decoded.constant {
             let dest = Parameter::Dest(operand.register);
             self.events.hold(dest, value.truncate(width).all());
         }
@@ -201,7 +201,7 @@ impl Machine<'_> {
         width: Width,
         value: Word,
     ) -> Result<(), StopReason> {
-        if self.events.wants(Capture::MEM.with(Capture::OLD)) {
+        if self.events.wants(ValueKinds::MEM.with(ValueKinds::OLD)) {
             self.report_store(decoded, width, value);
         }
         self.store(self.address, width, value)
@@ -213,7 +213,7 @@ impl Machine<'_> {
         if !decoded.constant {
             self.event_of(Parameter::Mem, value, width.bytes());
         }
-        if self.events.wants(Capture::OLD) {
+        if self.events.wants(ValueKinds::OLD) {
             let old = self.overwritten(self.address, width);
             self.event(Parameter::Old, old);
         }

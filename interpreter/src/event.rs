@@ -6,7 +6,7 @@
 //! would weigh more than the test.
 
 use crate::host::Sink;
-use crate::parameter::{Capture, Parameter};
+use crate::parameter::{Parameter, ValueKinds};
 use crate::word::Word;
 
 /// No instruction has more: of a vector of eight words those loaded, overwritten, stored and
@@ -17,7 +17,7 @@ const MAX: usize = 48;
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     /// The kinds that are captured at the current instruction.
-    capture: Capture,
+    capture: ValueKinds,
     held: [(Parameter, Option<u64>); MAX],
     len: usize,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) fn new() -> Self {
         Self {
-            capture: Capture::NONE,
+            capture: ValueKinds::NONE,
             held: [(Parameter::Taken, None); MAX],
             len: 0,
         }
@@ -33,14 +33,14 @@ impl Events {
 
     /// Begins an instruction, of which these kinds are captured.
     #[inline]
-    pub(crate) fn begin(&mut self, capture: Capture) {
+    pub(crate) fn begin(&mut self, capture: ValueKinds) {
         self.capture = capture;
         self.len = 0;
     }
 
     /// Whether any of these kinds is captured.
     #[inline]
-    pub(crate) fn wants(&self, kinds: Capture) -> bool {
+    pub(crate) fn wants(&self, kinds: ValueKinds) -> bool {
         self.capture.meets(kinds)
     }
 

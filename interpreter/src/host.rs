@@ -104,13 +104,14 @@ pub struct Call {
     pub target: Option<u64>,
     /// The call instruction names a register or memory, not an address.
     pub indirect: bool,
-    /// rdi rsi rdx rcx r8 r9 at the call, if [`Capture::ARGS`](crate::Capture::ARGS) is captured.
+    /// rdi rsi rdx rcx r8 r9 at the call, if [`ValueKinds::ARGS`](crate::ValueKinds::ARGS) is
+    /// captured.
     pub arguments: [Option<u64>; 6],
     /// The other general registers that some language passes arguments in, likewise: those of
     /// [`OTHER_ARGUMENTS`].
     pub others: [Option<u64>; 8],
-    /// The lowest 64 bits of xmm0 to xmm7 at the call, if [`Capture::VECTOR`](crate::Capture::VECTOR) is captured as well.
-    /// A `double` needs all of them, a `float` the lower half.
+    /// The lowest 64 bits of xmm0 to xmm7 at the call, if
+    /// [`ValueKinds::VECTOR`](crate::ValueKinds::VECTOR) is captured as well. A `double` needs all of them, a `float` the lower half.
     pub vector_arguments: [Word; 8],
 }
 
@@ -159,7 +160,7 @@ pub trait Sink {
     fn store(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _value: Option<u64>) {}
 
     /// Whether that store stores what is there already; `None`: nobody knows. It is told before the
-    /// store, if [`Capture::REDUNDANT`](crate::Capture::REDUNDANT) is captured.
+    /// store, if [`ValueKinds::REDUNDANT`](crate::ValueKinds::REDUNDANT) is captured.
     fn stored_over(&mut self, _pc: u64, _is_same: Option<bool>) {}
 
     /// The instruction loads or stores more than it tells by [`load`](Self::load) and
@@ -168,6 +169,6 @@ pub trait Sink {
 
     /// The thread is about to make a system call: its number and arguments are those of
     /// [`Parameter::Syscall`](crate::Parameter::Syscall), if
-    /// [`Capture::SYSCALL`](crate::Capture::SYSCALL) is captured. The window ends here.
+    /// [`ValueKinds::SYSCALL`](crate::ValueKinds::SYSCALL) is captured. The window ends here.
     fn system_call(&mut self, _pc: u64, _values: &[(Parameter, Option<u64>); 7]) {}
 }

@@ -110,7 +110,7 @@ pub use exceptions::{EXCEPTIONS, Exception, Fate};
 pub use handlers::Handlers;
 pub use host::{Access, Call, CodeMemory, Memory, OTHER_ARGUMENTS, Sink, Verdict};
 pub use instructions::MAX_BYTES;
-pub use parameter::{Capture, Parameter, Step, UnknownKind};
+pub use parameter::{Parameter, Step, UnknownKind, ValueKinds};
 pub use path::{MAX_PATH_LENGTH, Path, PathError};
 pub use pieces::{MAX_PIECES, Pieces};
 pub use processor::Processor;

@@ -7,7 +7,7 @@ use crate::event::Events;
 use crate::host::{Memory, Sink};
 use crate::operand::{OperandKind, Part};
 use crate::overlay::Overlay;
-use crate::parameter::{Capture, Parameter};
+use crate::parameter::{Parameter, ValueKinds};
 use crate::registers::Registers;
 use crate::rflags::Flags;
 use crate::state::State;
@@ -49,9 +49,9 @@ pub(crate) struct Machine<'a, M: ?Sized = dyn Memory + 'a, S: ?Sized = dyn Sink 
     pub(crate) memory: &'a mut M,
     pub(crate) sink: &'a mut S,
     pub(crate) events: &'a mut Events,
-    pub(crate) capture: Capture,
+    pub(crate) capture: ValueKinds,
     /// The kinds captured at an instruction, and at one that compares.
-    captures: [Capture; 2],
+    captures: [ValueKinds; 2],
     /// Process address less image address of the current instruction.
     bias: u64,
     /// Process address of the current instruction.
@@ -90,7 +90,7 @@ impl<'a, M: Memory + ?Sized, S: Sink + ?Sized> Machine<'a, M, S> {
         state: &'a mut State,
         memory: &'a mut M,
         sink: &'a mut S,
-        capture: Capture,
+        capture: ValueKinds,
     ) -> Self {
         let State {
             registers,
@@ -98,8 +98,8 @@ impl<'a, M: Memory + ?Sized, S: Sink + ?Sized> Machine<'a, M, S> {
             events,
         } = state;
         overlay.clear();
-        let comparing = if capture.meets(Capture::COMPARE) {
-            capture.with(Capture::OPERANDS)
+        let comparing = if capture.meets(ValueKinds::COMPARE) {
+            capture.with(ValueKinds::OPERANDS)
         } else {
             capture
         };
@@ -197,7 +197,7 @@ impl Machine<'_> {
         self.address = self.linear_address(decoded);
         if decoded.variable_address {
             self.events.add(Parameter::Ea, self.address);
-            if self.events.wants(Capture::BASE) {
+            if self.events.wants(ValueKinds::BASE) {
                 self.report_base(decoded);
             }
         }

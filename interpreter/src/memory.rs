@@ -3,7 +3,7 @@
 
 use crate::host::{Access, Memory, Sink, Verdict};
 use crate::machine::{Allowed, Machine, check_canonical};
-use crate::parameter::Capture;
+use crate::parameter::ValueKinds;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
@@ -172,7 +172,7 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     ) -> Result<(), StopReason> {
         let Some(address) = address else {
             let known = value.truncate(width).all();
-            if self.capture.meets(Capture::REDUNDANT) {
+            if self.capture.meets(ValueKinds::REDUNDANT) {
                 self.sink.stored_over(self.pc, None);
             }
             self.sink.store(self.pc, None, width.bytes(), known);
@@ -204,7 +204,7 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
             value = Word::unknown(width);
         }
         let known = value.truncate(width).all();
-        if self.capture.meets(Capture::REDUNDANT) {
+        if self.capture.meets(ValueKinds::REDUNDANT) {
             self.tell_stored_over(address, width, known);
         }
         self.sink.store(self.pc, Some(address), bytes, known);

@@ -107,25 +107,25 @@ impl Step {
 impl Parameter {
     /// The kinds of value events that it is of: it is captured if any of them is.
     #[inline]
-    pub const fn kinds(self) -> Capture {
+    pub const fn kinds(self) -> ValueKinds {
         match self {
-            Self::Dest(_) | Self::Single(_) | Self::Double(_) => Capture::DEST,
-            Self::DestWord(..) | Self::VectorArg(_) | Self::VectorRet => Capture::VECTOR,
-            Self::Taken => Capture::BRANCH,
-            Self::Ea => Capture::EA,
-            Self::Base => Capture::BASE,
-            Self::Mem | Self::MemWord(_) => Capture::MEM,
-            Self::Load | Self::LoadWord(_) => Capture::LOAD,
-            Self::Old | Self::OldWord(_) => Capture::OLD,
-            Self::Target => Capture::TARGET,
-            Self::Ret => Capture::RET,
-            Self::Operand(_) => Capture::OPERANDS,
-            Self::Arg(_) | Self::ArgIn(_) => Capture::ARGS,
-            Self::Pair(_) => Capture::NONE,
-            Self::Stride | Self::Line => Capture::STRIDE,
-            Self::Reload | Self::Silent => Capture::REDUNDANT,
-            Self::Syscall(_) => Capture::SYSCALL,
-            Self::Sched => Capture::SCHED,
+            Self::Dest(_) | Self::Single(_) | Self::Double(_) => ValueKinds::DEST,
+            Self::DestWord(..) | Self::VectorArg(_) | Self::VectorRet => ValueKinds::VECTOR,
+            Self::Taken => ValueKinds::BRANCH,
+            Self::Ea => ValueKinds::EA,
+            Self::Base => ValueKinds::BASE,
+            Self::Mem | Self::MemWord(_) => ValueKinds::MEM,
+            Self::Load | Self::LoadWord(_) => ValueKinds::LOAD,
+            Self::Old | Self::OldWord(_) => ValueKinds::OLD,
+            Self::Target => ValueKinds::TARGET,
+            Self::Ret => ValueKinds::RET,
+            Self::Operand(_) => ValueKinds::OPERANDS,
+            Self::Arg(_) | Self::ArgIn(_) => ValueKinds::ARGS,
+            Self::Pair(_) => ValueKinds::NONE,
+            Self::Stride | Self::Line => ValueKinds::STRIDE,
+            Self::Reload | Self::Silent => ValueKinds::REDUNDANT,
+            Self::Syscall(_) => ValueKinds::SYSCALL,
+            Self::Sched => ValueKinds::SCHED,
         }
     }
 }
@@ -175,7 +175,7 @@ impl fmt::Display for Parameter {
 /// combined with itself, the immediate of a comparison, an address that only the place of the image
 /// decides (`lea rax, [rip+8]`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Capture(u32);
+pub struct ValueKinds(u32);
 
 /// A word in a list of captures that names no kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -185,7 +185,7 @@ pub struct Capture(u32);
 )]
 pub struct UnknownKind(pub String);
 
-impl Capture {
+impl ValueKinds {
     /// No kind.
     pub const NONE: Self = Self(0);
     /// General registers written, and floating-point numbers in the lowest lane of vector ones.
@@ -274,7 +274,7 @@ impl Capture {
     }
 }
 
-impl Default for Capture {
+impl Default for ValueKinds {
     /// dest, branch, target, args, ret, ea.
     fn default() -> Self {
         Self::DEST
@@ -286,7 +286,7 @@ impl Default for Capture {
     }
 }
 
-impl FromStr for Capture {
+impl FromStr for ValueKinds {
     type Err = UnknownKind;
 
     /// A list of kinds separated by commas.
@@ -303,7 +303,7 @@ impl FromStr for Capture {
     }
 }
 
-impl fmt::Display for Capture {
+impl fmt::Display for ValueKinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         for (name, _) in Self::NAMES.iter().filter(|named| self.contains(named.1)) {
@@ -316,7 +316,7 @@ impl fmt::Display for Capture {
 
 #[cfg(test)]
 mod tests {
-    use super::{Capture, Parameter, Step};
+    use super::{Parameter, Step, ValueKinds};
     use iced_x86::Register;
 
     /// Parameters print as reports name them.
@@ -360,19 +360,19 @@ mod tests {
     /// A list of kinds survives printing and parsing, and a wrong word is named.
     #[test]
     fn captures_parse() {
-        assert_eq!("dest,ea".parse(), Ok(Capture::DEST.with(Capture::EA)));
-        assert_eq!(Capture::all().to_string().parse(), Ok(Capture::all()));
+        assert_eq!("dest,ea".parse(), Ok(ValueKinds::DEST.with(ValueKinds::EA)));
+        assert_eq!(ValueKinds::all().to_string().parse(), Ok(ValueKinds::all()));
         assert_eq!(
-            Capture::default().to_string(),
+            ValueKinds::default().to_string(),
             "dest,ea,branch,target,args,ret"
         );
         assert!(
             "dest,nonsense"
-                .parse::<Capture>()
+                .parse::<ValueKinds>()
                 .unwrap_err()
                 .to_string()
                 .contains("nonsense")
         );
-        assert!("".parse::<Capture>().is_err());
+        assert!("".parse::<ValueKinds>().is_err());
     }
 }

@@ -6,7 +6,7 @@ use crate::code::{Code, Fetched};
 use crate::decode::Decoded;
 use crate::host::{Call, Memory, OTHER_ARGUMENTS, Sink};
 use crate::machine::{Flow, Machine, RCX, RDI, RDX, RSI, check_canonical};
-use crate::parameter::Capture;
+use crate::parameter::ValueKinds;
 use crate::registers::Registers;
 use crate::state::State;
 use crate::stop::StopReason;
@@ -22,7 +22,7 @@ pub struct Window {
     /// Instructions after which the window is complete.
     pub max_instructions: u32,
     /// The kinds of value events.
-    pub capture: Capture,
+    pub capture: ValueKinds,
 }
 
 impl Default for Window {
@@ -30,7 +30,7 @@ impl Default for Window {
     fn default() -> Self {
         Self {
             max_instructions: 16,
-            capture: Capture::default(),
+            capture: ValueKinds::default(),
         }
     }
 }
@@ -220,7 +220,7 @@ fn leave<C: Code + ?Sized>(
 #[inline]
 pub(crate) fn call(
     registers: &Registers,
-    capture: Capture,
+    capture: ValueKinds,
     site: u64,
     target: Option<u64>,
     indirect: bool,
@@ -233,10 +233,10 @@ pub(crate) fn call(
         others: [None; 8],
         vector_arguments: [Word::UNKNOWN; 8],
     };
-    if capture.meets(Capture::ARGS) {
+    if capture.meets(ValueKinds::ARGS) {
         call.arguments = [RDI, RSI, RDX, RCX, 8, 9].map(|i| registers.gpr[i].get(8));
         call.others = OTHER_ARGUMENTS.map(|register| registers.gpr[register.number()].get(8));
-        if capture.meets(Capture::VECTOR) {
+        if capture.meets(ValueKinds::VECTOR) {
             call.vector_arguments = std::array::from_fn(|i| registers.vectors[i].word(0));
         }
     }

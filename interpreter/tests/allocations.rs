@@ -2,8 +2,8 @@
 
 use allocation_counter::measure;
 use interpreter::{
-    Capture, Code, DecodeCache, Fetched, Memory, Parameter, Pieces, Registers, Sink, State,
-    StopReason, Traces, Window,
+    Code, DecodeCache, Fetched, Memory, Parameter, Pieces, Registers, Sink, State, StopReason,
+    Traces, ValueKinds, Window,
 };
 
 const START: u64 = 0x40_1000;
@@ -88,7 +88,7 @@ fn windows() {
             cache: DecodeCache::new(64),
             sampled,
         };
-        for capture in [Capture::NONE, Capture::default(), Capture::all()] {
+        for capture in [ValueKinds::NONE, ValueKinds::default(), ValueKinds::all()] {
             let window = Window {
                 capture,
                 ..Window::default()
@@ -116,7 +116,7 @@ fn windows() {
             });
             assert_eq!(counted.count_total, 0, "{capture}, by traces");
             assert_eq!(end.map(|end| end.instructions), Some(16));
-            assert_eq!(count.0 > 0, capture != Capture::NONE);
+            assert_eq!(count.0 > 0, capture != ValueKinds::NONE);
         }
     }
 }

@@ -4,8 +4,8 @@
 mod traced;
 
 use interpreter::{
-    CODE_BYTES, Capture, Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, State,
-    StopReason, Traces, Window,
+    CODE_BYTES, Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, State, StopReason,
+    Traces, ValueKinds, Window,
 };
 
 const START: u64 = 0x40_1000;
@@ -116,7 +116,7 @@ fn registers() -> Registers {
 
 const WINDOW: Window = Window {
     max_instructions: 100,
-    capture: Capture::NONE,
+    capture: ValueKinds::NONE,
 };
 
 /// A window of this code, and the instructions that it fetched.
@@ -132,7 +132,7 @@ fn run(traces: &mut Traces, program: &mut Program) -> (State, u32) {
 #[test]
 fn followed_without_fetching() {
     let mut program = Program::new(LOOP);
-    for capture in [Capture::NONE, Capture::default()] {
+    for capture in [ValueKinds::NONE, ValueKinds::default()] {
         let window = Window { capture, ..WINDOW };
         let (fetched, instructions) =
             traced::compare(window, &registers(), &mut program, &mut Threes);

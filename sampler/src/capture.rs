@@ -163,8 +163,8 @@ pub enum WayEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// None: of a process that the handler was not told of, while it did not know where RAM is. The
-    /// sample has the code at the PC ([`Capture::code`]), and its stack. Earlier: there was no
-    /// plan.
+    /// sample has the code at the PC ([`CapturedMemory::code`]), and its stack. Earlier: there was
+    /// no plan.
     NotTried,
     /// Earlier: every step of a plan was done.
     Complete {
@@ -264,7 +264,7 @@ pub enum FramesEnd {
 
 /// What was captured with a sample.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Capture {
+pub struct CapturedMemory {
     /// Who was running.
     pub task: TaskIdentity,
     /// What was read of the memory that the code ahead loads.
@@ -272,7 +272,7 @@ pub struct Capture {
     /// How likely it was that a plan would be evaluated and not [`Outcome::Thinned`];
     /// [`Share::ALL`] if there was none.
     pub share: Share,
-    /// Why there are no more frames than [`Capture::frames`] gives.
+    /// Why there are no more frames than [`CapturedMemory::frames`] gives.
     pub frames_end: FramesEnd,
     /// The number of the system call that the thread is in, if the kernel was interrupted in one.
     pub system_call: Option<u32>,
@@ -281,9 +281,9 @@ pub struct Capture {
     pub fs_base: Option<u64>,
     /// The same of GS.
     pub gs_base: Option<u64>,
-    /// All memory was read twice, because others may write it: [`Capture::changes`] tells the
-    /// pieces that were not the same, and code or a stack that were not are left out. Without a
-    /// second look nobody else has the memory, but for what the process shares with others.
+    /// All memory was read twice, because others may write it: [`CapturedMemory::changes`] tells
+    /// the pieces that were not the same, and code or a stack that were not are left out. Without
+    /// a second look nobody else has the memory, but for what the process shares with others.
     pub second_look: bool,
     /// Which exceptions the program has handlers for; `None`: not known, as in the kernel. It is
     /// not among what is serialized, which has no room for it in older forms.
@@ -313,7 +313,7 @@ pub(crate) struct Memory {
 /// A piece that was another one at the second look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The number of the piece, in the order of [`Capture::pieces`].
+    /// The number of the piece, in the order of [`CapturedMemory::pieces`].
     pub piece: usize,
     /// Which of its words of 8 bytes, counted from its first byte, are others: a bit each.
     pub words: u16,
@@ -329,7 +329,7 @@ const MOST_CODE: usize = abi::CODE_BYTES as usize;
 /// The most bytes of one piece: its length less one has the rest of its head.
 const MOST_OF_PIECE: usize = 1 << (64 - ADDRESS_BITS);
 
-impl Capture {
+impl CapturedMemory {
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory.bytes.len()
     }
@@ -346,7 +346,7 @@ impl Capture {
         frames: &[Frame],
         frames_end: FramesEnd,
         pieces: &[(u64, &[u8])],
-    ) -> Capture {
+    ) -> CapturedMemory {
         let (frames, code) = (
             &frames[..frames.len().min(MOST_FRAMES)],
             &code[..code.len().min(MOST_CODE)],
@@ -370,7 +370,7 @@ impl Capture {
         }
         memory.extend(code);
         pad(&mut memory);
-        Capture {
+        CapturedMemory {
             task,
             outcome,
             share: Share::ALL,
@@ -471,10 +471,10 @@ impl Capture {
     }
 }
 
-impl fmt::Debug for Capture {
+impl fmt::Debug for CapturedMemory {
     /// Without values: debug output goes to logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Capture")
+        f.debug_struct("CapturedMemory")
             .field("task", &self.task)
             .field("outcome", &self.outcome)
             .field("frames", &self.memory.frames)
@@ -530,7 +530,7 @@ mod tests {
             (0xffff_8880_0000_1234, &[9]),
             (0x7fff_ffff_f000, &[1, 2, 3, 4, 5, 6, 7, 8]),
         ];
-        let capture = Capture::new(
+        let capture = CapturedMemory::new(
             task(),
             Outcome::Complete { tag: 5 },
             (Some(1), None),

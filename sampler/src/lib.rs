@@ -73,8 +73,8 @@ mod wakers;
 pub use bpf::Packed;
 pub use breakpoints::{Block, Breakpoints, Miss, Pair};
 pub use capture::{
-    Capture, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement, PlanFailure,
-    ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,
+    CapturedMemory, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement,
+    PlanFailure, ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,
 };
 pub use config::{
     BpfOptions, CPU_CLOCK_FLOOR, Clock, Config, Engine, Filter, Target, VectorOptions,

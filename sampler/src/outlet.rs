@@ -95,7 +95,7 @@ mod tests {
             cpu: 3,
             records: (0..records).map(|time| Record::Throttle { time }).collect(),
             drained_to: 1000,
-            news: 0,
+            urgent: 0,
             malformed: 2,
             inherited: 1,
             intervals: vec![7],

@@ -19,12 +19,12 @@ use crate::{Batch, Clock, Config, Intervals, Record, decode, sys};
 const RING_TIMEOUT: Duration = Duration::from_millis(80);
 const BUFFER_TIMEOUT: Duration = Duration::from_millis(512);
 
-/// What came longer ago than this is taken when others have news: what is to be learned of it waits
+/// What came longer ago than this is taken when others have urgent records: what is to be learned of it waits
 /// for all that has come from all CPUs until then.
 const SOON: Duration = Duration::from_millis(40);
 
-/// Code that is mapped is news for as many records: its file may be gone soon.
-const CODE_IS_NEWS: u64 = 16;
+/// A mapping of code is as urgent as that many records: its file may be gone soon.
+const CODE_IS_URGENT: u64 = 16;
 
 /// What is waited for of a descriptor.
 const EDGES: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLET);
@@ -160,7 +160,7 @@ impl Reader {
         self.is_quiet
     }
 
-    /// Whether others that have news wait for it.
+    /// Whether others that have urgent records wait for it.
     pub(crate) fn is_behind(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.drained_at) >= SOON
     }
@@ -209,7 +209,7 @@ impl Reader {
                             batch.inherited += 1;
                         }
                     }
-                    Record::Mmap(mmap) if mmap.executable() => batch.news += CODE_IS_NEWS,
+                    Record::Mmap(mmap) if mmap.executable() => batch.urgent += CODE_IS_URGENT,
                     Record::Throttle { .. } => stats.throttled += 1,
                     Record::Lost { count, .. } => stats.lost = stats.lost.saturating_add(*count),
                     Record::LostSamples { count, .. } => {
@@ -290,7 +290,7 @@ impl Reader {
             if let Some((count, last)) = sampled.get_mut(of) {
                 (*count, *last) = (*count + 1, sample.time());
             }
-            batch.news += u64::from(sample.is_news());
+            batch.urgent += u64::from(sample.is_urgent());
             batch.records.push(Record::Packed(sample));
         }
         let Some(overflow) = &mut self.sources.overflow else {

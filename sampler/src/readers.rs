@@ -24,7 +24,7 @@ const STOP: u64 = u64::MAX;
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
 
-/// A batch is news when that is more than one record in so many.
+/// A batch is urgent when more than one record in so many is.
 const ONE_IN: u64 = 8;
 
 /// Some readers for one thread.
@@ -142,24 +142,24 @@ impl Reading {
     }
 
     /// Drains those that are due, with those that are quiet, or all at the end, and sends what they
-    /// had; where there was news among it, all. Those that had nothing are told of together.
+    /// had; where urgent records were among it, all. Those that had nothing are told of together.
     fn read(&mut self, stopping: bool) -> Result<(), Undelivered> {
         let now = Instant::now();
         if !stopping && !self.readers.iter().any(|(reader, _)| reader.is_due(now)) {
             return Ok(());
         }
-        let (mut quiet, mut news): (Option<(usize, Batch)>, bool) = (None, false);
+        let (mut quiet, mut urgent): (Option<(usize, Batch)>, bool) = (None, false);
         for others in [false, true] {
             for (number, (reader, buffer)) in self.readers.iter_mut().enumerate() {
                 let wanted = match others {
                     false => stopping || reader.is_quiet() || reader.is_due(now),
-                    true => news && reader.is_behind(now),
+                    true => urgent && reader.is_behind(now),
                 };
                 if !wanted {
                     continue;
                 }
                 let batch = reader.drain(buffer.as_ref(), now, stopping);
-                news |= ONE_IN * batch.news > batch.records.len() as u64;
+                urgent |= ONE_IN * batch.urgent > batch.records.len() as u64;
                 match &mut quiet {
                     _ if !batch.is_empty() => reader.send(batch)?,
                     None => quiet = Some((number, batch)),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
-use crate::{Capture, Packed, ProcessKey};
+use crate::{CapturedMemory, Packed, ProcessKey};
 
 /// A process (thread group) id as the sampler's own pid namespace sees it.
 ///
@@ -136,13 +136,16 @@ pub struct RawSample {
     /// unwind row leads to the caller.
     pub stack: Box<[u8]>,
     /// What the engine `bpf` brought besides; `None` from the engine `ring`.
-    pub capture: Option<Capture>,
+    pub capture: Option<CapturedMemory>,
 }
 
 impl RawSample {
     /// Bytes of the memory that came with it.
     pub fn memory_bytes(&self) -> usize {
-        let captured = self.capture.as_ref().map_or(0, Capture::memory_bytes);
+        let captured = self
+            .capture
+            .as_ref()
+            .map_or(0, CapturedMemory::memory_bytes);
         self.stack.len() + captured
     }
 }
@@ -364,7 +367,7 @@ pub struct Batch {
     pub drained_to: u64,
     /// Records that something is to be learned from, the sooner the better: mappings of code, and
     /// samples of processes that the handler of the engine `bpf` was not told of.
-    pub news: u64,
+    pub urgent: u64,
     /// Records that could not be decoded.
     pub malformed: u64,
     /// Samples of inherited events: their thread keeps the interval that was current when it was
@@ -392,7 +395,7 @@ impl Record {
     }
 
     /// Bytes of the memory that came with it, if it is a sample.
-    pub fn brought_bytes(&self) -> usize {
+    pub fn captured_bytes(&self) -> usize {
         match self {
             Record::Sample(sample) => sample.memory_bytes(),
             Record::Packed(packed) => packed.memory_bytes(),
@@ -407,7 +410,7 @@ impl Record {
             Record::Cycles(_) => size_of::<Cycles>(),
             _ => 0,
         };
-        size_of::<Self>() + boxed + self.brought_bytes()
+        size_of::<Self>() + boxed + self.captured_bytes()
     }
 }
 
@@ -418,7 +421,7 @@ impl Batch {
             cpu,
             records: Vec::new(),
             drained_to,
-            news: 0,
+            urgent: 0,
             malformed: 0,
             inherited: 0,
             intervals: Vec::new(),
@@ -444,7 +447,7 @@ impl Batch {
             cpu: _,
             records,
             drained_to: _,
-            news: _,
+            urgent: _,
             malformed,
             inherited,
             intervals,

@@ -41,9 +41,9 @@
 use interpreter::{Access, CodeMemory, Verdict};
 use sampler::Vma;
 
+use crate::machine::address_space::AddressSpace;
 use crate::machine::guards::Guarded;
 use crate::machine::mapping::Mapping;
-use crate::machine::view::View;
 use crate::machine::vmas::Region;
 
 const PAGE: u64 = 4096;
@@ -117,7 +117,7 @@ trait Kernel {
     fn before(&self, address: u64) -> Option<Region>;
 }
 
-impl Kernel for View<'_> {
+impl Kernel for AddressSpace<'_> {
     fn now(&self, address: u64) -> Option<Region> {
         self.region(address)
     }
@@ -229,7 +229,7 @@ fn together(address: u64, bytes: u64, mut part: impl FnMut(u64) -> Part) -> (Ver
     (Verdict::MayFault, false)
 }
 
-impl View<'_> {
+impl AddressSpace<'_> {
     /// Whether an access goes through; `evidence` tells of pages that were read at the interrupt.
     pub(crate) fn check(
         &self,
@@ -285,7 +285,7 @@ impl View<'_> {
                 record,
                 gap: record.map_or_else(|| self.maps.gap(at), |_| (0, 0)),
                 evidence: &|| evidence(at & !(PAGE - 1)),
-                unmapped: self.maps.views().may_be_unmapped(at, self.time),
+                unmapped: self.maps.aliases().may_be_unmapped(at, self.time),
             };
             judge(known, access, self)
         })
@@ -297,7 +297,7 @@ impl View<'_> {
         if self.is_kernel() {
             return may_alias_in_kernel(first, last, other, self.stack_pointer);
         }
-        if !self.maps.may_have_views() {
+        if !self.maps.may_have_aliases() {
             return false;
         }
         // Of a process that is gone the last word counts.
@@ -339,14 +339,16 @@ impl View<'_> {
             true => CodeMemory::Writable,
             false => CodeMemory::Fixed,
         };
-        if !self.maps.may_have_views() {
+        if !self.maps.may_have_aliases() {
             return own;
         }
         match self.region(address) {
-            Some(Region::Mapped(vma)) if !self.maps.views().may_show(&vma) => match vma.writable {
-                true => CodeMemory::Writable,
-                false => own,
-            },
+            Some(Region::Mapped(vma)) if !self.maps.aliases().may_show(&vma) => {
+                match vma.writable {
+                    true => CodeMemory::Writable,
+                    false => own,
+                }
+            }
             _ => CodeMemory::Shared,
         }
     }
@@ -539,7 +541,7 @@ mod tests {
     /// stored through a shared one, but not the other way round. Private memory meets nothing.
     #[test]
     fn same_memory() {
-        let view = |start: u64, offset: u64, shared: bool| Vma {
+        let space = |start: u64, offset: u64, shared: bool| Vma {
             start,
             end: start + 0x2000,
             offset,
@@ -547,7 +549,7 @@ mod tests {
             inode: 7,
             ..RW
         };
-        let (one, two) = (view(0x1000, 0, true), view(0x8000, 0x1000, true));
+        let (one, two) = (space(0x1000, 0, true), space(0x8000, 0x1000, true));
         let store = |stored: &Vma, at: u64, read: &Vma, other: u64| {
             is_same_memory(stored, (at, at + 7), read, other)
         };
@@ -555,7 +557,7 @@ mod tests {
         assert!(store(&two, 0x8010, &one, 0x2017));
         assert!(!store(&one, 0x1010, &two, 0x8010));
         assert!(!store(&two, 0x9010, &one, 0x2010));
-        let private = view(0x8000, 0x1000, false);
+        let private = space(0x8000, 0x1000, false);
         assert!(store(&one, 0x2010, &private, 0x8010));
         assert!(!store(&private, 0x8010, &one, 0x2010));
         let other = Vma { inode: 8, ..two };

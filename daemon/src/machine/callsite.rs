@@ -8,11 +8,11 @@
 
 use sampler::{Frame, FrameSource};
 
+use crate::machine::address_space::AddressSpace;
 use crate::machine::flow::Verdict;
 use crate::machine::images::Call;
 use crate::machine::place::Pc;
 use crate::machine::unwind::Slot;
-use crate::machine::view::View;
 use crate::machine::window::SampleMemory;
 
 /// The longest call instruction: prefixes, opcode, ModRM, SIB, displacement.
@@ -29,7 +29,7 @@ const RBP: usize = 5;
 
 /// A sample, as far as its call site depends on it.
 pub(crate) struct Interrupted<'a, 'm, 'v> {
-    pub(crate) view: &'a View<'v>,
+    pub(crate) space: &'a AddressSpace<'v>,
     pub(crate) memory: &'a SampleMemory<'m, 'v>,
     pub(crate) registers: &'a sampler::Registers,
     pub(crate) pc: Pc,
@@ -70,7 +70,7 @@ impl Interrupted<'_, '_, '_> {
 
     /// Where the unwind rules say that the return address lies.
     fn slot(&self) -> Slot {
-        let mut images = self.view.images.borrow_mut();
+        let mut images = self.space.images.borrow_mut();
         // Rules may name the PC, which they know as an ELF address.
         let process_address = self.pc.address.wrapping_add(self.bias);
         let gpr = &self.registers.gpr;
@@ -115,23 +115,23 @@ impl Interrupted<'_, '_, '_> {
     }
 
     fn call_before(&self, to: u64) -> Option<Pc> {
-        call_before(self.view, to).map(|call| call.site)
+        call_before(self.space, to).map(|call| call.site)
     }
 
     /// Whether code that the process makes is what the interrupt met at the PC, as far as it
     /// brought that.
     fn is_as_seen(&self) -> bool {
-        let Some(brought) = self
+        let Some(captured) = self
             .memory
-            .brought
-            .filter(|_| self.view.is_made(self.pc.image))
+            .captured
+            .filter(|_| self.space.is_generated_code(self.pc.image))
         else {
             return true;
         };
-        let (_, code) = brought.pieces().numbered_code(self.registers.ip);
+        let (_, code) = captured.pieces().numbered_code(self.registers.ip);
         let mut known = [0; MOST_SEEN];
         let known = &mut known[..code.len().min(MOST_SEEN)];
-        let read = self.view.read_made(self.registers.ip, known);
+        let read = self.space.read_made(self.registers.ip, known);
         known[..read] == code[..read]
     }
 
@@ -140,13 +140,15 @@ impl Interrupted<'_, '_, '_> {
         if !self.is_as_seen() {
             return (None, false);
         }
-        let exits = self.view.exits(self.pc);
+        let exits = self.space.exits(self.pc);
         let mut beyond = false;
         let mut possible = Vec::new();
         for exit in &exits {
             let slot = exit.slot(&self.registers.gpr);
             let held = match self.by_row() {
-                Some(to) if exits.len() == 1 && self.view.was_told(self.pc, exit) => Held::Word(to),
+                Some(to) if exits.len() == 1 && self.space.was_told(self.pc, exit) => {
+                    Held::Word(to)
+                }
                 _ => self.word(slot),
             };
             match held {
@@ -178,11 +180,11 @@ impl Interrupted<'_, '_, '_> {
     /// The call that a word in a slot may be the return address of, unless it cannot have led to
     /// the PC.
     fn candidate(&self, slot: u64, to: u64) -> Option<(Pc, Verdict)> {
-        let call = call_before(self.view, to)?;
+        let call = call_before(self.space, to)?;
         let verdict = match call.target {
             None => Verdict::Possible,
             Some(target) => {
-                let leads = self.view.leads(call.site.image, target, self.pc);
+                let leads = self.space.leads(call.site.image, target, self.pc);
                 leads.verdict(slot, &self.registers.gpr)
             }
         };
@@ -210,8 +212,8 @@ impl Interrupted<'_, '_, '_> {
 }
 
 /// The call instruction before a return address, if there is one.
-pub(crate) fn call_before(view: &View<'_>, return_address: u64) -> Option<Call> {
-    let located = view.locate(return_address.wrapping_sub(1))?;
+pub(crate) fn call_before(space: &AddressSpace<'_>, return_address: u64) -> Option<Call> {
+    let located = space.locate(return_address.wrapping_sub(1))?;
     if !located.mapping.executable {
         return None;
     }
@@ -220,12 +222,13 @@ pub(crate) fn call_before(view: &View<'_>, return_address: u64) -> Option<Call> 
     let start = behind.wrapping_sub(MAX_CALL as u64);
     let mut code = [0; MAX_CALL];
     if located.mapping.is_anon() {
-        let is_known = view.is_made(image) && view.read_made(start, &mut code) == MAX_CALL;
+        let is_known =
+            space.is_generated_code(image) && space.read_made(start, &mut code) == MAX_CALL;
         let (address, target) = is_known.then(|| call_at_end(&code, start)).flatten()?;
         let site = Pc { image, address };
         return Some(Call { site, target });
     }
-    let mut images = view.images.borrow_mut();
+    let mut images = space.images.borrow_mut();
     if let Some(known) = images.calls.get(image, behind) {
         return known;
     }

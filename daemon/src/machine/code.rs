@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use interpreter::{CODE_BYTES, Code, DecodeCache, Fetched, Held, MAX_BYTES, Pieces, StopReason};
 
+use crate::machine::address_space::AddressSpace;
 use crate::machine::images::ImageId;
 use crate::machine::maps::Maps;
 use crate::machine::place::Pc;
-use crate::machine::view::View;
 
 /// Numbers of what is mapped in processes: code that was prepared for one window serves others that
 /// have the same mappings and bring the same bytes.
@@ -36,11 +36,11 @@ impl Epochs {
 
 /// Code of the sampled process, decoded through the cache.
 pub(crate) struct ProcessCode<'a, 'b, 'v> {
-    view: &'a View<'v>,
+    space: &'a AddressSpace<'v>,
     cache: &'a mut DecodeCache,
     epoch: u64,
     /// What was read at the interrupt, if the engine reads there.
-    brought: Option<&'b Pieces<'b>>,
+    captured: Option<&'b Pieces<'b>>,
     run: Run<'b>,
     /// The piece that kept code was compared with last.
     compared: Run<'b>,
@@ -78,22 +78,22 @@ struct Open {
 impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     /// The code that a window may see.
     pub(crate) fn new(
-        view: &'a View<'v>,
+        space: &'a AddressSpace<'v>,
         cache: &'a mut DecodeCache,
         epochs: &mut Epochs,
-        brought: Option<&'b Pieces<'b>>,
+        captured: Option<&'b Pieces<'b>>,
     ) -> Self {
         cache.begin();
         Self {
-            view,
+            space,
             cache,
-            epoch: epochs.of(view.maps),
-            brought,
+            epoch: epochs.of(space.maps),
+            captured,
             run: Run::default(),
             compared: Run::default(),
             last: None,
             keeps: false,
-            bare: 0..brought.map_or(u64::MAX, |_| 0),
+            bare: 0..captured.map_or(u64::MAX, |_| 0),
             open: Open {
                 start: 0,
                 end: 0,
@@ -130,7 +130,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         if !(start..end).contains(&pc) || self.bare.contains(&pc) {
             return None;
         }
-        let pieces = self.brought?;
+        let pieces = self.captured?;
         let Some((number, first, bytes)) = pieces.next_around(self.run.number + 1, pc) else {
             self.bare = pc..pieces.next_start(pc);
             return None;
@@ -158,25 +158,25 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             bias,
             ..
         } = self.open;
-        if !(start..end).contains(&pc) || !self.bare.contains(&pc) || !self.view.is_in_pristine(pc)
+        if !(start..end).contains(&pc) || !self.bare.contains(&pc) || !self.space.is_in_pristine(pc)
         {
             return None;
         }
         let held = self.cache.find_decoded(image.0, pc.wrapping_sub(bias))?;
         let last = pc.wrapping_add(self.cache.get(held).len() as u64 - 1);
-        self.view.is_in_pristine(last).then_some(held)
+        self.space.is_in_pristine(last).then_some(held)
     }
 
     /// An instruction of another mapping, or that goes on in another piece, or must be vouched for.
     #[cold]
     #[inline(never)]
     fn find_elsewhere(&mut self, pc: u64) -> Result<(Held, Origin), StopReason> {
-        let located = self.view.locate(pc).ok_or(StopReason::NotMapped)?;
+        let located = self.space.locate(pc).ok_or(StopReason::NotMapped)?;
         let mapping = &located.mapping;
-        if !mapping.executable && !self.view.is_executable(pc, mapping) {
+        if !mapping.executable && !self.space.is_executable(pc, mapping) {
             return Err(StopReason::NotMapped);
         }
-        if self.view.is_denied(located.pc) {
+        if self.space.is_denied(located.pc) {
             return Err(StopReason::DeniedImage);
         }
         let Pc { image, address } = located.pc;
@@ -187,9 +187,9 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             end: mapping.end,
             image,
             bias: located.bias,
-            lasts: mapping.executable && self.view.has_lasting_bias(mapping),
+            lasts: mapping.executable && self.space.has_lasting_bias(mapping),
         };
-        let code = self.brought.map(|pieces| pieces.code(pc));
+        let code = self.captured.map(|pieces| pieces.code(pc));
         let code = code.unwrap_or_default();
         if !code.is_empty() {
             match self.cache.hold_sampled(image.0, address, code) {
@@ -203,7 +203,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
                 Err(reason) => return Err(reason),
             }
         }
-        let captured = self.brought.is_some();
+        let captured = self.captured.is_some();
         let reason = |why| {
             if captured {
                 StopReason::CodeNotCaptured
@@ -211,11 +211,11 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
                 why
             }
         };
-        self.view
+        self.space
             .is_pristine(pc, &located.mapping)
             .map_err(reason)?;
         let held = self.cache.hold_or_decode(image.0, address, |bytes| {
-            match self.view.images.borrow_mut().read(image, address, bytes) {
+            match self.space.images.borrow_mut().read(image, address, bytes) {
                 0 => Err(StopReason::ImageUnreadable),
                 n => Ok(n),
             }
@@ -224,8 +224,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         let length = self.cache.get(held).len() as u64;
         let last = pc.wrapping_add(length).wrapping_sub(1);
         if last / 4096 != pc / 4096 {
-            let end = self.view.locate(last).ok_or(StopReason::NotMapped)?;
-            self.view.is_pristine(last, &end.mapping)?;
+            let end = self.space.locate(last).ok_or(StopReason::NotMapped)?;
+            self.space.is_pristine(last, &end.mapping)?;
         }
         Ok((held, Origin::File))
     }
@@ -233,7 +233,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     /// An instruction that two pieces have parts of.
     fn across(&mut self, pc: u64) -> Option<Held> {
         let Open { image, bias, .. } = self.open;
-        let (code, len) = self.brought?.code_across(pc);
+        let (code, len) = self.captured?.code_across(pc);
         let code = code.get(..len)?;
         let address = pc.wrapping_sub(bias);
         self.cache.hold_sampled(image.0, address, code).ok()
@@ -253,14 +253,14 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     /// Whether an instruction of which no code was read lies where the file vouches for it.
     fn is_of_file(&self, pc: u64, len: usize) -> bool {
         let last = pc.wrapping_add(len as u64).wrapping_sub(1);
-        self.view.is_in_pristine(pc) && self.view.is_in_pristine(last)
+        self.space.is_in_pristine(pc) && self.space.is_in_pristine(last)
     }
 
     /// Whether the code at an address is this, where it is not all in the piece that was compared
     /// last.
     #[inline(never)]
     fn is_elsewhere(&mut self, pc: u64, code: &[u8], by_file: bool) -> bool {
-        let Some(pieces) = self.brought else {
+        let Some(pieces) = self.captured else {
             return by_file && self.is_of_file(pc, code.len());
         };
         let (mut at, mut left) = (pc, code);

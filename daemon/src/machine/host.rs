@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use sampler::{Pid, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
+use crate::machine::generated_code::Seen;
 use crate::machine::guards::Marks;
-use crate::machine::made::Seen;
 use crate::machine::vmas::Look;
 use crate::system::procfs::{self, Credentials, MapsLine, PageState};
 

@@ -8,11 +8,11 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
 
+use crate::machine::generated_code::{GeneratedCode, GeneratedCodeRooms};
 use crate::machine::guards::Guards;
 use crate::machine::host::Host;
 use crate::machine::images::{ImageId, Images};
 use crate::machine::jitdump;
-use crate::machine::made::{MadeCode, MadeRooms};
 use crate::machine::mapping::{
     Mapping, is_data, is_heap, mapping_of_line, mapping_of_record, rights,
 };
@@ -46,7 +46,7 @@ pub(crate) struct Process {
     pub(crate) signals: Signals,
     pub(crate) guards: Guards,
     /// What was seen of the code that it makes.
-    pub(crate) made: MadeCode,
+    pub(crate) generated_code: GeneratedCode,
     /// Text of programs that anonymous memory took the place of.
     texts: Vec<Mapping>,
     /// How many threads it has, where that is known: of those whose birth was told.
@@ -97,7 +97,7 @@ impl Process {
             vmas: Vmas::new(pid, &rooms.looks),
             signals: Signals::default(),
             guards: Guards::default(),
-            made: MadeCode::new(pid, &rooms.made),
+            generated_code: GeneratedCode::new(pid, &rooms.generated_code),
             texts: Vec::new(),
             threads: None,
             exited: None,
@@ -143,7 +143,7 @@ struct Rooms {
     mappings: Room,
     verdicts: Room,
     looks: LookRooms,
-    made: MadeRooms,
+    generated_code: GeneratedCodeRooms,
 }
 
 impl Rooms {
@@ -152,7 +152,7 @@ impl Rooms {
             mappings: Room::new(mappings),
             verdicts: Room::new(MAX_ALL_VERDICTS),
             looks: LookRooms::new(),
-            made: MadeRooms::new(),
+            generated_code: GeneratedCodeRooms::new(),
         }
     }
 }
@@ -219,7 +219,7 @@ impl Loadmap {
     pub(crate) fn bytes(&self) -> usize {
         let one = |process: &Process| {
             let seen = process.pages.bytes() + process.vmas.bytes();
-            let seen = seen + process.made.bytes() + process.guards.bytes();
+            let seen = seen + process.generated_code.bytes() + process.guards.bytes();
             process.comm.capacity() + process.maps.bytes() + seen
         };
         of_map(&self.processes) + self.processes.values().map(one).sum::<usize>()
@@ -263,9 +263,9 @@ impl Loadmap {
         let mut process = self.new_process(pid, started, 0, comm);
         let live = self.host.is_live().then_some(pid);
         let lines = self.host.maps(pid);
-        process.maps.views_mut().unsure |= lines.is_none();
+        process.maps.aliases_mut().unsure |= lines.is_none();
         for line in lines.unwrap_or_default() {
-            process.maps.views_mut().found(&line);
+            process.maps.aliases_mut().found(&line);
             let mapping = mapping_of_line(live, &line, images);
             let mapping = moved_or_generated(mapping, &mut process, live, images, &line.path);
             let kept = process.maps.insert(mapping);
@@ -298,7 +298,7 @@ impl Loadmap {
         self.scan(pid, now, images);
         if !self.processes.contains_key(&pid) {
             let mut process = self.new_process(pid, now, 0, String::new());
-            process.maps.views_mut().unsure = true;
+            process.maps.aliases_mut().unsure = true;
             self.insert(process);
         }
     }
@@ -306,7 +306,7 @@ impl Loadmap {
     /// Records were lost: of any process, something may have been mapped without notice.
     pub(crate) fn records_lost(&mut self) {
         for process in self.processes.values_mut() {
-            process.maps.views_mut().unsure = true;
+            process.maps.aliases_mut().unsure = true;
         }
     }
 
@@ -335,7 +335,7 @@ impl Loadmap {
             child.credentials = parent.credentials;
             child.credentials_at = parent.credentials_at;
         } else {
-            child.maps.views_mut().unsure = true;
+            child.maps.aliases_mut().unsure = true;
         }
         self.insert(child);
     }
@@ -347,7 +347,7 @@ impl Loadmap {
             // The command's own exec is the first that is heard of it.
             let started = self.host.start_time(pid).unwrap_or(time);
             let mut process = self.new_process(pid, started, 0, name.to_owned());
-            process.maps.views_mut().unsure = !exec;
+            process.maps.aliases_mut().unsure = !exec;
             self.insert(process);
             return;
         };
@@ -416,21 +416,21 @@ impl Loadmap {
         let end = mmap.address.saturating_add(mmap.len);
         if is_data(mmap) && process.maps.is_data(mmap.address, end, rights(mmap)) {
             if !is_heap(mmap) {
-                let views = process.maps.views_mut();
-                views.remapped(mmap.address, end, mmap.time);
+                let aliases = process.maps.aliases_mut();
+                aliases.remapped(mmap.address, end, mmap.time);
             }
             return false;
         }
         if process.as_of >= mmap.time {
             return true;
         }
-        process.maps.views_mut().mapped(mmap);
+        process.maps.aliases_mut().mapped(mmap);
         let mapping = mapping_of_record(mmap, images);
         let live = self.host.is_live().then_some(mmap.pid);
         let path = mmap.path.to_string_lossy();
         let mapping = moved_or_generated(mapping, process, live, images, &path);
         process.pages.forget(mapping.start, mapping.end);
-        process.made.forget(mapping.start, mapping.end);
+        process.generated_code.forget(mapping.start, mapping.end);
         let kept = process.maps.insert(mapping);
         self.mappings_dropped += u64::from(!kept);
         true
@@ -563,7 +563,7 @@ mod tests {
         assert!(map("[heap]", 0x1000, 0x6000, data));
         assert!(map("//anon", 0x9000, 0xa000, data) && !map("//anon", 0x9000, 0xa000, data));
         let maps = &loadmap.get(pid).expect("a process").maps;
-        assert!(maps.views().may_be_unmapped(0x9000, 3));
-        assert!(!maps.views().may_be_unmapped(0x8000, 3) && !maps.may_have_views());
+        assert!(maps.aliases().may_be_unmapped(0x9000, 3));
+        assert!(!maps.aliases().may_be_unmapped(0x8000, 3) && !maps.may_have_aliases());
     }
 }

@@ -11,10 +11,10 @@ use interpreter::BaseWriters;
 
 pub(crate) use self::code::{CodeOfFile, CodeSeen};
 use self::exposed::Exposed;
+use crate::machine::aliases::Aliases;
 use crate::machine::grants::Grants;
 use crate::machine::images::ImageId;
 use crate::machine::mapping::{Mapping, Rights, Spot};
-use crate::machine::views::Views;
 use crate::system::memory::Room;
 
 /// The mappings of one process, shared by forked processes until one of them changes.
@@ -22,7 +22,7 @@ use crate::system::memory::Room;
 pub(crate) struct Maps {
     tree: Arc<Tree>,
     /// What may be mapped twice, or not at all.
-    views: Views,
+    aliases: Aliases,
     /// The code of the last sample: that of the next is mostly there, too.
     spot: Cell<Option<Spot>>,
     /// What samples may access, for as long as nothing changes.
@@ -84,7 +84,7 @@ impl Maps {
         };
         Self {
             tree: Arc::new(tree),
-            views: Views::default(),
+            aliases: Aliases::default(),
             spot: Cell::new(None),
             grants: Grants::default(),
             bases: Cell::new(None),
@@ -172,14 +172,14 @@ impl Maps {
     }
 
     /// What may be mapped twice, or not at all.
-    pub(crate) fn views(&self) -> &Views {
-        &self.views
+    pub(crate) fn aliases(&self) -> &Aliases {
+        &self.aliases
     }
 
     /// The same, to be changed.
-    pub(crate) fn views_mut(&mut self) -> &mut Views {
+    pub(crate) fn aliases_mut(&mut self) -> &mut Aliases {
         self.grants.forget();
-        &mut self.views
+        &mut self.aliases
     }
 
     /// What samples may access, for as long as nothing changes.
@@ -189,12 +189,12 @@ impl Maps {
 
     /// Whether some mapping is not known of, or may have changed without notice.
     pub(crate) fn is_unsure(&self) -> bool {
-        self.views.unsure || self.tree.incomplete
+        self.aliases.unsure || self.tree.incomplete
     }
 
     /// Whether memory may be mapped at two addresses, one of which can be written.
-    pub(crate) fn may_have_views(&self) -> bool {
-        self.views.shared || self.is_unsure()
+    pub(crate) fn may_have_aliases(&self) -> bool {
+        self.aliases.shared || self.is_unsure()
     }
 
     /// Whether something was mapped that may be a device.

@@ -6,11 +6,11 @@
 
 use profiledb::StackEnd;
 use rustc_hash::FxHashMap;
-use sampler::{CallerRbp, Capture, FrameSource, FramesEnd, Row};
+use sampler::{CallerRbp, CapturedMemory, FrameSource, FramesEnd, Row};
 
+use crate::machine::address_space::AddressSpace;
 use crate::machine::callsite::call_before;
 use crate::machine::place::Pc;
-use crate::machine::view::View;
 use crate::machine::window::SampleMemory;
 use crate::system::memory::{of_map, of_vec};
 
@@ -25,10 +25,10 @@ const RBP: u8 = 5;
 
 /// A sample, as far as its call stack depends on it.
 pub(crate) struct Walked<'a, 'm, 'v> {
-    pub(crate) view: &'a View<'v>,
+    pub(crate) space: &'a AddressSpace<'v>,
     pub(crate) memory: &'a SampleMemory<'m, 'v>,
     pub(crate) registers: &'a sampler::Registers,
-    pub(crate) capture: Option<&'a Capture>,
+    pub(crate) capture: Option<&'a CapturedMemory>,
     /// The interrupted instruction.
     pub(crate) pc: Pc,
     /// The call site of its function, as it was found there.
@@ -119,7 +119,7 @@ impl Walker {
 
     /// Notes a caller; why it is none, otherwise.
     fn push(&mut self, sample: &Walked<'_, '_, '_>, return_address: u64) -> Result<(), StackEnd> {
-        let call = call_before(sample.view, return_address).ok_or(StackEnd::NoCall)?;
+        let call = call_before(sample.space, return_address).ok_or(StackEnd::NoCall)?;
         // What is known of the first is more than that some call stands there.
         if self.frames.len() == 1 && sample.caller != Some(call.site) {
             return Err(StackEnd::NoCall);
@@ -128,7 +128,7 @@ impl Walker {
         Ok(())
     }
 
-    fn by_handler(&mut self, sample: &Walked<'_, '_, '_>, capture: &Capture) -> StackEnd {
+    fn by_handler(&mut self, sample: &Walked<'_, '_, '_>, capture: &CapturedMemory) -> StackEnd {
         for frame in capture.frames() {
             if self.frames.len() > self.most {
                 return StackEnd::Depth;
@@ -149,11 +149,11 @@ impl Walker {
         }
     }
 
-    fn row(&mut self, view: &View<'_>, pc: Pc) -> Option<Row> {
+    fn row(&mut self, space: &AddressSpace<'_>, pc: Pc) -> Option<Row> {
         if let Some(row) = self.rows.get(&pc) {
             return *row;
         }
-        let mut images = view.images.borrow_mut();
+        let mut images = space.images.borrow_mut();
         let row = images
             .unwind(pc.image)
             .and_then(|rules| rules.row(pc.address));
@@ -182,7 +182,7 @@ impl Walker {
                 return StackEnd::Depth;
             }
             let is_first = self.frames.len() == 1;
-            let row = at.and_then(|pc| self.row(sample.view, pc));
+            let row = at.and_then(|pc| self.row(sample.space, pc));
             let others = is_first.then_some(gpr);
             let return_address = match (row, sample.caller) {
                 (Some(row), _) => state.step(row, others, word),
@@ -198,7 +198,7 @@ impl Walker {
                 // The row of the call, not of what follows: that may be another function.
                 Ok(to) => {
                     self.returns.push(to);
-                    at = sample.view.place(to.wrapping_sub(1));
+                    at = sample.space.place(to.wrapping_sub(1));
                 }
                 Err(end) => return end,
             }

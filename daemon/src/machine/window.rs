@@ -5,25 +5,25 @@ use std::cell::OnceCell;
 use interpreter::{Access, CodeMemory, Memory, Pieces, Verdict};
 
 use crate::machine::access::Evidence;
-use crate::machine::view::View;
+use crate::machine::address_space::AddressSpace;
 
 /// What was read at the interrupt: code, and what it loads. It is looked at when it is first
 /// wanted: most samples are no beginning of a window that counts.
 #[derive(Debug)]
-pub(crate) struct Brought<'a> {
+pub(crate) struct Captured<'a> {
     pc: u64,
-    capture: &'a sampler::Capture,
+    capture: &'a sampler::CapturedMemory,
     copies_whole: bool,
     pieces: OnceCell<Pieces<'a>>,
 }
 
-impl<'a> Brought<'a> {
+impl<'a> Captured<'a> {
     /// What came with a sample at this PC.
     ///
     /// `copies_whole` says whether the kernel of the sample copies a few bytes of a process by one
     /// instruction, which takes aligned words whole. Without, the kernel copies less than a word
     /// byte by byte. Its own memory the kernel copies by parts of words.
-    pub(crate) fn new(pc: u64, capture: &'a sampler::Capture, copies_whole: bool) -> Self {
+    pub(crate) fn new(pc: u64, capture: &'a sampler::CapturedMemory, copies_whole: bool) -> Self {
         Self {
             pc,
             capture,
@@ -55,45 +55,45 @@ impl<'a> Brought<'a> {
 /// pristine image pages.
 #[derive(Debug)]
 pub(crate) struct SampleMemory<'a, 'v> {
-    pub(crate) view: &'a View<'v>,
+    pub(crate) space: &'a AddressSpace<'v>,
     /// Address of the first byte of `stack`.
     pub(crate) stack_start: u64,
     pub(crate) stack: &'a [u8],
     /// Where the way was followed, what it loads was read in the order of its loads, and the stack
     /// behind all of it, for the callers alone.
     pub(crate) stack_is_for_callers: bool,
-    pub(crate) brought: Option<&'a Brought<'a>>,
+    pub(crate) captured: Option<&'a Captured<'a>>,
     /// Memory that others may write was read but once.
     pub(crate) seen_once: bool,
 }
 
 impl SampleMemory<'_, '_> {
     /// What was read in the interrupt besides the stack.
-    fn brought(&mut self, address: u64, len: usize) -> Option<&[u8]> {
-        let brought = self.brought?;
-        if self.is_seen_once(brought, address, len) {
+    fn captured(&mut self, address: u64, len: usize) -> Option<&[u8]> {
+        let captured = self.captured?;
+        if self.is_seen_once(captured, address, len) {
             self.seen_once = true;
-            return brought.pieces().bytes_seen_once(address, len);
+            return captured.pieces().bytes_seen_once(address, len);
         }
-        brought.pieces().bytes(address, len)
+        captured.pieces().bytes(address, len)
     }
 
     /// What was read in two pieces.
     fn across(&mut self, address: u64, bytes: &mut [u8]) -> bool {
-        let Some(brought) = self.brought else {
+        let Some(captured) = self.captured else {
             return false;
         };
         Pieces::are_apart(address, bytes.len())
-            && !self.is_seen_once(brought, address, bytes.len())
-            && brought.pieces().across(address, bytes)
+            && !self.is_seen_once(captured, address, bytes.len())
+            && captured.pieces().across(address, bytes)
     }
 
     /// Whether others may write some of these bytes, and nobody has looked a second time.
-    fn is_seen_once(&self, brought: &Brought<'_>, address: u64, len: usize) -> bool {
+    fn is_seen_once(&self, captured: &Captured<'_>, address: u64, len: usize) -> bool {
         let last = address.saturating_add((len as u64).saturating_sub(1));
-        !brought.capture.second_look
-            && (self.view.may_be_exposed(address)
-                || last / 4096 != address / 4096 && self.view.may_be_exposed(last))
+        !captured.capture.second_look
+            && (self.space.may_be_exposed(address)
+                || last / 4096 != address / 4096 && self.space.may_be_exposed(last))
     }
 
     /// The copy of the stack, which was made behind all pieces. What others may write of it was
@@ -104,12 +104,12 @@ impl SampleMemory<'_, '_> {
         }
         let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
         let copied = self.stack.get(start..start.checked_add(len)?)?;
-        if let Some(brought) = self.brought {
-            if self.is_seen_once(brought, address, len) {
+        if let Some(captured) = self.captured {
+            if self.is_seen_once(captured, address, len) {
                 self.seen_once = true;
                 return None;
             }
-            brought.pieces().close();
+            captured.pieces().close();
         }
         Some(copied)
     }
@@ -126,7 +126,7 @@ impl SampleMemory<'_, '_> {
 
 impl Memory for SampleMemory<'_, '_> {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
-        if let Some(held) = self.brought(address, bytes.len()) {
+        if let Some(held) = self.captured(address, bytes.len()) {
             bytes.copy_from_slice(held);
             return true;
         }
@@ -137,26 +137,26 @@ impl Memory for SampleMemory<'_, '_> {
             bytes.copy_from_slice(held);
             return true;
         }
-        self.view.read_image(address, bytes)
+        self.space.read_image(address, bytes)
     }
 
     fn fence(&mut self) {
-        if let Some(brought) = self.brought {
-            brought.pieces().close();
+        if let Some(captured) = self.captured {
+            captured.pieces().close();
         }
     }
 
     fn may_alias(&mut self, first: u64, last: u64, other: u64) -> bool {
-        self.view.may_alias(first, last, other)
+        self.space.may_alias(first, last, other)
     }
 
     fn check(&mut self, address: u64, bytes: u64, access: Access) -> Verdict {
         let evidence = |page: u64| self.evidence(page);
-        self.view.check(address, bytes, access, evidence)
+        self.space.check(address, bytes, access, evidence)
     }
 
     fn code_memory(&mut self, address: u64) -> CodeMemory {
-        self.view.code_memory(address)
+        self.space.code_memory(address)
     }
 }
 
@@ -170,7 +170,7 @@ impl SampleMemory<'_, '_> {
         if meets(self.stack_start, self.stack.len()) {
             return Some(Evidence::Stack);
         }
-        let pieces = self.brought?.pieces();
+        let pieces = self.captured?.pieces();
         let mut all = (0..).map_while(|number| pieces.piece(number));
         all.any(|(start, bytes)| meets(start, bytes.len()))
             .then_some(Evidence::Read)

@@ -13,7 +13,7 @@ mod windows;
 use std::time::Duration;
 
 use hotlist::{Config, Generator};
-use interpreter::{Capture, DecodeCache, Processor, Registers, State, Traces};
+use interpreter::{DecodeCache, Processor, Registers, State, Traces, ValueKinds};
 use profiledb::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
@@ -21,6 +21,7 @@ use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
 use self::waiting::Waiting;
 use crate::consumers::tables::Tables;
 use crate::events::{Options, PcId};
+use crate::machine::address_space::AddressSpace;
 use crate::machine::code::Epochs;
 use crate::machine::devices::has_devices;
 use crate::machine::files::Files;
@@ -30,22 +31,21 @@ use crate::machine::kernel::Kernel;
 use crate::machine::loadmap::{Loadmap, Process};
 use crate::machine::mapping::{is_data, rights};
 use crate::machine::stack::Walker;
-use crate::machine::view::View;
 use crate::pipeline::acceptance::Acceptance;
 use crate::pipeline::blocks::Blocks;
 use crate::pipeline::bounce::Bounce;
+use crate::pipeline::handler_updates::HandlerUpdates;
 use crate::pipeline::merge::Merged;
 use crate::pipeline::raw;
 use crate::pipeline::stage::Accesses;
-use crate::pipeline::told::Told;
 use crate::system::memory::Memory;
-use crate::system::witness::Evidence;
+use crate::system::page_check::Evidence;
 
 /// What the collector is asked to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) window: u32,
-    pub(crate) capture: Capture,
+    pub(crate) capture: ValueKinds,
     pub(crate) by_caller: bool,
     pub(crate) seed: u64,
     /// Bytes for the tables, half of them for those that are being saved.
@@ -74,7 +74,7 @@ impl Settings {
     pub(crate) fn small() -> Self {
         Self {
             window: 16,
-            capture: Capture::default(),
+            capture: ValueKinds::default(),
             by_caller: false,
             seed: 1,
             memory: 1 << 20,
@@ -110,14 +110,14 @@ pub(crate) struct Collector {
     pub(crate) tables: Tables,
     acceptance: Acceptance,
     /// Where the engine has a handler in the kernel.
-    told: Option<Told>,
+    updates: Option<HandlerUpdates>,
     /// Where all that is taken is written down, if it is.
     raw: Option<raw::Writer>,
     /// Samples that have come.
     waiting: Waiting,
     own_pid: Pid,
     /// The processor's kernel copies a few bytes by one instruction
-    /// ([`crate::machine::window::Brought`]).
+    /// ([`crate::machine::window::Captured`]).
     copies_whole: bool,
     windows: u64,
     /// Of samples that were taken before this time, by their clock, no values are looked for.
@@ -198,7 +198,7 @@ impl Collector {
             traces: Traces::new(PREPARED),
             epochs: Epochs::default(),
             state: State::new(Registers::from_sample([0; 16], 0, 0)),
-            told: None,
+            updates: None,
             raw: None,
             waiting: Waiting::default(),
             own_pid: Pid(std::process::id()),
@@ -248,7 +248,7 @@ impl Collector {
 
     /// Tells this handler of processes and unwind rows from now on.
     pub(crate) fn tell(&mut self, handler: Handler) {
-        self.told = Some(Told::new(handler));
+        self.updates = Some(HandlerUpdates::new(handler));
     }
 
     /// Says that some samples are chosen to bring vector registers: the others do not tell what
@@ -259,12 +259,12 @@ impl Collector {
 
     /// Whether there is a handler, whose samples bring what their windows need.
     pub(crate) fn has_handler(&self) -> bool {
-        self.told.is_some()
+        self.updates.is_some()
     }
 
     /// Processes that the handler was told of so far.
     pub(crate) fn met(&self) -> u64 {
-        self.told.as_ref().map_or(0, Told::met)
+        self.updates.as_ref().map_or(0, HandlerUpdates::met)
     }
 
     /// How long the youngest program has been known whose mappings the kernel was asked for since
@@ -296,7 +296,7 @@ impl Collector {
         ] {
             self.tables.count("image", name, n);
         }
-        let counted = self.told.as_mut().map(Told::take_counters);
+        let counted = self.updates.as_mut().map(HandlerUpdates::take_counters);
         for (name, n) in counted.unwrap_or_default() {
             self.tables.count("handler", name, n);
             if name == "cycles_lost" {
@@ -346,7 +346,7 @@ impl Collector {
             if matches!(self.loadmap.host, Host::Live) {
                 for pid in self.images.makers() {
                     if let Some(process) = self.loadmap.get(pid) {
-                        process.made.look_again(now);
+                        process.generated_code.look_again(now);
                     }
                 }
             }
@@ -470,9 +470,9 @@ impl Collector {
                     Some(capture) => capture.task.dumpable || capture.task.kernel_thread,
                     None => !process.keeps_memory_to_itself(),
                 };
-                let view = View::of(process, host, &mut self.images, sample.time);
-                let located = view.locate(sample.ip);
-                !dumpable || located.is_some_and(|located| view.is_denied(located.pc))
+                let space = AddressSpace::of(process, host, &mut self.images, sample.time);
+                let located = space.locate(sample.ip);
+                !dumpable || located.is_some_and(|located| space.is_denied(located.pc))
             }
         };
         if secret {
@@ -513,10 +513,10 @@ impl Collector {
                         .look_at_generated(Some(pid), sampler::clock_now());
                 }
                 self.loadmap.exit(pid, is_leader, time);
-                if let Some(told) = &mut self.told
+                if let Some(updates) = &mut self.updates
                     && is_leader
                 {
-                    told.exited(pid);
+                    updates.exited(pid);
                 }
             }
             Record::Throttle { .. } => {
@@ -534,14 +534,14 @@ impl Collector {
 
     fn mmap(&mut self, mmap: &Mmap) {
         if self.loadmap.mmap(mmap, &mut self.images)
-            && let Some(told) = &mut self.told
+            && let Some(updates) = &mut self.updates
             && let Some(process) = self.loadmap.get(mmap.pid)
             && process
                 .maps
                 .find(mmap.address)
                 .is_none_or(|mapping| mapping.special)
         {
-            told.look_for_devices(mmap.pid, || has_devices(mmap.pid, &process.maps));
+            updates.look_for_devices(mmap.pid, || has_devices(mmap.pid, &process.maps));
         }
     }
 
@@ -551,7 +551,7 @@ impl Collector {
         Memory {
             programs: images + self.files.bytes() + self.loadmap.bytes(),
             code: pages + self.cache.bytes() + self.traces.bytes() + self.blocks.bytes(),
-            rows: self.told.as_ref().map_or(0, Told::bytes) + self.walker.bytes(),
+            rows: self.updates.as_ref().map_or(0, HandlerUpdates::bytes) + self.walker.bytes(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use sampler::{Batch, Record};
 
 use crate::system::memory::of_queue;
-use crate::system::witness::{Evidence, Witness};
+use crate::system::page_check::{Evidence, PageCheck};
 
 /// Records for which a queue keeps its room when it is empty. It grows where a collector was kept
 /// waiting.
@@ -21,7 +21,7 @@ const USUAL: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Merge {
     cpus: Vec<Cpu>,
-    witness: Witness,
+    page_check: PageCheck,
 }
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Merge {
         };
         Self {
             cpus: cpus.iter().map(cpu).collect(),
-            witness: Witness::default(),
+            page_check: PageCheck::default(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Merge {
             return;
         };
         let unsorted = cpu.queue.len();
-        let witness = &mut self.witness;
+        let page_check = &mut self.page_check;
         cpu.queue.extend(batch.records.into_iter().map(|record| {
             // The pages of others are not looked at.
             let record = match record {
@@ -78,7 +78,7 @@ impl Merge {
                 other => other,
             };
             let evidence = match &record {
-                Record::Sample(sample) => witness.look(sample).map(Box::new),
+                Record::Sample(sample) => page_check.look(sample).map(Box::new),
                 _ => None,
             };
             (record, evidence)
@@ -104,7 +104,7 @@ impl Merge {
 
     /// Bytes of what waits.
     pub(crate) fn bytes(&self) -> usize {
-        let one = |(record, _): &Merged| record.brought_bytes();
+        let one = |(record, _): &Merged| record.captured_bytes();
         let queues = self.cpus.iter().map(|cpu| &cpu.queue);
         queues
             .map(|queue| of_queue(queue) + queue.iter().map(one).sum::<usize>())

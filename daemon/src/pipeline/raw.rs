@@ -22,7 +22,7 @@ use sampler::{Pid, Record, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::host::Answer;
-use crate::system::witness::Evidence;
+use crate::system::page_check::Evidence;
 
 const MAGIC: &[u8; 8] = b"VCPIRAW\x08";
 /// The version before, which has less: it is read as well.

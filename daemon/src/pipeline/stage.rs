@@ -7,25 +7,25 @@
 mod accesses;
 mod loaded;
 
-use interpreter::{Capture, Parameter, Sink};
+use interpreter::{Parameter, Sink, ValueKinds};
 
 pub(crate) use self::accesses::Accesses;
 use crate::events::{
     Arguments, At, Call, Consumer, Context, Ending, Event, Load, PcId, Shared, SiteId, Store,
     Target,
 };
+use crate::machine::address_space::AddressSpace;
 use crate::machine::place::Pc;
-use crate::machine::view::View;
 
 /// Makes the events of one window.
 #[derive(Debug)]
 pub(crate) struct Stage<'a, 'v, C> {
-    view: &'a View<'v>,
+    space: &'a AddressSpace<'v>,
     shared: &'a mut Shared,
     consumers: &'a mut C,
     window: Context,
     /// The kinds of values that are wanted.
-    capture: Capture,
+    capture: ValueKinds,
     /// Instructions reached.
     depth: u32,
     /// The instruction that the window is at, with its site.
@@ -52,11 +52,11 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
     /// Begins a window in the function that was called from `caller`. The first of `room` is for
     /// the call sites of the window, the second for its loads and stores.
     pub(crate) fn begin(
-        view: &'a View<'v>,
+        space: &'a AddressSpace<'v>,
         (shared, consumers): (&'a mut Shared, &'a mut C),
         (callers, accesses): (&'a mut Vec<Option<PcId>>, &'a mut Accesses),
         caller: Option<PcId>,
-        capture: Capture,
+        capture: ValueKinds,
         window: Context,
     ) -> Self {
         accesses.begin(capture);
@@ -64,7 +64,7 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
         callers.push(caller);
         consumers.begins(shared, &window);
         Self {
-            view,
+            space,
             shared,
             consumers,
             window,
@@ -128,7 +128,7 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
         {
             return Some(site);
         }
-        let pc = self.view.place(address)?;
+        let pc = self.space.place(address)?;
         self.shared.site(self.window.owner, pc)
     }
 
@@ -178,7 +178,7 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
         let Some((pc, target)) = self.transfer.take() else {
             return;
         };
-        let target = target.and_then(|target| self.view.place(target));
+        let target = target.and_then(|target| self.space.place(target));
         let at = self.site(pc);
         if let Some(site) = at.and_then(|at| self.shared.pc_of(at)) {
             let target = self.target(target);
@@ -198,10 +198,10 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
     ) -> Option<PcId> {
         let site = self.shared.pc_of(at?)?;
         // What is handed to a denied image is as secret as what it makes of it.
-        let wanted = self.capture.contains(Capture::ARGS)
-            && callee.is_none_or(|pc| !self.view.is_denied(pc));
-        let others = callee.map(|pc| self.view.other_arguments(pc));
-        let wants_vectors = wanted && self.capture.contains(Capture::VECTOR);
+        let wanted = self.capture.contains(ValueKinds::ARGS)
+            && callee.is_none_or(|pc| !self.space.is_denied(pc));
+        let others = callee.map(|pc| self.space.other_arguments(pc));
+        let wants_vectors = wanted && self.capture.contains(ValueKinds::VECTOR);
         if wants_vectors && callee.is_some() && self.leaves_vectors {
             self.left_out += call.vector_arguments.len() as u64;
         }
@@ -234,7 +234,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         }
         self.depth += 1;
         self.reads_vectors = false;
-        let place = self.view.place(pc);
+        let place = self.space.place(pc);
         let owner = self.window.owner;
         let site = place.and_then(|place| self.shared.marked_site(owner, place, mark));
         self.current = site.map(|site| (pc, site));
@@ -277,7 +277,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         self.transfer = None;
         self.called = call.target;
         let site = self.site(call.site);
-        let callee = call.target.and_then(|target| self.view.place(target));
+        let callee = call.target.and_then(|target| self.space.place(target));
         let site = self.tell_call(site, callee, call, false);
         self.callers.push(site);
     }
@@ -288,12 +288,12 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         }
         let Some((to, from)) = jump
             .target
-            .and_then(|target| Some((self.view.place(target)?, self.view.place(jump.site)?)))
+            .and_then(|target| Some((self.space.place(target)?, self.space.place(jump.site)?)))
         else {
             return;
         };
         // A jump to the entry of another function is a call that returns to the caller's caller.
-        if self.view.is_entry(to) && !self.view.is_same_function(from, to) {
+        if self.space.is_entry(to) && !self.space.is_same_function(from, to) {
             self.transfer = None;
             let site = self.shared.site(self.window.owner, from);
             self.tell_call(site, Some(to), jump, true);

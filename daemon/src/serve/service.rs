@@ -42,8 +42,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How long it waits before it tries to sample again.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// How long the collector naps at most: no look of the governor falls into one as a whole.
-const LONGEST_NAP: Duration = Duration::from_secs(4);
+/// How long the collector sleeps at most: no look of the governor falls into one as a whole.
+const LONGEST_SLEEP: Duration = Duration::from_secs(4);
 
 /// Names of troubles.
 const SAMPLING: &str = "sampling";
@@ -216,17 +216,17 @@ impl Service {
             tracing::warn!("no vector registers: {why}");
         }
         let store = Store::closed()?;
-        let mut nap = LONGEST_NAP;
+        let mut sleep = LONGEST_SLEEP;
         if let Some(most) = choices::pairs(&self.config.recording()) {
             match choices::bounce(&mut sampling.running, most) {
                 Ok(bounce) => {
-                    nap = choices::PAIRED_NAP;
+                    sleep = choices::PAIRED_SLEEP;
                     collector.bounce(bounce);
                 }
                 Err(error) => tracing::warn!("no breakpoints: {error}"),
             }
         }
-        let mut session = Session::new(&sampling.setup.cpus, collector, store, nap);
+        let mut session = Session::new(&sampling.setup.cpus, collector, store, sleep);
         session.ignore_samples_before(sampling.begun);
         session.scan(procfs::all_pids());
         let unsaved = self.figures.take_unsaved();

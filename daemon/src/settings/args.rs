@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{Shell, generate_to};
-use interpreter::Capture;
+use interpreter::ValueKinds;
 use serde::Deserialize;
 
 /// Instructions of a window at most, where none are asked for.
@@ -178,7 +178,7 @@ pub(crate) struct RecordArgs {
     /// Kinds of values: dest, operands, compare, ea, base, load, old, mem, branch, target, args,
     /// ret, vector, stride, redundant, syscall, sched; comma-separated.
     #[arg(long, value_name = "KIND,...", default_value_t)]
-    pub(crate) capture: Capture,
+    pub(crate) capture: ValueKinds,
 
     /// Vector registers of samples of user code, which no interrupt shows: auto (of one in four of
     /// those that want them), off, or a number: as many a second and CPU at most. With the engine
@@ -262,7 +262,7 @@ pub(crate) struct ReplayArgs {
 
     /// Kinds of values, as for `record`; as recorded unless given.
     #[arg(long, value_name = "KIND,...")]
-    pub(crate) capture: Option<Capture>,
+    pub(crate) capture: Option<ValueKinds>,
 
     /// As for `record`; as recorded unless given.
     #[arg(long, value_enum)]

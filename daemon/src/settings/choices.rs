@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use interpreter::Capture;
+use interpreter::ValueKinds;
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
@@ -70,9 +70,9 @@ pub(crate) struct Choices {
     units_per_second: f64,
 }
 
-/// How long the collector naps at most where blocks of samples bounce: their threads are to be
+/// How long the collector sleeps at most where blocks of samples bounce: their threads are to be
 /// where they were.
-pub(crate) const PAIRED_NAP: Duration = Duration::from_millis(500);
+pub(crate) const PAIRED_SLEEP: Duration = Duration::from_millis(500);
 
 /// How many pairs of breakpoints are to be set a second, if any are. A raw recording cannot hold
 /// what they show.
@@ -191,7 +191,7 @@ impl Choices {
         config.bpf.vectors = self.vectors(args);
         config.bpf.breakpoints = pairs(args).is_some();
         // Nothing else keeps it.
-        config.bpf.placement = args.raw.is_some() || args.capture.contains(Capture::SCHED);
+        config.bpf.placement = args.raw.is_some() || args.capture.contains(ValueKinds::SCHED);
         config.bpf.filter = self.filter(args)?;
         Ok(config)
     }

@@ -7,7 +7,7 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine, RAX, RCX, RDI, RDX, RSI, check_canonical};
-use crate::parameter::{Capture, Parameter};
+use crate::parameter::{Parameter, ValueKinds};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
@@ -44,7 +44,7 @@ fn is_segment(instruction: &Instruction) -> bool {
 
 /// Tells of a system call, if that is why the window ends.
 pub(crate) fn tell_call(m: &mut Machine<'_>, reason: StopReason) {
-    if reason != StopReason::SystemCall || !m.capture.meets(Capture::SYSCALL) {
+    if reason != StopReason::SystemCall || !m.capture.meets(ValueKinds::SYSCALL) {
         return;
     }
     // There are seven.

@@ -25,7 +25,7 @@ use iced_x86::{CpuidFeature, EncodingKind, Mnemonic, OpKind, Register};
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
-use crate::parameter::{Capture, Parameter};
+use crate::parameter::{Parameter, ValueKinds};
 use crate::stop::StopReason;
 use crate::vector::{BYTES, HALF, Lane, Vector};
 use crate::word::{Width, Word};
@@ -161,7 +161,7 @@ fn write(m: &mut Machine<'_>, d: &Decoded, operand: u32, value: &Vector) -> Done
             for i in 0..bytes / 8 {
                 let at = m.address().map(|a| a.wrapping_add(8 * i as u64));
                 m.event_of(Parameter::MemWord(i as u8), value.word(i), 8);
-                if m.events.wants(Capture::OLD) {
+                if m.events.wants(ValueKinds::OLD) {
                     let old = m.overwritten(at, Width::B64);
                     m.event(Parameter::OldWord(i as u8), old);
                 }
@@ -219,7 +219,7 @@ fn set_register(m: &mut Machine<'_>, d: &Decoded, register: Register, value: &Ve
     } else {
         value.truncate(register.size())
     };
-    if !d.constant && m.events.wants(Capture::VECTOR) {
+    if !d.constant && m.events.wants(ValueKinds::VECTOR) {
         let written = *slot;
         for i in 0..register.size() / 8 {
             let parameter = Parameter::DestWord(register, i as u8);

@@ -16,7 +16,7 @@ use crate::decode::{Decoded, Handler};
 use crate::extended::convert::{DOUBLE, SINGLE, exact_double, from_integer, widen};
 use crate::extended::{Extended, INEXACT, INVALID, Mode};
 use crate::machine::{Flow, Machine};
-use crate::parameter::{Capture, Parameter};
+use crate::parameter::{Parameter, ValueKinds};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 use crate::x87::{C0, C1, C2, C3, EXCEPTIONS, STACK_FAULT, SUMMARY, X87, X87Register};
@@ -184,7 +184,7 @@ fn store_wide(m: &mut Machine<'_>, value: [Word; 2]) -> Result<(), StopReason> {
     ];
     for (i, (at, width, word)) in (0..).zip(parts) {
         m.event_of(Parameter::MemWord(i), word, width.bytes());
-        if m.events.wants(Capture::OLD) {
+        if m.events.wants(ValueKinds::OLD) {
             let old = m.overwritten(at, width);
             m.event(Parameter::OldWord(i), old);
         }
@@ -198,7 +198,7 @@ fn store_wide(m: &mut Machine<'_>, value: [Word; 2]) -> Result<(), StopReason> {
 /// Tells what a register of the stack was given: as a double, if it is one exactly, and in full.
 fn report(m: &mut Machine<'_>, place: u8, value: Option<Extended>) {
     let register = register(place);
-    if m.events.wants(Capture::DEST) {
+    if m.events.wants(ValueKinds::DEST) {
         m.event(Parameter::Double(register), value.and_then(exact_double));
     }
     let written = X87Register::of(value);

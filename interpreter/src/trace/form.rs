@@ -8,18 +8,18 @@ use super::kind::{ALIGNED, Kind};
 
 use crate::decode::Decoded;
 use crate::operand::{OperandKind, Part};
-use crate::parameter::Capture;
+use crate::parameter::ValueKinds;
 use crate::word::Width;
 
 /// In place of a register's number: there is none.
 pub(super) const NONE: u8 = 16;
 
 /// Kinds of values that only handlers tell, at any instruction.
-pub(super) const BY_HANDLERS: Capture = Capture::OPERANDS
-    .with(Capture::BASE)
-    .with(Capture::LOAD)
-    .with(Capture::OLD)
-    .with(Capture::MEM);
+pub(super) const BY_HANDLERS: ValueKinds = ValueKinds::OPERANDS
+    .with(ValueKinds::BASE)
+    .with(ValueKinds::LOAD)
+    .with(ValueKinds::OLD)
+    .with(ValueKinds::MEM);
 
 /// What addresses of a segment count from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +94,7 @@ impl Op {
     pub(super) fn new(
         decoded: &Decoded,
         (pc, bias, mark): (u64, u64, u32),
-        capture: Capture,
+        capture: ValueKinds,
     ) -> Self {
         let operands = &decoded.operands;
         let [first, second] = [operands.get(0), operands.get(1)];
@@ -105,8 +105,8 @@ impl Op {
         };
         let tells_vectors = decoded.prepared >= Kind::VectorRM
             && decoded.prepared <= Kind::VectorZero
-            && capture.meets(Capture::VECTOR.with(Capture::REDUNDANT));
-        let compares = decoded.compared > 0 && capture.meets(Capture::COMPARE);
+            && capture.meets(ValueKinds::VECTOR.with(ValueKinds::REDUNDANT));
+        let compares = decoded.compared > 0 && capture.meets(ValueKinds::COMPARE);
         let asks = compares || tells_vectors || decoded.fences();
         let kind = if asks {
             Kind::General
@@ -166,10 +166,10 @@ impl Op {
             same_register: decoded.same_register,
             tells_address: decoded.accesses_memory
                 && decoded.variable_address
-                && capture.meets(Capture::EA),
+                && capture.meets(ValueKinds::EA),
             tells_written: kind.writes_register()
                 && !decoded.constant
-                && capture.meets(Capture::DEST),
+                && capture.meets(ValueKinds::DEST),
             has_address: decoded.accesses_memory || kind == Kind::Lea,
             segment: base,
             aligned: ALIGNED.contains(&decoded.instruction().mnemonic()),

@@ -10,7 +10,7 @@ use crate::exec::shape::Binary;
 use crate::host::{Call, Memory, Sink};
 use crate::machine::{Flow, Machine, RAX, check_canonical};
 use crate::overlay::page_tag;
-use crate::parameter::{Capture, Parameter};
+use crate::parameter::{Parameter, ValueKinds};
 use crate::rflags::{Flag, Flags};
 use crate::state::State;
 use crate::stop::StopReason;
@@ -357,7 +357,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     #[inline(always)]
     fn branch(&mut self, op: &Op) -> Result<Option<u64>, StopReason> {
         let taken = self.registers.rflags.condition(op.condition);
-        if self.capture.meets(Capture::BRANCH) {
+        if self.capture.meets(ValueKinds::BRANCH) {
             self.tell(op, &[(Parameter::Taken, taken.map(u64::from))]);
         }
         self.sink.branch(op.pc, taken);
@@ -410,7 +410,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         };
         let ea = (Parameter::Ea, self.address);
         let to = (Parameter::Target, target);
-        match (op.tells_address, self.capture.meets(Capture::TARGET)) {
+        match (op.tells_address, self.capture.meets(ValueKinds::TARGET)) {
             (true, true) => self.tell(op, &[ea, to]),
             (true, false) => self.tell(op, &[ea]),
             (false, true) => self.tell(op, &[to]),
@@ -423,7 +423,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         let value = (Parameter::Ret, self.registers.gpr[RAX].all());
         let vector = self.registers.vectors[0].word(0).all();
         let vector = (Parameter::VectorRet, vector);
-        let wanted = [Capture::RET, Capture::VECTOR].map(|kind| self.capture.meets(kind));
+        let wanted = [ValueKinds::RET, ValueKinds::VECTOR].map(|kind| self.capture.meets(kind));
         match wanted {
             [true, true] => self.tell(op, &[value, vector]),
             [true, false] => self.tell(op, &[value]),

@@ -3,7 +3,7 @@
 use super::form::Op;
 use super::kind::Kind;
 use crate::code::{CODE_BYTES, Code};
-use crate::parameter::Capture;
+use crate::parameter::ValueKinds;
 
 /// Bounded store of prepared instructions, for windows that run through the same code.
 ///
@@ -22,7 +22,7 @@ pub struct Traces {
     /// The host's present one.
     epoch: u64,
     /// What the windows captured that they were prepared for.
-    capture: Capture,
+    capture: ValueKinds,
     /// The number of the present window, and of the first one since all was given up.
     window: u32,
     since: u32,
@@ -45,7 +45,7 @@ impl Traces {
             capacity,
             places: vec![0; (2 * capacity).next_power_of_two()],
             epoch: 0,
-            capture: Capture::NONE,
+            capture: ValueKinds::NONE,
             window: 0,
             since: 0,
             crowded: false,
@@ -75,7 +75,7 @@ impl Traces {
     }
 
     /// A window begins that captures these kinds, in the host's epoch.
-    pub(super) fn begin(&mut self, epoch: u64, capture: Capture) {
+    pub(super) fn begin(&mut self, epoch: u64, capture: ValueKinds) {
         let lasted = self.window.wrapping_sub(self.since) as usize;
         let is_full = self.crowded && lasted >= self.capacity / INSTRUCTIONS_PER_WINDOW;
         // The number of a window is not used a second time.

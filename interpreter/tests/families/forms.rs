@@ -2,7 +2,7 @@
 //! immediate, known or not, reported or not. Some forms have handlers of their own.
 
 use iced_x86::Register;
-use interpreter::{Capture, Flags, Parameter, Word};
+use interpreter::{Flags, Parameter, ValueKinds, Word};
 use proptest::prelude::*;
 
 use crate::lab::{After, EDGES, Lab, Told};
@@ -102,7 +102,7 @@ fn flags() -> impl Strategy<Value = Flags> {
 
 fn lab(a: Word, b: Word, flags: Flags) -> Lab {
     let mut lab = Lab::new().reg(Register::RSI, DATA);
-    lab.capture = Capture::default();
+    lab.capture = ValueKinds::default();
     lab.registers.gpr[0] = a;
     lab.registers.gpr[3] = b;
     lab.registers.rflags = flags;
@@ -127,7 +127,7 @@ fn low(after: &After, number: usize, bytes: u32) -> Word {
 fn check_reporting(lab: &Lab, code: &[u8]) -> Result<After, TestCaseError> {
     let quiet = run(lab, &[code]);
     let mut telling = lab.clone();
-    telling.capture = Capture::all();
+    telling.capture = ValueKinds::all();
     let telling = run(&telling, &[code]);
     prop_assert_eq!(&quiet.outcome, &telling.outcome);
     let wanted = |told: &&Told| match told {

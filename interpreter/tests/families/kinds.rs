@@ -1,7 +1,7 @@
 //! The kinds of values: what each yields, and that no other comes with it.
 
 use iced_x86::Register;
-use interpreter::{Capture, Parameter, Word};
+use interpreter::{Parameter, ValueKinds, Word};
 
 use crate::lab::{After, Lab};
 
@@ -18,11 +18,11 @@ fn lab(code: &[u8]) -> Lab {
 }
 
 /// What a window of that code tells of some kinds of values.
-fn told(code: &[u8], capture: Capture) -> Vec<(Parameter, Option<u64>)> {
+fn told(code: &[u8], capture: ValueKinds) -> Vec<(Parameter, Option<u64>)> {
     values(&lab(code), capture)
 }
 
-fn values(lab: &Lab, capture: Capture) -> Vec<(Parameter, Option<u64>)> {
+fn values(lab: &Lab, capture: ValueKinds) -> Vec<(Parameter, Option<u64>)> {
     let mut lab = lab.clone();
     lab.capture = capture;
     let after: After = lab.run();
@@ -41,7 +41,7 @@ fn values(lab: &Lab, capture: Capture) -> Vec<(Parameter, Option<u64>)> {
 /// lane. An immediate is none.
 #[test]
 fn comparisons() {
-    let compare = |code: &[u8]| told(code, Capture::COMPARE);
+    let compare = |code: &[u8]| told(code, ValueKinds::COMPARE);
     let (op0, op1) = (Parameter::Operand(0), Parameter::Operand(1));
     // cmp eax, [rbx]; test rax, rax; cmp al, 5; add eax, [rbx]
     assert_eq!(
@@ -66,7 +66,7 @@ fn comparisons() {
 /// The base register of an access, whatever is added to it; an address without one has none.
 #[test]
 fn base_addresses() {
-    let base = |code: &[u8]| told(code, Capture::BASE);
+    let base = |code: &[u8]| told(code, ValueKinds::BASE);
     let known = [(Parameter::Base, Some(DATA))];
     assert_eq!(base(&[0x8b, 0x43, 8]), known); // mov eax, [rbx+8]
     assert_eq!(base(&[0x8b, 0x04, 0x83]), known); // mov eax, [rbx+rax*4]
@@ -75,13 +75,13 @@ fn base_addresses() {
     assert_eq!(base(&[0x8b, 0x04, 0x85, 0, 0, 0, 0]), []); // mov eax, [rax*4]
     assert_eq!(base(&[0x48, 0x8d, 0x43, 8]), []); // lea rax, [rbx+8]
     let hidden = lab(&[0x8b, 0x43, 8]).hide(Register::RBX);
-    assert_eq!(values(&hidden, Capture::BASE), [(Parameter::Base, None)]);
+    assert_eq!(values(&hidden, ValueKinds::BASE), [(Parameter::Base, None)]);
 }
 
 /// What is loaded, overwritten and stored.
 #[test]
 fn memory_values() {
-    let memory = Capture::LOAD.with(Capture::OLD).with(Capture::MEM);
+    let memory = ValueKinds::LOAD.with(ValueKinds::OLD).with(ValueKinds::MEM);
     let told = |code: &[u8]| told(code, memory);
     let (load, old, mem) = (Parameter::Load, Parameter::Old, Parameter::Mem);
     let four = 0x0302_0100;
@@ -104,7 +104,7 @@ fn memory_values() {
 }
 
 /// What is told apart from values by a window that captures one kind.
-fn apart(lab: &Lab, capture: Capture) -> Vec<(Parameter, Option<u64>)> {
+fn apart(lab: &Lab, capture: ValueKinds) -> Vec<(Parameter, Option<u64>)> {
     let mut lab = lab.clone();
     lab.capture = capture;
     lab.run().apart
@@ -113,7 +113,7 @@ fn apart(lab: &Lab, capture: Capture) -> Vec<(Parameter, Option<u64>)> {
 /// A store of what is there is told from others, through the window's own stores as well.
 #[test]
 fn stores_of_the_same() {
-    let silent = |lab: &Lab| apart(lab, Capture::REDUNDANT);
+    let silent = |lab: &Lab| apart(lab, ValueKinds::REDUNDANT);
     let told = |values: &[Option<u64>]| -> Vec<_> {
         values.iter().map(|is| (Parameter::Silent, *is)).collect()
     };
@@ -133,13 +133,13 @@ fn stores_of_the_same() {
     );
     // mov eax, [rbx]
     assert_eq!(silent(&lab(&[0x8b, 0x03])), told(&[]));
-    assert_eq!(apart(&lab(&same), Capture::MEM), told(&[]));
+    assert_eq!(apart(&lab(&same), ValueKinds::MEM), told(&[]));
 }
 
 /// What loads or stores more than it tells says so: repetitions, and what is saved at once.
 #[test]
 fn accesses_that_are_not_told() {
-    let more = |code: &[u8]| apart(&lab(code), Capture::DEST).len();
+    let more = |code: &[u8]| apart(&lab(code), ValueKinds::DEST).len();
     // rep movsb; rep lodsb; fxsave [rbx]; movsb; mov eax, [rbx]
     assert!(more(&[0xf3, 0xa4]) > 0);
     assert!(more(&[0xf3, 0xac]) > 0);
@@ -165,20 +165,20 @@ fn system_calls() {
         let registers = (0..).zip(&registers);
         registers.fold(lab(code), numbered).hide(Register::R9)
     };
-    let values = apart(&lab(&[0x0f, 0x05]), Capture::SYSCALL);
+    let values = apart(&lab(&[0x0f, 0x05]), ValueKinds::SYSCALL);
     let expected = (0..7).map(|i| {
         let value = (i < 6).then_some(100 + u64::from(i));
         (Parameter::Syscall(i), value)
     });
     assert_eq!(values, expected.collect::<Vec<_>>());
-    assert_eq!(apart(&lab(&[0x0f, 0x05]), Capture::ARGS), []);
-    assert_eq!(apart(&lab(&[0xcd, 0x80]), Capture::SYSCALL), []);
+    assert_eq!(apart(&lab(&[0x0f, 0x05]), ValueKinds::ARGS), []);
+    assert_eq!(apart(&lab(&[0xcd, 0x80]), ValueKinds::SYSCALL), []);
 }
 
 /// Values of more than 64 bits come word by word.
 #[test]
 fn wide_memory_values() {
-    let memory = Capture::LOAD.with(Capture::OLD).with(Capture::MEM);
+    let memory = ValueKinds::LOAD.with(ValueKinds::OLD).with(ValueKinds::MEM);
     let word = |i: u64| Some(0x0706_0504_0302_0100 + 0x0808_0808_0808_0808 * i);
     // vmovdqu ymm1, [rbx]; vmovdqu [rbx+32], ymm1
     let code = [0xc5, 0xfe, 0x6f, 0x0b, 0xc5, 0xfe, 0x7f, 0x4b, 32];
@@ -196,7 +196,7 @@ fn wide_memory_values() {
 /// that is combined with itself.
 #[test]
 fn vectors() {
-    let vector = |code: &[u8]| told(code, Capture::VECTOR);
+    let vector = |code: &[u8]| told(code, ValueKinds::VECTOR);
     let xmm = |i| Parameter::DestWord(Register::XMM1, i);
     let ymm = |i| Parameter::DestWord(Register::YMM1, i);
     let (low, high) = (0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
@@ -235,7 +235,7 @@ fn calls_with_vectors() {
         let results = [Parameter::Ret, Parameter::VectorRet].map(|p| after.values(p));
         (after.calls()[0], results)
     };
-    let (both, results) = call(Capture::all());
+    let (both, results) = call(ValueKinds::all());
     assert_eq!(both.arguments[0], Some(3));
     let known = both.vector_arguments;
     assert_eq!(known[1].get(8), Some(0x0706_0504_0302_0100));
@@ -243,11 +243,11 @@ fn calls_with_vectors() {
     assert_eq!(known[0], Word::UNKNOWN);
     // The window returns twice: from the call, and from there to what nobody knows.
     assert_eq!(results, [vec![Some(7); 2], vec![None; 2]]);
-    let (integers, results) = call(Capture::ARGS);
+    let (integers, results) = call(ValueKinds::ARGS);
     assert_eq!(integers.arguments, both.arguments);
     assert_eq!(integers.vector_arguments, [Word::UNKNOWN; 8]);
     assert_eq!(results, [vec![], vec![]]);
-    let (none, _) = call(Capture::VECTOR);
+    let (none, _) = call(ValueKinds::VECTOR);
     assert_eq!(none.arguments, [None; 6]);
 }
 
@@ -264,15 +264,15 @@ fn kinds_are_independent() {
         0xff, 0xd1, // call rcx
     ];
     let lab = lab(&code).reg(Register::RCX, 0x7000);
-    let all = values(&lab, Capture::all());
-    for kind in Capture::all().kinds() {
+    let all = values(&lab, ValueKinds::all());
+    for kind in ValueKinds::all().kinds() {
         let own = values(&lab, kind);
         let expected: Vec<_> = all
             .iter()
             .filter(|(parameter, _)| parameter.kinds() == kind)
             .copied()
             .collect();
-        if kind == Capture::COMPARE {
+        if kind == ValueKinds::COMPARE {
             assert_eq!(own.len(), 2);
         } else {
             assert_eq!(own, expected, "{kind}");
@@ -285,7 +285,7 @@ fn kinds_are_independent() {
 fn accumulator_compared_with_itself() {
     let lab = lab(&[0x4c, 0x0f, 0xb1, 0xd0]).reg(Register::R10, 0x1000_0000); // cmpxchg rax, r10
     assert_eq!(
-        values(&lab, Capture::DEST),
+        values(&lab, ValueKinds::DEST),
         [(Parameter::Dest(Register::RAX), Some(0x1000_0000))]
     );
 }

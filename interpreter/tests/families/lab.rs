@@ -6,8 +6,8 @@ use crate::traced;
 
 use iced_x86::{Code, Encoder, Instruction, Register};
 use interpreter::{
-    Call, Capture, Code as CodeSource, Decoded, Fetched, Flag, Flags, Memory, Outcome, Parameter,
-    Path, Registers, Sink, StopReason, Window, Word,
+    Call, Code as CodeSource, Decoded, Fetched, Flag, Flags, Memory, Outcome, Parameter, Path,
+    Registers, Sink, StopReason, ValueKinds, Window, Word,
 };
 
 /// Where code starts.
@@ -56,7 +56,7 @@ pub(crate) enum Told {
 #[derive(Clone)]
 pub(crate) struct Lab {
     pub(crate) registers: Registers,
-    pub(crate) capture: Capture,
+    pub(crate) capture: ValueKinds,
     pub(crate) max_instructions: u32,
     memory: HashMap<u64, u8>,
     code: HashMap<u64, Decoded>,
@@ -144,7 +144,7 @@ impl Lab {
         gpr[4] = 0x7fff_0000;
         Self {
             registers: Registers::from_sample(gpr, START, 0),
-            capture: Capture::all(),
+            capture: ValueKinds::all(),
             max_instructions: 16,
             memory: HashMap::new(),
             code: HashMap::new(),
@@ -219,7 +219,7 @@ impl Lab {
             &mut recorder,
         );
         // Without the kinds that only handlers tell, most instructions are prepared.
-        for capture in [self.capture, Capture::default()] {
+        for capture in [self.capture, ValueKinds::default()] {
             traced::compare(
                 Window { capture, ..window },
                 &self.registers,

@@ -1,7 +1,7 @@
 //! Windows: which events an instruction has, and how far a window goes.
 
 use iced_x86::Register;
-use interpreter::{Capture, Flag, Parameter, StopReason, Word};
+use interpreter::{Flag, Parameter, StopReason, ValueKinds, Word};
 
 use crate::lab::{Lab, START, Told};
 
@@ -20,7 +20,7 @@ fn constants_are_no_news() {
     ];
     for code in constants {
         let mut lab = Lab::new().bytes(code);
-        lab.capture = Capture::all();
+        lab.capture = ValueKinds::all();
         let mut told = lab.run().told;
         told.retain(|told| {
             !matches!(
@@ -102,14 +102,14 @@ fn captures_are_kept_to() {
         .memory(0x5000, &[1; 8])
         .bytes(&code);
     for (capture, expected) in [
-        (Capture::NONE, vec![]),
-        (Capture::DEST, vec![Parameter::Dest(Register::EAX)]),
-        (Capture::EA, vec![Parameter::Ea, Parameter::Ea]),
-        (Capture::MEM, vec![Parameter::Mem]),
-        (Capture::BRANCH, vec![Parameter::Taken]),
-        (Capture::TARGET, vec![Parameter::Target]),
+        (ValueKinds::NONE, vec![]),
+        (ValueKinds::DEST, vec![Parameter::Dest(Register::EAX)]),
+        (ValueKinds::EA, vec![Parameter::Ea, Parameter::Ea]),
+        (ValueKinds::MEM, vec![Parameter::Mem]),
+        (ValueKinds::BRANCH, vec![Parameter::Taken]),
+        (ValueKinds::TARGET, vec![Parameter::Target]),
         (
-            Capture::OPERANDS,
+            ValueKinds::OPERANDS,
             vec![
                 Parameter::Operand(0),
                 Parameter::Operand(1),

@@ -1,7 +1,7 @@
 //! x87 and MMX, with their registers known and not.
 
 use iced_x86::Register;
-use interpreter::{Capture, Flag, Handlers, Parameter, StopReason, Word, X87};
+use interpreter::{Flag, Handlers, Parameter, StopReason, ValueKinds, Word, X87};
 
 use crate::lab::{After, Lab};
 
@@ -181,17 +181,17 @@ fn stack_faults() {
 #[test]
 fn values() {
     let double = Parameter::Double(Register::ST0);
-    let told = |first: f64, second: f64, capture: Capture| {
+    let told = |first: f64, second: f64, capture: ValueKinds| {
         let mut lab = lab(first, second, &[0xdd, 0x03, 0xdc, 0x73, 8]); // fld; fdiv qword [rbx+8]
         lab.capture = capture;
         with(empty(CONTROL), lab)
     };
-    let after = told(1.0, 4.0, Capture::DEST);
+    let after = told(1.0, 4.0, ValueKinds::DEST);
     assert_eq!(
         after.values(double),
         [Some(1.0f64.to_bits()), Some(0.25f64.to_bits())]
     );
-    let after = told(1.0, 3.0, Capture::DEST.with(Capture::VECTOR));
+    let after = told(1.0, 3.0, ValueKinds::DEST.with(ValueKinds::VECTOR));
     assert_eq!(after.values(double), [Some(1.0f64.to_bits()), None]);
     let word = |i| after.values(Parameter::DestWord(Register::ST0, i))[1];
     assert_eq!(word(0), Some(0xaaaa_aaaa_aaaa_aaab));

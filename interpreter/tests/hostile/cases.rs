@@ -2,8 +2,8 @@
 //! a promise broken. The fuzzer's targets include this file.
 
 use interpreter::{
-    Access, Capture, Code, CodeMemory, DecodeCache, Fetched, Flag, Flags, Memory, Outcome,
-    Parameter, Path, Pieces, Registers, Sink, StopReason, Vector, Verdict, Window, Word, X87,
+    Access, Code, CodeMemory, DecodeCache, Fetched, Flag, Flags, Memory, Outcome, Parameter, Path,
+    Pieces, Registers, Sink, StopReason, ValueKinds, Vector, Verdict, Window, Word, X87,
 };
 
 #[path = "../common/traced.rs"]
@@ -300,9 +300,9 @@ pub(crate) fn window(data: &[u8]) {
     let window = Window {
         max_instructions: u32::from(bytes.byte() % 33),
         capture: if bytes.flag() {
-            Capture::all()
+            ValueKinds::all()
         } else {
-            Capture::default()
+            ValueKinds::default()
         },
     };
     let sampled = bytes.flag();
@@ -421,7 +421,7 @@ pub(crate) fn pieces(data: &[u8]) {
     let mut bytes = Bytes(data);
     let window = Window {
         max_instructions: u32::from(bytes.byte() % 65),
-        capture: Capture::all(),
+        capture: ValueKinds::all(),
     };
     let (bias, seed, kept) = (bytes.value(), bytes.word(), bytes.word());
     let missing = u64::from(bytes.byte() % 16);

@@ -9,9 +9,9 @@ use crate::block::Part;
 use crate::breakpoints;
 use crate::capture::Memory;
 use crate::{
-    Capture, Context, Cycles, FramesEnd, Mode, Outcome, Pid, Placement, ProcessKey, RawSample,
-    Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, VectorState, Vectors,
-    WayEnd,
+    CapturedMemory, Context, Cycles, FramesEnd, Mode, Outcome, Pid, Placement, ProcessKey,
+    RawSample, Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, VectorState,
+    Vectors, WayEnd,
 };
 
 /// Bytes before the tail.
@@ -61,7 +61,7 @@ pub struct Packed {
     mode: Mode,
     has_stack: bool,
     is_not_tried: bool,
-    is_news: bool,
+    is_urgent: bool,
     /// What it has to do with vector registers.
     order: Order,
     bytes: Part,
@@ -98,7 +98,7 @@ impl Packed {
             // One that changed meanwhile is left out.
             has_stack: head.stack_bytes > 0 && !has(&head, abi::RECORD_STACK_CHANGES),
             is_not_tried,
-            is_news: is_not_tried || is_followed && is_of_unknown,
+            is_urgent: is_not_tried || is_followed && is_of_unknown,
             order: match u32::from(head.flags) & abi::RECORD_SECOND {
                 abi::RECORD_VECTORS_AWAITED => Order::First,
                 abi::RECORD_SECOND => Order::Second,
@@ -164,8 +164,8 @@ impl Packed {
 
     /// Whether something is to be learned from it: it is of a process that the handler was not told
     /// of.
-    pub fn is_news(&self) -> bool {
-        self.is_news
+    pub fn is_urgent(&self) -> bool {
+        self.is_urgent
     }
 
     /// Whether nothing was read ahead, so that its code is wanted from elsewhere, too.
@@ -274,7 +274,7 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
         return None;
     }
     let handles = |flag| u32::from(head.handlers) & flag != 0;
-    let capture = Capture {
+    let capture = CapturedMemory {
         task,
         outcome: outcome(&head)?,
         share: Share::ALL,

@@ -4,7 +4,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use libtest_mimic::Failed;
 use sampler::{
-    Batch, Capture, Clock, Config, RawSample, Record, Running, Sampler, Stats, Target, Vectors,
+    Batch, CapturedMemory, Clock, Config, RawSample, Record, Running, Sampler, Stats, Target,
+    Vectors,
 };
 
 /// A mean interval that gives about a thousand samples a second.
@@ -128,7 +129,7 @@ fn is_sample(record: &Record) -> bool {
     let Record::Sample(sample) = record else {
         return false;
     };
-    let second = |capture: &Capture| matches!(capture.vectors, Vectors::Here(_));
+    let second = |capture: &CapturedMemory| matches!(capture.vectors, Vectors::Here(_));
     !sample.capture.as_ref().is_some_and(second)
 }
 

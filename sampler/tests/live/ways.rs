@@ -5,8 +5,8 @@ use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
 use sampler::{
-    CallerRbp, Capture, Clock, Config, Context, Engine, FrameSource, Handler, Outcome, RawSample,
-    Row, Share, Target,
+    CallerRbp, CapturedMemory, Clock, Config, Context, Engine, FrameSource, Handler, Outcome,
+    RawSample, Row, Share, Target,
 };
 
 use crate::for_clocks_with_bpf;
@@ -102,7 +102,7 @@ impl Chase {
     }
 
     /// How many words of the pieces are the program's, each of which must be as it made them.
-    fn known_words(&self, capture: &Capture) -> Result<usize, Failed> {
+    fn known_words(&self, capture: &CapturedMemory) -> Result<usize, Failed> {
         let mut known = 0;
         for (address, bytes) in capture.pieces() {
             for (word, at) in bytes.as_chunks().0.iter().zip((address..).step_by(8)) {
@@ -144,7 +144,7 @@ impl Chase {
     }
 }
 
-fn is_followed(capture: &Capture) -> bool {
+fn is_followed(capture: &CapturedMemory) -> bool {
     matches!(capture.outcome, Outcome::Followed { .. })
 }
 

@@ -1,8 +1,8 @@
 //! The interpreter on the state of a slot, in full or with parts of it hidden.
 
 use interpreter::{
-    Capture, Code, Decoded, Fetched, Flag, Flags, Memory, Outcome, Parameter, Registers, Sink,
-    StopReason, Traces, Vector, Window, Word,
+    Code, Decoded, Fetched, Flag, Flags, Memory, Outcome, Parameter, Registers, Sink, StopReason,
+    Traces, ValueKinds, Vector, Window, Word,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -85,15 +85,15 @@ fn run(case: &Case, slot: &Slot, level: Level, hide: Hide, then: Option<&Decoded
         }
     };
     let mut listener = Listener::default();
-    let outcome = window(Capture::all(), false, &mut listener);
+    let outcome = window(ValueKinds::all(), false, &mut listener);
     // Operands that nobody wants to be told are read in other ways.
     let mut told = Listener::default();
-    let usual = window(Capture::default(), false, &mut told);
+    let usual = window(ValueKinds::default(), false, &mut told);
     assert_eq!(usual, outcome, "what is told changes what is done");
     // The first window makes the trace that the second one follows.
     for _ in 0..2 {
         let mut by_trace = Listener::default();
-        let traced = window(Capture::default(), true, &mut by_trace);
+        let traced = window(ValueKinds::default(), true, &mut by_trace);
         assert_eq!(traced, usual, "a trace does what handlers do not");
         assert_eq!(by_trace, told, "a trace tells what handlers do not");
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use anyhow::{Context as _, Result};
-use interpreter::{Capture, Decoded, Outcome, Registers, StopReason, Support, Traces, Window};
+use interpreter::{Decoded, Outcome, Registers, StopReason, Support, Traces, ValueKinds, Window};
 use nix::libc::user_regs_struct;
 
 use crate::report::{Cause, End, Report};
@@ -45,7 +45,7 @@ pub(crate) struct Pending {
 pub(crate) fn window(instructions: u32) -> Window {
     Window {
         max_instructions: instructions,
-        capture: Capture::all(),
+        capture: ValueKinds::all(),
     }
 }
 
@@ -93,7 +93,7 @@ impl Scene<'_> {
         let mut traces = Traces::new(256);
         let mut told = Recorder::default();
         let window = Window {
-            capture: Capture::default(),
+            capture: ValueKinds::default(),
             ..window(instructions)
         };
         let by_handlers = window.run(registers, &mut code, &mut memory, &mut told);

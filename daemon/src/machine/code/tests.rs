@@ -59,15 +59,15 @@ impl Kept {
         pieces.push(START, first);
         pieces.push(START + 16, second);
         let mut host = Host::Live;
-        let view = View::of(&mut self.process, &mut host, &mut self.images, 1);
+        let space = AddressSpace::of(&mut self.process, &mut host, &mut self.images, 1);
         let cache = &mut self.cache;
         let mut code = Counted {
-            code: ProcessCode::new(&view, cache, &mut self.epochs, Some(&pieces)),
+            code: ProcessCode::new(&space, cache, &mut self.epochs, Some(&pieces)),
             fetched: 0,
         };
         let window = Window {
             max_instructions: instructions,
-            capture: interpreter::Capture::NONE,
+            capture: interpreter::ValueKinds::NONE,
         };
         let mut state = State::new(Registers::from_sample([0; 16], START, 0));
         let traces = &mut self.traces;
@@ -146,8 +146,8 @@ fn without_the_bytes() {
     let mut pieces = Pieces::default();
     pieces.push(START, &CODE[..16]);
     let mut host = Host::Live;
-    let view = View::of(&mut kept.process, &mut host, &mut kept.images, 1);
-    let mut code = ProcessCode::new(&view, &mut kept.cache, &mut kept.epochs, Some(&pieces));
+    let space = AddressSpace::of(&mut kept.process, &mut host, &mut kept.images, 1);
+    let mut code = ProcessCode::new(&space, &mut kept.cache, &mut kept.epochs, Some(&pieces));
     let mut held = |from: usize, len: usize| {
         let mut bytes = [0; CODE_BYTES];
         bytes[..len].copy_from_slice(&CODE[from..from + len]);

@@ -303,7 +303,7 @@ impl Images {
 
     /// Whether this is an image of code that a process makes, of any generation. Its addresses are
     /// the process's own.
-    pub(crate) fn is_made(&self, id: ImageId) -> bool {
+    pub(crate) fn is_generated_code(&self, id: ImageId) -> bool {
         let image = self.get(id);
         image.is_some_and(|image| matches!(image.identity, Identity::Generated { .. }))
     }

@@ -2,17 +2,17 @@
 
 use iced_x86::Register;
 use interpreter::{
-    Access, Capture, Code, CodeMemory, Memory, Parameter, Sink, StopReason, Verdict, Window,
+    Access, Code, CodeMemory, Memory, Parameter, Sink, StopReason, ValueKinds, Verdict, Window,
 };
 use sampler::{Outcome, RawSample, Record, UserRegisters};
 
 use super::samples::subject_of;
 use super::{Collector, start};
 use crate::events::{At, Consumer, Context, Owner};
+use crate::machine::address_space::AddressSpace;
 use crate::machine::code::ProcessCode;
 use crate::machine::loadmap::ProcessId;
-use crate::machine::view::View;
-use crate::machine::window::{Brought, SampleMemory};
+use crate::machine::window::{Captured, SampleMemory};
 use crate::pipeline::bounce::block::{self, LONGEST, Step};
 use crate::pipeline::bounce::truth::{self, Difference};
 use crate::pipeline::bounce::{Answer, Bounce, Request};
@@ -75,7 +75,7 @@ pub(super) fn needs_processor(stop: StopReason) -> bool {
 /// if it is to be short; `None` where there is none that can be left.
 pub(super) fn block_at(
     code: &mut ProcessCode<'_, '_, '_>,
-    view: &View<'_>,
+    space: &AddressSpace<'_>,
     sample: &RawSample,
     process: ProcessId,
     (entry, is_short): (u64, bool),
@@ -88,9 +88,9 @@ pub(super) fn block_at(
         };
         let instruction = *fetched.instruction.instruction();
         let len = fetched.instruction.len();
-        let pc = view.place(address)?;
+        let pc = space.place(address)?;
         // Code that is made may be made anew.
-        if view.is_made(pc.image) {
+        if space.is_generated_code(pc.image) {
             return None;
         }
         bytes.extend_from_slice(code.code().get(..len)?);
@@ -215,41 +215,41 @@ impl Collector {
             None => process.threads == Some(1),
         };
         let keeps_memory = capture.is_none() && process.keeps_memory_to_itself();
-        let mut view = View::of(process, host, &mut self.images, before.time);
-        view.allow_secrets = self.settings.allow_secrets;
-        view.allow_memory = (!keeps_memory || self.settings.allow_secrets)
+        let mut space = AddressSpace::of(process, host, &mut self.images, before.time);
+        space.allow_secrets = self.settings.allow_secrets;
+        space.allow_memory = (!keeps_memory || self.settings.allow_secrets)
             && outcome != Some(Outcome::MemoryDenied);
-        view.pc = before.ip;
-        view.stack = (!before.stack.is_empty()).then_some(registers.sp());
-        view.stack_pointer = registers.sp();
+        space.pc = before.ip;
+        space.stack = (!before.stack.is_empty()).then_some(registers.sp());
+        space.stack_pointer = registers.sp();
         if steps
             .iter()
-            .any(|step| view.place(step.address) != Some(step.pc))
+            .any(|step| space.place(step.address) != Some(step.pc))
         {
             self.tables.count(PAIRS, "mapped_anew", 1);
             return None;
         }
-        let brought = capture.map(|of| Brought::new(before.ip, of, self.copies_whole));
+        let captured = capture.map(|of| Captured::new(before.ip, of, self.copies_whole));
         let mut memory = SampleMemory {
-            view: &view,
+            space: &space,
             stack_start: registers.sp(),
             stack: &before.stack,
             stack_is_for_callers: matches!(outcome, Some(Outcome::Followed { .. })),
-            brought: brought.as_ref(),
+            captured: captured.as_ref(),
             seen_once: false,
         };
         let (cache, epochs) = (&mut self.cache, &mut self.epochs);
-        let pieces = brought.as_ref().map(Brought::pieces);
-        let mut code = ProcessCode::new(&view, cache, epochs, pieces);
+        let pieces = captured.as_ref().map(Captured::pieces);
+        let mut code = ProcessCode::new(&space, cache, epochs, pieces);
         let known = &mut self.state.registers;
-        start::set(known, registers, &view, capture);
-        view.handles_faults.set(known.handlers.access);
-        if let Some(brought) = &brought {
-            brought.pieces().open();
+        start::set(known, registers, &space, capture);
+        space.handles_faults.set(known.handlers.access);
+        if let Some(captured) = &captured {
+            captured.pieces().open();
         }
         let window = Window {
             max_instructions: steps.len() as u32,
-            capture: Capture::NONE,
+            capture: ValueKinds::NONE,
         };
         let mut memory = Noting {
             memory: &mut memory,

@@ -7,12 +7,12 @@ use sampler::{Mode, Pid, RawSample, Record, TaskIdentity};
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
 use crate::events::Owner;
+use crate::machine::address_space::AddressSpace;
 use crate::machine::images::{Identity, UNKNOWN};
 use crate::machine::place::Pc;
-use crate::machine::view::View;
-use crate::machine::window::Brought;
+use crate::machine::window::Captured;
+use crate::system::page_check::Evidence;
 use crate::system::procfs::Credentials;
-use crate::system::witness::Evidence;
 
 impl Collector {
     /// Takes notice of a sample that has come, in order of time: it waits.
@@ -78,8 +78,8 @@ impl Collector {
             _ => return,
         };
         if let Some(capture) = &sample.capture {
-            let brought = Brought::new(ip, capture, self.copies_whole);
-            let (_, code) = brought.pieces().numbered_code(ip);
+            let captured = Captured::new(ip, capture, self.copies_whole);
+            let (_, code) = captured.pieces().numbered_code(ip);
             self.images.observe(image, ip, time, code);
         }
     }
@@ -91,8 +91,9 @@ impl Collector {
             Mode::User => self.loadmap.get_and_host(pid),
             _ => Some((&mut self.kernel_space, &mut self.loadmap.host)),
         };
-        let place = space
-            .and_then(|(process, host)| View::of(process, host, &mut self.images, time).place(ip));
+        let place = space.and_then(|(process, host)| {
+            AddressSpace::of(process, host, &mut self.images, time).place(ip)
+        });
         let probability = place.map_or(1.0, |Pc { image, address }| {
             self.blocks.sample(&mut self.images, image, address)
         });
@@ -220,8 +221,8 @@ impl Collector {
             let Some((process, host)) = self.loadmap.get_and_host(pid) else {
                 return;
             };
-            let view = View::of(process, host, &mut self.images, cycles.time);
-            view.place(cycles.ip)
+            let space = AddressSpace::of(process, host, &mut self.images, cycles.time);
+            space.place(cycles.ip)
         };
         let pc = self.pc_or_unknown(pc, cycles.ip);
         self.tables

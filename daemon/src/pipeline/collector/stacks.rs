@@ -6,20 +6,20 @@ use super::Collector;
 use crate::events::Owner;
 use crate::machine::place::Pc;
 use crate::machine::stack::{Walked, Walker};
-use crate::pipeline::told::Told;
+use crate::pipeline::handler_updates::HandlerUpdates;
 
 /// Finds the call stack of a sample, and gives the handler rows for frames that it missed; why
 /// there are no more frames.
 pub(super) fn walk(
     walker: &mut Walker,
-    told: Option<&mut Told>,
+    updates: Option<&mut HandlerUpdates>,
     sample: &Walked<'_, '_, '_>,
 ) -> StackEnd {
     let end = walker.walk(sample);
-    if let (Some(told), Some(capture)) = (told, sample.capture) {
+    if let (Some(updates), Some(capture)) = (updates, sample.capture) {
         let process = capture.task.process();
         for to in walker.returns() {
-            told.give_row(process, *to, sample.view);
+            updates.give_row(process, *to, sample.space);
         }
     }
     end

@@ -1,17 +1,17 @@
 //! The registers that a window starts from.
 
 use interpreter::{Handlers, Registers, X87};
-use sampler::{Capture, Vectors};
+use sampler::{CapturedMemory, Vectors};
 
+use crate::machine::address_space::AddressSpace;
 use crate::machine::signals::of_program;
-use crate::machine::view::View;
 
 /// Makes them those of a sample, as far as they are known.
 pub(super) fn set(
     start: &mut Registers,
     sampled: &sampler::Registers,
-    view: &View<'_>,
-    capture: Option<&Capture>,
+    space: &AddressSpace<'_>,
+    capture: Option<&CapturedMemory>,
 ) {
     start.set_sample(sampled.gpr, sampled.ip, sampled.flags);
     if let Some(Vectors::Here(state)) = capture.map(|capture| &capture.vectors) {
@@ -19,20 +19,20 @@ pub(super) fn set(
         let x87 = &state.x87;
         start.x87 = X87::saved(x87.control, x87.status, x87.used, &x87.stack);
     }
-    (start.fs_base, start.gs_base) = bases(view, capture);
-    start.handlers = handlers(view, capture);
+    (start.fs_base, start.gs_base) = bases(space, capture);
+    start.handlers = handlers(space, capture);
 }
 
 /// The bases of FS and GS in user code, as the kernel has them, where the process has no code that
 /// can have changed them since.
-fn bases(view: &View<'_>, capture: Option<&Capture>) -> (Option<u64>, Option<u64>) {
-    let Some(Capture {
+fn bases(space: &AddressSpace<'_>, capture: Option<&CapturedMemory>) -> (Option<u64>, Option<u64>) {
+    let Some(CapturedMemory {
         fs_base, gs_base, ..
     }) = capture.filter(|of| of.fs_base.is_some() || of.gs_base.is_some())
     else {
         return (None, None);
     };
-    let writers = view.base_writers();
+    let writers = space.base_writers();
     (
         fs_base.filter(|_| !writers.fs),
         gs_base.filter(|_| !writers.gs),
@@ -41,17 +41,17 @@ fn bases(view: &View<'_>, capture: Option<&Capture>) -> (Option<u64>, Option<u64
 
 /// Which exceptions the program has handlers for: as the interrupt found them, else as they are
 /// found now. The kernel has its own.
-fn handlers(view: &View<'_>, capture: Option<&Capture>) -> Handlers {
-    if view.is_kernel() {
+fn handlers(space: &AddressSpace<'_>, capture: Option<&CapturedMemory>) -> Handlers {
+    if space.is_kernel() {
         return Handlers::NONE;
     }
-    let soon = view.time..view.time.saturating_add(FATAL);
-    if view.ends.is_some_and(|end| soon.contains(&end)) {
+    let soon = space.time..space.time.saturating_add(FATAL);
+    if space.ends.is_some_and(|end| soon.contains(&end)) {
         // It may have ended by an exception that nothing handled, right behind the sample.
         return Handlers::UNKNOWN;
     }
     let found = capture.and_then(|capture| capture.handlers);
-    found.map_or_else(|| view.handlers(), of_program)
+    found.map_or_else(|| space.handlers(), of_program)
 }
 
 /// How long a process may take to end by an exception, in nanoseconds: it may be kept waiting

@@ -1,7 +1,7 @@
 //! Samples that bring vector registers: their second records, and whether they tell what depends on
 //! vectors.
 
-use sampler::{Capture, Packed, RawSample, Record, Vectors};
+use sampler::{CapturedMemory, Packed, RawSample, Record, Vectors};
 
 use super::Collector;
 
@@ -56,6 +56,6 @@ impl Collector {
 }
 
 /// Whether the sample is one of those that tell of vector registers.
-pub(super) fn tells_vectors(capture: Option<&Capture>) -> bool {
+pub(super) fn tells_vectors(capture: Option<&CapturedMemory>) -> bool {
     capture.is_some_and(|of| matches!(of.vectors, Vectors::Here(_) | Vectors::Complete))
 }

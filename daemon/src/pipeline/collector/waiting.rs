@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Mode, Packed, Pid, Record, Tid};
 
 use crate::machine::place::Pc;
-use crate::system::witness::Evidence;
+use crate::system::page_check::Evidence;
 
 /// A sample that has come.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Adds a sample of this process.
     pub(super) fn push(&mut self, arrival: Arrival, pid: Pid) {
-        self.bytes += arrival.record.brought_bytes();
+        self.bytes += arrival.record.captured_bytes();
         self.pids.insert(pid.0);
         if let Record::Packed(packed) = &arrival.record
             && let Some(pair) = packed.pair()

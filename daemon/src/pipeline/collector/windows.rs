@@ -1,6 +1,6 @@
 //! The window of a sample: whether it counts, what it starts from, and who hears of it.
 
-use interpreter::{Capture, StopReason, Window};
+use interpreter::{StopReason, ValueKinds, Window};
 use profiledb::{Level, Moment, StackEnd};
 use sampler::{Mode, Outcome, RawSample, TaskIdentity, UserRegisters};
 
@@ -9,15 +9,15 @@ use super::pairs;
 use super::vectors::tells_vectors;
 use super::{stacks, start};
 use crate::events::{Context, Ending, Owner};
+use crate::machine::address_space::AddressSpace;
 use crate::machine::callsite::Interrupted;
 use crate::machine::code::ProcessCode;
 use crate::machine::devices::has_devices;
 use crate::machine::stack::Walked;
-use crate::machine::view::View;
-use crate::machine::window::{Brought, SampleMemory};
+use crate::machine::window::{Captured, SampleMemory};
 use crate::pipeline::acceptance::Thinned;
 use crate::pipeline::stage::Stage;
-use crate::system::witness::Evidence;
+use crate::system::page_check::Evidence;
 
 /// RFLAGS: interrupts are on.
 const INTERRUPTS_ON: u64 = 1 << 9;
@@ -69,20 +69,20 @@ impl Collector {
                 ),
                 None => process.keeps_memory_to_itself(),
             };
-        let mut view = View::of(process, host, &mut self.images, sample.time);
-        view.allow_secrets = self.settings.allow_secrets;
-        view.allow_memory = !secret
+        let mut space = AddressSpace::of(process, host, &mut self.images, sample.time);
+        space.allow_secrets = self.settings.allow_secrets;
+        space.allow_memory = !secret
             && !kernel
             && capture.is_none_or(|capture| capture.outcome != Outcome::MemoryDenied);
-        view.evidence = evidence;
-        view.pc = sample.ip;
+        space.evidence = evidence;
+        space.pc = sample.ip;
         let stack_read =
             !sample.stack.is_empty() || capture.is_some_and(|capture| capture.frames().len() > 0);
-        view.stack = match &sample.user {
+        space.stack = match &sample.user {
             UserRegisters::Long(registers) if stack_read && !kernel => Some(registers.sp()),
             _ => None,
         };
-        let Some(located) = view.locate(sample.ip) else {
+        let Some(located) = space.locate(sample.ip) else {
             let pc = self.pc_or_unknown(None, sample.ip);
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
             self.leaf_alone(owner, pc, StackEnd::NoRules, sample.period);
@@ -98,7 +98,7 @@ impl Collector {
         let Some(registers) = registers.filter(|_| !unread) else {
             let mut pc = located.pc;
             if sample.user == UserRegisters::Compat {
-                pc.image = view.images.borrow_mut().in_32_bit_mode(pc.image);
+                pc.image = space.images.borrow_mut().in_32_bit_mode(pc.image);
             }
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
             let end = if kernel {
@@ -114,22 +114,22 @@ impl Collector {
                 () => StopReason::CompatMode,
             });
         };
-        view.stack_pointer = registers.sp();
-        let brought = capture.map(|capture| Brought::new(sample.ip, capture, copies_whole));
+        space.stack_pointer = registers.sp();
+        let captured = capture.map(|capture| Captured::new(sample.ip, capture, copies_whole));
         let outcome = capture.map(|capture| capture.outcome);
         let followed = matches!(outcome, Some(Outcome::Followed { .. }));
         let mut memory = SampleMemory {
-            view: &view,
+            space: &space,
             stack_start: registers.gpr[4],
             stack: &sample.stack,
             stack_is_for_callers: followed,
-            brought: brought.as_ref(),
+            captured: captured.as_ref(),
             seen_once: false,
         };
         let mut caller = None;
         if !kernel {
             let interrupted = Interrupted {
-                view: &view,
+                space: &space,
                 memory: &memory,
                 registers,
                 pc: located.pc,
@@ -137,14 +137,14 @@ impl Collector {
                 frame: capture.and_then(|capture| capture.frames().next()),
             };
             let (site, beyond) = interrupted.call_site();
-            if let (Some(told), Some(capture)) = (&mut self.told, capture) {
+            if let (Some(updates), Some(capture)) = (&mut self.updates, capture) {
                 let process = capture.task.process();
-                told.meet(process, || has_devices(sample.pid, view.maps));
+                updates.meet(process, || has_devices(sample.pid, space.maps));
                 for frame in capture.frames() {
-                    told.give_row(process, frame.return_address, &view);
+                    updates.give_row(process, frame.return_address, &space);
                 }
                 if outcome != Some(Outcome::MemoryDenied) && !secret {
-                    told.give_row_of_start(process, sample.ip, &view, located.pc);
+                    updates.give_row_of_start(process, sample.ip, &space, located.pc);
                 }
             }
             let tally = &mut self.tables.tally;
@@ -153,14 +153,14 @@ impl Collector {
             caller = site;
             if self.walker.is_on() {
                 let sample_of = Walked {
-                    view: &view,
+                    space: &space,
                     memory: &memory,
                     registers,
                     capture,
                     pc: located.pc,
                     caller,
                 };
-                let end = stacks::walk(&mut self.walker, self.told.as_mut(), &sample_of);
+                let end = stacks::walk(&mut self.walker, self.updates.as_mut(), &sample_of);
                 let frames = self.walker.frames();
                 self.tables.add_stack(owner, frames, end, sample.period);
             }
@@ -171,7 +171,7 @@ impl Collector {
         let caller = self
             .tables
             .add_cycles(owner, located.pc, caller, 1, sample.period);
-        if self.settings.capture.contains(Capture::SCHED)
+        if self.settings.capture.contains(ValueKinds::SCHED)
             && let Some(moment) = capture.and_then(|of| moment_of(&of.task, registers.flags))
         {
             let time = sample
@@ -214,7 +214,7 @@ impl Collector {
         let known_before = self.tables.consumers.values.known();
         let tables = &mut self.tables;
         let mut stage = Stage::begin(
-            &view,
+            &space,
             (&mut tables.shared, &mut tables.consumers),
             (&mut self.callers, &mut self.accesses),
             caller,
@@ -234,17 +234,21 @@ impl Collector {
             stage.leave_vectors_out();
         }
         let (cache, epochs) = (&mut self.cache, &mut self.epochs);
-        let mut code =
-            ProcessCode::new(&view, cache, epochs, brought.as_ref().map(Brought::pieces));
+        let mut code = ProcessCode::new(
+            &space,
+            cache,
+            epochs,
+            captured.as_ref().map(Captured::pieces),
+        );
         let window = Window {
             max_instructions: self.settings.window,
             capture: self.settings.capture,
         };
         let start = &mut self.state.registers;
-        start::set(start, registers, &view, capture);
-        view.handles_faults.set(start.handlers.access);
-        if let Some(brought) = &brought {
-            brought.pieces().open();
+        start::set(start, registers, &space, capture);
+        space.handles_faults.set(start.handlers.access);
+        if let Some(captured) = &captured {
+            captured.pieces().open();
         }
         let (state, traces) = (&mut self.state, &mut self.traces);
         let mut without_block = 0;
@@ -260,7 +264,7 @@ impl Collector {
                 sample.ip
             };
             let entry = (entry, is_stuck || rand::random());
-            match pairs::block_at(&mut code, &view, sample, process_id, entry) {
+            match pairs::block_at(&mut code, &space, sample, process_id, entry) {
                 Some(request) => bounce.choose(place, request),
                 None => without_block = 1,
             }
@@ -278,9 +282,9 @@ impl Collector {
         }
         if memory.seen_once
             && !kernel
-            && let (Some(told), Some(capture)) = (&mut self.told, capture)
+            && let (Some(updates), Some(capture)) = (&mut self.updates, capture)
         {
-            told.look_twice(capture.task.process());
+            updates.look_twice(capture.task.process());
         }
     }
 }

@@ -3,7 +3,7 @@
 //! An instruction may load in several pieces, and an exception may end it behind some of them. So
 //! what is found stands until the instruction is known to be done.
 
-use interpreter::{Capture, Parameter, Step};
+use interpreter::{Parameter, Step, ValueKinds};
 use rustc_hash::FxHashMap;
 
 use super::loaded::{Loaded, REACH};
@@ -75,9 +75,9 @@ fn join(of_all: &mut Option<Option<bool>>, piece: Option<bool>) {
 
 impl Accesses {
     /// Begins a window that captures these kinds.
-    pub(super) fn begin(&mut self, capture: Capture) {
-        self.wants_strides = capture.contains(Capture::STRIDE);
-        self.wants_redundant = capture.contains(Capture::REDUNDANT);
+    pub(super) fn begin(&mut self, capture: ValueKinds) {
+        self.wants_strides = capture.contains(ValueKinds::STRIDE);
+        self.wants_redundant = capture.contains(ValueKinds::REDUNDANT);
         self.present = Present::default();
         if self.wants_strides {
             self.last.clear();
@@ -173,9 +173,9 @@ impl Accesses {
 mod tests {
     use super::*;
 
-    const BOTH: Capture = Capture::STRIDE.with(Capture::REDUNDANT);
+    const BOTH: ValueKinds = ValueKinds::STRIDE.with(ValueKinds::REDUNDANT);
 
-    fn begun(capture: Capture) -> Accesses {
+    fn begun(capture: ValueKinds) -> Accesses {
         let mut accesses = Accesses::default();
         accesses.begin(capture);
         accesses
@@ -184,7 +184,7 @@ mod tests {
     /// An instruction has a stride from its second load on; it is that of its first piece.
     #[test]
     fn strides() {
-        let mut accesses = begun(Capture::STRIDE);
+        let mut accesses = begun(ValueKinds::STRIDE);
         let mut load = |address: u64| {
             accesses.load(Some(address), 8);
             accesses.load(Some(address + 8), 8);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(load(0x1050), step(64, Step::Page));
         assert_eq!(load(0x1010), step(-64, Step::Page));
         assert_eq!(load(0x2010), step(0x1000, Step::Elsewhere));
-        accesses.begin(Capture::STRIDE);
+        accesses.begin(ValueKinds::STRIDE);
         accesses.load(Some(0x3000), 8);
         assert_eq!(accesses.settle(1).events(), []);
     }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn unknown_strides() {
         let unknown = [(Parameter::Stride, None), (Parameter::Line, None)];
-        let mut accesses = begun(Capture::STRIDE);
+        let mut accesses = begun(ValueKinds::STRIDE);
         for (address, more, expected) in [
             (Some(8), false, &[][..]),
             (None, false, &unknown[..]),

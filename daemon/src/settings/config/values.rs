@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use interpreter::Capture;
+use interpreter::ValueKinds;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Budget {
 
 /// Kinds of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kinds(pub(crate) Capture);
+pub(crate) struct Kinds(pub(crate) ValueKinds);
 
 impl<'de> Deserialize<'de> for Kinds {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

@@ -6,7 +6,7 @@
 //! next record.
 
 use rustc_hash::FxHashMap;
-use sampler::{Capture, Mode, Outcome, Pid, RawSample, UserRegisters};
+use sampler::{CapturedMemory, Mode, Outcome, Pid, RawSample, UserRegisters};
 use serde::{Deserialize, Serialize};
 
 use crate::system::procfs::{PageState, Pagemap};
@@ -30,7 +30,7 @@ impl Evidence {
 
 /// Looks up pages, with page tables kept open.
 #[derive(Debug, Default)]
-pub(crate) struct Witness {
+pub(crate) struct PageCheck {
     pagemaps: FxHashMap<Pid, Pagemap>,
 }
 
@@ -40,7 +40,7 @@ const MAX_OPEN: usize = 128;
 /// Most windows stay within as many bytes of their PC.
 const AHEAD: u64 = 128;
 
-impl Witness {
+impl PageCheck {
     /// Looks at the pages of a user sample; `None` if its process is gone or has executed
     /// another program.
     pub(crate) fn look(&mut self, sample: &RawSample) -> Option<Evidence> {
@@ -48,7 +48,7 @@ impl Witness {
             return None;
         };
         // With a way the code itself came along.
-        let followed = |capture: &Capture| capture.outcome != Outcome::NotTried;
+        let followed = |capture: &CapturedMemory| capture.outcome != Outcome::NotTried;
         if sample.mode != Mode::User
             || sample.stack.is_empty()
             || sample.capture.as_ref().is_some_and(followed)

@@ -19,7 +19,7 @@ use crate::system::procfs::MapsLine;
 
 /// What may be mapped twice, or not at all.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Views {
+pub(crate) struct Aliases {
     /// Since the program began, it mapped something that was shared and writable.
     pub(crate) shared: bool,
     /// Something may have been mapped without notice.
@@ -52,7 +52,7 @@ const MAX_REMAPPED: usize = 16;
 /// How long a process is taken to map and unmap at the same place, in nanoseconds.
 const REMAPS: u64 = 10_000_000_000;
 
-impl Views {
+impl Aliases {
     /// Takes notice of a mapping, or a change of rights.
     pub(crate) fn mapped(&mut self, mmap: &Mmap) {
         if !mmap.shared() || !mmap.writable() {
@@ -157,20 +157,20 @@ mod tests {
             inode,
             path: String::new(),
         };
-        let mut views = Views::default();
-        views.found(&line(false, true, 7));
-        views.found(&line(true, false, 7));
-        assert!(!views.shared && !views.may_show(&vma(false, 7)));
-        views.found(&line(true, true, 7));
-        assert!(views.shared && views.may_show(&vma(false, 7)));
-        assert!(!views.may_show(&vma(true, 8)) && !views.may_show(&vma(false, 0)));
+        let mut aliases = Aliases::default();
+        aliases.found(&line(false, true, 7));
+        aliases.found(&line(true, false, 7));
+        assert!(!aliases.shared && !aliases.may_show(&vma(false, 7)));
+        aliases.found(&line(true, true, 7));
+        assert!(aliases.shared && aliases.may_show(&vma(false, 7)));
+        assert!(!aliases.may_show(&vma(true, 8)) && !aliases.may_show(&vma(false, 0)));
         for inode in 10..10 + MAX_FILES as u64 {
-            views.found(&line(true, true, inode));
+            aliases.found(&line(true, true, inode));
         }
-        assert!(views.may_show(&vma(true, 8)) && !views.may_show(&vma(false, 0)));
-        let unsure = Views {
+        assert!(aliases.may_show(&vma(true, 8)) && !aliases.may_show(&vma(false, 0)));
+        let unsure = Aliases {
             unsure: true,
-            ..Views::default()
+            ..Aliases::default()
         };
         assert!(unsure.may_show(&vma(false, 8)) && !unsure.may_show(&vma(false, 0)));
     }
@@ -178,18 +178,18 @@ mod tests {
     /// Where memory was mapped again it may be unmapped, for a while; many such places become one.
     #[test]
     fn places() {
-        let mut views = Views::default();
-        views.remapped(0x1000, 0x2000, 5);
-        views.remapped(0x2000, 0x3000, 6);
-        assert!(views.may_be_unmapped(0x1000, 6 + REMAPS));
-        assert!(!views.may_be_unmapped(0x1000, 7 + REMAPS));
-        assert!(!views.may_be_unmapped(0x3000, 6));
+        let mut aliases = Aliases::default();
+        aliases.remapped(0x1000, 0x2000, 5);
+        aliases.remapped(0x2000, 0x3000, 6);
+        assert!(aliases.may_be_unmapped(0x1000, 6 + REMAPS));
+        assert!(!aliases.may_be_unmapped(0x1000, 7 + REMAPS));
+        assert!(!aliases.may_be_unmapped(0x3000, 6));
         for i in 0..100 {
-            views.remapped(0x10_000 * i, 0x10_000 * i + 0x1000, 7);
+            aliases.remapped(0x10_000 * i, 0x10_000 * i + 0x1000, 7);
         }
-        assert_eq!(views.remapped.len(), MAX_REMAPPED);
-        assert!((0..100).all(|i| views.may_be_unmapped(0x10_000 * i, 7)));
-        views.remapped(0, 1, 8 + REMAPS);
-        assert_eq!(views.remapped.len(), 1);
+        assert_eq!(aliases.remapped.len(), MAX_REMAPPED);
+        assert!((0..100).all(|i| aliases.may_be_unmapped(0x10_000 * i, 7)));
+        aliases.remapped(0, 1, 8 + REMAPS);
+        assert_eq!(aliases.remapped.len(), 1);
     }
 }

@@ -8,8 +8,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Counters, Denial, Handler, Pid, ProcessKey, Row};
 
+use crate::machine::address_space::AddressSpace;
 use crate::machine::place::Pc;
-use crate::machine::view::View;
 use crate::system::memory::{of_map, of_set};
 
 /// What the handler was told of one process.
@@ -24,7 +24,7 @@ struct OfProcess {
 }
 
 /// The handler, and what it was told.
-pub(crate) struct Told {
+pub(crate) struct HandlerUpdates {
     handler: Handler,
     processes: FxHashMap<ProcessKey, OfProcess>,
     /// The process that a pid stood for last.
@@ -43,7 +43,7 @@ const MAX_ROWS: usize = 1 << 18;
 /// Processes kept, likewise.
 const MAX_PROCESSES: usize = 1 << 16;
 
-impl Told {
+impl HandlerUpdates {
     /// Nothing yet.
     pub(crate) fn new(handler: Handler) -> Self {
         Self {
@@ -146,11 +146,16 @@ impl Told {
     }
 
     /// Gives the row of a return address, once.
-    pub(crate) fn give_row(&mut self, process: ProcessKey, return_address: u64, view: &View<'_>) {
+    pub(crate) fn give_row(
+        &mut self,
+        process: ProcessKey,
+        return_address: u64,
+        space: &AddressSpace<'_>,
+    ) {
         self.give(process, return_address, || {
             // The row of the call, not of what follows: that may be another function.
-            let located = view.locate(return_address.wrapping_sub(1))?;
-            row_at(view, located.pc)
+            let located = space.locate(return_address.wrapping_sub(1))?;
+            row_at(space, located.pc)
         });
     }
 
@@ -159,12 +164,12 @@ impl Told {
         &mut self,
         process: ProcessKey,
         pc: u64,
-        view: &View<'_>,
+        space: &AddressSpace<'_>,
         image_pc: Pc,
     ) {
         // The PC itself may be a return address, too.
         self.give(process, pc | Handler::START, || {
-            row_of_start(view, image_pc)
+            row_of_start(space, image_pc)
         });
     }
 
@@ -194,18 +199,18 @@ impl Told {
 }
 
 /// The unwind row of an instruction to be interrupted, by unwind rules or by the code itself.
-fn row_of_start(view: &View<'_>, pc: Pc) -> Option<Row> {
-    if view.may_have_rules(pc) {
-        return row_at(view, pc);
+fn row_of_start(space: &AddressSpace<'_>, pc: Pc) -> Option<Row> {
+    if space.may_have_rules(pc) {
+        return row_at(space, pc);
     }
-    match view.exits(pc).as_slice() {
-        [exit] if view.tell(pc, exit) => exit.row(),
+    match space.exits(pc).as_slice() {
+        [exit] if space.tell(pc, exit) => exit.row(),
         _ => None,
     }
 }
 
 /// The row of an instruction by unwind rules.
-fn row_at(view: &View<'_>, pc: Pc) -> Option<Row> {
-    let mut images = view.images.borrow_mut();
+fn row_at(space: &AddressSpace<'_>, pc: Pc) -> Option<Row> {
+    let mut images = space.images.borrow_mut();
     images.unwind(pc.image)?.row(pc.address)
 }

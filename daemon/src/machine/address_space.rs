@@ -6,30 +6,30 @@ use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::machine::elf;
 use crate::machine::flow::{Exit, Leads};
+use crate::machine::generated_code::{Asker, GeneratedCode};
 use crate::machine::guards::{Guarded, Guards};
 use crate::machine::host::Host;
 use crate::machine::images::{ImageId, Images, Others};
 use crate::machine::loadmap::Process;
-use crate::machine::made::{Asker, MadeCode};
 use crate::machine::mapping::{Mapping, Spot};
 use crate::machine::maps::Maps;
 use crate::machine::place::Pc;
 use crate::machine::signals::Signals;
 use crate::machine::vmas::{Region, Vmas};
+use crate::system::page_check::Evidence;
 use crate::system::pages::Pages;
 use crate::system::procfs::PageState;
-use crate::system::witness::Evidence;
 
 /// What a window may look at: the sampled process as it is mapped.
 #[derive(Debug)]
-pub(crate) struct View<'a> {
+pub(crate) struct AddressSpace<'a> {
     pub(crate) maps: &'a Maps,
     pub(crate) images: RefCell<&'a mut Images>,
     pub(crate) pages: RefCell<&'a mut Pages>,
     /// What was seen of its mappings.
     pub(crate) vmas: RefCell<&'a mut Vmas>,
     signals: RefCell<&'a mut Signals>,
-    made: RefCell<&'a mut MadeCode>,
+    generated_code: RefCell<&'a mut GeneratedCode>,
     guards: RefCell<&'a mut Guards>,
     /// Whether the program may go on behind an access that faults.
     pub(crate) handles_faults: Cell<bool>,
@@ -87,7 +87,7 @@ impl Located {
     }
 }
 
-impl<'a> View<'a> {
+impl<'a> AddressSpace<'a> {
     /// What a sample of that time may look at; nothing was seen of its pages yet, and what is
     /// denied stays so.
     pub(crate) fn of(
@@ -102,7 +102,7 @@ impl<'a> View<'a> {
             pages: RefCell::new(&mut process.pages),
             vmas: RefCell::new(&mut process.vmas),
             signals: RefCell::new(&mut process.signals),
-            made: RefCell::new(&mut process.made),
+            generated_code: RefCell::new(&mut process.generated_code),
             guards: RefCell::new(&mut process.guards),
             handles_faults: Cell::new(false),
             host: RefCell::new(host),
@@ -124,7 +124,7 @@ impl<'a> View<'a> {
     }
 }
 
-impl View<'_> {
+impl AddressSpace<'_> {
     /// Whether the kernel itself was sampled.
     pub(crate) fn is_kernel(&self) -> bool {
         self.pid == Process::KERNEL
@@ -386,8 +386,9 @@ impl View<'_> {
 
     /// The slots that the return address may lie in, by the code at a PC without unwind rules.
     pub(crate) fn exits(&self, pc: Pc) -> Vec<Exit> {
-        if self.is_made(pc.image) {
-            let exits = self.of_made(|made, asker| made.exits(pc.address, asker));
+        if self.is_generated_code(pc.image) {
+            let exits = self
+                .of_generated_code(|generated_code, asker| generated_code.exits(pc.address, asker));
             return exits.unwrap_or_default();
         }
         let mut images = self.images.borrow_mut();
@@ -398,17 +399,18 @@ impl View<'_> {
 
     /// Whether a call to an address of an image leads to a PC.
     pub(crate) fn leads(&self, image: ImageId, target: u64, pc: Pc) -> Leads {
-        if self.is_made(image) {
+        if self.is_generated_code(image) {
             // Code that a process makes may call that of a file.
             let Some(located) = self.locate(target) else {
                 return Leads::Perhaps;
             };
             let Pc { image, address } = located.pc;
-            if !self.is_made(image) {
+            if !self.is_generated_code(image) {
                 return self.leads(image, address, pc);
             }
-            let pc = self.is_made(pc.image).then_some(pc.address);
-            let leads = self.of_made(|made, asker| made.leads(target, pc, asker));
+            let pc = self.is_generated_code(pc.image).then_some(pc.address);
+            let leads = self
+                .of_generated_code(|generated_code, asker| generated_code.leads(target, pc, asker));
             return leads.unwrap_or(Leads::Perhaps);
         }
         let mut images = self.images.borrow_mut();
@@ -422,29 +424,33 @@ impl View<'_> {
     }
 
     /// Whether this is an image of code that the process makes.
-    pub(crate) fn is_made(&self, image: ImageId) -> bool {
-        self.images.borrow().is_made(image)
+    pub(crate) fn is_generated_code(&self, image: ImageId) -> bool {
+        self.images.borrow().is_generated_code(image)
     }
 
     /// Takes note of an exit that the handler is told of; false if it is not to be.
     pub(crate) fn tell(&self, pc: Pc, exit: &Exit) -> bool {
-        !self.is_made(pc.image) || self.made.borrow_mut().tell(pc.address, exit)
+        !self.is_generated_code(pc.image) || self.generated_code.borrow_mut().tell(pc.address, exit)
     }
 
     /// Whether the handler goes by this exit, if it goes by any.
     pub(crate) fn was_told(&self, pc: Pc, exit: &Exit) -> bool {
-        !self.is_made(pc.image) || self.made.borrow().was_told(pc.address, exit)
+        !self.is_generated_code(pc.image) || self.generated_code.borrow().was_told(pc.address, exit)
     }
 
     /// Reads code that the process makes, as of the sample; how many bytes of it there are.
     pub(crate) fn read_made(&self, address: u64, bytes: &mut [u8]) -> usize {
-        let read = self.of_made(|made, asker| made.read(address, bytes, asker));
+        let read = self
+            .of_generated_code(|generated_code, asker| generated_code.read(address, bytes, asker));
         read.unwrap_or(0)
     }
 
     /// What code that the process makes says, if its memory may be read.
-    fn of_made<T>(&self, ask: impl FnOnce(&mut MadeCode, &mut Asker<'_>) -> T) -> Option<T> {
-        let mut made = self.made.borrow_mut();
+    fn of_generated_code<T>(
+        &self,
+        ask: impl FnOnce(&mut GeneratedCode, &mut Asker<'_>) -> T,
+    ) -> Option<T> {
+        let mut generated_code = self.generated_code.borrow_mut();
         let mut host = self.host.borrow_mut();
         let images = self.images.borrow();
         let mut asker = Asker {
@@ -454,7 +460,8 @@ impl View<'_> {
             time: self.time,
             stack: self.stack,
         };
-        self.allow_memory.then(|| ask(&mut made, &mut asker))
+        self.allow_memory
+            .then(|| ask(&mut generated_code, &mut asker))
     }
 
     fn function(&self, pc: Pc) -> Option<(u64, u64)> {

@@ -13,7 +13,7 @@ struct Bench {
     maps: Maps,
     images: Images,
     host: Host,
-    made: MadeCode,
+    generated_code: GeneratedCode,
 }
 
 impl Bench {
@@ -26,7 +26,7 @@ impl Bench {
             maps,
             images,
             host: Host::Replayed(FxHashMap::default()),
-            made: MadeCode::new(PID, &MadeRooms::new()),
+            generated_code: GeneratedCode::new(PID, &GeneratedCodeRooms::new()),
         }
     }
 
@@ -46,7 +46,11 @@ impl Bench {
         self.host.replay(PID, answer);
     }
 
-    fn ask<T>(&mut self, time: u64, ask: impl FnOnce(&mut MadeCode, &mut Asker<'_>) -> T) -> T {
+    fn ask<T>(
+        &mut self,
+        time: u64,
+        ask: impl FnOnce(&mut GeneratedCode, &mut Asker<'_>) -> T,
+    ) -> T {
         let mut asker = Asker {
             maps: &self.maps,
             images: &self.images,
@@ -54,12 +58,14 @@ impl Bench {
             time,
             stack: None,
         };
-        ask(&mut self.made, &mut asker)
+        ask(&mut self.generated_code, &mut asker)
     }
 
     /// The offsets of the slots that the return address may lie in.
     fn exits(&mut self, pc: u64, time: u64) -> Vec<(u8, i64)> {
-        let exits = self.ask(time, |made, asker| made.exits(pc, asker));
+        let exits = self.ask(time, |generated_code, asker| {
+            generated_code.exits(pc, asker)
+        });
         exits
             .iter()
             .map(|exit| (exit.register, exit.offset))
@@ -132,19 +138,23 @@ fn leads_and_mappings() {
     bench.looks(300, None);
     bench.exits(BEHIND, 50);
     let leads = |bench: &mut Bench, target| {
-        bench.ask(200, |made, asker| made.leads(target, Some(BEHIND), asker))
+        bench.ask(200, |generated_code, asker| {
+            generated_code.leads(target, Some(BEHIND), asker)
+        })
     };
     assert_eq!(leads(&mut bench, 0x1000), Leads::Nowhere);
     assert!(matches!(leads(&mut bench, BEHIND), Leads::There(_)));
     assert_eq!(leads(&mut bench, 0x9000), Leads::Perhaps);
     let mut bytes = [0; 4];
-    let read = |made: &mut MadeCode, asker: &mut Asker<'_>| made.read(0x1000, &mut bytes, asker);
+    let read = |generated_code: &mut GeneratedCode, asker: &mut Asker<'_>| {
+        generated_code.read(0x1000, &mut bytes, asker)
+    };
     assert_eq!(bench.ask(200, read), 4);
     assert_eq!(bytes, CODE[..4]);
-    assert!(bench.made.bytes() > PAGE_BYTES);
-    bench.made.forget(0x2000, 0x3000);
+    assert!(bench.generated_code.bytes() > PAGE_BYTES);
+    bench.generated_code.forget(0x2000, 0x3000);
     assert_eq!(bench.exits(BEHIND, 200), [(4, 8)]);
-    bench.made.forget(0x1000, 0x2000);
+    bench.generated_code.forget(0x1000, 0x2000);
     assert_eq!(bench.exits(BEHIND, 200), []);
 }
 
@@ -158,12 +168,16 @@ fn told_rows_and_room() {
         offset,
         rbp: flow::Symbol::Unknown,
     };
-    assert!(bench.made.tell(1, &exit(8)) && bench.made.tell(1, &exit(8)));
-    assert!(bench.made.was_told(1, &exit(8)) && !bench.made.was_told(1, &exit(16)));
-    assert!(!bench.made.tell(1, &exit(16)) && !bench.made.was_told(1, &exit(16)));
-    let rooms = bench.made.rooms.clone();
+    assert!(bench.generated_code.tell(1, &exit(8)) && bench.generated_code.tell(1, &exit(8)));
+    assert!(
+        bench.generated_code.was_told(1, &exit(8)) && !bench.generated_code.was_told(1, &exit(16))
+    );
+    assert!(
+        !bench.generated_code.tell(1, &exit(16)) && !bench.generated_code.was_told(1, &exit(16))
+    );
+    let rooms = bench.generated_code.rooms.clone();
     for pc in 0..2 * MAX_ANSWERS as u64 {
-        bench.made.tell(pc, &exit(8));
+        bench.generated_code.tell(pc, &exit(8));
     }
     bench.looks(100, Some(&CODE));
     bench.exits(BEHIND, 50);
@@ -178,7 +192,7 @@ fn own_memory() {
     let pid = Pid(std::process::id());
     let local = 0_u64;
     let page = own_memory as *const () as u64 & !(PAGE - 1);
-    let rooms = MadeRooms::new();
+    let rooms = GeneratedCodeRooms::new();
     let mut memory = Memory::NotOpened(0);
     assert_eq!(memory.look(page, None, pid, None, &rooms), None);
     assert_eq!(memory.look(page, None, pid, Some(0x1000), &rooms), None);

@@ -62,13 +62,13 @@ pub(crate) struct Seen {
 
 /// Room for the code of all processes.
 #[derive(Clone, Debug)]
-pub(crate) struct MadeRooms {
+pub(crate) struct GeneratedCodeRooms {
     pages: Room,
     answers: Room,
     files: Room,
 }
 
-impl MadeRooms {
+impl GeneratedCodeRooms {
     pub(crate) fn new() -> Self {
         Self {
             pages: Room::new(MAX_PAGES),
@@ -80,7 +80,7 @@ impl MadeRooms {
 
 /// The code of one process.
 #[derive(Debug)]
-pub(crate) struct MadeCode {
+pub(crate) struct GeneratedCode {
     pid: Pid,
     memory: Memory,
     pages: FxHashMap<u64, Box<Page>>,
@@ -89,7 +89,7 @@ pub(crate) struct MadeCode {
     rows: FxHashMap<u64, Option<Exit>>,
     /// By target and PC; the PC is 0 where the way out is asked for.
     leads: FxHashMap<(u64, u64), Answer<Leads>>,
-    rooms: MadeRooms,
+    rooms: GeneratedCodeRooms,
 }
 
 /// The process's memory. What is open is bound to the address space that it was opened for.
@@ -150,8 +150,8 @@ impl Asker<'_> {
     }
 }
 
-impl MadeCode {
-    pub(crate) fn new(pid: Pid, rooms: &MadeRooms) -> Self {
+impl GeneratedCode {
+    pub(crate) fn new(pid: Pid, rooms: &GeneratedCodeRooms) -> Self {
         Self {
             pid,
             memory: Memory::NotOpened(0),
@@ -166,7 +166,7 @@ impl MadeCode {
     /// The exits from an instruction, as [`flow::exits`] has them.
     pub(crate) fn exits(&mut self, pc: u64, asker: &mut Asker<'_>) -> Vec<Exit> {
         self.answer(
-            |made| &mut made.exits,
+            |generated_code| &mut generated_code.exits,
             pc,
             asker,
             |text| flow::exits(text, pc),
@@ -224,7 +224,7 @@ impl MadeCode {
     pub(crate) fn leads(&mut self, target: u64, pc: Option<u64>, asker: &mut Asker<'_>) -> Leads {
         let question = (target, pc.unwrap_or(0));
         self.answer(
-            |made| &mut made.leads,
+            |generated_code| &mut generated_code.leads,
             question,
             asker,
             |text| flow::leads(text, target, pc),
@@ -356,7 +356,7 @@ impl MadeCode {
     }
 }
 
-impl Drop for MadeCode {
+impl Drop for GeneratedCode {
     fn drop(&mut self) {
         self.forget_answers();
         self.rooms.pages.leave(self.pages.len());
@@ -374,7 +374,7 @@ impl Memory {
         known: Option<&[u8; PAGE_BYTES]>,
         pid: Pid,
         stack: Option<u64>,
-        rooms: &MadeRooms,
+        rooms: &GeneratedCodeRooms,
     ) -> Option<Seen> {
         if let Self::NotOpened(attempts) = *self {
             if rooms.files.is_full() {
@@ -447,7 +447,7 @@ fn grows(old: &[u8], new: &[u8]) -> bool {
 
 /// The code of one process at one sample.
 struct MadeText<'a, 'b> {
-    code: &'a mut MadeCode,
+    code: &'a mut GeneratedCode,
     asker: &'a mut Asker<'b>,
     /// What was read.
     read: Vec<Lines>,
@@ -456,7 +456,7 @@ struct MadeText<'a, 'b> {
 }
 
 impl<'a, 'b> MadeText<'a, 'b> {
-    fn new(code: &'a mut MadeCode, asker: &'a mut Asker<'b>) -> Self {
+    fn new(code: &'a mut GeneratedCode, asker: &'a mut Asker<'b>) -> Self {
         Self {
             code,
             asker,
@@ -472,11 +472,11 @@ impl<'a, 'b> MadeText<'a, 'b> {
 
     /// The known bytes of a page from an offset on.
     fn part(&mut self, page: u64, from: usize, bytes: &mut [u8]) -> usize {
-        let is_made = |address| {
+        let is_generated_code = |address| {
             let mapping = self.asker.maps.find(address);
             mapping.is_some_and(|of| of.is_anon() && of.readable && !of.shared && !of.special)
         };
-        if !is_made(page + from as u64) {
+        if !is_generated_code(page + from as u64) {
             return 0;
         }
         let time = self.asker.time;
