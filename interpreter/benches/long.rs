@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use interpreter::{State, Traces, ValueKinds, Window};
+use interpreter::{Traces, ValueKinds, Window, WindowState};
 
 use crate::real::{Library, Small, gpr, registers};
 use crate::{Sum, middle};
@@ -60,7 +60,7 @@ pub(crate) fn windows(_: &mut Criterion) {
 /// The best time of so many runs of a window, by handlers and by traces.
 fn of_window(window: Window, library: &mut Library, start: u64) -> [Duration; 2] {
     let mut memory = library.memory();
-    let mut state = State::new(registers(0));
+    let mut state = WindowState::new(registers(0));
     let mut traces = Traces::new(1024);
     let mut best = [Duration::MAX; 2];
     for _ in 0..ROUNDS {
@@ -91,7 +91,7 @@ fn run(
     library: &mut Library,
     memory: &mut Small,
     start: u64,
-    (state, traces): (&mut State, &mut Traces),
+    (state, traces): (&mut WindowState, &mut Traces),
 ) -> u64 {
     let mut sum = Sum::default();
     state.registers.set_sample(black_box(apart()), start, 0x246);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use interpreter::{
-    Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, State, StopReason, ValueKinds,
-    Window,
+    Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, StopReason, ValueKinds, Window,
+    WindowState,
 };
 
 use crate::real::{Library, Small, gpr, registers};
@@ -120,7 +120,7 @@ fn libraries(criterion: &mut Criterion) {
                 capture,
                 ..Window::default()
             };
-            let mut state = State::new(registers(0));
+            let mut state = WindowState::new(registers(0));
             let mut run = |library: &mut Library, memory: &mut Small, start: u64| {
                 let mut sum = Sum::default();
                 state.registers.set_sample(black_box(gpr()), start, 0x246);

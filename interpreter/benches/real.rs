@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use interpreter::{
-    Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, State, StopReason, Window,
+    Code, DecodeCache, Fetched, Memory, Parameter, Registers, Sink, StopReason, Window, WindowState,
 };
 use object::elf::PF_X;
 use object::{Object, ObjectSegment, ObjectSymbol, Segment, SegmentFlags, SymbolKind};
@@ -142,7 +142,7 @@ fn run(library: &mut Library, start: u64, instructions: u32, sink: &mut dyn Sink
         max_instructions: instructions,
         ..Window::default()
     };
-    let mut state = State::new(registers(start));
+    let mut state = WindowState::new(registers(start));
     let mut memory = library.memory();
     let end = window.run_on(&mut state, library, &mut memory, sink);
     (end.instructions == instructions).then_some(state.registers.rip)

@@ -116,7 +116,7 @@ pub use pieces::{MAX_PIECES, Pieces};
 pub use processor::Processor;
 pub use registers::Registers;
 pub use rflags::{Flag, Flags};
-pub use state::State;
+pub use state::WindowState;
 pub use stop::StopReason;
 pub use trace::Traces;
 pub use treatment::Support;

@@ -10,7 +10,7 @@ use crate::overlay::Overlay;
 use crate::parameter::{Parameter, ValueKinds};
 use crate::registers::Registers;
 use crate::rflags::Flags;
-use crate::state::State;
+use crate::state::WindowState;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
@@ -87,12 +87,12 @@ impl Allowed {
 
 impl<'a, M: Memory + ?Sized, S: Sink + ?Sized> Machine<'a, M, S> {
     pub(crate) fn new(
-        state: &'a mut State,
+        state: &'a mut WindowState,
         memory: &'a mut M,
         sink: &'a mut S,
         capture: ValueKinds,
     ) -> Self {
-        let State {
+        let WindowState {
             registers,
             overlay,
             events,

@@ -7,7 +7,7 @@ use crate::registers::Registers;
 /// What a window works on. To be kept from one window to the next: to make it costs as much as
 /// half a window.
 #[derive(Clone)]
-pub struct State {
+pub struct WindowState {
     /// The registers: before a window those that it starts from, after it what is known of those at
     /// its end. `rip` is then the next instruction, or the one that ended the window. If that one
     /// was begun (it faults, or its direction or target is unknown) registers and flags may be
@@ -17,7 +17,7 @@ pub struct State {
     pub(crate) events: Events,
 }
 
-impl State {
+impl WindowState {
     /// The state that a window from these registers starts in.
     pub fn new(registers: Registers) -> Self {
         Self {

@@ -8,7 +8,7 @@ use crate::host::{Call, Memory, OTHER_ARGUMENTS, Sink};
 use crate::machine::{Flow, Machine, RCX, RDI, RDX, RSI, check_canonical};
 use crate::parameter::ValueKinds;
 use crate::registers::Registers;
-use crate::state::State;
+use crate::state::WindowState;
 use crate::stop::StopReason;
 use crate::word::Word;
 
@@ -42,11 +42,11 @@ pub struct Outcome {
     pub instructions: u32,
     /// Why no more.
     pub stop: StopReason,
-    /// What is known of the registers at the end, as [`State::registers`] says.
+    /// What is known of the registers at the end, as [`WindowState::registers`] says.
     pub registers: Registers,
 }
 
-/// How a window on a [`State`] ended.
+/// How a window on a [`WindowState`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct End {
     /// Instructions interpreted to their end.
@@ -64,7 +64,7 @@ impl Window {
         memory: &mut dyn Memory,
         sink: &mut dyn Sink,
     ) -> Outcome {
-        let mut state = State::new(registers.clone());
+        let mut state = WindowState::new(registers.clone());
         let End { instructions, stop } = self.run_on(&mut state, code, memory, sink);
         Outcome {
             instructions,
@@ -78,7 +78,7 @@ impl Window {
     #[inline(never)]
     pub fn run_on<C: Code + ?Sized>(
         &self,
-        state: &mut State,
+        state: &mut WindowState,
         code: &mut C,
         memory: &mut dyn Memory,
         sink: &mut dyn Sink,

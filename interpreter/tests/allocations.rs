@@ -2,8 +2,8 @@
 
 use allocation_counter::measure;
 use interpreter::{
-    Code, DecodeCache, Fetched, Memory, Parameter, Pieces, Registers, Sink, State, StopReason,
-    Traces, ValueKinds, Window,
+    Code, DecodeCache, Fetched, Memory, Parameter, Pieces, Registers, Sink, StopReason, Traces,
+    ValueKinds, Window, WindowState,
 };
 
 const START: u64 = 0x40_1000;
@@ -98,7 +98,7 @@ fn windows() {
             let start = Registers::from_sample(gpr(), START, 0);
             window.run(&start, &mut code, &mut Constant, &mut count);
             let counted = measure(|| {
-                let mut state = State::new(start.clone());
+                let mut state = WindowState::new(start.clone());
                 for _ in 0..10 {
                     state.registers.set_sample(gpr(), START, 0);
                     end = Some(window.run_on(&mut state, &mut code, &mut Constant, &mut count));
@@ -107,7 +107,7 @@ fn windows() {
             assert_eq!(counted.count_total, 0, "{capture}");
             let mut traces = Traces::new(64);
             let counted = measure(|| {
-                let mut state = State::new(start.clone());
+                let mut state = WindowState::new(start.clone());
                 for _ in 0..10 {
                     state.registers.set_sample(gpr(), START, 0);
                     let (code, traces) = (&mut code, &mut traces);
@@ -139,7 +139,7 @@ fn pieces() {
         cache: DecodeCache::new(64),
         sampled: false,
     };
-    let mut state = State::new(Registers::from_sample(gpr(), START, 0));
+    let mut state = WindowState::new(Registers::from_sample(gpr(), START, 0));
     let line = [3; 64];
     let mut loads = 0;
     let window = Window::default();

@@ -4,8 +4,8 @@
 mod traced;
 
 use interpreter::{
-    CODE_BYTES, Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, State, StopReason,
-    Traces, ValueKinds, Window,
+    CODE_BYTES, Code, Decoded, Fetched, Memory, Parameter, Registers, Sink, StopReason, Traces,
+    ValueKinds, Window, WindowState,
 };
 
 const START: u64 = 0x40_1000;
@@ -120,9 +120,9 @@ const WINDOW: Window = Window {
 };
 
 /// A window of this code, and the instructions that it fetched.
-fn run(traces: &mut Traces, program: &mut Program) -> (State, u32) {
+fn run(traces: &mut Traces, program: &mut Program) -> (WindowState, u32) {
     program.fetched = 0;
-    let mut state = State::new(registers());
+    let mut state = WindowState::new(registers());
     let end = WINDOW.run_traced(&mut state, traces, program, &mut Threes, &mut Ignore);
     assert_eq!((end.instructions, end.stop), (100, StopReason::Complete));
     (state, program.fetched)
@@ -152,7 +152,8 @@ fn epochs() {
     program.epoch = 1;
     let (after, fetched) = run(&mut traces, &mut program);
     assert!(fetched > 0);
-    let rcx = |state: &State| state.registers.gpr[1].known_bits() - registers().gpr[1].known_bits();
+    let rcx =
+        |state: &WindowState| state.registers.gpr[1].known_bits() - registers().gpr[1].known_bits();
     assert_eq!(rcx(&after), 2 * rcx(&before));
 }
 
@@ -179,7 +180,8 @@ fn compared() {
     let (before, fetched) = run(&mut traces, &mut program);
     let prepared = traces.len();
     assert_eq!(fetched, 0);
-    let rcx = |state: &State| state.registers.gpr[1].known_bits() - registers().gpr[1].known_bits();
+    let rcx =
+        |state: &WindowState| state.registers.gpr[1].known_bits() - registers().gpr[1].known_bits();
     for (immediate, kept) in [(2, false), (2, true), (1, false), (1, true)] {
         // That of the addition.
         program.code[15] = immediate;

@@ -11,7 +11,7 @@ use rusqlite::types::Value;
 use crate::flush::{Flush, NewHotlist};
 use crate::profile::Profile;
 use crate::read::{Slices, Source};
-use crate::writer::{PcId, Writer};
+use crate::writer::{PcRowId, Writer};
 use crate::{Calls, Directions, Error, open};
 
 pub use unpack::unpack;
@@ -164,7 +164,7 @@ fn write(flush: &mut Flush<'_>, profile: &Profile, units: f64) -> Result<(), Err
     for process in &profile.processes {
         processes.push(flush.process(process)?);
     }
-    let mut pcs: Vec<PcId> = Vec::with_capacity(profile.pcs.len());
+    let mut pcs: Vec<PcRowId> = Vec::with_capacity(profile.pcs.len());
     for pc in &profile.pcs {
         pcs.push(flush.pc(images[pc.image], pc.address, pc.bytes.as_deref())?);
     }

@@ -13,20 +13,20 @@ use self::stage::Stage;
 use crate::budget::Budget;
 use crate::chunk::{BranchOf, CallOf, CyclesOf, ListOf};
 use crate::intern::{Caches, Generation};
-use crate::writer::{PcId, ProcessId, SubjectId, Writer};
+use crate::writer::{PcRowId, ProcessRowId, SubjectRowId, Writer};
 use crate::{Calls, Directions, Error, lists, open, to_sql};
 
 /// The hotlist of one parameter at one PC, as a flush takes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewHotlist<'a> {
     /// Where it ran.
-    pub process: ProcessId,
+    pub process: ProcessRowId,
     /// Who may see it.
-    pub subject: SubjectId,
+    pub subject: SubjectRowId,
     /// The instruction; for `arg0` to `arg5` the callee's entry.
-    pub pc: PcId,
+    pub pc: PcRowId,
     /// The call site, where the list is keyed by it.
-    pub caller: Option<PcId>,
+    pub caller: Option<PcRowId>,
     /// What was captured, for instance `eax`, `taken` or `arg0`.
     pub parameter: &'a str,
     /// How often a window came by.
@@ -131,10 +131,10 @@ impl<'w> Flush<'w> {
     /// [`Error::StaleId`], and those of the database.
     pub fn cycles(
         &mut self,
-        process: ProcessId,
-        subject: SubjectId,
-        pc: PcId,
-        caller: Option<PcId>,
+        process: ProcessRowId,
+        subject: SubjectRowId,
+        pc: PcRowId,
+        caller: Option<PcRowId>,
         samples: u64,
         weight: u64,
     ) -> Result<(), Error> {
@@ -196,9 +196,9 @@ impl<'w> Flush<'w> {
     /// [`Error::StaleId`], and those of the database.
     pub fn branch(
         &mut self,
-        process: ProcessId,
-        subject: SubjectId,
-        pc: PcId,
+        process: ProcessRowId,
+        subject: SubjectRowId,
+        pc: PcRowId,
         directions: impl Into<Directions>,
     ) -> Result<(), Error> {
         self.check_all(process, subject, pc, None)?;
@@ -218,10 +218,10 @@ impl<'w> Flush<'w> {
     /// [`Error::StaleId`], and those of the database.
     pub fn call(
         &mut self,
-        process: ProcessId,
-        subject: SubjectId,
-        site: PcId,
-        callee: Option<PcId>,
+        process: ProcessRowId,
+        subject: SubjectRowId,
+        site: PcRowId,
+        callee: Option<PcRowId>,
         calls: impl Into<Calls>,
     ) -> Result<(), Error> {
         self.check_all(process, subject, site, callee)?;
@@ -321,10 +321,10 @@ impl<'w> Flush<'w> {
 
     fn check_all(
         &self,
-        process: ProcessId,
-        subject: SubjectId,
-        pc: PcId,
-        other: Option<PcId>,
+        process: ProcessRowId,
+        subject: SubjectRowId,
+        pc: PcRowId,
+        other: Option<PcRowId>,
     ) -> Result<(), Error> {
         self.check(process.generation)?;
         self.check(subject.generation)?;
@@ -396,7 +396,7 @@ impl Drop for Flush<'_> {
 }
 
 /// Image and address of an instruction.
-fn place(pc: Option<PcId>) -> Option<(i64, u64)> {
+fn place(pc: Option<PcRowId>) -> Option<(i64, u64)> {
     pc.map(|pc| (pc.image, pc.address))
 }
 

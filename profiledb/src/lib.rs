@@ -89,7 +89,7 @@ pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use stacks::StackEnd;
 pub use ways::{Calls, Directions};
 #[cfg(feature = "database")]
-pub use writer::{ImageId, PcId, ProcessId, SubjectId, Writer};
+pub use writer::{ImageRowId, PcRowId, ProcessRowId, SubjectRowId, Writer};
 
 /// The parameter of a hotlist whose shares are of executions begins so; the parameter itself
 /// follows. It has the events at an instruction that were not the first there in their window.

@@ -26,13 +26,13 @@ macro_rules! id {
     };
 }
 
-id!(ImageId, "an image");
-id!(SubjectId, "an access tag");
-id!(ProcessId, "a process of the epoch");
+id!(ImageRowId, "an image");
+id!(SubjectRowId, "an access tag");
+id!(ProcessRowId, "a process of the epoch");
 
 /// Stands for an instruction in the rows of a writer. Good as long as its image's id is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PcId {
+pub struct PcRowId {
     pub(crate) generation: Generation,
     pub(crate) image: i64,
     pub(crate) address: u64,

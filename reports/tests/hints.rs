@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use profiledb::{
-    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, Subject,
-    SubjectId, Writer,
+    Epoch, Flush, Image, ImageKind, ImageRowId, NewHotlist, PcRowId, Process, ProcessRowId,
+    Subject, SubjectRowId, Writer,
 };
 use serde_json::Value;
 
@@ -67,9 +67,9 @@ fn image() -> Vec<u8> {
 
 struct Rows<'w> {
     flush: Flush<'w>,
-    image: ImageId,
-    process: ProcessId,
-    subject: SubjectId,
+    image: ImageRowId,
+    process: ProcessRowId,
+    subject: SubjectRowId,
 }
 
 impl<'w> Rows<'w> {
@@ -95,7 +95,7 @@ impl<'w> Rows<'w> {
         }
     }
 
-    fn pc(&mut self, address: u64) -> PcId {
+    fn pc(&mut self, address: u64) -> PcRowId {
         let bytes = CODE.iter().find(|(of, _)| *of == address);
         let bytes = bytes.map(|(_, bytes)| *bytes);
         self.flush.pc(self.image, address, bytes).expect("pc")

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{
-    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, Subject,
-    SubjectId, Writer,
+    Epoch, Flush, Image, ImageKind, ImageRowId, NewHotlist, PcRowId, Process, ProcessRowId,
+    Subject, SubjectRowId, Writer,
 };
 
 /// Build id of the fixture.
@@ -73,7 +73,7 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
 
 /// Calls of `declared` and of the stub, with all six registers as a collector sees them, one of
 /// them also of windows that began in the stub, and returns from `local` and `nothing`.
-fn write(flush: &mut Flush<'_>, image: ImageId, process: ProcessId, subject: SubjectId) {
+fn write(flush: &mut Flush<'_>, image: ImageRowId, process: ProcessRowId, subject: SubjectRowId) {
     let site = flush.pc(image, 0x10a1, None).expect("pc");
     for entry in [0x1040, 0x1010, 0x1020] {
         let pc = flush.pc(image, entry, None).expect("pc");
@@ -102,10 +102,10 @@ fn write(flush: &mut Flush<'_>, image: ImageId, process: ProcessId, subject: Sub
 
 /// A parameter that was the same value twenty times.
 fn list(
-    process: ProcessId,
-    subject: SubjectId,
-    pc: PcId,
-    caller: Option<PcId>,
+    process: ProcessRowId,
+    subject: SubjectRowId,
+    pc: PcRowId,
+    caller: Option<PcRowId>,
     parameter: &str,
     value: u64,
 ) -> NewHotlist<'_> {

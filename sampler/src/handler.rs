@@ -21,7 +21,7 @@ pub enum CallerRbp {
 /// How to find the caller at one instruction: its canonical frame address (CFA) is a register, or
 /// a word of memory, plus an offset; the return address lies 8 bytes below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Row {
+pub enum UnwindRow {
     /// There is no caller.
     Outermost,
     /// There is one.
@@ -133,7 +133,12 @@ impl Handler {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn put_row(&self, key: ProcessKey, return_address: u64, row: Row) -> Result<(), Error> {
+    pub fn put_row(
+        &self,
+        key: ProcessKey,
+        return_address: u64,
+        row: UnwindRow,
+    ) -> Result<(), Error> {
         let place = layout::place(key, return_address);
         let value = layout::row_value(place, row);
         put(

@@ -16,7 +16,7 @@ use std::hash::Hash;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{CallerRbp, Row};
+use sampler::{CallerRbp, UnwindRow};
 
 pub(crate) use self::state::Symbol;
 use self::state::{RBP, RSP, State, Step};
@@ -66,7 +66,7 @@ impl Exit {
     }
 
     /// The exit as the handler of the interrupt follows it.
-    pub(crate) fn row(&self) -> Option<Row> {
+    pub(crate) fn row(&self) -> Option<UnwindRow> {
         // The return address lies below the canonical frame address.
         let offset = i32::try_from(self.offset.checked_add(8)?).ok()?;
         let rbp = match self.rbp {
@@ -77,7 +77,7 @@ impl Exit {
             }
             _ => CallerRbp::Unknown,
         };
-        Some(Row::Frame {
+        Some(UnwindRow::Frame {
             register: self.register,
             offset,
             rbp,

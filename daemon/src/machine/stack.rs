@@ -6,7 +6,7 @@
 
 use profiledb::StackEnd;
 use rustc_hash::FxHashMap;
-use sampler::{CallerRbp, CapturedMemory, FrameSource, FramesEnd, Row};
+use sampler::{CallerRbp, CapturedMemory, FrameSource, FramesEnd, UnwindRow};
 
 use crate::machine::address_space::AddressSpace;
 use crate::machine::callsite::call_before;
@@ -41,7 +41,7 @@ pub(crate) struct Walker {
     /// Callers of a stack, at most.
     most: usize,
     /// Unwind rows by the instruction that they hold at.
-    rows: FxHashMap<Pc, Option<Row>>,
+    rows: FxHashMap<Pc, Option<UnwindRow>>,
     /// The frames of the stack that was found last, the innermost first.
     frames: Vec<Pc>,
     /// Where they return to, as far as the copy of the stack told it.
@@ -149,7 +149,7 @@ impl Walker {
         }
     }
 
-    fn row(&mut self, space: &AddressSpace<'_>, pc: Pc) -> Option<Row> {
+    fn row(&mut self, space: &AddressSpace<'_>, pc: Pc) -> Option<UnwindRow> {
         if let Some(row) = self.rows.get(&pc) {
             return *row;
         }
@@ -217,7 +217,7 @@ impl State {
     /// frame, in which all are known.
     fn step(
         &mut self,
-        row: Row,
+        row: UnwindRow,
         others: Option<&[u64; 16]>,
         word: impl Fn(u64) -> Result<u64, StackEnd>,
     ) -> Result<u64, StackEnd> {
@@ -228,13 +228,13 @@ impl State {
             (_, None) => Err(StackEnd::UnknownRegister),
         };
         let (cfa, rbp) = match row {
-            Row::Outermost => return Err(StackEnd::Whole),
-            Row::Frame {
+            UnwindRow::Outermost => return Err(StackEnd::Whole),
+            UnwindRow::Frame {
                 register: base,
                 offset,
                 rbp,
             } => (register(base)?.wrapping_add_signed(offset.into()), rbp),
-            Row::Behind {
+            UnwindRow::Behind {
                 register: base,
                 offset,
                 words,
@@ -274,8 +274,8 @@ mod tests {
         }
     }
 
-    fn frame(register: u8, offset: i32, rbp: CallerRbp) -> Row {
-        Row::Frame {
+    fn frame(register: u8, offset: i32, rbp: CallerRbp) -> UnwindRow {
+        UnwindRow::Frame {
             register,
             offset,
             rbp,
@@ -322,6 +322,6 @@ mod tests {
         assert_eq!(step(of_rbp, None), Err(StackEnd::UnknownRegister));
         let downwards = frame(RSP, 0, CallerRbp::Same);
         assert_eq!(step(downwards, None), Err(StackEnd::Unreadable));
-        assert_eq!(step(Row::Outermost, None), Err(StackEnd::Whole));
+        assert_eq!(step(UnwindRow::Outermost, None), Err(StackEnd::Whole));
     }
 }

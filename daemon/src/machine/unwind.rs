@@ -7,7 +7,7 @@ use gimli::{
     Location, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection, Value,
 };
 use rustc_hash::FxHashMap;
-use sampler::{CallerRbp, Row};
+use sampler::{CallerRbp, UnwindRow};
 
 use crate::system::memory::{of_map, of_vec};
 
@@ -197,11 +197,11 @@ impl UnwindInfo {
 
     /// The rule at an ELF virtual address in the form that the handler of the interrupt follows;
     /// `None` where there is none, or it cannot be put so.
-    pub(crate) fn row(&self, address: u64) -> Option<Row> {
+    pub(crate) fn row(&self, address: u64) -> Option<UnwindRow> {
         self.with_row(address, |cfa, rules, eh_frame| {
             let (return_address, rbp) = rules;
             match return_address {
-                RegisterRule::Undefined => return Some(Row::Outermost),
+                RegisterRule::Undefined => return Some(UnwindRow::Outermost),
                 RegisterRule::Offset(-8) => {}
                 _ => return None,
             }
@@ -213,12 +213,12 @@ impl UnwindInfo {
                 Some(_) => CallerRbp::Unknown,
             };
             Some(match form_of(&cfa, eh_frame, address)? {
-                Form::Sum(register, offset) => Row::Frame {
+                Form::Sum(register, offset) => UnwindRow::Frame {
                     register: u8::try_from(register).ok()?,
                     offset: i32::try_from(offset).ok()?,
                     rbp,
                 },
-                Form::Behind(register, offset, plus) => Row::Behind {
+                Form::Behind(register, offset, plus) => UnwindRow::Behind {
                     register: u8::try_from(register).ok()?,
                     offset: i32::try_from(offset).ok()?,
                     words: i8::try_from(plus / 8).ok().filter(|_| plus % 8 == 0)?,

@@ -13,7 +13,7 @@ mod windows;
 use std::time::Duration;
 
 use hotlist::{Config, Generator};
-use interpreter::{DecodeCache, Processor, Registers, State, Traces, ValueKinds};
+use interpreter::{DecodeCache, Processor, Registers, Traces, ValueKinds, WindowState};
 use profiledb::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
@@ -106,7 +106,7 @@ pub(crate) struct Collector {
     traces: Traces,
     epochs: Epochs,
     /// What windows work on, kept from one to the next.
-    state: State,
+    state: WindowState,
     pub(crate) tables: Tables,
     acceptance: Acceptance,
     /// Where the engine has a handler in the kernel.
@@ -197,7 +197,7 @@ impl Collector {
             cache,
             traces: Traces::new(PREPARED),
             epochs: Epochs::default(),
-            state: State::new(Registers::from_sample([0; 16], 0, 0)),
+            state: WindowState::new(Registers::from_sample([0; 16], 0, 0)),
             updates: None,
             raw: None,
             waiting: Waiting::default(),

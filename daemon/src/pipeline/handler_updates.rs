@@ -6,7 +6,7 @@
 //! sample there has its caller by it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{Counters, Denial, Handler, Pid, ProcessKey, Row};
+use sampler::{Counters, Denial, Handler, Pid, ProcessKey, UnwindRow};
 
 use crate::machine::address_space::AddressSpace;
 use crate::machine::place::Pc;
@@ -173,7 +173,7 @@ impl HandlerUpdates {
         });
     }
 
-    fn give(&mut self, process: ProcessKey, place: u64, row: impl FnOnce() -> Option<Row>) {
+    fn give(&mut self, process: ProcessKey, place: u64, row: impl FnOnce() -> Option<UnwindRow>) {
         let Some(of_process) = self.processes.get_mut(&process) else {
             return;
         };
@@ -199,7 +199,7 @@ impl HandlerUpdates {
 }
 
 /// The unwind row of an instruction to be interrupted, by unwind rules or by the code itself.
-fn row_of_start(space: &AddressSpace<'_>, pc: Pc) -> Option<Row> {
+fn row_of_start(space: &AddressSpace<'_>, pc: Pc) -> Option<UnwindRow> {
     if space.may_have_rules(pc) {
         return row_at(space, pc);
     }
@@ -210,7 +210,7 @@ fn row_of_start(space: &AddressSpace<'_>, pc: Pc) -> Option<Row> {
 }
 
 /// The row of an instruction by unwind rules.
-fn row_at(space: &AddressSpace<'_>, pc: Pc) -> Option<Row> {
+fn row_at(space: &AddressSpace<'_>, pc: Pc) -> Option<UnwindRow> {
     let mut images = space.images.borrow_mut();
     images.unwind(pc.image)?.row(pc.address)
 }

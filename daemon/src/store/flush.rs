@@ -11,8 +11,8 @@ use std::io;
 use hotlist::Estimates;
 use interpreter::DecodeCache;
 use profiledb::{
-    Error, Flush, Image, ImageId as ImageRow, ImageKind, LOST, Loss, NewHotlist, PcId as PcRow,
-    ProcessId, Writer,
+    Error, Flush, Image, ImageKind, ImageRowId, LOST, Loss, NewHotlist, PcRowId, ProcessRowId,
+    Writer,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -23,7 +23,7 @@ use crate::events::{Owner, PcId};
 use crate::machine::elf::{self, Named};
 use crate::machine::images::{ImageId, Images, NamedCode};
 use crate::machine::kernel::{Kernel, KernelNames};
-use crate::machine::loadmap::ProcessId as Process;
+use crate::machine::loadmap::ProcessId;
 use crate::machine::place::Pc;
 use crate::pipeline::collector::{Collector, Totals};
 use crate::system::memory::of_vec;
@@ -142,7 +142,7 @@ impl Snapshot {
         for subject in &tables.shared.subjects {
             subjects.push(flush.subject(subject)?);
         }
-        let mut processes: FxHashMap<Process, ProcessId> = FxHashMap::default();
+        let mut processes: FxHashMap<ProcessId, ProcessRowId> = FxHashMap::default();
         for (&id, process) in &tables.shared.processes {
             processes.insert(id, flush.process(process)?);
         }
@@ -241,8 +241,8 @@ impl Snapshot {
         &self,
         flush: &mut Flush<'_>,
         names: &mut KernelNames,
-    ) -> Result<Vec<Option<PcRow>>, Error> {
-        let mut rows: FxHashMap<ImageId, ImageRow> = FxHashMap::default();
+    ) -> Result<Vec<Option<PcRowId>>, Error> {
+        let mut rows: FxHashMap<ImageId, ImageRowId> = FxHashMap::default();
         for (&id, image) in &self.images {
             rows.insert(id, flush.image(image)?);
         }
@@ -288,7 +288,7 @@ impl Snapshot {
     fn write_names(
         &self,
         flush: &mut Flush<'_>,
-        rows: &FxHashMap<ImageId, ImageRow>,
+        rows: &FxHashMap<ImageId, ImageRowId>,
         addresses: &mut FxHashMap<ImageId, Vec<u64>>,
     ) -> Result<(), Error> {
         for (id, names) in &self.generated {

@@ -12,7 +12,7 @@ use crate::machine::{Flow, Machine, RAX, check_canonical};
 use crate::overlay::page_tag;
 use crate::parameter::{Parameter, ValueKinds};
 use crate::rflags::{Flag, Flags};
-use crate::state::State;
+use crate::state::WindowState;
 use crate::stop::StopReason;
 use crate::window::{End, Window, call, execute, follow_stubs, go_on};
 use crate::word::{Width, Word};
@@ -24,7 +24,7 @@ impl Window {
     #[inline(never)]
     pub fn run_traced<C: Code, M: Memory, S: Sink>(
         &self,
-        state: &mut State,
+        state: &mut WindowState,
         traces: &mut Traces,
         code: &mut C,
         memory: &mut M,

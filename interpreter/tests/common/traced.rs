@@ -1,8 +1,8 @@
 //! Windows through prepared traces, held against the same ones by handlers.
 
 use interpreter::{
-    Access, Call, Code, CodeMemory, Fetched, Memory, Outcome, Parameter, Registers, Sink, State,
-    StopReason, Traces, Verdict, Window,
+    Access, Call, Code, CodeMemory, Fetched, Memory, Outcome, Parameter, Registers, Sink,
+    StopReason, Traces, Verdict, Window, WindowState,
 };
 
 /// All that a window tells its host and asks it for values, in order.
@@ -121,7 +121,7 @@ pub(crate) fn compare<C: Code, M: Memory>(
             fences,
         };
         let mut log = Log::default();
-        let mut state = State::new(registers.clone());
+        let mut state = WindowState::new(registers.clone());
         let (code, memory) = (&mut code, &mut memory);
         let end = match traced {
             true => window.run_traced(&mut state, &mut traces, code, memory, &mut log),

@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::Flush;
 use crate::rows::{Image, ImageKind, Process, Subject};
-use crate::writer::{ImageId, PcId, ProcessId, SubjectId};
+use crate::writer::{ImageRowId, PcRowId, ProcessRowId, SubjectRowId};
 use crate::{Error, MAX_INSTRUCTION, to_sql};
 
 impl Flush<'_> {
@@ -13,12 +13,12 @@ impl Flush<'_> {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn image(&mut self, image: &Image) -> Result<ImageId, Error> {
+    pub fn image(&mut self, image: &Image) -> Result<ImageRowId, Error> {
         let row = self.image_row(image)?;
         if !image.has_known_file() {
             self.writer.caches.without_file.insert(row);
         }
-        Ok(ImageId {
+        Ok(ImageRowId {
             generation: self.generation(),
             row,
         })
@@ -48,9 +48,9 @@ impl Flush<'_> {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn subject(&mut self, subject: &Subject) -> Result<SubjectId, Error> {
+    pub fn subject(&mut self, subject: &Subject) -> Result<SubjectRowId, Error> {
         if let Some(row) = self.writer.caches.subjects.get(subject) {
-            return Ok(SubjectId {
+            return Ok(SubjectRowId {
                 generation: self.generation(),
                 row,
             });
@@ -80,7 +80,7 @@ impl Flush<'_> {
             )?,
         };
         self.writer.caches.subjects.put(*subject, row);
-        Ok(SubjectId {
+        Ok(SubjectRowId {
             generation: self.generation(),
             row,
         })
@@ -90,10 +90,10 @@ impl Flush<'_> {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn process(&mut self, process: &Process) -> Result<ProcessId, Error> {
+    pub fn process(&mut self, process: &Process) -> Result<ProcessRowId, Error> {
         let key = (process.pid, process.started, process.execs);
         if let Some(row) = self.writer.caches.processes.get(&key) {
-            return Ok(ProcessId {
+            return Ok(ProcessRowId {
                 generation: self.generation(),
                 row,
             });
@@ -114,7 +114,7 @@ impl Flush<'_> {
             )?,
         };
         self.writer.caches.processes.put(key, row);
-        Ok(ProcessId {
+        Ok(ProcessRowId {
             generation: self.generation(),
             row,
         })
@@ -128,10 +128,10 @@ impl Flush<'_> {
     /// [`Error::Invalid`] for an encoding of no or more than 15 bytes, and [`Error::StaleId`].
     pub fn pc(
         &mut self,
-        image: ImageId,
+        image: ImageRowId,
         address: u64,
         bytes: Option<&[u8]>,
-    ) -> Result<PcId, Error> {
+    ) -> Result<PcRowId, Error> {
         self.check(image.generation)?;
         if let Some(bytes) = bytes {
             if !(1..=MAX_INSTRUCTION).contains(&bytes.len()) {
@@ -143,7 +143,7 @@ impl Flush<'_> {
             code.entry((image.row, address))
                 .or_insert_with(|| bytes.to_vec());
         }
-        Ok(PcId {
+        Ok(PcRowId {
             generation: image.generation,
             image: image.row,
             address,
@@ -152,7 +152,7 @@ impl Flush<'_> {
 
     /// Whether an instruction is asked for for the first time, as far as the writer remembers. What
     /// it no longer knows, it calls new.
-    pub fn is_new(&mut self, pc: PcId) -> bool {
+    pub fn is_new(&mut self, pc: PcRowId) -> bool {
         let key = (pc.image, pc.address);
         let seen = &mut self.writer.caches.seen;
         let is_new = seen.get(&key).is_none();
@@ -169,7 +169,7 @@ impl Flush<'_> {
     /// [`Error::StaleId`], and those of the database.
     pub fn symbol(
         &mut self,
-        image: ImageId,
+        image: ImageRowId,
         address: u64,
         size: u64,
         name: &str,

@@ -2,7 +2,7 @@
 
 use super::Flush;
 use crate::chunk::{MOST_FRAMES, StackOf};
-use crate::writer::{PcId, ProcessId, SubjectId};
+use crate::writer::{PcRowId, ProcessRowId, SubjectRowId};
 use crate::{Error, StackEnd};
 
 impl Flush<'_> {
@@ -14,9 +14,9 @@ impl Flush<'_> {
     /// database.
     pub fn stack(
         &mut self,
-        process: ProcessId,
-        subject: SubjectId,
-        frames: &[PcId],
+        process: ProcessRowId,
+        subject: SubjectRowId,
+        frames: &[PcRowId],
         end: StackEnd,
         samples: u64,
         weight: u64,

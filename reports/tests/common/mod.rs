@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{
-    Epoch, Flush, Image, ImageId, ImageKind, NewHotlist, PcId, Process, ProcessId, StackEnd,
-    Subject, SubjectId, Writer,
+    Epoch, Flush, Image, ImageKind, ImageRowId, NewHotlist, PcRowId, Process, ProcessRowId,
+    StackEnd, Subject, SubjectRowId, Writer,
 };
 
 /// The instructions of the fixture, by address.
@@ -171,11 +171,11 @@ fn image() -> Vec<u8> {
 /// One flush being written; both flushes hold the same.
 pub(crate) struct Rows<'w> {
     pub(crate) flush: Flush<'w>,
-    fixture: ImageId,
-    pub(crate) process: ProcessId,
-    other: ProcessId,
-    pub(crate) user: SubjectId,
-    kernel: SubjectId,
+    fixture: ImageRowId,
+    pub(crate) process: ProcessRowId,
+    other: ProcessRowId,
+    pub(crate) user: SubjectRowId,
+    kernel: SubjectRowId,
 }
 
 /// The list of values that came so many times each.
@@ -240,7 +240,7 @@ impl<'w> Rows<'w> {
         }
     }
 
-    pub(crate) fn pc(&mut self, address: u64) -> PcId {
+    pub(crate) fn pc(&mut self, address: u64) -> PcRowId {
         let bytes = CODE
             .iter()
             .find(|(of, _)| *of == address)
@@ -422,7 +422,7 @@ impl<'w> Rows<'w> {
             (&[0x1024, 0x1031, 0x100f], StackEnd::Whole, 60),
             (&[0x1040, 0x1028], StackEnd::NoRules, 40),
         ] {
-            let frames: Vec<PcId> = frames.iter().map(|at| self.pc(*at)).collect();
+            let frames: Vec<PcRowId> = frames.iter().map(|at| self.pc(*at)).collect();
             self.flush
                 .stack(
                     self.process,

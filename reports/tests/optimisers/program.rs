@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use profiledb::{
-    Epoch, Flush, Image, ImageId, ImageKind, PcId, Process, ProcessId, Subject, SubjectId, Writer,
+    Epoch, Flush, Image, ImageKind, ImageRowId, PcRowId, Process, ProcessRowId, Subject,
+    SubjectRowId, Writer,
 };
 
 /// Where the code lies.
@@ -80,9 +81,9 @@ impl Program {
 
 struct Rows<'w> {
     flush: Flush<'w>,
-    image: ImageId,
-    process: ProcessId,
-    subject: SubjectId,
+    image: ImageRowId,
+    process: ProcessRowId,
+    subject: SubjectRowId,
 }
 
 impl<'w> Rows<'w> {
@@ -108,7 +109,7 @@ impl<'w> Rows<'w> {
         }
     }
 
-    fn pc(&mut self, address: u64) -> PcId {
+    fn pc(&mut self, address: u64) -> PcRowId {
         self.flush.pc(self.image, address, None).expect("pc")
     }
 

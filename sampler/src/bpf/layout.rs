@@ -2,7 +2,7 @@
 
 use super::abi;
 use super::kernel::{self, KernelMemory};
-use crate::{CallerRbp, Config, Counter, Denial, Pid, ProcessKey, Row, Target};
+use crate::{CallerRbp, Config, Counter, Denial, Pid, ProcessKey, Target, UnwindRow};
 
 /// The counters that say of samples of the clock `timer` that nothing came of them.
 pub(crate) const TIMER_LOSSES: [Counter; 4] = [
@@ -78,15 +78,15 @@ pub(crate) fn place(key: ProcessKey, address: u64) -> abi::PlaceKey {
 }
 
 /// A row as the handler has it.
-fn row(row: Row) -> abi::Row {
+fn row(row: UnwindRow) -> abi::Row {
     let (kind, cfa_register, rbp, cfa_words, cfa_offset) = match row {
-        Row::Outermost => (abi::RowKind::Outermost, 0, CallerRbp::Same, 0, 0),
-        Row::Frame {
+        UnwindRow::Outermost => (abi::RowKind::Outermost, 0, CallerRbp::Same, 0, 0),
+        UnwindRow::Frame {
             register,
             offset,
             rbp,
         } => (abi::RowKind::Frame, register, rbp, 0, offset),
-        Row::Behind {
+        UnwindRow::Behind {
             register,
             offset,
             words,
@@ -109,7 +109,7 @@ fn row(row: Row) -> abi::Row {
 }
 
 /// What the map of rows holds at a place.
-pub(crate) fn row_value(key: abi::PlaceKey, of: Row) -> abi::RowValue {
+pub(crate) fn row_value(key: abi::PlaceKey, of: UnwindRow) -> abi::RowValue {
     abi::RowValue {
         key,
         row: row(of),

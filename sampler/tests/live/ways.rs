@@ -6,7 +6,7 @@ use std::process::Command;
 use libtest_mimic::{Failed, Trial};
 use sampler::{
     CallerRbp, CapturedMemory, Clock, Config, Context, Engine, FrameSource, Handler, Outcome,
-    RawSample, Row, Share, Target,
+    RawSample, Share, Target, UnwindRow,
 };
 
 use crate::for_clocks_with_bpf;
@@ -171,7 +171,7 @@ fn truth(clock: Clock) -> Result<(), Failed> {
         || format!("{callers:x?}"),
     )?;
     let key = capture.task.process();
-    let row = Row::Frame {
+    let row = UnwindRow::Frame {
         register: 5,
         offset: 16,
         rbp: CallerRbp::Saved(-16),

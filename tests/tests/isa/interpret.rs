@@ -76,7 +76,7 @@ fn run(case: &Case, slot: &Slot, level: Level, hide: Hide, then: Option<&Decoded
         if !traced {
             return window.run(&registers, &mut code, &mut memory, listener);
         }
-        let mut state = interpreter::State::new(registers.clone());
+        let mut state = interpreter::WindowState::new(registers.clone());
         let end = window.run_traced(&mut state, &mut traces, &mut code, &mut memory, listener);
         Outcome {
             instructions: end.instructions,

@@ -101,7 +101,7 @@ impl Scene<'_> {
         for _ in 0..2 {
             let (mut traced, mut state) = (
                 Recorder::default(),
-                interpreter::State::new(registers.clone()),
+                interpreter::WindowState::new(registers.clone()),
             );
             let (code, memory) = (&mut code, &mut memory);
             let end = window.run_traced(&mut state, &mut traces, code, memory, &mut traced);

@@ -1,4 +1,4 @@
-use interpreter::{Memory, Parameter, Registers, Sink, State, Traces, Window};
+use interpreter::{Memory, Parameter, Registers, Sink, Traces, Window, WindowState};
 
 use super::*;
 use crate::machine::host::Host;
@@ -69,7 +69,7 @@ impl Kept {
             max_instructions: instructions,
             capture: interpreter::ValueKinds::NONE,
         };
-        let mut state = State::new(Registers::from_sample([0; 16], START, 0));
+        let mut state = WindowState::new(Registers::from_sample([0; 16], START, 0));
         let traces = &mut self.traces;
         window.run_traced(&mut state, traces, &mut code, &mut Nothing, &mut Nothing);
         (state.registers.gpr[0].get(8), code.fetched)

@@ -125,7 +125,7 @@ fn pushed_words() {
     let row = exits.first().and_then(Exit::row);
     assert_eq!(
         row,
-        Some(Row::Frame {
+        Some(UnwindRow::Frame {
             register: RSP8,
             offset: 32,
             rbp: CallerRbp::Saved(-16),

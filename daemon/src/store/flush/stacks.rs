@@ -1,6 +1,6 @@
 //! Call stacks into the database.
 
-use profiledb::{Error, Flush, PcId as PcRow, ProcessId, SubjectId};
+use profiledb::{Error, Flush, PcRowId, ProcessRowId, SubjectRowId};
 
 use crate::consumers::tables::Tables;
 use crate::events::{Owner, PcId};
@@ -9,11 +9,11 @@ use crate::events::{Owner, PcId};
 pub(super) fn write_stacks(
     flush: &mut Flush<'_>,
     tables: &Tables,
-    owner: impl Fn(&Owner) -> Option<(ProcessId, SubjectId)>,
-    pc: impl Fn(PcId) -> Option<PcRow>,
+    owner: impl Fn(&Owner) -> Option<(ProcessRowId, SubjectRowId)>,
+    pc: impl Fn(PcId) -> Option<PcRowId>,
 ) -> Result<(), Error> {
     let stacks = &tables.consumers.stacks;
-    let mut frames: Vec<PcRow> = Vec::new();
+    let mut frames: Vec<PcRowId> = Vec::new();
     for (who, node, end, seen) in stacks.each() {
         frames.clear();
         frames.extend(stacks.frames(node).map_while(&pc));
