@@ -10,9 +10,14 @@ use crate::kernels;
 use crate::layers;
 use crate::process::{cargo, run as run_command};
 use crate::setup::{self, Need};
+use crate::tools;
 
-/// Formatting, set-up, lints, docs, layers, the fuzz targets, the extension, then the README's test
-/// command, and at last the handler on another kernel: what one verifier takes, another may refuse.
+/// The version of cargo-deny, which reads `deny.toml`.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Formatting, set-up, lints, docs, layers, licences, the fuzz targets, the extension, then the
+/// README's test command, and at last the handler on another kernel: what one verifier takes,
+/// another may refuse.
 pub(crate) fn run() -> Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
     // Linting builds what needs a compiler for the kernel's side.
@@ -28,6 +33,7 @@ pub(crate) fn run() -> Result<()> {
     run_command(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     layers::run()?;
     documents::check_text()?;
+    packages()?;
     fuzz_targets()?;
     extension()?;
 
@@ -39,6 +45,21 @@ pub(crate) fn run() -> Result<()> {
     // The programs are built by now.
     documents::check_options()?;
     kernels::run_where_possible()
+}
+
+/// Licences and origins of the packages that the programs are made of, as `deny.toml` allows them.
+fn packages() -> Result<()> {
+    let deny = tools::installed("cargo-deny", CARGO_DENY)?;
+    for manifest in ["Cargo.toml", "sqlite/Cargo.toml"] {
+        run_command(
+            Command::new(&deny)
+                .current_dir(root())
+                .args(["--locked", "--manifest-path", manifest])
+                .args(["--config", "deny.toml", "check"])
+                .args(["--hide-inclusion-graph", "licenses", "bans", "sources"]),
+        )?;
+    }
+    Ok(())
 }
 
 /// Formatting and lints of the fuzz targets: they still fit what they fuzz.

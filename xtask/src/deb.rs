@@ -1,15 +1,14 @@
 //! `cargo xtask deb`: the Debian package of both programs and the extension.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use vcpi_tests::programs::{Programs, root, target_dir};
 
-use crate::process::{cargo, progress, run as run_command};
-use crate::{setup, test};
+use crate::process::{progress, run as run_command};
+use crate::{setup, test, tools};
 
 /// The version of cargo-deb, which makes the package.
 const CARGO_DEB: &str = "3.8.0";
@@ -22,7 +21,7 @@ pub(crate) fn run() -> Result<PathBuf> {
     let target = target_dir()?;
     let programs = Programs::find()?;
     document(&programs, &target.join("release/package"))?;
-    let cargo_deb = cargo_deb(&target)?;
+    let cargo_deb = tools::installed("cargo-deb", CARGO_DEB)?;
     let package = target.join("debian/vcpi.deb");
     progress("making the Debian package");
     run_command(
@@ -63,32 +62,4 @@ fn document(programs: &Programs, folder: &Path) -> Result<()> {
         }
     }
     run_command(&mut gzip)
-}
-
-/// cargo-deb, compiled into the target folder where it is not there yet.
-fn cargo_deb(target: &Path) -> Result<PathBuf> {
-    let folder = target.join("tools");
-    let program = folder.join("bin/cargo-deb");
-    let found = Command::new(&program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output();
-    if found.is_ok_and(|found| String::from_utf8_lossy(&found.stdout).contains(CARGO_DEB)) {
-        return Ok(program);
-    }
-    let words = [
-        "install",
-        "cargo-deb",
-        "--locked",
-        "--version",
-        CARGO_DEB,
-        "--root",
-    ];
-    run_command(
-        cargo(words.map(OsString::from).into_iter().chain([folder.into()]))
-            .env("CARGO_TARGET_DIR", target.join("tools/build"))
-            // It is to be there soon; it need not be fast.
-            .env("CARGO_PROFILE_RELEASE_LTO", "off"),
-    )?;
-    Ok(program)
 }

@@ -21,6 +21,7 @@ mod setup;
 mod soak;
 mod storage;
 mod test;
+mod tools;
 mod yields;
 
 use std::process::ExitCode;
