@@ -18,6 +18,7 @@ use crate::events::{
     At, Call, CallStack, Consumer, Context, Ending, Event, Load, Options, PcId, Shared, Store,
     Target,
 };
+use counters::CounterKey;
 
 /// Makes one consumer of several, which hands each event to each of them in turn. Which ones there
 /// are is known when the program is built, so nothing is looked up at an event.
@@ -93,7 +94,7 @@ macro_rules! consumers {
                 $(self.$name.ends(shared, window, ending);)*
             }
 
-            fn count(&self, add: &mut dyn FnMut(&'static str, &'static str, u64)) {
+            fn count(&self, add: &mut dyn FnMut(CounterKey, u64)) {
                 $(self.$name.count(add);)*
             }
         }

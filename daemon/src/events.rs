@@ -14,6 +14,7 @@ pub(crate) mod lost;
 mod shared;
 mod sites;
 
+use counters::CounterKey;
 use interpreter::{Parameter, StopReason, Word};
 use profiledb::StackEnd;
 
@@ -233,5 +234,5 @@ pub(crate) trait Consumer {
     fn ends(&mut self, _shared: &mut Shared, _window: &Context, _ending: &Ending) {}
 
     /// Says what goes into the table `counter` of the database: kind, name and number.
-    fn count(&self, _add: &mut dyn FnMut(&'static str, &'static str, u64)) {}
+    fn count(&self, _add: &mut dyn FnMut(CounterKey, u64)) {}
 }

@@ -9,6 +9,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use counters::Counter;
 use profiledb::Writer;
 use sampler::{Pid, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -332,7 +333,7 @@ impl Recording<'_> {
                 "vcpid: {why}: what runs on those that came or went is not sampled; record anew"
             );
             let tables = &mut session.collector.tables;
-            tables.count("interval", "processors_changed", 1);
+            tables.count(Counter::ProcessorsChanged, 1);
             self.processors = None;
         }
     }

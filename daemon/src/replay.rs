@@ -1,7 +1,8 @@
 //! `vcpid replay`: a raw recording through the collector again.
 
 use anyhow::{Context, Result};
-use profiledb::{Epoch, Loss, Writer};
+use counters::Loss;
+use profiledb::{Epoch, Writer};
 use sampler::Pid;
 
 use crate::machine::kernel::Kernel;

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use profiledb::{Loss, Subject};
+use counters::{Counter, Loss};
+use profiledb::Subject;
 use sampler::{Batch, Pid, Record};
 
 use crate::consumers::tables::Wanted;
@@ -336,8 +337,8 @@ impl Session {
         let of = |record: &Record| interrupts(record) + lost_interrupts(record);
         self.interrupts += batch.records.iter().map(of).sum::<u64>();
         let tables = &mut self.collector.tables;
-        tables.count("interval", "redraws", batch.intervals.len() as u64);
-        tables.count("interval", "inherited_samples", batch.inherited);
+        tables.count(Counter::Redraws, batch.intervals.len() as u64);
+        tables.count(Counter::InheritedSamples, batch.inherited);
         self.collector.lost(Loss::MalformedRecords, batch.malformed);
         self.merge.push(batch);
     }
@@ -442,8 +443,8 @@ impl Session {
             self.count_unsampled(counted, stats.lost + stats.lost_samples);
         }
         let tables = &mut self.collector.tables;
-        tables.count("interval", "redraws_failed", stats.redraws_failed);
-        tables.count("interval", "drains_displaced", stats.displaced);
+        tables.count(Counter::RedrawsFailed, stats.redraws_failed);
+        tables.count(Counter::DrainsDisplaced, stats.displaced);
     }
 
     /// Counts what the events counted and no sample stands for. Each task begins with a whole

@@ -10,9 +10,10 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
+use counters::{Counter, Loss};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use profiledb::{Error, Loss, Subject, Writer};
+use profiledb::{Error, Subject, Writer};
 
 use crate::consumers::tables::{Tables, Wanted};
 use crate::events::lost::Lost;
@@ -135,14 +136,10 @@ impl Store {
     pub(crate) fn measure(&mut self, tables: &mut Tables, cpus: usize) {
         let (now, cpu) = (Instant::now(), cpu_time());
         let wall = nanoseconds(now - self.measured_at);
-        tables.count("overhead", "wall_ns", wall);
-        tables.count(
-            "overhead",
-            "machine_cpu_ns",
-            wall.saturating_mul(cpus as u64),
-        );
+        tables.count(Counter::WallNs, wall);
+        tables.count(Counter::MachineCpuNs, wall.saturating_mul(cpus as u64));
         let spent = cpu.saturating_sub(self.measured_cpu);
-        tables.count("overhead", "collector_cpu_ns", nanoseconds(spent));
+        tables.count(Counter::CollectorCpuNs, nanoseconds(spent));
         (self.measured_at, self.measured_cpu) = (now, cpu);
     }
 
@@ -329,6 +326,7 @@ pub(crate) fn wall_now() -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use counters::CounterKey;
     use profiledb::Epoch;
 
     use super::*;
@@ -359,7 +357,7 @@ mod tests {
             saver: Saver::failing().unwrap(),
             ..Store::new(writer).unwrap()
         };
-        collector.tables.count("run", "samples", 5);
+        collector.tables.count(Counter::Samples, 5);
         collector.lost(Loss::RingSamples, 2);
         let error = store.flush(&mut collector, &|| true).unwrap_err();
         assert!(error.to_string().contains("5 samples of it"), "{error}");
@@ -367,8 +365,8 @@ mod tests {
 
         store.count_unsaved(&mut collector);
         let counters = collector.tables.counters();
-        assert_eq!(counters[&("lost", "unsaved_samples")], 5);
-        assert_eq!(counters[&("lost", "ring_samples")], 2);
+        assert_eq!(counters[&CounterKey::from(Loss::UnsavedSamples)], 5);
+        assert_eq!(counters[&CounterKey::from(Loss::RingSamples)], 2);
         store.saver = Saver::start().unwrap();
         let saved = store.flush(&mut collector, &|| true).unwrap();
         assert_eq!(saved.totals.lost, 7);

@@ -6,6 +6,7 @@ mod stage;
 
 use std::collections::BTreeMap;
 
+use counters::CounterKey;
 use hotlist::Estimates;
 use rusqlite::{CachedStatement, OptionalExtension, params};
 
@@ -236,8 +237,16 @@ impl<'w> Flush<'w> {
         Ok(())
     }
 
-    /// Counts `value` more of what has no PC. Given several times in one flush, the values
-    /// add up.
+    /// Counts `n` more of something. Given several times in one flush, they add up.
+    ///
+    /// # Errors
+    /// None today: counters are written by [`Flush::commit`].
+    pub fn count(&mut self, what: impl Into<CounterKey>, n: u64) -> Result<(), Error> {
+        let what = what.into();
+        self.counter(what.group().name(), what.name(), n)
+    }
+
+    /// The same of what this version may not know: by the words of the table `counter`.
     ///
     /// # Errors
     /// None today: counters are written by [`Flush::commit`].

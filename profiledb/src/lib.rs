@@ -38,8 +38,6 @@ mod lists;
 #[cfg(feature = "database")]
 mod log;
 #[cfg(feature = "database")]
-mod loss;
-#[cfg(feature = "database")]
 mod moment;
 #[cfg(feature = "database")]
 mod open;
@@ -73,8 +71,6 @@ pub use error::{Error, ReadError};
 pub use flush::{Flush, NewHotlist};
 #[cfg(feature = "database")]
 pub use log::{Checkpoint, checkpoint, log_bytes};
-#[cfg(feature = "database")]
-pub use loss::{Cause, LOST, Loss, Unit};
 #[cfg(feature = "database")]
 pub use moment::{Level, Moment};
 #[cfg(feature = "database")]

@@ -20,6 +20,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use counters::Counter;
 use rusqlite::{Connection, params};
 
 use crate::{Directory, Error, to_sql};
@@ -214,12 +215,15 @@ fn count<'r>(
         );
     }
     let counted = [
-        ("rolled_lists", lists.0),
-        ("rolled_events", lists.1 as u64),
-        ("rolled_lists_left_out", left_out.0),
-        ("rolled_events_left_out", left_out.1 as u64),
+        (Counter::RolledLists, lists.0),
+        (Counter::RolledEvents, lists.1 as u64),
+        (Counter::RolledListsLeftOut, left_out.0),
+        (Counter::RolledEventsLeftOut, left_out.1 as u64),
     ];
-    let named = counted.map(|(name, value)| (("storage".to_owned(), name.to_owned()), value));
+    let named = counted.map(|(counter, n)| {
+        let key = (counter.group().name().to_owned(), counter.name().to_owned());
+        (key, n)
+    });
     add_counters(conn, target, &HashMap::from(named))
 }
 

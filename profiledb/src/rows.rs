@@ -188,7 +188,7 @@ impl Epoch {
 
     /// Whether this is among the settings, and true.
     fn says(&self, key: &str) -> bool {
-        // SQLite writes JSON without blanks, and no other setting has a name or a text like this.
-        self.settings.contains(&format!("\"{key}\":true"))
+        let settings: Result<serde_json::Value, _> = serde_json::from_str(&self.settings);
+        settings.is_ok_and(|settings| settings[key] == true)
     }
 }

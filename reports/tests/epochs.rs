@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Fixture, epoch};
+use counters::Counter;
 use profiledb::view::{Limits, Selection, Viewer, write_view};
 use profiledb::{Image, ImageKind, Process, Subject, Writer};
 use serde_json::Value;
@@ -49,7 +50,7 @@ fn add(writer: &mut Writer, processes: &[Process]) {
         added.expect("cycles");
     }
     let samples = u64::try_from(processes.len()).expect("few");
-    flush.counter("run", "samples", samples).expect("counter");
+    flush.count(Counter::Samples, samples).expect("counter");
     flush.commit().expect("commits");
 }
 

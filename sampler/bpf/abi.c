@@ -45,7 +45,7 @@ struct shared shared;
 
 /* Enumerations of which each number has a name and a meaning. */
 struct named {
-	enum counter counter;
+	enum handler_counter counter;
 };
 
 struct named named;

@@ -340,7 +340,7 @@ enum frames_end {
 		"Second records: the vector registers of so many samples were brought.")
 
 #define COUNTER_NUMBER(of, name, meaning) COUNT_##of,
-enum counter {
+enum handler_counter {
 	COUNTER_TABLE(COUNTER_NUMBER)
 };
 

@@ -10,7 +10,7 @@ use libbpf_rs::{
 use crate::attr::{Features, Role};
 
 use crate::ring::{Event, open_event};
-use crate::{Clock, Config, Counter, Cycles, Error, Intervals, Pid, Target, sys};
+use crate::{Clock, Config, Cycles, Error, HandlerCounter, Intervals, Pid, Target, sys};
 
 pub(crate) mod abi;
 mod kernel;
@@ -83,7 +83,7 @@ impl Overflow {
         // In the order of the possible CPUs, whose numbers have no gaps on this architecture.
         let words = of_cpus.get(self.cpu as usize).map(Vec::as_slice);
         let counters = words.unwrap_or_default().as_chunks().0.iter();
-        let lost = Counter::ALL.iter().zip(counters);
+        let lost = HandlerCounter::ALL.iter().zip(counters);
         lost.filter(|(counter, _)| layout::TIMER_LOSSES.contains(counter))
             .map(|(_, word)| u64::from_ne_bytes(*word))
             .sum()

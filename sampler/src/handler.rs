@@ -60,19 +60,19 @@ include!(concat!(env!("OUT_DIR"), "/counter.rs"));
 
 /// Figures of the handler, summed over all CPUs since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counters([u64; Counter::ALL.len()]);
+pub struct HandlerCounters([u64; HandlerCounter::ALL.len()]);
 
-impl Default for Counters {
+impl Default for HandlerCounters {
     /// Nothing happened yet.
     fn default() -> Self {
-        Self([0; Counter::ALL.len()])
+        Self([0; HandlerCounter::ALL.len()])
     }
 }
 
-impl Counters {
+impl HandlerCounters {
     /// These, and nothing else.
     #[cfg(test)]
-    pub(crate) fn of(counted: &[(Counter, u64)]) -> Self {
+    pub(crate) fn of(counted: &[(HandlerCounter, u64)]) -> Self {
         let mut all = Self::default();
         for (counter, count) in counted {
             all.0[*counter as usize] = *count;
@@ -81,12 +81,12 @@ impl Counters {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Counter, u64)> {
-        Counter::ALL.into_iter().zip(self.0)
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (HandlerCounter, u64)> {
+        HandlerCounter::ALL.into_iter().zip(self.0)
     }
 
     /// One of them.
-    pub fn get(&self, of: Counter) -> u64 {
+    pub fn get(&self, of: HandlerCounter) -> u64 {
         self.0[of as usize]
     }
 }
@@ -188,14 +188,14 @@ impl Handler {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn counters(&self) -> Result<Counters, Error> {
+    pub fn counters(&self) -> Result<HandlerCounters, Error> {
         let of_cpus = self
             .maps
             .counters
             .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(|error| Error::bpf("read the handler's counters", &error))?
             .unwrap_or_default();
-        let mut sums = Counters::default();
+        let mut sums = HandlerCounters::default();
         for of_cpu in &of_cpus {
             for (sum, word) in sums.0.iter_mut().zip(of_cpu.as_chunks().0) {
                 *sum += u64::from_ne_bytes(*word);

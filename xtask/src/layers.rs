@@ -31,6 +31,11 @@ const LAYERS: &[Layer] = &[
         pure: true,
     },
     Layer {
+        name: "counters",
+        may_use: &[],
+        pure: true,
+    },
+    Layer {
         name: "hotlist",
         may_use: &[],
         pure: true,
@@ -47,7 +52,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "profiledb",
-        may_use: &["hotlist"],
+        may_use: &["counters", "hotlist"],
         pure: false,
     },
     Layer {
@@ -63,6 +68,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "vcpid",
         may_use: &[
+            "counters",
             "sampler",
             "instructions",
             "interpreter",
@@ -76,6 +82,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "vcpi",
         may_use: &[
+            "counters",
             "profiledb",
             "hotlist",
             "instructions",
@@ -94,7 +101,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "xtask",
         // Days of a service are made with the database's own writer.
-        may_use: &["vcpi-tests", "profiledb", "hotlist", "symbols"],
+        may_use: &["vcpi-tests", "counters", "profiledb", "hotlist", "symbols"],
         pure: false,
     },
 ];

@@ -1,6 +1,6 @@
 //! Directions of the conditional branches that windows run through.
 
-use profiledb::Loss;
+use counters::Loss;
 
 use super::squares::{ONE, Squares, weight};
 use crate::events::{At, Consumer, Context, NONE, Options, Owner, PcId, Shared, Site, SiteId};

@@ -1,6 +1,6 @@
 //! Calls and indirect jumps that windows run into.
 
-use profiledb::Loss;
+use counters::Loss;
 use rustc_hash::FxHashMap;
 
 use super::squares::{ONE, Squares, weight};

@@ -1,5 +1,6 @@
 //! How much windows reach, and how much of that is known.
 
+use counters::{Counter, CounterKey};
 use interpreter::Parameter;
 
 use crate::events::{At, Consumer, Context, Ending, Event, Load, Options, Shared};
@@ -53,23 +54,19 @@ impl Consumer for Coverage {
         self.instructions += u64::from(ending.instructions);
     }
 
-    fn count(&self, add: &mut dyn FnMut(&'static str, &'static str, u64)) {
-        for (kind, name, n) in [
-            ("run", "windows", self.windows),
-            ("run", "windows_twice", self.windows_twice),
-            ("run", "windows_in_part", self.windows_in_part),
-            ("run", "instructions", self.instructions),
-            ("coverage", "destinations_reached", self.destinations),
-            ("coverage", "destinations_known", self.destinations_known),
-            (
-                "coverage",
-                "user_destinations_known",
-                self.user_destinations_known,
-            ),
-            ("coverage", "loads_reached", self.loads),
-            ("coverage", "loads_captured", self.loads_known),
+    fn count(&self, add: &mut dyn FnMut(CounterKey, u64)) {
+        for (counter, n) in [
+            (Counter::Windows, self.windows),
+            (Counter::WindowsTwice, self.windows_twice),
+            (Counter::WindowsInPart, self.windows_in_part),
+            (Counter::Instructions, self.instructions),
+            (Counter::DestinationsReached, self.destinations),
+            (Counter::DestinationsKnown, self.destinations_known),
+            (Counter::UserDestinationsKnown, self.user_destinations_known),
+            (Counter::LoadsReached, self.loads),
+            (Counter::LoadsCaptured, self.loads_known),
         ] {
-            add(kind, name, n);
+            add(counter.into(), n);
         }
     }
 }

@@ -27,8 +27,8 @@
 //! value of the one before, and how often it would by chance. Where that differs, all are unknown,
 //! and shares of time are all that is told.
 
+use counters::Loss;
 use hotlist::Hotlist;
-use profiledb::Loss;
 
 use super::values::{LIST_BYTES, Moment, ValueProfile, Values};
 use crate::events::{NONE, Shared};
@@ -298,6 +298,7 @@ impl OneSite {
 
 #[cfg(test)]
 mod tests {
+    use counters::{Counter, CounterKey};
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
@@ -448,8 +449,14 @@ mod tests {
         let (.., calls) = consumers.calls.each().next().expect("it was met");
         assert_eq!((calls.times, calls.weight), (3, 1.75));
         assert_eq!(calls.squares, Some(0.0625 + 1.0 + 0.25));
-        assert_eq!(tables.counters()[&("run", "windows_in_part")], 2);
-        assert_eq!(tables.counters()[&("run", "windows_twice")], 1);
+        assert_eq!(
+            tables.counters()[&CounterKey::from(Counter::WindowsInPart)],
+            2
+        );
+        assert_eq!(
+            tables.counters()[&CounterKey::from(Counter::WindowsTwice)],
+            1
+        );
     }
 
     /// In short windows all events are of one kind.

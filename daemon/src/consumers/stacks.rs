@@ -1,6 +1,7 @@
 //! Call stacks of samples, merged: a calling-context tree, and the samples at its nodes.
 
-use profiledb::{Loss, StackEnd};
+use counters::{Counter, CounterKey, Group, Loss};
+use profiledb::StackEnd;
 use rustc_hash::FxHashMap;
 
 use crate::events::{CallStack, Consumer, NONE, Options, Owner, PcId, Shared};
@@ -156,11 +157,11 @@ impl Consumer for Stacks {
         }
     }
 
-    fn count(&self, add: &mut dyn FnMut(&'static str, &'static str, u64)) {
+    fn count(&self, add: &mut dyn FnMut(CounterKey, u64)) {
         for (end, samples) in StackEnd::ALL.into_iter().zip(self.ends) {
-            add("stacks", end.name(), samples);
+            add(CounterKey::of(Group::Stacks, end.name()), samples);
             if end.is_whole() {
-                add("coverage", "user_samples_with_whole_stack", samples);
+                add(Counter::UserSamplesWithWholeStack.into(), samples);
             }
         }
     }

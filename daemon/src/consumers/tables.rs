@@ -9,9 +9,10 @@ mod tally;
 
 use std::collections::BTreeMap;
 
+use counters::{CounterKey, Loss};
 use hotlist::Generator;
 use interpreter::Parameter;
-use profiledb::{LOST, Loss, Moment, StackEnd};
+use profiledb::{Moment, StackEnd};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::copy::Wanted;
@@ -48,8 +49,8 @@ pub(crate) struct Tables {
     /// By the places themselves: for most samples this is all that is looked up.
     cycles: FxHashMap<Arrival, Cycles>,
     pub(crate) tally: Tally,
-    /// By the places of the names, which is all that counting has to look at.
-    counts: FxHashMap<[usize; 2], (&'static str, &'static str, u64)>,
+    /// What is counted seldom.
+    counts: FxHashMap<CounterKey, u64>,
     /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
     pub(crate) evenness: f64,
 }
@@ -99,38 +100,36 @@ impl Tables {
         &self.shared.lost
     }
 
-    /// Adds to a counter; `kind` and `name` as in the table `counter` of the database.
-    pub(crate) fn count(&mut self, kind: &'static str, name: &'static str, n: u64) {
+    /// Adds to a counter.
+    pub(crate) fn count(&mut self, what: impl Into<CounterKey>, n: u64) {
         if n == 0 {
             return;
         }
-        let places = [kind.as_ptr().addr(), name.as_ptr().addr()];
-        let counter = self.counts.entry(places).or_insert((kind, name, 0));
-        counter.2 = counter.2.saturating_add(n);
+        let counter = self.counts.entry(what.into()).or_insert(0);
+        *counter = counter.saturating_add(n);
     }
 
-    /// All counters, by kind and name. Losses are there even if there were none, so that a reader
-    /// sees what was watched.
-    pub(crate) fn counters(&self) -> BTreeMap<(&'static str, &'static str), u64> {
+    /// All counters. Losses are there even if there were none, so that a reader sees what was
+    /// watched.
+    pub(crate) fn counters(&self) -> BTreeMap<CounterKey, u64> {
         let mut counters = BTreeMap::new();
-        // The same words may stand in several places.
-        let mut add = |kind, name, n| {
-            let counter = counters.entry((kind, name)).or_insert(0_u64);
+        let mut add = |what, n| {
+            let counter = counters.entry(what).or_insert(0_u64);
             *counter = counter.saturating_add(n);
         };
-        let mut add_some = |kind, name, n| {
+        let mut add_some = |what, n| {
             if n > 0 {
-                add(kind, name, n);
+                add(what, n);
             }
         };
         self.consumers.count(&mut add_some);
-        for (kind, name, n) in self.tally.each() {
-            add_some(kind, name, n);
+        for (counter, n) in self.tally.each() {
+            add_some(counter.into(), n);
         }
         let lost = self.shared.lost.each();
-        let lost = lost.map(|(loss, n)| (LOST, loss.name(), n));
-        for (kind, name, n) in self.counts.values().copied().chain(lost) {
-            add(kind, name, n);
+        let lost = lost.map(|(loss, n)| (loss.into(), n));
+        for (what, n) in self.counts.iter().map(|(what, n)| (*what, *n)).chain(lost) {
+            add(what, n);
         }
         counters
     }

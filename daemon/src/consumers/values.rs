@@ -2,9 +2,9 @@
 
 use std::array;
 
+use counters::{Counter, CounterKey, Loss};
 use hotlist::{Config, Hotlist};
 use interpreter::{OTHER_ARGUMENTS, Parameter};
-use profiledb::Loss;
 use rustc_hash::FxHashMap;
 
 use super::returns::{self, Returns};
@@ -405,7 +405,7 @@ impl Consumer for Values {
         }
     }
 
-    fn count(&self, add: &mut dyn FnMut(&'static str, &'static str, u64)) {
-        add("run", "value_events", self.known);
+    fn count(&self, add: &mut dyn FnMut(CounterKey, u64)) {
+        add(Counter::ValueEvents.into(), self.known);
     }
 }

@@ -1,6 +1,6 @@
 //! How much of everything that can be lost was.
 
-use profiledb::Loss;
+use counters::Loss;
 
 /// Counts of all losses.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Instructions that windows run through.
 
-use profiledb::Loss;
+use counters::Loss;
 
 use super::shared::{Owner, PcId, Shared};
 use crate::machine::place::Pc;

@@ -12,9 +12,9 @@ mod windows;
 
 use std::time::Duration;
 
+use counters::{Counter, CounterKey, Group, Loss};
 use hotlist::{Config, Generator};
 use interpreter::{DecodeCache, Processor, Registers, Traces, ValueKinds, WindowState};
-use profiledb::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
 
@@ -279,26 +279,26 @@ impl Collector {
     pub(crate) fn take_tables(&mut self) -> Tables {
         let distinct = self.periods.len() as u64;
         self.periods.clear();
-        self.tables.count("interval", "distinct", distinct);
+        self.tables.count(Counter::DistinctIntervals, distinct);
         let take = std::mem::take::<u64>;
-        for (name, n) in [
-            ("processes_not_kept", take(&mut self.loadmap.dropped)),
+        for (counter, n) in [
+            (Counter::ProcessesNotKept, take(&mut self.loadmap.dropped)),
             (
-                "mappings_not_kept",
+                Counter::MappingsNotKept,
                 take(&mut self.loadmap.mappings_dropped),
             ),
-            ("images_not_kept", take(&mut self.images.not_kept)),
-            ("names_not_kept", take(&mut self.images.names_not_kept)),
+            (Counter::ImagesNotKept, take(&mut self.images.not_kept)),
+            (Counter::NamesNotKept, take(&mut self.images.names_not_kept)),
             (
-                "unwind_rules_not_kept",
+                Counter::UnwindRulesNotKept,
                 take(&mut self.images.rules.not_kept),
             ),
         ] {
-            self.tables.count("image", name, n);
+            self.tables.count(counter, n);
         }
         let counted = self.updates.as_mut().map(HandlerUpdates::take_counters);
         for (name, n) in counted.unwrap_or_default() {
-            self.tables.count("handler", name, n);
+            self.tables.count(CounterKey::of(Group::Handler, name), n);
             if name == "cycles_lost" {
                 self.lost(Loss::SamplesWithoutRoom, n);
             }
@@ -332,7 +332,7 @@ impl Collector {
             self.cache.invalidate(image.0);
             self.traces.clear();
             self.blocks.forget(image);
-            self.tables.count("image", "files_changed", 1);
+            self.tables.count(Counter::FilesChanged, 1);
         }
     }
 
@@ -521,9 +521,9 @@ impl Collector {
             }
             Record::Throttle { .. } => {
                 self.totals.throttled += 1;
-                self.tables.count("throttle", "throttled", 1);
+                self.tables.count(Counter::Throttled, 1);
             }
-            Record::Unthrottle { .. } => self.tables.count("throttle", "unthrottled", 1),
+            Record::Unthrottle { .. } => self.tables.count(Counter::Unthrottled, 1),
             Record::Lost { count, .. } => {
                 self.loadmap.records_lost();
                 self.lost(Loss::RingRecords, count);

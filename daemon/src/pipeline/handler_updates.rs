@@ -6,7 +6,7 @@
 //! sample there has its caller by it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{Counters, Denial, Handler, Pid, ProcessKey, UnwindRow};
+use sampler::{Denial, Handler, HandlerCounters, Pid, ProcessKey, UnwindRow};
 
 use crate::machine::address_space::AddressSpace;
 use crate::machine::place::Pc;
@@ -32,7 +32,7 @@ pub(crate) struct HandlerUpdates {
     /// Rows noted here, of all processes.
     rows: usize,
     /// What the handler had counted when it was asked last.
-    counted: Counters,
+    counted: HandlerCounters,
     /// Processes met so far.
     met: u64,
 }
@@ -51,7 +51,7 @@ impl HandlerUpdates {
             processes: FxHashMap::default(),
             keys: FxHashMap::default(),
             rows: 0,
-            counted: Counters::default(),
+            counted: HandlerCounters::default(),
             met: 0,
         }
     }

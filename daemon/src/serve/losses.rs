@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use profiledb::{Cause, Unit};
+use counters::{Cause, Unit};
 
 use crate::events::lost::Lost;
 
@@ -150,7 +150,7 @@ impl Losses {
 
 #[cfg(test)]
 mod tests {
-    use profiledb::Loss;
+    use counters::Loss;
 
     use super::*;
 

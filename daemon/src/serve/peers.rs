@@ -174,7 +174,7 @@ impl Peers {
     }
 
     /// What readers did since the last time, for the database's counters of the kind `peer`.
-    pub(crate) fn take_counters(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn take_counters(&self) -> Vec<(counters::Counter, u64)> {
         self.counters.take()
     }
 

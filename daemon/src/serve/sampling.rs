@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sampler::{Batch, Counter, Counters, Running, Sampler, Setup, Target};
+use sampler::{Batch, HandlerCounter, HandlerCounters, Running, Sampler, Setup, Target};
 
 use crate::session::queue;
 use crate::settings::affordable::ASSUMED_COST;
@@ -19,13 +19,13 @@ use crate::system::procfs;
 const STEP: i64 = 2_000_000_000;
 
 /// The handler's counters that together count its interrupts.
-const INTERRUPTS: [Counter; 6] = [
-    Counter::Samples,
-    Counter::Own,
-    Counter::Filtered,
-    Counter::NoScratch,
-    Counter::TimerInThread,
-    Counter::TimerMoved,
+const INTERRUPTS: [HandlerCounter; 6] = [
+    HandlerCounter::Samples,
+    HandlerCounter::Own,
+    HandlerCounter::Filtered,
+    HandlerCounter::NoScratch,
+    HandlerCounter::TimerInThread,
+    HandlerCounter::TimerMoved,
 ];
 
 /// What the handler has counted.
@@ -55,7 +55,7 @@ pub(super) struct Sampling {
     /// Memory that the kernel set aside for the handler, which does not grow.
     pub(super) kernel_bytes: u64,
     /// What the handler had counted when it began; nothing without one.
-    counted: Option<Counters>,
+    counted: Option<HandlerCounters>,
     /// Wall clock minus sample clock when it began, ns.
     offset: i64,
     processors: Processors,
@@ -100,16 +100,16 @@ impl Sampling {
     /// interrupts, those too of which nothing arrives here.
     pub(super) fn handled(&self) -> Option<Handled> {
         let (before, now) = (self.counted.as_ref()?, counters(&self.running)?);
-        let sum = |counters: &[Counter]| -> u64 {
-            let since = |of: &Counter| now.get(*of).saturating_sub(before.get(*of));
+        let sum = |counters: &[HandlerCounter]| -> u64 {
+            let since = |of: &HandlerCounter| now.get(*of).saturating_sub(before.get(*of));
             counters.iter().map(since).sum()
         };
         Some(Handled {
             interrupts: sum(&INTERRUPTS),
-            samples: sum(&[Counter::Samples]),
-            without_room: sum(&[Counter::BufferFull, Counter::BufferBusy]),
-            crowded: sum(&[Counter::Crowded]),
-            time: Duration::from_nanos(sum(&[Counter::HandlerNs])),
+            samples: sum(&[HandlerCounter::Samples]),
+            without_room: sum(&[HandlerCounter::BufferFull, HandlerCounter::BufferBusy]),
+            crowded: sum(&[HandlerCounter::Crowded]),
+            time: Duration::from_nanos(sum(&[HandlerCounter::HandlerNs])),
         })
     }
 
@@ -166,7 +166,7 @@ fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
     Ok((args, choices, config.batch_bytes, sampler))
 }
 
-fn counters(running: &Running) -> Option<Counters> {
+fn counters(running: &Running) -> Option<HandlerCounters> {
     running.handler()?.counters().ok()
 }
 

@@ -12,8 +12,8 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use counters::Loss;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use profiledb::Loss;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use super::epochs::{Due, Epochs};

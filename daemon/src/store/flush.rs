@@ -8,11 +8,11 @@ mod stacks;
 
 use std::io;
 
+use counters::{Counter, Loss};
 use hotlist::Estimates;
 use interpreter::DecodeCache;
 use profiledb::{
-    Error, Flush, Image, ImageKind, ImageRowId, LOST, Loss, NewHotlist, PcRowId, ProcessRowId,
-    Writer,
+    Error, Flush, Image, ImageKind, ImageRowId, NewHotlist, PcRowId, ProcessRowId, Writer,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -81,7 +81,7 @@ impl Snapshot {
     /// What goes if it is never written: its samples, and what it tells of losses.
     pub(crate) fn losses(&self) -> (u64, &Lost) {
         let counters = self.tables.counters();
-        let samples = counters.get(&("run", "samples")).copied();
+        let samples = counters.get(&Counter::Samples.into()).copied();
         (samples.unwrap_or(0), self.tables.lost())
     }
 
@@ -223,10 +223,10 @@ impl Snapshot {
         }
         write_stacks(&mut flush, tables, owner, pc)?;
         if rejected > 0 {
-            flush.counter(LOST, Loss::RejectedProfiles.name(), rejected)?;
+            flush.count(Loss::RejectedProfiles, rejected)?;
         }
-        for ((kind, name), value) in tables.counters() {
-            flush.counter(kind, name, value)?;
+        for (what, n) in tables.counters() {
+            flush.count(what, n)?;
         }
         flush.commit()
     }
@@ -315,7 +315,7 @@ impl Snapshot {
             }
         }
         if nameless > 0 {
-            flush.counter(LOST, Loss::NamesOfImages.name(), nameless)?;
+            flush.count(Loss::NamesOfImages, nameless)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use counters::Counter;
 use rusqlite::params;
 
 use super::Flush;
@@ -92,10 +93,10 @@ impl Flush<'_> {
                 .iter()
                 .map(|(_, _, row)| budget::size(row.list.len()))
                 .sum();
-            self.counter("storage", "lists", all)?;
-            self.counter("storage", "events", events as u64)?;
-            self.counter("storage", "lists_left_out", left_out.lists)?;
-            self.counter("storage", "events_left_out", left_out.events as u64)?;
+            self.count(Counter::Lists, all)?;
+            self.count(Counter::Events, events as u64)?;
+            self.count(Counter::ListsLeftOut, left_out.lists)?;
+            self.count(Counter::EventsLeftOut, left_out.events as u64)?;
         }
         let (keyed, alone): (Vec<_>, Vec<_>) = lists
             .into_iter()

@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::{Epoch, Filter, Image, ImageKind, Process, Profile, Subject};
+use counters::Counter;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -60,7 +61,7 @@ fn fill(flush: &mut Flush<'_>, pcs: u64) -> Result<(), Error> {
         let pc = flush.pc(image, address, Some(&[0x90]))?;
         flush.cycles(process, subject, pc, None, 1, address)?;
     }
-    flush.counter("run", "samples", pcs)
+    flush.count(Counter::Samples, pcs)
 }
 
 fn load(path: &Path) -> Result<Profile, Error> {

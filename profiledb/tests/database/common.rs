@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use counters::Counter;
 use hotlist::Hotlist;
 use profiledb::{Epoch, Error, Filter, Flush, Image, ImageKind, Process, Profile, Subject, Writer};
 use rusqlite::Connection;
@@ -84,7 +85,7 @@ pub(crate) fn fill(flush: &mut Flush<'_>, pid: u32, uid: u32) -> Result<(), Erro
     flush.call(process, subject, site, Some(hot), 7)?;
     flush.call(process, subject, site, None, 1)?;
     flush.symbol(library, 0x2000, 64, "caller")?;
-    flush.counter("run", "samples", 40)?;
+    flush.count(Counter::Samples, 40)?;
     flush.counter("lost", "ring", 0)
 }
 

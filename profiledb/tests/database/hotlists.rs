@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{epoch, load, process, program, user};
+use counters::Counter;
 use hotlist::{Config, Draws, Estimate, Estimates, Generator, Hotlist};
 use profiledb::view::{Limits, Selection, Viewer, write_view};
 use profiledb::{Error, Flush, NewHotlist, Writer};
@@ -389,7 +390,7 @@ proptest! {
         flush.branch(process_id, subject, pc, [taken, !taken, value]).unwrap();
         flush.call(process_id, subject, pc, None, weight).unwrap();
         flush.symbol(image, address, size, "name").unwrap();
-        flush.counter("run", "samples", counter).unwrap();
+        flush.count(Counter::Samples, counter).unwrap();
         let mut list = Hotlist::new(&Config::default());
         list.update(value, 5, &mut Generator::new(1));
         // A count, of which 53 bits are kept.

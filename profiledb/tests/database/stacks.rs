@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::common::{epoch, library, load, process, program, user};
+use counters::Counter;
 use profiledb::view::{Kinds, Limits, Selection, Viewer, write_view};
 use profiledb::{
     Error, Filter, Image, ImageKind, Places, Profile, StackEnd, Subject, Writer, convert, unpack,
@@ -69,7 +70,7 @@ fn database(path: &Path) -> Result<(), Error> {
             )?;
             flush.stack(process, in_kernel, &[system], StackEnd::Kernel, 3, 3_000)?;
         }
-        flush.counter("run", "samples", 24)?;
+        flush.count(Counter::Samples, 24)?;
         flush.commit()?;
     }
     writer.end_epoch(120)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use counters::{Counter, Loss};
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::view::{self, Kinds, Limits, Range, Selection, ViewError, Viewer, write_view};
 use profiledb::{Error, Filter, Image, ImageKind, NewHotlist, Process, Profile, Subject, Writer};
@@ -97,8 +98,8 @@ fn populated(path: &Path) -> Result<(), Error> {
             flush.call(process, tag, site, Some(hot), 4)?;
             flush.call(process, tag, site, Some(in_kernel), 4)?;
         }
-        flush.counter("run", "samples", 1_000_000)?;
-        flush.counter("lost", "ring_records", 17)?;
+        flush.count(Counter::Samples, 1_000_000)?;
+        flush.count(Loss::RingRecords, 17)?;
         flush.commit()?;
     }
     writer.close()

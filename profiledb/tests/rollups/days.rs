@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use counters::{Counter, Loss};
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{
     Directory, Epoch, Filter, Image, ImageKind, NewHotlist, Process, Profile, StackEnd, Subject,
@@ -140,8 +141,8 @@ impl Days {
                 }
             }
         }
-        flush.counter("run", "samples", samples).unwrap();
-        flush.counter("lost", "ring_samples", 1).unwrap();
+        flush.count(Counter::Samples, samples).unwrap();
+        flush.count(Loss::RingSamples, 1).unwrap();
         flush.commit().unwrap();
     }
 }

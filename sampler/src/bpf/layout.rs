@@ -2,14 +2,14 @@
 
 use super::abi;
 use super::kernel::{self, KernelMemory};
-use crate::{CallerRbp, Config, Counter, Denial, Pid, ProcessKey, Target, UnwindRow};
+use crate::{CallerRbp, Config, Denial, HandlerCounter, Pid, ProcessKey, Target, UnwindRow};
 
 /// The counters that say of samples of the clock `timer` that nothing came of them.
-pub(crate) const TIMER_LOSSES: [Counter; 4] = [
-    Counter::TimerInThread,
-    Counter::TimerMoved,
-    Counter::TimerBehind,
-    Counter::TimerStopped,
+pub(crate) const TIMER_LOSSES: [HandlerCounter; 4] = [
+    HandlerCounter::TimerInThread,
+    HandlerCounter::TimerMoved,
+    HandlerCounter::TimerBehind,
+    HandlerCounter::TimerStopped,
 ];
 
 /// What the handler is told; `own` is the process that it leaves out.

@@ -12,7 +12,8 @@ use super::calibrate::{FEW_ROUNDS, compare, period};
 use crate::attr::Features;
 use crate::bpf::Bpf;
 use crate::{
-    Clock, Config, Counter, Counters, Engine, Error, Handler, Intervals, Pid, Target, cpus,
+    Clock, Config, Engine, Error, Handler, HandlerCounter, HandlerCounters, Intervals, Pid, Target,
+    cpus,
 };
 
 /// Where a real-time kernel says that it is one.
@@ -50,7 +51,7 @@ pub fn timer() -> Result<Timer, BpfRefusal> {
         let start = Instant::now();
         loop {
             let counters = handler.counters()?;
-            if counters.get(Counter::Samples) >= SAMPLES || start.elapsed() > PATIENCE {
+            if counters.get(HandlerCounter::Samples) >= SAMPLES || start.elapsed() > PATIENCE {
                 return Ok((pinned, counters));
             }
             // Calls of the kernel should be the exception.
@@ -75,7 +76,7 @@ pub fn timer_cost() -> Result<Duration, Error> {
             bpf.stop_timers(&[cpu]);
             Ok(())
         };
-        let interrupts = || Ok(handler.counters()?.get(Counter::Own));
+        let interrupts = || Ok(handler.counters()?.get(HandlerCounter::Own));
         compare(FEW_ROUNDS, start, stop, interrupts)
     })
 }
@@ -125,9 +126,10 @@ fn current_cpu() -> u32 {
     cpu.unwrap_or(0)
 }
 
-fn judge(counters: &Counters) -> Result<(), BpfRefusal> {
-    let samples = counters.get(Counter::Samples);
-    let unknown = counters.get(Counter::TimerOriginUnknown) + counters.get(Counter::TimerLate);
+fn judge(counters: &HandlerCounters) -> Result<(), BpfRefusal> {
+    let samples = counters.get(HandlerCounter::Samples);
+    let unknown =
+        counters.get(HandlerCounter::TimerOriginUnknown) + counters.get(HandlerCounter::TimerLate);
     if samples == 0 {
         return Err(refusal("no timer of the kernel's BPF machine ran out"));
     }
@@ -157,9 +159,9 @@ mod tests {
     #[test]
     fn judged_by_what_is_found() {
         let of = |samples, unknown| {
-            judge(&Counters::of(&[
-                (Counter::Samples, samples),
-                (Counter::TimerOriginUnknown, unknown),
+            judge(&HandlerCounters::of(&[
+                (HandlerCounter::Samples, samples),
+                (HandlerCounter::TimerOriginUnknown, unknown),
             ]))
         };
         assert!(of(16, 0).is_ok());

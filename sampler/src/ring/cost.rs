@@ -9,7 +9,7 @@ use nix::sched::sched_getcpu;
 use super::{CpuEvents, Event, Sampler};
 use crate::bpf::Bpf;
 use crate::probe::{MANY_ROUNDS, compare, period};
-use crate::{Config, Counter, Error, Handler, cpus, sys};
+use crate::{Config, Error, Handler, HandlerCounter, cpus, sys};
 
 impl Sampler {
     /// What an interrupt costs, handler and all: by how much it slows a loop, on a thread of its
@@ -75,7 +75,7 @@ fn cost_of_timer(bpf: &Bpf, cpu: u32, config: &Config) -> Result<Duration, Error
             bpf.stop_timers(&[cpu]);
             Ok(())
         },
-        || Ok(handler.counters()?.get(Counter::Own)),
+        || Ok(handler.counters()?.get(HandlerCounter::Own)),
     );
     bpf.set_mean(config.period)?;
     cost

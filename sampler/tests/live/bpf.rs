@@ -157,9 +157,10 @@ fn system(clock: Clock) -> Result<(), Failed> {
     check(samples(&batches).all(|sample| sample.pid.0 != own), || {
         "the collector's own".to_owned()
     })?;
-    check(counters.get(sampler::Counter::Samples) >= 100, || {
-        format!("{counters:?}")
-    })?;
+    check(
+        counters.get(sampler::HandlerCounter::Samples) >= 100,
+        || format!("{counters:?}"),
+    )?;
     let idle = samples(&batches).find(|sample| sample.tid == Tid(0));
     check(clock == Clock::Cycles || idle.is_none(), || {
         format!("{idle:?}")
@@ -196,7 +197,7 @@ fn full(clock: Clock) -> Result<(), Failed> {
     let (sender, receiver) = sync_channel(0);
     let running = Sampler::open(&config)?.start(sender)?;
     let handler = running.handler().ok_or("no handler")?;
-    while handler.counters()?.get(sampler::Counter::BufferFull) < 100 {
+    while handler.counters()?.get(sampler::HandlerCounter::BufferFull) < 100 {
         std::thread::yield_now();
     }
     running.request_stop();
@@ -207,14 +208,15 @@ fn full(clock: Clock) -> Result<(), Failed> {
     let counters = handler.counters()?;
     let stats = running.stop();
     child.end()?;
-    check(counters.get(sampler::Counter::CyclesLost) == 0, || {
-        format!("{counters:?}")
-    })?;
+    check(
+        counters.get(sampler::HandlerCounter::CyclesLost) == 0,
+        || format!("{counters:?}"),
+    )?;
     check(stats.without_room >= 100 && stats.samples > 0, || {
         format!("{stats:?}")
     })?;
     check(
-        stats.samples + stats.without_room == counters.get(sampler::Counter::Samples),
+        stats.samples + stats.without_room == counters.get(sampler::HandlerCounter::Samples),
         || format!("{stats:?} of {counters:?}"),
     )?;
     for record in records {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use libtest_mimic::{Completion, Failed, Trial};
 use sampler::{
-    Clock, Config, Counter, Engine, RawSample, Registers, Share, Target, Tid, UserRegisters,
+    Clock, Config, Engine, HandlerCounter, RawSample, Registers, Share, Target, Tid, UserRegisters,
     VectorOptions, VectorState, Vectors, probe,
 };
 
@@ -247,7 +247,7 @@ fn vectors(name: &'static str, threads: u32, signals: bool) -> Result<(), Failed
         right += 1;
         cells += usize::from(holds_cell(&program, sample, registers)?);
     }
-    let asked = counters.get(Counter::VectorsAwaited);
+    let asked = counters.get(HandlerCounter::VectorsAwaited);
     println!(
         "    {name}: {right} right, {cells} with their cell, {elsewhere} elsewhere, {asked} asked"
     );

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use counters::Counter;
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use libtest_mimic::Failed;
 use profiledb::rollup::{Limits, RollUps, Step};
@@ -78,7 +79,7 @@ fn day(folder: &Path, number: i64, instructions: u64) -> Result<(), Failed> {
                 list: Estimates::from(&list),
             })?;
         }
-        flush.counter("run", "samples", instructions)?;
+        flush.count(Counter::Samples, instructions)?;
         flush.commit()?;
     }
     writer.end_epoch(started + DAY)?;

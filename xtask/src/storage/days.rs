@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use counters::{Counter, Loss};
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use nix::time::{ClockId, clock_gettime};
-use profiledb::{Directory, Epoch, LOST, Loss, NewHotlist, Process, Writer};
+use profiledb::{Directory, Epoch, NewHotlist, Process, Writer};
 
 use super::values::{is_taken, mix, skewed, value};
 use super::world::{self, Flow, Function, Load, Site};
@@ -404,10 +405,10 @@ impl Service {
             flush.call(process, subject, pcs[site], Some(pcs[callee]), *calls)?;
         }
         for loss in Loss::ALL {
-            flush.counter(LOST, loss.name(), 0)?;
+            flush.count(loss, 0)?;
         }
-        flush.counter("run", "samples", minute.windows)?;
-        flush.counter("run", "windows", minute.windows)?;
+        flush.count(Counter::Samples, minute.windows)?;
+        flush.count(Counter::Windows, minute.windows)?;
         flush.commit()?;
         let took = begun.0.elapsed();
         self.made.flushes += 1;

@@ -1,5 +1,6 @@
 //! A copy of what has been collected of some: for readers, while it is being added to.
 
+use counters::Counter;
 use profiledb::Subject;
 use rustc_hash::FxHashSet;
 
@@ -118,7 +119,7 @@ impl Tables {
             copy.shared.put_process(*id, process.clone());
         }
         let samples = copy.cycles.values().map(|cycles| cycles.samples).sum();
-        copy.count("run", "samples", samples);
+        copy.count(Counter::Samples, samples);
         (copy, old)
     }
 }

@@ -1,5 +1,7 @@
 //! What is counted at every sample.
 
+use counters::Counter;
+
 /// Counters of the table `counter` of the database that are added to with every sample: what is
 /// counted seldom is looked up by its name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,23 +20,22 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The counters by kind and name.
-    pub(super) fn each(&self) -> [(&'static str, &'static str, u64); 12] {
+    /// The counters.
+    pub(super) fn each(&self) -> [(Counter, u64); 12] {
         [
-            ("run", "samples", self.samples),
-            ("run", "kernel_samples", self.kernel_samples),
-            ("run", "user_samples", self.user_samples),
-            ("run", "windows_thinned", self.windows_thinned),
-            ("run", "windows_thinned_early", self.windows_thinned_early),
-            ("run", "windows_without_way", self.windows_without_way),
-            ("run", "windows_crowded", self.windows_crowded),
-            ("interval", "count", self.samples),
-            ("interval", "sum", self.interval_sum),
-            ("coverage", "user_samples", self.user_samples),
-            ("coverage", "user_samples_with_caller", self.callers),
+            (Counter::Samples, self.samples),
+            (Counter::KernelSamples, self.kernel_samples),
+            (Counter::UserSamples, self.user_samples),
+            (Counter::WindowsThinned, self.windows_thinned),
+            (Counter::WindowsThinnedEarly, self.windows_thinned_early),
+            (Counter::WindowsWithoutWay, self.windows_without_way),
+            (Counter::WindowsCrowded, self.windows_crowded),
+            (Counter::Intervals, self.samples),
+            (Counter::IntervalSum, self.interval_sum),
+            (Counter::CoverageUserSamples, self.user_samples),
+            (Counter::UserSamplesWithCaller, self.callers),
             (
-                "coverage",
-                "callers_beyond_stack_copy",
+                Counter::CallersBeyondStackCopy,
                 self.callers_beyond_stack_copy,
             ),
         ]

@@ -1,5 +1,6 @@
 //! Pairs of breakpoints: which blocks are chosen, and what is made of their pairs.
 
+use counters::{Counter, CounterKey, Group};
 use iced_x86::Register;
 use interpreter::{
     Access, Code, CodeMemory, Memory, Parameter, Sink, StopReason, ValueKinds, Verdict, Window,
@@ -16,11 +17,6 @@ use crate::machine::window::{Captured, SampleMemory};
 use crate::pipeline::bounce::block::{self, LONGEST, Step};
 use crate::pipeline::bounce::truth::{self, Difference};
 use crate::pipeline::bounce::{Answer, Bounce, Request};
-
-/// The kind of the counters.
-const PAIRS: &str = "pairs";
-/// The kind of the counters of what was not worked out as the processor has it.
-const DISAGREEMENTS: &str = "disagreements";
 
 /// A window of which nothing is told.
 struct Silent;
@@ -146,8 +142,8 @@ impl Collector {
             return;
         };
         let (asked, busy) = if is_last { (0, 0) } else { bounce.ask() };
-        self.tables.count(PAIRS, "asked", asked);
-        self.tables.count(PAIRS, "busy", busy);
+        self.tables.count(Counter::PairsAsked, asked);
+        self.tables.count(Counter::PairsBusy, busy);
         while let Some((answer, entry)) = self.bounce.as_mut().and_then(|b| b.next(is_last)) {
             self.answered(answer, entry);
         }
@@ -155,7 +151,8 @@ impl Collector {
 
     fn answered(&mut self, answer: Answer, entry: Option<RawSample>) {
         for miss in &answer.missed {
-            self.tables.count(PAIRS, miss.name(), 1);
+            self.tables
+                .count(CounterKey::of(Group::Pairs, miss.name()), 1);
         }
         let Answer {
             request,
@@ -164,15 +161,17 @@ impl Collector {
             ..
         } = answer;
         let Some((pair, steps)) = pair else {
-            return self.tables.count(PAIRS, "given_up", 1);
+            return self.tables.count(Counter::PairsGivenUp, 1);
         };
         self.totals.pairs += 1;
-        self.tables.count(PAIRS, "seen", 1);
+        self.tables.count(Counter::PairsSeen, 1);
         self.tables
-            .count(PAIRS, "seen_later", u64::from(!missed.is_empty()));
+            .count(Counter::PairsSeenLater, u64::from(!missed.is_empty()));
         let reads = self.bounce.as_ref().is_some_and(Bounce::reads_memory);
-        self.tables
-            .count(PAIRS, "without_memory", u64::from(reads && entry.is_none()));
+        self.tables.count(
+            Counter::PairsWithoutMemory,
+            u64::from(reads && entry.is_none()),
+        );
         let before = entry.unwrap_or(pair.before);
         let steps = request.steps.get(..steps).unwrap_or_default();
         let Some(owner) = self.check_pair(&request, steps, &before, &pair.after) else {
@@ -199,14 +198,14 @@ impl Collector {
         };
         let kept_back = matches!(outcome, Some(Outcome::ValuesDenied | Outcome::NotDumpable));
         if kept_back && !self.settings.allow_secrets {
-            self.tables.count(PAIRS, "kept_back", 1);
+            self.tables.count(Counter::PairsKeptBack, 1);
             return None;
         }
         let owner = self.owner(before.pid, before.time, of_moment, false, 0)?;
         let found = self.loadmap.get_and_host(before.pid);
         let Some((process, host)) = found.filter(|(process, _)| process.id == request.process)
         else {
-            self.tables.count(PAIRS, "process_gone", 1);
+            self.tables.count(Counter::PairsOfGoneProcesses, 1);
             return None;
         };
         // What a block loads, others may have written just before it did.
@@ -226,7 +225,7 @@ impl Collector {
             .iter()
             .any(|step| space.place(step.address) != Some(step.pc))
         {
-            self.tables.count(PAIRS, "mapped_anew", 1);
+            self.tables.count(Counter::PairsMappedAnew, 1);
             return None;
         }
         let captured = capture.map(|of| Captured::new(before.ip, of, self.copies_whole));
@@ -258,25 +257,25 @@ impl Collector {
         let end = window.run_on(&mut self.state, &mut code, &mut memory, &mut Silent);
         let may_be_raced = memory.loads && !is_alone;
         if end.instructions < steps.len() as u32 {
-            self.tables.count(PAIRS, "not_worked_out", 1);
+            self.tables.count(Counter::PairsNotWorkedOut, 1);
             return Some(owner);
         }
         self.totals.compared += 1;
-        self.tables.count(PAIRS, "compared", 1);
+        self.tables.count(Counter::PairsCompared, 1);
         let known = &self.state.registers;
         let written = block::results(steps);
         let full = |register: Register| known.gpr[register.full_register().number() & 15];
         let results = written.iter().filter(|(_, of)| full(*of).get(8).is_some());
         let (known_results, all) = (results.count() as u64, written.len() as u64);
         self.totals.compared_results += known_results;
-        self.tables.count(PAIRS, "results_compared", known_results);
+        self.tables.count(Counter::ResultsCompared, known_results);
         self.tables
-            .count(PAIRS, "results_unknown", all - known_results);
+            .count(Counter::ResultsUnknown, all - known_results);
         match truth::difference(known, after) {
-            None => self.tables.count(PAIRS, "agreed", 1),
+            None => self.tables.count(Counter::PairsAgreed, 1),
             Some(_) if may_be_raced => {
                 self.totals.raced += 1;
-                self.tables.count(PAIRS, "raced", 1);
+                self.tables.count(Counter::PairsRaced, 1);
             }
             Some(difference) => self.disagrees(first, steps, difference),
         }
@@ -305,8 +304,9 @@ impl Collector {
         );
         tracing::warn!("the processor disagrees: {text}");
         self.totals.disagreed += 1;
-        self.tables.count(DISAGREEMENTS, truth::lasting(&text), 1);
-        self.tables.count(PAIRS, "disagreed", 1);
+        let what = CounterKey::of(Group::Disagreements, truth::lasting(&text));
+        self.tables.count(what, 1);
+        self.tables.count(Counter::PairsDisagreed, 1);
     }
 
     /// Tells what the processor left in registers behind a block, as values of its instructions.
@@ -329,7 +329,7 @@ impl Collector {
             part: 1.0,
         };
         let results = block::results(steps);
-        self.tables.count(PAIRS, "values", results.len() as u64);
+        self.tables.count(Counter::PairValues, results.len() as u64);
         let tables = &mut self.tables;
         let (shared, values) = (&mut tables.shared, &mut tables.consumers.values);
         values.begins(shared, &context);

@@ -1,7 +1,8 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
+use counters::{Counter, CounterKey, Group, Loss};
 use interpreter::StopReason;
-use profiledb::{Loss, Subject};
+use profiledb::Subject;
 use sampler::{Mode, Pid, RawSample, Record, TaskIdentity};
 
 use super::waiting::Arrival;
@@ -130,7 +131,7 @@ impl Collector {
 
     fn sample(&mut self, sample: &RawSample, evidence: Option<Evidence>, probability: f64) {
         if sample.pid == self.own_pid {
-            self.tables.count("overhead", "collector_samples", 1);
+            self.tables.count(Counter::CollectorSamples, 1);
             return;
         }
         self.totals.samples += 1;
@@ -201,7 +202,7 @@ impl Collector {
         let pid = Pid(cycles.process.tgid);
         if pid == self.own_pid {
             let n = cycles.samples;
-            return self.tables.count("overhead", "collector_samples", n);
+            return self.tables.count(Counter::CollectorSamples, n);
         }
         self.totals.samples += cycles.samples;
         let tally = &mut self.tables.tally;
@@ -239,7 +240,8 @@ impl Collector {
     }
 
     pub(super) fn stop(&mut self, reason: StopReason) {
-        self.tables.count("stop", reason.key(), 1);
+        self.tables
+            .count(CounterKey::of(Group::Stop, reason.key()), 1);
     }
 
     /// A window without values, because nothing can tell any more whether its pages are pristine.

@@ -1,6 +1,7 @@
 //! Samples that bring vector registers: their second records, and whether they tell what depends on
 //! vectors.
 
+use counters::Counter;
 use sampler::{CapturedMemory, Packed, RawSample, Record, Vectors};
 
 use super::Collector;
@@ -12,7 +13,7 @@ impl Collector {
         match record {
             Record::Packed(second) if second.is_second() => {
                 if !self.waiting.pair(second) {
-                    self.tables.count("vectors", "too_late", 1);
+                    self.tables.count(Counter::VectorsTooLate, 1);
                 }
                 None
             }
@@ -32,11 +33,11 @@ impl Collector {
         };
         packed.pair()?;
         let Some(second) = second else {
-            self.tables.count("vectors", "missing", 1);
+            self.tables.count(Counter::VectorsMissing, 1);
             return None;
         };
         let (Some(sample), Some(mut found)) = (packed.unpack(), second.unpack()) else {
-            self.tables.count("vectors", "malformed", 1);
+            self.tables.count(Counter::VectorsMalformed, 1);
             return None;
         };
         let is_same = sample.ip == found.ip
@@ -46,10 +47,10 @@ impl Collector {
                 _ => false,
             };
         if !is_same {
-            self.tables.count("vectors", "of_another", 1);
+            self.tables.count(Counter::VectorsOfAnother, 1);
             return None;
         }
-        self.tables.count("vectors", "windows", 1);
+        self.tables.count(Counter::VectorWindows, 1);
         found.period = sample.period;
         Some(found)
     }

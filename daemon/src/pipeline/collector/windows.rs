@@ -1,5 +1,6 @@
 //! The window of a sample: whether it counts, what it starts from, and who hears of it.
 
+use counters::{Counter, CounterKey, Group};
 use interpreter::{StopReason, ValueKinds, Window};
 use profiledb::{Level, Moment, StackEnd};
 use sampler::{Mode, Outcome, RawSample, TaskIdentity, UserRegisters};
@@ -273,10 +274,11 @@ impl Collector {
             instructions: outcome.instructions,
             stop: outcome.stop,
         });
-        self.tables.count("vectors", "values_left_out", left_out);
-        self.tables.count("pairs", "without_block", without_block);
+        self.tables.count(Counter::ValuesLeftOut, left_out);
+        self.tables.count(Counter::PairsWithoutBlock, without_block);
         self.totals.values += self.tables.consumers.values.known() - known_before;
-        self.tables.count("stop", outcome.stop.key(), 1);
+        self.tables
+            .count(CounterKey::of(Group::Stop, outcome.stop.key()), 1);
         if outcome.stop == StopReason::ProcessGone && outcome.instructions == 0 {
             return self.process_gone();
         }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use counters::Counter;
 use profiledb::{Epoch, Filter, Image, ImageKind, Process, Profile, Subject, Writer};
 use protocol::{Answer, Client, ClientError, Hello, MAX_REPLY, Refusal, Request, Selection};
 use tempfile::TempDir;
@@ -244,8 +245,8 @@ fn requests_are_counted() {
     });
     assert_eq!(served.count(), if uid() == 0 { 5 } else { 3 });
     let counted = bench.peers.take_counters();
-    let connections = counted.iter().find(|(name, _)| *name == "connections");
-    assert_eq!(connections, Some(&("connections", 5)));
+    let connections = counted.iter().find(|(of, _)| *of == Counter::Connections);
+    assert_eq!(connections, Some(&(Counter::Connections, 5)));
     assert!(
         bench
             .peers

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use counters::Counter;
+
 /// What one user has.
 #[derive(Debug)]
 struct User {
@@ -87,38 +89,38 @@ impl Users {
     }
 }
 
-/// Defines the counters and their names.
+/// Defines where readers are counted.
 macro_rules! counters {
-    ($($name:ident: $what:literal,)*) => {
+    ($($name:ident: $counter:ident,)*) => {
         /// What readers did.
         #[derive(Debug, Default)]
         pub(super) struct Counters {
-            $(#[doc = $what] pub(super) $name: AtomicU64,)*
+            $(#[doc = concat!("[`Counter::", stringify!($counter), "`]")] pub(super) $name: AtomicU64,)*
         }
 
         impl Counters {
             /// All of them, which begin again at 0.
-            pub(super) fn take(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name.swap(0, Ordering::Relaxed)),)*]
+            pub(super) fn take(&self) -> Vec<(Counter, u64)> {
+                vec![$((Counter::$counter, self.$name.swap(0, Ordering::Relaxed)),)*]
             }
         }
     };
 }
 
 counters! {
-    connections: "Connections accepted.",
-    views: "Views sent whole.",
-    view_bytes: "Bytes of views sent.",
-    controls: "Requests to the service itself that were answered.",
-    refused_malformed: "What was sent was no request.",
-    refused_version: "The reader's version is unknown.",
-    refused_forbidden: "The reader may not ask this.",
-    refused_busy: "Too many connections or requests.",
-    refused_too_large: "The view would have been too large.",
-    refused_too_slow: "Something took too long.",
-    refused_failed: "The service failed.",
-    hung_up: "Readers that went before they had their answer.",
-    accepts_failed: "Connections that could not be accepted.",
+    connections: Connections,
+    views: Views,
+    view_bytes: ViewBytes,
+    controls: Controls,
+    refused_malformed: RefusedMalformed,
+    refused_version: RefusedVersion,
+    refused_forbidden: RefusedForbidden,
+    refused_busy: RefusedBusy,
+    refused_too_large: RefusedTooLarge,
+    refused_too_slow: RefusedTooSlow,
+    refused_failed: RefusedFailed,
+    hung_up: HungUp,
+    accepts_failed: AcceptsFailed,
 }
 
 impl Counters {

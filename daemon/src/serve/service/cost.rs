@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use profiledb::Loss;
+use counters::{Counter, Loss};
 
 use super::{BUDGET, LOSSES, Service};
 use crate::events::lost::Lost;
@@ -195,7 +195,7 @@ impl Service {
             .leave_out_windows_before(sampler::clock_now());
         self.is_relieved = true;
         let tables = &mut session.collector.tables;
-        tables.count("overhead", "rate_lowered_for_room", 1);
+        tables.count(Counter::RateLoweredForRoom, 1);
         let percent = share * 100.0;
         let why =
             format!("to what can be taken, since {percent:.0} % of the samples found no room");
@@ -249,14 +249,14 @@ impl Service {
         let tables = &mut session.collector.tables;
         let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(0);
         let cost = nanoseconds(governor.cost()).saturating_mul(spent.interrupts);
-        tables.count("overhead", "interrupts", spent.interrupts);
-        tables.count("overhead", "interrupts_ns", cost);
-        tables.count("overhead", "handler_ns", nanoseconds(spent.handler));
+        tables.count(Counter::Interrupts, spent.interrupts);
+        tables.count(Counter::InterruptsNs, cost);
+        tables.count(Counter::OverheadHandlerNs, nanoseconds(spent.handler));
         let budget = spent.machine.mul_f64(governor.budget());
-        tables.count("overhead", "budget_ns", nanoseconds(budget));
-        tables.count("overhead", "readers_cpu_ns", nanoseconds(readers));
-        tables.count("overhead", "looks", 1);
-        tables.count("overhead", "period_sum", governor.mean());
+        tables.count(Counter::BudgetNs, nanoseconds(budget));
+        tables.count(Counter::ReadersCpuNs, nanoseconds(readers));
+        tables.count(Counter::Looks, 1);
+        tables.count(Counter::PeriodSum, governor.mean());
         Some(spent)
     }
 }
@@ -272,10 +272,7 @@ fn begin_at(
         return;
     }
     set_period(sampling, session, governor.mean());
-    session
-        .collector
-        .tables
-        .count("overhead", "starts_lowered", 1);
+    session.collector.tables.count(Counter::StartsLowered, 1);
     figures.starts_lowered += 1;
     tracing::info!(
         "sampling begins at a lower rate to keep within the budget: {}",
@@ -293,10 +290,10 @@ fn change_rate(
     why: &str,
 ) {
     let (counter, word) = match change {
-        Change::Lower(_) => ("rate_lowered", "lowered"),
-        Change::Raise(_) => ("rate_raised", "raised"),
+        Change::Lower(_) => (Counter::RateLowered, "lowered"),
+        Change::Raise(_) => (Counter::RateRaised, "raised"),
     };
-    session.collector.tables.count("overhead", counter, 1);
+    session.collector.tables.count(counter, 1);
     figures.changed(change);
     set_period(sampling, session, governor.mean());
     tracing::info!("the rate was {word} {why}: {}", rate(sampling, governor));

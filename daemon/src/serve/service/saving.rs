@@ -75,8 +75,8 @@ impl Service {
             tracing::warn!("the running epoch's database is gone; a new one begins");
             session.store.abandon();
         }
-        for (name, count) in self.peers.take_counters() {
-            session.collector.tables.count("peer", name, count);
+        for (counter, count) in self.peers.take_counters() {
+            session.collector.tables.count(counter, count);
         }
         if session.store.is_open() {
             return Ok(());

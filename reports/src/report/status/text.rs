@@ -2,140 +2,89 @@
 
 use std::cmp::Reverse;
 
-use profiledb::Loss;
+use counters::{Counter, Group, Loss};
 use serde_json::{Map, Value};
 
 use super::{Collected, Counters, Figures, SHARES};
 use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
-/// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 34] = [
+/// What is said of counters whose names the handler and the breakpoints own.
+const MEANINGS: [(Group, &str, &str); 15] = [
     (
-        "windows_thinned",
-        "refused, so that windows behind stalls do not weigh too much; their cycles count",
-    ),
-    (
-        "windows_thinned_early",
-        "of these, more than should have been: the handler had yet to be told of a larger share",
-    ),
-    (
-        "windows_without_way",
-        "not looked at, by lot: no memory was read ahead; their cycles count",
-    ),
-    (
-        "windows_crowded",
-        "not looked at: too many waited, since vcpid gets too little processor time; their cycles \
-         count",
-    ),
-    (
-        "windows_twice",
-        "had intervals longer than the mean, and count more than once",
-    ),
-    (
-        "windows_in_part",
-        "began behind stalls: their values count in full, branches and calls in part",
-    ),
-    (
+        Group::Handler,
         "handler_ns",
         "time in the handler of the interrupt, for its samples",
     ),
     (
+        Group::Handler,
         "ways",
         "samples whose threads were followed ahead in the interrupt",
     ),
     (
+        Group::Handler,
         "ways_unknown",
         "of these, ended at a branch that depends on what the handler does not know",
     ),
     (
+        Group::Handler,
         "ways_not_tried",
         "no memory was read ahead: of processes not met before, where it is not known what is RAM",
     ),
-    ("filtered_samples", "of others than what was to be sampled"),
-    ("own_samples", "of the collector itself, left out"),
     (
+        Group::Handler,
+        "filtered_samples",
+        "of others than what was to be sampled",
+    ),
+    (
+        Group::Handler,
+        "own_samples",
+        "of the collector itself, left out",
+    ),
+    (
+        Group::Handler,
         "timer_in_thread",
         "came while a thread of the kernel worked off interrupts: whom it found is not known",
     ),
     (
+        Group::Handler,
         "timer_behind",
         "the next interval was over before it began: that one is lost",
     ),
     (
+        Group::Handler,
         "timer_late",
         "came after what was interrupted had gone on: without registers",
     ),
     (
-        "lists_left_out",
-        "lists of values that were reached seldom: others stand for them, by lot (`hour_mib`)",
+        Group::Handler,
+        "buffer_full",
+        "samples that found the handler's buffer full",
     ),
     (
-        "events_left_out",
-        "what these were reached; what others stand for them is right on average",
+        Group::Pairs,
+        "no_entry",
+        "attempts: the thread did not come by in time",
     ),
     (
-        "values_left_out",
-        "depend on vector registers, in samples that were not chosen to bring these",
-    ),
-    (
-        "asked",
-        "blocks of instructions around which breakpoints were to be set",
-    ),
-    (
-        "busy",
-        "blocks that found others waiting for the breakpoints",
-    ),
-    (
-        "without_block",
-        "samples at an instruction that no block begins with: a branch, or code that is made at \
-         run time",
-    ),
-    (
-        "seen",
-        "pairs: the same execution was stopped at both breakpoints",
-    ),
-    (
-        "given_up",
-        "blocks without a pair: what became of each attempt is counted beside this",
-    ),
-    ("no_entry", "attempts: the thread did not come by in time"),
-    (
+        Group::Pairs,
         "no_exit",
         "attempts: the thread came in, and not out in time",
     ),
     (
+        Group::Pairs,
         "no_debug_register",
         "attempts: others, a debugger say, had the debug registers",
     ),
     (
+        Group::Pairs,
         "switched",
         "attempts: another thread ran between both breakpoints",
     ),
     (
+        Group::Pairs,
         "signalled",
         "attempts: a signal was delivered while they were set",
-    ),
-    ("compared", "pairs whose instructions were worked out"),
-    (
-        "not_worked_out",
-        "pairs around an instruction that is not interpreted; their results are values",
-    ),
-    (
-        "results_compared",
-        "registers that the instructions of pairs wrote, known and compared",
-    ),
-    (
-        "raced",
-        "pairs that differ, and load what others may have written between: as windows may",
-    ),
-    (
-        "disagreed",
-        "the processor made something else of them: a defect of vcpid, report it",
-    ),
-    (
-        "buffer_full",
-        "samples that found the handler's buffer full",
     ),
 ];
 
@@ -167,16 +116,18 @@ impl Rows {
         self.table.line(&format!("  {words}"));
     }
 
+    /// A counter of the run.
     fn plain(&mut self, name: &str, value: Option<u64>, last: Option<u64>) {
         let value = value.map_or_else(|| NOT_SHOWN.to_owned(), count);
-        let meaning = meaning(name);
+        let meaning = meaning(Group::Run.name(), name);
         self.row(name, value, last.map(count), meaning);
     }
 
-    /// Counters under a title; where they are `parts` of a whole, the largest first with its share.
+    /// Counters of a kind under a title; where they are `parts` of a whole, the largest first with
+    /// its share.
     fn section(
         &mut self,
-        title: &str,
+        (title, kind): (&str, &str),
         counters: Option<&Counters>,
         last: Option<&Counters>,
         parts: bool,
@@ -200,7 +151,7 @@ impl Rows {
                     percent(as_float(*value), as_float(whole))
                 )),
                 false if *value == 0 => None,
-                false => meaning(name),
+                false => meaning(kind, name),
             };
             let last = last.map(|last| count(last.get(name).copied().unwrap_or(0)));
             self.row(name, count(*value), last, beside);
@@ -259,8 +210,9 @@ pub(super) fn table(status: &Collected<'_>) -> Table {
     let mut section = |title, of: fn(&Figures) -> Option<&Counters>, parts| {
         rows.section(title, of(all), last.and_then(of), parts);
     };
-    section("lost", |of| of.lost.as_ref(), false);
-    section("why windows ended", |of| of.stops.as_ref(), true);
+    section(("lost", Group::Lost.name()), |of| of.lost.as_ref(), false);
+    let ends = ("why windows ended", Group::Stop.name());
+    section(ends, |of| of.stops.as_ref(), true);
     rows.title("coverage");
     rows.coverage(&all.coverage, last.map(|last| &last.coverage));
     let is_shown = all.run.is_some();
@@ -276,26 +228,32 @@ pub(super) fn table(status: &Collected<'_>) -> Table {
         all.throttle.as_ref(),
         last.and_then(|of| of.throttle.as_ref()),
     );
-    rows.section("throttling by the kernel", throttle, of_last, false);
+    let title = ("throttling by the kernel", Group::Throttle.name());
+    rows.section(title, throttle, of_last, false);
     group(&mut rows, "overhead of the collector", |of| &of.overhead);
     for (kind, counters) in all.other.iter().flatten() {
         let last = last.and_then(|last| last.other.as_ref()?.get(kind));
-        rows.section(kind, Some(counters), last, false);
+        rows.section((kind, kind), Some(counters), last, false);
     }
     rows.table
 }
 
-/// What a counter says that its name does not, and what to do about it.
-fn meaning(name: &str) -> Option<String> {
-    if let Some(loss) = Loss::named(name) {
+/// What a counter says, and what to do about a loss.
+fn meaning(kind: &str, name: &str) -> Option<String> {
+    if kind == Group::Lost.name() {
+        let loss = Loss::named(name)?;
         let meaning = loss.meaning();
         return Some(match loss.cause().remedy() {
             Some(remedy) => format!("{meaning}: {remedy}"),
             None => meaning.to_owned(),
         });
     }
-    let found = MEANINGS.iter().find(|(of, _)| *of == name);
-    found.map(|(_, meaning)| (*meaning).to_owned())
+    if let Some(counter) = Counter::named(kind, name) {
+        return Some(counter.meaning().to_owned());
+    }
+    let mut others = MEANINGS.iter();
+    let found = others.find(|(group, of, _)| group.name() == kind && *of == name);
+    found.map(|(.., meaning)| (*meaning).to_owned())
 }
 
 fn of_map(counters: Option<&Counters>, name: &str) -> u64 {
@@ -327,17 +285,18 @@ fn cell(name: &str, value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// A loss says what happened, and what to do where something helps; no other counter has the
-    /// name of a loss.
+    /// A loss says what happened, and what to do where something helps; no counter is explained
+    /// twice.
     #[test]
     fn meanings() {
         for loss in Loss::ALL {
-            let said = meaning(loss.name()).expect("a meaning");
+            let said = meaning("lost", loss.name()).expect("a meaning");
             assert!(said.starts_with(loss.meaning()), "{said}");
             assert!(said.ends_with(loss.cause().remedy().unwrap_or_default()));
         }
-        let stands_twice = |(name, _): &&(&str, _)| Loss::named(name).is_some();
-        assert_eq!(MEANINGS.iter().find(stands_twice), None);
-        assert_eq!(meaning("samples"), None);
+        let is_known =
+            |(group, name, _): &&(Group, &str, &str)| Counter::named(group.name(), name).is_some();
+        assert_eq!(MEANINGS.iter().find(is_known), None);
+        assert_eq!(meaning("lost", "samples"), None);
     }
 }

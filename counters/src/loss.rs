@@ -1,30 +1,6 @@
-//! Everything that can be lost: counters of the kind [`LOST`].
+//! Everything that can be lost.
 
-/// The kind of the counters of losses.
-pub const LOST: &str = "lost";
-
-/// What a loss is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Samples.
-    Samples,
-    /// Windows: a sample has one at the most.
-    Windows,
-    /// Values that windows computed.
-    Values,
-    /// Calls that windows came by.
-    Calls,
-    /// Value profiles.
-    Profiles,
-    /// Records of the kernel, some of which are samples.
-    Records,
-    /// Threads that read such records.
-    Readers,
-    /// Images.
-    Images,
-    /// Raw recordings.
-    Recordings,
-}
+use crate::Unit;
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident, $remedy:expr;)*) => {
