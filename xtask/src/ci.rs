@@ -26,6 +26,8 @@ pub(crate) fn run() -> Result<()> {
         "clippy",
         "--workspace",
         "--all-targets",
+        "--features",
+        "vcpi/look",
         "--",
         "-D",
         "warnings",

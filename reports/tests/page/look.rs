@@ -1,4 +1,5 @@
-//! For people: pictures of pages, and what other checkers say. Run by hand, see each test.
+//! For people: pictures of pages, and what other checkers say. Each needs what it names:
+//! `PICTURES=folder cargo test -p vcpi --features look --test page look::pictures`.
 
 use std::path::{Path, PathBuf};
 
@@ -22,9 +23,9 @@ fn file(fixture: &Fixture) -> PathBuf {
     std::env::var_os("PAGE").map_or_else(|| page(fixture, &[]), PathBuf::from)
 }
 
-/// Pictures of all views at three widths in both themes, in the folder that `PICTURES` names.
+/// Pictures of all views at three widths in both themes, in the folder that `PICTURES` names; of
+/// the page that `PAGE` names, if any.
 #[test]
-#[ignore = "makes pictures to look at: PICTURES=folder [PAGE=file]"]
 fn pictures() {
     let folder = std::env::var_os("PICTURES").expect("PICTURES names a folder");
     let fixture = Fixture::new();
@@ -71,7 +72,6 @@ fn write(path: &Path, base64: &str) {
 
 /// The file that `AXE` names (axe.min.js of the package axe-core) finds nothing in any view.
 #[test]
-#[ignore = "needs axe-core: AXE=axe.min.js [PAGE=file]"]
 fn axe() {
     let axe = std::env::var_os("AXE").expect("AXE names axe.min.js");
     let axe = std::fs::read_to_string(axe).expect("can be read");
@@ -99,7 +99,6 @@ fn axe() {
 
 /// How long a page takes to open, and each of its views, in milliseconds.
 #[test]
-#[ignore = "measures the page that PAGE names"]
 fn times() {
     let fixture = Fixture::new();
     let file = file(&fixture);

@@ -7,6 +7,7 @@ mod browser;
 #[path = "../common/mod.rs"]
 mod common;
 mod hostile;
+#[cfg(feature = "look")]
 mod look;
 mod output;
 mod views;

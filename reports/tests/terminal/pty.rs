@@ -60,9 +60,11 @@ impl Terminal {
             .open(path)
             .expect("opens");
         // It is the program's own terminal, which hears of another size and sends interrupts.
+        // Whoever runs the tests may ignore these.
         let mut command = Command::new("setsid");
         command
-            .args(["--ctty", "--wait", env!("CARGO_BIN_EXE_vcpi")])
+            .args(["--ctty", "--wait", "env", "--default-signal=INT"])
+            .arg(env!("CARGO_BIN_EXE_vcpi"))
             .args(args)
             .current_dir(fixture.dir())
             .env_clear()
