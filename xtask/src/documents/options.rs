@@ -30,6 +30,8 @@ impl Known {
                 }
                 known.0.insert(format!("{name} {command}"), of_command);
             }
+            // It has no help of its own.
+            known.0.insert(format!("{name} help"), BTreeSet::new());
             known.0.insert(name.to_owned(), options(&text));
         }
         let own = crate::Args::command();
