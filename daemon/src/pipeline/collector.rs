@@ -336,12 +336,23 @@ impl Collector {
         }
     }
 
+    /// Has traces of the code that these processes make prepared anew: what is shown of code is what
+    /// was decoded under its image.
+    fn prepare_anew(&mut self, renamed: &[Pid]) {
+        for pid in renamed {
+            if let Some(process) = self.loadmap.get(*pid) {
+                process.maps.epoch.set(0);
+            }
+        }
+    }
+
     /// Looks for new names of code that processes make at run time, and at the code, some times a
     /// second.
     pub(crate) fn look_at_generated(&mut self) {
         if self.images.has_generated() && self.loadmap.host.is_live() {
             let now = sampler::clock_now();
-            self.images.look_at_generated(None, now);
+            let renamed = self.images.look_at_generated(None, now);
+            self.prepare_anew(&renamed);
             // What is noted follows from samples alone.
             if matches!(self.loadmap.host, Host::Live) {
                 for pid in self.images.makers() {
@@ -509,8 +520,9 @@ impl Collector {
             Record::Exit { pid, tid, time, .. } => {
                 let is_leader = pid.0 == tid.0;
                 if is_leader && self.images.has_generated() && self.loadmap.host.is_live() {
-                    self.images
-                        .look_at_generated(Some(pid), sampler::clock_now());
+                    let now = sampler::clock_now();
+                    let renamed = self.images.look_at_generated(Some(pid), now);
+                    self.prepare_anew(&renamed);
                 }
                 self.loadmap.exit(pid, is_leader, time);
                 if let Some(updates) = &mut self.updates

@@ -234,8 +234,10 @@ impl Images {
         self.generated.values().map(|of| of.pid).collect()
     }
 
-    /// Looks for new names of the code that processes make; `now` is taken before.
-    pub(crate) fn look_at_generated(&mut self, only: Option<Pid>, now: u64) {
+    /// Looks for new names of the code that processes make; `now` is taken before. Returns the
+    /// processes whose code has another image now.
+    pub(crate) fn look_at_generated(&mut self, only: Option<Pid>, now: u64) -> Vec<Pid> {
+        let mut renamed = Vec::new();
         let mut wanted = Vec::new();
         let mut bytes = self.generated_bytes;
         let mut not_kept = 0;
@@ -253,13 +255,16 @@ impl Images {
                 loaded = dump.look(pid);
                 generated.bytes += dump.bytes() - held;
             }
+            let lines = generated.map.look(pid);
+            if !loaded.is_empty() || !lines.is_empty() {
+                renamed.push(pid);
+            }
             // From the future nothing comes.
             let loaded = loaded.into_iter().map(|Loaded { time, line }| {
                 let time = time.min(now);
                 (line, (time.saturating_sub(1), time))
             });
             let came = (generated.looked, now);
-            let lines = generated.map.look(pid);
             for (line, came) in loaded.chain(lines.into_iter().map(|line| (line, came))) {
                 let is_kept =
                     bytes + generated.bytes - before < MAX_BYTES && generated.add(line, came);
@@ -274,6 +279,7 @@ impl Images {
         for (id, generations) in wanted {
             self.make_generations(id, generations);
         }
+        renamed
     }
 
     fn make_generations(&mut self, id: ImageId, generations: u32) {
