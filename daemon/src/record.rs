@@ -20,6 +20,7 @@ use crate::pipeline::raw;
 use crate::session::{Driver, Session, TICK, queue};
 use crate::settings::args::{BounceArg, ClockArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::choices::{self, Choices};
+use crate::settings::recording::Recording;
 use crate::store::output;
 use crate::store::{CANNOT_WRITE, Saved, Store};
 use crate::system::memory;
@@ -79,8 +80,9 @@ fn refused(args: &RecordArgs) -> Option<u8> {
 
 /// Records; the exit status, and what was collected.
 pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
-    let mut choices = Choices::new(args)?;
-    let _raised = choices::limits(args, &choices)?;
+    let wanted = Recording::from(args);
+    let mut choices = Choices::new(&wanted)?;
+    let _raised = choices::limits(&wanted, &choices)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -104,13 +106,15 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
         Some(waiting) => Target::Command(Pid(waiting.pid().as_raw().unsigned_abs())),
         None => bail!("nothing to profile"),
     };
-    let settings = choices.settings(args);
+    let settings = choices.settings(&wanted);
     // The command waits before its exec: where something is refused, nothing has run, and
     // where sampling is, no file has been touched.
-    let opened = choices.open(args, &target).and_then(|(config, sampler)| {
-        let (writer, raw) = open_files(args, &choices, &settings)?;
-        Ok((config, sampler, writer, raw))
-    });
+    let opened = choices
+        .open(&wanted, &target)
+        .and_then(|(config, sampler)| {
+            let (writer, raw) = open_files(args, &wanted, &choices, &settings)?;
+            Ok((config, sampler, writer, raw))
+        });
     let (config, sampler, writer, raw) = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -145,7 +149,7 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
         eprintln!("vcpid: no vector registers: they need the engine bpf, and no --raw");
     }
     let mut sleep = LONGEST_SLEEP;
-    if let Some(most) = choices::pairs(args) {
+    if let Some(most) = choices::pairs(&wanted) {
         sleep = choices::PAIRED_SLEEP;
         let bounce = choices::bounce(&mut running, most);
         collector.bounce(bounce.context("cannot set breakpoints")?);
@@ -169,7 +173,7 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
         running: Some(running),
         stopped: false,
     };
-    let mut recording = Recording {
+    let mut driver = RecordDriver {
         args,
         pids,
         deadline: args
@@ -181,7 +185,7 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
         processors: args.all.then(|| Processors::new(setup.cpus.clone())),
         next_second: Instant::now(),
     };
-    session.collect(&batches, &mut recording)?;
+    session.collect(&batches, &mut driver)?;
     if let Some(stats) = ending.stats() {
         session.close_sampling(&stats);
     }
@@ -198,11 +202,15 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
 /// Makes both files, or neither: the raw recording first, which must not be there yet.
 fn open_files(
     args: &RecordArgs,
+    wanted: &Recording,
     choices: &Choices,
     settings: &Settings,
 ) -> Result<(Writer, Option<raw::Writer>)> {
     let raw = match &args.raw {
-        Some(path) => Some(raw::Writer::create(path, &choices.header(args, settings))?),
+        Some(path) => Some(raw::Writer::create(
+            path,
+            &choices.header(wanted, settings),
+        )?),
         None => None,
     };
     let writer = match &args.raw {
@@ -210,7 +218,7 @@ fn open_files(
             "{} is both the database (-o) and the raw recording (--raw): name two files",
             path.display()
         )),
-        _ => Writer::create_epoch(&args.output, &choices.epoch(args)).context(CANNOT_WRITE),
+        _ => Writer::create_epoch(&args.output, &choices.epoch(wanted)).context(CANNOT_WRITE),
     };
     let writer = writer.map(|mut writer| {
         writer.set_budget(args.hour_mib.map(|mib| mib << 20), rand::random());
@@ -298,7 +306,7 @@ impl Ending {
 }
 
 /// A recording on its way.
-struct Recording<'a> {
+struct RecordDriver<'a> {
     args: &'a RecordArgs,
     pids: Vec<Pid>,
     deadline: Option<Instant>,
@@ -313,7 +321,7 @@ struct Recording<'a> {
     next_second: Instant,
 }
 
-impl Recording<'_> {
+impl RecordDriver<'_> {
     /// A processor that was offline is not sampled any more: that is said, and shown by `vcpi
     /// status`.
     fn look_at_processors(&mut self, session: &mut Session) {
@@ -351,7 +359,7 @@ impl Recording<'_> {
     }
 }
 
-impl Driver for Recording<'_> {
+impl Driver for RecordDriver<'_> {
     fn look(&mut self, session: &mut Session) -> Result<()> {
         self.look_at_processors(session);
         let command_ended = match &mut self.ending.child {

@@ -8,8 +8,9 @@ use sampler::{Batch, HandlerCounter, HandlerCounters, Running, Sampler, Setup, T
 
 use crate::session::queue;
 use crate::settings::affordable::ASSUMED_COST;
-use crate::settings::args::{ClockArg, EngineArg, RecordArgs};
+use crate::settings::args::{ClockArg, EngineArg};
 use crate::settings::choices::Choices;
+use crate::settings::recording::Recording;
 use crate::store::wall_now;
 use crate::system::processors::Processors;
 use crate::system::procfs;
@@ -43,7 +44,7 @@ pub(super) struct Handled {
 
 /// Sampling that runs.
 pub(super) struct Sampling {
-    pub(super) args: RecordArgs,
+    pub(super) wanted: Recording,
     pub(super) choices: Choices,
     pub(super) setup: Setup,
     pub(super) running: Running,
@@ -66,8 +67,8 @@ impl Sampling {
     ///
     /// # Errors
     /// Not even the plainest way works.
-    pub(super) fn start(wanted: RecordArgs) -> Result<(Self, Receiver<Batch>)> {
-        let (args, choices, batch_bytes, sampler) = open(wanted)?;
+    pub(super) fn start(wanted: Recording) -> Result<(Self, Receiver<Batch>)> {
+        let (wanted, choices, batch_bytes, sampler) = open(wanted)?;
         let setup = sampler.setup().clone();
         for line in choices.lines(&setup) {
             tracing::info!("{line}");
@@ -79,7 +80,7 @@ impl Sampling {
         let sampling = Self {
             processors: Processors::new(setup.cpus.clone()),
             counted: counters(&running),
-            args,
+            wanted,
             choices,
             setup,
             running,
@@ -134,7 +135,7 @@ fn cost(sampler: &Sampler) -> Duration {
 }
 
 /// Opens what was asked for, or else the next plainer.
-fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
+fn open(wanted: Recording) -> Result<(Recording, Choices, usize, Sampler)> {
     let first = match attempt(wanted.clone()) {
         Ok(opened) => return Ok(opened),
         Err(error) => error,
@@ -145,14 +146,14 @@ fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
         (EngineArg::Ring, ClockArg::CpuClock),
     ];
     for (engine, clock) in plainer {
-        let args = RecordArgs {
+        let plain = Recording {
             engine,
             clock,
             // It is in the unit of the clock that was asked for.
             period: wanted.period.filter(|_| clock == wanted.clock),
             ..wanted.clone()
         };
-        if let Ok(opened) = attempt(args) {
+        if let Ok(opened) = attempt(plain) {
             tracing::warn!("what was configured does not work, so it is done without: {first:#}");
             return Ok(opened);
         }
@@ -160,10 +161,10 @@ fn open(wanted: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
     Err(first)
 }
 
-fn attempt(args: RecordArgs) -> Result<(RecordArgs, Choices, usize, Sampler)> {
-    let mut choices = Choices::new(&args)?;
-    let (config, sampler) = choices.open(&args, &Target::System)?;
-    Ok((args, choices, config.batch_bytes, sampler))
+fn attempt(wanted: Recording) -> Result<(Recording, Choices, usize, Sampler)> {
+    let mut choices = Choices::new(&wanted)?;
+    let (config, sampler) = choices.open(&wanted, &Target::System)?;
+    Ok((wanted, choices, config.batch_bytes, sampler))
 }
 
 fn counters(running: &Running) -> Option<HandlerCounters> {

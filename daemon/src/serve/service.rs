@@ -217,7 +217,7 @@ impl Service {
         }
         let store = Store::closed()?;
         let mut sleep = LONGEST_SLEEP;
-        if let Some(most) = choices::pairs(&self.config.recording()) {
+        if let Some(most) = choices::pairs(&sampling.wanted) {
             match choices::bounce(&mut sampling.running, most) {
                 Ok(bounce) => {
                     sleep = choices::PAIRED_SLEEP;
@@ -279,7 +279,7 @@ impl Service {
             per_process: self.config.collection.per_process,
             programs: usize::try_from(self.config.collection.programs_mib.0 << 20)
                 .unwrap_or(usize::MAX),
-            ..sampling.choices.settings(&sampling.args)
+            ..sampling.choices.settings(&sampling.wanted)
         }
     }
 

@@ -171,8 +171,8 @@ pub(super) fn of(parts: &Parts<'_>) -> Value {
             "configured_period": sampling.choices.period,
             "rate": parts.governor.map(|of| rounded(sampling.choices.per_second(of.mean()))),
             "why_rate": parts.governor.map(Governor::why),
-            "window": sampling.args.window,
-            "why_window": why_window(sampling.args.window),
+            "window": sampling.wanted.window,
+            "why_window": why_window(sampling.wanted.window),
         })),
         "handler": {
             "ns": nanoseconds(time),

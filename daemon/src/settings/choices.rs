@@ -17,7 +17,8 @@ use crate::pipeline::collector::Settings;
 use crate::pipeline::raw;
 use crate::session::{RING_PAGES, batch_bytes};
 use crate::settings::affordable::{Affordable, MANY, Work};
-use crate::settings::args::{ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg};
+use crate::settings::args::{ClockArg, ContextArg, EngineArg, VectorsArg};
+use crate::settings::recording::Recording;
 use crate::store::wall_now;
 use crate::system::procfs;
 use crate::system::sysctl::{Places, Raised};
@@ -76,8 +77,8 @@ pub(crate) const PAIRED_SLEEP: Duration = Duration::from_millis(500);
 
 /// How many pairs of breakpoints are to be set a second, if any are. A raw recording cannot hold
 /// what they show.
-pub(crate) fn pairs(args: &RecordArgs) -> Option<u32> {
-    args.bounce.most().filter(|_| args.raw.is_none())
+pub(crate) fn pairs(wanted: &Recording) -> Option<u32> {
+    wanted.bounce.most().filter(|_| !wanted.is_raw)
 }
 
 /// What sets so many pairs of breakpoints a second.
@@ -87,8 +88,8 @@ pub(crate) fn bounce(running: &mut sampler::Running, most: u32) -> std::io::Resu
 }
 
 impl Choices {
-    pub(crate) fn new(args: &RecordArgs) -> Result<Self> {
-        let (clock, why_clock, cost) = match args.clock {
+    pub(crate) fn new(wanted: &Recording) -> Result<Self> {
+        let (clock, why_clock, cost) = match wanted.clock {
             ClockArg::Cycles => (Clock::Cycles, None, None),
             ClockArg::CpuClock => (Clock::CpuClock, None, None),
             ClockArg::Timer => (Clock::Timer, timer()?, None),
@@ -103,17 +104,17 @@ impl Choices {
         // The rate is at most 1e5, so the period fits easily.
         let period_of = |rate: u32| (per_second / f64::from(rate)).round() as u64;
         // The clock timer has been found to work with bpf.
-        let may_do_without = args.engine == EngineArg::Auto && clock != Clock::Timer;
+        let may_do_without = wanted.engine == EngineArg::Auto && clock != Clock::Timer;
         let no_bpf = may_do_without
             .then(probe::bpf_at_sight)
             .and_then(Result::err);
-        let engine = match args.engine {
+        let engine = match wanted.engine {
             EngineArg::Auto if no_bpf.is_some() => Engine::Ring,
             EngineArg::Auto | EngineArg::Bpf => Engine::Bpf,
             EngineArg::Ring => Engine::Ring,
         };
-        let work = Work::of(engine, args.window);
-        let (period, affordable) = match (args.period, args.rate) {
+        let work = Work::of(engine, wanted.window);
+        let (period, affordable) = match (wanted.period, wanted.rate) {
             (Some(period), _) => (period, None),
             (None, Some(rate)) => (period_of(rate), None),
             (None, None) => {
@@ -125,7 +126,7 @@ impl Choices {
         let many = affordable.is_none() && rate > f64::from(MANY);
         let warning =
             many.then(|| Affordable::here(clock, cost, work).warning(rate.round() as u32));
-        let seed = args.seed.unwrap_or_else(rand::random);
+        let seed = wanted.seed.unwrap_or_else(rand::random);
         Ok(Self {
             engine,
             no_bpf,
@@ -146,10 +147,10 @@ impl Choices {
     /// costs nothing.
     pub(crate) fn open(
         &mut self,
-        args: &RecordArgs,
+        wanted: &Recording,
         target: &Target,
     ) -> Result<(sampler::Config, Sampler)> {
-        let config = self.sampling(args, target.clone())?;
+        let config = self.sampling(wanted, target.clone())?;
         let error = match Sampler::open(&config) {
             Ok(sampler) => return Ok((config, sampler)),
             Err(error) => error,
@@ -165,43 +166,43 @@ impl Choices {
             None => return Err(error).context("cannot sample"),
         };
         (self.engine, self.no_bpf) = (Engine::Ring, Some(refusal));
-        let config = self.sampling(args, target.clone())?;
+        let config = self.sampling(wanted, target.clone())?;
         let sampler = Sampler::open(&config).context("cannot sample")?;
         Ok((config, sampler))
     }
 
     /// How the sampler is to sample this target.
-    fn sampling(&self, args: &RecordArgs, target: Target) -> Result<sampler::Config> {
+    fn sampling(&self, wanted: &Recording, target: Target) -> Result<sampler::Config> {
         let mut config = sampler::Config::new(target, self.clock, self.period);
         config.seed = self.seed;
-        config.stack_bytes = args.stack_bytes;
+        config.stack_bytes = wanted.stack_bytes;
         config.ring_pages = RING_PAGES;
         config.engine = self.engine;
         if self.engine == Engine::Bpf {
             // There is room for what comes while the reader has to wait for a processor.
             let late = config.wake_up_samples.saturating_mul(PATIENCE);
-            config.bpf.buffer_bytes = buffer_bytes(late, args.window);
+            config.bpf.buffer_bytes = buffer_bytes(late, wanted.window);
             config.wake_up_samples = late.min(MOST_SAMPLES);
         }
         config.batch_bytes = batch_bytes(config.wake_up_samples);
-        config.bpf.not_dumpable = args.allow_secrets;
-        config.bpf.frames = args.frames;
-        config.bpf.followed = args.window.clamp(1, sampler::BpfOptions::MOST_FOLLOWED);
-        config.bpf.share = Share::new(f64::from(args.ways) / 100.0);
-        config.bpf.vectors = self.vectors(args);
-        config.bpf.breakpoints = pairs(args).is_some();
+        config.bpf.not_dumpable = wanted.allow_secrets;
+        config.bpf.frames = wanted.frames;
+        config.bpf.followed = wanted.window.clamp(1, sampler::BpfOptions::MOST_FOLLOWED);
+        config.bpf.share = Share::new(f64::from(wanted.ways) / 100.0);
+        config.bpf.vectors = self.vectors(wanted);
+        config.bpf.breakpoints = pairs(wanted).is_some();
         // Nothing else keeps it.
-        config.bpf.placement = args.raw.is_some() || args.capture.contains(ValueKinds::SCHED);
-        config.bpf.filter = self.filter(args)?;
+        config.bpf.placement = wanted.is_raw || wanted.capture.contains(ValueKinds::SCHED);
+        config.bpf.filter = self.filter(wanted)?;
         Ok(config)
     }
 
     /// Of which samples vector registers are brought. A raw recording cannot hold them.
-    fn vectors(&self, args: &RecordArgs) -> Option<VectorOptions> {
+    fn vectors(&self, wanted: &Recording) -> Option<VectorOptions> {
         let rate = self.per_second(self.period);
-        let (share, most) = match args.vectors {
+        let (share, most) = match wanted.vectors {
             VectorsArg::Off => return None,
-            _ if self.engine == Engine::Ring || args.raw.is_some() => return None,
+            _ if self.engine == Engine::Ring || wanted.is_raw => return None,
             VectorsArg::Auto => (AUTO_SHARE, MOST_WAKES),
             VectorsArg::Most(most) => (1.0, most),
         };
@@ -214,11 +215,11 @@ impl Choices {
     }
 
     /// What else must hold of a thread for it to be sampled.
-    fn filter(&self, args: &RecordArgs) -> Result<Filter> {
+    fn filter(&self, wanted: &Recording) -> Result<Filter> {
         let filter = Filter {
-            cgroup: args.cgroup.as_deref().map(cgroup_id).transpose()?,
-            euid: args.uid,
-            comm: args.comm.clone().map(String::into_bytes),
+            cgroup: wanted.cgroup.as_deref().map(cgroup_id).transpose()?,
+            euid: wanted.uid,
+            comm: wanted.comm.clone().map(String::into_bytes),
         };
         if filter == Filter::default() || self.engine == Engine::Bpf {
             return Ok(filter);
@@ -235,17 +236,17 @@ impl Choices {
     }
 
     /// What the collector is asked to do.
-    pub(crate) fn settings(&self, args: &RecordArgs) -> Settings {
+    pub(crate) fn settings(&self, wanted: &Recording) -> Settings {
         Settings {
-            window: args.window,
-            capture: args.capture,
-            allow_secrets: args.allow_secrets,
-            by_caller: args.context == ContextArg::Caller,
+            window: wanted.window,
+            capture: wanted.capture,
+            allow_secrets: wanted.allow_secrets,
+            by_caller: wanted.context == ContextArg::Caller,
             seed: self.seed,
             deny: Vec::new(),
-            callers: args.frames,
+            callers: wanted.frames,
             per_process: true,
-            memory: args.memory as usize * (1 << 20),
+            memory: wanted.memory as usize * (1 << 20),
             programs: PROGRAMS,
             clock_offset: wall_now().wrapping_sub(sampler::clock_now().cast_signed()),
             mean_interval: (self.clock != Clock::Timer).then_some(self.period),
@@ -309,8 +310,8 @@ impl Choices {
         lines
     }
 
-    pub(crate) fn header(&self, args: &RecordArgs, settings: &Settings) -> raw::Header {
-        let epoch = self.epoch(args);
+    pub(crate) fn header(&self, wanted: &Recording, settings: &Settings) -> raw::Header {
+        let epoch = self.epoch(wanted);
         raw::Header {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: epoch.started,
@@ -335,39 +336,16 @@ impl Choices {
         }
     }
 
-    pub(crate) fn epoch(&self, args: &RecordArgs) -> Epoch {
+    pub(crate) fn epoch(&self, wanted: &Recording) -> Epoch {
         let read = |path: &str| {
             std::fs::read_to_string(path).map_or_else(|_| String::new(), |s| s.trim().to_owned())
         };
-        let command = if args.all {
-            "-a".to_owned()
-        } else if !args.pid.is_empty() {
-            let pids: Vec<_> = args.pid.iter().map(|pid| format!("-p {pid}")).collect();
-            pids.join(" ")
-        } else {
-            let words: Vec<_> = args
-                .command
-                .iter()
-                .map(|word| word.to_string_lossy())
-                .collect();
-            words.join(" ")
-        };
-        let filters = [
-            args.cgroup
-                .as_ref()
-                .map(|group| format!("--cgroup {}", group.display())),
-            args.uid.map(|uid| format!("--uid {uid}")),
-            args.comm.as_ref().map(|comm| format!("--comm {comm}")),
-        ];
-        // Else it would read as a profile of all that ran.
-        let words = filters.into_iter().flatten().chain([command]);
-        let command = words.collect::<Vec<_>>().join(" ");
         let settings = serde_json::json!({
             "version": env!("CARGO_PKG_VERSION"),
             "seed": self.seed,
-            "capture": args.capture.to_string(),
-            "context": match args.context { ContextArg::None => "none", ContextArg::Caller => "caller" },
-            "stack_bytes": args.stack_bytes,
+            "capture": wanted.capture.to_string(),
+            "context": match wanted.context { ContextArg::None => "none", ContextArg::Caller => "caller" },
+            "stack_bytes": wanted.stack_bytes,
             "hotlist": { "capacity": 16, "method": "counting, eviction by weight" },
         });
         Epoch {
@@ -375,13 +353,13 @@ impl Choices {
             ended: None,
             host: read("/proc/sys/kernel/hostname"),
             kernel: read("/proc/sys/kernel/osrelease"),
-            command,
+            command: wanted.command.clone(),
             engine: self.engine_name().to_owned(),
             clock: self.clock_name().to_owned(),
             unit: self.unit().to_owned(),
             cycles_per_unit: self.cycles_per_unit,
             period: self.period,
-            window: args.window,
+            window: wanted.window,
             settings: settings.to_string(),
         }
     }
@@ -424,14 +402,14 @@ pub(crate) const LOOSE_TIMERS: &str = "before Linux 6.7 a timer may be moved to 
 
 /// Puts back what an earlier run has left raised, and raises the kernel's limits if that is
 /// allowed.
-pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Raised>> {
+pub(crate) fn limits(wanted: &Recording, choices: &Choices) -> Result<Option<Raised>> {
     let places = Places::default();
     match places.mend() {
         Ok(true) => eprintln!("vcpid: limits that an earlier run had raised were put back"),
         Ok(false) => {}
         Err(error) => eprintln!("vcpid: {error:#}"),
     }
-    if !args.allow_sysctl {
+    if !wanted.allow_sysctl {
         return Ok(None);
     }
     let per_second = match choices.clock {
@@ -442,7 +420,7 @@ pub(crate) fn limits(args: &RecordArgs, choices: &Choices) -> Result<Option<Rais
     };
     let raised = places.raise(per_second / choices.period.max(1))?;
     if let Some(raised) = &raised
-        && !args.quiet
+        && !wanted.quiet
     {
         eprintln!("vcpid: {raised}");
     }

@@ -12,9 +12,8 @@ use profiledb::rollup::Limits;
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use crate::settings::args::{
-    BounceArg, ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg, WINDOW,
-};
+use crate::settings::args::{BounceArg, ClockArg, ContextArg, EngineArg, VectorsArg, WINDOW};
+use crate::settings::recording::Recording;
 use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
 
 /// Where the configuration is unless another file is named.
@@ -258,7 +257,7 @@ impl Config {
     }
 
     /// The recording of the whole machine that the service makes.
-    pub(crate) fn recording(&self) -> RecordArgs {
+    pub(crate) fn recording(&self) -> Recording {
         let Sampling {
             engine,
             clock,
@@ -273,15 +272,11 @@ impl Config {
             allow_secrets,
             ..
         } = self.sampling;
-        RecordArgs {
-            output: PathBuf::new(),
-            all: true,
-            pid: Vec::new(),
+        Recording {
+            command: "-a".to_owned(),
             cgroup: None,
             uid: None,
             comm: None,
-            duration: None,
-            hour_mib: Some(self.database.hour_mib.0),
             engine,
             clock,
             rate: Some(rate.small()),
@@ -291,17 +286,15 @@ impl Config {
             ways: 100,
             capture: capture.0,
             vectors,
+            bounce,
             context,
             seed: None,
             stack_bytes: 2048,
             frames: frames.small(),
             memory: self.collection.memory_mib.small(),
-            flush: self.collection.flush_seconds.0 as f64,
             allow_secrets,
-            raw: None,
-            bounce,
+            is_raw: false,
             quiet: false,
-            command: Vec::new(),
         }
     }
 }

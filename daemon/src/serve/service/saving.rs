@@ -19,7 +19,7 @@ impl Service {
         let Some(sampling) = &self.sampling else {
             bail!("there is no sampling");
         };
-        let mut epoch = sampling.choices.epoch(&sampling.args);
+        let mut epoch = sampling.choices.epoch(&sampling.wanted);
         "serve".clone_into(&mut epoch.command);
         session.store.open(self.epochs.begin(&epoch)?);
         self.epoch = Some(epoch);

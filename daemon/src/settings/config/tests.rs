@@ -127,7 +127,13 @@ fn complaints() {
 #[test]
 fn recording() {
     let text = "[sampling]\nrate = 77\ncontext = \"caller\"\n[collection]\nmemory_mib = 5";
-    let args = parse(text).unwrap().recording();
-    assert!(args.all && args.context == ContextArg::Caller);
-    assert_eq!((args.rate, args.memory, args.window), (Some(77), 5, 256));
+    let wanted = parse(text).unwrap().recording();
+    assert_eq!(
+        (wanted.command.as_str(), wanted.context),
+        ("-a", ContextArg::Caller)
+    );
+    assert_eq!(
+        (wanted.rate, wanted.memory, wanted.window),
+        (Some(77), 5, 256)
+    );
 }
