@@ -94,7 +94,7 @@ counters! {
     WindowsInPart, Run, "windows_in_part", Windows,
         "began behind stalls: their values count in full, branches and calls in part";
     Instructions, Run, "instructions", Instructions, "that windows reached";
-    ValueEvents, Run, "value_events", Values, "that windows came by, known and unknown";
+    ValueEvents, Run, "value_events", Values, "that windows told";
 
     CoverageUserSamples, Coverage, "user_samples", Samples, "in user mode";
     UserSamplesWithCaller, Coverage, "user_samples_with_caller", Samples,
