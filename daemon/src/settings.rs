@@ -4,3 +4,4 @@ pub(crate) mod affordable;
 pub(crate) mod args;
 pub(crate) mod choices;
 pub(crate) mod config;
+pub(crate) mod watched;

@@ -15,6 +15,7 @@ use toml::de::DeTable;
 use crate::settings::args::{
     BounceArg, ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg, WINDOW,
 };
+use crate::settings::watched::EntriesArg;
 use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
 
 /// Where the configuration is unless another file is named.
@@ -47,6 +48,7 @@ pub(crate) struct Sampling {
     pub(crate) vectors: VectorsArg,
     pub(crate) frames: Number<0, 64>,
     pub(crate) bounce: BounceArg,
+    pub(crate) entries: EntriesArg,
     pub(crate) context: ContextArg,
     pub(crate) allow_secrets: bool,
     pub(crate) deny: Vec<Prefix>,
@@ -64,6 +66,7 @@ impl Default for Sampling {
             vectors: VectorsArg::Off,
             frames: Number(1),
             bounce: BounceArg::Off,
+            entries: EntriesArg::Off,
             context: ContextArg::None,
             allow_secrets: false,
             deny: Vec::new(),
@@ -269,6 +272,7 @@ impl Config {
             vectors,
             ref frames,
             bounce,
+            ref entries,
             context,
             allow_secrets,
             ..
@@ -300,6 +304,7 @@ impl Config {
             allow_secrets,
             raw: None,
             bounce,
+            entries: entries.clone(),
             quiet: false,
             command: Vec::new(),
         }

@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What counters say that their names do not; losses say it themselves.
-const MEANINGS: [(&str, &str); 34] = [
+const MEANINGS: [(&str, &str); 43] = [
     (
         "windows_thinned",
         "refused, so that windows behind stalls do not weigh too much; their cycles count",
@@ -77,6 +77,39 @@ const MEANINGS: [(&str, &str); 34] = [
     (
         "values_left_out",
         "depend on vector registers, in samples that were not chosen to bring these",
+    ),
+    (
+        "bursts",
+        "short times for which threads were stopped at all their calls of a function",
+    ),
+    ("bursts_empty", "of these, without a call"),
+    (
+        "bursts_full",
+        "of these, ended by so many calls: these count for the others of the time",
+    ),
+    (
+        "bursts_dense",
+        "of functions that are entered again sooner than a breakpoint takes",
+    ),
+    (
+        "trials",
+        "bursts that were to find out how long they may last; they count for nothing",
+    ),
+    (
+        "without_site",
+        "calls of which it is not known from where they came",
+    ),
+    (
+        "not_watched",
+        "functions without unwind rules, or with a way back to their entry that is no call",
+    ),
+    (
+        "without_room",
+        "samples whose threads were not watched: too many are",
+    ),
+    (
+        "mapped_anew",
+        "pairs or bursts of code that is not there any more",
     ),
     (
         "asked",
