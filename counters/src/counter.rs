@@ -34,6 +34,7 @@ groups! {
     Stacks, "stacks", "how call stacks ended";
     Vectors, "vectors", "vector registers of some samples";
     Pairs, "pairs", "pairs of breakpoints";
+    Entries, "entries", "breakpoints at entries of functions";
     Disagreements, "disagreements", "instructions of which the processor made something else";
     Stop, "stop", "why windows ended";
     Handler, "handler", "the handler of the interrupt";
@@ -198,6 +199,26 @@ counters! {
     PairsDisagreed, Pairs, "disagreed", Times,
         "the processor made something else of them: a defect of vcpid, report it";
     PairValues, Pairs, "values", Values, "results that only the processor could give";
+
+    EntriesWithoutRoom, Entries, "without_room", Samples,
+        "samples whose threads were not watched: too many are";
+    EntriesNotWatched, Entries, "not_watched", Times,
+        "functions without unwind rules, or with a way back to their entry that is no call";
+    Trials, Entries, "trials", Times,
+        "bursts that were to find out how long they may last; they count for nothing";
+    Bursts, Entries, "bursts", Times,
+        "short times for which threads were stopped at all their calls of a function";
+    BurstsFull, Entries, "bursts_full", Times,
+        "of these, ended by so many calls: these count for the others of the time";
+    BurstsDense, Entries, "bursts_dense", Times,
+        "of functions that are entered again sooner than a breakpoint takes";
+    BurstsEmpty, Entries, "bursts_empty", Times, "of these, without a call";
+    EntriesOfGoneProcesses, Entries, "process_gone", Times, "bursts of processes that are not known";
+    EntriesKeptBack, Entries, "kept_back", Times, "bursts of processes whose values are not recorded";
+    EntriesMappedAnew, Entries, "mapped_anew", Times, "bursts of code that is no longer there";
+    EnteredCalls, Entries, "calls", Calls, "calls that bursts saw";
+    EnteredWithoutSite, Entries, "without_site", Calls,
+        "calls of which it is not known from where they came";
 
     Connections, Peer, "connections", Times, "connections accepted";
     Views, Peer, "views", Times, "views sent whole";

@@ -317,7 +317,7 @@ fn reports() -> Vec<Finding> {
     let pairs = match probe::breakpoints() {
         Ok(()) => works(
             "breakpoints",
-            "what the processor makes of instructions (--bounce)",
+            "what the processor makes of instructions (--bounce), calls (--entries)",
         ),
         Err(BpfRefusal { why, mend }) => fails("breakpoints", why, mend),
     };

@@ -1,8 +1,10 @@
 //! The consumers of the events of windows, one file each, registered with one line each.
 
+mod alike;
 mod branches;
 mod calls;
 mod coverage;
+pub(crate) mod entries;
 mod returns;
 mod squares;
 mod stacks;
@@ -12,6 +14,7 @@ mod values;
 pub(crate) use self::branches::Branches;
 pub(crate) use self::calls::Calls;
 pub(crate) use self::coverage::Coverage;
+pub(crate) use self::entries::Entries;
 pub(crate) use self::stacks::Stacks;
 pub(crate) use self::values::Values;
 use crate::events::{
@@ -112,4 +115,6 @@ consumers! {
     values: Values,
     /// Call stacks.
     stacks: Stacks,
+    /// Arguments at entries.
+    entries: Entries,
 }

@@ -4,6 +4,7 @@ pub(crate) mod acceptance;
 pub(crate) mod blocks;
 pub(crate) mod bounce;
 pub(crate) mod collector;
+pub(crate) mod entries;
 pub(crate) mod handler_updates;
 pub(crate) mod merge;
 pub(crate) mod raw;

@@ -21,6 +21,7 @@ use crate::session::{Driver, Session, TICK, queue};
 use crate::settings::args::{BounceArg, ClockArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::choices::{self, Choices};
 use crate::settings::recording::Recording;
+use crate::settings::watched;
 use crate::store::output;
 use crate::store::{CANNOT_WRITE, Saved, Store};
 use crate::system::memory;
@@ -155,6 +156,12 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
         collector.bounce(bounce.context("cannot set breakpoints")?);
     } else if args.bounce != BounceArg::Off && !args.quiet {
         eprintln!("vcpid: no breakpoints: a raw recording cannot hold what they show");
+    }
+    if let Some(entries) = watched::entries(&wanted).context("cannot watch entries")? {
+        sleep = choices::PAIRED_SLEEP;
+        collector.watch_entries(entries);
+    } else if args.entries != watched::EntriesArg::Off && !args.quiet {
+        eprintln!("vcpid: no entries: a raw recording cannot hold what they show");
     }
     let store = Store::new(writer)?;
     let mut session = Session::new(&setup.cpus, collector, store, sleep);

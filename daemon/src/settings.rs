@@ -5,3 +5,4 @@ pub(crate) mod args;
 pub(crate) mod choices;
 pub(crate) mod config;
 pub(crate) mod recording;
+pub(crate) mod watched;

@@ -39,7 +39,6 @@ mod lists;
 mod log;
 #[cfg(feature = "database")]
 mod moment;
-#[cfg(feature = "database")]
 mod open;
 pub mod packed;
 #[cfg(feature = "database")]
@@ -73,7 +72,6 @@ pub use flush::{Flush, NewHotlist};
 pub use log::{Checkpoint, checkpoint, log_bytes};
 #[cfg(feature = "database")]
 pub use moment::{Level, Moment};
-#[cfg(feature = "database")]
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{
@@ -90,6 +88,10 @@ pub use writer::{ImageRowId, PcRowId, ProcessRowId, SubjectRowId, Writer};
 /// The parameter of a hotlist whose shares are of executions begins so; the parameter itself
 /// follows. It has the events at an instruction that were not the first there in their window.
 pub const OF_EXECUTIONS: &str = "x:";
+
+/// The parameter of a hotlist whose values were seen by a breakpoint at the entry of a function
+/// begins so; what they are follows. It has the calls of times that were drawn at random.
+pub const AT_ENTRY: &str = "entry.";
 
 /// The longest encoding of an x86 instruction, in bytes.
 const MAX_INSTRUCTION: usize = 15;

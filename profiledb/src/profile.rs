@@ -8,7 +8,7 @@ use hotlist::{Coins, Estimates, Sum};
 
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::view::Kinds;
-use crate::{Error, OF_EXECUTIONS, Places, StackEnd, read};
+use crate::{AT_ENTRY, Error, OF_EXECUTIONS, Places, StackEnd, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -493,7 +493,10 @@ impl Filter {
 
     /// Whether it lets lists of a parameter through.
     pub(crate) fn takes_parameter(&self, name: &str) -> bool {
-        let name = name.strip_prefix(OF_EXECUTIONS).unwrap_or(name);
+        let bare = |base| name.strip_prefix(base);
+        let name = bare(OF_EXECUTIONS)
+            .or_else(|| bare(AT_ENTRY))
+            .unwrap_or(name);
         let mut wanted = self.parameters.iter();
         self.parameters.is_empty() || wanted.any(|start| name.starts_with(start))
     }

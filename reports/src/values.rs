@@ -133,6 +133,7 @@ pub(crate) fn is_destination(parameter: &str) -> bool {
             | "reload"
             | "silent"
             | "sched"
+            | "result"
     ) && !["arg", "varg", "op", "sys"]
         .iter()
         .any(|kind| stem.starts_with(kind))

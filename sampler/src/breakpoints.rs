@@ -10,6 +10,7 @@
 //! handler may change the registers), and a debugger. The first is counted by an event of the same
 //! group, which both ends read. [`Watch`] has the second. Threads that are traced are left alone.
 
+mod entries;
 mod hit;
 mod watch;
 
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perf_event_open_sys::bindings as b;
 
+pub use self::entries::{Burst, Entered, Entry, entries, entry_cost};
 use self::hit::Hit;
 use self::watch::Watch;
 use crate::attr::REGISTERS;
@@ -172,7 +174,7 @@ impl Breakpoints {
         let hits = {
             let armed = Armed::new(self, block)?;
             // With the breakpoints set: the code is then what the thread will execute.
-            if read_code(block).is_none_or(|code| code != block.code) {
+            if !has_code(block.pid, block.entry, &block.code) {
                 return Err(Miss::OtherCode);
             }
             armed.wait(block, allowed)?
@@ -207,17 +209,9 @@ impl Breakpoints {
     /// Whether a pair of the thread can be told from what only looks like one: it is not traced,
     /// and signals are seen or not handled.
     fn may_touch(&self, block: &Block) -> Result<(), Miss> {
-        let status = fs::read_to_string(format!("/proc/{}/task/{}/status", block.pid, block.tid));
-        let status = status.map_err(|_| Miss::Gone)?;
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.map(str::trim)
-        };
-        match field("TracerPid:") {
-            Some("0") => {}
-            _ => return Err(Miss::Traced),
-        }
-        let caught = field("SigCgt:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        let status = untraced(block.pid, block.tid)?;
+        let caught = field(&status, "SigCgt:");
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask, 16).ok());
         let caught = caught.ok_or(Miss::NotWhole)?;
         if !self.watch.is_exact() && caught & !HARMLESS != 0 {
             return Err(Miss::HasHandlers);
@@ -238,12 +232,28 @@ fn leaves(number: u64) -> bool {
     all.iter().any(|of| *of as u64 == number & 0xffff_ffff)
 }
 
-/// The code that the process has at the entry.
-fn read_code(block: &Block) -> Option<Box<[u8]>> {
-    let memory = File::open(format!("/proc/{}/mem", block.pid)).ok()?;
-    let mut code = vec![0; block.code.len()];
-    memory.read_exact_at(&mut code, block.entry).ok()?;
-    Some(code.into())
+/// What the kernel says of a thread that no debugger traces.
+fn untraced(pid: Pid, tid: Tid) -> Result<String, Miss> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
+    let status = status.map_err(|_| Miss::Gone)?;
+    match field(&status, "TracerPid:") {
+        Some("0") => Ok(status),
+        _ => Err(Miss::Traced),
+    }
+}
+
+/// The rest of the line that begins so.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.map(str::trim)
+}
+
+/// Whether the process has this code there.
+fn has_code(pid: Pid, address: u64, code: &[u8]) -> bool {
+    let mut found = vec![0; code.len()];
+    File::open(format!("/proc/{pid}/mem"))
+        .and_then(|memory| memory.read_exact_at(&mut found, address))
+        .is_ok_and(|()| found == code)
 }
 
 /// Breakpoints that are set. When this is dropped they are not.

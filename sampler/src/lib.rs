@@ -71,7 +71,7 @@ mod vectors;
 mod wakers;
 
 pub use bpf::Packed;
-pub use breakpoints::{Block, Breakpoints, Miss, Pair};
+pub use breakpoints::{Block, Breakpoints, Burst, Entered, Entry, Miss, Pair, entries, entry_cost};
 pub use capture::{
     CapturedMemory, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement,
     PlanFailure, ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,

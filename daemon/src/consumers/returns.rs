@@ -22,23 +22,21 @@
 //!   leave the window three quarters of its length, it is counted how many have a next one; what
 //!   has none counts as unknown.
 //!
-//! Neighbours must not depend on each other: where one value comes again and again, and takes
-//! longer, the next stretch is as long as the first. So it is counted how often an event has the
-//! value of the one before, and how often it would by chance. Where that differs, all are unknown,
-//! and shares of time are all that is told.
+//! Later events must not depend on the first: where one value comes again and again, and takes
+//! longer, the next stretch is as long as the first. So it is counted how often a later event has
+//! the value of the first one of its window, and how often it would by chance
+//! ([`Alike`](super::alike::Alike)). Where that differs, all are unknown, and shares of time are
+//! all that is told.
 
 use counters::Loss;
 use hotlist::Hotlist;
 
+use super::alike::{Alike, share};
 use super::values::{LIST_BYTES, Moment, ValueProfile, Values};
 use crate::events::{NONE, Shared};
 
 /// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
 const LONG: u32 = 64;
-
-/// How far events next to each other may depend on each other: a share of executions is off by
-/// about this part of what lies between the shares of time and of executions.
-const MOST_ALIKE: f64 = 0.1;
 
 /// The instructions of a window, if that is long enough; else 0.
 pub(super) fn long(window: u32) -> u32 {
@@ -56,13 +54,10 @@ pub(crate) struct Returns {
     /// Events in the first quarter of a window, and those of them that had a next one.
     early: u64,
     returned: u64,
-    /// The value of the last event of the present window.
-    last_value: Option<u64>,
-    /// Events accepted that have known values, as those before have; those of them that are equal,
-    /// and how many that would be by chance.
-    pairs: u64,
-    equal: u64,
-    expected: f64,
+    /// The value of the first event of the present window, which is one of time.
+    first_value: Option<u64>,
+    /// How far those accepted depend on the first.
+    alike: Alike,
     pub(crate) list: Hotlist<u64>,
 }
 
@@ -78,45 +73,34 @@ impl Returns {
             last_window: 0,
             early: 0,
             returned: 0,
-            last_value: None,
-            pairs: 0,
-            equal: 0,
-            expected: 0.0,
+            first_value: None,
+            alike: Alike::default(),
             list,
         }
     }
 
+    /// Takes notice of the first event of a window that counts so often.
+    pub(super) fn begins(&mut self, depth: u32, long: u32, value: Option<u64>, times: u32) {
+        self.came_by(depth, long, times);
+        self.first_value = value;
+    }
+
     /// Takes notice of an event at this instruction of a window that counts so often.
-    pub(super) fn came_by(&mut self, depth: u32, long: u32, value: Option<u64>, times: u32) {
+    fn came_by(&mut self, depth: u32, long: u32, times: u32) {
         self.early += u64::from(is_early(depth, long)) * u64::from(times);
-        self.last_value = value;
     }
 
-    /// Compares an event with the one before.
-    fn compare(&mut self, before: u64, value: u64) {
-        let events = self.list.events();
-        if events == 0 {
-            return;
+    /// Compares an event with the first one of its window, as one of those in the list of firsts.
+    fn compare(&mut self, first: u64, firsts: Option<&Hotlist<u64>>, value: u64) {
+        let shares = [Some(&self.list), firsts].map(|of| of.and_then(|of| share(of, first)));
+        if let [Some(among), Some(of_firsts)] = shares {
+            self.alike.count(first == value, among, of_firsts);
         }
-        let same = self.list.tuples().find(|tuple| tuple.value == before);
-        let share = same.map_or(0.0, |tuple| tuple.estimate() / events as f64);
-        self.pairs += 1;
-        self.equal += u64::from(before == value);
-        self.expected += share.min(1.0);
     }
 
-    /// Whether an event does not depend on the one before, as far as can be told: by the
-    /// correlation of being equal, less two of its standard errors.
+    /// Whether later events do not depend on the first one of their window.
     pub(crate) fn is_independent(&self) -> bool {
-        let pairs = self.pairs as f64;
-        let other = pairs - self.expected;
-        if other < 1.0 {
-            // It is a constant.
-            return true;
-        }
-        let alike = (self.equal as f64 - self.expected) / other;
-        let error = (self.expected * other / pairs).sqrt() / other;
-        alike.abs() <= MOST_ALIKE + 2.0 * error
+        self.alike.is_independent()
     }
 
     /// Events reached, and the unknown among them: for each known event as many as there are early
@@ -167,7 +151,8 @@ impl Values {
             };
             profile.returns = new;
             let mut returns = Returns::new(Hotlist::new(&self.config));
-            returns.came_by(before, self.long, None, self.times);
+            // Of the value of that one nothing is kept.
+            returns.begins(before, self.long, None, self.times);
             shared.budget.charge(RETURNS_BYTES);
             self.returns.push(returns);
         }
@@ -176,8 +161,7 @@ impl Values {
         };
         let times = u64::from(self.times);
         returns.returned += u64::from(is_early(before, self.long)) * times;
-        let last_value = returns.last_value;
-        returns.came_by(moment.depth, self.long, value, self.times);
+        returns.came_by(moment.depth, self.long, self.times);
         let gap = moment.depth.saturating_sub(before);
         // So most windows of long intervals need not count an event twice, which would look as if
         // it came again.
@@ -191,8 +175,8 @@ impl Values {
             returns.unknown += times;
             return;
         };
-        if let Some(last_value) = last_value {
-            returns.compare(last_value, value);
+        if let Some(first) = returns.first_value {
+            returns.compare(first, profile.list.as_ref(), value);
         }
         let window = moment.window as u32;
         let opens = returns.last_window != window;
@@ -388,19 +372,37 @@ mod tests {
         }
     }
 
-    /// Values that last, and values that take turns, are found out: of them no executions are told.
+    /// Values that last are found out, and so are values that take turns of which a window sees
+    /// few: of them no executions are told.
     #[test]
     fn dependent() {
-        for lasts in [0.99, 0.7, 0.1] {
+        for (lasts, instructions) in [(0.99, 40), (0.7, 40), (0.0, 90), (0.1, 90)] {
             let mut value = 1;
             let (.., independent) = seen(|random| {
                 if !random.random_bool(lasts) {
                     value = 3 - value;
                 }
-                stretch(value, 40, if value == 2 { 400 } else { 50 })
+                stretch(value, instructions, if value == 2 { 400 } else { 50 })
             });
             assert!(!independent, "{lasts}");
         }
+    }
+
+    /// Values that take turns are told by executions where a window sees several turns: what is
+    /// told is right, though the next value always follows from the first.
+    #[test]
+    fn turns() {
+        let mut turn = 0;
+        let (time, executions, known, independent) = seen(|_| {
+            turn = (turn + 1) % 3;
+            match turn {
+                0 => stretch(2, 12, 40),
+                _ => stretch(1, 12, 5),
+            }
+        });
+        assert!((time - 80.0).abs() < 2.0, "{time} for 80");
+        assert!((executions - 33.3).abs() < 3.0, "{executions} for 33.3");
+        assert!(known > 0.97 && independent, "{known}");
     }
 
     /// Where an instruction mostly does not come back within a window, most of its executions are

@@ -228,7 +228,7 @@ impl Values {
             }
             profile.last_depth = moment.depth;
             if opens && let Some(returns) = self.returns.get_mut(profile.returns as usize) {
-                returns.came_by(moment.depth, self.long, value, self.times);
+                returns.begins(moment.depth, self.long, value, self.times);
             }
         }
         let times = self.times;

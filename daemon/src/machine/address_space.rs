@@ -464,7 +464,8 @@ impl AddressSpace<'_> {
             .then(|| ask(&mut generated_code, &mut asker))
     }
 
-    fn function(&self, pc: Pc) -> Option<(u64, u64)> {
+    /// Where the function at a PC begins and ends, by the unwind rules.
+    pub(crate) fn function(&self, pc: Pc) -> Option<(u64, u64)> {
         let mut images = self.images.borrow_mut();
         images.unwind(pc.image)?.function(pc.address)
     }

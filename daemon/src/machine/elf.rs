@@ -351,6 +351,31 @@ pub(crate) fn functions(
     Some(found)
 }
 
+impl Elf {
+    /// Where the file's symbol tables have functions of these names, in no more memory than that.
+    pub(crate) fn named(&self, names: &[String], room: u64) -> Vec<u64> {
+        let room = Room::new(room);
+        let binary = match &self.contents {
+            Contents::File { file, .. } => match file.try_clone() {
+                Ok(file) => Binary::of_file(file, &room),
+                Err(_) => return Vec::new(),
+            },
+            Contents::Bytes(bytes) => Binary::of_bytes(bytes.to_vec()),
+        };
+        let Ok(binary) = binary else {
+            return Vec::new();
+        };
+        let mut starts: Vec<u64> = names
+            .iter()
+            .flat_map(|name| symbols::named(&binary, None, name, &|of| of == name.as_str()).ranges)
+            .map(|(start, _)| start)
+            .collect();
+        starts.sort_unstable();
+        starts.dedup();
+        starts
+    }
+}
+
 pub(crate) type Parsed = (Vec<Segment>, Option<Vec<u8>>);
 
 /// Segments and build id of an ELF image.

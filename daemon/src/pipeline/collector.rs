@@ -2,6 +2,7 @@
 
 // Over 500 lines: what is kept from one record to the next is one type.
 
+mod entered;
 mod pairs;
 mod samples;
 mod stacks;
@@ -34,6 +35,7 @@ use crate::machine::stack::Walker;
 use crate::pipeline::acceptance::Acceptance;
 use crate::pipeline::blocks::Blocks;
 use crate::pipeline::bounce::Bounce;
+use crate::pipeline::entries::Entries;
 use crate::pipeline::handler_updates::HandlerUpdates;
 use crate::pipeline::merge::Merged;
 use crate::pipeline::raw;
@@ -128,6 +130,8 @@ pub(crate) struct Collector {
     expects_vectors: bool,
     /// Where blocks of some samples are to bounce.
     bounce: Option<Bounce>,
+    /// Where entries of functions are watched.
+    entries: Option<Entries>,
     callers: Vec<Option<PcId>>,
     accesses: Accesses,
     walker: Walker,
@@ -207,6 +211,7 @@ impl Collector {
             is_behind: false,
             expects_vectors: false,
             bounce: None,
+            entries: None,
             callers: Vec::new(),
             accesses: Accesses::default(),
             periods: FxHashSet::default(),

@@ -31,6 +31,7 @@ use crate::pipeline::collector::{Collector, Settings};
 use crate::session::{Driver, Session, TICK};
 use crate::settings::choices;
 use crate::settings::config::Config;
+use crate::settings::watched;
 use crate::store::output::chain;
 use crate::store::{Saved, Store};
 use crate::system::procfs;
@@ -225,6 +226,14 @@ impl Service {
                 }
                 Err(error) => tracing::warn!("no breakpoints: {error}"),
             }
+        }
+        match watched::entries(&sampling.wanted) {
+            Ok(Some(entries)) => {
+                sleep = choices::PAIRED_SLEEP;
+                collector.watch_entries(entries);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!("no entries: {error}"),
         }
         let mut session = Session::new(&sampling.setup.cpus, collector, store, sleep);
         session.ignore_samples_before(sampling.begun);

@@ -9,6 +9,8 @@ use clap_complete::{Shell, generate_to};
 use interpreter::ValueKinds;
 use serde::Deserialize;
 
+use crate::settings::watched::EntriesArg;
+
 /// Instructions of a window at most, where none are asked for.
 ///
 /// An interrupt costs 12 to 37 us, and an instruction of a window some 40 ns in the handler and 25
@@ -232,6 +234,13 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "auto|off|N", default_value = "off", default_missing_value = "auto",
           num_args = 0..=1, require_equals = true)]
     pub(crate) bounce: BounceArg,
+
+    /// Stop threads at the entries of functions, for short times: of these functions
+    /// (FUNC[,FUNC...]), or of those that are called most (auto). What they are called with, and
+    /// from where, is shown by entries: in proportion to executions.
+    #[arg(long, value_name = "auto|off|FUNC", default_value = "off",
+          default_missing_value = "auto", num_args = 0..=1, require_equals = true)]
+    pub(crate) entries: EntriesArg,
 
     /// Say nothing but errors.
     #[arg(short, long)]

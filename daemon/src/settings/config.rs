@@ -14,6 +14,7 @@ use toml::de::DeTable;
 
 use crate::settings::args::{BounceArg, ClockArg, ContextArg, EngineArg, VectorsArg, WINDOW};
 use crate::settings::recording::Recording;
+use crate::settings::watched::EntriesArg;
 use values::{AbsolutePath, Budget, Kinds, Number, Prefix};
 
 /// Where the configuration is unless another file is named.
@@ -46,6 +47,7 @@ pub(crate) struct Sampling {
     pub(crate) vectors: VectorsArg,
     pub(crate) frames: Number<0, 64>,
     pub(crate) bounce: BounceArg,
+    pub(crate) entries: EntriesArg,
     pub(crate) context: ContextArg,
     pub(crate) allow_secrets: bool,
     pub(crate) deny: Vec<Prefix>,
@@ -63,6 +65,7 @@ impl Default for Sampling {
             vectors: VectorsArg::Off,
             frames: Number(1),
             bounce: BounceArg::Off,
+            entries: EntriesArg::Off,
             context: ContextArg::None,
             allow_secrets: false,
             deny: Vec::new(),
@@ -268,6 +271,7 @@ impl Config {
             vectors,
             ref frames,
             bounce,
+            ref entries,
             context,
             allow_secrets,
             ..
@@ -294,6 +298,7 @@ impl Config {
             memory: self.collection.memory_mib.small(),
             allow_secrets,
             is_raw: false,
+            entries: entries.clone(),
             quiet: false,
         }
     }

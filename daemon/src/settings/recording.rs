@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use interpreter::ValueKinds;
 
 use crate::settings::args::{BounceArg, ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg};
+use crate::settings::watched::EntriesArg;
 
 /// How samples are to be taken, and what of them is kept. Where it goes is said elsewhere.
 #[derive(Clone, Debug)]
@@ -32,6 +33,7 @@ pub(crate) struct Recording {
     pub(crate) capture: ValueKinds,
     pub(crate) vectors: VectorsArg,
     pub(crate) bounce: BounceArg,
+    pub(crate) entries: EntriesArg,
     pub(crate) context: ContextArg,
     pub(crate) seed: Option<u64>,
     /// Bytes of a user stack that are copied.
@@ -65,6 +67,7 @@ impl From<&RecordArgs> for Recording {
             capture: args.capture,
             vectors: args.vectors,
             bounce: args.bounce,
+            entries: args.entries.clone(),
             context: args.context,
             seed: args.seed,
             stack_bytes: args.stack_bytes,

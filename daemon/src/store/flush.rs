@@ -211,6 +211,28 @@ impl Snapshot {
                 rejected += is_rejected(flush.hotlist(&of_executions))?;
             }
         }
+        for ((who, callee), profile, is_of_executions) in tables.consumers.entries.each() {
+            let (Some((process, subject)), Some(at)) = (owner(&who), pc(callee)) else {
+                continue;
+            };
+            let known = is_of_executions.then(|| Estimates::from(&profile.list));
+            let at_entry = NewHotlist {
+                process,
+                subject,
+                pc: at,
+                caller: profile.caller.and_then(pc),
+                parameter: &profile.parameter(),
+                reached: profile.reached as f64,
+                unknown: match known {
+                    Some(_) => profile.unknown as f64,
+                    None => profile.reached as f64,
+                },
+                windows: known.as_ref().map_or(0, |_| profile.windows),
+                even: None,
+                list: known.unwrap_or_default(),
+            };
+            rejected += is_rejected(flush.hotlist(&at_entry))?;
+        }
         for (who, at, directions) in tables.consumers.branches.each(&tables.shared) {
             if let (Some((process, subject)), Some(at)) = (owner(&who), pc(at)) {
                 flush.branch(process, subject, at, directions)?;

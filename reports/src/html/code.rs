@@ -12,7 +12,7 @@ use crate::render::{rounded, whole};
 use crate::report::is_supported;
 use crate::report::list::{self, Line, Listing, Profile};
 use crate::symbols::FunctionId;
-use crate::view::{Base, View};
+use crate::view::View;
 
 /// Values of a parameter at most.
 const MOST_VALUES: usize = 12;
@@ -219,7 +219,7 @@ fn values(profile: &Profile) -> Values {
         u: values.unknown,
         d: values.shares.len(),
         t: rounded(values.threshold, 1),
-        e: values.base == Base::Executions,
+        e: values.base.is_of_executions(),
         q: !values.live,
         v: shares.collect(),
     }

@@ -45,6 +45,9 @@ struct Row {
     /// Positions of the arguments that are live; `null` where that is not known.
     live: Option<Vec<u8>>,
     args: Vec<Argument>,
+    /// What the calls returned that breakpoints at the entry saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Returned>,
     #[serde(skip)]
     passed: Convention,
 }
@@ -91,6 +94,37 @@ impl Serialize for Argument {
     }
 }
 
+/// The parameter of what calls returned.
+const RESULT: &str = "result";
+
+/// Results of calls.
+#[derive(Debug)]
+struct Returned(Values);
+
+/// They in JSON.
+#[derive(Debug, Serialize)]
+struct JsonReturned {
+    base: Base,
+    reached: u64,
+    unknown: u64,
+    samples: u64,
+    values: Vec<JsonShare>,
+}
+
+impl Serialize for Returned {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Returned(values) = self;
+        let returned = JsonReturned {
+            base: values.base,
+            reached: values.reached,
+            unknown: values.unknown,
+            samples: values.samples(),
+            values: json_shares(values, values.class()),
+        };
+        returned.serialize(serializer)
+    }
+}
+
 /// Calls of a function (PC index) from a site; `None`: all sites together.
 type Calls = BTreeMap<(usize, Option<usize>), u64>;
 /// Arguments by the same key.
@@ -105,7 +139,7 @@ impl Query for Args {
                 calls: true,
                 ..NO_ROWS
             },
-            parameters: &["arg"],
+            parameters: &["arg", RESULT],
             stubs: true,
             ..Needs::ROWS
         }
@@ -128,7 +162,7 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
     let entries: BTreeSet<usize> = profile
         .hotlists
         .iter()
-        .filter(|row| row.parameter.starts_with("arg"))
+        .filter(|row| Values::names_argument(&row.parameter))
         .map(|row| row.pc)
         .chain(
             profile
@@ -161,7 +195,7 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
         for values in view.values_at(by_caller, |pc| callees.canonical(pc)) {
             // What has no caller is in the sum over all sites already.
             let counted = !by_caller || values.caller.is_some();
-            if values.is_argument() && counted {
+            if (values.is_argument() || values.parameter == RESULT) && counted {
                 arguments
                     .entry((values.pc, values.caller))
                     .or_default()
@@ -208,15 +242,18 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
 }
 
 /// Calls counted, or those whose arguments were looked at, where they are more: who comes by a
-/// jump, a function's last act, was not counted as a call.
+/// jump, a function's last act, was not counted as a call. Where windows saw none, those that
+/// breakpoints saw.
 fn calls_at(calls: &Calls, arguments: &Arguments, key: (usize, Option<usize>)) -> u64 {
     let values = arguments.get(&key).map(Vec::as_slice).unwrap_or_default();
     let of_time = values
         .iter()
-        .filter(|values| values.base != Base::Executions);
+        .filter(|values| !values.base.is_of_executions());
     let reached = of_time.map(|values| values.reached).max();
     let counted = calls.get(&key).copied();
-    counted.max(reached).unwrap_or(0)
+    let at_entry = values.iter().filter(|values| values.base == Base::Entries);
+    let entered = at_entry.map(|values| values.reached).max();
+    counted.max(reached).or(entered).unwrap_or(0)
 }
 
 fn row(
@@ -242,6 +279,9 @@ fn row(
             values: values.narrowed(argument.bits),
         }));
     }
+    let result = values
+        .iter()
+        .find(|values| values.parameter == RESULT && values.samples() > 0);
     let function = view.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.
     let pc = view
@@ -263,6 +303,7 @@ fn row(
             arguments.map(|argument| argument.index).collect()
         }),
         args,
+        result: result.cloned().map(Returned),
         passed: live.convention,
     }
 }
@@ -277,7 +318,8 @@ const MORE: &str = "\
     known or not an argument; ? not known which are arguments. Below\n\
     a function, its call sites as far as they are known: not where a window began in a stub.\n\
     Windows begin where time is spent: calls near it are likelier to be seen than others.\n\
-    Shares are of such calls, of all calls where it says by executions.";
+    Shares are of such calls, of all calls where it says by executions, and by entries: there\n\
+    breakpoints at the function's entry saw the calls (vcpid record --entries).";
 
 impl Model for Callees {
     fn page(&self, names: Names) -> Page {
@@ -347,6 +389,10 @@ impl Row {
         };
         if self.live.is_none() {
             values.push_str(" ?");
+        }
+        if let Some(Returned(result)) = &self.result {
+            let shares = shares_text(result, result.class(), 1).replace(" ...", "");
+            values += &format!(" -> {shares}{}", result.base.words());
         }
         values
     }

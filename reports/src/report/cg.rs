@@ -1,6 +1,6 @@
 //! `cg`: who calls a function from where, in percent of the time in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::Kinds;
 use serde::Serialize;
@@ -11,9 +11,12 @@ use crate::args::OneFunction;
 use crate::names::Names;
 use crate::page::Page;
 use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
-use crate::render::{percent, rounded};
+use crate::render::{counted, percent, rounded};
 use crate::symbols::FunctionId;
 use crate::view::{Heat, View};
+
+/// The first argument's parameter.
+const FIRST: &str = "arg0";
 
 /// Who calls a function from where, in percent of the time in it.
 #[derive(Debug, Clone, clap::Args)]
@@ -56,6 +59,16 @@ struct Row {
     samples: u64,
     percent: f64,
     base: &'static str,
+    /// Of the calls that breakpoints at the function's entry saw, those from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<Entries>,
+}
+
+/// Calls at an entry.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Entries {
+    calls: u64,
+    percent: f64,
 }
 
 /// Call site, where known, and the time under it.
@@ -67,9 +80,12 @@ impl Query for Cg {
             function: self.of.name(),
             kinds: Kinds {
                 cycles: true,
+                values: self.tree().is_none(),
                 stacks: self.tree().is_some(),
                 ..NO_ROWS
             },
+            // Each call has one, whether it is an argument or not.
+            parameters: &[FIRST],
             ..Needs::ROWS
         }
     }
@@ -87,6 +103,28 @@ impl Query for Cg {
     }
 }
 
+/// Calls of functions, by call site.
+type Calls = BTreeMap<FunctionId, BTreeMap<Option<usize>, f64>>;
+
+/// The calls that breakpoints saw, of functions where they are shares of executions.
+fn entries(view: &View<'_>) -> Calls {
+    let mut calls = Calls::new();
+    let mut untold = BTreeSet::new();
+    for row in &view.profile.hotlists {
+        let first = row.parameter.strip_prefix(profiledb::AT_ENTRY) == Some(FIRST);
+        let Some(function) = view.symbols.function_of(row.pc).filter(|_| first) else {
+            continue;
+        };
+        if row.unknown > 0.0 {
+            untold.insert(function);
+        }
+        let sites = calls.entry(function).or_default();
+        *sites.entry(row.caller).or_default() += row.reached;
+    }
+    calls.retain(|function, _| !untold.contains(function));
+    calls
+}
+
 /// All rows, those of the hottest functions first.
 fn rows(view: &View<'_>) -> Vec<Row> {
     let mut callers: BTreeMap<FunctionId, BTreeMap<Option<usize>, Heat>> = BTreeMap::new();
@@ -99,6 +137,15 @@ fn rows(view: &View<'_>) -> Vec<Row> {
                 samples: row.samples,
                 cycles: row.cycles,
             });
+        }
+    }
+    let entries = entries(view);
+    for (function, sites) in &entries {
+        // There may have been calls from sites under which no interrupt came.
+        if let Some(known) = callers.get_mut(function) {
+            for site in sites.keys() {
+                known.entry(*site).or_default();
+            }
         }
     }
     let mut functions: Vec<(FunctionId, Heat, Vec<Site>)> = callers
@@ -118,8 +165,14 @@ fn rows(view: &View<'_>) -> Vec<Row> {
             continue;
         };
         sites.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
+        let entered = entries.get(&id);
+        let all: f64 = entered.map_or(0.0, |of| of.values().sum());
         for (site, heat) in sites {
-            if !view.is_enough(heat.samples) {
+            let calls = entered.and_then(|of| of.get(&site)).copied();
+            let calls = entered.map(|_| calls.unwrap_or_default());
+            // Events are counted in whole numbers, far below 2^53.
+            let whole = calls.unwrap_or_default().round() as u64;
+            if !view.is_enough(heat.samples.max(whole)) {
                 continue;
             }
             rows.push(Row {
@@ -130,6 +183,10 @@ fn rows(view: &View<'_>) -> Vec<Row> {
                 samples: heat.samples,
                 percent: rounded(percent(heat.cycles, total.cycles), 1),
                 base: "time",
+                entries: calls.map(|calls| Entries {
+                    calls: whole,
+                    percent: rounded(percent(calls, all), 1),
+                }),
             });
         }
     }
@@ -147,10 +204,16 @@ impl Model for Callers {
                 _ => "unknown callers".to_owned(),
             };
             let function = names.shown(&row.function);
+            let entries = match row.entries {
+                Some(Entries { calls, percent }) => {
+                    format!(" {percent:.1}% of executions [{}]", counted(calls, "call"))
+                }
+                None => String::new(),
+            };
             page.item(
                 0,
                 format!(
-                    "{function} {:.1}% from {from}  [{}]",
+                    "{function} {:.1}% from {from}  [{}]{entries}",
                     row.percent, row.samples
                 ),
             );

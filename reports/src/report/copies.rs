@@ -200,7 +200,7 @@ pub(super) fn rows(view: &View<'_>) -> Vec<Row> {
     }
     // Who comes by a jump was not counted as a call.
     for (place, profiles) in &sizes {
-        let of_time = profiles.iter().filter(|of| of.base != Base::Executions);
+        let of_time = profiles.iter().filter(|of| !of.base.is_of_executions());
         if let Some(reached) = of_time.map(|of| of.reached).max() {
             let sum = calls.entry(*place).or_default();
             *sum = reached.max(*sum);

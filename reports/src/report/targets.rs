@@ -19,7 +19,7 @@ use crate::names::Names;
 use crate::page::Page;
 use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::view::{Base, View};
+use crate::view::View;
 
 /// Targets of indirect calls and jumps.
 #[derive(Debug, Clone, clap::Args)]
@@ -133,7 +133,7 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
     }
     for values in view.values(false) {
         let told = calls.contains_key(&values.pc);
-        if values.parameter != "target" || values.base == Base::Executions || told {
+        if values.parameter != "target" || values.base.is_of_executions() || told {
             continue;
         }
         let kind = kind(view, values.pc).unwrap_or("unknown");

@@ -40,6 +40,8 @@ pub(crate) enum Base {
     Windows,
     /// Of executions of the instruction.
     Executions,
+    /// Of calls of the function, by breakpoints at its entry: of executions as well.
+    Entries,
 }
 
 impl Base {
@@ -47,8 +49,14 @@ impl Base {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Executions => " by executions",
+            Self::Entries => " by entries",
             Self::Time | Self::Windows => "",
         }
+    }
+
+    /// Whether shares are of what is executed, and not of windows.
+    pub(crate) fn is_of_executions(self) -> bool {
+        matches!(self, Self::Executions | Self::Entries)
     }
 }
 
@@ -91,12 +99,17 @@ pub(crate) struct Values {
 impl Values {
     pub(super) fn new(row: &Merged<'_>) -> Values {
         let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
+        let at_entry = row.parameter.strip_prefix(profiledb::AT_ENTRY);
         let samples = row.reached.saturating_sub(row.unknown);
         let mut values = Values {
             pc: row.pc,
             caller: row.caller,
-            parameter: of_executions.unwrap_or(row.parameter).to_owned(),
+            parameter: of_executions
+                .or(at_entry)
+                .unwrap_or(row.parameter)
+                .to_owned(),
             base: match of_executions {
+                _ if at_entry.is_some() => Base::Entries,
                 Some(_) => Base::Executions,
                 // A few windows with two events change nothing.
                 None if samples > row.windows.saturating_add(row.windows / 10) => Base::Windows,
@@ -148,6 +161,8 @@ impl Values {
     pub(crate) fn is_claimed(&self) -> bool {
         match self.base {
             Base::Executions => self.mostly_known() && self.independent,
+            // The collector has looked at whether calls depend on where bursts began.
+            Base::Entries => self.mostly_known(),
             Base::Time | Base::Windows => true,
         }
     }
@@ -168,6 +183,12 @@ impl Values {
     /// Whether this is what a register held at a call that may pass an argument in it.
     pub(crate) fn is_argument(&self) -> bool {
         self.parameter.starts_with("arg")
+    }
+
+    /// Whether the parameter of a row is what a register held at a call.
+    pub(crate) fn names_argument(parameter: &str) -> bool {
+        let at_entry = parameter.strip_prefix(profiledb::AT_ENTRY);
+        at_entry.unwrap_or(parameter).starts_with("arg")
     }
 
     /// Whether this is what that register held.

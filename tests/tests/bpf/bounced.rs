@@ -96,7 +96,7 @@ pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
 }
 
 /// A child that does not outlive the test.
-struct Kept(Child);
+pub(crate) struct Kept(pub(crate) Child);
 
 impl Drop for Kept {
     fn drop(&mut self) {

@@ -18,6 +18,7 @@ mod checks;
 mod clocks;
 mod code;
 mod compile;
+mod entered;
 mod mapped;
 mod meanwhile;
 mod moving;
@@ -134,6 +135,16 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         "collectors that are killed leave no breakpoints",
         Clock::CpuClock,
         bounced::kills,
+    ),
+    (
+        "calls by breakpoints at entries are shares of executions",
+        Clock::CpuClock,
+        entered::shares,
+    ),
+    (
+        "collectors that are killed leave no breakpoints at entries",
+        Clock::CpuClock,
+        entered::kills,
     ),
     (
         "both clocks see the same, and what is true",

@@ -118,6 +118,7 @@ pub(crate) fn options() -> TestResult {
     ensure(output.status.code() == Some(5), || text(&output))?;
     for (impossible, why) in [
         (&["--bounce=often"][..], "auto, off, or a number"),
+        (&["--entries=one,,two"], "auto, off, or names"),
         (
             &["--clock", "timer", "--engine", "ring"][..],
             "needs the engine bpf",

@@ -93,6 +93,10 @@ impl Tables {
                 let all = (&from.values, profile);
                 to.values.copy(all, &mut copy.shared, |pc| pcs.of(pc));
             }
+            let all = &from.entries;
+            to.entries
+                .copy(all, &mut copy.shared, takes, |pc| pcs.of(pc));
+            owners.extend(to.entries.owners());
         }
         if wanted.branches {
             let all = (&from.branches, &self.shared);

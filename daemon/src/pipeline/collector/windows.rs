@@ -6,6 +6,7 @@ use profiledb::{Level, Moment, StackEnd};
 use sampler::{Mode, Outcome, RawSample, TaskIdentity, UserRegisters};
 
 use super::Collector;
+use super::entered;
 use super::pairs;
 use super::vectors::tells_vectors;
 use super::{stacks, start};
@@ -181,6 +182,14 @@ impl Collector {
             let number = self.totals.samples;
             self.tables
                 .add_moment((owner, kernel), located.pc, moment, (number, time));
+        }
+        if let Some(entries) = &mut self.entries
+            && !kernel
+        {
+            match secret {
+                true => entries.leave(sample.pid),
+                false => entered::meet(entries, &space, sample, process_id, &located),
+            }
         }
         if secret {
             return self.stop(StopReason::NotDumpable);

@@ -9,7 +9,7 @@ use crate::export::table::{Strings, int};
 use crate::render::rounded;
 use crate::symbols::FunctionId;
 use crate::values::Class;
-use crate::view::{Base, Values, View};
+use crate::view::{Values, View};
 
 /// Fewer known values say little: of few, every value seems invariant.
 const LEAST_VALUES: u64 = 10;
@@ -106,7 +106,7 @@ fn frequent(callees: &Callees, values: &Values) -> Option<Frequent> {
     let live = callees.live(values.pc);
     let argument = live.of_parameter(&values.parameter)?;
     let is_told = values.is_argument()
-        && values.base != Base::Executions
+        && !values.base.is_of_executions()
         && values.samples() >= LEAST_VALUES
         && values.mostly_known()
         && live.known;

@@ -125,7 +125,7 @@ pub(super) fn add(
     // Shares of executions come first: those of time hang on what makes code wait as well, and
     // are compared where there are no others.
     let mut news: Vec<&Values> = profiles[1].values().flatten().collect();
-    news.sort_by_key(|values| values.base != Base::Executions);
+    news.sort_by_key(|values| !values.base.is_of_executions());
     for values in news {
         let Some((key, address)) = moved.place(1, after, values.pc) else {
             continue;
@@ -134,7 +134,7 @@ pub(super) fn add(
         let Some(Some(old)) = places.remove(&place) else {
             continue;
         };
-        if values.base != Base::Executions && told.contains(&(values.pc, &values.parameter)) {
+        if !values.base.is_of_executions() && told.contains(&(values.pc, &values.parameter)) {
             continue;
         }
         let least = old.values.windows.min(values.windows);

@@ -128,7 +128,7 @@ impl<'v, 'p> Search<'v, 'p> {
     fn values(&mut self) -> Vec<Found> {
         let view = self.view;
         let of_arguments = view.profile.hotlists.iter();
-        let of_arguments = of_arguments.filter(|row| row.parameter.starts_with("arg"));
+        let of_arguments = of_arguments.filter(|row| Values::names_argument(&row.parameter));
         let entries: BTreeSet<usize> = of_arguments.map(|row| row.pc).collect();
         let callees = Callees::new(view, &entries);
         let mut found: Vec<Found> = Vec::new();

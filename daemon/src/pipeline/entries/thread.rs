@@ -1,0 +1,104 @@
+//! The thread that watches entries.
+
+use std::io;
+use std::sync::mpsc::SyncSender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+use sampler::{Burst, Miss, Tid, entries, entry_cost};
+
+use super::width::Width;
+use super::{Seen, Target, Targets, lock};
+use crate::machine::place::Pc;
+
+/// Between two bursts, on average: whatever they show, or the times that count would depend on the
+/// program. A burst has 64 hits at most.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long the debug registers are left to others that want them.
+const YIELDED: Duration = Duration::from_secs(1);
+/// What a hit is taken to cost where that cannot be found out, in nanoseconds.
+const USUAL_COST: u64 = 2_000;
+/// Functions whose widths are remembered.
+const MOST_WIDTHS: usize = 1 << 12;
+
+/// Starts it. It ends when nobody looks any more.
+pub(super) fn start(targets: Targets, seen: SyncSender<Seen>) -> io::Result<()> {
+    thread::Builder::new()
+        .name("entries".to_owned())
+        .spawn(move || run(&targets, &seen))
+        .map(drop)
+}
+
+fn run(targets: &Targets, seen: &SyncSender<Seen>) {
+    let cost = entry_cost().unwrap_or(USUAL_COST);
+    tracing::debug!(cost, "nanoseconds of a hit at an entry");
+    let mut widths: FxHashMap<Pc, Width> = FxHashMap::default();
+    // Where a call returned to that was seen last, by thread and entry.
+    let mut sites: FxHashMap<(Tid, u64), u64> = FxHashMap::default();
+    let mut next = Instant::now();
+    loop {
+        // At random: a program that keeps time is to be met at all of its moments. From one
+        // beginning to the next: how long a burst takes hangs on what it sees.
+        next = Instant::now().max(next + PAUSE.mul_f64(0.5 + rand::random::<f64>()));
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        let target = {
+            let all = lock(targets);
+            if all.is_empty() {
+                None
+            } else {
+                all.get(rand::random_range(0..all.len())).cloned()
+            }
+        };
+        let Some(target) = target else {
+            if is_over(targets) {
+                return;
+            }
+            continue;
+        };
+        if widths.len() >= MOST_WIDTHS {
+            widths.clear();
+        }
+        if sites.len() >= MOST_WIDTHS {
+            sites.clear();
+        }
+        let width = widths.entry(target.pc).or_default();
+        let mut target = target;
+        let place = (target.entry.tid, target.entry.address);
+        // Every other burst looks at results as well, of calls from one site.
+        let site = sites.get(&place).copied();
+        target.entry.returns_to = site.filter(|_| rand::random());
+        let burst = entries(&target.entry, width.lasts());
+        if let Ok(burst) = &burst
+            && !burst.calls.is_empty()
+            && let Some(to) = burst.calls[rand::random_range(0..burst.calls.len())].return_address
+        {
+            sites.insert(place, to);
+        }
+        let misses = burst.as_ref().err().copied();
+        let judged = burst.map(|burst: Burst| {
+            let kept = width.judge(&burst, cost);
+            (burst, kept)
+        });
+        match misses {
+            Some(Miss::NoRegister) => thread::sleep(YIELDED),
+            Some(Miss::Gone | Miss::OtherCode | Miss::Refused) => {
+                let is_it = |of: &Target| (of.entry.tid, of.entry.address) == place;
+                lock(targets).retain(|of| !is_it(of));
+            }
+            _ => {}
+        }
+        let seen_of = Seen {
+            target,
+            burst: judged,
+        };
+        if seen.send(seen_of).is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether the collector is gone.
+fn is_over(targets: &Targets) -> bool {
+    std::sync::Arc::strong_count(targets) == 1
+}

@@ -1,0 +1,342 @@
+//! Entries of a function: all calls that one thread makes of it, for a short time.
+//!
+//! A breakpoint that is hit once finds the next call after a moment, and a long gap between calls
+//! holds more moments than a short one. So here it stays for a while: each call of that time is
+//! seen, and which time it is does not depend on the calls. What a hit takes of the thread is no
+//! time of the program: the reader takes it off ([`entry_cost`]).
+
+use std::hint::black_box;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use perf_event_open_sys::bindings as b;
+
+use super::{breakpoint, has_code, miss, untraced};
+use crate::decode::{self, Abi, Fields};
+use crate::sys::{self, Ring};
+use crate::{Miss, Pid, Registers, Tid};
+
+/// The selector of 64-bit code of programs.
+const USER_CODE: u64 = 0x33;
+
+/// Pages of the ring: room for the records of all hits of both breakpoints, 224 bytes each.
+const PAGES: u32 = 8;
+
+/// The entry of a function, in a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// Address of the function's first instruction.
+    pub address: u64,
+    /// The code there, as the process is to have it.
+    pub code: Box<[u8]>,
+    /// Where a call returns to whose results are wanted.
+    pub returns_to: Option<u64>,
+}
+
+/// A call: what the thread had in its registers when it came to the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// When.
+    pub time: u64,
+    /// All of them.
+    pub registers: Registers,
+    /// The word at the top of the stack, if it could be read.
+    pub return_address: Option<u64>,
+    /// How often the thread had stopped since the burst began.
+    pub stops: u64,
+    /// rax where it came back to [`Entry::returns_to`], if it was seen to.
+    pub result: Option<u64>,
+}
+
+/// All calls of a while.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Burst {
+    /// When it began.
+    pub begin: u64,
+    /// The calls, in order.
+    pub calls: Vec<Entered>,
+    /// It ended with the last of so many calls.
+    pub is_full: bool,
+}
+
+impl Burst {
+    /// Calls of a burst, at most: it ends with the last of them.
+    pub const MOST: usize = 64;
+
+    /// The burst of what breakpoints met in the order of time: of the entry, and of where a call
+    /// returns to.
+    fn new(begin: u64, entry: &Entry, hits: Vec<Entered>) -> Self {
+        let is_call = |hit: &Entered| hit.registers.ip == entry.address;
+        let is_full = hits.iter().filter(|hit| is_call(hit)).count() >= Self::MOST;
+        let hits = hits.into_iter().filter(|hit| hit.time >= begin);
+        let mut calls: Vec<Entered> = Vec::new();
+        // Calls that have not returned.
+        let mut open: Vec<usize> = Vec::new();
+        for (stops, hit) in (0..).zip(hits) {
+            let sp = hit.registers.sp();
+            let below = |call: &usize| calls.get(*call).is_some_and(|of| of.registers.sp() < sp);
+            if is_call(&hit) {
+                // What lies no higher has returned, wherever to.
+                while open.last().is_some_and(|call| {
+                    below(call) || calls.get(*call).is_some_and(|of| of.registers.sp() == sp)
+                }) {
+                    open.pop();
+                }
+                open.push(calls.len());
+                calls.push(Entered { stops, ..hit });
+                continue;
+            }
+            let mut last = None;
+            while let Some(call) = open.last().copied().filter(below) {
+                last = Some(call);
+                open.pop();
+            }
+            // Behind the return the return address is no more on the stack.
+            let call = last.and_then(|call| calls.get_mut(call)).filter(|call| {
+                call.registers.sp().wrapping_add(8) == sp
+                    && call.return_address == Some(hit.registers.ip)
+            });
+            if let Some(call) = call {
+                call.result = Some(hit.registers.gpr[0]);
+            }
+        }
+        Self {
+            begin,
+            calls,
+            is_full,
+        }
+    }
+}
+
+/// Stops the thread at each entry of a function, for so long or until there were
+/// [`Burst::MOST`]. It may last a little longer than it was to.
+///
+/// # Errors
+/// Why it is not known what the thread called.
+pub fn entries(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
+    untraced(entry.pid, entry.tid)?;
+    let burst = watch(entry, lasts)?;
+    untraced(entry.pid, entry.tid)?;
+    Ok(burst)
+}
+
+fn watch(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
+    let task = i32::try_from(entry.tid.0).map_err(|_| Miss::Gone)?;
+    // More than are hit: the last one wakes the reader up.
+    let refused = |error: std::io::Error| miss(&error);
+    let open = |address, wakes| {
+        let mut attr = breakpoint(address, 8, wakes);
+        attr.read_format = 0;
+        attr.sample_type &= !u64::from(b::PERF_SAMPLE_READ);
+        sys::open_in(attr, task, None).map_err(refused)
+    };
+    let event = open(entry.address, Burst::MOST as u32)?;
+    let mut ring = Ring::map(event.as_fd(), PAGES).map_err(refused)?;
+    let exit = entry.returns_to.map(|to| open(to, 0)).transpose()?;
+    if let Some(exit) = &exit {
+        sys::set_output(exit.as_fd(), event.as_fd()).map_err(refused)?;
+        sys::refresh(exit.as_fd(), Burst::MOST as u32 + 1).map_err(refused)?;
+    }
+    sys::refresh(event.as_fd(), Burst::MOST as u32).map_err(refused)?;
+    let begin = sys::clock_now();
+    let end = Instant::now() + lasts;
+    // With the breakpoint set: the code is then what the thread will execute.
+    if !has_code(entry.pid, entry.address, &entry.code) {
+        return Err(Miss::OtherCode);
+    }
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        // Whole milliseconds, at least one.
+        let wait = u16::try_from(left.as_millis()).unwrap_or(u16::MAX).max(1);
+        let mut watched = [PollFd::new(event.as_fd(), PollFlags::POLLIN)];
+        // An interruption is looked at again.
+        let _ = poll(&mut watched, PollTimeout::from(wait));
+        let came = watched[0].revents().unwrap_or(PollFlags::empty());
+        if came.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
+            return Err(Miss::Gone);
+        }
+        if came.intersects(PollFlags::POLLIN) || end <= Instant::now() {
+            break;
+        }
+    }
+    // Closing it does the same, once the kernel comes to it.
+    sys::disable(event.as_fd()).map_err(refused)?;
+    if let Some(exit) = &exit {
+        sys::disable(exit.as_fd()).map_err(refused)?;
+    }
+    let mut hits = Some(Vec::new());
+    let mut scratch = Vec::new();
+    let uncut = ring.drain(|first, second| {
+        decode::split(first, second, &mut scratch, |bytes| {
+            match (decode(bytes, entry), &mut hits) {
+                (Some(hit), Some(hits)) => hits.push(hit),
+                _ => hits = None,
+            }
+        })
+    });
+    match hits {
+        Some(hits) if uncut == 0 => Ok(Burst::new(begin, entry, hits)),
+        _ => Err(Miss::NotWhole),
+    }
+}
+
+/// Decodes a record; `None` for anything but a hit of these breakpoints in 64-bit code.
+fn decode(bytes: &[u8], entry: &Entry) -> Option<Entered> {
+    let mut fields = Fields(bytes);
+    if fields.u32().ok()? != b::PERF_RECORD_SAMPLE {
+        return None;
+    }
+    let _flags = fields.u16().ok()?;
+    if usize::from(fields.u16().ok()?) != bytes.len() {
+        return None;
+    }
+    let (_, tid) = fields.ids().ok()?;
+    let time = fields.u64().ok()?;
+    let _cpu_and_reserved = fields.u64().ok()?;
+    let (abi, registers) = fields.registers().ok()?;
+    let is_it = abi == Abi::Long
+        && registers.cs == USER_CODE
+        && (registers.ip == entry.address || Some(registers.ip) == entry.returns_to)
+        && tid == entry.tid;
+    let stack = fields.stack().ok()?;
+    is_it.then(|| Entered {
+        time,
+        registers,
+        return_address: stack.as_ref().try_into().ok().map(u64::from_ne_bytes),
+        stops: 0,
+        result: None,
+    })
+}
+
+/// What a thread calls again and again whose calls cost nothing else.
+#[inline(never)]
+fn turn(number: u64) -> u64 {
+    black_box(number).wrapping_add(1)
+}
+
+/// What a hit takes of the thread, in nanoseconds: the middle one of those of a thread of this
+/// process that does nothing else.
+///
+/// # Errors
+/// Why a thread does not stop.
+pub fn entry_cost() -> Result<u64, Miss> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let ends = AtomicBool::new(false);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let burst = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The other end waits for it.
+            let _ = sender.send(nix::unistd::gettid().as_raw().cast_unsigned());
+            let mut number = 0;
+            while !ends.load(Ordering::Relaxed) {
+                number = turn(number);
+            }
+            number
+        });
+        let burst = receiver.recv().map_err(|_| Miss::Gone).and_then(|tid| {
+            let entry = Entry {
+                pid: Pid(std::process::id()),
+                tid: Tid(tid),
+                address: turn as fn(u64) -> u64 as usize as u64,
+                code: Box::default(),
+                returns_to: None,
+            };
+            watch(&entry, Duration::from_millis(500))
+        });
+        ends.store(true, Ordering::Relaxed);
+        burst
+    })?;
+    let calls = burst.calls.windows(2);
+    let mut gaps: Vec<u64> = calls
+        .map(|pair| pair[1].time.saturating_sub(pair[0].time))
+        .collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied().ok_or(Miss::NoEntry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record as the kernel writes it.
+    fn record(tid: u32, ip: u64, copied: u64) -> Vec<u8> {
+        let mut words: Vec<u64> = vec![0, 7 | u64::from(tid) << 32, 1234, 1, 2];
+        // ip is the ninth of the kernel's registers, cs the eleventh.
+        words.extend((0..20).map(|number| match number {
+            8 => ip,
+            10 => USER_CODE,
+            other => 100 + other,
+        }));
+        words.extend([8, 0x4321, copied]);
+        let size = 8 * words.len() as u64;
+        words[0] = u64::from(b::PERF_RECORD_SAMPLE) | size << 48;
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// A hit is read with its return address; another thread's, or one elsewhere, is refused.
+    #[test]
+    fn hits() {
+        let entry = Entry {
+            pid: Pid(7),
+            tid: Tid(8),
+            address: 0x1000,
+            code: Box::default(),
+            returns_to: None,
+        };
+        let call = decode(&record(8, 0x1000, 8), &entry).expect("a hit");
+        assert_eq!((call.time, call.return_address), (1234, Some(0x4321)));
+        assert_eq!(call.registers.gpr[7], 105, "rdi");
+        let unread = decode(&record(8, 0x1000, 0), &entry).expect("a hit");
+        assert_eq!(unread.return_address, None);
+        assert_eq!(decode(&record(9, 0x1000, 8), &entry), None);
+        assert_eq!(decode(&record(8, 0x1001, 8), &entry), None);
+        assert_eq!(decode(&record(8, 0x1000, 8)[..100], &entry), None);
+    }
+
+    /// A return is that of the call whose return address it took from the stack, also where calls
+    /// lie within each other; what returns elsewhere, or later, has no result.
+    #[test]
+    fn results() {
+        let entry = Entry {
+            pid: Pid(7),
+            tid: Tid(8),
+            address: 0x1000,
+            code: Box::default(),
+            returns_to: Some(0x2000),
+        };
+        let hit = |time, ip, sp, to, rax| {
+            let mut registers = Registers {
+                ip,
+                ..Registers::default()
+            };
+            (registers.gpr[0], registers.gpr[4]) = (rax, sp);
+            Entered {
+                time,
+                registers,
+                return_address: Some(to),
+                stops: 0,
+                result: None,
+            }
+        };
+        let hits = vec![
+            hit(9, 0x1000, 0x708, 0x2000, 0),
+            hit(11, 0x2000, 0x710, 0, 1),
+            hit(12, 0x1000, 0x700, 0x2000, 0),
+            hit(13, 0x1000, 0x600, 0x3000, 0),
+            hit(14, 0x1000, 0x600, 0x2000, 0),
+            hit(15, 0x2000, 0x608, 0, 5),
+            hit(16, 0x2000, 0x708, 0, 6),
+            hit(17, 0x1000, 0x700, 0x2000, 0),
+        ];
+        let burst = Burst::new(10, &entry, hits);
+        let seen: Vec<_> = burst.calls.iter().map(|of| (of.stops, of.result)).collect();
+        assert_eq!(seen, [(1, Some(6)), (2, None), (3, Some(5)), (6, None)]);
+        assert!(!burst.is_full);
+    }
+}
