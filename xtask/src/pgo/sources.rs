@@ -30,10 +30,21 @@ pub(super) fn fetch(folder: &Path, package: &str) -> Result<PathBuf> {
     }
     std::fs::create_dir_all(&part).context("a folder to unpack in")?;
     let mut tar = Command::new("tar");
-    tar.arg("-xf").arg(archive).arg("-C").arg(&part);
-    run(tar.arg("--strip-components=1"))?;
-    std::fs::rename(&part, &source).with_context(|| format!("making {}", source.display()))?;
+    run(tar.arg("-xf").arg(archive).arg("-C").arg(&part))?;
+    let whole = top(&part)?;
+    std::fs::rename(&whole, &source).with_context(|| format!("making {}", source.display()))?;
     Ok(source)
+}
+
+/// Where the files of an archive are: mostly in one folder, of some name.
+fn top(unpacked: &Path) -> Result<PathBuf> {
+    let names = std::fs::read_dir(unpacked).context("reading what was unpacked")?;
+    let names = names.collect::<Result<Vec<_>, _>>();
+    let names = names.context("reading what was unpacked")?;
+    Ok(match names.as_slice() {
+        [one] if one.path().is_dir() => one.path(),
+        _ => unpacked.to_owned(),
+    })
 }
 
 /// The options by which apt knows sources where the machine's own lists name packages alone. They
