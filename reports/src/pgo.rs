@@ -11,7 +11,7 @@ use clap::Subcommand;
 
 use self::steps::{BOLT, CLANG, PERF2BOLT, PROFGEN, Step, vcpi, vcpid, version};
 use crate::args::Common;
-use crate::export::profgen::FLAGS;
+use crate::export::profgen::{FLAGS, RUST_FLAGS};
 use crate::failure::Failure;
 use crate::say;
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
@@ -370,7 +370,7 @@ fn of_rust(profile: Option<&Path>, wanted: Wanted) -> OsString {
     if !flags.is_empty() {
         flags.push(" ");
     }
-    flags.push("-Cdebuginfo=1 -Zdebug-info-for-profiling");
+    flags.push(RUST_FLAGS);
     if let Some(profile) = profile {
         flags.push(" -Zprofile-sample-use=");
         flags.push(profile);

@@ -320,7 +320,8 @@ pub(crate) fn cycles(cycles: f64) -> String {
 /// `part` of `whole` in percent; 0 of nothing.
 pub(crate) fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
-        100.0 * part / whole
+        // The sum of no numbers is a negative zero, which would be written as one.
+        100.0 * part / whole + 0.0
     } else {
         0.0
     }
@@ -351,6 +352,16 @@ pub(crate) fn whole(number: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing of something is 0 %, not -0 %.
+    #[test]
+    fn percent_of_nothing() {
+        let none: f64 = [0.0; 0].iter().sum();
+        assert_eq!(
+            format!("{:.0} {}", percent(none, 5.0), percent(none, 0.0)),
+            "0 0"
+        );
+    }
 
     /// Columns are as wide as their widest cell and lines end without blanks.
     #[test]

@@ -1,5 +1,5 @@
 //! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | yield |
-//! coverage | soak | storage | kernels | ci | deb | check-layers | check-docs | setup`.
+//! coverage | soak | storage | pgo-demo | kernels | ci | deb | check-layers | check-docs | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -15,6 +15,7 @@ mod harness;
 mod hunt;
 mod kernels;
 mod layers;
+mod pgo;
 mod process;
 mod rooms;
 mod setup;
@@ -47,6 +48,8 @@ enum Command {
     Bench(bench::Options),
     /// Set up, build, and print what recordings of real programs bring and take.
     Yield(yields::Options),
+    /// Set up, build, and measure what profiles are worth to real programs.
+    PgoDemo(pgo::Options),
     /// Runs a command and writes its processor time to a file.
     #[command(name = "__timed", hide = true)]
     Timed {
@@ -140,6 +143,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Test => return test::run(),
         Command::Bench(options) => bench::run(&options)?,
         Command::Yield(options) => yields::run(&options)?,
+        Command::PgoDemo(options) => pgo::run(&options)?,
         Command::Timed { file, command } => return yields::timed(&file, &command),
         Command::Coverage(options) => coverage::run(&options)?,
         Command::Soak { minutes, rate } => soak::run(minutes, rate)?,

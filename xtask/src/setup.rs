@@ -29,6 +29,8 @@ enum Evidence {
     Program(&'static str),
     /// A header that the C compiler finds.
     Header(&'static str),
+    /// A file.
+    File(&'static str),
 }
 
 /// A tool and the Debian package that holds it.
@@ -90,6 +92,12 @@ const TOOLS: &[Tool] = &[
     tool("lua5.4", Evidence::Program("lua5.4"), Need::Yield),
     tool("tcc", Evidence::Program("tcc"), Need::Yield),
     tool("povray", Evidence::Program("povray"), Need::Yield),
+    tool("tcl", Evidence::Program("tclsh"), Need::Yield),
+    tool(
+        "libclang-rt-22-dev",
+        Evidence::File("/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.profile-x86_64.a"),
+        Need::Yield,
+    ),
     tool(
         "qemu-system-x86",
         Evidence::Program("qemu-system-x86_64"),
@@ -163,6 +171,7 @@ fn missing(need: Need, is_there: impl Fn(Evidence) -> bool) -> Vec<&'static str>
 fn is_there(evidence: Evidence) -> bool {
     match evidence {
         Evidence::Program(name) => on_path(name),
+        Evidence::File(path) => Path::new(path).is_file(),
         Evidence::Header(name) => {
             let folders = [
                 "/usr/include",

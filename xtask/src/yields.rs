@@ -23,6 +23,7 @@ pub(crate) use self::measure::timed;
 use self::programs::Load;
 pub(crate) use self::programs::{LOADS, Size};
 use self::table::Row;
+pub(crate) use self::table::{geometric, median};
 use crate::process::progress;
 use crate::setup::{self, Need};
 use crate::test::build;

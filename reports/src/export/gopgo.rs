@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args as _};
 
 use super::pprof::values::Arguments;
 use super::pprof::{packed, profile};
-use super::program::{LEAST, Options, options};
+use super::program::{LEAST, Options, more, options};
 use super::stacks::Stacks;
 use super::{Export, STACKS};
 use crate::failure::Failure;
@@ -58,6 +58,13 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
         lines.len(),
         counted(stacks.functions.len() as u64, "function"),
     ));
+    view.notes.extend(more(samples));
+    if called == 0 {
+        view.notes.push(format!(
+            "{name}: without callers the compiler learns nothing of calls: record it with \
+             `vcpid record --frames 16`"
+        ));
+    }
     let output = matches.get_one::<std::path::PathBuf>("output");
     let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
     view.notes.push(format!("next: go build -pgo={file}"));

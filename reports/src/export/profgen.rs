@@ -32,6 +32,8 @@ pub(super) const UNIT: f64 = 1000.0;
 const LEAST: f64 = 0.3;
 /// Flags without which a profile cannot be matched with source code.
 pub(crate) const FLAGS: &str = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
+/// Those of rustc.
+pub(crate) const RUST_FLAGS: &str = "-Cdebuginfo=1 -Zdebug-info-for-profiling";
 
 /// A count as it is written; `None`: too small.
 pub(super) fn count(count: f64) -> Option<u64> {
@@ -86,21 +88,33 @@ pub(super) fn text(program: &Program) -> String {
 fn commands(program: &Program, output: Option<&PathBuf>) -> Vec<String> {
     let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
     let binary = program.path.display();
+    let is_rust = program.is_rust();
+    let flags = if is_rust { RUST_FLAGS } else { FLAGS };
     let mut said = Vec::new();
     if !program.has_section(&[".debug_info", ".zdebug_info"]) {
         said.push(format!(
             "{binary} has no debug information, which the next command needs: build it with \
-             {FLAGS}, and record that"
+             {flags}, and record that"
         ));
     }
     said.push(format!(
         "next: llvm-profgen --unsymbolized-profile={file} --binary={binary} --use-offset=0 \
          --format=text --output={file}.prof"
     ));
-    let build = format!("clang -O2 {FLAGS} -fprofile-sample-use={file}.prof");
-    said.push(format!("then build with: {build}"));
+    let build = |hot: &str| match is_rust {
+        true => {
+            let hot = hot.replace("-mllvm ", "-Cllvm-args=");
+            format!(
+                "RUSTC_BOOTSTRAP=1 RUSTFLAGS='{flags} -Zprofile-sample-use={file}.prof{hot}' \
+                 cargo build --release"
+            )
+        }
+        false => format!("clang -O2 {flags} -fprofile-sample-use={file}.prof{hot}"),
+    };
+    said.push(format!("then build with: {}", build("")));
     said.push(format!(
-        "and again with: {build} -mllvm -profile-summary-cutoff-hot=999000; keep the faster one"
+        "and again with: {}; keep the faster one",
+        build(" -mllvm -profile-summary-cutoff-hot=999000")
     ));
     said
 }

@@ -96,6 +96,23 @@ pub(super) fn write_program(
     Ok(text.into_bytes())
 }
 
+/// How many more samples would help, in a sentence; `None`: more bring nothing.
+pub(super) fn more(samples: u64) -> Option<String> {
+    /// Samples that suffice, and those from which more bring nothing.
+    const ENOUGH: u64 = 10_000;
+    const ALL: u64 = 40_000;
+    if samples < ENOUGH {
+        let more = counted(ENOUGH - samples, "sample");
+        return Some(format!(
+            "{more} more would make better counts ({ENOUGH} are good)"
+        ));
+    }
+    (samples < ALL).then(|| {
+        let more = counted(ALL - samples, "sample");
+        format!("{more} more would still make counts a little better")
+    })
+}
+
 impl Program {
     /// The program that `--image` names.
     ///
@@ -157,9 +174,6 @@ impl Program {
     pub(crate) fn coverage(&self) -> Vec<String> {
         /// Directions below which a function's counts are hardly better than its samples.
         const FEW: f64 = 20.0;
-        /// Samples that suffice, and those from which more bring nothing.
-        const ENOUGH: f64 = 10_000.0;
-        const ALL: f64 = 40_000.0;
         let directions: f64 = self.functions.iter().map(|one| one.directions).sum();
         let inside: f64 = self.functions.iter().map(|one| one.samples).sum();
         let thin = self.functions.iter().filter(|one| one.directions < FEW);
@@ -192,18 +206,19 @@ impl Program {
                 counted(whole(nameless), "sample")
             ));
         }
-        if self.samples < ENOUGH {
-            said.push(format!(
-                "{} more would make better counts ({ENOUGH} are good)",
-                counted(whole(ENOUGH - self.samples), "sample")
-            ));
-        } else if self.samples < ALL {
-            said.push(format!(
-                "{} more would still make counts a little better",
-                counted(whole(ALL - self.samples), "sample")
-            ));
-        }
+        said.extend(more(whole(self.samples)));
         said
+    }
+
+    /// Whether it was written in Rust, as far as its symbols tell.
+    pub(crate) fn is_rust(&self) -> bool {
+        use object::{Object as _, ObjectSymbol as _};
+        let parsed = || {
+            let file = self.binary.parsed()?;
+            let mut names = file.symbols().filter_map(|symbol| symbol.name_bytes().ok());
+            Some(names.any(|name| name.ends_with(b"rust_eh_personality")))
+        };
+        fenced(parsed).flatten().unwrap_or(false)
     }
 
     /// What the first loadable segment's address is taken off for, if tools count from there: of

@@ -102,6 +102,7 @@ fn said() {
         "3000 samples in 2 functions",
         "of 100 % of the branches that ran",
         "10 % of the samples are in functions with fewer than 20 directions",
+        "build with: clang -O2 -g1 ",
         "7000 samples more",
         "build it with -g1 -fdebug-info-for-profiling -funique-internal-linkage-names",
         "llvm-profgen --unsymbolized-profile=out --binary=prog --use-offset=0",
@@ -139,7 +140,7 @@ fn builds() {
     let mut other = BUILD_ID;
     other[7] ^= 0xff;
     std::fs::write(program.path("prog"), elf(&other)).expect("writes");
-    for kind in ["profgen", "bolt"] {
+    for kind in ["profgen", "bolt", "gopgo"] {
         let output = program.run(&["export", kind, "--image", "./prog", "-o", "out"]);
         assert_eq!(output.status.code(), Some(1));
         let said = errors(&output);

@@ -7,6 +7,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod counts;
+mod languages;
+mod stale;
 mod steps;
 #[path = "../common/trial.rs"]
 mod trial;
@@ -49,7 +51,7 @@ const ERROR: f64 = 5.0;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 9] = [
         (
             "counts by flow are nearer to the truth than samples are",
             right_counts,
@@ -68,6 +70,18 @@ fn main() -> ExitCode {
             "hints begin with the divisor that nearly always is 7",
             steps::hints,
         ),
+        (
+            "clang++ takes the profile by mangled names, and calls virtual functions directly",
+            languages::cpp,
+        ),
+        (
+            "rustc takes the profile by mangled names, and calls through traits directly",
+            languages::rust,
+        ),
+        (
+            "profiles of an older build fit where the code did not change",
+            stale::older,
+        ),
     ];
     libtest_mimic::run(&arguments, trials(tests)).exit_code()
 }
@@ -79,6 +93,23 @@ struct Recorded {
 }
 
 impl Recorded {
+    /// A folder with nothing in it.
+    fn empty() -> Result<Recorded, Failed> {
+        Ok(Recorded {
+            folder: tempfile::tempdir()?,
+            programs: Programs::find().map_err(|error| format!("{error:#}"))?,
+        })
+    }
+
+    /// Records the program `opt`, which does so many rounds.
+    fn record(&self, rounds: &str) -> Result<(), Failed> {
+        let words = [
+            "record", "-o", "opt.db", "--rate", "2000", "--", "./opt", rounds,
+        ];
+        self.run(&self.programs.vcpid, &words)?;
+        Ok(())
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -106,9 +137,32 @@ impl Recorded {
         Ok(output)
     }
 
+    /// Runs a program of the project, which must succeed.
+    fn vcpi(&self, args: &[&str]) -> Result<Output, Failed> {
+        self.run(&self.programs.vcpi, args)
+    }
+
+    /// Has llvm-profgen read an export of the program `opt`.
+    fn symbolize(&self, raw: &str, profile: &str) -> Result<String, Failed> {
+        let words = [
+            &format!("--unsymbolized-profile={raw}"),
+            "--binary=opt",
+            "--use-offset=0",
+            "--format=text",
+            &format!("--output={profile}"),
+        ];
+        self.run(tool("llvm-profgen"), &words)?;
+        Ok(std::fs::read_to_string(self.path(profile))?)
+    }
+
     /// Compiles the fixture, with more flags, to a program of this name.
     fn compile(&self, more: &[&str], name: &str) -> Result<Output, Failed> {
         let source = root().join("tests/fixtures/optimised.c");
+        self.compile_file(&source, more, name)
+    }
+
+    /// Compiles a file in the same way.
+    fn compile_file(&self, source: &Path, more: &[&str], name: &str) -> Result<Output, Failed> {
         let linker = format!(
             "--ld-path={}",
             found(&tool("ld.lld")).unwrap_or_default().display()
@@ -142,18 +196,9 @@ fn recorded() -> Result<Option<&'static Recorded>, Failed> {
 }
 
 fn record() -> Result<Recorded, Failed> {
-    let recorded = Recorded {
-        folder: tempfile::tempdir()?,
-        programs: Programs::find().map_err(|error| format!("{error:#}"))?,
-    };
+    let recorded = Recorded::empty()?;
     recorded.compile(&[], "opt")?;
-    let output = recorded
-        .command(&recorded.programs.vcpid)
-        .args([
-            "record", "-o", "opt.db", "--rate", "2000", "--", "./opt", ROUNDS,
-        ])
-        .output()?;
-    ensure(output.status.success(), || text(&output))?;
+    recorded.record(ROUNDS)?;
     Ok(recorded)
 }
 
@@ -243,15 +288,7 @@ fn sample_use() -> TestResult {
     };
     let output = recorded.export("profgen", "./opt", "use.raw")?;
     ensure(output.status.success(), || text(&output))?;
-    let words = [
-        "--unsymbolized-profile=use.raw",
-        "--binary=opt",
-        "--use-offset=0",
-        "--format=text",
-        "--output=use.prof",
-    ];
-    recorded.run(tool("llvm-profgen"), &words)?;
-    let profile = std::fs::read_to_string(recorded.path("use.prof"))?;
+    let profile = recorded.symbolize("use.raw", "use.prof")?;
     for name in ["run", "scan", "sink"] {
         let named = |line: &str| line.starts_with("_ZL") && line.contains(name);
         ensure(profile.lines().any(named), || {

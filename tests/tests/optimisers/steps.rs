@@ -4,7 +4,7 @@ use std::process::Output;
 
 use libtest_mimic::Failed;
 use serde_json::Value;
-use vcpi_tests::programs::{Programs, root};
+use vcpi_tests::programs::root;
 
 use crate::common::{ensure, text};
 use crate::trial::{TestResult, done};
@@ -12,14 +12,6 @@ use crate::{FEW_ROUNDS, Recorded, found, recorded, skipped};
 
 /// Rounds of `fixtures/special.c`: some seconds.
 const ROUNDS: &str = "15000";
-
-fn vcpi(of: &Recorded, args: &[&str]) -> Result<Output, Failed> {
-    let output = of.command(&of.programs.vcpi).args(args).output()?;
-    ensure(output.status.success(), || {
-        format!("{args:?}: {}", text(&output))
-    })?;
-    Ok(output)
-}
 
 fn json(output: &Output) -> Result<Value, Failed> {
     Ok(serde_json::from_slice(&output.stdout)?)
@@ -41,13 +33,13 @@ pub(crate) fn pgo() -> TestResult {
     let words = [
         "pgo", "build", "-i", "opt.db", "--image", "./opt", "--", "sh", "-c", &build,
     ];
-    let said = text(&vcpi(recorded, &words)?);
+    let said = text(&recorded.vcpi(&words)?);
     for command in ["export profgen", "llvm-profgen-", "-fprofile-sample-use="] {
         let printed = |line: &str| line.starts_with("vcpi: $ ") && line.contains(command);
         ensure(said.lines().any(printed), || said.clone())?;
     }
     let words = ["pgo", "bolt", "-i", "opt.db", "./opt", "-o", "stepped"];
-    vcpi(recorded, &words)?;
+    recorded.vcpi(&words)?;
     for name in ["steps", "stepped"] {
         ensure(recorded.result(name)? == recorded.result("opt")?, || {
             format!("{name} prints something else")
@@ -56,7 +48,7 @@ pub(crate) fn pgo() -> TestResult {
     let words = [
         "pgo", "compare", "--rounds", "5", "--format", "json", "./opt", "./steps", "--", FEW_ROUNDS,
     ];
-    let trial = json(&vcpi(recorded, &words)?)?;
+    let trial = json(&recorded.vcpi(&words)?)?;
     ensure(trial["same_output"] == true && trial["rounds"] == 5, || {
         trial.to_string()
     })?;
@@ -66,10 +58,7 @@ pub(crate) fn pgo() -> TestResult {
 /// The value that decides where the time goes comes first, with a saving that is predicted, and by
 /// the name that the source has for it. What is as constant where no time goes is not listed.
 pub(crate) fn hints() -> TestResult {
-    let of = Recorded {
-        folder: tempfile::tempdir()?,
-        programs: Programs::find().map_err(|error| format!("{error:#}"))?,
-    };
+    let of = Recorded::empty()?;
     let source = root()
         .join("tests/fixtures/special.c")
         .display()
@@ -84,10 +73,7 @@ pub(crate) fn hints() -> TestResult {
         "record", "-o", "hints.db", "--rate", "2000", "--", "./plain", ROUNDS,
     ];
     of.run(&of.programs.vcpid, &words)?;
-    let hints = json(&vcpi(
-        &of,
-        &["hints", "-i", "hints.db", "--format", "json"],
-    )?)?;
+    let hints = json(&of.vcpi(&["hints", "-i", "hints.db", "--format", "json"])?)?;
     let first = &hints[0];
     let kinds = ["divisor", "modulus"];
     let is_right = kinds.iter().any(|kind| first["kind"] == *kind)
@@ -111,7 +97,7 @@ pub(crate) fn hints() -> TestResult {
         "--format",
         "json",
     ];
-    let trial = json(&vcpi(&of, &words)?)?;
+    let trial = json(&of.vcpi(&words)?)?;
     ensure(trial["same_output"] == true && trial["rounds"] == 5, || {
         trial.to_string()
     })?;

@@ -155,7 +155,7 @@ pub(super) fn of(rows: &[Row]) -> String {
     text
 }
 
-pub(super) fn median(of: &[f64]) -> f64 {
+pub(crate) fn median(of: &[f64]) -> f64 {
     let mut sorted = of.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.as_slice() {
@@ -175,7 +175,7 @@ fn least(of: &[f64]) -> f64 {
 }
 
 /// The geometric mean; of what is not positive there is none.
-pub(super) fn geometric(of: &[f64]) -> f64 {
+pub(crate) fn geometric(of: &[f64]) -> f64 {
     let logs: f64 = of.iter().map(|x| x.ln()).sum();
     (logs / of.len().max(1) as f64).exp()
 }

@@ -1,0 +1,92 @@
+//! Programs in C++ and Rust, whose functions have mangled names: from a recording to a build.
+
+use libtest_mimic::Failed;
+use vcpi_tests::programs::root;
+
+use crate::common::{ensure, text};
+use crate::trial::{TestResult, done};
+use crate::{FLAGS, Recorded, missing, skipped, tool};
+
+/// Rounds of the fixtures: some seconds.
+const ROUNDS: &str = "1000000";
+
+fn fixture(name: &str) -> String {
+    let path = root().join("tests/fixtures").join(name);
+    path.display().to_string()
+}
+
+/// Records the program `opt`, exports, has llvm-profgen read that, and builds `better`, of which
+/// the compiler must say that it calls directly what is mostly called.
+fn better(
+    of: &Recorded,
+    build: impl Fn(&[&str], &str) -> Result<String, Failed>,
+    profile: &[&str],
+    commands: &str,
+) -> TestResult {
+    build(&[], "opt")?;
+    of.record(ROUNDS)?;
+    let output = of.export("profgen", "./opt", "opt.raw")?;
+    let said = text(&output);
+    ensure(output.status.success() && said.contains(commands), || {
+        said.clone()
+    })?;
+    let names = of.symbolize("opt.raw", "opt.prof")?;
+    let mangled = |line: &str| line.starts_with("_Z") || line.starts_with("_R");
+    let is_there = |line: &str| mangled(line) && line.contains("total");
+    ensure(names.lines().any(is_there), || {
+        format!("no `total` in {names}")
+    })?;
+    let said = build(profile, "better")?;
+    let promoted = |line: &str| line.contains("romote indirect call") && line.contains("area");
+    ensure(said.lines().any(promoted), || {
+        format!("nothing is promoted: {said}")
+    })?;
+    ensure(of.result("better")? == of.result("opt")?, || {
+        "the program that was compiled with the profile prints something else".to_owned()
+    })?;
+    done()
+}
+
+/// Virtual functions have mangled names, templates have long ones: the compiler finds both.
+pub(crate) fn cpp() -> TestResult {
+    if missing().is_some() {
+        return skipped();
+    }
+    let of = Recorded::empty()?;
+    let source = fixture("optimised.cpp");
+    let build = |more: &[&str], name: &str| {
+        let words = [FLAGS, &["-o", name, &source], more].concat();
+        Ok(text(&of.run(tool("clang++"), &words)?))
+    };
+    let profile = ["-fprofile-sample-use=opt.prof", "-Rpass=pgo-icall-prom"];
+    better(&of, build, &profile, "clang -O2 ")
+}
+
+/// Stable compilers have the flags for samples, and take them when they are told that they may.
+/// The export names those flags for a program that was written in Rust.
+pub(crate) fn rust() -> TestResult {
+    if missing().is_some() {
+        return skipped();
+    }
+    let of = Recorded::empty()?;
+    let source = fixture("optimised.rs");
+    let build = |more: &[&str], name: &str| {
+        let words = [
+            "--edition=2024",
+            "-Copt-level=3",
+            "-Cdebuginfo=1",
+            "-Zdebug-info-for-profiling",
+            "-Ccodegen-units=1",
+            "-o",
+            name,
+            &source,
+        ];
+        let mut command = of.command("rustc");
+        command.env("RUSTC_BOOTSTRAP", "1").args(words).args(more);
+        let output = command.output()?;
+        ensure(output.status.success(), || text(&output))?;
+        Ok(text(&output))
+    };
+    let profile = ["-Zprofile-sample-use=opt.prof", "-Cremark=pgo-icall-prom"];
+    better(&of, build, &profile, "RUSTFLAGS='-Cdebuginfo=1 ")
+}
