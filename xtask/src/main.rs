@@ -1,5 +1,5 @@
 //! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | yield |
-//! coverage | soak | storage | kernels | ci | deb | check-layers | check-docs | setup`.
+//! coverage | soak | storage | kernels | povray | ci | deb | check-layers | check-docs | setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -15,6 +15,7 @@ mod harness;
 mod hunt;
 mod kernels;
 mod layers;
+mod povray;
 mod process;
 mod rooms;
 mod setup;
@@ -92,6 +93,8 @@ enum Command {
         /// Kernels, as /boot/vmlinuz is one; without any, Debian's newest for this release.
         images: Vec<std::path::PathBuf>,
     },
+    /// Set up, build POV-Ray of Debian's source, record it, and print its reports.
+    Povray(povray::Options),
     /// Run random instructions on the interpreter and on the processor, and compare.
     FuzzIsa {
         /// How many.
@@ -150,6 +153,7 @@ fn run(command: Command) -> Result<ExitCode> {
             hour_mib,
         } => storage::roll(&folder, tell, hour_mib)?,
         Command::Kernels { images } => kernels::run(&images)?,
+        Command::Povray(options) => povray::run(&options)?,
         Command::FuzzIsa {
             cases,
             seed,
