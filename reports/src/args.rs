@@ -234,6 +234,23 @@ mod tests {
         }
     }
 
+    /// Each report has an example, and nothing else has one.
+    #[test]
+    fn each_report_has_an_example() {
+        let reports = Report::augment_subcommands(clap::Command::new("reports"));
+        let reports: Vec<&str> = reports
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        let mut named: Vec<&str> = examples::ALL.iter().map(|(name, _)| *name).collect();
+        named.sort_by_key(|name| reports.iter().position(|report| report == name));
+        assert_eq!(named, reports);
+        for (name, example) in examples::ALL {
+            assert!(example.contains(&format!("  vcpi {name}")), "{name}");
+            assert!(example.lines().all(|line| line.len() <= 100), "{name}");
+        }
+    }
+
     /// A relative time with its leading minus is taken as a value, not as an option.
     #[test]
     fn relative_time_is_a_value() {

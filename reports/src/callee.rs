@@ -1,9 +1,10 @@
-//! The integer arguments that count at a callee, from the best that is known of it.
+//! The arguments that count at a callee, from the best that is known of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::convention::{Convention, PLATFORM, register_of};
 use crate::liveness::{Argument, all, live_arguments};
+use crate::variables::{Declaration, Parameter, Passed};
 use crate::view::View;
 
 /// What is known of the functions that are called.
@@ -15,6 +16,8 @@ pub(crate) struct Callees {
     live: BTreeMap<usize, Option<Vec<Argument>>>,
     /// Calling conventions, likewise.
     conventions: BTreeMap<usize, Convention>,
+    /// What is declared beyond doubt, likewise.
+    declared: BTreeMap<usize, Declaration>,
 }
 
 /// The integer arguments that count at a callee.
@@ -81,11 +84,25 @@ impl Callees {
             .collect();
         let others = with_others(view, &canonical, &targets);
         let (live, conventions) = live(view, &targets, &others);
-        Callees {
+        let mut callees = Callees {
             canonical,
             live,
             conventions,
-        }
+            declared: BTreeMap::new(),
+        };
+        callees.declared = declarations(view, &targets, &callees);
+        callees
+    }
+
+    /// What is declared of a callee beyond doubt.
+    pub(crate) fn declared(&self, callee: usize) -> Option<&Declaration> {
+        self.declared.get(&self.canonical(callee))
+    }
+
+    /// What is declared of the argument that is passed there.
+    pub(crate) fn passed(&self, callee: usize, passed: Passed) -> Option<Parameter> {
+        let mut parameters = self.declared(callee)?.parameters.iter();
+        parameters.find(|one| one.passed == passed).cloned()
     }
 
     /// The PC that stands for this one.
@@ -105,6 +122,42 @@ impl Callees {
             convention,
         }
     }
+}
+
+/// What is declared beyond doubt: functions with the platform's convention whose code reads no
+/// other integer arguments than those declared.
+fn declarations(
+    view: &View<'_>,
+    targets: &BTreeMap<usize, Place>,
+    callees: &Callees,
+) -> BTreeMap<usize, Declaration> {
+    let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for (image, address) in targets.values() {
+        by_image.entry(*image).or_default().insert(*address);
+    }
+    let mut declared: BTreeMap<Place, Declaration> = BTreeMap::new();
+    for (image, entries) in by_image {
+        let of = view.symbols.parameters(image, &entries).into_iter();
+        declared.extend(of.map(|(address, of)| ((image, address), of)));
+    }
+    let of_target = |(callee, place): (&usize, &Place)| {
+        let declaration = declared.get(place).filter(|declared| declared.is_sure)?;
+        let live = callees.live(*callee);
+        let is_declared = |index: u8| {
+            let mut all = declaration.parameters.iter();
+            all.any(|parameter| parameter.passed == Passed::Integer(index))
+        };
+        let function = view.symbols.function_of(*callee);
+        let function = function.and_then(|id| view.symbols.function(id));
+        // What has no name may be a clone.
+        let agrees = function.is_some_and(|function| function.named)
+            && live.known
+            && live.convention == Convention::Platform
+            && live.arguments.iter().all(|live| is_declared(live.index))
+            && !is_clone(&view.symbols.name_of(*callee));
+        agrees.then(|| (*callee, declaration.clone()))
+    };
+    targets.iter().filter_map(of_target).collect()
 }
 
 /// What is to be said where it is not known which arguments of `functions` functions are live.

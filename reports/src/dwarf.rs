@@ -98,7 +98,7 @@ fn has_result<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>, place: Place) ->
         if let Some(result) = entry.attr_value(gimli::DW_AT_type) {
             return match kind(unit, result) {
                 Some(Kind::Integer(_)) => place == Place::Integer,
-                Some(Kind::Vector) => place == Place::Vector,
+                Some(Kind::Vector(_)) => place == Place::Vector,
                 Some(Kind::Elsewhere) => false,
                 None => true,
             };
@@ -265,7 +265,8 @@ fn convention_of_unit(
     }
 }
 
-fn is_c(root: &Entry<'_>) -> bool {
+/// Whether a unit is of C or C++.
+pub(crate) fn is_c(root: &Entry<'_>) -> bool {
     let language = match root.attr_value(gimli::DW_AT_language) {
         Some(AttributeValue::Language(language)) => language,
         _ => return false,
@@ -291,8 +292,8 @@ fn is_c(root: &Entry<'_>) -> bool {
 pub(crate) enum Kind {
     /// In an integer register, so many bits.
     Integer(u32),
-    /// In a vector register.
-    Vector,
+    /// In a vector register, so many bits.
+    Vector(u32),
     /// In memory, or on the floating-point stack.
     Elsewhere,
 }
@@ -323,7 +324,7 @@ fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argumen
                 });
                 next += 1;
             }
-            Kind::Integer(_) | Kind::Vector | Kind::Elsewhere => {}
+            Kind::Integer(_) | Kind::Vector(_) | Kind::Elsewhere => {}
         }
     }
     Some(arguments)
@@ -380,8 +381,10 @@ pub(crate) fn kind<'a>(
                     return None;
                 };
                 return match encoding {
-                    gimli::DW_ATE_float if matches!(size?, 2 | 4 | 8) => Some(Kind::Vector),
-                    gimli::DW_ATE_float => Some(Kind::Elsewhere),
+                    gimli::DW_ATE_float => Some(match size? {
+                        bytes @ (2 | 4 | 8) => Kind::Vector(u32::try_from(bytes * 8).ok()?),
+                        _ => Kind::Elsewhere,
+                    }),
                     gimli::DW_ATE_boolean
                     | gimli::DW_ATE_signed
                     | gimli::DW_ATE_signed_char

@@ -1,4 +1,5 @@
-//! A worked example for each report, for its help and its manual page.
+//! A worked example for each report, for its help and its manual page. What they print is what
+//! these commands printed, with columns cut and rows left out.
 
 /// The reports' names, and an example for each.
 pub(crate) const ALL: &[(&str, &str)] = &[
@@ -10,6 +11,13 @@ pub(crate) const ALL: &[(&str, &str)] = &[
     ("branches", BRANCHES),
     ("targets", TARGETS),
     ("copies", COPIES),
+    ("loads", LOADS),
+    ("redundant", REDUNDANT),
+    ("syscalls", SYSCALLS),
+    ("locks", LOCKS),
+    ("prio", PRIO),
+    ("irq", IRQ),
+    ("hints", HINTS),
     ("diff", DIFF),
     ("status", STATUS),
 ];
@@ -40,59 +48,178 @@ Example: which values does a function see?
 
 const ARGS: &str = "\
 Example: which arguments do calls have that are nearly always the same?
-  vcpi args polyeval
+  vcpid record --context caller -- sqlite3 test.db < query.sql
+  vcpi args sqlite3VdbeOneByteSerialTypeLen
 
-  polyeval: (100.0% 0x4) (12.1% 0x7ffe9d10)
-      from numchanges (0x1194): (100.0% 0x4) (14.0% 0x7ffe9d10)
+  sqlite3VdbeOneByteSerialTypeLen: (58.3% 0x0)  [1456 calls]
+      1456 from sqlite3VdbeExec (0xf194a): (58.6% 0x0)
 
-  The first argument is 4 at every call: a version of polyeval for 4 would do.";
+  More than half of the calls that windows came by ask for the length of type 0.";
 
 const CG: &str = "\
 Example: who spends the time in a function?
-  vcpi cg polyeval
+  vcpi cg __memcmp_evex_movbe
 
-  polyeval 61.0% from numchanges (0x1194)  [852]
-  polyeval 39.0% from regula_falsa (0x12a0)  [545]
+  __memcmp_evex_movbe 86.8% from libsqlite3.so.0.8.6+0xfc9b0 (0xfca3d)  [127]
+  __memcmp_evex_movbe 11.7% from libsqlite3.so.0.8.6+0xa1b70 (0xa1b8c)  [18]
+  __memcmp_evex_movbe 1.5% from libsqlite3.so.0.8.6+0x34480 (0x344bf)  [3]
 
-  Of the time in polyeval 61 % is under the call at 0x1194 in numchanges. `vcpi cg --up` shows
-  whole paths, where call stacks were recorded.";
+  Of the time in memcmp 86.8 % is under one call. `vcpi cg --up` shows whole paths, where call
+  stacks were recorded.";
 
 const BLKS: &str = "\
 Example: which computations have the same result each time?
-  vcpi blks --invariant 99
+  vcpi blks --invariant 99 -n 1
 
-  Each run of instructions is shown with the value of each result. What comes out the same in 99 %
-  of the windows may be computed once, outside the loop.";
+  sqlite3VdbeMemShallowCopy 0xfb62d..0xfb634  (libsqlite3.so.0.8.6)  62.7M cycles,
+      constants would save up to 62.7M
+  cycles   s#  address  instruction                     value profile
+   2.84M  220  0xfb62d  movzx eax, word ptr [rdi+0x14]  eax: (100.0% 0x4)
+   45.7M  223  0xfb631  and ah, -0x71                   ah: (100.0% 0x0)
+   14.2M  223  0xfb634  or eax, edx                     eax: (100.0% 0x4004)
+
+  What comes out the same in 99 % of the windows may be computed once, or not at all.";
 
 const BRANCHES: &str = "\
 Example: which branches go the same way each time?
-  vcpi branches --function parse_header
+  vcpi branches --function sqlite3GetVarint -n 2
+
+  taken%     between  taken  not taken  unknown  address  branch in
+     1.6     0.9-2.6     41       2562       17  0xe8d5e  sqlite3GetVarint+0xe
+   100.0  99.5-100.0   2441          0        0  0xe8d88  sqlite3GetVarint+0x38
 
   A `taken%` near 0 or 100 says that the branch can be predicted; 50 that it may cost much.";
 
 const TARGETS: &str = "\
 Example: which indirect calls have one target nearly always?
-  vcpi targets --image libxml2.so.2
+  vcpi targets --function even_target
 
-  A call that has one target in 99 % of the windows can test for it and call it directly.";
+  percent    between  count  target         address
+  call at 0x19a1 in even_target+0x11 (shares), 6621 known, 0 unknown
+     95.3  93.6-96.5   6307  target_common   0x14f0
+      4.7    3.5-6.4    314  target_rare     0x1500
+
+  A call that has one target in 95 % of the windows can test for it and call it directly.";
 
 const COPIES: &str = "\
 Example: how much does memcpy copy at a time, and for whom?
-  vcpi copies -n 20
+  vcpi copies -n 2
+
+  time%  cycles  calls  function                        sizes
+  13.37   1.12G   9481  __memcpy_avx512_unaligned_erms  (72.4% 16) (21.2% 100) (6.4% 2000)
+  13.37   1.12G   9481    from take (0x1394)            (72.6% 16) (21.1% 100) (6.3% 2000)
 
   Where a call site copies the same few bytes each time, plain moves would do.";
 
+const LOADS: &str = "\
+Example: which loads walk memory in steps, and which at random?
+  vcpid record --capture stride -- ./loads
+  vcpi loads -n 3
+
+  time%  cycles  loads  line%  page%  load in                  pattern    strides
+   7.33    188M   2708   99.9   98.9  scattered+0x2d (0x133d)  scattered  (varies)
+   3.35   86.1M   1821  100.0  100.0  by_page+0x10 (0x12f0)    stride     (99.5% +4160) ...
+   2.86   73.6M   1626  100.0    6.7  backwards+0x18 (0x12c8)  stride     (100.0% -256)
+
+  A prefetch pays where `line%` is high and the processor cannot foresee the address.";
+
+const REDUNDANT: &str = "\
+Example: which stores change nothing, and which loads bring the same again?
+  vcpid record --capture redundant -- ./loads
+  vcpi redundant -n 2
+
+  time%  cycles  redundant%     between  seen  kind   in
+   1.75   44.7M       100.0  92.4-100.0   694  store  store_same+0x1b (0x136b)
+   0.47   11.9M       100.0  94.6-100.0  1034  load   one_address+0x10 (0x1240)
+
+  The load can be kept in a register, unless another thread stores there.";
+
+const SYSCALLS: &str = "\
+Example: what does a program ask the kernel for, and where?
+  vcpid record --capture syscall -- ./loads
+  vcpi syscalls
+
+  seen  call         from                 in                 arguments
+   414  lseek        seeks+0x18 (0x1428)  call+0xc (0x140c)  (100.0% 0x3e8), (100.0% 0x4d)
+   374  getpriority  asks+0x12 (0x1452)   call+0xc (0x140c)  (100.0% 0x0), (100.0% 0x0)
+
+  The answer to a question that is always the same can be kept.";
+
+const LOCKS: &str = "\
+Example: where do threads meet at locks?
+  vcpid record --capture ea,syscall -- ./program
+  vcpi locks -n 2
+
+  time%  cycles  seen  kind  in                                 addresses
+   1.65   10.3M    66  lock  pthread_mutex_lock+0x48 (0x8c3b8)  (100.0% 0x56378d37f080)
+   0.17   1.09M        kernel  futex_hash
+
+  All threads lock one mutex, and the kernel has work with those that wait.";
+
+const PRIO: &str = "\
+Example: how much time has each priority?
+  vcpid record --capture sched -- nice -n 7 ./loads
+  vcpi prio
+
+  time%  cycles  class       priority
+  99.88   2.58G  other       nice 7
+   0.07   1.84M  other       nice 0
+   0.02    635k  interrupts
+   0.03    724k  unknown
+
+  Real-time threads have rows of their own. Interrupts come to whoever runs, and are apart.";
+
+const IRQ: &str = "\
+Example: which functions run in interrupts, or with interrupts off?
+  vcpid record --capture sched -a -d 10
+  vcpi irq
+
+  time%  cycles  level    interrupts  function
+   0.02    635k  softirq  on          run_timer_softirq
+
+  What takes long here delays everything else on its processor.";
+
+const HINTS: &str = "\
+Example: which values are a special case in the source worth?
+  vcpi hints -n 1
+
+  17.32% predicted (15.49 to 19.09)  modulus: base in digits
+      arg1 = 7 in 96.1% (94.1 to 97.4) of 689 known values, at 0x1244 in ./plain
+      special.c:15  sum += number % base;
+      88.53% of all cycles are under it; it decides 18.03% (512 samples): 0 instructions constant,
+      1 division by a number
+          __builtin_expect(base == 7, 1) ? x % 7 : x % base
+
+  Apply the patch, build, and measure before you keep it:
+  vcpi hints --verify './plain 8000' './patched 8000'";
+
 const DIFF: &str = "\
 Example: what did a change do?
-  vcpid record -o before.db -- ./solve input
-  vcpid record -o after.db -- ./solve.new input
-  vcpi diff before.db after.db
+  vcpid record -o old.db -- ./old/shop
+  vcpid record -o new.db -- ./new/shop
+  vcpi diff old.db new.db
+
+  before%  after%  change      samples     p  function
+    61.82   66.58   +4.76  4064 > 3361  1e-7  evaluate
+    13.37   10.52   -2.85    898 > 530  3e-6  __memcpy_avx512_unaligned_erms
+     2.65    1.71   -0.94     167 > 86  8e-4  clear
 
   Functions stand here if their share of the time changed by more than chance explains, and below
   them the values that changed.";
 
 const STATUS: &str = "\
 Example: how much was seen, and what was lost?
-  vcpi status -i vcpi.db
+  vcpi status
 
-  Epochs, samples and values are counted, and each loss by its reason.";
+  epoch  from                       to                         samples  command
+      1  2026-11-26 10:56:06+00:00  2026-11-26 10:56:42+00:00     6326  sh -c for i in 1 2 3
+  counter                                   count
+  collected
+    samples                                  6326
+    windows                                  5445
+    value_events                        1,361,930
+  lost
+    malformed_records                           0
+    names_of_images                             0
+
+  Each loss that happened says what it means, and what to do.";

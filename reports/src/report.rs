@@ -127,6 +127,17 @@ fn shares_text(values: &Values, class: Class, most: usize) -> String {
 
 /// As [`shares_text`], with values in words of their own.
 fn shares_with(values: &Values, most: usize, text: impl Fn(u64) -> String) -> String {
+    shares_between(values, most, false, text)
+}
+
+/// As [`shares_with`], if asked for with the 95 % interval of each share:
+/// `(26.9% [22.8-31.4] 0x4)`.
+fn shares_between(
+    values: &Values,
+    most: usize,
+    intervals: bool,
+    text: impl Fn(u64) -> String,
+) -> String {
     let frequent: Vec<&Share> = values
         .shares
         .iter()
@@ -138,7 +149,11 @@ fn shares_with(values: &Values, most: usize, text: impl Fn(u64) -> String) -> St
         .map(|share| {
             let value = text(share.value);
             if values.mostly_known() {
-                format!("({:.1}% {value})", share.percent)
+                let interval = match intervals {
+                    true => format!(" [{:.1}-{:.1}]", share.low, share.high),
+                    false => String::new(),
+                };
+                format!("({:.1}%{interval} {value})", share.percent)
             } else {
                 format!("({:.1}..{:.1}% {value})", share.low, share.high)
             }

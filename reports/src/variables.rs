@@ -1,21 +1,139 @@
-//! Names of parameters, as debug information has them.
+//! Parameters of functions with their names and types, as debug information has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::dwarf::{Kind, attribute, entry_address, kind, search};
+use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
+
+use crate::dwarf::{Kind, attribute, entry_address, is_c, kind, search};
 use crate::elf::Elf;
+use crate::sections::Slice;
 
 /// Longer names are none that a person gave.
 const LONGEST: usize = 64;
+/// Types that a type refers to one through another.
+const MAX_CHAIN: usize = 32;
+/// Enumerators of one type.
+const MAX_ENUMERATORS: usize = 1024;
+/// Registers for integer arguments, and for floating-point ones.
+const INTEGERS: u8 = 6;
+const VECTORS: u8 = 8;
 
-/// The names of the parameters that are passed in integer registers, in their order, by the entries
-/// of functions. The names end before the first parameter of which that is not plain.
-pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, Vec<String>> {
+/// What is declared of a function.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Declaration {
+    /// The parameters in their order; they end before the first one of which it is not plain how
+    /// it is passed.
+    pub(crate) parameters: Vec<Parameter>,
+    /// These are all, of a function of C or C++ whose convention a compiler does not change: other
+    /// files may call it, or GCC made it, which gives other names to what it changes.
+    pub(crate) is_sure: bool,
+}
+
+impl Declaration {
+    /// The names of the integer parameters in registers; they end before one without a name.
+    pub(crate) fn integers(&self) -> Vec<String> {
+        let integers = self.parameters.iter();
+        let integers = integers.filter(|one| matches!(one.passed, Passed::Integer(_)));
+        integers.map_while(|one| one.name.clone()).collect()
+    }
+
+    /// The parameter in the vector register of this number, and how wide it is.
+    pub(crate) fn vector(&self, number: u8) -> Option<(&Parameter, u32)> {
+        self.parameters.iter().find_map(|one| match one.passed {
+            Passed::Vector(register, bits) if register == number => Some((one, bits)),
+            _ => None,
+        })
+    }
+}
+
+/// A parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    /// Its name in the source; none where it has none.
+    pub(crate) name: Option<String>,
+    /// Its type as C writes it.
+    pub(crate) of: String,
+    /// Where it is passed.
+    pub(crate) passed: Passed,
+    /// What its values are called.
+    pub(crate) words: Words,
+}
+
+/// Where a parameter is passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// In the integer register of this number.
+    Integer(u8),
+    /// In the vector register of this number, so many bits.
+    Vector(u8, u32),
+    /// On the stack.
+    Stack,
+}
+
+/// What values are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// Nothing: they are numbers.
+    None,
+    /// `false` and `true`.
+    Truth,
+    /// Characters.
+    Characters,
+    /// Enumerators.
+    Enumerators(BTreeMap<u64, String>),
+}
+
+impl Words {
+    /// What a value is called beside its number, if anything.
+    pub(crate) fn of(&self, value: u64) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Truth => match value {
+                0 => Some("false".to_owned()),
+                1 => Some("true".to_owned()),
+                _ => None,
+            },
+            Self::Characters => character(value),
+            Self::Enumerators(names) => names.get(&value).cloned(),
+        }
+    }
+}
+
+/// A byte as a character in quotes, where it has one to print.
+pub(crate) fn character(value: u64) -> Option<String> {
+    let byte = u8::try_from(value).ok()?;
+    match byte {
+        b'\n' | b'\t' | b'\r' | b' '..=b'~' => Some(format!("'{}'", byte.escape_ascii())),
+        _ => None,
+    }
+}
+
+impl Parameter {
+    /// As it stands in a declaration.
+    pub(crate) fn text(&self) -> String {
+        match &self.name {
+            Some(name) if self.of.ends_with(['*', '&']) => format!("{}{name}", self.of),
+            Some(name) => format!("{} {name}", self.of),
+            None => self.of.clone(),
+        }
+    }
+}
+
+type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+
+/// What is declared of the functions with these entries.
+pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, Declaration> {
     let mut found = BTreeMap::new();
     let _ = search(image, entries, |dwarf, unit| {
         let mut functions = Vec::new();
         let mut cursor = unit.entries();
+        let (mut is_c_unit, mut is_gcc) = (false, false);
         while let Some(entry) = cursor.next_dfs()? {
+            if entry.depth() == 0 {
+                is_c_unit = is_c(entry);
+                is_gcc = is_of_gcc(dwarf, unit, entry);
+            }
             if entry.tag() == gimli::DW_TAG_subprogram
                 && let Some(address) = entry_address(dwarf, unit, entry)?
                 && entries.contains(&address)
@@ -24,37 +142,271 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
             }
         }
         for (address, function) in functions {
-            let mut tree = unit.entries_tree(Some(function))?;
-            let mut children = tree.root()?.children();
-            let mut names = Vec::new();
-            while let Some(child) = children.next()? {
-                let entry = child.entry();
-                if entry.tag() != gimli::DW_TAG_formal_parameter {
-                    continue;
-                }
-                let of = attribute(unit, entry, gimli::DW_AT_type);
-                match of.and_then(|of| kind(unit, of)) {
-                    Some(Kind::Integer(_)) => {}
-                    Some(Kind::Vector | Kind::Elsewhere) => continue,
-                    None => break,
-                }
-                let name = attribute(unit, entry, gimli::DW_AT_name);
-                let name = name.and_then(|name| dwarf.attr_string(unit, name).ok());
-                let name = name.map(|name| name.to_string_lossy().into_owned());
-                let is_name = |name: &String| {
-                    let mut characters = name.chars();
-                    name.len() <= LONGEST && characters.all(|c| c.is_alphanumeric() || c == '_')
-                };
-                match name.filter(is_name) {
-                    Some(name) if !name.is_empty() => names.push(name),
-                    _ => break,
-                }
-            }
-            found.insert(address, names);
+            let entry = unit.entry(function)?;
+            let is_normal = matches!(
+                attribute(unit, &entry, gimli::DW_AT_calling_convention),
+                None | Some(AttributeValue::CallingConvention(gimli::DW_CC_normal))
+            );
+            let is_open = is_gcc || attribute(unit, &entry, gimli::DW_AT_external).is_some();
+            // A result in memory takes the first register.
+            let result = attribute(unit, &entry, gimli::DW_AT_type);
+            let is_plain = result.is_none_or(|result| kind(unit, result).is_some());
+            let mut declaration = declaration(dwarf, unit, function)?;
+            declaration.is_sure &= is_c_unit && is_normal && is_open && is_plain;
+            found.insert(address, declaration);
         }
         Ok(())
     });
     found
+}
+
+/// What a function returns in a register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Returned {
+    /// Which register, and how many bits of it.
+    pub(crate) kind: Kind,
+    /// What its values are called.
+    pub(crate) words: Words,
+}
+
+/// What is returned by the functions of C and C++ that have code at these addresses, as they are
+/// declared. Nothing is said of code that functions with different results share.
+pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, Returned> {
+    let mut found: BTreeMap<u64, Option<Returned>> = BTreeMap::new();
+    let _ = search(image, addresses, |dwarf, unit| {
+        let mut cursor = unit.entries();
+        while let Some(entry) = cursor.next_dfs()? {
+            if entry.depth() == 0 && !is_c(entry) {
+                return Ok(());
+            }
+            if entry.tag() != gimli::DW_TAG_subprogram {
+                continue;
+            }
+            let mut here = BTreeSet::new();
+            let mut ranges = dwarf.die_ranges(unit, entry)?;
+            while let Some(range) = ranges.next()? {
+                if range.begin < range.end {
+                    here.extend(addresses.range(range.begin..range.end));
+                }
+            }
+            if here.is_empty() {
+                continue;
+            }
+            let of = attribute(unit, entry, gimli::DW_AT_type);
+            let returned = of.and_then(|of| {
+                Some(Returned {
+                    kind: kind(unit, of)?,
+                    words: words(dwarf, unit, of).ok()?,
+                })
+            });
+            for address in here {
+                let known = found.entry(address).or_insert_with(|| returned.clone());
+                if *known != returned {
+                    *known = None;
+                }
+            }
+        }
+        Ok(())
+    });
+    let known = found.into_iter();
+    known
+        .filter_map(|(address, of)| Some((address, of?)))
+        .collect()
+}
+
+/// Whether GCC made a unit.
+fn is_of_gcc(dwarf: &Dwarf<'_>, unit: &Unit<Slice<'_>>, root: &Entry<'_>) -> bool {
+    let producer = root.attr_value(gimli::DW_AT_producer);
+    let producer = producer.and_then(|producer| dwarf.attr_string(unit, producer).ok());
+    producer.is_some_and(|producer| producer.to_string_lossy().starts_with("GNU "))
+}
+
+fn declaration<'a>(
+    dwarf: &Dwarf<'a>,
+    unit: &Unit<Slice<'a>>,
+    function: UnitOffset,
+) -> gimli::Result<Declaration> {
+    let mut tree = unit.entries_tree(Some(function))?;
+    let mut children = tree.root()?.children();
+    let mut declaration = Declaration {
+        parameters: Vec::new(),
+        is_sure: true,
+    };
+    let (mut integers, mut vectors) = (0, 0);
+    while let Some(child) = children.next()? {
+        let entry = child.entry();
+        match entry.tag() {
+            gimli::DW_TAG_formal_parameter => {}
+            // What comes behind the last named one is passed as callers like.
+            _ => continue,
+        }
+        let of = attribute(unit, entry, gimli::DW_AT_type);
+        let passed = of.and_then(|of| kind(unit, of)).map(|kind| {
+            let take = |count: &mut u8, most| {
+                let number = *count;
+                *count = count.saturating_add(1);
+                Some(number).filter(|number| *number < most)
+            };
+            match kind {
+                Kind::Integer(_) => take(&mut integers, INTEGERS).map(Passed::Integer),
+                Kind::Vector(bits) => {
+                    take(&mut vectors, VECTORS).map(|number| Passed::Vector(number, bits))
+                }
+                Kind::Elsewhere => None,
+            }
+            .unwrap_or(Passed::Stack)
+        });
+        let (Some(of), Some(passed)) = (of, passed) else {
+            declaration.is_sure = false;
+            break;
+        };
+        declaration.parameters.push(Parameter {
+            name: name_of(dwarf, unit, entry),
+            of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| "?".to_owned()),
+            passed,
+            words: words(dwarf, unit, of)?,
+        });
+    }
+    Ok(declaration)
+}
+
+/// A name that a person gave to something.
+fn name_of<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, entry: &Entry<'a>) -> Option<String> {
+    let name = whole_name(dwarf, unit, entry)?;
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    name.chars().all(is_word).then_some(name)
+}
+
+/// A name, which may be one of several words.
+fn whole_name<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, entry: &Entry<'a>) -> Option<String> {
+    let name = attribute(unit, entry, gimli::DW_AT_name)?;
+    let name = dwarf.attr_string(unit, name).ok()?;
+    let name = name.to_string_lossy().into_owned();
+    (!name.is_empty() && name.len() <= LONGEST).then_some(name)
+}
+
+/// A type as C writes it.
+fn type_text<'a>(
+    dwarf: &Dwarf<'a>,
+    unit: &Unit<Slice<'a>>,
+    of: Option<AttributeValue<Slice<'a>>>,
+    depth: usize,
+) -> Option<String> {
+    let Some(of) = of else {
+        return Some("void".to_owned());
+    };
+    let AttributeValue::UnitRef(offset) = of else {
+        return None;
+    };
+    if depth > MAX_CHAIN {
+        return None;
+    }
+    let entry = unit.entry(offset).ok()?;
+    let inner = || {
+        let inner = entry.attr_value(gimli::DW_AT_type);
+        type_text(dwarf, unit, inner, depth + 1)
+    };
+    let behind = |mark: &str| {
+        let inner = inner()?;
+        let space = if inner.ends_with(['*', '&']) { "" } else { " " };
+        Some(format!("{inner}{space}{mark}"))
+    };
+    match entry.tag() {
+        gimli::DW_TAG_pointer_type => behind("*"),
+        gimli::DW_TAG_reference_type => behind("&"),
+        gimli::DW_TAG_rvalue_reference_type => behind("&&"),
+        gimli::DW_TAG_const_type => {
+            let inner = inner()?;
+            // The pointer itself is meant.
+            match inner.ends_with(['*', '&']) {
+                true => Some(inner),
+                false => Some(format!("const {inner}")),
+            }
+        }
+        gimli::DW_TAG_volatile_type | gimli::DW_TAG_restrict_type | gimli::DW_TAG_atomic_type => {
+            inner()
+        }
+        gimli::DW_TAG_subroutine_type => Some("function".to_owned()),
+        gimli::DW_TAG_base_type
+        | gimli::DW_TAG_typedef
+        | gimli::DW_TAG_class_type
+        | gimli::DW_TAG_structure_type
+        | gimli::DW_TAG_union_type
+        | gimli::DW_TAG_enumeration_type
+        | gimli::DW_TAG_unspecified_type => whole_name(dwarf, unit, &entry),
+        _ => None,
+    }
+}
+
+/// What the values of a type are called.
+fn words<'a>(
+    dwarf: &Dwarf<'a>,
+    unit: &Unit<Slice<'a>>,
+    mut of: AttributeValue<Slice<'a>>,
+) -> gimli::Result<Words> {
+    for _ in 0..MAX_CHAIN {
+        let AttributeValue::UnitRef(offset) = of else {
+            break;
+        };
+        let entry = unit.entry(offset)?;
+        match entry.tag() {
+            gimli::DW_TAG_typedef
+            | gimli::DW_TAG_const_type
+            | gimli::DW_TAG_volatile_type
+            | gimli::DW_TAG_restrict_type
+            | gimli::DW_TAG_atomic_type => match entry.attr_value(gimli::DW_AT_type) {
+                Some(inner) => of = inner,
+                None => break,
+            },
+            gimli::DW_TAG_base_type => {
+                return Ok(match entry.attr_value(gimli::DW_AT_encoding) {
+                    Some(AttributeValue::Encoding(gimli::DW_ATE_boolean)) => Words::Truth,
+                    Some(AttributeValue::Encoding(gimli::DW_ATE_signed_char))
+                        if name_of(dwarf, unit, &entry).as_deref() == Some("char") =>
+                    {
+                        Words::Characters
+                    }
+                    _ => Words::None,
+                });
+            }
+            gimli::DW_TAG_enumeration_type => return enumerators(dwarf, unit, &entry),
+            _ => break,
+        }
+    }
+    Ok(Words::None)
+}
+
+fn enumerators<'a>(
+    dwarf: &Dwarf<'a>,
+    unit: &Unit<Slice<'a>>,
+    of: &Entry<'a>,
+) -> gimli::Result<Words> {
+    let size = of.attr_value(gimli::DW_AT_byte_size);
+    let bits = match size.and_then(|size| size.udata_value()) {
+        Some(size @ 1..=8) => 8 * size,
+        _ => return Ok(Words::None),
+    };
+    let mut tree = unit.entries_tree(Some(of.offset()))?;
+    let mut children = tree.root()?.children();
+    let mut names = BTreeMap::new();
+    while let Some(child) = children.next()? {
+        let entry = child.entry();
+        if entry.tag() != gimli::DW_TAG_enumerator || names.len() >= MAX_ENUMERATORS {
+            continue;
+        }
+        let value = entry.attr_value(gimli::DW_AT_const_value);
+        let value = value.and_then(|value| match value.udata_value() {
+            Some(value) => Some(value),
+            None => value.sdata_value().map(i64::cast_unsigned),
+        });
+        if let (Some(value), Some(name)) = (value, name_of(dwarf, unit, entry)) {
+            // The first of several names of a value is the one that is shown.
+            names
+                .entry(value & (u64::MAX >> (64 - bits)))
+                .or_insert(name);
+        }
+    }
+    Ok(Words::Enumerators(names))
 }
 
 #[cfg(test)]
@@ -62,16 +414,72 @@ mod tests {
     use super::*;
     use crate::elf::tests::{fixture, opened};
 
-    /// Parameters go by the names that they have in the source.
+    /// Parameters go by the names and types that they have in the source, each with its register.
     #[test]
-    fn names() {
+    fn declarations() {
         let elf = opened(&fixture());
-        let found = parameters(&elf, &BTreeSet::from([0x1020, 0x1090, 0x9999]));
-        let all: Vec<(&u64, String)> = found
-            .iter()
-            .map(|(address, names)| (address, names.join(" ")))
-            .collect();
-        let expected = [(&0x1020, "a b".to_owned()), (&0x1090, "a b".to_owned())];
-        assert_eq!(all, expected);
+        let found = parameters(
+            &elf,
+            &BTreeSet::from([0x1020, 0x1040, 0x1080, 0x1090, 0x9999]),
+        );
+        let text = |entry: u64| {
+            let declared: &Declaration = found.get(&entry).expect("is declared");
+            let parameters = declared.parameters.iter().map(Parameter::text);
+            let parameters: Vec<String> = parameters.collect();
+            (parameters.join(", "), declared.is_sure)
+        };
+        assert_eq!(
+            text(0x1040),
+            (
+                "int mode, const node *n, _Bool flag, double scale, colour c, byte b, \
+                 short int unused"
+                    .to_owned(),
+                true
+            )
+        );
+        assert_eq!(text(0x1090), ("int a, long int b".to_owned(), true));
+        assert_eq!(text(0x1020), ("int a, long int b".to_owned(), true));
+        // How a structure is passed depends on what is in it.
+        assert_eq!(text(0x1080), (String::new(), false));
+        assert_eq!(found.len(), 4);
+        let all = &found[&0x1040].parameters;
+        let passed: Vec<Passed> = all.iter().map(|parameter| parameter.passed).collect();
+        let integer = Passed::Integer;
+        let expected = [
+            integer(0),
+            integer(1),
+            integer(2),
+            Passed::Vector(0, 64),
+            integer(3),
+            integer(4),
+            integer(5),
+        ];
+        assert_eq!(passed, expected);
+    }
+
+    /// What functions return is told where their results are; what returns nothing is not there.
+    #[test]
+    fn returned() {
+        let elf = opened(&fixture());
+        let returns = BTreeSet::from([0x1035, 0x1077, 0x10c1, 0x9999]);
+        let found = results(&elf, &returns);
+        let kinds: Vec<(u64, Kind)> = found.iter().map(|(at, of)| (*at, of.kind)).collect();
+        assert_eq!(
+            kinds,
+            [(0x1035, Kind::Integer(64)), (0x1077, Kind::Integer(64))]
+        );
+    }
+
+    /// Values of enumerations and truth values have names; other numbers have none.
+    #[test]
+    fn values_with_names() {
+        let elf = opened(&fixture());
+        let found = parameters(&elf, &BTreeSet::from([0x1040]));
+        let words = |index: usize, value| found[&0x1040].parameters[index].words.of(value);
+        assert_eq!(words(4, 1).as_deref(), Some("GREEN"));
+        assert_eq!(words(4, 2), None);
+        assert_eq!(words(2, 1).as_deref(), Some("true"));
+        assert_eq!(words(0, 1), None);
+        assert_eq!(words(5, 65), None);
     }
 }

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::images;
 use crate::query::Needs;
 use crate::symbols::{FunctionId, Offers, Symbols};
+use crate::variables::Returned;
 
 pub(crate) use values::{Base, Share, Values};
 
@@ -337,13 +338,7 @@ impl<'p> View<'p> {
         pcs: impl Iterator<Item = usize>,
         place: dwarf::Place,
     ) -> BTreeSet<usize> {
-        let mut by_image: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
-        for index in pcs {
-            if let Some(pc) = self.profile.pcs.get(index) {
-                let of_image = by_image.entry(pc.image).or_default();
-                of_image.insert(pc.address, index);
-            }
-        }
+        let by_image = self.by_image(pcs);
         let mut found = BTreeSet::new();
         for (image, pcs) in by_image {
             let addresses = pcs.keys().copied().collect();
@@ -351,6 +346,29 @@ impl<'p> View<'p> {
             found.extend(without.iter().filter_map(|address| pcs.get(address)));
         }
         found
+    }
+
+    /// What the functions that some PCs are in return, as far as debug information declares it.
+    pub(crate) fn results(&self, pcs: impl Iterator<Item = usize>) -> BTreeMap<usize, Returned> {
+        let mut found = BTreeMap::new();
+        for (image, pcs) in self.by_image(pcs) {
+            let addresses = pcs.keys().copied().collect();
+            let of_image = self.symbols.results(image, &addresses).into_iter();
+            found.extend(of_image.filter_map(|(address, of)| Some((*pcs.get(&address)?, of))));
+        }
+        found
+    }
+
+    /// PCs by their images and addresses.
+    fn by_image(&self, pcs: impl Iterator<Item = usize>) -> BTreeMap<usize, BTreeMap<u64, usize>> {
+        let mut by_image: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
+        for index in pcs {
+            if let Some(pc) = self.profile.pcs.get(index) {
+                let of_image = by_image.entry(pc.image).or_default();
+                of_image.insert(pc.address, index);
+            }
+        }
+        by_image
     }
 
     /// The address of a PC as reports print it.

@@ -142,7 +142,7 @@ fn real_program(programs: &Programs, folder: &Path) -> Result<()> {
 }
 
 /// The address of the instruction with the most cycles in a listing.
-fn hottest_address(listing: &Value) -> Option<String> {
+pub(crate) fn hottest_address(listing: &Value) -> Option<String> {
     let hottest = listing
         .as_array()?
         .iter()
@@ -151,7 +151,7 @@ fn hottest_address(listing: &Value) -> Option<String> {
 }
 
 /// Prints a report, trimmed by `trim`, under the command that made it.
-fn show(
+pub(crate) fn show(
     programs: &Programs,
     database: &Path,
     args: &[&str],
@@ -182,14 +182,14 @@ fn show(
 }
 
 /// The first `count` lines.
-fn first_lines(text: &str, count: usize) -> String {
+pub(crate) fn first_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     excerpt(&lines, 0..count)
 }
 
 /// The heading of a listing (to its first empty line and the titles of its
 /// columns), and `count` lines around the one of the instruction at `address`.
-fn around(text: &str, address: &str, count: usize) -> String {
+pub(crate) fn around(text: &str, address: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let heading = lines
         .iter()
@@ -254,13 +254,13 @@ pub(crate) fn gather(folders: &[&str], output: &Path, limit: u64) -> Result<()> 
     Ok(())
 }
 
-fn title(text: &str) {
+pub(crate) fn title(text: &str) {
     println!("\n{text}\n{}", "=".repeat(text.chars().count()));
     let _ = std::io::stdout().flush();
 }
 
 /// Prints the command as one would type it in the project's folder.
-fn command_line(command: &Command) {
+pub(crate) fn command_line(command: &Command) {
     let program = relative(Path::new(command.get_program()));
     let mut short = Command::new("x");
     short.args(command.get_args().map(|word| relative(Path::new(word))));

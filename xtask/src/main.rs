@@ -1,5 +1,6 @@
 //! The project's front door: `cargo xtask demo | test | fuzz-isa | hunt | nightly | bench | yield |
-//! coverage | soak | storage | pgo-demo | kernels | ci | deb | check-layers | check-docs | setup`.
+//! coverage | soak | storage | pgo-demo | kernels | povray | ci | deb | check-layers | check-docs |
+//! setup`.
 //!
 //! Each command does all set-up that it needs, so that one command on a fresh
 //! machine suffices. There are no shell scripts beside it.
@@ -16,6 +17,7 @@ mod hunt;
 mod kernels;
 mod layers;
 mod pgo;
+mod povray;
 mod process;
 mod rooms;
 mod setup;
@@ -96,6 +98,8 @@ enum Command {
         /// Kernels, as /boot/vmlinuz is one; without any, Debian's newest for this release.
         images: Vec<std::path::PathBuf>,
     },
+    /// Set up, build POV-Ray of Debian's source, record it, and print its reports.
+    Povray(povray::Options),
     /// Run random instructions on the interpreter and on the processor, and compare.
     FuzzIsa {
         /// How many.
@@ -155,6 +159,7 @@ fn run(command: Command) -> Result<ExitCode> {
             hour_mib,
         } => storage::roll(&folder, tell, hour_mib)?,
         Command::Kernels { images } => kernels::run(&images)?,
+        Command::Povray(options) => povray::run(&options)?,
         Command::FuzzIsa {
             cases,
             seed,

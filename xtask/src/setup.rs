@@ -212,6 +212,15 @@ fn privilege() -> Result<&'static [&'static str]> {
     }
 }
 
+/// `apt-get` that asks no questions, as root where that may be.
+///
+/// # Errors
+/// If it may not.
+pub(crate) fn apt(args: &[&str]) -> Result<Command> {
+    let prefix = privilege().context("apt-get cannot be run as root")?;
+    Ok(apt_get(prefix, args))
+}
+
 /// `apt-get` that asks no questions.
 fn apt_get(prefix: &[&str], args: &[&str]) -> Command {
     let words: Vec<&str> = prefix

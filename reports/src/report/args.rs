@@ -1,11 +1,13 @@
 //! `args`: the most frequent value of each argument, per function and call site.
 
+mod arguments;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use iced_x86::Register;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
+use self::arguments::{Argument, declared_arguments, live_arguments};
 use super::{JsonShare, json_shares, nothing, shares_text};
 use crate::args::OneFunction;
 use crate::callee::{self, Live, not_known};
@@ -15,6 +17,7 @@ use crate::page::Page;
 use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{count, counted};
 use crate::symbols::STUB;
+use crate::variables::{Declaration, Parameter};
 use crate::view::{Base, Values, View};
 
 /// The most frequent value of each argument, per function and call site.
@@ -22,6 +25,12 @@ use crate::view::{Base, Values, View};
 pub(crate) struct Args {
     #[command(flatten)]
     of: OneFunction,
+    /// Show bare numbers: no types, and no names for values.
+    #[arg(long)]
+    raw: bool,
+    /// Show with each share its 95 % interval.
+    #[arg(long)]
+    intervals: bool,
 }
 
 /// The answer.
@@ -29,6 +38,8 @@ pub(crate) struct Args {
 #[serde(transparent)]
 struct Callees {
     rows: Vec<Row>,
+    #[serde(skip)]
+    options: Args,
 }
 
 /// Calls of one function, from all sites together or from one.
@@ -50,48 +61,9 @@ struct Row {
     result: Option<Returned>,
     #[serde(skip)]
     passed: Convention,
-}
-
-/// The values of an argument.
-#[derive(Debug)]
-struct Argument {
-    index: u8,
-    register: Register,
-    bits: u32,
-    /// Its position is known.
-    in_order: bool,
-    values: Values,
-}
-
-/// An argument in JSON.
-#[derive(Debug, Serialize)]
-struct JsonArgument {
-    /// Its position; `null` where the order is not known.
-    arg: Option<u8>,
-    register: String,
-    bits: u32,
-    base: Base,
-    reached: u64,
-    unknown: u64,
-    samples: u64,
-    values: Vec<JsonShare>,
-}
-
-impl Serialize for Argument {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let values = &self.values;
-        let argument = JsonArgument {
-            arg: Some(self.index).filter(|_| self.in_order),
-            register: instructions::register_name(self.register),
-            bits: self.bits,
-            base: values.base,
-            reached: values.reached,
-            unknown: values.unknown,
-            samples: values.samples(),
-            values: json_shares(values, values.class()),
-        };
-        argument.serialize(serializer)
-    }
+    /// The parameters as they are declared, in row for all call sites.
+    #[serde(skip)]
+    declared: Option<String>,
 }
 
 /// The parameter of what calls returned.
@@ -139,7 +111,7 @@ impl Query for Args {
                 calls: true,
                 ..NO_ROWS
             },
-            parameters: &["arg", RESULT],
+            parameters: &["arg", "varg", RESULT],
             stubs: true,
             ..Needs::ROWS
         }
@@ -152,7 +124,10 @@ impl Query for Args {
         }
         view.notes.extend(not_known(unknown));
         view.keep_first(&mut rows);
-        Ok(Box::new(Callees { rows }))
+        Ok(Box::new(Callees {
+            rows,
+            options: self.clone(),
+        }))
     }
 }
 
@@ -195,7 +170,8 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
         for values in view.values_at(by_caller, |pc| callees.canonical(pc)) {
             // What has no caller is in the sum over all sites already.
             let counted = !by_caller || values.caller.is_some();
-            if (values.is_argument() || values.parameter == RESULT) && counted {
+            let is_argument = values.is_argument() || values.vector_argument().is_some();
+            if (is_argument || values.parameter == RESULT) && counted {
                 arguments
                     .entry((values.pc, values.caller))
                     .or_default()
@@ -215,7 +191,10 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
     let mut unknown = 0;
     for (callee, _) in order {
         let live = callees.live(callee);
-        if live.arguments.is_empty() && view.selected().is_none() {
+        let declared = callees.declared(callee);
+        let has_some = !live.arguments.is_empty()
+            || declared.is_some_and(|declared| !declared.parameters.is_empty());
+        if !has_some && view.selected().is_none() {
             continue;
         }
         unknown += usize::from(!live.known);
@@ -235,7 +214,7 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
                 .get(&(callee, site))
                 .map(Vec::as_slice)
                 .unwrap_or_default();
-            rows.push(row(view, (callee, site), calls, &live, values));
+            rows.push(row(view, (callee, site), calls, (&live, declared), values));
         }
     }
     (rows, unknown)
@@ -260,25 +239,13 @@ fn row(
     view: &View<'_>,
     (callee, site): (usize, Option<usize>),
     calls: u64,
-    live: &Live,
+    (live, declared): (&Live, Option<&Declaration>),
     values: &[Values],
 ) -> Row {
-    let mut args = Vec::new();
-    for argument in &live.arguments {
-        let captured = values
-            .iter()
-            .filter(|values| values.is_in(argument.register) && values.samples() > 0);
-        let mut captured: Vec<&Values> = captured.collect();
-        // Both bases, where there are both.
-        captured.sort_by_key(|values| values.base);
-        args.extend(captured.into_iter().map(|values| Argument {
-            index: argument.index,
-            register: argument.register,
-            bits: argument.bits,
-            in_order: live.convention != Convention::Unknown,
-            values: values.narrowed(argument.bits),
-        }));
-    }
+    let args = match declared {
+        Some(declared) => declared_arguments(live, declared, values),
+        None => live_arguments(live, values),
+    };
     let result = values
         .iter()
         .find(|values| values.parameter == RESULT && values.samples() > 0);
@@ -305,6 +272,10 @@ fn row(
         args,
         result: result.cloned().map(Returned),
         passed: live.convention,
+        declared: declared.map(|declared| {
+            let parameters = declared.parameters.iter().map(Parameter::text);
+            parameters.collect::<Vec<String>>().join(", ")
+        }),
     }
 }
 
@@ -314,9 +285,10 @@ const ABOUT: &str =
 
 /// What else there is to know of it.
 const MORE: &str = "\
-    Integer arguments in their order (rdi rsi rdx rcx r8 r9; no floating-point ones); (-) not\n\
-    known or not an argument; ? not known which are arguments. Below\n\
-    a function, its call sites as far as they are known: not where a window began in a stub.\n\
+    Where debug information declares a function, all arguments in their order; elsewhere integer\n\
+    ones (rdi rsi rdx rcx r8 r9). (-) not known or not an argument; ? not known which are\n\
+    arguments; floating-point ones need vcpid record --capture args,vector. Below a function,\n\
+    its call sites as far as they are known: not where a window began in a stub.\n\
     Windows begin where time is spent: calls near it are likelier to be seen than others.\n\
     Shares are of such calls, of all calls where it says by executions, and by entries: there\n\
     breakpoints at the function's entry saw the calls (vcpid record --entries).";
@@ -335,7 +307,7 @@ impl Model for Callees {
             page.gap();
         }
         for row in &self.rows {
-            let values = row.values();
+            let values = row.values(&self.options);
             match (&row.caller, &row.call_site) {
                 (Some(caller), Some(site)) => page.item(
                     1,
@@ -358,6 +330,9 @@ impl Model for Callees {
                             counted(row.calls, "call")
                         ),
                     );
+                    if let Some(declared) = row.declared.as_ref().filter(|_| !self.options.raw) {
+                        page.item(1, format!("({declared})"));
+                    }
                 }
             }
         }
@@ -367,10 +342,13 @@ impl Model for Callees {
 
 impl Row {
     /// The values of all arguments on one line.
-    fn values(&self) -> String {
-        let mut texts: Vec<(u8, String)> = Vec::new();
-        for of_one in self.args.chunk_by(|a, b| a.index == b.index) {
-            let shares: Vec<String> = of_one.iter().map(Argument::text).collect();
+    fn values(&self, options: &Args) -> String {
+        let mut texts: Vec<(usize, String)> = Vec::new();
+        for of_one in self.args.chunk_by(|a, b| a.position == b.position) {
+            let shares: Vec<String> = of_one
+                .iter()
+                .map(|of| of.text(options.raw, options.intervals))
+                .collect();
             let shares = shares.join(" ");
             let Some(first) = of_one.first() else {
                 continue;
@@ -381,7 +359,7 @@ impl Row {
                 }
                 _ => shares,
             };
-            texts.push((first.index, text));
+            texts.push((first.position, text));
         }
         let mut values = match self.passed {
             Convention::Unknown => named(&texts),
@@ -398,16 +376,8 @@ impl Row {
     }
 }
 
-impl Argument {
-    /// The classic report has one value each; the rest is in JSON and in `list`.
-    fn text(&self) -> String {
-        let values = &self.values;
-        shares_text(values, values.class(), 1).replace(" ...", "") + values.base.words()
-    }
-}
-
 /// The arguments that name their registers themselves.
-fn named(arguments: &[(u8, String)]) -> String {
+fn named(arguments: &[(usize, String)]) -> String {
     if arguments.is_empty() {
         return "no argument known".to_owned();
     }
@@ -416,11 +386,11 @@ fn named(arguments: &[(u8, String)]) -> String {
 }
 
 /// The arguments in their positions, gaps filled.
-fn positional(arguments: &[(u8, String)]) -> String {
+fn positional(arguments: &[(usize, String)]) -> String {
     let Some((last, _)) = arguments.last() else {
         return "no argument known".to_owned();
     };
-    let at = |index: u8| {
+    let at = |index: usize| {
         arguments
             .iter()
             .find(|(of, _)| *of == index)
@@ -457,7 +427,9 @@ mod tests {
             unknown: 0,
             windows: reached,
             threshold: 1.0,
-            bits: None,
+            typed: None,
+            name: None,
+            words: crate::variables::Words::None,
             live: true,
             shares: Vec::new(),
         };

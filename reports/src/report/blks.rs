@@ -51,6 +51,9 @@ struct Run {
     instructions: Vec<Step>,
     #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
     heat: Heat,
+    /// Of these, what would go if the invariant results were constants.
+    #[serde(rename = "constant_cycles", serialize_with = "super::whole_cycles")]
+    constant: Heat,
 }
 
 /// One instruction of a run.
@@ -182,7 +185,11 @@ fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
             }
         }
     }
-    rows.sort_by(|a, b| b.heat.cycles.total_cmp(&a.heat.cycles));
+    let cycles = |run: &Run| (run.constant.cycles, run.heat.cycles);
+    rows.sort_by(|a, b| {
+        let (of_a, of_b) = (cycles(a), cycles(b));
+        of_b.0.total_cmp(&of_a.0).then(of_b.1.total_cmp(&of_a.1))
+    });
     rows
 }
 
@@ -311,7 +318,7 @@ fn runs(effects: &[Effect]) -> Vec<std::ops::Range<usize>> {
 
 fn row(view: &View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option<Run> {
     let function = view.symbols.function(id)?;
-    let mut sum = Heat::default();
+    let (mut sum, mut constant) = (Heat::default(), Heat::default());
     let mut instructions = Vec::new();
     for (line, effect) in lines.iter().zip(effects) {
         let heat = line
@@ -319,6 +326,9 @@ fn row(view: &View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option
             .and_then(|pc| view.heat.get(pc).copied())
             .unwrap_or_default();
         sum.add(heat);
+        if matches!(effect, Effect::Result(outcome) if outcome.invariant) {
+            constant.add(heat);
+        }
         instructions.push(Step {
             address: line.address,
             instruction: line.instruction?,
@@ -336,6 +346,7 @@ fn row(view: &View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option
         last: format!("0x{:x}", lines.last()?.address),
         instructions,
         heat: sum,
+        constant,
     })
 }
 
@@ -345,7 +356,8 @@ const ABOUT: &str = "Runs of instructions whose results do not vary.";
 /// What else there is to know of it.
 const MORE: &str = "\
     Behind its first instruction, each result of a run is nearly always the one shown\n\
-    (s#: values known).";
+    (s#: values known). What constants would save is the time at the instructions with such results;\n\
+    other code may still need it, and a processor may have done it beside others.";
 
 impl Model for Runs {
     fn page(&self, names: Names) -> Page {
@@ -354,12 +366,13 @@ impl Model for Runs {
         for run in &self.rows {
             page.gap();
             page.text(format!(
-                "{} {}..{}  ({})  {} cycles",
+                "{} {}..{}  ({})  {} cycles, constants would save up to {}",
                 names.shown(&run.function),
                 run.first,
                 run.last,
                 clean(&run.image),
-                cycles(as_float(whole(run.heat.cycles)))
+                cycles(as_float(whole(run.heat.cycles))),
+                cycles(as_float(whole(run.constant.cycles))),
             ));
             page.table(run.table());
         }

@@ -188,6 +188,7 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
             .symbols
             .parameters(image, &[pc.address].into())
             .remove(&pc.address)
+            .map(|declared| declared.integers())
             .unwrap_or_default(),
         None => Vec::new(),
     };
@@ -258,8 +259,10 @@ impl Found {
 }
 
 /// What stands above the hints.
-const ABOUT: &str = "\
-    Values that come often where time is spent, by what a special case for them could save.\n\
+const ABOUT: &str = "Frequent values, by what a special case for them is predicted to save.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
     The saving is predicted, not measured: the time of the instructions that the value decides,\n\
     times its share. What the test for the value costs, and what else a compiler makes of it, is\n\
     not in it. Build with the patch and run `vcpi hints --verify CMD-A CMD-B` before you keep it.";
@@ -267,7 +270,7 @@ const ABOUT: &str = "\
 impl Model for Ranked {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         for hint in &self.hints {
             page.gap();
             hint.write(&mut page, names);

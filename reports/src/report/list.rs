@@ -28,6 +28,7 @@ use crate::render::{percent, rounded, whole};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
 use crate::values::is_destination;
+use crate::variables::{Passed, Words};
 use crate::view::{Base, Heat, Values, View};
 
 /// The instructions of a function with cycles, samples and the values they produced.
@@ -48,9 +49,12 @@ pub(crate) struct List {
     /// files are missing.
     #[arg(long)]
     source: bool,
-    /// Show bare numbers: no characters, and no names for addresses.
+    /// Show bare numbers: no characters, and no names for addresses, arguments and their values.
     #[arg(long)]
     raw: bool,
+    /// Show with each share its 95 % interval.
+    #[arg(long)]
+    intervals: bool,
 }
 
 /// The answer.
@@ -97,6 +101,8 @@ pub(crate) struct Line {
 pub(crate) struct Profile {
     pub(crate) values: Values,
     meaning: Meaning,
+    /// The name of the argument.
+    name: Option<String>,
     pub(crate) caller: Option<JsonSite>,
 }
 
@@ -122,6 +128,8 @@ struct Row<'a> {
 #[derive(Debug, Serialize)]
 struct JsonProfile<'a> {
     parameter: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     /// For arguments: `true`, or `null` where it is not known whether they are live.
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<Value>,
@@ -191,7 +199,7 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
     let all = view.values(by_caller);
     let entries: BTreeSet<usize> = all
         .iter()
-        .filter(|values| values.is_argument())
+        .filter(|values| values.is_argument() || values.vector_argument().is_some())
         .map(|values| values.pc)
         .collect();
     let callees = Callees::new(view, &entries);
@@ -201,6 +209,8 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
     };
     let integer = without_result(dwarf::Place::Integer);
     let vector = without_result(dwarf::Place::Vector);
+    let returns = all.iter().filter(|values| values.result().is_some());
+    let returned = view.results(returns.map(|values| values.pc));
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     let mut unknown = BTreeSet::new();
     for mut values in all {
@@ -212,6 +222,9 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
         if without {
             continue;
         }
+        if let Some(of) = values.result().and_then(|_| returned.get(&values.pc)) {
+            values = values.returned(of);
+        }
         if values.is_argument() {
             let live = callees.live(values.pc);
             let argument = live.of_parameter(&values.parameter);
@@ -219,8 +232,23 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
             values = values.narrowed(argument.bits);
             values.parameter = live.name(argument);
             values.live = live.known;
+            if let Some(declared) = callees.passed(values.pc, Passed::Integer(argument.index)) {
+                values = values.declared(&declared);
+            }
             if !live.known {
                 unknown.insert(values.pc);
+            }
+        }
+        if let Some(number) = values.vector_argument() {
+            match callees.declared(values.pc) {
+                None => values.live = false,
+                Some(declared) => {
+                    let number = declared.vector(number);
+                    let Some((declared, bits)) = number else {
+                        continue;
+                    };
+                    values = values.as_numbers(bits).unwrap_or(values).declared(declared);
+                }
             }
         }
         by_pc.entry(values.pc).or_default().push(values);
@@ -353,10 +381,13 @@ fn listing(
             };
             profiles.push(Profile {
                 values: values.clone(),
-                meaning: match &line.instruction {
-                    Some(instruction) => meaning(instruction, &values.parameter, &mut named),
-                    None => Meaning::Number,
+                meaning: match (&values.words, &line.instruction) {
+                    (Words::None, Some(instruction)) => {
+                        meaning(instruction, &values.parameter, &mut named)
+                    }
+                    (words, _) => Meaning::Typed(words.clone()),
                 },
+                name: values.name.clone(),
                 caller: values.caller.map(|pc| JsonSite::new(view, pc)),
             });
         }
@@ -418,10 +449,13 @@ impl Serialize for Profile {
         let values = &self.values;
         let profile = JsonProfile {
             parameter: &values.parameter,
-            live: values.is_argument().then_some(match values.live {
-                true => Value::Bool(true),
-                false => Value::Null,
-            }),
+            name: self.name.as_deref(),
+            live: (values.is_argument() || values.vector_argument().is_some()).then_some(
+                match values.live {
+                    true => Value::Bool(true),
+                    false => Value::Null,
+                },
+            ),
             base: values.base,
             caller: &self.caller,
             reached: values.reached,

@@ -221,16 +221,19 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
     rows
 }
 
-/// What stands above the rows.
-const ABOUT: &str = "\
-    How far each load is from the one that the same instruction did before, in bytes, where windows\n\
-    passed it twice. time%: at the load and the instruction behind it, of all cycles. line%, page%:\n\
-    loads in another line of 64 bytes, or page, than the one before. from..to%: less than 90% known.";
+/// What stands above the the rows.
+const ABOUT: &str = "Bytes from each load to the next of the same instruction.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    Distances are known where windows passed an instruction twice.\n\
+    time%: at the load and the instruction behind it, of all cycles. line%, page%: loads in another\n\
+    line of 64 bytes, or page, than the one before. from..to%: less than 90% known.";
 
 impl Model for Patterns {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let mut table = Table::new(&[
             ("time%", Align::Right),

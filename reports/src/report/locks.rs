@@ -288,16 +288,19 @@ fn operation(value: u64) -> String {
     }
 }
 
-/// What stands above the rows.
-const ABOUT: &str = "\
-    Where threads meet at locks. lock: instructions that lock, with what they lock; time%: at them and\n\
-    the instruction behind. futex: calls that locks make when they are contended, by call site.\n\
+/// What stands above the the rows.
+const ABOUT: &str = "Where threads meet at locks.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    lock: instructions that lock, with what they lock; time%: at them and the instruction behind.\n\
+    futex: calls that locks make when they are contended, by call site.\n\
     kernel: time in its functions for these. Threads that wait take no time, and are not seen.";
 
 impl Model for Meetings {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let mut table = Table::new(&[
             ("time%", Align::Right),

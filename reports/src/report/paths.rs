@@ -210,16 +210,19 @@ fn lines(nodes: &[Node], column: usize, names: Names, lines_of: &mut Vec<String>
 impl Model for Tree {
     fn page(&self, names: Names) -> Page {
         let direction = match self.direction {
-            "up" => "Who calls, from each function outwards, ",
-            _ => "What is called, from the outermost function inwards, ",
+            "up" => "Who calls, from each function outwards",
+            _ => "What is called, from the outermost function inwards",
         };
         let whole = percent(as_float(self.whole), as_float(self.samples));
         let mut page = Page::default();
-        page.text(format!(
-            "{direction}in percent of the time of\nthese call stacks: {}, {whole:.1}% of which \
-             have all their frames.\nNodes below {LEAST}% are left out.",
-            counted(self.samples, "sample"),
-        ));
+        let stacks = counted(self.samples, "call stack");
+        page.about(
+            &format!("{direction}, in percent of the time of {stacks}."),
+            &format!(
+                "{whole:.1}% of the call stacks have all their frames.\n\
+                 Nodes below {LEAST}% are left out."
+            ),
+        );
         page.gap();
         let mut shown = Vec::new();
         lines(&self.nodes, 0, names, &mut shown);

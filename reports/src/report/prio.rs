@@ -170,15 +170,18 @@ impl Query for Prio {
     }
 }
 
-/// What stands above the rows.
-const ABOUT_PRIORITIES: &str = "\
-    Cycles by scheduling class and by priority: nice from -20 to 19, real-time from 99 down.\n\
+/// What stands above the priorities.
+const ABOUT_PRIORITIES: &str = "Cycles by scheduling class and by priority.";
+
+/// What else there is to know of it.
+const MORE_PRIORITIES: &str = "\
+    Priorities are nice from -20 to 19, and real-time from 99 down.\n\
     Interrupts and softirqs are apart: they come to whoever runs.";
 
 impl Model for Priorities {
     fn page(&self, _: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT_PRIORITIES);
+        page.about(ABOUT_PRIORITIES, MORE_PRIORITIES);
         page.gap();
         let mut table = Table::new(&[
             ("time%", Align::Right),
@@ -274,15 +277,19 @@ impl Query for Irq {
     }
 }
 
-/// What stands above the rows.
-const ABOUT_INTERRUPTS: &str = "\
-    Time in hardware interrupts, in softirqs, and elsewhere with interrupts off, by function. A clock\n\
-    that interrupts (cpu-clock, timer) finds code that has them off only where it turns them on.";
+/// What stands above the functions.
+const ABOUT_INTERRUPTS: &str = "Time in interrupts, and with interrupts off, by function.";
+
+/// What else there is to know of it.
+const MORE_INTERRUPTS: &str = "\
+    Hardware interrupts and softirqs are apart, and what runs elsewhere with interrupts off.\n\
+    A clock that interrupts (cpu-clock, timer) finds code that has them off only where it turns\n\
+    them on.";
 
 impl Model for Interrupts {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT_INTERRUPTS);
+        page.about(ABOUT_INTERRUPTS, MORE_INTERRUPTS);
         page.gap();
         let mut table = Table::new(&[
             ("time%", Align::Right),

@@ -163,16 +163,19 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
     rows
 }
 
-/// What stands above the rows.
-const ABOUT: &str = "\
-    Stores of what is there already, and loads of bytes that the thread loaded in the 64 instructions\n\
-    before and has not stored to since. redundant%: of the known, with a 95 % interval.\n\
-    time%: at the instruction and the one behind it, of all cycles. from..to%: less than 90% known.";
+/// What stands above the the rows.
+const ABOUT: &str = "Stores of what is there already, and loads of the same bytes again.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    A load is redundant if the thread loaded its bytes in the 64 instructions before and has not\n\
+    stored to them since. redundant%: of the known, with a 95 % interval. time%: at the instruction\n\
+    and the one behind it, of all cycles. from..to%: less than 90% known.";
 
 impl Model for Accesses {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let mut table = Table::new(&[
             ("time%", Align::Right),

@@ -202,17 +202,20 @@ fn rows(view: &View<'_>) -> Vec<Row> {
     rows
 }
 
-/// What stands above the rows.
-const ABOUT: &str = "\
-    System calls that windows ran into, by the call site of the function that makes them, with their\n\
-    arguments. Windows begin where time is spent in the program: they see the calls that come soon\n\
-    behind that, so this is not a count of calls. Where several calls are made from one place, each\n\
-    argument is that of all of them. from..to%: less than 90% known.";
+/// What stands above the the rows.
+const ABOUT: &str = "System calls that windows ran into, by call site, with their arguments.";
+
+/// What else there is to know of it.
+const MORE: &str = "\
+    The call site is that of the function that makes the call. Windows begin where time is spent in\n\
+    the program: they see the calls that come soon behind that, so this is not a count of calls.\n\
+    Where several calls are made from one place, each argument is that of all of them.\n\
+    from..to%: less than 90% known.";
 
 impl Model for Calls {
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
-        page.text(ABOUT);
+        page.about(ABOUT, MORE);
         page.gap();
         let mut table = Table::new(&[
             ("seen", Align::Right),

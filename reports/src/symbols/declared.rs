@@ -7,7 +7,7 @@ use crate::dwarf::{self, Declared};
 use crate::elf::Elf;
 use crate::guard::fenced;
 use crate::symbolize::{self, Frame, Place};
-use crate::variables;
+use crate::variables::{self, Declaration, Returned};
 
 impl Symbols<'_> {
     /// What debug information declares of functions of an image, in the file itself or in its debug
@@ -29,13 +29,23 @@ impl Symbols<'_> {
         self.ask_debug_files(image, read, BTreeSet::is_empty)
     }
 
-    /// The names of integer parameters, by the functions' entries.
+    /// The parameters of functions with their names and types, by the functions' entries.
     pub(crate) fn parameters(
         &self,
         image: usize,
         entries: &BTreeSet<u64>,
-    ) -> BTreeMap<u64, Vec<String>> {
+    ) -> BTreeMap<u64, Declaration> {
         let read = |file: &Elf| variables::parameters(file, entries);
+        self.ask_debug_files(image, read, BTreeMap::is_empty)
+    }
+
+    /// What the functions with code at these addresses of an image return.
+    pub(crate) fn results(
+        &self,
+        image: usize,
+        addresses: &BTreeSet<u64>,
+    ) -> BTreeMap<u64, Returned> {
+        let read = |file: &Elf| variables::results(file, addresses);
         self.ask_debug_files(image, read, BTreeMap::is_empty)
     }
 

@@ -11,6 +11,7 @@ use super::as_float;
 use crate::convention::register_of;
 use crate::dwarf;
 use crate::values::Class;
+use crate::variables::{Parameter, Returned, Words};
 
 /// A value and its share.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,8 +89,12 @@ pub(crate) struct Values {
     pub(crate) windows: u64,
     /// Reciprocal of the probability of entering the list.
     pub(crate) threshold: f64,
-    /// Width of the values, if it is another than the parameter's name says.
-    pub(crate) bits: Option<u32>,
+    /// What the values are, if it is something else than the parameter's name says.
+    pub(crate) typed: Option<Class>,
+    /// The name of the argument in the source, where that is sure.
+    pub(crate) name: Option<String>,
+    /// What its type calls its values.
+    pub(crate) words: Words,
     /// `false` for an argument register of which it is not known whether the function uses it.
     pub(crate) live: bool,
     /// Values, the most frequent first.
@@ -123,7 +128,9 @@ impl Values {
             unknown: row.unknown,
             windows: row.windows,
             threshold: row.list.threshold(),
-            bits: None,
+            typed: None,
+            name: None,
+            words: Words::None,
             live: true,
             shares: Vec::new(),
         };
@@ -174,10 +181,8 @@ impl Values {
 
     /// How to print the values.
     pub(crate) fn class(&self) -> Class {
-        match self.bits {
-            Some(bits) => Class::Integer(bits),
-            None => Class::of_parameter(&self.parameter),
-        }
+        let by_name = || Class::of_parameter(&self.parameter);
+        self.typed.unwrap_or_else(by_name)
     }
 
     /// Whether this is what a register held at a call that may pass an argument in it.
@@ -188,7 +193,46 @@ impl Values {
     /// Whether the parameter of a row is what a register held at a call.
     pub(crate) fn names_argument(parameter: &str) -> bool {
         let at_entry = parameter.strip_prefix(profiledb::AT_ENTRY);
-        at_entry.unwrap_or(parameter).starts_with("arg")
+        let name = at_entry.unwrap_or(parameter);
+        name.starts_with("arg") || name.starts_with("varg")
+    }
+
+    /// The number of the vector register, if this is what it held at a call that may pass an
+    /// argument in it.
+    pub(crate) fn vector_argument(&self) -> Option<u8> {
+        self.parameter.strip_prefix("varg")?.parse().ok()
+    }
+
+    /// These values as floating-point numbers of so many bits, if there are numbers of so many.
+    pub(crate) fn as_numbers(&self, bits: u32) -> Option<Values> {
+        let class = match bits {
+            32 => Class::F32,
+            64 => Class::F64,
+            _ => return None,
+        };
+        let mut numbers = self.narrowed(bits);
+        numbers.typed = Some(class);
+        Some(numbers)
+    }
+
+    /// These values as those of a parameter of the source.
+    pub(crate) fn declared(mut self, parameter: &Parameter) -> Values {
+        self.name.clone_from(&parameter.name);
+        self.words = parameter.words.clone();
+        self
+    }
+
+    /// These values of a register as a function's result, if that is what it returns there.
+    pub(crate) fn returned(self, returned: &Returned) -> Values {
+        let mut values = match (self.result(), returned.kind) {
+            (Some(dwarf::Place::Integer), dwarf::Kind::Integer(bits)) => self.narrowed(bits),
+            (Some(dwarf::Place::Vector), dwarf::Kind::Vector(bits)) => {
+                self.as_numbers(bits).unwrap_or(self)
+            }
+            _ => return self,
+        };
+        values.words = returned.words.clone();
+        values
     }
 
     /// Whether this is what that register held.
@@ -231,7 +275,7 @@ impl Values {
             }
         }
         let mut narrowed = self.clone();
-        narrowed.bits = Some(bits);
+        narrowed.typed = Some(class);
         narrowed.shares = joined.into_values().collect();
         narrowed.sort();
         narrowed
@@ -282,7 +326,9 @@ mod tests {
             unknown,
             windows: reached - unknown,
             threshold: 1.0,
-            bits: None,
+            typed: None,
+            name: None,
+            words: Words::None,
             live: true,
             shares: Vec::new(),
         };

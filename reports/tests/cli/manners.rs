@@ -85,7 +85,23 @@ fn worked_examples() {
     std::fs::create_dir(&man).expect("creates");
     assert!(fixture.run(&["__document", "man"]).status.success());
     for report in [
-        "top", "list", "args", "cg", "blks", "branches", "targets", "copies", "diff", "status",
+        "top",
+        "list",
+        "args",
+        "cg",
+        "blks",
+        "branches",
+        "targets",
+        "copies",
+        "loads",
+        "redundant",
+        "syscalls",
+        "locks",
+        "prio",
+        "irq",
+        "hints",
+        "diff",
+        "status",
     ] {
         let help = fixture.report(&["help", report]);
         assert!(help.contains("Example: "), "{report}: {help}");

@@ -4,6 +4,7 @@
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use crate::values::Class;
+use crate::variables::{Words, character};
 
 /// What the values of a parameter are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub(super) enum Meaning {
     Number,
     /// Bytes that are compared: characters, where they can be printed.
     Character,
+    /// What the type of an argument calls its values.
+    Typed(Words),
     /// Addresses relative to the stack pointer.
     Stack,
     /// The address of one place of the image, under its name.
@@ -83,15 +86,6 @@ pub(super) fn compared(instruction: &Instruction) -> Option<String> {
     character(u64::from(constant))
 }
 
-/// A byte as a character in quotes, where it has one to print.
-fn character(value: u64) -> Option<String> {
-    let byte = u8::try_from(value).ok()?;
-    match byte {
-        b'\n' | b'\t' | b'\r' | b' '..=b'~' => Some(format!("'{}'", byte.escape_ascii())),
-        _ => None,
-    }
-}
-
 /// The bits of an address within a page: mapping an image keeps them.
 const IN_PAGE: u64 = 0xfff;
 
@@ -102,6 +96,10 @@ impl Meaning {
         match self {
             Meaning::Character => match character(value) {
                 Some(character) => format!("{number} {character}"),
+                None => number,
+            },
+            Meaning::Typed(words) => match words.of(class.mask(value)) {
+                Some(word) => format!("{number} {word}"),
                 None => number,
             },
             Meaning::Stack => format!("stack {number}"),

@@ -10,7 +10,7 @@ use crate::names::Names;
 use crate::page::Page;
 use crate::query::Model;
 use crate::render::{Align, Table, clean, count, counted, cycles, percent, whole};
-use crate::report::{shares_with, threshold_text};
+use crate::report::{shares_between, threshold_text};
 use crate::symbolize::Place;
 use crate::view::as_float;
 
@@ -212,10 +212,17 @@ impl Profile {
             None => String::new(),
         };
         let class = values.class();
-        let shares = shares_with(values, options.values, |value| match options.raw {
-            true => class.text(value),
-            false => self.meaning.text(class, value),
-        });
+        let name = self.name.as_ref().filter(|_| !options.raw);
+        let name = name.map(|name| format!(" {name}")).unwrap_or_default();
+        let shares = shares_between(
+            values,
+            options.values,
+            options.intervals,
+            |value| match options.raw {
+                true => class.text(value),
+                false => self.meaning.text(class, value),
+            },
+        );
         vec![
             count(values.samples()),
             values.shares.len().to_string(),
@@ -223,7 +230,7 @@ impl Profile {
             address,
             text,
             format!(
-                "{}{}{from}{}: {shares}",
+                "{}{name}{}{from}{}: {shares}",
                 values.parameter,
                 if values.live { "" } else { "?" },
                 values.base.words(),
