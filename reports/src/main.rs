@@ -64,6 +64,10 @@ use crate::renderers::Format;
 use crate::report::Report;
 use crate::tools::Tool;
 
+/// Reports are made of many small things, in several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
 
@@ -112,6 +116,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     // Who waits for a line to be completed does not wait for a server.
     let completes = matches!(&cli.command, Command::Tool(Tool::Complete { .. }));
     debuginfod::configure(!cli.common.no_debuginfod && !completes);
+    symbols::configure(!cli.common.no_cache);
     match &cli.command {
         Command::Report(Report::Top(top)) if top.is_live() => {
             live::top(&cli.common).map(|()| String::new())

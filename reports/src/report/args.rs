@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iced_x86::Register;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::{JsonShare, json_shares, nothing, shares_text};
 use crate::args::OneFunction;
@@ -280,6 +281,14 @@ const MORE: &str = "\
     Shares are of such calls, of all calls where it says by executions.";
 
 impl Model for Callees {
+    /// One row at a time is in memory in this form, which takes much of it.
+    fn each_row(&self, take: &mut dyn FnMut(Value)) -> Result<(), serde_json::Error> {
+        for row in &self.rows {
+            take(serde_json::to_value(row)?);
+        }
+        Ok(())
+    }
+
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
         page.about(ABOUT, MORE);
