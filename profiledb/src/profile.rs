@@ -427,18 +427,18 @@ impl Profile {
     /// Each group has coins of its own, so that what else is wanted changes nothing in it. One
     /// group at a time is added up.
     ///
-    /// Of parameters that do not begin as one of `parameters` says there is nothing; none: of all
-    /// there is.
+    /// Of parameters that `wants` says no to there is nothing. One of executions begins with
+    /// [`OF_EXECUTIONS`].
     pub fn merged<'p, C: Coins + 'p>(
         &'p self,
-        parameters: &[String],
+        wants: impl Fn(&str) -> bool,
         place: impl Fn(usize) -> Option<usize>,
         caller: impl Fn(usize) -> Option<usize>,
         coins: impl Fn() -> C + 'p,
     ) -> impl Iterator<Item = Merged<'p>> + 'p {
         let mut members = Vec::new();
         for row in &self.hotlists {
-            if is_of(parameters, &row.parameter)
+            if wants(&row.parameter)
                 && let Some(pc) = place(row.pc)
             {
                 let caller = row.caller.and_then(&caller);
@@ -498,13 +498,6 @@ fn sum<'p>(group: &[Member<'p>], mut coins: impl Coins) -> Merged<'p> {
     }
 }
 
-/// Whether a parameter begins as one of these, also as one of executions; none: all do.
-fn is_of(parameters: &[String], name: &str) -> bool {
-    let name = name.strip_prefix(OF_EXECUTIONS).unwrap_or(name);
-    let mut wanted = parameters.iter();
-    parameters.is_empty() || wanted.any(|start| name.starts_with(start.as_str()))
-}
-
 impl Filter {
     /// Whether it chooses among flushes by their times.
     pub fn is_timed(&self) -> bool {
@@ -538,7 +531,9 @@ impl Filter {
 
     /// Whether it lets lists of a parameter through.
     pub(crate) fn takes_parameter(&self, name: &str) -> bool {
-        is_of(&self.parameters, name)
+        let name = name.strip_prefix(OF_EXECUTIONS).unwrap_or(name);
+        let mut wanted = self.parameters.iter();
+        self.parameters.is_empty() || wanted.any(|start| name.starts_with(start))
     }
 
     pub(crate) fn takes_image(&self, image: &Image) -> bool {

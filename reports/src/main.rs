@@ -64,10 +64,6 @@ use crate::renderers::Format;
 use crate::report::Report;
 use crate::tools::Tool;
 
-/// Reports are made of many small things, in several threads.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// What a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
 

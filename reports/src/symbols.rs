@@ -16,7 +16,7 @@ pub(crate) use kept::configure;
 pub(crate) use stubs::recall_targets;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,7 +91,7 @@ struct Known {
 }
 
 /// See [`Symbols::offers`].
-pub(crate) type Offers = BTreeMap<String, Option<(usize, u64)>>;
+pub(crate) type Offers = HashMap<String, Option<(usize, u64)>>;
 
 impl Code for Symbols<'_> {
     fn elf(&self, image: usize) -> Option<&Elf> {

@@ -7,7 +7,7 @@ mod values;
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use profiledb::Profile;
+use profiledb::{OF_EXECUTIONS, Profile};
 
 use crate::args::Common;
 use crate::dwarf;
@@ -359,6 +359,22 @@ impl<'p> View<'p> {
         by_caller: bool,
         place: impl Fn(usize) -> Option<usize>,
     ) -> Vec<Values> {
+        self.values_told(by_caller, place, |_| true)
+    }
+
+    /// As [`View::values`], of the parameters that pass a test, and not of executions.
+    pub(crate) fn values_of(&self, test: impl Fn(&str) -> bool) -> Vec<Values> {
+        let test = |name: &str| !name.starts_with(OF_EXECUTIONS) && test(name);
+        self.values_told(false, |pc| Some(pc).filter(|pc| self.wants(*pc)), test)
+    }
+
+    /// The values of the parameters that pass a test, at the PCs that have a place.
+    fn values_told(
+        &self,
+        by_caller: bool,
+        place: impl Fn(usize) -> Option<usize>,
+        test: impl Fn(&str) -> bool,
+    ) -> Vec<Values> {
         // A stub is not who called: where a window began in one, that is not known. Many lists have
         // one call site, and whether a stub is there takes a look at its code.
         let in_stub: Vec<Cell<Option<bool>>> = match by_caller {
@@ -377,7 +393,13 @@ impl<'p> View<'p> {
         let caller = |site| (by_caller && !is_in_stub(site)).then_some(site);
         // Own coins for each sum: what else is asked for changes nothing in it.
         let coins = || hotlist::Generator::new(SEED);
-        let merged = self.profile.merged(&self.parameters, place, caller, coins);
+        let wants = |parameter: &str| {
+            let name = parameter.strip_prefix(OF_EXECUTIONS).unwrap_or(parameter);
+            let mut starts = self.parameters.iter();
+            (self.parameters.is_empty() || starts.any(|start| name.starts_with(start.as_str())))
+                && test(parameter)
+        };
+        let merged = self.profile.merged(wants, place, caller, coins);
         merged
             .map(|merged| Values::new(&merged))
             .filter(Values::is_claimed)

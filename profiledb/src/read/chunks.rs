@@ -1,7 +1,7 @@
 //! Chunks: rows that lie many in a blob, and the encodings of their instructions.
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use foldhash::HashMap;
@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::file::File;
 use super::referred::{EpochOfFile, FlushOfFile, Known, Referred};
 use super::taken::Indices;
-use super::unpacked::{Packed, unpack};
+use super::unpacked::{Packed, Unpacked, unpack};
 use crate::Error;
 use crate::chunk::{Bad, Kind, Place, decode_code};
 use crate::places::is_in;
@@ -62,8 +62,7 @@ enum Rest {
 }
 
 impl File<'_> {
-    /// Reads the chunks that the question is about. While some are unpacked, what was unpacked
-    /// before goes into the profile and the next are fetched.
+    /// Reads the chunks that the question is about.
     pub(super) fn read_chunks(&mut self, referred: &mut Referred) -> Result<(), Error> {
         self.builder.packed = true;
         let parameters = self.read_parameters()?;
@@ -71,25 +70,54 @@ impl File<'_> {
             Some(ids) => Rest::Asked(ids.into_iter()),
             None => Rest::Behind(None),
         };
-        let mut packed = self.some_chunks(referred, &mut rest)?;
+        let packed = self.some_chunks(referred, &mut rest)?;
+        if let Rest::Nothing = rest {
+            return self.take_rows(referred, unpack(packed, &parameters), &parameters);
+        }
+        thread::scope(|scope| {
+            let (work, packed_chunks) = mpsc::channel();
+            let (done, unpacked_chunks) = mpsc::channel();
+            let known = &parameters;
+            scope.spawn(move || {
+                for packed in packed_chunks {
+                    // Who wants no more of it has failed.
+                    let _ = done.send(unpack(packed, known));
+                }
+            });
+            let taken = self.take_beside(
+                referred,
+                packed,
+                rest,
+                &parameters,
+                (&work, &unpacked_chunks),
+            );
+            drop(work);
+            taken
+        })
+    }
+
+    /// Hands chunks to a thread that unpacks them. While it does, what it unpacked before goes into
+    /// the profile, and the next are fetched.
+    fn take_beside(
+        &mut self,
+        referred: &mut Referred,
+        mut packed: Vec<Packed>,
+        mut rest: Rest,
+        parameters: &HashMap<i64, Parameter>,
+        (work, unpacked_chunks): (&Sender<Vec<Packed>>, &Receiver<Vec<Unpacked>>),
+    ) -> Result<(), Error> {
         let mut unpacked = Vec::new();
         while !packed.is_empty() {
-            if let Rest::Nothing = rest {
-                // Nothing is left to be done beside it.
-                self.take_rows(referred, std::mem::take(&mut unpacked), &parameters)?;
-                unpacked = unpack(packed, &parameters);
-                break;
+            // A thread that is gone has panicked, which is told where it is waited for.
+            let is_sent = work.send(packed).is_ok();
+            self.take_rows(referred, unpacked, parameters)?;
+            packed = self.some_chunks(referred, &mut rest)?;
+            match unpacked_chunks.recv() {
+                Ok(next) if is_sent => unpacked = next,
+                _ => return Ok(()),
             }
-            (packed, unpacked) = thread::scope(|scope| {
-                let parameters = &parameters;
-                let next = scope.spawn(move || unpack(packed, parameters));
-                self.take_rows(referred, std::mem::take(&mut unpacked), parameters)?;
-                let packed = self.some_chunks(referred, &mut rest)?;
-                let unpacked = next.join().unwrap_or_else(|panic| resume_unwind(panic));
-                Ok((packed, unpacked))
-            })?;
         }
-        self.take_rows(referred, unpacked, &parameters)
+        self.take_rows(referred, unpacked, parameters)
     }
 
     /// The next chunks that the filter lets through; none only where there are no more.

@@ -105,6 +105,12 @@ fn add(sum: &mut HotlistRow, row: HotlistRow) {
         _ => None,
     };
     list.events += events;
+    let free = list.tuples.capacity() - list.tuples.len();
+    if free < tuples.len() {
+        // All lists together take most of the memory that there is.
+        list.tuples
+            .reserve_exact(tuples.len() + list.tuples.len() / 4);
+    }
     list.tuples.extend(tuples);
     sum.even = even.map(|even| even / list.events.max(f64::MIN_POSITIVE));
 }

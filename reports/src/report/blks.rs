@@ -22,7 +22,7 @@ use crate::page::Page;
 use crate::query::{Answer, Model, Needs, Query};
 use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
 use crate::values::{Class, JsonValue, is_destination};
-use crate::view::{Base, Heat, Values, View, as_float};
+use crate::view::{Heat, Values, View, as_float};
 
 /// Runs of instructions whose results do not vary.
 #[derive(Debug, Clone, clap::Args)]
@@ -143,10 +143,8 @@ impl Query for Blks {
 /// All runs, the hottest first.
 fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
-    for values in view.values(false) {
-        if is_destination(&values.parameter) && values.base != Base::Executions {
-            by_pc.entry(values.pc).or_default().push(values);
-        }
+    for values in view.values_of(is_destination) {
+        by_pc.entry(values.pc).or_default().push(values);
     }
     let functions: BTreeSet<usize> = by_pc
         .keys()
