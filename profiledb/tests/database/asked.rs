@@ -116,6 +116,9 @@ fn places() -> Outcome {
     Ok(())
 }
 
+/// Address, call site and parameter of a list.
+type ListKey = (usize, Option<usize>, String);
+
 /// What need not be told apart becomes one row, and adds up to the same; also over files that are
 /// read side by side.
 #[test]
@@ -140,7 +143,7 @@ fn apart() -> Outcome {
         sums
     };
     let lists = |profile: &Profile| {
-        let mut sums: BTreeMap<(usize, Option<usize>, String), (f64, f64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<ListKey, (f64, f64, u64)> = BTreeMap::new();
         for row in &profile.hotlists {
             let address = usize::try_from(profile.pcs[row.pc].address).unwrap_or(0);
             let key = (address, row.caller, row.parameter.to_string());
