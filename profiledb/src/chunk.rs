@@ -21,7 +21,9 @@ pub(crate) use counts::{
 };
 pub(crate) use head::relabelled;
 pub(crate) use stacks::{FrameOf, MOST_FRAMES, StackOf, decode_stacks, encode_stacks};
-pub(crate) use values::{ListOf, decode_some_values, decode_values, encode_values, has_double};
+pub(crate) use values::{
+    ListOf, Values, decode_some_values, decode_values, encode_values, has_double,
+};
 
 /// What a blob is not as it should be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -75,8 +75,8 @@ pub use moment::{Level, Moment};
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{
-    BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged, Outline, Pc,
-    Profile, StackFrame, StackNode, StackRow, SymbolRow, Total,
+    Apart, BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged,
+    Outline, Pc, Profile, StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};

@@ -132,7 +132,7 @@ impl File<'_> {
                         tuples.push(tuple.map_err(failed)?.1);
                     }
                     let row = file.hotlist(id, place, parameter, row, tuples)?;
-                    file.builder.profile.hotlists.push(row);
+                    file.builder.add_list(row);
                 }
                 return Ok(());
             }
@@ -146,7 +146,7 @@ impl File<'_> {
             }
             if let Some(place) = place {
                 let row = file.hotlist(id, place, parameter, row, tuples)?;
-                file.builder.profile.hotlists.push(row);
+                file.builder.add_list(row);
             }
             Ok(())
         })?;

@@ -33,6 +33,38 @@ pub struct Filter {
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`Profile::totals`]).
     pub places: Option<Places>,
+    /// How far interrupts are told apart.
+    pub apart: Apart,
+    /// Lists of a PC, call site and parameter become one, whose process and access tag are those of
+    /// one of them.
+    pub added_up: bool,
+}
+
+/// How far interrupts are told apart. Those that are not become one row, whose process, access tag,
+/// PC and call site are those of one of them. All may be told further apart than they need be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Apart {
+    /// As far as files do.
+    #[default]
+    Rows,
+    /// By PC and call site.
+    Calls,
+    /// By PC.
+    Instructions,
+    /// By process and image.
+    Images,
+}
+
+impl Apart {
+    /// Whether call sites are told.
+    pub(crate) fn has_callers(self) -> bool {
+        matches!(self, Apart::Rows | Apart::Calls)
+    }
+
+    /// Whether encodings are left out, but for those that tell whether a file is what was profiled.
+    pub(crate) fn is_bare(self) -> bool {
+        matches!(self, Apart::Instructions | Apart::Images)
+    }
 }
 
 /// An epoch's place and extent.
@@ -394,15 +426,21 @@ impl Profile {
     /// that says `None`; its call site is the one that `caller` says, none if that says `None`.
     /// Each group has coins of its own, so that what else is wanted changes nothing in it. One
     /// group at a time is added up.
+    ///
+    /// Of parameters that `wants` says no to there is nothing. One of executions begins with
+    /// [`OF_EXECUTIONS`].
     pub fn merged<'p, C: Coins + 'p>(
         &'p self,
+        wants: impl Fn(&str) -> bool,
         place: impl Fn(usize) -> Option<usize>,
         caller: impl Fn(usize) -> Option<usize>,
         coins: impl Fn() -> C + 'p,
     ) -> impl Iterator<Item = Merged<'p>> + 'p {
         let mut members = Vec::new();
         for row in &self.hotlists {
-            if let Some(pc) = place(row.pc) {
+            if wants(&row.parameter)
+                && let Some(pc) = place(row.pc)
+            {
                 let caller = row.caller.and_then(&caller);
                 members.push(Member { pc, caller, row });
             }

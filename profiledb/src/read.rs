@@ -16,11 +16,16 @@ mod referred;
 mod rows;
 mod source;
 mod stacks;
+mod sums;
+mod taken;
+mod unpacked;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use crate::Error;
 use crate::open::{self, wal_of};
@@ -63,22 +68,22 @@ fn load_inputs(
     filter: &Filter,
     kinds: Kinds,
 ) -> Result<(Profile, Vec<Error>), Error> {
-    let mut builder = Builder::new(filter.places.is_none());
+    let mut builder = Builder::new(filter);
     let mut left_out = Vec::new();
     let mut in_directories = (0, 0);
-    for Input { path, named } in inputs {
-        let before = builder.mark();
-        let read = read(&path, filter, kinds, &mut builder);
-        if !named {
-            in_directories.0 += 1;
-            in_directories.1 += usize::from(read.is_ok());
-        }
-        match read {
-            Ok(()) => {}
-            Err(error) if named => return Err(error),
-            Err(error) => {
-                builder.undo(before);
-                left_out.push(error);
+    let threads = thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS));
+    // What was read of some files is put together before others are read: so it takes no more room
+    // than it needs.
+    for some in inputs.chunks(threads) {
+        for (Input { named, .. }, read) in some.iter().zip(side_by_side(some, filter, kinds)) {
+            if !named {
+                in_directories.0 += 1;
+                in_directories.1 += usize::from(read.is_ok());
+            }
+            match read {
+                Ok(read) => builder.absorb(read),
+                Err(error) if *named => return Err(error),
+                Err(error) => left_out.push(error),
             }
         }
     }
@@ -92,12 +97,36 @@ fn load_inputs(
     }
 }
 
+/// Files that are read at a time, at most.
+const MOST_THREADS: usize = 4;
+
+/// What is read of each of some files, in their order.
+fn side_by_side(inputs: &[Input], filter: &Filter, kinds: Kinds) -> Vec<Result<Builder, Error>> {
+    let read = |input: &Input| {
+        let mut builder = Builder::new(filter);
+        read(&input.path, filter, kinds, &mut builder).map(|()| builder)
+    };
+    let Some((first, others)) = inputs.split_first() else {
+        return Vec::new();
+    };
+    thread::scope(|scope| {
+        let spawn = |input| scope.spawn(move || read(input));
+        let others: Vec<_> = others.iter().map(spawn).collect();
+        let mut all = vec![read(first)];
+        for other in others {
+            all.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        all
+    })
+}
+
 /// The images and names of all files that `paths` stand for and that can be read.
 pub(crate) fn outline(paths: &[&Path]) -> Result<Outline, Error> {
     let mut outline = Outline::default();
     let mut known = HashMap::new();
     let mut symbols = BTreeMap::new();
-    let (filter, mut builder) = (Filter::default(), Builder::new(true));
+    let filter = Filter::default();
+    let mut builder = Builder::new(&filter);
     for Input { path, .. } in files(paths, &mut Moment::default())? {
         let mut read = || {
             let conn = open::for_reading(&path)?;

@@ -84,6 +84,9 @@ pub(crate) struct Common {
     /// Do not ask the servers of `DEBUGINFOD_URLS` for debug files and programs.
     #[arg(long, global = true)]
     pub(crate) no_debuginfod: bool,
+    /// Neither use nor keep functions that were looked up before (`~/.cache/vcpi`).
+    #[arg(long, global = true)]
+    pub(crate) no_cache: bool,
     /// Show names in text with all their parameters and type arguments.
     #[arg(long, global = true)]
     pub(crate) full_names: bool,

@@ -66,6 +66,11 @@ pub(crate) fn configure(allowed: bool) {
     CLIENT.get_or_init(client);
 }
 
+/// Whether there are servers to ask.
+pub(crate) fn is_asked() -> bool {
+    CLIENT.get().is_some_and(Option::is_some)
+}
+
 /// The file of a build, from the cache or from the first server that has it.
 pub(crate) fn fetch(artifact: Artifact, build_id: &str, room: &Room) -> Option<(PathBuf, Binary)> {
     CLIENT.get()?.as_ref()?.fetch(artifact, build_id, room)

@@ -161,6 +161,9 @@ impl Elf {
         }
         // Stubs are 16 bytes long or 8; of two short ones side by side, each stands for itself.
         let long = address & !15;
+        if self.few_bytes(long).is_some_and(has_no_jump) {
+            return None;
+        }
         let second = self.plt_of_size(long + 8, 8);
         if address >= long + 8 && second.is_some() {
             return second;
@@ -190,6 +193,15 @@ impl Elf {
     pub(crate) fn exported(&self) -> Vec<(String, Option<u64>)> {
         self.parsed(exported)
     }
+}
+
+/// Whether no stub can be within 16 bytes from here on: no jump through a word is. Most code is told
+/// from stubs by that.
+fn has_no_jump(bytes: &[u8]) -> bool {
+    const LONG: usize = 16;
+    let bytes = bytes.get(..LONG).unwrap_or(bytes);
+    let is_jump = |pair: &[u8]| matches!(pair, [0xff, 0x25 | 0x2d]);
+    !bytes.windows(2).any(is_jump)
 }
 
 fn soname<'a, Header: FileHeader>(file: &ElfFile<'a, Header, Pieces<'a>>) -> Option<String> {

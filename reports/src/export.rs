@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, FromArgMatches, Subcommand, value_parser};
+use profiledb::Apart;
 use protocol::Kinds;
 
 use crate::args::Common;
@@ -119,6 +120,7 @@ impl Asked {
     pub(crate) fn needs(&self) -> Needs<'_> {
         Needs {
             kinds: self.rows(),
+            apart: Apart::Rows,
             one_function: false,
             ..Needs::ROWS
         }

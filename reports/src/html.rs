@@ -14,6 +14,7 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::value_parser;
+use profiledb::Apart;
 use protocol::Kinds;
 
 use crate::args::Common;
@@ -49,6 +50,8 @@ pub(crate) const NEEDS: Needs<'static> = Needs {
         stacks: true,
         counters: true,
     },
+    // Call stacks are told by process.
+    apart: Apart::Rows,
     one_function: false,
     stubs: true,
     ..Needs::ROWS

@@ -112,6 +112,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     // Who waits for a line to be completed does not wait for a server.
     let completes = matches!(&cli.command, Command::Tool(Tool::Complete { .. }));
     debuginfod::configure(!cli.common.no_debuginfod && !completes);
+    symbols::configure(!cli.common.no_cache);
     match &cli.command {
         Command::Report(Report::Top(top)) if top.is_live() => {
             live::top(&cli.common).map(|()| String::new())

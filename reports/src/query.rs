@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use profiledb::Profile;
+use profiledb::{Apart, Profile};
 use protocol::Kinds;
 use serde::Serialize;
 
@@ -18,6 +18,17 @@ use crate::view::View;
 pub(crate) trait Model: Serial {
     /// The answer as people read it.
     fn page(&self, names: Names) -> Page;
+
+    /// Gives the rows of the answer, as JSON has them, to `take`.
+    ///
+    /// # Errors
+    /// If JSON cannot hold them.
+    fn each_row(&self, take: &mut dyn FnMut(serde_json::Value)) -> Result<(), serde_json::Error> {
+        if let serde_json::Value::Array(rows) = self.value()? {
+            rows.into_iter().for_each(take);
+        }
+        Ok(())
+    }
 }
 
 /// What serde can write, whatever its type.
@@ -150,6 +161,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) kinds: Kinds,
     /// How parameters begin that the report is about; nothing: any may be.
     pub(crate) parameters: &'a [&'a str],
+    /// How far interrupts are to be told apart.
+    pub(crate) apart: Apart,
     /// Rows of other images than those asked for change nothing.
     pub(crate) one_image: bool,
     /// Of a function asked for, its own rows are enough.
@@ -196,6 +209,7 @@ impl Needs<'_> {
             counters: false,
         },
         parameters: &[],
+        apart: Apart::Calls,
         one_image: false,
         one_function: true,
         min_samples: 1,

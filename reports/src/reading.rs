@@ -350,6 +350,7 @@ impl<'r> Reading<'r> {
 
 /// Says what an answer came with.
 fn say_of_view(view: &mut View<'_>, said: &mut Said) {
+    view.notes.extend(view.beyond());
     view.notes.extend(view.too_few());
     for note in std::mem::take(&mut view.notes) {
         said.push(note);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Zoned;
-use profiledb::{Filter, Places, Profile, ReadError};
+use profiledb::{Apart, Filter, Places, Profile, ReadError};
 use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Range, Selection};
 
 use crate::args::Common;
@@ -116,6 +116,8 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
         until,
         images: Vec::new(),
         places: None,
+        apart: apart(common, needs),
+        added_up: true,
         // A name may be told by any instruction.
         parameters: match needs.function.is_some() || common.only_function.is_some() {
             true => Vec::new(),
@@ -126,6 +128,17 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
                 .collect(),
         },
     })
+}
+
+/// How far interrupts are told apart: where images or a function are asked for, what calls from
+/// elsewhere is still known.
+fn apart(common: &Common, needs: &Needs<'_>) -> Apart {
+    let by_function = needs.function.or(common.only_function.as_deref()).is_some();
+    match needs.apart {
+        of_all if !by_function && common.image.is_empty() => of_all,
+        Apart::Calls | Apart::Instructions => Apart::Calls,
+        Apart::Rows | Apart::Images => Apart::Rows,
+    }
 }
 
 /// Where a function may be that is asked for by name, if that can be told without reading all.

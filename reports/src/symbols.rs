@@ -7,14 +7,16 @@
 //! note says why.
 
 mod declared;
+mod kept;
 mod language;
 mod lookup;
 mod stubs;
 
+pub(crate) use kept::configure;
 pub(crate) use stubs::recall_targets;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,7 +71,9 @@ pub(crate) struct Symbols<'p> {
     of_pc: Vec<FunctionId>,
     by_start: BTreeMap<(usize, u64), FunctionId>,
     unbounded: BTreeMap<usize, FunctionId>,
-    /// Of addresses that were asked for.
+    /// Of the addresses of PCs, by image.
+    of_address: Vec<Known>,
+    /// Of other addresses that were asked for.
     around: BTreeMap<(usize, u64), FunctionId>,
     /// Why an image cannot name its code, by its index; the hottest come first.
     notes: Vec<(usize, String)>,
@@ -79,8 +83,15 @@ pub(crate) struct Symbols<'p> {
     offers: OnceCell<Offers>,
 }
 
+/// Addresses of an image in their order, and the function of each.
+#[derive(Debug, Default)]
+struct Known {
+    addresses: Vec<u64>,
+    functions: Vec<FunctionId>,
+}
+
 /// See [`Symbols::offers`].
-pub(crate) type Offers = BTreeMap<String, Option<(usize, u64)>>;
+pub(crate) type Offers = HashMap<String, Option<(usize, u64)>>;
 
 impl Code for Symbols<'_> {
     fn elf(&self, image: usize) -> Option<&Elf> {
@@ -93,6 +104,9 @@ impl Code for Symbols<'_> {
     }
 }
 
+/// Names by their starts: end and name.
+type Stored = BTreeMap<u64, (Option<u64>, String)>;
+
 /// Where an image's names come from.
 #[derive(Default)]
 struct ImageNames {
@@ -102,8 +116,8 @@ struct ImageNames {
     debug: OnceCell<Option<Elf>>,
     /// What the two name, likewise.
     functions: OnceCell<Option<Functions>>,
-    /// Symbols of the profile itself or of an image in memory: start to (end, name).
-    table: BTreeMap<u64, (Option<u64>, String)>,
+    /// Symbols of the profile itself or of an image in memory.
+    table: Stored,
     /// The name that the file says to be known by, read when it is asked for.
     soname: OnceCell<Option<String>>,
 }
@@ -121,6 +135,7 @@ impl<'p> Symbols<'p> {
             of_pc: Vec::new(),
             by_start: BTreeMap::new(),
             unbounded: BTreeMap::new(),
+            of_address: Vec::new(),
             around: BTreeMap::new(),
             notes: Vec::new(),
             room: Room::new(MAX_TOTAL),
@@ -142,24 +157,28 @@ impl<'p> Symbols<'p> {
             offers: offers.map(OnceCell::from).unwrap_or_default(),
             ..Symbols::empty(profile)
         };
-        let mut addresses: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); profile.images.len()];
+        symbols
+            .of_address
+            .resize_with(profile.images.len(), Known::default);
+        let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); profile.images.len()];
         for pc in &profile.pcs {
             if let Some(of_image) = addresses.get_mut(pc.image) {
-                of_image.insert(pc.address);
+                of_image.push(pc.address);
             }
         }
-        let mut known: BTreeMap<(usize, u64), FunctionId> = BTreeMap::new();
         let mut wanted = Vec::new();
         for index in hottest_first(profile) {
             let addresses = addresses.get_mut(index).map(std::mem::take);
-            let addresses: Vec<u64> = addresses.into_iter().flatten().collect();
+            let mut addresses = addresses.unwrap_or_default();
             if !addresses.is_empty() && only.is_none_or(|only| only.contains(&index)) {
+                addresses.sort_unstable();
+                addresses.dedup();
                 wanted.push((index, addresses));
             }
         }
-        for ((index, addresses), looked) in wanted.iter().zip(look_at(profile, names, &wanted)) {
-            let mut is_named = true;
-            let (index, missing) = (*index, looked.missing);
+        let all = look_at(profile, names, &wanted);
+        for ((index, addresses), looked) in wanted.into_iter().zip(all) {
+            let missing = looked.missing;
             if let Some(names) = symbols.images.get_mut(index) {
                 names.table = looked.table;
                 names.soname = OnceCell::from(looked.soname);
@@ -167,12 +186,16 @@ impl<'p> Symbols<'p> {
                     names.elf = OnceCell::from(None);
                 }
             }
-            let found = symbols.intern_all(index, looked.found);
-            for (address, function) in addresses.iter().zip(found) {
-                known.insert((index, *address), function);
-                is_named &= symbols
-                    .function(function)
-                    .is_some_and(|found| found.named || !names);
+            let functions = symbols.intern_all(index, looked.found);
+            let is_named = functions.iter().all(|function| {
+                let function = symbols.function(*function);
+                function.is_some_and(|found| found.named || !names)
+            });
+            if let Some(known) = symbols.of_address.get_mut(index) {
+                *known = Known {
+                    addresses,
+                    functions,
+                };
             }
             let path = profile
                 .images
@@ -192,12 +215,11 @@ impl<'p> Symbols<'p> {
         symbols.of_pc = profile
             .pcs
             .iter()
-            .map(|pc| match known.get(&(pc.image, pc.address)) {
-                Some(function) => *function,
+            .map(|pc| match symbols.known(pc.image, pc.address) {
+                Some(function) => function,
                 None => symbols.unbounded(pc.image),
             })
             .collect();
-        symbols.around = known;
         symbols
     }
 
@@ -291,19 +313,45 @@ impl<'p> Symbols<'p> {
         let Some(image) = self.profile.images.get(index) else {
             return Looked::default();
         };
+        let place = kept::Place::of(image).filter(|_| self.names);
+        let known = place.as_ref().and_then(kept::Place::read);
+        if let Some(known) = &known
+            && let Some(told) = known.all(addresses)
+        {
+            let table = self.stored(index);
+            let found = addresses.iter().zip(told);
+            return Looked {
+                found: found
+                    .map(|(address, told)| lookup::with_stored(&table, *address, told))
+                    .collect(),
+                table,
+                has_file: true,
+                soname: known.soname.clone(),
+                missing: None,
+            };
+        }
         let missing = self.open(index, image);
-        let found = self.bounds(index, addresses);
+        let asked = self.ask_files(index, addresses);
         let (has_file, soname) = match self.elf(index) {
             Some(elf) => (true, elf.soname()),
             None => (false, None),
         };
+        if let Some(place) = place.filter(|_| asked.may_be_kept)
+            && let Some(elf) = self.elf(index)
+        {
+            // Who cannot keep it looks again.
+            let _ = place.write(addresses, &asked.told, soname.clone(), elf.binary());
+        }
         self.forget(index);
         let table = self.images.get_mut(index);
+        let table = table.map(|names| std::mem::take(&mut names.table));
+        let table = table.unwrap_or_default();
+        let found = addresses.iter().zip(asked.told);
         Looked {
-            found,
-            table: table
-                .map(|names| std::mem::take(&mut names.table))
-                .unwrap_or_default(),
+            found: found
+                .map(|(address, told)| lookup::with_stored(&table, *address, told))
+                .collect(),
+            table,
             has_file,
             soname,
             missing,
@@ -387,12 +435,23 @@ impl<'p> Symbols<'p> {
     /// The function around an address that need not be one of the profile's PCs.
     pub(crate) fn at(&mut self, image: usize, address: u64) -> Option<FunctionId> {
         // Not by the functions that are known: one may lie within another, as stubs do.
-        if let Some(id) = self.around.get(&(image, address)) {
-            return Some(*id);
+        let asked = self.around.get(&(image, address)).copied();
+        if let Some(id) = asked.or_else(|| self.known(image, address)) {
+            return Some(id);
         }
         let id = self.resolve(image, &[address]).first().copied()?;
         self.around.insert((image, address), id);
         Some(id)
+    }
+
+    /// The function around the address of a PC.
+    fn known(&self, image: usize, address: u64) -> Option<FunctionId> {
+        let Known {
+            addresses,
+            functions,
+        } = self.of_address.get(image)?;
+        let place = addresses.binary_search(&address).ok()?;
+        functions.get(place).copied()
     }
 
     /// A short name for an image: its file name.
@@ -418,7 +477,7 @@ impl<'p> Symbols<'p> {
     }
 
     /// The symbols that the profile itself holds of an image.
-    fn stored(&self, image: usize) -> BTreeMap<u64, (Option<u64>, String)> {
+    fn stored(&self, image: usize) -> Stored {
         self.profile
             .symbols
             .iter()
@@ -443,7 +502,7 @@ struct Looked {
     /// Of the functions around the addresses.
     found: Vec<Option<Bounds>>,
     /// See [`ImageNames::table`].
-    table: BTreeMap<u64, (Option<u64>, String)>,
+    table: Stored,
     has_file: bool,
     /// See [`ImageNames::soname`].
     soname: Option<String>,

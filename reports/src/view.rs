@@ -4,10 +4,10 @@
 pub(crate) mod select;
 mod values;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use profiledb::Profile;
+use profiledb::{AT_ENTRY, OF_EXECUTIONS, Profile};
 
 use crate::args::Common;
 use crate::dwarf;
@@ -39,11 +39,24 @@ impl Heat {
     }
 }
 
+fn owned(parameters: &[&str]) -> Vec<String> {
+    parameters.iter().map(|&start| start.to_owned()).collect()
+}
+
 /// A count as a float; exact below 2^53, and counts are.
 pub(crate) fn as_float(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
     let float = count as f64;
     float
+}
+
+/// How many rows a report has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// At most; `None`: all.
+    pub(crate) lines: Option<usize>,
+    /// Those beyond.
+    pub(crate) left_out: usize,
 }
 
 /// A named and filtered profile.
@@ -56,16 +69,18 @@ pub(crate) struct View<'p> {
     pub(crate) heat: Vec<Heat>,
     /// Least samples that a line of a report rests on.
     pub(crate) min_samples: u64,
+    /// How parameters begin whose values are looked at; nothing: any may be.
+    pub(crate) parameters: Vec<String>,
     /// Rows that rest on fewer.
     few: Cell<u64>,
     /// Values do as well.
     few_values: Cell<bool>,
-    /// Rows that a report has at most; `None`: all.
-    pub(crate) lines: Option<usize>,
+    /// Rows that a report has at most.
+    bound: Bound,
     /// What the reader of the report should know beside it, a line each.
     pub(crate) notes: Vec<String>,
-    /// PCs of each function, by address.
-    of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>>,
+    /// See [`View::of_function`].
+    of_function: OnceCell<BTreeMap<FunctionId, BTreeMap<u64, usize>>>,
     /// Rows at some places alone were read.
     profile_is_part: bool,
     /// Images asked for; `None`: all.
@@ -133,24 +148,19 @@ impl<'p> View<'p> {
                 });
             }
         }
-        let mut of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>> = BTreeMap::new();
-        for (index, pc) in profile.pcs.iter().enumerate() {
-            if let Some(function) = symbols.function_of(index) {
-                of_function
-                    .entry(function)
-                    .or_default()
-                    .insert(pc.address, index);
-            }
-        }
         View {
             profile,
             symbols,
             heat,
-            of_function,
+            of_function: OnceCell::new(),
             min_samples: common.min_samples.unwrap_or(needs.min_samples),
+            parameters: owned(needs.parameters),
             few: Cell::new(0),
             few_values: Cell::new(false),
-            lines: common.lines,
+            bound: Bound {
+                lines: common.lines,
+                left_out: 0,
+            },
             notes: Vec::new(),
             profile_is_part: is_part,
             images,
@@ -243,14 +253,35 @@ impl<'p> View<'p> {
             .then(|| format!("{what} with fewer than {samples} left out (--min-samples)"))
     }
 
-    /// Leaves out the rows beyond those asked for, and notes how many these are.
+    /// Leaves out the rows beyond those asked for, and counts how many these are.
     pub(crate) fn keep_first<T>(&mut self, rows: &mut Vec<T>) {
-        let more = self.lines.map_or(0, |most| rows.len().saturating_sub(most));
-        if more > 0 {
-            rows.truncate(rows.len() - more);
-            let more = crate::render::counted(more as u64, "more row");
-            self.notes.push(format!("{more} left out (--lines)"));
-        }
+        let Bound { lines, left_out } = &mut self.bound;
+        let more = lines.map_or(0, |most| rows.len().saturating_sub(most));
+        rows.truncate(rows.len() - more);
+        *left_out += more;
+    }
+
+    /// Rows that a report has at most; `None`: all.
+    pub(crate) fn most_lines(&self) -> Option<usize> {
+        self.bound.lines
+    }
+
+    /// Begins to count anew, and asks for so many rows; what it was before.
+    pub(crate) fn begin_rows(&mut self, lines: Option<usize>) -> Bound {
+        let bound = Bound { lines, left_out: 0 };
+        std::mem::replace(&mut self.bound, bound)
+    }
+
+    /// Rows that are beyond those asked for.
+    pub(crate) fn beyond(&self) -> Option<String> {
+        let more = Some(self.bound.left_out as u64).filter(|more| *more > 0);
+        let more = crate::render::counted(more?, "more row");
+        Some(format!("{more} left out (--lines)"))
+    }
+
+    /// Has values of parameters alone be looked at that begin so, or of all; how those began before.
+    pub(crate) fn look_at(&mut self, parameters: &[&str]) -> Vec<String> {
+        std::mem::replace(&mut self.parameters, owned(parameters))
     }
 
     /// Asks for other functions, or for all; those that were asked for before.
@@ -284,14 +315,31 @@ impl<'p> View<'p> {
         total
     }
 
+    /// PCs of each function, by address.
+    fn of_function(&self) -> &BTreeMap<FunctionId, BTreeMap<u64, usize>> {
+        self.of_function.get_or_init(|| {
+            let mut of_function: BTreeMap<FunctionId, BTreeMap<u64, usize>> = BTreeMap::new();
+            for (index, pc) in self.profile.pcs.iter().enumerate() {
+                if let Some(function) = self.symbols.function_of(index) {
+                    let pcs = of_function.entry(function).or_default();
+                    pcs.insert(pc.address, index);
+                }
+            }
+            of_function
+        })
+    }
+
     /// PCs of a function, by address.
     pub(crate) fn pcs_of(&self, function: FunctionId) -> BTreeMap<u64, usize> {
-        self.of_function.get(&function).cloned().unwrap_or_default()
+        self.of_function()
+            .get(&function)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// The PC at an address of a function.
     pub(crate) fn pc_in(&self, function: FunctionId, address: u64) -> Option<usize> {
-        self.of_function.get(&function)?.get(&address).copied()
+        self.of_function().get(&function)?.get(&address).copied()
     }
 
     /// The values of all parameters at the PCs asked for, merged over processes,
@@ -312,11 +360,49 @@ impl<'p> View<'p> {
         by_caller: bool,
         place: impl Fn(usize) -> Option<usize>,
     ) -> Vec<Values> {
-        // A stub is not who called: where a window began in one, that is not known.
-        let caller = |site| (by_caller && !self.symbols.is_in_stub(site)).then_some(site);
+        self.values_told(by_caller, place, |_| true)
+    }
+
+    /// As [`View::values`], of the parameters that pass a test, and not of executions.
+    pub(crate) fn values_of(&self, test: impl Fn(&str) -> bool) -> Vec<Values> {
+        let is_of_executions =
+            |name: &str| name.starts_with(OF_EXECUTIONS) || name.starts_with(AT_ENTRY);
+        let test = |name: &str| !is_of_executions(name) && test(name);
+        self.values_told(false, |pc| Some(pc).filter(|pc| self.wants(*pc)), test)
+    }
+
+    /// The values of the parameters that pass a test, at the PCs that have a place.
+    fn values_told(
+        &self,
+        by_caller: bool,
+        place: impl Fn(usize) -> Option<usize>,
+        test: impl Fn(&str) -> bool,
+    ) -> Vec<Values> {
+        // A stub is not who called: where a window began in one, that is not known. Many lists have
+        // one call site, and whether a stub is there takes a look at its code.
+        let in_stub: Vec<Cell<Option<bool>>> = match by_caller {
+            true => vec![Cell::new(None); self.profile.pcs.len()],
+            false => Vec::new(),
+        };
+        let is_in_stub = |site: usize| {
+            let look = || self.symbols.is_in_stub(site);
+            let Some(known) = in_stub.get(site) else {
+                return look();
+            };
+            let is_in_stub = known.get().unwrap_or_else(look);
+            known.set(Some(is_in_stub));
+            is_in_stub
+        };
+        let caller = |site| (by_caller && !is_in_stub(site)).then_some(site);
         // Own coins for each sum: what else is asked for changes nothing in it.
         let coins = || hotlist::Generator::new(SEED);
-        let merged = self.profile.merged(place, caller, coins);
+        let wants = |parameter: &str| {
+            let name = parameter.strip_prefix(OF_EXECUTIONS).unwrap_or(parameter);
+            let mut starts = self.parameters.iter();
+            (self.parameters.is_empty() || starts.any(|start| name.starts_with(start.as_str())))
+                && test(parameter)
+        };
+        let merged = self.profile.merged(wants, place, caller, coins);
         merged
             .map(|merged| Values::new(&merged))
             .filter(Values::is_claimed)

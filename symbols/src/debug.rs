@@ -29,6 +29,18 @@ pub fn debug_file(image: &Binary, path: &Path, room: &Room) -> Option<(PathBuf, 
     find(Path::new(FOLDER), image, path, room)
 }
 
+/// Where [`debug_file`] looks for the debug file of an image at `path`.
+#[must_use]
+pub fn debug_places(image: &Binary, path: &Path) -> Vec<PathBuf> {
+    let folder = Path::new(FOLDER);
+    let by_id = image.build_id().and_then(|id| place_of(folder, id));
+    let by_name = link(image).map(|(name, _)| places_of(folder, &name, path));
+    by_id
+        .into_iter()
+        .chain(by_name.into_iter().flatten())
+        .collect()
+}
+
 /// The file that a debug file at `path` shares with others, as dwz makes it: the file, if it is
 /// there and of the build that is meant, and that build's id. `None`: nothing is shared.
 #[must_use]
@@ -68,6 +80,13 @@ fn find(folder: &Path, image: &Binary, path: &Path, room: &Room) -> Option<(Path
 }
 
 fn by_build_id(folder: &Path, build_id: &str, room: &Room) -> Option<(PathBuf, Binary)> {
+    let path = place_of(folder, build_id)?;
+    let debug = Binary::open(&path, room).ok()?;
+    (debug.build_id() == Some(build_id)).then_some((path, debug))
+}
+
+/// Where the debug file of a build id is, if it is there.
+fn place_of(folder: &Path, build_id: &str) -> Option<PathBuf> {
     if !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -76,35 +95,39 @@ fn by_build_id(folder: &Path, build_id: &str, room: &Room) -> Option<(PathBuf, B
         return None;
     }
     let name = format!("{tail}.debug");
-    let path = folder.join(".build-id").join(head).join(name);
-    let debug = Binary::open(&path, room).ok()?;
-    (debug.build_id() == Some(build_id)).then_some((path, debug))
+    Some(folder.join(".build-id").join(head).join(name))
 }
 
 fn by_name(folder: &Path, image: &Binary, path: &Path, room: &Room) -> Option<(PathBuf, Binary)> {
     let (name, checksum) = link(image)?;
     let own = path.canonicalize().ok();
-    let mut places: Vec<&Path> = vec![path.parent()?];
-    places.extend(own.as_deref().and_then(Path::parent));
-    places.dedup();
-    for place in places {
-        let global = place.strip_prefix("/").ok().map(|place| folder.join(place));
-        let folders = [Some(place.to_owned()), Some(place.join(".debug")), global];
-        for folder in folders.into_iter().flatten() {
-            let candidate = folder.join(OsStr::from_bytes(&name));
-            let Ok(debug) = Binary::open(&candidate, room) else {
-                continue;
-            };
-            let other_build = debug.build_id() != image.build_id() && debug.build_id().is_some();
-            if candidate.canonicalize().ok() == own || other_build {
-                continue;
-            }
-            if crc(&candidate) == Some(checksum) {
-                return Some((candidate, debug));
-            }
+    for candidate in places_of(folder, &name, path) {
+        let Ok(debug) = Binary::open(&candidate, room) else {
+            continue;
+        };
+        let other_build = debug.build_id() != image.build_id() && debug.build_id().is_some();
+        if candidate.canonicalize().ok() == own || other_build {
+            continue;
+        }
+        if crc(&candidate) == Some(checksum) {
+            return Some((candidate, debug));
         }
     }
     None
+}
+
+/// Where a debug file of this name may be.
+fn places_of(folder: &Path, name: &[u8], path: &Path) -> Vec<PathBuf> {
+    let own = path.canonicalize().ok();
+    let mut places: Vec<&Path> = path.parent().into_iter().collect();
+    places.extend(own.as_deref().and_then(Path::parent));
+    places.dedup();
+    let folders = places.into_iter().flat_map(|place| {
+        let global = place.strip_prefix("/").ok().map(|place| folder.join(place));
+        [Some(place.to_owned()), Some(place.join(".debug")), global]
+    });
+    let name = OsStr::from_bytes(name);
+    folders.flatten().map(|folder| folder.join(name)).collect()
 }
 
 /// The name of the debug file, without a folder, and its checksum.

@@ -9,12 +9,11 @@ use crate::pieces::Pieces;
 
 /// Start to end of each row of `.eh_frame`.
 pub(crate) fn frames<'a>(file: &object::File<'a, Pieces<'a>>) -> BTreeMap<u64, u64> {
-    let mut frames = BTreeMap::new();
     let Some(section) = file.section_by_name(".eh_frame") else {
-        return frames;
+        return BTreeMap::new();
     };
     let Ok(data) = section.data() else {
-        return frames;
+        return BTreeMap::new();
     };
     let address_of = |name| file.section_by_name(name).map(|section| section.address());
     let mut bases = gimli::BaseAddresses::default().set_eh_frame(section.address());
@@ -27,18 +26,30 @@ pub(crate) fn frames<'a>(file: &object::File<'a, Pieces<'a>>) -> BTreeMap<u64, u
     let mut unwind = gimli::EhFrame::new(data, gimli::LittleEndian);
     unwind.set_address_size(if file.is_64() { 8 } else { 4 });
     let mut entries = unwind.entries(&bases);
+    let mut frames = Vec::new();
+    // What rows have in common stands before many of them, and is parsed once.
+    let mut last: Option<(gimli::EhFrameOffset, gimli::CommonInformationEntry<_>)> = None;
+    let mut common = |section: &gimli::EhFrame<_>, bases: &gimli::BaseAddresses, at| match &last {
+        Some((known, common)) if *known == at => Ok(common.clone()),
+        _ => {
+            let common = section.cie_from_offset(bases, at)?;
+            last = Some((at, common.clone()));
+            Ok(common)
+        }
+    };
     // Every entry consumes bytes of the section, so this ends.
     while let Ok(Some(entry)) = entries.next() {
         let gimli::CieOrFde::Fde(partial) = entry else {
             continue;
         };
-        let Ok(frame) = partial.parse(gimli::EhFrame::cie_from_offset) else {
+        let Ok(frame) = partial.parse(&mut common) else {
             continue;
         };
         let start = frame.initial_address();
         if let Some(end) = start.checked_add(frame.len()).filter(|end| *end > start) {
-            frames.insert(start, end);
+            frames.push((start, end));
         }
     }
-    frames
+    // Of rows with the same start the last one counts.
+    frames.into_iter().collect()
 }

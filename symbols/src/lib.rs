@@ -20,7 +20,7 @@ mod table;
 
 pub use binary::{Binary, Error, Segment};
 pub use content::content_id;
-pub use debug::{debug_file, debug_file_of, supplement};
+pub use debug::{debug_file, debug_file_of, debug_places, supplement};
 pub use functions::{Function, Functions};
 pub use named::{Named, named};
 pub use pieces::{Pieces, Room};

@@ -137,7 +137,7 @@ impl<'a> ReadRef<'a> for Pieces<'a> {
         let index = |at: u64| usize::try_from(at.saturating_sub(start)).map_err(|_| ());
         let end = index(range.end)?.min(chunk.len());
         let text = chunk.get(index(range.start)?..end).ok_or(())?;
-        let length = text.iter().position(|byte| *byte == delimiter).ok_or(())?;
+        let length = memchr::memchr(delimiter, text).ok_or(())?;
         text.get(..length).ok_or(())
     }
 }

@@ -98,14 +98,14 @@ impl File<'_> {
         buckets
     }
 
-    /// Gives the chunks of these ids to `take`.
-    pub(super) fn read_chunks_of(
+    /// Gives the chunk of an id to `take`.
+    pub(super) fn read_chunk_of(
         &mut self,
-        ids: &[i64],
+        id: i64,
         take: impl FnMut(&mut Self, &Row<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let sql = "SELECT id, flush, kind, image, bucket, subject, data FROM chunk WHERE id = ?1";
-        self.each_of("chunk", sql, ids, take)
+        self.each_of("chunk", sql, &[id], take)
     }
 
     /// Gives the rows with encodings of these ids to `take`.
@@ -127,7 +127,7 @@ impl File<'_> {
     ) -> Result<(), Error> {
         let (conn, path) = (self.conn, self.path);
         let failed = |e| Error::sqlite(path, e);
-        let mut statement = conn.prepare(sql).map_err(failed)?;
+        let mut statement = conn.prepare_cached(sql).map_err(failed)?;
         for id in ids {
             let mut rows = statement.query([id]).map_err(failed)?;
             let Some(row) = rows.next().map_err(failed)? else {

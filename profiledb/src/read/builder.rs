@@ -1,11 +1,16 @@
 //! The profile so far: rows of all files, each recurring one once.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
 
 use super::order;
 use super::stacks;
-use crate::profile::{FlushCounters, Pc, Profile, StackNode, SymbolRow, Total};
+use super::sums::Sums;
+use crate::profile::{
+    Apart, CyclesRow, Filter, HotlistRow, Pc, Profile, StackNode, SymbolRow, Total,
+};
 use crate::rows::{Image, ImageKind, Subject};
 
 /// The profile so far, and where its rows are.
@@ -25,43 +30,70 @@ pub(crate) struct Builder {
     notes: bool,
     /// Where PCs would be in the profile if all rows were read. Reports break ties by that.
     noted: HashMap<(usize, u64), usize>,
-    /// Rows of earlier files that this one has added something to.
-    completed: Vec<Completed>,
+    /// Lists that are added up; `None`: they stay apart.
+    sums: Option<Sums>,
+    /// How far interrupts are told apart.
+    apart: Apart,
+    /// The rows of interrupts that others are added to.
+    rows: HashMap<Interrupted, usize>,
     /// Instructions of lists that were left out, by image.
     passed_over: HashMap<usize, HashSet<u64>>,
 }
 
-/// A row of an earlier file that was completed from a later one.
-enum Completed {
-    Image(usize),
-    Pc(usize),
-}
-
-/// How far the profile had come before a file was read.
-pub(super) struct Mark {
-    epochs: usize,
-    images: usize,
-    subjects: usize,
-    processes: usize,
-    pcs: usize,
-    cycles: usize,
-    hotlists: usize,
-    branches: usize,
-    calls: usize,
-    stacks: usize,
-    nodes: usize,
-    totals: Vec<Total>,
-    noted: usize,
-    counters: BTreeMap<(String, String), u64>,
-    latest: Option<FlushCounters>,
+/// What interrupts are added up by: see [`Apart`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Interrupted {
+    /// PC and call site.
+    Call(usize, Option<usize>),
+    /// PC.
+    Instruction(usize),
+    /// Process and image.
+    Image(usize, usize),
 }
 
 impl Builder {
-    /// A profile of all rows, or of those at some places.
-    pub(super) fn new(all: bool) -> Builder {
+    /// A profile of the rows that a filter lets through.
+    pub(super) fn new(filter: &Filter) -> Builder {
         Builder {
-            notes: !all,
+            notes: filter.places.is_some(),
+            apart: filter.apart,
+            sums: filter.added_up.then(Sums::default),
             ..Builder::default()
+        }
+    }
+
+    /// Adds interrupts, to those that they are not told apart from.
+    pub(super) fn add_cycles(&mut self, row: CyclesRow) {
+        let key = match self.apart {
+            Apart::Rows => None,
+            Apart::Calls => Some(Interrupted::Call(row.pc, row.caller)),
+            Apart::Instructions => Some(Interrupted::Instruction(row.pc)),
+            Apart::Images => {
+                let image = self.image_of(row.pc);
+                Some(Interrupted::Image(row.process, image))
+            }
+        };
+        let cycles = &mut self.profile.cycles;
+        let Some(key) = key else {
+            cycles.push(row);
+            return;
+        };
+        let index = *self.rows.entry(key).or_insert(cycles.len());
+        match cycles.get_mut(index) {
+            Some(sum) => {
+                sum.samples = sum.samples.saturating_add(row.samples);
+                sum.cycles += row.cycles;
+            }
+            None => cycles.push(row),
+        }
+    }
+
+    /// Adds a list.
+    pub(crate) fn add_list(&mut self, row: HotlistRow) {
+        let lists = &mut self.profile.hotlists;
+        match &mut self.sums {
+            Some(sums) => sums.add(lists, row),
+            None => lists.push(row),
         }
     }
 
@@ -105,7 +137,6 @@ impl Builder {
             && image.build_id.is_some()
         {
             known.build_id.clone_from(&image.build_id);
-            self.completed.push(Completed::Image(index));
         }
         index
     }
@@ -118,10 +149,14 @@ impl Builder {
             .or_insert_with(|| push(subjects, subject))
     }
 
-    pub(super) fn pc(&mut self, image: usize, address: u64, bytes: &Option<Vec<u8>>) -> usize {
+    pub(super) fn pc(&mut self, image: usize, address: u64, bytes: Option<&[u8]>) -> usize {
         if self.notes {
             self.note(image, address);
         }
+        self.unnoted(image, address, bytes)
+    }
+
+    fn unnoted(&mut self, image: usize, address: u64, bytes: Option<&[u8]>) -> usize {
         let pcs = &mut self.profile.pcs;
         let index = *self.pcs.entry((image, address)).or_insert_with(|| {
             push(
@@ -133,7 +168,7 @@ impl Builder {
                 },
             )
         });
-        self.complete(index, bytes.as_deref());
+        self.complete(index, bytes);
         index
     }
 
@@ -145,9 +180,11 @@ impl Builder {
     }
 
     /// Notes the encoding of an instruction, if that is in the profile.
-    pub(super) fn encoding(&mut self, image: usize, address: u64, bytes: &[u8]) {
-        if let Some(&index) = self.pcs.get(&(image, address)) {
-            self.complete(index, Some(bytes));
+    pub(super) fn encoding(&mut self, image: usize, address: u64, bytes: Vec<u8>) {
+        if let Some(&index) = self.pcs.get(&(image, address))
+            && let Some(known) = self.profile.pcs.get_mut(index)
+        {
+            known.bytes.get_or_insert(bytes);
         }
     }
 
@@ -157,7 +194,6 @@ impl Builder {
             && let Some(bytes) = bytes
         {
             known.bytes = Some(bytes.to_vec());
-            self.completed.push(Completed::Pc(pc));
         }
     }
 
@@ -171,72 +207,109 @@ impl Builder {
         name
     }
 
-    /// Where the profile is to be put back to if the next file turns out to be damaged.
-    pub(super) fn mark(&mut self) -> Mark {
-        self.completed.clear();
-        let profile = &self.profile;
-        Mark {
-            epochs: profile.epochs.len(),
-            images: profile.images.len(),
-            subjects: profile.subjects.len(),
-            processes: profile.processes.len(),
-            pcs: profile.pcs.len(),
-            cycles: profile.cycles.len(),
-            hotlists: profile.hotlists.len(),
-            branches: profile.branches.len(),
-            calls: profile.calls.len(),
-            stacks: profile.stacks.len(),
-            nodes: profile.stack_nodes.len(),
-            totals: profile.totals.clone(),
-            noted: self.noted.len(),
-            counters: profile.counters.clone(),
-            latest: profile.latest.clone(),
+    /// Adds all that was read of another file.
+    pub(super) fn absorb(&mut self, other: Builder) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        let more = other.profile;
+        let images: Vec<usize> = more.images.iter().map(|image| self.image(image)).collect();
+        let image = |index: usize| images.get(index).copied().unwrap_or(index);
+        let subjects = more.subjects.iter().map(|subject| self.subject(*subject));
+        let subjects: Vec<usize> = subjects.collect();
+        let subject = |index: usize| subjects.get(index).copied().unwrap_or(index);
+        let before = self.profile.processes.len();
+        let process = |index: usize| index + before;
+        self.profile.processes.extend(more.processes);
+        let mut noted: Vec<_> = other.noted.into_iter().collect();
+        noted.sort_unstable_by_key(|(_, place)| *place);
+        for ((of, address), _) in noted {
+            self.note(image(of), address);
+        }
+        let pcs = more.pcs.iter();
+        let pcs: Vec<usize> = pcs
+            .map(|pc| self.unnoted(image(pc.image), pc.address, pc.bytes.as_deref()))
+            .collect();
+        let pc = |index: usize| pcs.get(index).copied().unwrap_or(index);
+        for row in more.cycles {
+            self.add_cycles(CyclesRow {
+                process: process(row.process),
+                subject: subject(row.subject),
+                pc: pc(row.pc),
+                caller: row.caller.map(pc),
+                ..row
+            });
+        }
+        for (index, total) in more.totals.iter().enumerate() {
+            self.add_total(image(index), total.samples, total.cycles);
+        }
+        for mut row in more.hotlists {
+            (row.process, row.subject) = (process(row.process), subject(row.subject));
+            (row.pc, row.caller) = (pc(row.pc), row.caller.map(pc));
+            self.add_list(row);
+        }
+        let branches = more.branches.into_iter().map(|mut row| {
+            (row.process, row.subject) = (process(row.process), subject(row.subject));
+            row.pc = pc(row.pc);
+            row
+        });
+        self.profile.branches.extend(branches);
+        let calls = more.calls.into_iter().map(|mut row| {
+            (row.process, row.subject) = (process(row.process), subject(row.subject));
+            (row.site, row.callee) = (pc(row.site), row.callee.map(pc));
+            row
+        });
+        self.profile.calls.extend(calls);
+        let mut nodes: Vec<usize> = Vec::with_capacity(more.stack_nodes.len());
+        for node in &more.stack_nodes {
+            // Callers come first.
+            let parent = node.parent.and_then(|parent| nodes.get(parent).copied());
+            nodes.push(self.node(parent, pc(node.pc)));
+        }
+        let stacks = more.stacks.into_iter().map(|mut row| {
+            (row.process, row.subject) = (process(row.process), subject(row.subject));
+            row.node = nodes.get(row.node).copied().unwrap_or(row.node);
+            row
+        });
+        self.profile.stacks.extend(stacks);
+        for (of, addresses) in other.passed_over {
+            let known = self.passed_over.entry(image(of)).or_default();
+            known.extend(addresses);
+        }
+        for ((of, address), symbol) in other.symbols {
+            let known = self.symbols.entry((image(of), address));
+            known.or_insert(symbol);
+        }
+        self.packed |= other.packed;
+        let profile = &mut self.profile;
+        profile.epochs.extend(more.epochs);
+        profile.extents.extend(more.extents);
+        for (key, value) in more.counters {
+            let sum = profile.counters.entry(key).or_insert(0);
+            *sum = sum.saturating_add(value);
+        }
+        let ended = profile.latest.as_ref().map(|latest| latest.ended);
+        if more.latest.as_ref().map(|latest| latest.ended) >= ended {
+            profile.latest = more.latest;
+        }
+        let length = |cut: Option<(i64, i64)>| cut.map_or(0, |(from, to)| to - from);
+        if length(more.cut) > length(profile.cut) {
+            profile.cut = more.cut;
         }
     }
 
-    /// Takes back what was read since the mark. Names are not among it: they come last, all or
-    /// none.
-    pub(super) fn undo(&mut self, mark: Mark) {
-        let profile = &mut self.profile;
-        for completed in self.completed.drain(..) {
-            match completed {
-                Completed::Image(index) => {
-                    if let Some(image) = profile.images.get_mut(index) {
-                        image.build_id = None;
-                    }
-                }
-                Completed::Pc(index) => {
-                    if let Some(pc) = profile.pcs.get_mut(index) {
-                        pc.bytes = None;
-                    }
-                }
-            }
-        }
-        profile.epochs.truncate(mark.epochs);
-        profile.extents.truncate(mark.epochs);
-        profile.images.truncate(mark.images);
-        profile.subjects.truncate(mark.subjects);
-        profile.processes.truncate(mark.processes);
-        profile.pcs.truncate(mark.pcs);
-        profile.cycles.truncate(mark.cycles);
-        profile.hotlists.truncate(mark.hotlists);
-        profile.branches.truncate(mark.branches);
-        profile.calls.truncate(mark.calls);
-        profile.stacks.truncate(mark.stacks);
-        profile.stack_nodes.truncate(mark.nodes);
-        profile.totals = mark.totals;
-        self.noted.retain(|_, place| *place < mark.noted);
-        profile.counters = mark.counters;
-        profile.latest = mark.latest;
-        self.images.retain(|_, index| *index < mark.images);
-        self.passed_over.retain(|index, _| *index < mark.images);
-        self.nodes.retain(|_, index| *index < mark.nodes);
-        self.subjects.retain(|_, index| *index < mark.subjects);
-        self.pcs.retain(|_, index| *index < mark.pcs);
+    /// Whether nothing was read yet.
+    fn is_empty(&self) -> bool {
+        let Profile { epochs, images, .. } = &self.profile;
+        epochs.is_empty() && images.is_empty() && self.profile.latest.is_none()
     }
 
     pub(super) fn finish(self) -> Profile {
         let mut profile = self.profile;
+        if let Some(sums) = self.sums {
+            sums.finish(&mut profile.hotlists);
+        }
         profile
             .totals
             .resize(profile.images.len(), Total::default());

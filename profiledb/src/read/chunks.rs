@@ -1,78 +1,194 @@
 //! Chunks: rows that lie many in a blob, and the encodings of their instructions.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
 
+use foldhash::HashMap;
 use rusqlite::Row;
 
-use super::builder::push;
 use super::file::File;
 use super::referred::{EpochOfFile, FlushOfFile, Known, Referred};
+use super::taken::Indices;
+use super::unpacked::{Packed, Unpacked, unpack};
 use crate::Error;
-use crate::chunk::{
-    Bad, Kind, Place, decode_branches, decode_calls, decode_code, decode_cycles, decode_some_values,
-};
+use crate::chunk::{Bad, Kind, Place, decode_code};
 use crate::places::is_in;
-use crate::profile::{BranchRow, CallRow, CyclesRow, HotlistRow};
 use crate::rows::ImageKind;
-
-/// Bytes of memory that a row takes, about, without its values.
-pub(super) const ROW: usize = 160;
-/// And a value.
-const VALUE: usize = 56;
 
 /// Where the rows of a chunk belong.
 pub(super) struct Chunk {
     pub(super) id: i64,
     pub(super) image: i64,
-    subject: i64,
-    epoch: i64,
+    pub(super) subject: i64,
+    pub(super) epoch: i64,
     pub(super) cycles_per_unit: f64,
-    place: Place,
-    /// The last instruction looked up, and its index.
-    last: Option<((i64, u64), usize)>,
+    pub(super) place: Place,
+    /// Indices of what was looked up last: rows of a chunk share an image and a subject, and those
+    /// of a process and of an instruction lie next to each other.
+    pub(super) known: Indices,
     /// The addresses of its image that are asked for; `None`: all.
-    ranges: Option<Vec<(u64, u64)>>,
+    ranges: Option<Arc<[(u64, u64)]>>,
     /// Lists of parameters that are not asked for are left out.
-    narrowed: bool,
+    pub(super) narrowed: bool,
 }
 
 /// A parameter of a file.
-struct Parameter {
-    name: Arc<str>,
+pub(super) struct Parameter {
+    pub(super) name: Arc<str>,
     /// Whether it is asked for.
-    wanted: bool,
+    pub(super) wanted: bool,
 }
 
 impl Chunk {
-    fn wants(&self, address: u64) -> bool {
+    pub(super) fn wants(&self, address: u64) -> bool {
         self.ranges
             .as_ref()
             .is_none_or(|ranges| is_in(ranges, address))
     }
 }
 
+/// Bytes of chunks that are unpacked at a time, and how many of these at most.
+const SOME_BYTES: usize = 64 << 10;
+const SOME: usize = 64;
+
+/// The chunks that are still to be read.
+enum Rest {
+    /// Those of these ids.
+    Asked(std::vec::IntoIter<i64>),
+    /// Those behind this one; `None`: all.
+    Behind(Option<i64>),
+    Nothing,
+}
+
 impl File<'_> {
+    /// Reads the chunks that the question is about.
     pub(super) fn read_chunks(&mut self, referred: &mut Referred) -> Result<(), Error> {
         self.builder.packed = true;
         let parameters = self.read_parameters()?;
-        if let Some(ids) = self.asked_chunks(referred)? {
-            return self.read_chunks_of(&ids, |file, row| {
-                file.take_chunk(referred, row, &parameters)
-            });
+        let mut rest = match self.asked_chunks(referred)? {
+            Some(ids) => Rest::Asked(ids.into_iter()),
+            None => Rest::Behind(None),
+        };
+        let packed = self.some_chunks(referred, &mut rest)?;
+        if let Rest::Nothing = rest {
+            return self.take_rows(referred, unpack(packed, &parameters), &parameters);
         }
-        let sql = "SELECT id, flush, kind, image, bucket, subject, data
-                   FROM chunk NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| file.take_chunk(referred, row, &parameters))
+        thread::scope(|scope| {
+            let (work, packed_chunks) = mpsc::channel();
+            let (done, unpacked_chunks) = mpsc::channel();
+            let known = &parameters;
+            scope.spawn(move || {
+                for packed in packed_chunks {
+                    // Who wants no more of it has failed.
+                    let _ = done.send(unpack(packed, known));
+                }
+            });
+            let taken = self.take_beside(
+                referred,
+                packed,
+                rest,
+                &parameters,
+                (&work, &unpacked_chunks),
+            );
+            drop(work);
+            taken
+        })
     }
 
-    /// Reads a row of the table, if the filter lets it through.
-    fn take_chunk(
+    /// Hands chunks to a thread that unpacks them. While it does, what it unpacked before goes into
+    /// the profile, and the next are fetched.
+    fn take_beside(
         &mut self,
         referred: &mut Referred,
-        row: &Row<'_>,
+        mut packed: Vec<Packed>,
+        mut rest: Rest,
         parameters: &HashMap<i64, Parameter>,
+        (work, unpacked_chunks): (&Sender<Vec<Packed>>, &Receiver<Vec<Unpacked>>),
     ) -> Result<(), Error> {
+        let mut unpacked = Vec::new();
+        while !packed.is_empty() {
+            // A thread that is gone has panicked, which is told where it is waited for.
+            let is_sent = work.send(packed).is_ok();
+            self.take_rows(referred, unpacked, parameters)?;
+            packed = self.some_chunks(referred, &mut rest)?;
+            match unpacked_chunks.recv() {
+                Ok(next) if is_sent => unpacked = next,
+                _ => return Ok(()),
+            }
+        }
+        self.take_rows(referred, unpacked, parameters)
+    }
+
+    /// The next chunks that the filter lets through; none only where there are no more.
+    fn some_chunks(&mut self, referred: &Referred, rest: &mut Rest) -> Result<Vec<Packed>, Error> {
+        let mut some = Vec::new();
+        let mut bytes = 0;
+        while some.len() < SOME && bytes < SOME_BYTES {
+            let mut take = |file: &mut Self, row: &Row<'_>| {
+                let packed = file.packed_chunk(referred, row)?;
+                bytes += packed.as_ref().map_or(0, |packed| packed.data.len());
+                some.extend(packed);
+                Ok(bytes < SOME_BYTES)
+            };
+            match rest {
+                Rest::Asked(ids) => match ids.next() {
+                    Some(id) => {
+                        self.read_chunk_of(id, |file, row| take(file, row).map(drop))?;
+                    }
+                    None => *rest = Rest::Nothing,
+                },
+                Rest::Behind(last) => {
+                    let before = *last;
+                    self.each_behind(before, |file, row| {
+                        *last = Some(file.get(row, 0)?);
+                        take(file, row)
+                    })?;
+                    if *last == before {
+                        *rest = Rest::Nothing;
+                    } else if *last < before {
+                        return Err(self.corrupt("its chunks are out of order"));
+                    }
+                }
+                Rest::Nothing => break,
+            }
+        }
+        Ok(some)
+    }
+
+    /// Gives the next chunks with ids above `last` to `take`, as long as it says so.
+    fn each_behind(
+        &mut self,
+        last: Option<i64>,
+        mut take: impl FnMut(&mut Self, &Row<'_>) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let (conn, path) = (self.conn, self.path);
+        let failed = |e| Error::sqlite(path, e);
+        let behind = match last {
+            Some(_) => "id > ?1",
+            None => "?1 IS NULL",
+        };
+        let sql = format!(
+            "SELECT id, flush, kind, image, bucket, subject, data
+             FROM chunk NOT INDEXED WHERE {behind} ORDER BY id LIMIT {SOME}"
+        );
+        let mut statement = conn.prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query([last]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            self.charge_row()?;
+            if !take(self, row)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row of the table, if the filter lets it through.
+    fn packed_chunk(
+        &mut self,
+        referred: &Referred,
+        row: &Row<'_>,
+    ) -> Result<Option<Packed>, Error> {
         let id: i64 = self.get(row, 0)?;
         let number: i64 = self.get(row, 2)?;
         let Some(kind) = Kind::of(number) else {
@@ -116,7 +232,7 @@ impl File<'_> {
             && self.filter.takes_subject(&known_subject.row)
             && self.filter.takes_image(&known_image.row);
         if !is_wanted {
-            return Ok(());
+            return Ok(None);
         }
         let data = row.get_ref(6).and_then(|data| Ok(data.as_blob()?));
         let data = data.map_err(|e| Error::sqlite(self.path, e))?;
@@ -131,20 +247,17 @@ impl File<'_> {
                 bucket,
                 time: (started, ended),
             },
-            last: None,
+            known: Indices::default(),
             // Of others the code of all rows tells whether a file is what was profiled.
             narrowed: known_image.row.kind != ImageKind::File || known_image.row.has_known_file(),
-            ranges: self
-                .filter
-                .places
-                .as_ref()
-                .map(|places| places.of(&known_image.row).to_vec()),
+            ranges: referred.ranges(image),
         };
-        self.read_chunk(referred, chunk, kind, data, parameters)
+        let data = data.to_vec();
+        Ok(Some(Packed { chunk, kind, data }))
     }
 
     fn read_parameters(&mut self) -> Result<HashMap<i64, Parameter>, Error> {
-        let mut parameters = HashMap::new();
+        let mut parameters = HashMap::default();
         self.each("SELECT id, name FROM parameter NOT INDEXED", |file, row| {
             let name = file.text(row, 1)?;
             let wanted = file.filter.takes_parameter(&name);
@@ -153,238 +266,6 @@ impl File<'_> {
             Ok(())
         })?;
         Ok(parameters)
-    }
-
-    fn read_chunk(
-        &mut self,
-        referred: &mut Referred,
-        mut chunk: Chunk,
-        kind: Kind,
-        data: &[u8],
-        parameters: &HashMap<i64, Parameter>,
-    ) -> Result<(), Error> {
-        let place = chunk.place;
-        let bad = |file: &Self, bad| file.bad_chunk(chunk.id, bad);
-        match kind {
-            Kind::Cycles => {
-                let rows = decode_cycles(place, data).map_err(|e| bad(self, e))?;
-                self.charge_unpacked(rows.len() * ROW)?;
-                for row in rows {
-                    let at = (row.process, row.address, row.caller);
-                    let cycles = row.weight as f64 * chunk.cycles_per_unit;
-                    if !self.takes(referred, &chunk, row.process)? {
-                        continue;
-                    }
-                    let image = self.packed_image(referred, chunk.image)?;
-                    self.builder.add_total(image, row.samples, cycles);
-                    if !chunk.wants(row.address) {
-                        continue;
-                    }
-                    if let Some((process, subject, pc, caller)) =
-                        self.at(referred, &mut chunk, at)?
-                    {
-                        let row = CyclesRow {
-                            process,
-                            subject,
-                            pc,
-                            caller,
-                            samples: row.samples,
-                            cycles,
-                        };
-                        self.builder.profile.cycles.push(row);
-                    }
-                }
-            }
-            Kind::Values | Kind::Keyed => {
-                let mut passed_over = Vec::new();
-                let is_keyed = kind == Kind::Keyed;
-                let values =
-                    decode_some_values(place, is_keyed, data, |(process, address, _), id| {
-                        let known = parameters.get(&id);
-                        let is_left_out =
-                            chunk.narrowed && known.is_some_and(|known| !known.wanted);
-                        if !is_left_out || !chunk.wants(address) {
-                            return !is_left_out && chunk.wants(address);
-                        }
-                        let takes = |pid| self.filter.takes_pid(pid);
-                        let process = referred.processes.get(&process);
-                        let is_seen = process.is_some_and(|known| takes(known.row.process.pid));
-                        if is_seen && passed_over.last() != Some(&address) {
-                            passed_over.push(address);
-                        }
-                        false
-                    });
-                let values = values.map_err(|e| bad(self, e))?;
-                if !passed_over.is_empty() {
-                    let image = self.packed_image(referred, chunk.image)?;
-                    for address in passed_over {
-                        self.builder.pass_over(image, address);
-                    }
-                }
-                let tuples: usize = values.rows.iter().map(|row| row.list.len()).sum();
-                self.charge_unpacked(values.rows.len() * ROW + tuples * VALUE)?;
-                for mut row in values.rows {
-                    let at = (row.process, row.address, row.caller);
-                    let Some(Parameter {
-                        name: parameter, ..
-                    }) = parameters.get(&row.parameter)
-                    else {
-                        return Err(self.dangling("parameter", row.parameter));
-                    };
-                    if let Some((process, subject, pc, caller)) =
-                        self.at(referred, &mut chunk, at)?
-                    {
-                        row.weigh(values.tau);
-                        let row = HotlistRow {
-                            process,
-                            subject,
-                            pc,
-                            caller,
-                            parameter: Arc::clone(parameter),
-                            reached: row.reached,
-                            unknown: row.unknown,
-                            windows: row.windows,
-                            even: row.even,
-                            list: row.list,
-                        };
-                        self.builder.profile.hotlists.push(row);
-                    }
-                }
-            }
-            Kind::Branches => {
-                let rows = decode_branches(place, data).map_err(|e| bad(self, e))?;
-                self.charge_unpacked(rows.len() * ROW)?;
-                for row in rows {
-                    if !chunk.wants(row.address) {
-                        continue;
-                    }
-                    let at = (row.process, row.address, None);
-                    if let Some((process, subject, pc, _)) = self.at(referred, &mut chunk, at)? {
-                        let row = BranchRow {
-                            process,
-                            subject,
-                            pc,
-                            taken: row.seen.taken,
-                            not_taken: row.seen.not_taken,
-                            unknown: row.seen.unknown,
-                            weights: row.seen.weights,
-                            squares: row.seen.squares,
-                        };
-                        self.builder.profile.branches.push(row);
-                    }
-                }
-            }
-            Kind::Calls => {
-                let rows = decode_calls(place, data).map_err(|e| bad(self, e))?;
-                self.charge_unpacked(rows.len() * ROW)?;
-                for row in rows {
-                    // Who asks for a function asks who calls it as well.
-                    let is_callee = || row.callee.is_some_and(|at| self.is_place(referred, at));
-                    if !chunk.wants(row.address) && !is_callee() {
-                        continue;
-                    }
-                    let at = (row.process, row.address, row.callee);
-                    if let Some((process, subject, site, callee)) =
-                        self.at(referred, &mut chunk, at)?
-                    {
-                        let row = CallRow {
-                            process,
-                            subject,
-                            site,
-                            callee,
-                            calls: row.seen.times,
-                            weight: row.seen.weight,
-                            squares: row.seen.squares,
-                        };
-                        self.builder.profile.calls.push(row);
-                    }
-                }
-            }
-            Kind::Stacks => self.read_stacks(referred, &mut chunk, data)?,
-        }
-        Ok(())
-    }
-
-    /// The indices of the process, the subject, the PC and the other place of a row. `None`: the
-    /// filter leaves the row out.
-    #[expect(clippy::type_complexity, reason = "four indices, two places")]
-    pub(super) fn at(
-        &mut self,
-        referred: &mut Referred,
-        chunk: &mut Chunk,
-        (process, address, other): (i64, u64, Option<(i64, u64)>),
-    ) -> Result<Option<(usize, usize, usize, Option<usize>)>, Error> {
-        if !self.takes(referred, chunk, process)? {
-            return Ok(None);
-        }
-        let Some(known) = referred.processes.get_mut(&process) else {
-            return Err(self.dangling("process", process));
-        };
-        let process = *known.index.get_or_insert_with(|| {
-            push(
-                &mut self.builder.profile.processes,
-                known.row.process.clone(),
-            )
-        });
-        let Some(known) = referred.subjects.get_mut(&chunk.subject) else {
-            return Err(self.dangling("subject", chunk.subject));
-        };
-        let subject = *known
-            .index
-            .get_or_insert_with(|| self.builder.subject(known.row));
-        let at = (chunk.image, address);
-        let pc = match chunk.last {
-            Some((last, index)) if last == at => index,
-            _ => {
-                let index = self.packed_pc(referred, at)?;
-                chunk.last = Some((at, index));
-                index
-            }
-        };
-        let other = other
-            .map(|other| self.packed_pc(referred, other))
-            .transpose()?;
-        Ok(Some((process, subject, pc, other)))
-    }
-
-    /// Whether the filter takes a process of a chunk.
-    fn takes(&self, referred: &Referred, chunk: &Chunk, process: i64) -> Result<bool, Error> {
-        let Some(known) = referred.processes.get(&process) else {
-            return Err(self.dangling("process", process));
-        };
-        if known.row.epoch != chunk.epoch {
-            let detail = format!(
-                "chunk {} of epoch {} refers to process {process} of another",
-                chunk.id, chunk.epoch
-            );
-            return Err(self.corrupt(detail));
-        }
-        Ok(self.filter.takes_pid(known.row.process.pid))
-    }
-
-    /// Whether an instruction is at a place asked for.
-    pub(super) fn is_place(&self, referred: &Referred, (image, address): (i64, u64)) -> bool {
-        let image = referred.images.get(&image);
-        let places = self.filter.places.as_ref();
-        image.is_some_and(|image| places.is_none_or(|places| places.has(&image.row, address)))
-    }
-
-    fn packed_image(&mut self, referred: &mut Referred, image: i64) -> Result<usize, Error> {
-        let Some(known) = referred.images.get_mut(&image) else {
-            return Err(self.dangling("image", image));
-        };
-        Ok(*known
-            .index
-            .get_or_insert_with(|| self.builder.image(&known.row)))
-    }
-
-    pub(super) fn packed_pc(
-        &mut self,
-        referred: &mut Referred,
-        (image, address): (i64, u64),
-    ) -> Result<usize, Error> {
-        let image = self.packed_image(referred, image)?;
-        Ok(self.builder.pc(image, address, &None))
     }
 
     /// The encodings of instructions that rows have referred to.
@@ -397,36 +278,33 @@ impl File<'_> {
     }
 
     fn take_code(&mut self, referred: &Referred, row: &Row<'_>) -> Result<(), Error> {
-        let file = self;
-        {
-            let id: i64 = file.get(row, 0)?;
-            let image: i64 = file.get(row, 1)?;
-            let Some(Known { row: known, index }) = referred.images.get(&image) else {
-                return Err(file.dangling("image", image));
-            };
-            let Some(index) = *index else {
-                return Ok(());
-            };
-            let places = file.filter.places.as_ref();
-            let ranges = places.map(|places| places.of(known).to_vec());
-            let bucket = file.word(row, 2)?;
-            let data = row.get_ref(3).and_then(|data| Ok(data.as_blob()?));
-            let data = data.map_err(|e| Error::sqlite(file.path, e))?;
-            file.charge(data.len() as u64)?;
-            let rows = decode_code(bucket, data)
-                .map_err(|bad| file.corrupt(format!("code {id}: {bad}")))?;
-            for (address, bytes) in rows {
-                // At a place asked for, what was only ever called from is an instruction, too.
-                if ranges.as_ref().is_some_and(|ranges| is_in(ranges, address)) {
-                    file.builder.pc(index, address, &None);
-                }
-                file.builder.encoding(index, address, &bytes);
-            }
-            Ok(())
+        let id: i64 = self.get(row, 0)?;
+        let image: i64 = self.get(row, 1)?;
+        let Some(Known { row: known, index }) = referred.images.get(&image) else {
+            return Err(self.dangling("image", image));
+        };
+        let Some(index) = *index else {
+            return Ok(());
+        };
+        // Whoever asks where the time is needs no code, but where nothing else tells whether a file
+        // is what was profiled.
+        let is_needed = known.kind == ImageKind::File && known.build_id.is_none();
+        if self.filter.apart.is_bare() && !is_needed {
+            return Ok(());
         }
-    }
-
-    pub(super) fn bad_chunk(&self, id: i64, bad: Bad) -> Error {
-        self.corrupt(format!("chunk {id}: {bad}"))
+        let ranges = referred.ranges(image);
+        let bucket = self.word(row, 2)?;
+        let data = row.get_ref(3).and_then(|data| Ok(data.as_blob()?));
+        let data = data.map_err(|e| Error::sqlite(self.path, e))?;
+        self.charge(data.len() as u64)?;
+        let bad = |bad| self.corrupt(format!("code {id}: {bad}"));
+        for (address, bytes) in decode_code(bucket, data).map_err(bad)? {
+            // At a place asked for, what was only ever called from is an instruction, too.
+            if ranges.as_ref().is_some_and(|ranges| is_in(ranges, address)) {
+                self.builder.pc(index, address, None);
+            }
+            self.builder.encoding(index, address, bytes);
+        }
+        Ok(())
     }
 }

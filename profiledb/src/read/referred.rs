@@ -1,7 +1,8 @@
 //! What the rows of a file refer to, and where that is in the profile.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
+use foldhash::HashMap;
 use rusqlite::Row;
 
 use super::builder::push;
@@ -61,7 +62,12 @@ pub(crate) struct Referred {
     pub(super) subjects: Table<Subject>,
     pub(super) processes: Table<ProcessOfFile>,
     pub(super) pcs: Table<PcOfFile>,
+    /// The places asked for, by image; `None`: all are.
+    places: Option<HashMap<i64, Ranges>>,
 }
+
+/// Ranges of addresses, in the order of their starts.
+type Ranges = Arc<[(u64, u64)]>;
 
 /// Where a row belongs.
 pub(crate) enum Placed {
@@ -83,6 +89,20 @@ impl Placed {
 }
 
 impl Referred {
+    /// The places asked for in an image; `None`: all are.
+    pub(super) fn ranges(&self, image: i64) -> Option<Ranges> {
+        let places = self.places.as_ref()?;
+        Some(places.get(&image).cloned().unwrap_or_default())
+    }
+
+    /// Whether an instruction is at a place asked for.
+    pub(super) fn is_place(&self, (image, address): (i64, u64)) -> bool {
+        self.places.as_ref().is_none_or(|places| {
+            let ranges = places.get(&image);
+            ranges.is_some_and(|ranges| is_in(ranges, address))
+        })
+    }
+
     /// Forgets what is in a profile that is done with.
     pub(super) fn forget_indices(&mut self) {
         self.images
@@ -229,6 +249,10 @@ impl File<'_> {
                 build_id,
                 identity,
             };
+            if let Some(places) = &file.filter.places {
+                let ranges = places.of(&row).into();
+                referred.places.get_or_insert_default().insert(id, ranges);
+            }
             referred.images.insert(id, Known { row, index: None });
             Ok(())
         })
@@ -284,7 +308,7 @@ impl File<'_> {
 
     pub(super) fn read_pcs(&mut self, referred: &mut Referred) -> Result<(), Error> {
         let sql = "SELECT id, image, address, bytes FROM pc NOT INDEXED ORDER BY id";
-        let mut of_image: HashMap<i64, &[(u64, u64)]> = HashMap::new();
+        let mut of_image: HashMap<i64, &[(u64, u64)]> = HashMap::default();
         self.each(sql, |file, row| {
             let id: i64 = file.get(row, 0)?;
             let bytes: Option<Vec<u8>> = file.get(row, 3)?;
@@ -461,7 +485,9 @@ impl File<'_> {
         let image = *image
             .index
             .get_or_insert_with(|| self.builder.image(&image.row));
-        let index = self.builder.pc(image, pc.row.address, &pc.row.bytes);
+        let index = self
+            .builder
+            .pc(image, pc.row.address, pc.row.bytes.as_deref());
         pc.index = Some(index);
         Ok(index)
     }

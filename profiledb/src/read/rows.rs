@@ -52,7 +52,7 @@ impl File<'_> {
                     samples,
                     cycles,
                 };
-                file.builder.profile.cycles.push(row);
+                file.builder.add_cycles(row);
             }
             Ok(())
         })

@@ -1,22 +1,22 @@
 //! Call stacks into the calling-context tree of a profile.
 
-use super::chunks::{Chunk, ROW};
+use super::chunks::Chunk;
 use super::file::File;
 use super::referred::Referred;
+use super::taken::ROW;
 use crate::Error;
-use crate::chunk::{Bad, StackOf, decode_stacks};
+use crate::chunk::{Bad, StackOf};
 use crate::profile::{StackNode, StackRow};
 
 impl File<'_> {
-    /// Reads a chunk of call stacks. Where places are asked for, a stack counts that has any frame
-    /// there.
-    pub(super) fn read_stacks(
+    /// Takes the call stacks of a chunk. Where places are asked for, a stack counts that has any
+    /// frame there.
+    pub(super) fn take_stacks(
         &mut self,
         referred: &mut Referred,
         chunk: &mut Chunk,
-        data: &[u8],
+        rows: &[StackOf],
     ) -> Result<(), Error> {
-        let rows = decode_stacks(data).map_err(|bad| self.bad_chunk(chunk.id, bad))?;
         let frames: usize = rows.iter().map(|row| row.path.len()).sum();
         self.charge_unpacked(rows.len() * ROW + frames * size_of::<StackNode>())?;
         for row in rows {
@@ -24,7 +24,7 @@ impl File<'_> {
                 let bad = Bad("has a call stack of another image");
                 return Err(self.bad_chunk(chunk.id, bad));
             }
-            self.take_stack(referred, chunk, &row)?;
+            self.take_stack(referred, chunk, row)?;
         }
         Ok(())
     }
@@ -35,8 +35,8 @@ impl File<'_> {
         chunk: &mut Chunk,
         row: &StackOf,
     ) -> Result<(), Error> {
-        let is_asked = self.filter.places.is_none()
-            || row.path.iter().any(|frame| self.is_place(referred, *frame));
+        let is_asked =
+            self.filter.places.is_none() || row.path.iter().any(|frame| referred.is_place(*frame));
         if !is_asked {
             return Ok(());
         }

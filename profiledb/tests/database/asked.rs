@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::view::{Limits, Selection, Viewer, write_view_with};
-use profiledb::{Error, Filter, Image, NewHotlist, Places, Profile, Writer};
+use profiledb::{Apart, Error, Filter, Image, NewHotlist, Places, Profile, Writer};
 use tempfile::tempdir;
 
 use crate::common::{epoch, fill, library, load, process, program, user};
@@ -112,6 +112,78 @@ fn places() -> Outcome {
             .map(|pc| order[&(pc.image, pc.address)])
             .collect();
         assert!(found.is_sorted(), "{found:?}");
+    }
+    Ok(())
+}
+
+/// Address, call site and parameter of a list.
+type ListKey = (usize, Option<usize>, String);
+
+/// What need not be told apart becomes one row, and adds up to the same; also over files that are
+/// read side by side.
+#[test]
+fn apart() -> Outcome {
+    let folder = tempdir()?;
+    let paths = ["a.db", "b.db"].map(|name| folder.path().join(name));
+    for path in &paths {
+        let mut writer = Writer::create_epoch(path, &epoch("demo"))?;
+        for minute in 0..3 {
+            flush(&mut writer, minute * 60, 1000)?;
+        }
+        writer.close()?;
+    }
+    let all = Profile::load(&paths, &Filter::default())?;
+    let samples = |profile: &Profile| {
+        let mut sums: BTreeMap<(usize, Option<u64>), u64> = BTreeMap::new();
+        for row in &profile.cycles {
+            let pc = &profile.pcs[row.pc];
+            *sums.entry((pc.image, Some(pc.address))).or_default() += row.samples;
+            *sums.entry((pc.image, None)).or_default() += row.samples;
+        }
+        sums
+    };
+    let lists = |profile: &Profile| {
+        let mut sums: BTreeMap<ListKey, (f64, f64, u64)> = BTreeMap::new();
+        for row in &profile.hotlists {
+            let address = usize::try_from(profile.pcs[row.pc].address).unwrap_or(0);
+            let key = (address, row.caller, row.parameter.to_string());
+            let sum = sums.entry(key).or_default();
+            let told: f64 = row.list.tuples().map(|tuple| tuple.estimate).sum();
+            *sum = (sum.0 + row.reached, sum.1 + told, sum.2 + row.windows);
+        }
+        sums
+    };
+    for apart in [Apart::Calls, Apart::Instructions, Apart::Images] {
+        let filter = Filter {
+            apart,
+            added_up: true,
+            ..Filter::default()
+        };
+        let part = Profile::load(&paths, &filter)?;
+        assert_eq!(part.totals, all.totals, "{apart:?}");
+        let places: BTreeSet<_> = part.cycles.iter().map(|row| row.pc).collect();
+        match apart {
+            Apart::Images => {
+                let of_image = |sums: BTreeMap<(usize, Option<u64>), u64>| {
+                    let sums = sums
+                        .into_iter()
+                        .filter(|((_, address), _)| address.is_none());
+                    sums.collect::<Vec<_>>()
+                };
+                assert_eq!(of_image(samples(&part)), of_image(samples(&all)));
+            }
+            _ => assert_eq!(samples(&part), samples(&all), "{apart:?}"),
+        }
+        if apart == Apart::Instructions {
+            assert_eq!(places.len(), part.cycles.len());
+            assert!(part.cycles.iter().all(|row| row.caller.is_none()));
+        }
+        let (one, many) = (lists(&part), lists(&all));
+        assert_eq!(one.len(), part.hotlists.len());
+        assert!(part.hotlists.len() < all.hotlists.len());
+        if apart == Apart::Calls {
+            assert_eq!(one, many);
+        }
     }
     Ok(())
 }

@@ -142,7 +142,7 @@ fn merged() -> Outcome {
 
     let profile = load(&path)?;
     let all = profile
-        .merged(Some, |_| None, || Generator::new(7))
+        .merged(|_| true, Some, |_| None, || Generator::new(7))
         .collect::<Vec<_>>();
     let names: Vec<_> = all
         .iter()
@@ -162,7 +162,7 @@ fn merged() -> Outcome {
     assert_eq!(shares, [(1, 200.0), (2, 100.0)]);
 
     let by_caller = profile
-        .merged(Some, Some, || Generator::new(7))
+        .merged(|_| true, Some, Some, || Generator::new(7))
         .collect::<Vec<_>>();
     let names: Vec<_> = by_caller
         .iter()
@@ -225,7 +225,7 @@ fn a_day() -> Outcome {
     for path in [path, view] {
         let profile = load(&path)?;
         let merged = profile
-            .merged(Some, |_| None, || Generator::new(7))
+            .merged(|_| true, Some, |_| None, || Generator::new(7))
             .collect::<Vec<_>>();
         let list = &merged[0].list;
         let events = 1_440 * 200;
@@ -287,7 +287,7 @@ fn schema_before() -> Outcome {
     for path in [&path, &view] {
         let profile = load(path)?;
         let merged = profile
-            .merged(Some, |_| None, || Generator::new(7))
+            .merged(|_| true, Some, |_| None, || Generator::new(7))
             .collect::<Vec<_>>();
         let tuple = merged[0].list.tuples().next().ok_or("no value")?;
         assert_eq!((tuple.value, tuple.estimate()), (7, 50.0));

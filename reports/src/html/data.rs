@@ -92,14 +92,6 @@ struct Section {
     notes: Vec<String>,
 }
 
-impl<T> Rows<T> {
-    fn new(mut rows: Vec<T>, most: usize) -> Rows<T> {
-        let more = rows.len().saturating_sub(most);
-        rows.truncate(most);
-        Rows { rows, more }
-    }
-}
-
 impl Data {
     /// The data of a view.
     ///
@@ -115,21 +107,24 @@ impl Data {
         let epochs = epochs::of(profile, read.served);
         let epochs = epochs.iter().map(epochs::Shown::json).collect();
         let total = view.total();
-        let (top, _) = asked(view, &["top"], common, read)?;
+        let ask = |view: &mut View<'_>, words: &[&str], most, forms| {
+            Asked::new(view, words, (common, read), most, forms)
+        };
         let mut images = Vec::new();
-        let functions = functions(rows_of(top), &mut images);
+        let top = ask(view, &["top"], MOST_FUNCTIONS, Forms::Value)?;
+        let functions = functions(top.into_rows(), &mut images);
         let tree = Tree::new(view)?;
         let code = listings(view, options)?;
-        let (callers, _) = asked(view, &["cg"], common, read)?;
-        let (arguments, section) = asked(view, &["args"], common, read)?;
-        let mut arguments = Rows::new(rows_of(arguments), MOST_ROWS);
-        arguments.rows.iter_mut().for_each(shorten);
-        let mut reports = vec![section];
+        let callers = ask(view, &["cg"], MOST_ROWS, Forms::Value)?.into_rows();
+        let mut arguments = ask(view, &["args"], MOST_ROWS, Forms::Both)?;
+        let mut reports: Vec<Section> = arguments.section.take().into_iter().collect();
+        let arguments = arguments.into_rows();
         for words in REPORTS {
-            reports.push(asked(view, words, common, read)?.1);
+            reports.extend(ask(view, words, MOST_LINES, Forms::Page)?.section);
         }
-        let (status, section) = asked(view, &["status"], common, read)?;
-        reports.push(section);
+        let status = ask(view, &["status"], MOST_LINES, Forms::Both)?;
+        reports.extend(status.section);
+        let status = status.value;
         let notes = view.symbols.notes().iter();
         Ok(Data {
             version: env!("CARGO_PKG_VERSION"),
@@ -144,7 +139,7 @@ impl Data {
             tree,
             code,
             arguments,
-            callers: Rows::new(rows_of(callers), MOST_ROWS),
+            callers,
             reports,
             notes: notes.map(|(_, note)| note.clone()).collect(),
         })
@@ -152,9 +147,8 @@ impl Data {
 }
 
 /// The rows of `top` with their images told by number.
-fn functions(rows: Vec<Value>, images: &mut Vec<String>) -> Rows<Function> {
+fn functions(rows: Rows<Value>, images: &mut Vec<String>) -> Rows<Function> {
     let mut index_of: BTreeMap<String, usize> = BTreeMap::new();
-    let rows = Rows::new(rows, MOST_FUNCTIONS);
     let text = |row: &Value, key: &str| row.get(key).and_then(Value::as_str).map(str::to_owned);
     let number = |row: &Value, key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
     let function = |row: &Value| {
@@ -184,6 +178,7 @@ fn functions(rows: Vec<Value>, images: &mut Vec<String>) -> Rows<Function> {
 fn listings(view: &mut View<'_>, options: &Options) -> Result<Rows<Code>, Failure> {
     let hottest: Vec<FunctionId> = code::hottest(view);
     let before = view.ask_for(Some(hottest.iter().copied().collect()));
+    view.look_at(&[]);
     let rows = code::listings(view, &hottest, options.room(), !options.no_source);
     view.ask_for(before);
     let rows = rows?;
@@ -212,43 +207,87 @@ fn shorten(row: &mut Value) {
     }
 }
 
-/// A report's answer for programs, `null` where there is none, and for people.
-fn asked(
-    view: &mut View<'_>,
-    words: &[&str],
-    common: &Common,
-    read: &Read,
-) -> Result<(Value, Section), Failure> {
-    let report = report(words)?;
-    view.notes.clear();
-    let empty = Section::empty(words);
-    match answer(view, &report, common, read) {
-        Ok(model) => {
-            let mut page = model.page(Names::Short);
-            let section = Section {
-                more: page.keep_first(MOST_LINES),
-                page,
-                notes: std::mem::take(&mut view.notes),
-                ..empty
-            };
-            Ok((model.value()?, section))
-        }
-        Err(Failure::Nothing(why)) => Ok((
-            Value::Null,
-            Section {
-                nothing: Some(why),
-                ..empty
-            },
-        )),
-        Err(failure) => Err(failure),
-    }
+/// Which forms of an answer are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Forms {
+    /// That for programs.
+    Value,
+    /// That for people.
+    Page,
+    Both,
 }
 
-/// The rows of an answer for programs.
-fn rows_of(answer: Value) -> Vec<Value> {
-    match answer {
-        Value::Array(rows) => rows,
-        _ => Vec::new(),
+/// A report's answer.
+struct Asked {
+    /// For programs; `null` where there is no answer, or none for programs is wanted.
+    value: Value,
+    /// For people.
+    section: Option<Section>,
+    /// Rows that are in neither.
+    more: usize,
+}
+
+impl Asked {
+    /// The first `most` rows of what a report answers. No form is made of the others.
+    fn new(
+        view: &mut View<'_>,
+        words: &[&str],
+        (common, read): (&Common, &Read),
+        most: usize,
+        forms: Forms,
+    ) -> Result<Asked, Failure> {
+        let report = report(words)?;
+        view.notes.clear();
+        let before = view.begin_rows(Some(most));
+        let answer = answer(view, &report, common, read);
+        let more = view.begin_rows(before.lines).left_out;
+        let empty = Section::empty(words);
+        match answer {
+            Ok(model) => Ok(Asked {
+                value: match (forms, words) {
+                    (Forms::Page, _) => Value::Null,
+                    (_, ["args"]) => {
+                        let mut rows = Vec::new();
+                        model.each_row(&mut |mut row| {
+                            shorten(&mut row);
+                            rows.push(row);
+                        })?;
+                        Value::Array(rows)
+                    }
+                    (Forms::Value | Forms::Both, _) => model.value()?,
+                },
+                section: (forms != Forms::Value).then(|| {
+                    let mut page = model.page(Names::Short);
+                    Section {
+                        more: page.keep_first(MOST_LINES) + more,
+                        page,
+                        notes: std::mem::take(&mut view.notes),
+                        ..empty
+                    }
+                }),
+                more,
+            }),
+            Err(Failure::Nothing(why)) => Ok(Asked {
+                value: Value::Null,
+                section: Some(Section {
+                    nothing: Some(why),
+                    ..empty
+                }),
+                more: 0,
+            }),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The rows of the answer for programs.
+    fn into_rows(self) -> Rows<Value> {
+        Rows {
+            rows: match self.value {
+                Value::Array(rows) => rows,
+                _ => Vec::new(),
+            },
+            more: self.more,
+        }
     }
 }
 
@@ -289,7 +328,9 @@ fn answer<'p>(
 ) -> Result<Box<dyn Model + 'p>, Failure> {
     match report.ask() {
         Ask::Code(query) => {
-            view.min_samples = common.min_samples.unwrap_or(query.needs().min_samples);
+            let needs = query.needs();
+            view.min_samples = common.min_samples.unwrap_or(needs.min_samples);
+            view.look_at(needs.parameters);
             query.answer(view)
         }
         Ask::Counters(account) => account.answer(view.profile, read.served),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::export::stacks::{Sample, Stacks, UNKNOWN_CALLERS, process_name};
+use crate::export::stacks::{self, Sample, Stacks, UNKNOWN_CALLERS, process_name};
 use crate::failure::Failure;
 use crate::names;
 use crate::render::whole;
@@ -89,14 +89,13 @@ impl Tree {
     /// The tree of what a view wants.
     pub(super) fn new(view: &mut View<'_>) -> Result<Tree, Failure> {
         let stacks = Stacks::new(view)?;
+        let kept = !view.profile.stacks.is_empty();
         let mut tree = Tree {
-            kept: !view.profile.stacks.is_empty(),
+            kept,
             ..Tree::default()
         };
-        let processes = stacks.samples.iter();
-        let processes = processes.map(|sample| process_name(stacks.process(sample)));
-        let by_process = processes.collect::<BTreeSet<_>>().len() > 1;
         let mut frames = Frames::default();
+        let mut ways = Ways::new(&stacks, kept);
         let mut root = Node::default();
         for sample in &stacks.samples {
             match sample.cut {
@@ -105,8 +104,8 @@ impl Tree {
             }
             let mut at = &mut root;
             at.heat.add(sample.heat);
-            for frame in path(&stacks, sample, by_process, tree.kept) {
-                at = at.next.entry(frames.index(frame)).or_default();
+            for frame in ways.of(sample, &mut frames) {
+                at = at.next.entry(*frame).or_default();
                 at.heat.add(sample.heat);
             }
             at.own += sample.heat.cycles;
@@ -146,18 +145,66 @@ impl Tree {
     }
 }
 
-/// The frames of a sample, the outermost first.
-fn path(stacks: &Stacks<'_>, sample: &Sample, by_process: bool, kept: bool) -> Vec<Frame> {
-    let frame = |name: &str, kind| Frame(name.to_owned(), String::new(), kind);
-    let mut path = Vec::new();
-    if by_process {
-        path.push(frame(&process_name(stacks.process(sample)), Kind::Process));
+/// The frames of samples, each process and location looked at once.
+struct Ways<'s, 'p> {
+    stacks: &'s Stacks<'p>,
+    /// Stacks of more than one caller were kept.
+    kept: bool,
+    /// The name of each process that there is, if there are several names.
+    processes: BTreeMap<usize, String>,
+    /// The frames of each location that was met, the outermost first.
+    of_location: Vec<Option<Vec<usize>>>,
+    /// Those of the last sample.
+    way: Vec<usize>,
+}
+
+impl<'s, 'p> Ways<'s, 'p> {
+    fn new(stacks: &'s Stacks<'p>, kept: bool) -> Ways<'s, 'p> {
+        let mut processes = BTreeMap::new();
+        for sample in &stacks.samples {
+            let name = || process_name(stacks.process(sample));
+            processes.entry(sample.process).or_insert_with(name);
+        }
+        if processes.values().collect::<BTreeSet<_>>().len() <= 1 {
+            processes.clear();
+        }
+        Ways {
+            stacks,
+            kept,
+            processes,
+            of_location: vec![None; stacks.locations.len()],
+            way: Vec::new(),
+        }
     }
-    // Where no stacks were kept, that is said once.
-    if sample.cut.is_some() && kept {
-        path.push(frame(UNKNOWN_CALLERS, Kind::Cut));
+
+    /// The frames of a sample, the outermost first.
+    fn of(&mut self, sample: &Sample, frames: &mut Frames) -> &[usize] {
+        let bare = |name: &str, kind| Frame(name.to_owned(), String::new(), kind);
+        self.way.clear();
+        if let Some(name) = self.processes.get(&sample.process) {
+            self.way.push(frames.index(bare(name, Kind::Process)));
+        }
+        // Where no stacks were kept, that is said once.
+        if sample.cut.is_some() && self.kept {
+            self.way
+                .push(frames.index(bare(UNKNOWN_CALLERS, Kind::Cut)));
+        }
+        for location in sample.locations.iter().rev() {
+            if let Some(known) = self.of_location.get_mut(*location) {
+                let look = || frames_at(self.stacks, *location, frames);
+                self.way.extend_from_slice(known.get_or_insert_with(look));
+            }
+        }
+        &self.way
     }
-    path.extend(stacks.frames(sample).rev().map(|(location, frame)| {
+}
+
+/// The frames of a location, the outermost first.
+fn frames_at(stacks: &Stacks<'_>, location: usize, frames: &mut Frames) -> Vec<usize> {
+    let Some(location) = stacks.locations.get(location) else {
+        return Vec::new();
+    };
+    let index = |frame: &stacks::Frame| {
         let kind = match frame.is_inlined {
             true => Kind::Inlined,
             false if stacks.is_kernel(location.image) => Kind::Kernel,
@@ -165,9 +212,10 @@ fn path(stacks: &Stacks<'_>, sample: &Sample, by_process: bool, kept: bool) -> V
         };
         let function = stacks.functions.get(frame.function);
         let name = function.map_or("?", |function| &function.name);
-        Frame(name.to_owned(), stacks.path(location.image), kind)
-    }));
-    path
+        let frame = Frame(name.to_owned(), stacks.path(location.image), kind);
+        frames.index(frame)
+    };
+    location.frames.iter().rev().map(index).collect()
 }
 
 /// How many nodes there are from one on.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use self::arguments::{Argument, declared_arguments, live_arguments};
 use super::{JsonShare, json_shares, nothing, shares_text};
@@ -294,6 +295,14 @@ const MORE: &str = "\
     breakpoints at the function's entry saw the calls (vcpid record --entries).";
 
 impl Model for Callees {
+    /// One row at a time is in memory in this form, which takes much of it.
+    fn each_row(&self, take: &mut dyn FnMut(Value)) -> Result<(), serde_json::Error> {
+        for row in &self.rows {
+            take(serde_json::to_value(row)?);
+        }
+        Ok(())
+    }
+
     fn page(&self, names: Names) -> Page {
         let mut page = Page::default();
         page.about(ABOUT, MORE);

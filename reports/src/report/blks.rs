@@ -146,10 +146,8 @@ impl Query for Blks {
 /// All runs, the hottest first.
 fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
-    for values in view.values(false) {
-        if is_destination(&values.parameter) && !values.base.is_of_executions() {
-            by_pc.entry(values.pc).or_default().push(values);
-        }
+    for values in view.values_of(is_destination) {
+        by_pc.entry(values.pc).or_default().push(values);
     }
     let functions: BTreeSet<usize> = by_pc
         .keys()

@@ -10,6 +10,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use profiledb::Apart;
 use serde::{Serialize, Serializer};
 
 use self::pairs::{Families, Key};
@@ -86,6 +87,8 @@ impl Comparison for Diff {
             one_function: false,
             min_samples: 10,
             others: false,
+            // How unequal samples are is a part of the answer.
+            apart: Apart::Rows,
             ..Needs::ROWS
         }
     }

@@ -113,7 +113,7 @@ pub(crate) fn answer<'p>(view: &mut View<'p>, direction: Direction) -> Answer<'p
         samples: all.samples,
         whole,
         nodes: nodes(view, root.next, all.cycles),
-        most: view.lines,
+        most: view.most_lines(),
     };
     Ok(Box::new(tree))
 }

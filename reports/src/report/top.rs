@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, ValueEnum};
-use profiledb::Process;
+use profiledb::{Apart, Process};
 use protocol::Kinds;
 use serde::Serialize;
 
@@ -141,6 +141,10 @@ impl Query for Top {
             // Of what is told of one function, shares are of all.
             one_function: false,
             nameless: matches!(self.by, By::Image | By::Process),
+            apart: match self.by {
+                By::Image | By::Process => Apart::Images,
+                By::Function | By::Instruction => Apart::Instructions,
+            },
             ..Needs::ROWS
         }
     }

@@ -2,10 +2,49 @@
 
 use profiledb::rows::ImageKind;
 
-use super::{Function, FunctionId, Symbols, UNNAMED};
+use super::{Function, FunctionId, Stored, Symbols, UNNAMED};
 use crate::elf;
 use crate::guard::fenced;
 use crate::symbolize::{self, Bounds};
+
+/// What files say of the function around an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) bounds: Bounds,
+    /// A row of the unwind table is all that there is.
+    pub(super) is_frame: bool,
+}
+
+/// What files say of the functions around some addresses.
+pub(super) struct Asked {
+    pub(super) told: Vec<Option<Told>>,
+    /// It follows from the image's file and its debug file alone.
+    pub(super) may_be_kept: bool,
+}
+
+/// What is known of the function around an address: what files name, else a name that is stored,
+/// else what files tell without a name.
+pub(super) fn with_stored(table: &Stored, address: u64, told: Option<Told>) -> Option<Bounds> {
+    match told {
+        Some(Told {
+            bounds,
+            is_frame: false,
+        }) => Some(bounds),
+        other => stored_bounds(table, address).or_else(|| Some(other?.bounds)),
+    }
+}
+
+fn stored_bounds(table: &Stored, address: u64) -> Option<Bounds> {
+    let (start, (end, name)) = table.range(..=address).next_back()?;
+    // A symbol without a size reaches up to the next.
+    let next = table.range(address.saturating_add(1)..).next();
+    let end = end.or(next.map(|(next, _)| *next));
+    end.is_none_or(|end| address < end).then(|| Bounds {
+        start: *start,
+        end,
+        name: Some(name.clone()),
+    })
+}
 
 impl Symbols<'_> {
     /// The functions around addresses of one image, in their order.
@@ -28,26 +67,47 @@ impl Symbols<'_> {
     }
 
     /// What is known of the functions around addresses of one image, in their order.
-    pub(super) fn bounds(&self, image: usize, addresses: &[u64]) -> Vec<Option<Bounds>> {
+    fn bounds(&self, image: usize, addresses: &[u64]) -> Vec<Option<Bounds>> {
+        let told = self.ask_files(image, addresses).told;
+        let nothing = Stored::new();
+        let table = self
+            .images
+            .get(image)
+            .map_or(&nothing, |names| &names.table);
+        let told = addresses.iter().zip(told);
+        told.map(|(address, told)| with_stored(table, *address, told))
+            .collect()
+    }
+
+    /// What the files of an image say of the functions around addresses, in their order.
+    pub(super) fn ask_files(&self, image: usize, addresses: &[u64]) -> Asked {
+        let mut may_be_kept = true;
         let mut found: Vec<Option<Bounds>> = addresses
             .iter()
             .map(|address| self.stub(image, *address))
             .collect();
         if let Some((functions, elf)) = self.functions_of(image).filter(|_| self.names) {
             // Symbol tables bound functions best. Debug information is asked where they say
-            // nothing.
-            let symbol = |address: &u64| {
-                let found = functions.find(elf.binary(), *address)?;
-                Some(Bounds {
+            // nothing. Addresses next to each other are mostly of one function, whose name is
+            // made readable once.
+            let mut last: Option<(symbols::Function, Bounds)> = None;
+            let mut symbol = |address: &u64| {
+                let found = fenced(|| functions.find(elf.binary(), *address)).flatten()?;
+                if let Some((known, bounds)) = &last
+                    && *known == found
+                {
+                    return Some(bounds.clone());
+                }
+                let bounds = Bounds {
                     start: found.start,
                     end: Some(found.end),
-                    name: Some(elf::demangle(&found.name)),
-                })
+                    name: Some(fenced(|| elf::demangle(&found.name))?),
+                };
+                last = Some((found, bounds.clone()));
+                Some(bounds)
             };
             for (address, found) in addresses.iter().zip(&mut found) {
-                *found = found
-                    .take()
-                    .or_else(|| fenced(|| symbol(address)).flatten());
+                *found = found.take().or_else(|| symbol(address));
             }
             let missing: Vec<u64> = addresses
                 .iter()
@@ -56,15 +116,38 @@ impl Symbols<'_> {
                 .map(|(address, _)| *address)
                 .collect();
             let declared = self.declared_bounds(image, &missing);
+            // Debug information may lie in further files.
+            may_be_kept = declared.iter().all(Option::is_none);
             let unnamed = found.iter_mut().filter(|found| found.is_none());
             for (found, declared) in unnamed.zip(declared) {
                 *found = declared;
             }
         }
-        for (address, found) in addresses.iter().zip(&mut found) {
-            *found = found.take().or_else(|| self.stored_bounds(image, *address));
+        let elf = self.elf(image);
+        let frame = |address: u64| {
+            let (start, end) = elf?.frame(address)?;
+            let bounds = Bounds {
+                start,
+                end: Some(end),
+                name: None,
+            };
+            Some(Told {
+                bounds,
+                is_frame: true,
+            })
+        };
+        let told = addresses.iter().zip(found);
+        let told = told.map(|(address, found)| match found {
+            Some(bounds) => Some(Told {
+                bounds,
+                is_frame: false,
+            }),
+            None => frame(*address),
+        });
+        Asked {
+            told: told.collect(),
+            may_be_kept,
         }
-        found
     }
 
     /// What debug information says, with the bounds of the unwind table where that has some.
@@ -87,28 +170,6 @@ impl Symbols<'_> {
             }
         }
         found
-    }
-
-    fn stored_bounds(&self, image: usize, address: u64) -> Option<Bounds> {
-        let names = self.images.get(image)?;
-        if let Some((start, (end, name))) = names.table.range(..=address).next_back() {
-            // A symbol without a size reaches up to the next.
-            let next = names.table.range(address.saturating_add(1)..).next();
-            let end = end.or(next.map(|(next, _)| *next));
-            if end.is_none_or(|end| address < end) {
-                return Some(Bounds {
-                    start: *start,
-                    end,
-                    name: Some(name.clone()),
-                });
-            }
-        }
-        let (start, end) = self.elf(image)?.frame(address)?;
-        Some(Bounds {
-            start,
-            end: Some(end),
-            name: None,
-        })
     }
 
     pub(super) fn intern(&mut self, image: usize, bounds: Bounds) -> FunctionId {

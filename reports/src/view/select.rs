@@ -70,7 +70,7 @@ impl View<'_> {
     /// profile has something of just there.
     fn at_address(&self, address: u64) -> BTreeSet<FunctionId> {
         let is_pc = |id| {
-            self.of_function
+            self.of_function()
                 .get(&id)
                 .is_some_and(|pcs| pcs.contains_key(&address))
         };

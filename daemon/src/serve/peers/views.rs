@@ -254,8 +254,7 @@ pub(super) fn selection_of(wanted: protocol::Selection) -> Selection {
             since,
             until,
             images,
-            places: None,
-            parameters: Vec::new(),
+            ..Filter::default()
         },
         ranges: ranges.into_iter().map(range).collect(),
         kinds: Kinds {

@@ -34,7 +34,14 @@ pub(in crate::export) struct Arguments(BTreeMap<(FunctionId, Option<usize>), Vec
 
 impl Arguments {
     /// What is known of the functions of a view.
-    pub(super) fn new(view: &View<'_>) -> Arguments {
+    pub(super) fn new(view: &mut View<'_>) -> Arguments {
+        let before = view.look_at(&["arg"]);
+        let arguments = Arguments::of_looked_at(view);
+        view.parameters = before;
+        arguments
+    }
+
+    fn of_looked_at(view: &View<'_>) -> Arguments {
         let rows = view.profile.hotlists.iter();
         let entries: BTreeSet<usize> = rows
             .filter(|row| row.parameter.starts_with("arg"))
@@ -110,8 +117,11 @@ fn frequent(callees: &Callees, values: &Values) -> Option<Frequent> {
         && values.samples() >= LEAST_VALUES
         && values.mostly_known()
         && live.known;
+    if !is_told {
+        return None;
+    }
     let narrowed = values.narrowed(argument.bits);
-    let share = narrowed.shares.first().filter(|_| is_told)?;
+    let share = narrowed.shares.first()?;
     // An estimate that chance alone may have made says nothing.
     if narrowed.threshold > 1.0 && share.low <= 0.0 {
         return None;

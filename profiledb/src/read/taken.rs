@@ -1,0 +1,299 @@
+//! From the rows of chunks to those of the profile.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+
+use super::builder::push;
+use super::chunks::{Chunk, Parameter};
+use super::file::File;
+use super::referred::Referred;
+use super::unpacked::{Rows, Unpacked};
+use crate::Error;
+use crate::chunk::{Bad, CyclesOf};
+use crate::profile::{Apart, BranchRow, CallRow, CyclesRow, HotlistRow};
+
+/// Bytes of memory that a row takes, about, without its values.
+pub(super) const ROW: usize = 160;
+/// And a value.
+const VALUE: usize = 56;
+
+/// Where things are in the profile.
+#[derive(Default)]
+pub(super) struct Indices {
+    image: Option<usize>,
+    subject: Option<usize>,
+    /// A process that the filter takes.
+    process: Option<(i64, usize)>,
+    /// A process, and whether the filter takes it.
+    takes: Option<(i64, bool)>,
+    /// The instruction at an address.
+    pc: Option<(u64, usize)>,
+}
+
+impl File<'_> {
+    /// Takes the rows of chunks into the profile.
+    pub(super) fn take_rows(
+        &mut self,
+        referred: &mut Referred,
+        chunks: Vec<Unpacked>,
+        parameters: &HashMap<i64, Parameter>,
+    ) -> Result<(), Error> {
+        for (mut chunk, rows) in chunks {
+            let rows = rows.map_err(|bad| self.bad_chunk(chunk.id, bad))?;
+            self.take_rows_of(referred, &mut chunk, rows, parameters)?;
+        }
+        Ok(())
+    }
+
+    fn take_rows_of(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut Chunk,
+        rows: Rows,
+        parameters: &HashMap<i64, Parameter>,
+    ) -> Result<(), Error> {
+        match rows {
+            Rows::Cycles(rows) => {
+                self.charge_unpacked(rows.len() * ROW)?;
+                for row in rows {
+                    self.take_cycles(referred, chunk, &row)?;
+                }
+            }
+            Rows::Lists {
+                values,
+                passed_over,
+            } => {
+                for (process, address) in passed_over {
+                    let process = referred.processes.get(&process);
+                    let takes = |pid| self.filter.takes_pid(pid);
+                    if process.is_some_and(|known| takes(known.row.process.pid)) {
+                        let image = self.image_of_chunk(referred, chunk)?;
+                        self.builder.pass_over(image, address);
+                    }
+                }
+                let tuples: usize = values.rows.iter().map(|row| row.list.len()).sum();
+                self.charge_unpacked(values.rows.len() * ROW + tuples * VALUE)?;
+                for mut row in values.rows {
+                    let at = (row.process, row.address, row.caller);
+                    let Some(Parameter {
+                        name: parameter, ..
+                    }) = parameters.get(&row.parameter)
+                    else {
+                        return Err(self.dangling("parameter", row.parameter));
+                    };
+                    if let Some((process, subject, pc, caller)) = self.at(referred, chunk, at)? {
+                        row.weigh(values.tau);
+                        let row = HotlistRow {
+                            process,
+                            subject,
+                            pc,
+                            caller,
+                            parameter: Arc::clone(parameter),
+                            reached: row.reached,
+                            unknown: row.unknown,
+                            windows: row.windows,
+                            even: row.even,
+                            list: row.list,
+                        };
+                        self.builder.add_list(row);
+                    }
+                }
+            }
+            Rows::Branches(rows) => {
+                self.charge_unpacked(rows.len() * ROW)?;
+                for row in rows {
+                    if !chunk.wants(row.address) {
+                        continue;
+                    }
+                    let at = (row.process, row.address, None);
+                    if let Some((process, subject, pc, _)) = self.at(referred, chunk, at)? {
+                        let row = BranchRow {
+                            process,
+                            subject,
+                            pc,
+                            taken: row.seen.taken,
+                            not_taken: row.seen.not_taken,
+                            unknown: row.seen.unknown,
+                            weights: row.seen.weights,
+                            squares: row.seen.squares,
+                        };
+                        self.builder.profile.branches.push(row);
+                    }
+                }
+            }
+            Rows::Calls(rows) => {
+                self.charge_unpacked(rows.len() * ROW)?;
+                for row in rows {
+                    // Who asks for a function asks who calls it as well.
+                    let is_callee = || row.callee.is_some_and(|at| referred.is_place(at));
+                    if !chunk.wants(row.address) && !is_callee() {
+                        continue;
+                    }
+                    let at = (row.process, row.address, row.callee);
+                    if let Some((process, subject, site, callee)) = self.at(referred, chunk, at)? {
+                        let row = CallRow {
+                            process,
+                            subject,
+                            site,
+                            callee,
+                            calls: row.seen.times,
+                            weight: row.seen.weight,
+                            squares: row.seen.squares,
+                        };
+                        self.builder.profile.calls.push(row);
+                    }
+                }
+            }
+            Rows::Stacks(rows) => self.take_stacks(referred, chunk, &rows)?,
+        }
+        Ok(())
+    }
+
+    fn take_cycles(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut Chunk,
+        row: &CyclesOf,
+    ) -> Result<(), Error> {
+        if !self.takes(referred, chunk, row.process)? {
+            return Ok(());
+        }
+        let cycles = row.weight as f64 * chunk.cycles_per_unit;
+        let image = self.image_of_chunk(referred, chunk)?;
+        self.builder.add_total(image, row.samples, cycles);
+        if !chunk.wants(row.address) {
+            return Ok(());
+        }
+        let caller = row.caller.filter(|_| self.filter.apart.has_callers());
+        let address = match self.filter.apart {
+            // One instruction stands for all of its image.
+            Apart::Images => chunk.known.pc.map_or(row.address, |(address, _)| address),
+            _ => row.address,
+        };
+        let at = (row.process, address, caller);
+        if let Some((process, subject, pc, caller)) = self.at(referred, chunk, at)? {
+            self.builder.add_cycles(CyclesRow {
+                process,
+                subject,
+                pc,
+                caller,
+                samples: row.samples,
+                cycles,
+            });
+        }
+        Ok(())
+    }
+
+    /// The indices of the process, the subject, the PC and the other place of a row. `None`: the
+    /// filter leaves the row out.
+    #[expect(clippy::type_complexity, reason = "four indices, two places")]
+    pub(super) fn at(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut Chunk,
+        (process, address, other): (i64, u64, Option<(i64, u64)>),
+    ) -> Result<Option<(usize, usize, usize, Option<usize>)>, Error> {
+        if !self.takes(referred, chunk, process)? {
+            return Ok(None);
+        }
+        let process = match chunk.known.process {
+            Some((known, index)) if known == process => index,
+            _ => {
+                let Some(known) = referred.processes.get_mut(&process) else {
+                    return Err(self.dangling("process", process));
+                };
+                let index = *known.index.get_or_insert_with(|| {
+                    push(
+                        &mut self.builder.profile.processes,
+                        known.row.process.clone(),
+                    )
+                });
+                chunk.known.process = Some((process, index));
+                index
+            }
+        };
+        let subject = match chunk.known.subject {
+            Some(index) => index,
+            None => {
+                let Some(known) = referred.subjects.get_mut(&chunk.subject) else {
+                    return Err(self.dangling("subject", chunk.subject));
+                };
+                let add = || self.builder.subject(known.row);
+                *known.index.get_or_insert_with(add)
+            }
+        };
+        chunk.known.subject = Some(subject);
+        let image = self.image_of_chunk(referred, chunk)?;
+        let pc = match chunk.known.pc {
+            Some((known, index)) if known == address => index,
+            _ => {
+                let index = self.builder.pc(image, address, None);
+                chunk.known.pc = Some((address, index));
+                index
+            }
+        };
+        let other = other
+            .map(|other| self.packed_pc(referred, other))
+            .transpose()?;
+        Ok(Some((process, subject, pc, other)))
+    }
+
+    /// Whether the filter takes a process of a chunk.
+    fn takes(&self, referred: &Referred, chunk: &mut Chunk, process: i64) -> Result<bool, Error> {
+        if let Some((known, takes)) = chunk.known.takes
+            && known == process
+        {
+            return Ok(takes);
+        }
+        let Some(known) = referred.processes.get(&process) else {
+            return Err(self.dangling("process", process));
+        };
+        if known.row.epoch != chunk.epoch {
+            let detail = format!(
+                "chunk {} of epoch {} refers to process {process} of another",
+                chunk.id, chunk.epoch
+            );
+            return Err(self.corrupt(detail));
+        }
+        let takes = self.filter.takes_pid(known.row.process.pid);
+        chunk.known.takes = Some((process, takes));
+        Ok(takes)
+    }
+
+    /// The index of the image of a chunk.
+    fn image_of_chunk(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut Chunk,
+    ) -> Result<usize, Error> {
+        if let Some(index) = chunk.known.image {
+            return Ok(index);
+        }
+        let index = self.packed_image(referred, chunk.image)?;
+        chunk.known.image = Some(index);
+        Ok(index)
+    }
+
+    fn packed_image(&mut self, referred: &mut Referred, image: i64) -> Result<usize, Error> {
+        let Some(known) = referred.images.get_mut(&image) else {
+            return Err(self.dangling("image", image));
+        };
+        Ok(*known
+            .index
+            .get_or_insert_with(|| self.builder.image(&known.row)))
+    }
+
+    pub(super) fn packed_pc(
+        &mut self,
+        referred: &mut Referred,
+        (image, address): (i64, u64),
+    ) -> Result<usize, Error> {
+        let image = self.packed_image(referred, image)?;
+        Ok(self.builder.pc(image, address, None))
+    }
+
+    pub(super) fn bad_chunk(&self, id: i64, bad: Bad) -> Error {
+        self.corrupt(format!("chunk {id}: {bad}"))
+    }
+}

@@ -1,0 +1,78 @@
+//! Unpacking chunks beside what reads them: no database, and nothing of the profile.
+
+use foldhash::HashMap;
+
+use super::chunks::{Chunk, Parameter};
+use crate::chunk::{
+    Bad, BranchOf, CallOf, CyclesOf, Kind, StackOf, Values, decode_branches, decode_calls,
+    decode_cycles, decode_some_values, decode_stacks,
+};
+
+/// A chunk as its file has it.
+pub(super) struct Packed {
+    pub(super) chunk: Chunk,
+    pub(super) kind: Kind,
+    pub(super) data: Vec<u8>,
+}
+
+/// What lies in a chunk.
+pub(super) enum Rows {
+    Cycles(Vec<CyclesOf>),
+    Lists {
+        values: Values,
+        /// Process and address of lists that the question is not about.
+        passed_over: Vec<(i64, u64)>,
+    },
+    Branches(Vec<BranchOf>),
+    Calls(Vec<CallOf>),
+    Stacks(Vec<StackOf>),
+}
+
+/// A chunk whose rows are known, or what is wrong with it.
+pub(super) type Unpacked = (Chunk, Result<Rows, Bad>);
+
+/// Unpacks chunks, in their order.
+pub(super) fn unpack(packed: Vec<Packed>, parameters: &HashMap<i64, Parameter>) -> Vec<Unpacked> {
+    let one = |packed: Packed| {
+        let rows = rows(&packed, parameters);
+        (packed.chunk, rows)
+    };
+    packed.into_iter().map(one).collect()
+}
+
+fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, Bad> {
+    let Packed { chunk, kind, data } = packed;
+    match kind {
+        Kind::Cycles => decode_cycles(chunk.place, data).map(Rows::Cycles),
+        Kind::Values | Kind::Keyed => lists(chunk, *kind == Kind::Keyed, data, parameters),
+        Kind::Branches => decode_branches(chunk.place, data).map(Rows::Branches),
+        Kind::Calls => decode_calls(chunk.place, data).map(Rows::Calls),
+        Kind::Stacks => decode_stacks(data).map(Rows::Stacks),
+    }
+}
+
+fn lists(
+    chunk: &Chunk,
+    is_keyed: bool,
+    data: &[u8],
+    parameters: &HashMap<i64, Parameter>,
+) -> Result<Rows, Bad> {
+    let mut passed_over = Vec::new();
+    let values = decode_some_values(chunk.place, is_keyed, data, |(process, address, _), id| {
+        if !chunk.wants(address) {
+            return false;
+        }
+        let is_wanted = parameters.get(&id).is_none_or(|known| known.wanted);
+        if is_wanted || !chunk.narrowed {
+            return true;
+        }
+        if passed_over.last() != Some(&(process, address)) {
+            passed_over.push((process, address));
+        }
+        false
+    })?;
+    Ok(Rows::Lists {
+        values,
+        passed_over,
+    })
+}
