@@ -48,24 +48,26 @@ Example: which values does a function see?
 
 const ARGS: &str = "\
 Example: which arguments do calls have that are nearly always the same?
-  vcpid record --context caller -- sqlite3 test.db < query.sql
-  vcpi args sqlite3VdbeOneByteSerialTypeLen
+  vcpid record --context caller --capture args,vector --vectors auto -- povray +Iscene.pov
+  vcpi args numchanges
 
-  sqlite3VdbeOneByteSerialTypeLen: (58.3% 0x0)  [1456 calls]
-      1456 from sqlite3VdbeExec (0xf194a): (58.6% 0x0)
+  pov::numchanges: (87.8% 0x4) (65.6% 0x7fc429801b40) (9.6% 4882.8125)  [270 calls]
+      (int np, const polynomial *sseq, double a)
+      208 from pov::sbisect (0x2238a5): (93.8% 0x4) (68.8% 0x7fc429801b40) (14.7% 4882.8125)
 
-  More than half of the calls that windows came by ask for the length of type 0.";
+  The first argument is 4 in most calls: a version of numchanges for 4 would do. The third one is
+  10,000,000 / 2048: the caller halves an interval that is far too long.";
 
 const CG: &str = "\
 Example: who spends the time in a function?
-  vcpi cg __memcmp_evex_movbe
+  vcpi cg polyeval
 
-  __memcmp_evex_movbe 86.8% from libsqlite3.so.0.8.6+0xfc9b0 (0xfca3d)  [127]
-  __memcmp_evex_movbe 11.7% from libsqlite3.so.0.8.6+0xa1b70 (0xa1b8c)  [18]
-  __memcmp_evex_movbe 1.5% from libsqlite3.so.0.8.6+0x34480 (0x344bf)  [3]
+  pov::polyeval 39.6% from pov::regula_falsa (0x223745)  [569]
+  pov::polyeval 30.8% from pov::numchanges (0x2235a8)  [446]
+  pov::polyeval 26.3% from pov::numchanges (0x2235f4)  [375]
 
-  Of the time in memcmp 86.8 % is under one call. `vcpi cg --up` shows whole paths, where call
-  stacks were recorded.";
+  Of the time in polyeval 39.6 % is under the call at 0x223745 in regula_falsa. `vcpi cg --up`
+  shows whole paths, where call stacks were recorded.";
 
 const BLKS: &str = "\
 Example: which computations have the same result each time?
@@ -148,11 +150,12 @@ Example: what does a program ask the kernel for, and where?
 const LOCKS: &str = "\
 Example: where do threads meet at locks?
   vcpid record --capture ea,syscall -- ./program
-  vcpi locks -n 2
+  vcpi locks
 
-  time%  cycles  seen  kind  in                                 addresses
-   1.65   10.3M    66  lock  pthread_mutex_lock+0x48 (0x8c3b8)  (100.0% 0x56378d37f080)
-   0.17   1.09M        kernel  futex_hash
+  time%  cycles  seen  kind           in                                 addresses
+   1.65   10.3M    66  lock           pthread_mutex_lock+0x48 (0x8c3b8)  (100.0% 0x56378d37f080)
+   0.17   1.09M        kernel         futex_hash
+   0.00       0     1  (100.0% wake)  __lll_lock_wake+0x11 (0x86191)
 
   All threads lock one mutex, and the kernel has work with those that wait.";
 
@@ -171,7 +174,7 @@ Example: how much time has each priority?
 
 const IRQ: &str = "\
 Example: which functions run in interrupts, or with interrupts off?
-  vcpid record --capture sched -a -d 10
+  vcpid record --capture sched -- nice -n 7 ./loads
   vcpi irq
 
   time%  cycles  level    interrupts  function

@@ -76,8 +76,8 @@ fn record(
         .arg(program)
         .args([
             "+Iscene.pov",
-            "+W640",
-            "+H480",
+            "+W1280",
+            "+H960",
             "-D",
             "+Oscene.png",
             "+WT1",
