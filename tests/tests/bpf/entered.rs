@@ -13,7 +13,7 @@ use crate::bounced::Kept;
 /// Shares are to be within so many points of the truth.
 const POINTS: f64 = 2.0;
 /// Seconds of each function.
-const SECONDS: &str = "8";
+const SECONDS: &str = "20";
 /// The functions, and whether it is the first argument or the call site that is counted.
 const FUNCTIONS: [(&str, bool); 5] = [
     ("quick", true),

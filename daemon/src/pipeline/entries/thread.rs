@@ -12,9 +12,11 @@ use super::width::Width;
 use super::{Seen, Target, Targets, lock};
 use crate::machine::place::Pc;
 
-/// Between two bursts, on average: whatever they show, or the times that count would depend on the
-/// program. A burst has 64 hits at most.
+/// From one burst to the next, on average: whatever they show, or the times that count would depend
+/// on the program.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Of a thread's time bursts that are full take at most one part of so many.
+const PARTS: u64 = 100;
 /// How long the debug registers are left to others that want them.
 const YIELDED: Duration = Duration::from_secs(1);
 /// What a hit is taken to cost where that cannot be found out, in nanoseconds.
@@ -36,11 +38,14 @@ fn run(targets: &Targets, seen: &SyncSender<Seen>) {
     let mut widths: FxHashMap<Pc, Width> = FxHashMap::default();
     // Where a call returned to that was seen last, by thread and entry.
     let mut sites: FxHashMap<(Tid, u64), u64> = FxHashMap::default();
+    // Half of the calls stop again where they return to.
+    let full = cost.saturating_mul(Burst::MOST as u64 * 3 / 2);
+    let pause = PAUSE.max(Duration::from_nanos(full.saturating_mul(PARTS)));
     let mut next = Instant::now();
     loop {
         // At random: a program that keeps time is to be met at all of its moments. From one
         // beginning to the next: how long a burst takes hangs on what it sees.
-        next = Instant::now().max(next + PAUSE.mul_f64(0.5 + rand::random::<f64>()));
+        next = Instant::now().max(next + pause.mul_f64(0.5 + rand::random::<f64>()));
         thread::sleep(next.saturating_duration_since(Instant::now()));
         let target = {
             let all = lock(targets);
