@@ -279,7 +279,7 @@ impl Work {
         if !output.status.success() {
             bail!("{}: {}", shown(&command), said.trim_end());
         }
-        let said = said.replace(&text(&self.folder), "");
+        let said = said.replace(&format!("{}/", self.folder.display()), "");
         std::fs::write(self.folder.join(format!("{file}.said")), said)?;
         Ok(())
     }
