@@ -341,8 +341,8 @@ impl Collector {
         }
     }
 
-    /// Has traces of the code that these processes make prepared anew: what is shown of code is what
-    /// was decoded under its image.
+    /// Has traces of the code that these processes make prepared anew: what is shown of code is
+    /// what was decoded under its image.
     fn prepare_anew(&mut self, renamed: &[Pid]) {
         for pid in renamed {
             if let Some(process) = self.loadmap.get(*pid) {
