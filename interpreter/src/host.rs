@@ -104,13 +104,15 @@ pub struct Call {
     pub target: Option<u64>,
     /// The call instruction names a register or memory, not an address.
     pub indirect: bool,
-    /// rdi rsi rdx rcx r8 r9 at the call, if [`ValueKinds::ARGS`](crate::ValueKinds::ARGS) is captured.
+    /// rdi rsi rdx rcx r8 r9 at the call, if [`ValueKinds::ARGS`](crate::ValueKinds::ARGS) is
+    /// captured.
     pub arguments: [Option<u64>; 6],
     /// The other general registers that some language passes arguments in, likewise: those of
     /// [`OTHER_ARGUMENTS`].
     pub others: [Option<u64>; 8],
-    /// The lowest 64 bits of xmm0 to xmm7 at the call, if [`ValueKinds::VECTOR`](crate::ValueKinds::VECTOR) is captured as well.
-    /// A `double` needs all of them, a `float` the lower half.
+    /// The lowest 64 bits of xmm0 to xmm7 at the call, if
+    /// [`ValueKinds::VECTOR`](crate::ValueKinds::VECTOR) is captured as well. A `double` needs all
+    /// of them, a `float` the lower half.
     pub vector_arguments: [Word; 8],
 }
 

@@ -39,6 +39,7 @@ mod lists;
 mod log;
 #[cfg(feature = "database")]
 mod moment;
+#[cfg(feature = "database")]
 mod open;
 pub mod packed;
 #[cfg(feature = "database")]
@@ -72,6 +73,7 @@ pub use flush::{Flush, NewHotlist};
 pub use log::{Checkpoint, checkpoint, log_bytes};
 #[cfg(feature = "database")]
 pub use moment::{Level, Moment};
+#[cfg(feature = "database")]
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{

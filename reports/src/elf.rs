@@ -195,8 +195,8 @@ impl Elf {
     }
 }
 
-/// Whether no stub can be within 16 bytes from here on: no jump through a word is. Most code is told
-/// from stubs by that.
+/// Whether no stub can be within 16 bytes from here on: no jump through a word is. Most code is
+/// told from stubs by that.
 fn has_no_jump(bytes: &[u8]) -> bool {
     const LONG: usize = 16;
     let bytes = bytes.get(..LONG).unwrap_or(bytes);

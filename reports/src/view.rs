@@ -279,7 +279,8 @@ impl<'p> View<'p> {
         Some(format!("{more} left out (--lines)"))
     }
 
-    /// Has values of parameters alone be looked at that begin so, or of all; how those began before.
+    /// Has values of parameters alone be looked at that begin so, or of all; how those began
+    /// before.
     pub(crate) fn look_at(&mut self, parameters: &[&str]) -> Vec<String> {
         std::mem::replace(&mut self.parameters, owned(parameters))
     }

@@ -163,8 +163,8 @@ pub enum WayEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// None: of a process that the handler was not told of, while it did not know where RAM is. The
-    /// sample has the code at the PC ([`CapturedMemory::code`]), and its stack. Earlier: there was no
-    /// plan.
+    /// sample has the code at the PC ([`CapturedMemory::code`]), and its stack. Earlier: there was
+    /// no plan.
     NotTried,
     /// Earlier: every step of a plan was done.
     Complete {
@@ -281,9 +281,9 @@ pub struct CapturedMemory {
     pub fs_base: Option<u64>,
     /// The same of GS.
     pub gs_base: Option<u64>,
-    /// All memory was read twice, because others may write it: [`CapturedMemory::changes`] tells the
-    /// pieces that were not the same, and code or a stack that were not are left out. Without a
-    /// second look nobody else has the memory, but for what the process shares with others.
+    /// All memory was read twice, because others may write it: [`CapturedMemory::changes`] tells
+    /// the pieces that were not the same, and code or a stack that were not are left out. Without
+    /// a second look nobody else has the memory, but for what the process shares with others.
     pub second_look: bool,
     /// Which exceptions the program has handlers for; `None`: not known, as in the kernel. It is
     /// not among what is serialized, which has no room for it in older forms.

@@ -19,11 +19,11 @@ use crate::{Batch, Clock, Config, Intervals, Record, decode, sys};
 const RING_TIMEOUT: Duration = Duration::from_millis(80);
 const BUFFER_TIMEOUT: Duration = Duration::from_millis(512);
 
-/// What came longer ago than this is taken when others have news: what is to be learned of it waits
-/// for all that has come from all CPUs until then.
+/// What came longer ago than this is taken when others have urgent records: what is to be learned
+/// of it waits for all that has come from all CPUs until then.
 const SOON: Duration = Duration::from_millis(40);
 
-/// Code that is mapped is news for as many records: its file may be gone soon.
+/// A mapping of code is as urgent as that many records: its file may be gone soon.
 const CODE_IS_URGENT: u64 = 16;
 
 /// What is waited for of a descriptor.
@@ -160,7 +160,7 @@ impl Reader {
         self.is_quiet
     }
 
-    /// Whether others that have news wait for it.
+    /// Whether others that have urgent records wait for it.
     pub(crate) fn is_behind(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.drained_at) >= SOON
     }

@@ -24,7 +24,7 @@ const STOP: u64 = u64::MAX;
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
 
-/// A batch is news when that is more than one record in so many.
+/// A batch is urgent when more than one record in so many is.
 const ONE_IN: u64 = 8;
 
 /// Some readers for one thread.
@@ -142,7 +142,7 @@ impl Reading {
     }
 
     /// Drains those that are due, with those that are quiet, or all at the end, and sends what they
-    /// had; where there was news among it, all. Those that had nothing are told of together.
+    /// had; where urgent records were among it, all. Those that had nothing are told of together.
     fn read(&mut self, stopping: bool) -> Result<(), Undelivered> {
         let now = Instant::now();
         if !stopping && !self.readers.iter().any(|(reader, _)| reader.is_due(now)) {

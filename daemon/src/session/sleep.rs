@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollTimeout, poll};
 
-/// The least, and what it is at most while there is news.
+/// The least, and what it is at most while there are urgent records: of processes
+/// that are new, or mappings of code.
 const SLEEPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
-/// While more than one record in so many is news, a sleep is no longer than the first of them, or the
-/// second.
+/// While more than one record in so many is urgent, a sleep is no longer than the first of them, or
+/// the second.
 const URGENT: [u64; 2] = [2, 8];
 /// While more than one record in so many led to a new process, the next sleep is the least.
 const LEARNED: u64 = 20;
 /// While a program is asked about that was met a while ago, a sleep is one part of so many of that
 /// while: so much of what is known of its windows can be lost when it ends.
 const AGES: u32 = 16;
-/// The longest time in which nothing but a signal is heard meanwhile. Where there was so much news,
-/// it is the least sleep.
+/// The longest time in which nothing but a signal is heard meanwhile. Where so much was urgent, it
+/// is the least sleep.
 const PAUSE: Duration = Duration::from_millis(200);
 const MUCH: u64 = 8;
 
@@ -33,12 +34,12 @@ pub(crate) struct Sleep {
     most: Duration,
     records: u64,
     urgent: u64,
-    /// There was much news while the one before lasted.
+    /// Much was urgent while the one before lasted.
     after_urgent: bool,
 }
 
 impl Sleep {
-    /// The first one, which begins now, of those that last so long at most. All will be news.
+    /// The first one, which begins now, of those that last so long at most. All will be urgent.
     pub(crate) fn new(most: Duration) -> Self {
         Self {
             after_urgent: true,
@@ -77,7 +78,7 @@ impl Sleep {
         self.length = self.length.min((age / AGES).max(least));
     }
 
-    /// Takes notice of records that have come, and of how many of them are news.
+    /// Takes notice of records that have come, and of how many of them are urgent.
     pub(crate) fn took(&mut self, records: u64, urgent: u64) {
         self.records += records;
         self.urgent += urgent;
@@ -93,7 +94,7 @@ impl Sleep {
             .map_or(self.length, |most| self.length.min(most))
     }
 
-    /// How long it may be for the news of it.
+    /// How long it may be for what is urgent of it.
     fn limit(&self) -> Option<Duration> {
         let limits = URGENT.into_iter().zip(SLEEPS);
         let mut that_apply = limits.filter(|(one_in, _)| self.urgent * one_in > self.records);
@@ -164,8 +165,8 @@ mod tests {
         assert_eq!(shortened(MOST * AGES * 2), MOST);
     }
 
-    /// A sleep is cut short where one record in eight is news, and more where every second is; not
-    /// for less.
+    /// A sleep is cut short where one record in eight is urgent, and more where every second is;
+    /// not for less.
     #[test]
     fn urgent() {
         let [least, with_urgent] = SLEEPS;
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(sleep.length(), least);
     }
 
-    /// What comes is heard soon from the start on, and while there is much news, and once more
+    /// What comes is heard soon from the start on, and while much is urgent, and once more
     /// after it.
     #[test]
     fn heard_soon() {

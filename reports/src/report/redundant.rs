@@ -16,7 +16,8 @@ use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::view::{Base, Heat, Values, View};
 
 /// Stores of what is there already, and loads of what the thread loaded in the 64 instructions
-/// before and has not stored to since. Needs values of the kind redundant (vcpid record --capture redundant).
+/// before and has not stored to since. Needs values of the kind redundant (vcpid record --capture
+/// redundant).
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Redundant {
     #[command(flatten)]
