@@ -140,7 +140,7 @@ fn builds() {
     let mut other = BUILD_ID;
     other[7] ^= 0xff;
     std::fs::write(program.path("prog"), elf(&other)).expect("writes");
-    for kind in ["profgen", "bolt", "gopgo"] {
+    for kind in ["profgen", "bolt"] {
         let output = program.run(&["export", kind, "--image", "./prog", "-o", "out"]);
         assert_eq!(output.status.code(), Some(1));
         let said = errors(&output);
