@@ -1,14 +1,10 @@
 //! Calls of functions by breakpoints at their entries, held to what the program counts itself.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use libtest_mimic::{Completion, Failed};
 use serde_json::Value;
 
 use crate::bench::{Bench, counter, succeeded};
-use crate::bounced::Kept;
+use crate::killed::{self, Watched};
 
 /// Shares are to be within so many points of the truth.
 const POINTS: f64 = 2.0;
@@ -87,48 +83,14 @@ fn first_site(report: &Value) -> Option<f64> {
     row["entries"]["percent"].as_f64()
 }
 
-/// Collectors that are killed while their breakpoints are set.
-const KILLED: u64 = 20;
-
-/// A collector that is killed leaves no breakpoint, and no thread stopped: were one left of each,
-/// the last one would have found no more of the four.
+/// A collector that is killed leaves no breakpoint at an entry.
 pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
-    let program = bench.compile("entered.c", "entered", &[])?;
-    let mut target = Kept(Command::new(&program).args(["3600", "quick"]).spawn()?);
-    let pid = target.0.id().to_string();
-    let record = |name: &str, arguments: &[&str]| {
-        let mut command = bench.record("bpf", 1_000, name);
-        command
-            .args(["--entries=quick", "-p", &pid])
-            .args(arguments)
-            .stderr(Stdio::piped());
-        command
+    let watched = Watched {
+        name: "entered",
+        arguments: &["3600", "quick"],
+        option: "--entries=quick",
+        begun: 700,
+        seen: ("entries", "bursts"),
     };
-    for number in 0..KILLED {
-        let mut collector = Kept(record(&format!("left-{number}.db"), &[]).spawn()?);
-        let said = collector.0.stderr.take().ok_or("no output")?;
-        // The first line comes when sampling begins. How much later it is killed is to differ.
-        BufReader::new(said).read_line(&mut String::new())?;
-        std::thread::sleep(Duration::from_millis(700 + 37 * (number % 17)));
-        collector.0.kill()?;
-        collector.0.wait()?;
-    }
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next());
-    if !matches!(state, Some('R' | 'S' | 'D')) {
-        return Err(format!("the program is in state {state:?}").into());
-    }
-    let output = record("left.db", &["--duration", "4"]).output()?;
-    succeeded(&output)?;
-    let database = bench.open("left.db")?;
-    let count = |name| counter(&database, "entries", name);
-    let (bursts, lacking) = (count("bursts")?, count("no_debug_register")?);
-    println!("    after {KILLED} kills: {bursts} bursts, {lacking} without a debug register");
-    if bursts == 0 || lacking != 0 {
-        return Err(format!("{bursts} bursts, {lacking} without a debug register").into());
-    }
-    target.0.kill()?;
-    Ok(Completion::Completed)
+    killed::leaves_nothing(bench, &watched)
 }

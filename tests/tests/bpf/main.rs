@@ -19,6 +19,7 @@ mod clocks;
 mod code;
 mod compile;
 mod entered;
+mod killed;
 mod mapped;
 mod meanwhile;
 mod moving;
