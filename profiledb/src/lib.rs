@@ -7,8 +7,7 @@
 //! - [`Profile`], which gives the rows of one or many files as plain vectors;
 //! - [`Directory`], which keeps the files of a service in order, and [`rollup`], which adds up what
 //!   is past;
-//! - [`view`], which writes what one reader may see into a file of its own;
-//! - [`Loss`], the table of everything that can be lost.
+//! - [`view`], which writes what one reader may see into a file of its own.
 //!
 //! Without the feature `database` the crate is [`packed`] alone, and knows no SQLite.
 //!

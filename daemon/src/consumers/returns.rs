@@ -24,9 +24,8 @@
 //!
 //! Later events must not depend on the first: where one value comes again and again, and takes
 //! longer, the next stretch is as long as the first. So it is counted how often a later event has
-//! the value of the first one of its window, and how often it would by chance
-//! ([`Alike`](super::alike::Alike)). Where that differs, all are unknown, and shares of time are
-//! all that is told.
+//! the value of the first one of its window, and how often it would by chance ([`Alike`]). Where
+//! that differs, all are unknown, and shares of time are all that is told.
 
 use counters::Loss;
 use hotlist::Hotlist;
