@@ -94,6 +94,14 @@ pub const OF_EXECUTIONS: &str = "x:";
 /// begins so; what they are follows. It has the calls of times that were drawn at random.
 pub const AT_ENTRY: &str = "entry.";
 
+/// The parameter of a hotlist without the word for what its shares are of.
+pub fn bare_parameter(name: &str) -> &str {
+    let bare = |base| name.strip_prefix(base);
+    bare(OF_EXECUTIONS)
+        .or_else(|| bare(AT_ENTRY))
+        .unwrap_or(name)
+}
+
 /// The longest encoding of an x86 instruction, in bytes.
 const MAX_INSTRUCTION: usize = 15;
 

@@ -8,7 +8,7 @@ use hotlist::{Coins, Estimates, Sum};
 
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::view::Kinds;
-use crate::{AT_ENTRY, Error, OF_EXECUTIONS, Places, StackEnd, read};
+use crate::{Error, Places, StackEnd, bare_parameter, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -531,10 +531,7 @@ impl Filter {
 
     /// Whether it lets lists of a parameter through.
     pub(crate) fn takes_parameter(&self, name: &str) -> bool {
-        let bare = |base| name.strip_prefix(base);
-        let name = bare(OF_EXECUTIONS)
-            .or_else(|| bare(AT_ENTRY))
-            .unwrap_or(name);
+        let name = bare_parameter(name);
         let mut wanted = self.parameters.iter();
         self.parameters.is_empty() || wanted.any(|start| name.starts_with(start))
     }

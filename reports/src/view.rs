@@ -7,7 +7,7 @@ mod values;
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use profiledb::{AT_ENTRY, OF_EXECUTIONS, Profile};
+use profiledb::{Profile, bare_parameter};
 
 use crate::args::Common;
 use crate::dwarf;
@@ -366,9 +366,7 @@ impl<'p> View<'p> {
 
     /// As [`View::values`], of the parameters that pass a test, and not of executions.
     pub(crate) fn values_of(&self, test: impl Fn(&str) -> bool) -> Vec<Values> {
-        let is_of_executions =
-            |name: &str| name.starts_with(OF_EXECUTIONS) || name.starts_with(AT_ENTRY);
-        let test = |name: &str| !is_of_executions(name) && test(name);
+        let test = |name: &str| bare_parameter(name) == name && test(name);
         self.values_told(false, |pc| Some(pc).filter(|pc| self.wants(*pc)), test)
     }
 
@@ -398,7 +396,7 @@ impl<'p> View<'p> {
         // Own coins for each sum: what else is asked for changes nothing in it.
         let coins = || hotlist::Generator::new(SEED);
         let wants = |parameter: &str| {
-            let name = parameter.strip_prefix(OF_EXECUTIONS).unwrap_or(parameter);
+            let name = bare_parameter(parameter);
             let mut starts = self.parameters.iter();
             (self.parameters.is_empty() || starts.any(|start| name.starts_with(start.as_str())))
                 && test(parameter)
