@@ -428,7 +428,7 @@ impl Profile {
     /// group at a time is added up.
     ///
     /// Of parameters that `wants` says no to there is nothing. One of executions begins with
-    /// [`OF_EXECUTIONS`].
+    /// [`crate::OF_EXECUTIONS`].
     pub fn merged<'p, C: Coins + 'p>(
         &'p self,
         wants: impl Fn(&str) -> bool,
