@@ -100,17 +100,22 @@ pub struct Kinds {
     pub counters: bool,
 }
 
+impl Kinds {
+    /// All of them.
+    pub const ALL: Self = Kinds {
+        cycles: true,
+        values: true,
+        branches: true,
+        calls: true,
+        stacks: true,
+        counters: true,
+    };
+}
+
 impl Default for Kinds {
     /// A selection that lets all rows through.
     fn default() -> Self {
-        Kinds {
-            cycles: true,
-            values: true,
-            branches: true,
-            calls: true,
-            stacks: true,
-            counters: true,
-        }
+        Self::ALL
     }
 }
 

@@ -42,14 +42,7 @@ pub(crate) struct Options {
 
 /// What is read for a page.
 pub(crate) const NEEDS: Needs<'static> = Needs {
-    kinds: Kinds {
-        cycles: true,
-        values: true,
-        branches: true,
-        calls: true,
-        stacks: true,
-        counters: true,
-    },
+    kinds: Kinds::ALL,
     // Call stacks are told by process.
     apart: Apart::Rows,
     one_function: false,

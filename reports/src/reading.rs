@@ -96,10 +96,20 @@ pub(crate) fn view(
     common: &Common,
     take: &mut dyn FnMut(&mut View<'_>) -> Result<String, Failure>,
 ) -> Result<String, Failure> {
+    from_source(needs, common, &mut Said::AtOnce, &mut |_, view| take(view))
+}
+
+/// The same with where the rows are from, and what is said beside it.
+fn from_source(
+    needs: &Needs<'_>,
+    common: &Common,
+    said: &mut Said,
+    take: &mut dyn FnMut(&Source, &mut View<'_>) -> Result<String, Failure>,
+) -> Result<String, Failure> {
     let filter = source::filter(common, needs)?;
     let source = source::source(common)?;
     let reading = Reading::new(&source, &filter, needs, common);
-    match reading.with_view(take, &mut Said::AtOnce) {
+    match reading.with_view(&mut |view| take(&source, view), said) {
         Outcome::Found(taken) => taken,
         Outcome::NotFound(failure) => Err(failure),
     }
@@ -111,21 +121,14 @@ pub(crate) fn view(
 /// If there is nothing to write, or it cannot be written.
 pub(crate) fn html(options: &html::Options, common: &Common) -> Result<(), Failure> {
     options.check(common)?;
-    let needs = html::NEEDS;
-    let filter = source::filter(common, &needs)?;
-    let source = source::source(common)?;
-    let reading = Reading::new(&source, &filter, &needs, common);
-    let mut write = |view: &mut View<'_>| {
+    let mut write = |source: &Source, view: &mut View<'_>| {
         let read = html::Read {
-            from: source::describe(&source, view.profile),
+            from: source::describe(source, view.profile),
             served: source.is_service(),
         };
         html::write(view, options, common, &read).map(|()| String::new())
     };
-    match reading.with_view(&mut write, &mut Said::AtOnce) {
-        Outcome::Found(written) => written.map(drop),
-        Outcome::NotFound(failure) => Err(failure),
-    }
+    from_source(&html::NEEDS, common, &mut Said::AtOnce, &mut write).map(drop)
 }
 
 /// The names of the functions of a profile as reports take them, also of those without time.
@@ -142,11 +145,8 @@ pub(crate) fn functions(common: &Common) -> Result<Vec<String>, Failure> {
         one_function: false,
         ..Needs::ROWS
     };
-    let filter = source::filter(common, &needs)?;
-    let source = source::source(common)?;
-    let reading = Reading::new(&source, &filter, &needs, common);
     let mut names = BTreeSet::new();
-    let mut take = |view: &mut View<'_>| {
+    let mut take = |_: &Source, view: &mut View<'_>| {
         let named = view
             .symbols
             .functions()
@@ -157,10 +157,8 @@ pub(crate) fn functions(common: &Common) -> Result<Vec<String>, Failure> {
             .collect();
         Ok(String::new())
     };
-    match reading.with_view(&mut take, &mut Said::Held(Vec::new())) {
-        Outcome::Found(_) => Ok(names.into_iter().collect()),
-        Outcome::NotFound(failure) => Err(failure),
-    }
+    from_source(&needs, common, &mut Said::Held(Vec::new()), &mut take)?;
+    Ok(names.into_iter().collect())
 }
 
 fn of_counters(account: &dyn Account, common: &Common) -> Result<String, Failure> {

@@ -12,6 +12,7 @@
 
 mod entries;
 mod hit;
+mod turning;
 mod watch;
 
 use std::fs::{self, File};
@@ -25,6 +26,7 @@ use perf_event_open_sys::bindings as b;
 
 pub use self::entries::{Burst, Entered, Entry, entries, entry_cost};
 use self::hit::Hit;
+pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
 use crate::attr::REGISTERS;
 use crate::bpf::Signals;

@@ -5,20 +5,17 @@
 //! seen, and which time it is does not depend on the calls. What a hit takes of the thread is no
 //! time of the program: the reader takes it off ([`entry_cost`]).
 
-use std::hint::black_box;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perf_event_open_sys::bindings as b;
 
-use super::{breakpoint, has_code, miss, untraced};
-use crate::decode::{self, Abi, Fields};
+use super::hit::{USER_CODE, fields_of_sample};
+use super::{breakpoint, has_code, miss, untraced, with_turning};
+use crate::decode::{self, Abi};
 use crate::sys::{self, Ring};
 use crate::{Miss, Pid, Registers, Tid};
-
-/// The selector of 64-bit code of programs.
-const USER_CODE: u64 = 0x33;
 
 /// Pages of the ring: room for the records of all hits of both breakpoints, 224 bytes each.
 const PAGES: u32 = 8;
@@ -187,14 +184,7 @@ fn watch(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
 
 /// Decodes a record; `None` for anything but a hit of these breakpoints in 64-bit code.
 fn decode(bytes: &[u8], entry: &Entry) -> Option<Entered> {
-    let mut fields = Fields(bytes);
-    if fields.u32().ok()? != b::PERF_RECORD_SAMPLE {
-        return None;
-    }
-    let _flags = fields.u16().ok()?;
-    if usize::from(fields.u16().ok()?) != bytes.len() {
-        return None;
-    }
+    let mut fields = fields_of_sample(bytes)?;
     let (_, tid) = fields.ids().ok()?;
     let time = fields.u64().ok()?;
     let _cpu_and_reserved = fields.u64().ok()?;
@@ -213,44 +203,21 @@ fn decode(bytes: &[u8], entry: &Entry) -> Option<Entered> {
     })
 }
 
-/// What a thread calls again and again whose calls cost nothing else.
-#[inline(never)]
-fn turn(number: u64) -> u64 {
-    black_box(number).wrapping_add(1)
-}
-
 /// What a hit takes of the thread, in nanoseconds: the middle one of those of a thread of this
 /// process that does nothing else.
 ///
 /// # Errors
 /// Why a thread does not stop.
 pub fn entry_cost() -> Result<u64, Miss> {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    let ends = AtomicBool::new(false);
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let burst = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // The other end waits for it.
-            let _ = sender.send(nix::unistd::gettid().as_raw().cast_unsigned());
-            let mut number = 0;
-            while !ends.load(Ordering::Relaxed) {
-                number = turn(number);
-            }
-            number
-        });
-        let burst = receiver.recv().map_err(|_| Miss::Gone).and_then(|tid| {
-            let entry = Entry {
-                pid: Pid(std::process::id()),
-                tid: Tid(tid),
-                address: turn as fn(u64) -> u64 as usize as u64,
-                code: Box::default(),
-                returns_to: None,
-            };
-            watch(&entry, Duration::from_millis(500))
-        });
-        ends.store(true, Ordering::Relaxed);
-        burst
+    let burst = with_turning(|tid, address| {
+        let entry = Entry {
+            pid: Pid(std::process::id()),
+            tid,
+            address,
+            code: Box::default(),
+            returns_to: None,
+        };
+        watch(&entry, Duration::from_millis(500))
     })?;
     let calls = burst.calls.windows(2);
     let mut gaps: Vec<u64> = calls

@@ -6,7 +6,7 @@ use crate::decode::{Abi, Fields};
 use crate::{Registers, Tid};
 
 /// The selector of 64-bit code of programs.
-const USER_CODE: u64 = 0x33;
+pub(super) const USER_CODE: u64 = 0x33;
 
 /// One hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,17 +22,20 @@ pub(super) struct Hit {
     pub(super) stack: Box<[u8]>,
 }
 
-/// Decodes a record of a group whose leader counts switches; behind it one counts signals, if
-/// `has_signals`. `None` for anything but a hit of 64-bit code.
-pub(super) fn decode(bytes: &[u8], has_signals: bool) -> Option<Hit> {
+/// What follows the head of a record, if it is a sample and whole.
+pub(super) fn fields_of_sample(bytes: &[u8]) -> Option<Fields<'_>> {
     let mut fields = Fields(bytes);
     if fields.u32().ok()? != b::PERF_RECORD_SAMPLE {
         return None;
     }
     let _flags = fields.u16().ok()?;
-    if usize::from(fields.u16().ok()?) != bytes.len() {
-        return None;
-    }
+    (usize::from(fields.u16().ok()?) == bytes.len()).then_some(fields)
+}
+
+/// Decodes a record of a group whose leader counts switches; behind it one counts signals, if
+/// `has_signals`. `None` for anything but a hit of 64-bit code.
+pub(super) fn decode(bytes: &[u8], has_signals: bool) -> Option<Hit> {
+    let mut fields = fields_of_sample(bytes)?;
     let (_, tid) = fields.ids().ok()?;
     let time = fields.u64().ok()?;
     let cpu = fields.u32().ok()?;
