@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, Target};
 use vcpi_tests::programs::root;
 
 use crate::process::progress;
@@ -98,6 +98,12 @@ const LAYERS: &[Layer] = &[
         may_use: &[],
         pure: false,
     },
+    // Apart from them: it is built with clang, which the front door installs.
+    Layer {
+        name: "handler-tests",
+        may_use: &[],
+        pure: false,
+    },
     Layer {
         name: "xtask",
         // Days of a service are made with the database's own writer.
@@ -105,6 +111,12 @@ const LAYERS: &[Layer] = &[
         pure: false,
     },
 ];
+
+/// The crate that installs what the others need to be built.
+const FRONT_DOOR: &str = "xtask";
+
+/// Crates whose tests may use everything.
+const TESTS: &[&str] = &["vcpi-tests", "handler-tests"];
 
 /// Crates that reach for the operating system; not for the pure crates.
 const OPERATING_SYSTEM: &[&str] = &[
@@ -147,12 +159,44 @@ pub(crate) fn run() -> Result<()> {
         .iter()
         .map(|package| package.name.to_string())
         .collect();
-    let mut complaints = check(&members, &dependencies(&metadata));
+    let dependencies = dependencies(&metadata);
+    let mut complaints = check(&members, &dependencies);
+    complaints.extend(check_front_door(&builders(&metadata), &dependencies));
     complaints.extend(rooms::check(root())?);
     if !complaints.is_empty() {
         bail!("the layers are broken:\n  {}", complaints.join("\n  "));
     }
     Ok(())
+}
+
+/// The members that run code of theirs to be built.
+fn builders(metadata: &Metadata) -> BTreeSet<String> {
+    let packages = metadata.workspace_packages();
+    let has_script = |package: &&&Package| package.targets.iter().any(Target::is_custom_build);
+    let builders = packages.iter().filter(has_script);
+    builders.map(|package| package.name.to_string()).collect()
+}
+
+/// A sentence for each crate of ours that the front door is made of and whose build runs code: what
+/// that needs is installed by the front door, which has to be built before.
+fn check_front_door(builders: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String> {
+    let mut parts = vec![FRONT_DOOR];
+    let mut next = 0;
+    while let Some(part) = parts.get(next).copied() {
+        next += 1;
+        let used = dependencies
+            .iter()
+            .filter(|used| used.from == part && !used.dev);
+        for Dependency { to, .. } in used {
+            if !parts.contains(&to.as_str()) {
+                parts.push(to);
+            }
+        }
+    }
+    let scripted = parts.into_iter().filter(|part| builders.contains(*part));
+    scripted
+        .map(|part| format!("{FRONT_DOOR} is built on bare machines: {part} needs a build script"))
+        .collect()
 }
 
 fn dependencies(metadata: &Metadata) -> Vec<Dependency> {
@@ -184,7 +228,7 @@ fn check(members: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String>
             continue;
         };
         if members.contains(to) {
-            let tests_only = *dev && from == "vcpi-tests";
+            let tests_only = *dev && TESTS.contains(&from.as_str());
             if !tests_only && !layer.may_use.contains(&to.as_str()) {
                 complaints.push(format!("{from} must not depend on {to}"));
             }
@@ -228,6 +272,26 @@ mod tests {
         assert_eq!(complaints("vcpi-tests", "interpreter", true), 0);
         assert_eq!(complaints("vcpi-tests", "interpreter", false), 1);
         assert_eq!(complaints("interpreter", "sampler", true), 1);
+    }
+
+    /// What the front door is made of, at first or second hand, runs no code to be built.
+    #[test]
+    fn front_door() {
+        let of = |from: &str, to: &str, dev| Dependency {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            dev,
+        };
+        let dependencies = [
+            of(FRONT_DOOR, "vcpi-tests", false),
+            of("vcpi-tests", "symbols", false),
+            of("vcpi-tests", "sampler", true),
+        ];
+        let complaints = |builder: &str| {
+            check_front_door(&BTreeSet::from([builder.to_owned()]), &dependencies).len()
+        };
+        assert_eq!(complaints("symbols"), 1);
+        assert_eq!(complaints("sampler"), 0);
     }
 
     /// The pure crates take no operating system's crate but in their tests.

@@ -1,10 +1,10 @@
 //! Makes Rust of what the handler's code, outside of the kernel, is asked and answers.
 
-#[path = "../sampler/build/abi.rs"]
+#[path = "../../sampler/build/abi.rs"]
 mod abi;
-#[path = "../sampler/build/btf.rs"]
+#[path = "../../sampler/build/btf.rs"]
 mod btf;
-#[path = "../sampler/build/rust.rs"]
+#[path = "../../sampler/build/rust.rs"]
 mod rust;
 
 use std::env;
@@ -12,11 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    for path in [
-        "tests/handler",
-        "../sampler/bpf/shared.h",
-        "../sampler/build",
-    ] {
+    for path in ["src", "../../sampler/bpf/shared.h", "../../sampler/build"] {
         println!("cargo::rerun-if-changed={path}");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
@@ -31,8 +27,8 @@ fn main() -> ExitCode {
 
 fn build() -> Result<(), String> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
-    let source = Path::new("tests/handler/abi.c");
-    let arguments = ["-ffreestanding", "-I", "../sampler/bpf"].map(Into::into);
+    let source = Path::new("src/abi.c");
+    let arguments = ["-ffreestanding", "-I", "../../sampler/bpf"].map(Into::into);
     let object = abi::compile(source, &out.join("handler.o"), &arguments)?;
     abi::write(
         &out.join("handler.rs"),
